@@ -1,0 +1,27 @@
+# tessera_room(NAME ROOMS lower rooms... LIBRARIES outside libraries...): the sources of src/NAME as one static library.
+
+add_library(tessera_options INTERFACE)
+target_compile_options(tessera_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -ffp-contract=off>)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(TESSERA_SANITIZE)
+  target_compile_options(tessera_options INTERFACE -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined)
+  target_link_options(tessera_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+function(tessera_room name)
+  cmake_parse_arguments(arg "" "" "ROOMS;LIBRARIES" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(TRANSFORM arg_ROOMS PREPEND tessera_)
+  if(sources)
+    add_library(tessera_${name} STATIC ${sources})
+    target_include_directories(tessera_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(tessera_${name} PUBLIC ${arg_ROOMS} ${arg_LIBRARIES} PRIVATE tessera_options)
+  else()
+    add_library(tessera_${name} INTERFACE)
+    target_include_directories(tessera_${name} INTERFACE ${CMAKE_SOURCE_DIR}/include)
+    target_link_libraries(tessera_${name} INTERFACE ${arg_ROOMS} ${arg_LIBRARIES})
+  endif()
+endfunction()

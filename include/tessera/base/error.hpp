@@ -1,0 +1,91 @@
+#pragma once
+// Errors with context. Bad input and outside faults are exceptions of the types below; a broken invariant of ours is
+// TESSERA_ASSERT (always on, throws InternalError); what can be known at compile time is a static_assert.
+// Message grammar: "problem (why it is one): what is allowed", with rank, unit, step, file where they matter.
+
+#include <fmt/format.h>
+
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace tessera {
+
+/// Exit codes of the executable (design: section 7). `main` maps an escaping Error to its code.
+enum class ExitCode : int {
+  finished = 0,
+  internal = 1,        ///< a broken invariant: a bug of ours
+  usage = 2,           ///< usage or configuration
+  numerical = 3,       ///< NaN, divergence
+  input_output = 4,    ///< files, disks
+  communication = 5,   ///< a peer failed or did not answer
+  stopped_early = 75,  ///< stopped with a valid checkpoint
+};
+
+/// Base of all errors: a message for a person and the exit code that the process ends with.
+class Error : public std::runtime_error {
+ public:
+  Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
+  ExitCode code() const { return code_; }
+
+ private:
+  ExitCode code_;
+};
+
+/// Unknown, malformed or impossible options and inputs: found before any work.
+class UsageError : public Error {
+ public:
+  template <class... Args>
+  explicit UsageError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(ExitCode::usage, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+/// Not-a-number, infinity or divergence in loss or gradients.
+class NumericalError : public Error {
+ public:
+  template <class... Args>
+  explicit NumericalError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(ExitCode::numerical, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+/// A file cannot be read or written.
+class IoError : public Error {
+ public:
+  template <class... Args>
+  explicit IoError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(ExitCode::input_output, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+/// A peer failed, did not arrive in time, or a communication library reported an error.
+class CommunicationError : public Error {
+ public:
+  template <class... Args>
+  explicit CommunicationError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(ExitCode::communication, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+/// Another rank failed first and told us; carries that rank's exit code, is not printed again.
+class PeerError : public Error {
+ public:
+  PeerError(ExitCode code, const std::string& message) : Error(code, message) {}
+};
+
+/// A broken invariant of our own.
+class InternalError : public Error {
+ public:
+  template <class... Args>
+  explicit InternalError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(ExitCode::internal, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
+namespace detail {
+[[noreturn]] void assertion_failed(const char* condition, const char* file, int line, const std::string& message);
+}
+
+}  // namespace tessera
+
+/// Checks an invariant in every build; the message is fmt-formatted and says what was expected.
+#define TESSERA_ASSERT(condition, ...)                                                               \
+  do {                                                                                               \
+    if (!(condition)) ::tessera::detail::assertion_failed(#condition, __FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
+  } while (false)

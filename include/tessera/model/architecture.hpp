@@ -1,0 +1,40 @@
+#pragma once
+// A decoder described by options: families are settings of one description, not classes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+enum class Family : std::uint8_t { gpt2, qwen2, llama };
+enum class NormKind : std::uint8_t { layer_norm, rms_norm };
+enum class PositionKind : std::uint8_t { learned, rotary };
+enum class MlpKind : std::uint8_t { gelu, swiglu };
+
+struct Architecture {
+  Family family = Family::gpt2;
+  std::int64_t layers = 0, heads = 0, kv_heads = 0, width = 0, ffn_width = 0, vocab = 0, context = 0;
+  NormKind norm = NormKind::layer_norm;
+  PositionKind positions = PositionKind::learned;
+  MlpKind mlp = MlpKind::gelu;
+  bool linear_bias = true;      ///< biases on every linear (GPT-2)
+  bool qkv_bias = true;         ///< biases on query, key, value (GPT-2, Qwen2)
+  bool tied_head = true;        ///< the head reads the token table
+  double norm_epsilon = 1e-5;
+  double rope_theta = 10000.0;
+  double dropout = 0.0;         ///< embedding, attention and residual dropout
+  std::int64_t head_width() const { return width / heads; }
+  bool operator==(const Architecture&) const = default;
+};
+
+std::string name_of(Family family);
+
+/// The shape of a named preset (gpt2-124m, qwen2-1.5b, ...); UsageError naming the known ones.
+Architecture preset(const std::string& name);
+std::vector<std::string> preset_names();
+
+/// UsageError naming the option when sizes are impossible (width not divisible by heads, heads by kv_heads, ...).
+void validate(const Architecture& architecture);
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+// A decoder, part by part: what the engine calls when a schedule says forward, recompute or backward of a part.
+// Functions launch kernels on a stream and touch only the buffers that they are given.
+
+#include <cstdint>
+#include <span>
+
+#include "tessera/kernels/kernels.hpp"
+#include "tessera/model/parts.hpp"
+
+namespace tessera {
+
+/// What changes from step to step, at a fixed address (a device struct on a GPU).
+struct StepScalars {
+  float learning_rate = 0;
+  float bias_correction1 = 1, bias_correction2 = 1;  ///< 1 - beta^t, t = adam_step
+  float loss_scale = 1;
+  float clip_coefficient = 1;
+  float gradient_scale = 0;     ///< 1 / tokens of the global batch (times loss_scale): what d loss starts from
+  std::int32_t skip = 0;        ///< 1: the update does nothing (fp16 overflow)
+  std::int64_t adam_step = 0;   ///< updates done, this one included
+  std::int64_t step = 0;        ///< 1, 2, ... (dropout's counter)
+  std::uint64_t seed = 0;
+};
+
+/// The buffers of one operation on one part. Spans follow the order of Part::tensors and Part::saved.
+/// Activations and saved values are in ModelParts::compute unless their declaration says otherwise.
+struct PartBuffers {
+  const std::int32_t* tokens = nullptr;   ///< [batch, sequence]
+  const std::int32_t* targets = nullptr;  ///< [batch, sequence]; the head's
+  std::int64_t first_sample = 0;          ///< global number of the micro-batch's first sample (dropout's counter)
+  const void* input = nullptr;            ///< residual stream [tokens, width]; null for embedding
+  void* output = nullptr;                 ///< residual stream [tokens, width]; null for the head, and in a recompute whose output nobody reads
+  void* residual_gradient = nullptr;      ///< [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads)
+  std::span<void* const> saved;
+  std::span<const void* const> parameters;  ///< in ModelParts::compute; null where backward does not read it
+  std::span<void* const> gradients;         ///< in gradient_dtype
+  std::span<const bool> gradient_adds;      ///< per tensor: add to what is there (a tied table's second contribution) instead of storing
+  DType gradient_dtype = DType::fp32;
+  void* scratch = nullptr;                  ///< PartCost::scratch_bytes of this direction
+  double* loss = nullptr;                   ///< the head: sum over tokens of -log p(target) of this micro-batch
+  const StepScalars* scalars = nullptr;
+};
+
+/// Writes output (and saved values). Head: loss only (evaluation).
+void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
+/// Makes the saved values again, and output unless it is null, with the same bits as part_forward.
+void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
+/// Writes gradients and turns residual_gradient from d output into d input. Head: loss, forward and backward in one.
+void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+#include "tessera/base/dtype.hpp"
+
+namespace tessera {
+
+std::string_view name_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32: return "fp32";
+    case DType::bf16: return "bf16";
+    case DType::fp16: return "fp16";
+    case DType::fp64: return "fp64";
+    case DType::int32: return "int32";
+    case DType::int64: return "int64";
+    case DType::byte: return "byte";
+  }
+  return "?";
+}
+
+fp16::fp16(float value) {
+  const auto u = std::bit_cast<std::uint32_t>(value);
+  const std::uint32_t sign = (u >> 16) & 0x8000u;
+  const std::uint32_t magnitude = u & 0x7fffffffu;
+  std::uint32_t result;
+  if (magnitude > 0x7f800000u) {
+    result = 0x7e00u;  // NaN
+  } else if (magnitude >= 0x477ff000u) {
+    result = 0x7c00u;  // 65520 and above round to infinity
+  } else if (magnitude >= 0x38800000u) {  // normal: rebias the exponent and round to nearest even
+    const std::uint32_t rebased = magnitude - 0x38000000u;
+    result = (rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13;
+  } else {  // subnormal: the float adder does the rounding at the right place
+    const float shifted = std::bit_cast<float>(magnitude) + 0.5f;
+    result = std::bit_cast<std::uint32_t>(shifted) - 0x3f000000u;
+  }
+  bits = static_cast<std::uint16_t>(sign | result);
+}
+
+fp16::operator float() const {
+  const std::uint32_t sign = (static_cast<std::uint32_t>(bits) & 0x8000u) << 16;
+  const std::uint32_t exponent = (bits >> 10) & 0x1fu;
+  const std::uint32_t mantissa = bits & 0x3ffu;
+  if (exponent == 0x1fu) return std::bit_cast<float>(sign | 0x7f800000u | (mantissa << 13));
+  if (exponent == 0) {
+    const float value = static_cast<float>(mantissa) * 0x1p-24f;
+    return sign ? -value : value;
+  }
+  return std::bit_cast<float>(sign | ((exponent + 112u) << 23) | (mantissa << 13));
+}
+
+}  // namespace tessera
