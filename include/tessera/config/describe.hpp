@@ -1,0 +1,34 @@
+#pragma once
+// The options as text: for --help, for the documentation, for metrics files and manifests.
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+/// One option with its value, for attributes of the metrics file and for manifests.
+struct OptionValue {
+  std::string name;   ///< "shard.wrap"
+  std::string value;  ///< as an INI file spells it
+  bool given;         ///< the user set it
+};
+
+/// Every option, in the order of the sections.
+std::vector<OptionValue> flat_options(const Options& options);
+
+/// The names of all options, in the order of the sections.
+std::vector<std::string> option_names();
+
+/// For `--help`: options by section with type, default and meaning.
+std::string help_text();
+
+/// The same as Markdown tables, for inputs/README.md.
+std::string option_reference_markdown();
+
+/// Bytes for people: "1.50 MiB".
+std::string bytes_text(std::int64_t bytes);
+
+}  // namespace tessera

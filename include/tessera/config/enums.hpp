@@ -1,0 +1,58 @@
+#pragma once
+// The choices that options offer, and how users spell them.
+
+#include <cstdint>
+#include <string_view>
+
+#include "tessera/base/dtype.hpp"
+
+namespace tessera {
+
+enum class DeviceKind : std::uint8_t { automatic, cpu, cuda };
+enum class Lanes : std::uint8_t { automatic, serial, chaos, parallel };
+enum class Strategy : std::uint8_t { ddp, zero1, zero2, zero3, hsdp, hsdp_zero2 };
+enum class Wrap : std::uint8_t { block, size, model };
+/// When gradients are reduced under accumulation; by_strategy (spelled "auto"): see resolved_reduce.
+enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
+enum class TiedReduce : std::uint8_t { once, twice };
+enum class Offload : std::uint8_t { none, optimizer, params };
+enum class Checkpointing : std::uint8_t { none, block, selective };
+enum class SampleOrder : std::uint8_t { shuffled, sequential };
+enum class OnError : std::uint8_t { stop, skip };
+enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
+enum class PlanView : std::uint8_t { table, schedule, units, fit, largest };
+enum class PlanFormat : std::uint8_t { text, json, svg };
+enum class SweepAction : std::uint8_t { print, run, submit };
+
+/// The user's spelling: "hsdp-zero2", "micro_step", ...
+std::string_view name_of(DeviceKind value);
+std::string_view name_of(Lanes value);
+std::string_view name_of(Strategy value);
+std::string_view name_of(Wrap value);
+std::string_view name_of(ReduceWhen value);
+std::string_view name_of(TiedReduce value);
+std::string_view name_of(Offload value);
+std::string_view name_of(Checkpointing value);
+std::string_view name_of(SampleOrder value);
+std::string_view name_of(OnError value);
+std::string_view name_of(LearningRateSchedule value);
+std::string_view name_of(PlanView value);
+std::string_view name_of(PlanFormat value);
+std::string_view name_of(SweepAction value);
+
+/// hsdp and hsdp-zero2: a shard group smaller than the world, replicated.
+constexpr bool is_hybrid(Strategy strategy) { return strategy == Strategy::hsdp || strategy == Strategy::hsdp_zero2; }
+
+/// Gradients are kept as shards between micro-steps (all but ddp and zero1).
+constexpr bool shards_gradients(Strategy strategy) { return strategy != Strategy::ddp && strategy != Strategy::zero1; }
+
+/// Parameters are kept as shards between steps, hence gathered for use (all but ddp and zero1).
+constexpr bool shards_parameters(Strategy strategy) { return strategy != Strategy::ddp && strategy != Strategy::zero1; }
+
+/// What `shard.reduce` means for a strategy: the default is micro_step where gradients are sharded, step elsewhere.
+constexpr ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {
+  if (when != ReduceWhen::by_strategy) return when;
+  return shards_gradients(strategy) ? ReduceWhen::micro_step : ReduceWhen::step;
+}
+
+}  // namespace tessera

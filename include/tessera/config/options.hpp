@@ -1,0 +1,218 @@
+#pragma once
+// Every option of Tessera, by section, with its default. The table that gives each its name, bounds and help is
+// src/config/option_table.cpp; `parse` reads an INI file and the command line through that table.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/config/enums.hpp"
+
+namespace tessera {
+
+/// [run]: where, on what, and how long.
+struct RunOptions {
+  std::string dir;  ///< empty: runs/NAME (see run_folder)
+  std::string name = "run";
+  DeviceKind device = DeviceKind::automatic;
+  std::int64_t seed = 1;          ///< of weights and dropout
+  std::int64_t threads = 0;       ///< per rank; 0 = allowed cores / ranks on the node
+  bool deterministic = true;      ///< numerics contract 2
+  Lanes lanes = Lanes::automatic;
+  double walltime = 0.0;          ///< seconds; 0 = no limit
+  double timeout = 300.0;         ///< seconds that a rank waits for a peer
+  bool graph = false;
+  bool share_gpu = false;
+  std::string trace;              ///< first:last step; empty = none
+  std::int64_t dump = 0;          ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
+  bool operator==(const RunOptions&) const = default;
+};
+
+/// [model]: a preset (with sizes that replace its own), or a Hugging Face folder, or a family with all its sizes.
+struct ModelOptions {
+  std::string preset = "nano";  ///< not used when `from` or `family` is set
+  std::string from;             ///< folder with config.json and model.safetensors
+  std::string family;           ///< gpt2, qwen2, llama: every size is then explicit
+  std::int64_t layers = 0, heads = 0, kv_heads = 0, width = 0, ffn_width = 0, vocab = 0, context = 0;  ///< 0 = preset's
+  double dropout = 0.0;
+  bool operator==(const ModelOptions&) const = default;
+};
+
+/// [data]
+struct DataOptions {
+  std::string source = "synthetic";  ///< synthetic, a folder of .txt, or a token file .bin
+  std::int64_t synthetic_tokens = 1'000'000;
+  std::string tokenizer = "bytes";
+  SampleOrder order = SampleOrder::shuffled;
+  double val_fraction = 0.1;  ///< the last part of the corpus; 0 = no evaluation
+  std::int64_t seed = 1;      ///< of the sample order and of synthetic text
+  OnError on_error = OnError::stop;
+  bool operator==(const DataOptions&) const = default;
+};
+
+/// [train]
+struct TrainOptions {
+  std::int64_t steps = 1000;     ///< not used when epochs > 0
+  double epochs = 0.0;           ///< 0 = steps decide
+  std::int64_t micro_batch = 4;  ///< samples per forward and rank
+  std::int64_t accumulation = 1;
+  std::int64_t seq_len = 0;      ///< 0 = the model's context
+  std::int64_t eval_every = 100; ///< steps; 0 = only at the end
+  std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all
+  std::int64_t sample_every = 0;
+  bool operator==(const TrainOptions&) const = default;
+};
+
+/// [optim]: AdamW and the learning rate.
+struct OptimOptions {
+  double lr = 6e-4;
+  double min_lr = 0.0;
+  std::int64_t warmup_steps = 0;
+  LearningRateSchedule schedule = LearningRateSchedule::cosine;
+  double decay_fraction = 0.2;  ///< wsd: the last part of the steps, in which lr falls to min_lr
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, weight_decay = 0.1;
+  double clip = 1.0;  ///< global gradient norm; 0 = off
+  bool operator==(const OptimOptions&) const = default;
+};
+
+/// [shard]: design section 4.
+struct ShardOptions {
+  Strategy strategy = Strategy::zero3;
+  std::int64_t group_size = 0;  ///< ranks of a shard group (hsdp, hsdp-zero2); 0 = the ranks of a node
+  Wrap wrap = Wrap::block;
+  std::int64_t min_params = 1'000'000;  ///< wrap = size
+  bool reshard_after_forward = true;
+  std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< units ahead; 0 = off
+  std::int64_t limit_all_gathers = 2;                        ///< gathered units alive; 0 = no limit
+  ReduceWhen reduce = ReduceWhen::by_strategy;               ///< see resolved_reduce
+  TiedReduce tied_reduce = TiedReduce::once;
+  Offload offload = Offload::none;
+  double offload_fraction = 1.0;
+  std::int64_t persistence_threshold = 0;
+  bool operator==(const ShardOptions&) const = default;
+};
+
+/// [precision]: fp32, bf16 or fp16; master weights and moments are always fp32.
+struct PrecisionOptions {
+  DType compute = DType::fp32, reduce = DType::fp32;
+  bool operator==(const PrecisionOptions&) const = default;
+};
+
+/// [memory]
+struct MemoryOptions {
+  Checkpointing checkpoint = Checkpointing::none;
+  bool offload_activations = false;
+  bool operator==(const MemoryOptions&) const = default;
+};
+
+/// [grid]
+struct GridOptions {
+  std::int64_t ranks_per_node = 0;  ///< 0 = as the machine says
+  bool operator==(const GridOptions&) const = default;
+};
+
+/// A collective slowed on purpose; off when both are 0.
+struct Emulation {
+  double latency = 0.0;    ///< seconds per collective
+  double bandwidth = 0.0;  ///< bytes per second and rank; 0 = unlimited
+  bool on() const { return latency > 0.0 || bandwidth > 0.0; }
+  bool operator==(const Emulation&) const = default;
+};
+
+/// [comm]
+struct CommOptions {
+  Emulation emulate;
+  bool operator==(const CommOptions&) const = default;
+};
+
+/// [checkpoint]
+struct CheckpointOptions {
+  std::int64_t every = 0;
+  double every_minutes = 0.0;
+  std::int64_t keep = 3;
+  bool async = true;
+  std::string resume = "none";  ///< none, auto or a path
+  std::string allow;
+  std::int64_t writers_per_node = 0;
+  bool operator==(const CheckpointOptions&) const = default;
+};
+
+/// [metrics]
+struct MetricsOptions {
+  std::int64_t every = 10;  ///< steps between log lines
+  bool swmr = true;
+  bool operator==(const MetricsOptions&) const = default;
+};
+
+/// [plan]
+struct PlanOptions {
+  std::int64_t ranks = 8;
+  std::string cluster;
+  std::int64_t memory = 0;  ///< bytes per rank that must suffice; 0 = not checked
+  PlanView view = PlanView::table;
+  PlanFormat format = PlanFormat::text;
+  bool operator==(const PlanOptions&) const = default;
+};
+
+/// [sweep]
+struct SweepOptions {
+  SweepAction action = SweepAction::print;
+  bool operator==(const SweepOptions&) const = default;
+};
+
+/// [bench]
+struct BenchOptions {
+  std::int64_t steps = 10;                ///< measured repetitions
+  std::int64_t warmup = 3;                ///< repetitions before them
+  std::int64_t max_bytes = 64LL << 20;    ///< largest message of `bench comm`
+  bool operator==(const BenchOptions&) const = default;
+};
+
+struct Options {
+  RunOptions run;
+  ModelOptions model;
+  DataOptions data;
+  TrainOptions train;
+  OptimOptions optim;
+  ShardOptions shard;
+  PrecisionOptions precision;
+  MemoryOptions memory;
+  GridOptions grid;
+  CommOptions comm;
+  CheckpointOptions checkpoint;
+  MetricsOptions metrics;
+  PlanOptions plan;
+  SweepOptions sweep;
+  BenchOptions bench;
+
+  /// Names ("shard.wrap") of the options that the file or the command line set.
+  std::set<std::string, std::less<>> given;
+  bool is_given(std::string_view name) const { return given.contains(name); }
+
+  /// Compares values only: how they came about does not matter.
+  bool operator==(const Options& other) const;
+};
+
+/// Options from the INI file `file` (none when empty), then from `arguments` ("--section.key=value" or two words), which
+/// win. Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed, repeated
+/// or impossible: UsageError that names option, place, what was given and what is allowed.
+Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments);
+
+/// The same from INI text; `file_name` is for messages.
+Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments = {});
+
+/// The same from arguments only: parse_arguments({"--shard.strategy=zero1"}).
+Options parse_arguments(const std::vector<std::string>& arguments);
+
+/// The run's folder: run.dir, or runs/NAME.
+std::filesystem::path run_folder(const Options& options);
+
+/// The INI file that gives `options` again: parse_text(write_ini(x)) == x for every x that passes validation. Options that
+/// the others make meaningless (group_size under ddp) are written as comments, because setting them would be an error.
+std::string write_ini(const Options& options);
+
+}  // namespace tessera

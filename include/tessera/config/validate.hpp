@@ -1,0 +1,33 @@
+#pragma once
+// Which options go together. `parse` calls validate; who knows the world calls validate_for_world.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+/// An option that the other options leave without meaning, and why.
+struct UnusedOption {
+  std::string name;    ///< "shard.group_size"
+  std::string reason;  ///< "ddp splits nothing; only hsdp and hsdp-zero2 take a group size"
+};
+
+/// The options that have no meaning beside the others (whether given or not).
+std::vector<UnusedOption> unused_options(const Options& options);
+
+/// UsageError when a given option is unused, when a feature is not available in this version, or when two options
+/// contradict each other.
+void validate(const Options& options);
+
+/// The shard group of this run: 1 for ddp's parameters and up (the world for zero*, shard.group_size or the ranks of a
+/// node for hsdp*).
+std::int64_t shard_group_size(const Options& options, std::int64_t world, std::int64_t ranks_per_node);
+
+/// UsageError when the options are impossible on `world` ranks of which `ranks_per_node` share a node: a group size or
+/// grid.ranks_per_node that does not divide the world (the message lists the sizes that do).
+void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node);
+
+}  // namespace tessera
