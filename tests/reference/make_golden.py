@@ -1,0 +1,289 @@
+#!/usr/bin/env python3
+"""Makes the golden data in this folder: odd-shaped GPT-2s, their tokens, and 25 AdamW steps in float64.
+
+    python make_golden.py           checks the reference against Transformers, then writes one folder per model
+    python make_golden.py --check   makes everything again and compares it with the files that are here
+
+README.md beside this file says what a folder holds. Versions: requirements.txt.
+"""
+
+import argparse
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import h5py
+import numpy as np
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from gpt2_reference import Shape, logits, loss
+
+HERE = Path(__file__).resolve().parent
+STEPS = 25
+LOGIT_TOLERANCE = 1e-5
+
+
+@dataclass(frozen=True)
+class Case:
+    """One model and one training run. clip 0 = off. `stored` is the dtype in model.safetensors."""
+
+    name: str
+    shape: Shape
+    batch: int
+    sequence: int
+    lr: float
+    beta2: float
+    weight_decay: float
+    clip: float
+    prefix: bool
+    stored: torch.dtype = torch.float32
+    buffers: bool = False   # also store attn.bias and attn.masked_bias, as older GPT-2 files do
+    lm_head: bool = False   # also store the tied lm_head.weight
+    seed: int = 0
+    beta1: float = 0.9
+    eps: float = 1e-8
+
+
+CASES = [
+    # Every size odd to something; the clip bites in every step; the whole context is used.
+    Case("clipped", Shape(61, 17, 24, 3, 2), batch=8, sequence=17, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25,
+         prefix=True, seed=1),
+    # Deeper, an odd ffn width, sequences shorter than the context, names without prefix and with the old buffers.
+    Case("deep", Shape(130, 33, 40, 5, 3, n_inner=75), batch=6, sequence=29, lr=5e-3, beta2=0.999, weight_decay=0.0,
+         clip=1.0, prefix=False, buffers=True, seed=2),
+    # One block, few wide heads, no clip, weights stored as bf16 (exact in fp32), a stored tied head, another epsilon.
+    Case("shallow", Shape(257, 9, 48, 2, 1, norm_epsilon=1e-6), batch=4, sequence=9, lr=5e-3, beta2=0.99,
+         weight_decay=0.3, clip=0.0, prefix=True, stored=torch.bfloat16, lm_head=True, seed=3),
+]
+
+
+def initial_weights(case):
+    """fp32 tensors by name; biases and gains are random too, so that an error in any of them shows."""
+    generator = torch.Generator().manual_seed(case.seed)
+    weights = {}
+    for name, size in case.shape.tensor_shapes().items():
+        noise = torch.randn(size, generator=generator, dtype=torch.float32)
+        if len(size) == 2:
+            weights[name] = 0.1 * noise
+        elif ".ln_" in name and name.endswith("weight"):
+            weights[name] = 1.0 + 0.1 * noise
+        else:
+            weights[name] = 0.05 * noise
+        weights[name] = weights[name].to(case.stored).to(torch.float32)
+    return weights
+
+
+def make_tokens(case):
+    """Tokens that can be learned in 25 steps: at most 40 ids, first and last of the vocabulary among them; mostly a fixed
+    successor of the last token, else uniform. STEPS * batch samples."""
+    random = np.random.default_rng(case.seed)
+    ids = np.linspace(0, case.shape.vocab - 1, min(case.shape.vocab, 40)).astype(np.int64)
+    successor = random.permutation(len(ids))
+    places = np.empty(STEPS * case.batch * case.sequence + 1, dtype=np.int64)
+    places[0] = random.integers(len(ids))
+    for i in range(1, len(places)):
+        places[i] = successor[places[i - 1]] if random.random() < 0.7 else random.integers(len(ids))
+    return ids[places].astype("<u2")
+
+
+def batch_of_step(tokens, case, step):
+    """Numerics contract 6, `sequential`: step s has samples s*G .. s*G+G-1; sample i is tokens [iT, iT+T]."""
+    t = case.sequence
+    samples = [tokens[i * t : i * t + t + 1] for i in range(step * case.batch, (step + 1) * case.batch)]
+    ids = torch.from_numpy(np.stack(samples).astype(np.int64))
+    return ids[:, :-1], ids[:, 1:]
+
+
+def train(case, weights, tokens, dtype):
+    """25 AdamW steps; returns loss[25], grad_norm[25] (before clipping), gradients of step 1, final weights."""
+    p = {name: tensor.to(dtype).clone().requires_grad_(True) for name, tensor in weights.items()}
+    groups = [
+        {"params": [t for t in p.values() if t.dim() >= 2], "weight_decay": case.weight_decay},
+        {"params": [t for t in p.values() if t.dim() < 2], "weight_decay": 0.0},
+    ]
+    optimizer = torch.optim.AdamW(groups, lr=case.lr, betas=(case.beta1, case.beta2), eps=case.eps, foreach=False)
+    losses, norms, gradients = [], [], {}
+    for step in range(STEPS):
+        optimizer.zero_grad()
+        value = loss(p, case.shape, *batch_of_step(tokens, case, step))
+        value.backward()
+        if step == 0:
+            gradients = {name: t.grad.detach().clone() for name, t in p.items()}
+        norm = torch.sqrt(sum(t.grad.square().sum() for t in p.values()))
+        if case.clip > 0:
+            scale = torch.clamp(case.clip / (norm + 1e-6), max=1.0)  # the rule of torch.nn.utils.clip_grad_norm_
+            for t in p.values():
+                t.grad.mul_(scale)
+        optimizer.step()
+        losses.append(value.item())
+        norms.append(norm.item())
+    return np.array(losses), np.array(norms), gradients, {name: t.detach() for name, t in p.items()}
+
+
+def without_key_bias(name, tensor):
+    """Key biases move every score of a query alike: their gradient is zero but for rounding."""
+    if not name.endswith("attn.c_attn.bias"):
+        return tensor
+    width = tensor.numel() // 3
+    return torch.cat([tensor[:width], tensor[2 * width :]])
+
+
+def distance(a, b):
+    """|a - b| / |b| in the Euclidean norm, in float64."""
+    a, b = a.double(), b.double()
+    return (torch.linalg.vector_norm(a - b) / torch.linalg.vector_norm(b)).item()
+
+
+def fp32_distances(case, weights, tokens, exact):
+    """How far PyTorch's own fp32 is from float64: the neighbour of numerics contract 1's tolerances."""
+    losses, norms, gradients, final = train(case, weights, tokens, torch.float32)
+    return {
+        "fp32_loss": float(np.max(np.abs(losses - exact[0]) / exact[0])),
+        "fp32_grad_norm": float(np.max(np.abs(norms - exact[1]) / exact[1])),
+        "fp32_gradients": max(distance(gradients[n], exact[2][n]) for n in exact[2]),
+        "fp32_weights": max(distance(without_key_bias(n, final[n]), without_key_bias(n, exact[3][n])) for n in exact[3]),
+    }
+
+
+def config_json(case):
+    s = case.shape
+    dtype = {torch.float32: "float32", torch.bfloat16: "bfloat16"}[case.stored]
+    return {
+        "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
+        "vocab_size": s.vocab, "n_positions": s.context, "n_ctx": s.context, "n_embd": s.width, "n_head": s.heads,
+        "n_layer": s.layers, "n_inner": s.n_inner, "layer_norm_epsilon": s.norm_epsilon, "attn_pdrop": 0.0,
+        "embd_pdrop": 0.0, "resid_pdrop": 0.0, "tie_word_embeddings": True, "bos_token_id": 0, "eos_token_id": 0,
+        "scale_attn_weights": True, "torch_dtype": dtype,
+    }
+
+
+def stored_tensors(case, weights):
+    """The content of model.safetensors, with the variations of Hugging Face files that the case asks for."""
+    tensors = {n if case.prefix else n.removeprefix("transformer."): t.to(case.stored) for n, t in weights.items()}
+    if case.buffers:
+        c = case.shape.context
+        for layer in range(case.shape.layers):
+            tensors[f"h.{layer}.attn.bias"] = torch.ones(c, c, dtype=torch.uint8).tril().view(1, 1, c, c)
+            tensors[f"h.{layer}.attn.masked_bias"] = torch.tensor(-1e4)
+    if case.lm_head:
+        tensors["lm_head.weight"] = weights["transformer.wte.weight"].to(case.stored).clone()
+    return {name: tensor.contiguous() for name, tensor in tensors.items()}
+
+
+def write_model(case, folder, weights, tokens):
+    folder.mkdir(exist_ok=True)
+    (folder / "config.json").write_text(json.dumps(config_json(case), indent=2) + "\n")
+    save_file(stored_tensors(case, weights), folder / "model.safetensors", metadata={"format": "pt"})
+    (folder / "model.safetensors").chmod(0o644)  # safetensors writes files that only the owner reads
+    (folder / "tokens.bin").write_bytes(tokens.tobytes())
+
+
+def check_against_transformers(case, folder, weights, tokens):
+    """Largest |logit difference| to GPT2LMHeadModel, which reads the folder itself, in float64 and float32."""
+    inputs, _ = batch_of_step(tokens, case, 0)
+    deviations = {}
+    for dtype in (torch.float64, torch.float32):
+        model, info = transformers.GPT2LMHeadModel.from_pretrained(
+            folder, dtype=dtype, attn_implementation="eager", output_loading_info=True
+        )
+        missing = set(info["missing_keys"]) - {"lm_head.weight"}
+        if missing or info["mismatched_keys"]:
+            sys.exit(f"{case.name}: Transformers misses {missing} or mismatches {info['mismatched_keys']}")
+        model.eval()
+        with torch.no_grad():
+            theirs = model(inputs).logits
+            ours = logits({n: t.to(dtype) for n, t in weights.items()}, case.shape, inputs)
+        deviation = (ours - theirs).abs().max().item()
+        if not deviation <= LOGIT_TOLERANCE:
+            sys.exit(f"{case.name}: logits are {deviation:.1e} from Transformers' in {dtype}: at most {LOGIT_TOLERANCE}")
+        deviations["logits_vs_transformers_" + str(dtype).removeprefix("torch.")] = deviation
+    return deviations
+
+
+def check_run(case, exact):
+    """The run must exercise what the case is for."""
+    losses, norms = exact[0], exact[1]
+    if not losses[-5:].mean() < 0.9 * losses[:5].mean():
+        sys.exit(f"{case.name}: the loss does not fall ({losses[0]:.3f} to {losses[-1]:.3f}): change the learning rate")
+    if case.name == "clipped" and not (norms > 1.2 * case.clip).all():
+        sys.exit(f"{case.name}: the clip of {case.clip} does not bite in every step (norms {norms.min():.2f} and up)")
+
+
+def write_golden(case, folder, exact, measured):
+    losses, norms, gradients, final = exact
+    with h5py.File(folder / "golden.h5", "w") as file:
+        attributes = {
+            "batch": case.batch, "sequence": case.sequence, "steps": STEPS, "lr": case.lr, "beta1": case.beta1,
+            "beta2": case.beta2, "eps": case.eps, "weight_decay": case.weight_decay, "clip": case.clip,
+            "schedule": "constant", "order": "sequential",
+            "order_rule": "step s (from 0): samples s*batch .. s*batch+batch-1; sample i: tokens [i*sequence, i*sequence+sequence]",
+            "decay_rule": "tensors of two or more dimensions",
+            "clip_rule": "gradients * min(1, clip / (norm + 1e-6)); 0 = off",
+            "torch": str(torch.__version__), "transformers": transformers.__version__, **measured,
+        }
+        for name, value in attributes.items():
+            file.attrs[name] = value
+        file["loss"] = losses
+        file["grad_norm"] = norms
+        for group, tensors in (("gradients", gradients), ("weights", final)):
+            for name, tensor in tensors.items():
+                # Rounded once to fp32: 6e-8, far below every tolerance, at half the size.
+                file[f"{group}/{name}"] = tensor.to(torch.float32).numpy()
+
+
+def compare(case, folder, weights, tokens, exact):
+    """--check: the files here against a fresh run. Float64 sums may differ in their last bits between machines."""
+    failures = []
+    if (folder / "tokens.bin").read_bytes() != tokens.tobytes():
+        failures.append("tokens.bin differs")
+    stored = load_file(folder / "model.safetensors")
+    for name, tensor in stored_tensors(case, weights).items():
+        if name not in stored or not torch.equal(stored[name], tensor):
+            failures.append(f"model.safetensors: {name} differs")
+    with h5py.File(folder / "golden.h5") as file:
+        for name, fresh in (("loss", exact[0]), ("grad_norm", exact[1])):
+            if np.max(np.abs(file[name][:] - fresh) / fresh) > 1e-10:
+                failures.append(f"golden.h5: {name} differs")
+        for group, tensors in (("gradients", exact[2]), ("weights", exact[3])):
+            for name, tensor in tensors.items():
+                there = torch.from_numpy(file[f"{group}/{name}"][:])
+                if distance(without_key_bias(name, there), without_key_bias(name, tensor)) > 1e-6:
+                    failures.append(f"golden.h5: {group}/{name} differs")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare with the files that are here, write nothing")
+    check_only = parser.parse_args().check
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    failures = []
+    for case in CASES:
+        folder = HERE / case.name
+        weights, tokens = initial_weights(case), make_tokens(case)
+        if not check_only:
+            write_model(case, folder, weights, tokens)
+        measured = check_against_transformers(case, folder, weights, tokens)
+        exact = train(case, weights, tokens, torch.float64)
+        check_run(case, exact)
+        measured |= fp32_distances(case, weights, tokens, exact)
+        if check_only:
+            failures += [f"{case.name}: {failure}" for failure in compare(case, folder, weights, tokens, exact)]
+        else:
+            write_golden(case, folder, exact, measured)
+        parameters = sum(t.numel() for t in weights.values())
+        print(f"{case.name}: {parameters:,} parameters, loss {exact[0][0]:.4f} to {exact[0][-1]:.4f}, "
+              f"gradient norm {exact[1].min():.3f} to {exact[1].max():.3f} (clip {case.clip or 'off'})")
+        print("  " + ", ".join(f"{name} {value:.1e}" for name, value in measured.items()))
+    for failure in failures:
+        print(failure, file=sys.stderr)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
