@@ -4,13 +4,16 @@
 
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 
 namespace tessera {
 
 class ThreadPool {
  public:
-  /// `threads` >= 1 in all, the caller included: threads - 1 workers are started.
-  explicit ThreadPool(int threads);
+  /// `threads` >= 1 in all, the caller included: threads - 1 workers are started. `threads_on_cores`: all threads that
+  /// compete for this process's cores (those of other ranks too; 0 = this pool's only); waiting threads spin for a moment
+  /// only where each has a core of its own.
+  explicit ThreadPool(int threads, int threads_on_cores = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;

@@ -1,0 +1,43 @@
+#pragma once
+// Events of host streams: a generation that was recorded last and one that was reached last.
+
+#include <atomic>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+
+#include "tessera/backend/stream.hpp"
+
+namespace tessera {
+
+class HostEvent final : public Event {
+ public:
+  void synchronize() override { wait_for(recorded_generation()); }
+
+  /// Starts a generation, recorded by `stream`. An event may change streams only when its last record was reached,
+  /// because generations are reached in order.
+  std::int64_t start_generation(const void* stream);
+  std::int64_t recorded_generation() const { return recorded_.load(); }
+
+  /// The recording stream has come to this generation; `failure` is what its work threw, or null.
+  void reach(std::int64_t generation, std::exception_ptr failure);
+
+  /// Blocks until the generation is reached; rethrows its failure. Generation 0 (never recorded) is always reached.
+  void wait_for(std::int64_t generation);
+
+ private:
+  std::atomic<std::int64_t> recorded_{0};
+  std::atomic<std::int64_t> reached_{0};
+  std::atomic<std::uint32_t> changes_{0};  ///< what waiting threads sleep on
+  std::atomic<int> sleepers_{0};
+  const void* stream_ = nullptr;
+
+  std::mutex failure_lock_;
+  std::exception_ptr failure_;
+  std::int64_t failed_generation_ = 0;
+};
+
+/// The event as one of a host stream; InternalError for an event of another device.
+HostEvent& host_event(Event& event);
+
+}  // namespace tessera
