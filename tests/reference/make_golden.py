@@ -55,7 +55,7 @@ CASES = [
     Case("deep", Shape(130, 33, 40, 5, 3, n_inner=75), batch=6, sequence=29, lr=5e-3, beta2=0.999, weight_decay=0.0,
          clip=1.0, prefix=False, buffers=True, seed=2),
     # One block, few wide heads, no clip, weights stored as bf16 (exact in fp32), a stored tied head, another epsilon.
-    Case("shallow", Shape(257, 9, 48, 2, 1, norm_epsilon=1e-6), batch=4, sequence=9, lr=5e-3, beta2=0.99,
+    Case("shallow", Shape(257, 9, 48, 2, 1, norm_epsilon=1e-6), batch=8, sequence=9, lr=5e-3, beta2=0.99,
          weight_decay=0.3, clip=0.0, prefix=True, stored=torch.bfloat16, lm_head=True, seed=3),
 ]
 
