@@ -28,7 +28,4 @@ std::string help_text();
 /// The same as Markdown tables, for inputs/README.md.
 std::string option_reference_markdown();
 
-/// Bytes for people: "1.50 MiB".
-std::string bytes_text(std::int64_t bytes);
-
 }  // namespace tessera

@@ -1,0 +1,79 @@
+#include "config/choices.hpp"
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+template <class E>
+std::string_view spelling(E value) {
+  for (const auto& choice : choices<E>()) {
+    if (choice.value == value) return choice.name;
+  }
+  throw InternalError("an enum has no value {}", static_cast<int>(value));
+}
+
+}  // namespace
+
+// Defines choices<E>() for the given list.
+#define TESSERA_CHOICES(E, ...)                    \
+  template <>                                      \
+  std::span<const Choice<E>> choices<E>() {        \
+    static constexpr Choice<E> list[] = __VA_ARGS__; \
+    return list;                                   \
+  }
+
+TESSERA_CHOICES(DeviceKind, {{DeviceKind::automatic, "auto"}, {DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}})
+TESSERA_CHOICES(Lanes, {{Lanes::automatic, "auto"},
+                        {Lanes::serial, "serial"},
+                        {Lanes::chaos, "chaos"},
+                        {Lanes::parallel, "parallel"}})
+TESSERA_CHOICES(Strategy, {{Strategy::ddp, "ddp"},
+                           {Strategy::zero1, "zero1"},
+                           {Strategy::zero2, "zero2"},
+                           {Strategy::zero3, "zero3"},
+                           {Strategy::hsdp, "hsdp"},
+                           {Strategy::hsdp_zero2, "hsdp-zero2"}})
+TESSERA_CHOICES(Wrap, {{Wrap::block, "block"}, {Wrap::size, "size"}, {Wrap::model, "model"}})
+TESSERA_CHOICES(ReduceWhen, {{ReduceWhen::by_strategy, "auto"},
+                             {ReduceWhen::micro_step, "micro_step"},
+                             {ReduceWhen::step, "step"}})
+TESSERA_CHOICES(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
+TESSERA_CHOICES(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::params, "params"}})
+TESSERA_CHOICES(Checkpointing, {{Checkpointing::none, "none"},
+                                {Checkpointing::block, "block"},
+                                {Checkpointing::selective, "selective"}})
+TESSERA_CHOICES(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
+TESSERA_CHOICES(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
+TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
+                                       {LearningRateSchedule::cosine, "cosine"},
+                                       {LearningRateSchedule::linear, "linear"},
+                                       {LearningRateSchedule::wsd, "wsd"}})
+TESSERA_CHOICES(PlanView, {{PlanView::table, "table"},
+                           {PlanView::schedule, "schedule"},
+                           {PlanView::units, "units"},
+                           {PlanView::fit, "fit"},
+                           {PlanView::largest, "largest"}})
+TESSERA_CHOICES(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}, {PlanFormat::svg, "svg"}})
+TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"}, {SweepAction::run, "run"}, {SweepAction::submit, "submit"}})
+TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
+
+#undef TESSERA_CHOICES
+
+std::string_view name_of(DeviceKind value) { return spelling(value); }
+std::string_view name_of(Lanes value) { return spelling(value); }
+std::string_view name_of(Strategy value) { return spelling(value); }
+std::string_view name_of(Wrap value) { return spelling(value); }
+std::string_view name_of(ReduceWhen value) { return spelling(value); }
+std::string_view name_of(TiedReduce value) { return spelling(value); }
+std::string_view name_of(Offload value) { return spelling(value); }
+std::string_view name_of(Checkpointing value) { return spelling(value); }
+std::string_view name_of(SampleOrder value) { return spelling(value); }
+std::string_view name_of(OnError value) { return spelling(value); }
+std::string_view name_of(LearningRateSchedule value) { return spelling(value); }
+std::string_view name_of(PlanView value) { return spelling(value); }
+std::string_view name_of(PlanFormat value) { return spelling(value); }
+std::string_view name_of(SweepAction value) { return spelling(value); }
+
+}  // namespace tessera

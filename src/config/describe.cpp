@@ -1,0 +1,104 @@
+#include "tessera/config/describe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "config/option_table.hpp"
+#include "config/settings.hpp"
+#include "tessera/config/validate.hpp"
+
+namespace tessera {
+
+namespace {
+
+const Options& defaults() {
+  static const Options options;
+  return options;
+}
+
+std::string default_text(const OptionEntry& row) {
+  const auto value = row.get(defaults());
+  return value.empty() ? "empty" : value;
+}
+
+/// "" or what to say about values that later versions will know.
+std::string availability_text(const OptionEntry& row) {
+  if (row.not_yet.any) return " (not available in this version)";
+  if (row.not_yet.values.empty()) return "";
+  return fmt::format(" ({}: not available in this version)", fmt::join(row.not_yet.values, ", "));
+}
+
+/// Calls begin(section) before the first row of each section, then row(entry).
+template <class Begin, class Row>
+void walk(Begin begin, Row row) {
+  std::string_view section;
+  for (const auto& entry : option_table()) {
+    if (entry.section() != section) begin(section = entry.section());
+    row(entry);
+  }
+}
+
+std::string markdown_cell(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '|') out += '\\';
+    out += c;
+  }
+  return out;
+}
+
+}  // namespace
+
+std::vector<OptionValue> flat_options(const Options& options) {
+  std::vector<OptionValue> out;
+  for (const auto& row : option_table()) out.push_back({row.name, row.get(options), options.is_given(row.name)});
+  return out;
+}
+
+std::vector<std::string> option_names() {
+  std::vector<std::string> names;
+  for (const auto& row : option_table()) names.push_back(row.name);
+  return names;
+}
+
+std::string help_text() {
+  std::string out;
+  walk([&](std::string_view section) { out += fmt::format("\n[{}] {}\n", section, section_title(section)); },
+       [&](const OptionEntry& row) {
+         out += fmt::format("  --{:<28} {}{}\n  {:<30} {}; default: {}\n", row.name, row.help, availability_text(row), "",
+                            row.allowed, default_text(row));
+       });
+  return out;
+}
+
+std::string option_reference_markdown() {
+  std::string out;
+  walk(
+      [&](std::string_view section) {
+        out += fmt::format("{}### [{}]: {}\n\n| option | default | allowed | meaning |\n|---|---|---|---|\n",
+                           out.empty() ? "" : "\n", section, section_title(section));
+      },
+      [&](const OptionEntry& row) {
+        out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.name, markdown_cell(default_text(row)),
+                           markdown_cell(row.allowed), markdown_cell(row.help + availability_text(row)));
+      });
+  return out;
+}
+
+std::string write_ini(const Options& options) {
+  const auto unused = unused_options(options);
+  std::string out = "# Every option of this run. tessera train THIS_FILE repeats it.\n";
+  walk([&](std::string_view section) { out += fmt::format("\n[{}]\n", section); },
+       [&](const OptionEntry& row) {
+         const auto found = std::ranges::find(unused, row.name, &UnusedOption::name);
+         if (found != unused.end()) {
+           out += fmt::format("# {}: not used, {}\n", row.key(), found->reason);
+         } else {
+           out += fmt::format("{} = {}\n", row.key(), ini_value(row.get(options)));
+         }
+       });
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,265 @@
+#include "config/option_table.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr double kInfinity = std::numeric_limits<double>::infinity();
+using O = Options;
+using Rows = std::vector<OptionEntry>;
+
+/// Any value but the default needs a feature that this version has not.
+NotYet all_but_default() { return {.any = true, .values = {}}; }
+NotYet only(std::vector<std::string> values) { return {.any = false, .values = std::move(values)}; }
+
+void add_run(Rows& t) {
+  using S = RunOptions;
+  t.push_back(text_option("run.dir", Place{&O::run, &S::dir}, "folder", "where the run writes; empty: runs/NAME"));
+  t.push_back(text_option("run.name", Place{&O::run, &S::name}, "text", "name of the run"));
+  t.push_back(choice_option("run.device", Place{&O::run, &S::device}, "what computes", only({"cuda"})));
+  t.push_back(integer_option("run.seed", Place{&O::run, &S::seed}, 0, kAnyCount, "seed of weights and dropout"));
+  t.push_back(integer_option("run.threads", Place{&O::run, &S::threads}, 0, 4096,
+                             "threads per rank; 0: allowed cores / ranks of the node"));
+  t.push_back(bool_option("run.deterministic", Place{&O::run, &S::deterministic},
+                          "the same bits under every strategy and world size"));
+  t.push_back(choice_option("run.lanes", Place{&O::run, &S::lanes},
+                            "how the schedule's lanes are played: serial in list order, parallel, chaos (random legal "
+                            "order); auto: parallel where there are cores to spare"));
+  t.push_back(seconds_option("run.walltime", Place{&O::run, &S::walltime}, 0.0, "stop before this much time; 0: no limit",
+                             all_but_default()));
+  t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001, "how long a rank waits for a peer"));
+  t.push_back(bool_option("run.graph", Place{&O::run, &S::graph}, "capture segments as CUDA graphs", all_but_default()));
+  t.push_back(bool_option("run.share_gpu", Place{&O::run, &S::share_gpu}, "let several ranks share a GPU",
+                          all_but_default()));
+  t.push_back(text_option("run.trace", Place{&O::run, &S::trace}, "first:last step",
+                          "steps whose operations are traced; empty: none", all_but_default()));
+  t.push_back(integer_option("run.dump", Place{&O::run, &S::dump}, 0, kAnyCount,
+                             "step whose loss, gradients and weights are written; 0: none"));
+}
+
+void add_model(Rows& t) {
+  using S = ModelOptions;
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  t.push_back(text_option("model.preset", Place{&O::model, &S::preset}, "name of a preset",
+                          "nano, gpt2-124m, gpt2-350m, ...; the sizes below replace the preset's"));
+  t.push_back(text_option("model.from", Place{&O::model, &S::from}, "folder",
+                          "Hugging Face folder (config.json, model.safetensors) to start from"));
+  t.push_back(text_option("model.family", Place{&O::model, &S::family}, "gpt2|qwen2|llama",
+                          "instead of a preset: a family with all its sizes"));
+  t.push_back(integer_option("model.layers", Place{&O::model, &S::layers}, 0, 100000, "blocks; 0: the preset's"));
+  t.push_back(integer_option("model.heads", Place{&O::model, &S::heads}, 0, 1 << 20, "query heads; 0: the preset's"));
+  t.push_back(integer_option("model.kv_heads", Place{&O::model, &S::kv_heads}, 0, 1 << 20,
+                             "key/value heads; 0: the preset's, or as many as heads"));
+  t.push_back(integer_option("model.width", Place{&O::model, &S::width}, 0, 1 << 24, "residual width; 0: the preset's"));
+  t.push_back(integer_option("model.ffn_width", Place{&O::model, &S::ffn_width}, 0, 1 << 26,
+                             "hidden width of the MLP; 0: the preset's, or 4 x width"));
+  t.push_back(integer_option("model.vocab", Place{&O::model, &S::vocab}, 0, most, "tokens known; 0: the preset's"));
+  t.push_back(integer_option("model.context", Place{&O::model, &S::context}, 0, most,
+                             "longest sequence; 0: the preset's"));
+  t.push_back(number_option("model.dropout", Place{&O::model, &S::dropout}, {0.0, 1.0, false, true},
+                            "probability of dropping; 0: off"));
+}
+
+void add_data(Rows& t) {
+  using S = DataOptions;
+  t.push_back(text_option("data.source", Place{&O::data, &S::source}, "synthetic, a folder of .txt, or a .bin file",
+                          "what to train on"));
+  t.push_back(integer_option("data.synthetic_tokens", Place{&O::data, &S::synthetic_tokens}, 2, kAnyCount,
+                             "length of the synthetic corpus"));
+  t.push_back(text_option("data.tokenizer", Place{&O::data, &S::tokenizer}, "bytes",
+                          "how text becomes tokens (not read for a .bin)", all_but_default()));
+  t.push_back(choice_option("data.order", Place{&O::data, &S::order}, "order of samples within an epoch"));
+  t.push_back(number_option("data.val_fraction", Place{&O::data, &S::val_fraction}, {0.0, 1.0, false, true},
+                            "last part of the corpus, kept for evaluation; 0: no evaluation"));
+  t.push_back(integer_option("data.seed", Place{&O::data, &S::seed}, 0, kAnyCount,
+                             "seed of the sample order and of synthetic text"));
+  t.push_back(choice_option("data.on_error", Place{&O::data, &S::on_error}, "what a broken document does",
+                            only({"skip"})));
+}
+
+void add_train(Rows& t) {
+  using S = TrainOptions;
+  t.push_back(integer_option("train.steps", Place{&O::train, &S::steps}, 1, kAnyCount, "optimizer steps"));
+  t.push_back(number_option("train.epochs", Place{&O::train, &S::epochs}, {0.0, 1e9},
+                            "passes over the corpus instead of steps; 0: steps decide"));
+  t.push_back(integer_option("train.micro_batch", Place{&O::train, &S::micro_batch}, 1, 1 << 20,
+                             "samples per rank in one forward"));
+  t.push_back(integer_option("train.accumulation", Place{&O::train, &S::accumulation}, 1, 1 << 20,
+                             "micro-batches per rank and optimizer step"));
+  t.push_back(integer_option("train.seq_len", Place{&O::train, &S::seq_len}, 0, std::int64_t{1} << 31,
+                             "tokens per sample; 0: the model's context"));
+  t.push_back(integer_option("train.eval_every", Place{&O::train, &S::eval_every}, 0, kAnyCount,
+                             "steps between evaluations; 0: only at the end"));
+  t.push_back(integer_option("train.eval_batches", Place{&O::train, &S::eval_batches}, 0, kAnyCount,
+                             "micro-batches per evaluation, over all ranks; 0: all"));
+  t.push_back(integer_option("train.sample_every", Place{&O::train, &S::sample_every}, 0, kAnyCount,
+                             "steps between text samples; 0: none", all_but_default()));
+}
+
+void add_optim(Rows& t) {
+  using S = OptimOptions;
+  t.push_back(number_option("optim.lr", Place{&O::optim, &S::lr}, {0.0, 1e6}, "highest learning rate"));
+  t.push_back(number_option("optim.min_lr", Place{&O::optim, &S::min_lr}, {0.0, 1e6}, "learning rate at the end"));
+  t.push_back(integer_option("optim.warmup_steps", Place{&O::optim, &S::warmup_steps}, 0, kAnyCount,
+                             "steps of linear warm-up"));
+  t.push_back(choice_option("optim.schedule", Place{&O::optim, &S::schedule}, "learning rate after the warm-up"));
+  t.push_back(number_option("optim.decay_fraction", Place{&O::optim, &S::decay_fraction}, {0.0, 1.0},
+                            "wsd: last part of the steps, in which the learning rate falls"));
+  t.push_back(number_option("optim.beta1", Place{&O::optim, &S::beta1}, {0.0, 1.0, false, true}, "decay of the mean"));
+  t.push_back(number_option("optim.beta2", Place{&O::optim, &S::beta2}, {0.0, 1.0, false, true},
+                            "decay of the mean square"));
+  t.push_back(number_option("optim.eps", Place{&O::optim, &S::eps}, {0.0, 1.0, true, false}, "added to the root"));
+  t.push_back(number_option("optim.weight_decay", Place{&O::optim, &S::weight_decay}, {0.0, 1e6},
+                            "decoupled, on matrices only"));
+  t.push_back(number_option("optim.clip", Place{&O::optim, &S::clip}, {0.0, kInfinity},
+                            "longest global gradient; 0: no clipping"));
+}
+
+void add_shard(Rows& t) {
+  using S = ShardOptions;
+  t.push_back(choice_option("shard.strategy", Place{&O::shard, &S::strategy}, "what is split over the ranks"));
+  t.push_back(integer_option("shard.group_size", Place{&O::shard, &S::group_size}, 0, 1 << 24,
+                             "ranks of a shard group (hsdp, hsdp-zero2); 0: the ranks of a node"));
+  t.push_back(choice_option("shard.wrap", Place{&O::shard, &S::wrap},
+                            "units: a block each, neighbouring parts up to min_params, or the whole model"));
+  t.push_back(integer_option("shard.min_params", Place{&O::shard, &S::min_params}, 1, kAnyCount,
+                             "wrap = size: parameters that a unit has at least"));
+  auto reshard = bool_option("shard.reshard_after_forward", Place{&O::shard, &S::reshard_after_forward},
+                             "drop gathered parameters after forward and gather them again for backward");
+  reshard.set = [set = reshard.set](Options& options, std::string_view text) {
+    if (const auto ranks = read_integer(text); ranks && *ranks > 0) {
+      throw UsageError("shard.reshard_after_forward = {} (keeping parameters over a smaller group is not available in "
+                       "this version): true|false", *ranks);
+    }
+    return set(options, text);
+  };
+  t.push_back(std::move(reshard));
+  t.push_back(integer_option("shard.prefetch_forward", Place{&O::shard, &S::prefetch_forward}, 0, 1 << 20,
+                             "units gathered ahead in forward; 0: off"));
+  t.push_back(integer_option("shard.prefetch_backward", Place{&O::shard, &S::prefetch_backward}, 0, 1 << 20,
+                             "units gathered ahead in backward; 0: off"));
+  t.push_back(integer_option("shard.limit_all_gathers", Place{&O::shard, &S::limit_all_gathers}, 0, 1 << 20,
+                             "gathered units that may be alive; 0: no limit"));
+  t.push_back(choice_option("shard.reduce", Place{&O::shard, &S::reduce},
+                            "when gradients are reduced under accumulation; auto: micro_step where they are sharded, "
+                            "else step"));
+  t.push_back(choice_option("shard.tied_reduce", Place{&O::shard, &S::tied_reduce},
+                            "reduce a tied table's gradient once, or once per use"));
+  t.push_back(choice_option("shard.offload", Place{&O::shard, &S::offload}, "what lives in host memory",
+                            only({"optimizer", "params"})));
+  t.push_back(number_option("shard.offload_fraction", Place{&O::shard, &S::offload_fraction}, {0.0, 1.0},
+                            "part of the units that is offloaded", all_but_default()));
+  t.push_back(integer_option("shard.persistence_threshold", Place{&O::shard, &S::persistence_threshold}, 0, kAnyCount,
+                             "tensors with fewer elements stay whole", all_but_default()));
+}
+
+void add_resources(Rows& t) {
+  t.push_back(choice_option("precision.compute", Place{&O::precision, &PrecisionOptions::compute},
+                            "type of gathered parameters and activations"));
+  t.push_back(choice_option("precision.reduce", Place{&O::precision, &PrecisionOptions::reduce},
+                            "type in which gradients are made and sent"));
+  t.push_back(choice_option("memory.checkpoint", Place{&O::memory, &MemoryOptions::checkpoint},
+                            "activations computed again in backward instead of kept", only({"selective"})));
+  t.push_back(bool_option("memory.offload_activations", Place{&O::memory, &MemoryOptions::offload_activations},
+                          "keep activations in host memory", all_but_default()));
+  t.push_back(integer_option("grid.ranks_per_node", Place{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
+                             "pretend that nodes have so many ranks; 0: as the machine is"));
+  t.push_back({"comm.emulate", "none, or latency,bandwidth such as 1ms,2GB/s",
+               "slow every collective to this latency and bandwidth (0: unlimited)", {},
+               [](Options& options, std::string_view text) {
+                 const auto value = read_emulation(text);
+                 if (value) options.comm.emulate = *value;
+                 return value.has_value();
+               },
+               [](const Options& options) { return emulation_text(options.comm.emulate); }});
+}
+
+void add_files(Rows& t) {
+  using C = CheckpointOptions;
+  t.push_back(integer_option("checkpoint.every", Place{&O::checkpoint, &C::every}, 0, kAnyCount,
+                             "steps between checkpoints; 0: none", all_but_default()));
+  t.push_back(number_option("checkpoint.every_minutes", Place{&O::checkpoint, &C::every_minutes}, {0.0, 1e9},
+                            "minutes between checkpoints; 0: none", all_but_default()));
+  t.push_back(integer_option("checkpoint.keep", Place{&O::checkpoint, &C::keep}, 0, kAnyCount,
+                             "newest checkpoints kept; 0: all", all_but_default()));
+  t.push_back(bool_option("checkpoint.async", Place{&O::checkpoint, &C::async}, "write beside the next steps",
+                          all_but_default()));
+  t.push_back(text_option("checkpoint.resume", Place{&O::checkpoint, &C::resume}, "none|auto|PATH",
+                          "checkpoint to go on from", all_but_default()));
+  t.push_back(text_option("checkpoint.allow", Place{&O::checkpoint, &C::allow}, "list of option names",
+                          "options that may differ from the checkpoint's", all_but_default()));
+  t.push_back(integer_option("checkpoint.writers_per_node", Place{&O::checkpoint, &C::writers_per_node}, 0, 1 << 20,
+                             "ranks of a node that write at once; 0: all", all_but_default()));
+  t.push_back(integer_option("metrics.every", Place{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
+                             "steps between log lines (the metrics file has every step)"));
+  t.push_back(bool_option("metrics.swmr", Place{&O::metrics, &MetricsOptions::swmr},
+                          "metrics file readable while the run goes on"));
+}
+
+void add_commands(Rows& t) {
+  t.push_back(integer_option("plan.ranks", Place{&O::plan, &PlanOptions::ranks}, 1, 1 << 24, "world size to plan for"));
+  t.push_back(text_option("plan.cluster", Place{&O::plan, &PlanOptions::cluster}, "cluster file",
+                          "machine description for predicted times", all_but_default()));
+  t.push_back(bytes_option("plan.memory", Place{&O::plan, &PlanOptions::memory},
+                           "memory of a rank that must suffice; 0: not checked"));
+  t.push_back(choice_option("plan.view", Place{&O::plan, &PlanOptions::view}, "what to print",
+                            only({"fit", "largest"})));
+  t.push_back(choice_option("plan.format", Place{&O::plan, &PlanOptions::format}, "how to print",
+                            only({"json", "svg"})));
+  t.push_back(choice_option("sweep.action", Place{&O::sweep, &SweepOptions::action}, "what to do with the runs",
+                            all_but_default()));
+  t.push_back(integer_option("bench.steps", Place{&O::bench, &BenchOptions::steps}, 1, kAnyCount,
+                             "repetitions measured"));
+  t.push_back(integer_option("bench.warmup", Place{&O::bench, &BenchOptions::warmup}, 0, kAnyCount,
+                             "repetitions before them"));
+  t.push_back(bytes_option("bench.max_bytes", Place{&O::bench, &BenchOptions::max_bytes},
+                           "largest message of bench comm"));
+}
+
+Rows make_table() {
+  Rows rows;
+  for (const auto add : {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files,
+                         add_commands}) {
+    add(rows);
+  }
+  return rows;
+}
+
+}  // namespace
+
+const std::vector<OptionEntry>& option_table() {
+  static const Rows table = make_table();
+  return table;
+}
+
+const OptionEntry* find_option(std::string_view name) {
+  for (const auto& row : option_table()) {
+    if (row.name == name) return &row;
+  }
+  return nullptr;
+}
+
+std::string_view section_title(std::string_view section) {
+  static constexpr std::pair<std::string_view, std::string_view> titles[] = {
+      {"run", "where, on what, and how long"},
+      {"model", "what is trained"},
+      {"data", "what it is trained on"},
+      {"train", "steps and batches"},
+      {"optim", "AdamW and the learning rate"},
+      {"shard", "what is split over the ranks, and when it is gathered"},
+      {"precision", "fp32, bf16 or fp16 (master weights and moments are fp32)"},
+      {"memory", "memory against time"},
+      {"grid", "nodes and ranks"},
+      {"comm", "collectives"},
+      {"checkpoint", "saving and resuming"},
+      {"metrics", "what a run records"},
+      {"plan", "tessera plan"},
+      {"sweep", "tessera sweep"},
+      {"bench", "tessera bench"}};
+  for (const auto& [name, title] : titles) {
+    if (name == section) return title;
+  }
+  return {};
+}
+
+}  // namespace tessera

@@ -1,0 +1,166 @@
+#include "tessera/config/validate.hpp"
+
+#include <algorithm>
+
+#include "config/option_table.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& out) {
+  const std::string strategy(name_of(shard.strategy));
+  if (!is_hybrid(shard.strategy)) {
+    out.push_back({"shard.group_size", "only hsdp and hsdp-zero2 have a shard group smaller than the world"});
+  }
+  if (!shards_parameters(shard.strategy)) {
+    const std::string reason = strategy + " keeps parameters whole and gathers nothing for forward or backward";
+    for (const auto* name : {"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
+                             "shard.reshard_after_forward"}) {
+      out.push_back({name, reason});
+    }
+  } else if (shard.strategy == Strategy::zero2 || shard.strategy == Strategy::hsdp_zero2) {
+    const std::string reason = strategy + " gathers every unit once a step and keeps it through backward";
+    out.push_back({"shard.limit_all_gathers", reason});
+    out.push_back({"shard.reshard_after_forward", reason});
+  } else if (!shard.reshard_after_forward) {
+    out.push_back({"shard.limit_all_gathers", "reshard_after_forward = false keeps every unit through backward"});
+  }
+  if (shard.wrap != Wrap::size) out.push_back({"shard.min_params", "only wrap = size merges parts up to a size"});
+}
+
+void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) {
+  if (model.from.empty() && model.family.empty()) return;
+  const std::string reason = model.from.empty() ? "model.family names the model" : "model.from names the model";
+  out.push_back({"model.preset", reason});
+  if (model.from.empty()) return;
+  for (const auto* name : {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width",
+                           "model.ffn_width", "model.vocab", "model.context"}) {
+    out.push_back({name, reason});
+  }
+}
+
+void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
+  if (options.train.epochs > 0.0) out.push_back({"train.steps", "train.epochs decides how long: not both"});
+  if (options.data.source != "synthetic") {
+    out.push_back({"data.synthetic_tokens", "only data.source = synthetic has a length of its own"});
+  }
+  if (options.optim.schedule != LearningRateSchedule::wsd) {
+    out.push_back({"optim.decay_fraction", "only optim.schedule = wsd decays in the last part of the steps"});
+  }
+  if (options.optim.schedule == LearningRateSchedule::constant) {
+    out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
+  }
+  if (options.data.val_fraction == 0.0) {
+    const std::string reason = "data.val_fraction = 0 leaves nothing to evaluate";
+    out.push_back({"train.eval_every", reason});
+    out.push_back({"train.eval_batches", reason});
+  }
+}
+
+void check_availability(const Options& options) {
+  static const Options defaults;
+  for (const auto& row : option_table()) {
+    const auto value = row.get(options);
+    if (value == row.get(defaults)) continue;
+    if (row.not_yet.any) {
+      throw UsageError("{} = {} (not available in this version): {}", row.name, in_quotes(value),
+                       row.get(defaults).empty() ? std::string("leave it empty") : fmt::format("only {}", row.get(defaults)));
+    }
+    if (std::ranges::find(row.not_yet.values, value) != row.not_yet.values.end()) {
+      throw UsageError("{} = {} (not available in this version): {}", row.name, value, row.allowed);
+    }
+  }
+}
+
+void check_used(const Options& options) {
+  static const Options defaults;
+  for (const auto& unused : unused_options(options)) {
+    const auto* row = find_option(unused.name);
+    TESSERA_ASSERT(row != nullptr, "unused_options names {}", unused.name);
+    const auto value = row->get(options);
+    if (options.is_given(unused.name) || value != row->get(defaults)) {
+      throw UsageError("{} = {} has no effect ({}): leave it out", unused.name, in_quotes(value), unused.reason);
+    }
+  }
+}
+
+/// A family without a preset needs every size that has no rule of its own (kv_heads = heads, ffn_width = 4 x width).
+void check_sizes(const ModelOptions& model) {
+  if (model.family.empty()) return;
+  const std::pair<const char*, std::int64_t> sizes[] = {{"model.layers", model.layers},
+                                                        {"model.heads", model.heads},
+                                                        {"model.width", model.width},
+                                                        {"model.vocab", model.vocab},
+                                                        {"model.context", model.context}};
+  for (const auto& [name, size] : sizes) {
+    if (size == 0) throw UsageError("{} is missing (model.family = {} has no preset): give it", name, in_quotes(model.family));
+  }
+}
+
+void check_ranges(const Options& options) {
+  const auto& optim = options.optim;
+  if (optim.min_lr > optim.lr) {
+    throw UsageError("optim.min_lr = {} is above optim.lr = {} (it is where the rate ends): 0 to {}", optim.min_lr,
+                     optim.lr, optim.lr);
+  }
+  if (options.train.epochs == 0.0 && optim.warmup_steps > options.train.steps) {
+    throw UsageError("optim.warmup_steps = {} is more than train.steps = {}: 0 to {}", optim.warmup_steps,
+                     options.train.steps, options.train.steps);
+  }
+  if (options.data.source.empty()) {
+    throw UsageError("data.source is empty (there is nothing to train on): {}", find_option("data.source")->allowed);
+  }
+  if (options.run.dir.empty() && (options.run.name.empty() || options.run.name.find('/') != std::string::npos ||
+                                  options.run.name == "." || options.run.name == "..")) {
+    throw UsageError("run.name = {} (it names the folder runs/NAME): a name without /, or set run.dir",
+                     in_quotes(options.run.name));
+  }
+}
+
+std::string divisors_text(std::int64_t world) {
+  std::string text;
+  for (std::int64_t size = 1; size <= world; ++size) {
+    if (world % size == 0) text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::vector<UnusedOption> unused_options(const Options& options) {
+  std::vector<UnusedOption> out;
+  unused_by_strategy(options.shard, out);
+  unused_by_model(options.model, out);
+  unused_elsewhere(options, out);
+  return out;
+}
+
+void validate(const Options& options) {
+  check_availability(options);
+  check_used(options);
+  check_sizes(options.model);
+  check_ranges(options);
+}
+
+std::int64_t shard_group_size(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
+  if (!is_hybrid(options.shard.strategy)) return world;
+  return options.shard.group_size > 0 ? options.shard.group_size : ranks_per_node;
+}
+
+void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
+  const auto override_size = options.grid.ranks_per_node;
+  if (override_size > 0 && world % override_size != 0) {
+    throw UsageError("grid.ranks_per_node = {} does not divide the {} ranks: {}", override_size, world,
+                     divisors_text(world));
+  }
+  const auto group = shard_group_size(options, world, ranks_per_node);
+  if (group < 1 || world % group != 0) {
+    const auto source = options.shard.group_size > 0 ? "" : " (the ranks of a node)";
+    throw UsageError("shard.group_size = {}{} does not divide the {} ranks: {}", group, source, world,
+                     divisors_text(world));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,186 @@
+#include "config/value_text.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+namespace tessera {
+
+namespace {
+
+struct Unit {
+  std::string_view name;
+  double factor;
+};
+
+constexpr std::array<Unit, 9> kByteUnits{{{"B", 1.0},
+                                          {"KB", 1e3},
+                                          {"MB", 1e6},
+                                          {"GB", 1e9},
+                                          {"TB", 1e12},
+                                          {"KiB", 0x1p10},
+                                          {"MiB", 0x1p20},
+                                          {"GiB", 0x1p30},
+                                          {"TiB", 0x1p40}}};
+constexpr std::array<Unit, 5> kTimeUnits{{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}}};
+
+/// The number at the start of `text`; what follows it goes to `rest`.
+std::optional<double> leading_number(std::string_view text, std::string_view& rest) {
+  double value = 0.0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || !std::isfinite(value)) return std::nullopt;
+  rest = trimmed(text.substr(static_cast<std::size_t>(end - text.data())));
+  return value;
+}
+
+template <class Units>
+std::optional<double> factor_of(std::string_view unit, const Units& units) {
+  if (unit.empty()) return 1.0;
+  for (const auto& known : units) {
+    if (known.name == unit) return known.factor;
+  }
+  return std::nullopt;
+}
+
+template <class Units>
+std::optional<double> number_with_unit(std::string_view text, const Units& units) {
+  std::string_view unit;
+  const auto value = leading_number(text, unit);
+  if (!value) return std::nullopt;
+  const auto factor = factor_of(unit, units);
+  if (!factor || !std::isfinite(*value * *factor)) return std::nullopt;
+  // Dividing by an exact 1000 rounds once, multiplying by an inexact 1e-3 twice: 1ms must read as 0.001.
+  return *factor < 1.0 ? *value / std::round(1.0 / *factor) : *value * *factor;
+}
+
+/// HH:MM:SS, each part a whole number, minutes and seconds below 60.
+std::optional<double> clock_seconds(std::string_view text) {
+  const auto first = text.find(':');
+  const auto second = text.find(':', first + 1);
+  if (first == std::string_view::npos || second == std::string_view::npos) return std::nullopt;
+  const auto hours = read_integer(text.substr(0, first));
+  const auto minutes = read_integer(text.substr(first + 1, second - first - 1));
+  const auto seconds = read_integer(text.substr(second + 1));
+  if (!hours || !minutes || !seconds || *hours < 0 || *minutes < 0 || *minutes > 59 || *seconds < 0 || *seconds > 59) {
+    return std::nullopt;
+  }
+  return static_cast<double>(*hours) * 3600.0 + static_cast<double>(*minutes * 60 + *seconds);
+}
+
+/// How many bytes the UTF-8 sequence at the start of `text` has; 0 when it is not one.
+std::size_t utf8_length(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
+  const unsigned lead = byte(0);
+  const std::size_t length = lead < 0x80 ? 1 : lead >= 0xc2 && lead < 0xe0 ? 2 : (lead & 0xf0) == 0xe0 ? 3
+                             : lead >= 0xf0 && lead < 0xf5                                              ? 4
+                                                                                                        : 0;
+  if (length == 0 || length > text.size()) return 0;
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  }
+  // Overlong forms, surrogates and what lies beyond U+10FFFF.
+  if (lead == 0xe0 && byte(1) < 0xa0) return 0;
+  if (lead == 0xed && byte(1) >= 0xa0) return 0;
+  if (lead == 0xf0 && byte(1) < 0x90) return 0;
+  if (lead == 0xf4 && byte(1) >= 0x90) return 0;
+  return length;
+}
+
+}  // namespace
+
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view blank = " \t\r\f\v";
+  const auto first = text.find_first_not_of(blank);
+  if (first == std::string_view::npos) return {};
+  return text.substr(first, text.find_last_not_of(blank) - first + 1);
+}
+
+std::optional<std::int64_t> read_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> read_number(std::string_view text) {
+  std::string_view rest;
+  const auto value = leading_number(text, rest);
+  return rest.empty() ? value : std::nullopt;
+}
+
+std::string number_text(double value) { return fmt::format("{}", value); }
+
+std::optional<bool> read_bool(std::string_view text) {
+  if (text == "true") return true;
+  if (text == "false") return false;
+  return std::nullopt;
+}
+
+std::optional<std::int64_t> read_bytes(std::string_view text) {
+  if (const auto whole = read_integer(text)) return whole;  // exact beyond 2^53
+  const auto value = number_with_unit(text, kByteUnits);
+  if (!value || *value != std::floor(*value) || std::fabs(*value) > 0x1p62) return std::nullopt;
+  return static_cast<std::int64_t>(*value);
+}
+
+std::string exact_bytes_text(std::int64_t bytes) {
+  static constexpr std::array<std::string_view, 5> names{"", "KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < names.size()) bytes /= 1024, ++unit;
+  return fmt::format("{}{}", bytes, names[unit]);
+}
+
+std::optional<double> read_seconds(std::string_view text) {
+  if (text.find(':') != std::string_view::npos) return clock_seconds(text);
+  return number_with_unit(text, kTimeUnits);
+}
+
+std::optional<double> read_bandwidth(std::string_view text) {
+  if (text.ends_with("/s")) text.remove_suffix(2);
+  return number_with_unit(text, kByteUnits);
+}
+
+std::optional<Emulation> read_emulation(std::string_view text) {
+  if (text == "none") return Emulation{};
+  const auto comma = text.find(',');
+  if (comma == std::string_view::npos) return std::nullopt;
+  const auto latency = read_seconds(trimmed(text.substr(0, comma)));
+  const auto bandwidth = read_bandwidth(trimmed(text.substr(comma + 1)));
+  if (!latency || !bandwidth || *latency < 0.0 || *latency > 60.0 || *bandwidth < 0.0) return std::nullopt;
+  return Emulation{.latency = *latency, .bandwidth = *bandwidth};
+}
+
+std::string emulation_text(const Emulation& emulation) {
+  if (!emulation.on()) return "none";
+  return fmt::format("{},{}", number_text(emulation.latency), number_text(emulation.bandwidth));
+}
+
+bool is_plain_text(std::string_view text) {
+  while (!text.empty()) {
+    const auto byte = static_cast<unsigned char>(text.front());
+    const auto length = utf8_length(text);
+    if (byte < 0x20 || byte == 0x7f || length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::string in_quotes(std::string_view text) {
+  constexpr std::size_t longest = 80;
+  const bool plain = is_plain_text(text);
+  std::string out = "'";
+  for (const char c : text.substr(0, longest)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f || (byte >= 0x80 && (!plain || text.size() > longest))) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out + (text.size() > longest ? "...'" : "'");
+}
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+#pragma once
+// Values as users write them. Each read_* returns nothing when the text is not such a value; each *_text writes the
+// shortest text that reads back to the same value.
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+std::optional<std::int64_t> read_integer(std::string_view text);
+
+/// A finite decimal number.
+std::optional<double> read_number(std::string_view text);
+std::string number_text(double value);
+
+/// true or false, and nothing else.
+std::optional<bool> read_bool(std::string_view text);
+
+/// Whole bytes with a unit (B, KB, MB, GB, TB = powers of 1000; KiB, MiB, GiB, TiB = powers of 1024) or none.
+std::optional<std::int64_t> read_bytes(std::string_view text);
+std::string exact_bytes_text(std::int64_t bytes);
+
+/// Seconds: a number with us, ms, s, min or h or no unit, or HH:MM:SS.
+std::optional<double> read_seconds(std::string_view text);
+
+/// Bytes per second: a number with a byte unit and "/s", or none of both.
+std::optional<double> read_bandwidth(std::string_view text);
+
+/// "none" or "latency,bandwidth".
+std::optional<Emulation> read_emulation(std::string_view text);
+std::string emulation_text(const Emulation& emulation);
+
+/// Text that files can hold: valid UTF-8 without control characters.
+bool is_plain_text(std::string_view text);
+
+/// `text` between quotes for a message: unprintable bytes as \xNN, cut after 80 bytes.
+std::string in_quotes(std::string_view text);
+
+std::string_view trimmed(std::string_view text);
+
+}  // namespace tessera
