@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+"""Trains the same GPT-2 on the same tokens in the same order as `tessera train`, with PyTorch on CPU.
+
+Options are Tessera's names (train.micro_batch is --micro-batch, ...). With --ranks above 1 the processes are started
+here and talk over gloo. Prints step, loss, grad_norm, lr, seconds and tokens per second, and writes them as JSON.
+"""
+
+import argparse
+import contextlib
+import json
+import os
+import statistics
+import time
+from pathlib import Path
+
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU: this compares CPU with CPU
+
+import numpy as np
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+
+from gpt2_torch import PRESETS, Gpt2, from_hugging_face
+
+LLM_C_DTYPES = {20240520: "<u2", 20240801: "<u4"}  # magic of llm.c's 1,024-byte header
+
+
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", required=True, help="token file: raw little-endian uint16, or llm.c's")
+    parser.add_argument("--preset", choices=sorted(PRESETS), default="gpt2-124m")
+    parser.add_argument("--from", dest="from_folder", help="Hugging Face folder: its shape and weights instead of a preset's")
+    parser.add_argument("--seed", type=int, default=0, help="of the initial weights (not Tessera's generator)")
+    parser.add_argument("--strategy", choices=["single", "ddp", "fsdp2"], default="single")
+    parser.add_argument("--ranks", type=int, default=1, help="processes, all on this machine")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each rank")
+    parser.add_argument("--compile", action="store_true", help="torch.compile (of each block with fsdp2)")
+    parser.add_argument("--precision", choices=["fp32"], default="fp32")
+    parser.add_argument("--micro-batch", type=int, default=4)
+    parser.add_argument("--accumulation", type=int, default=1)
+    parser.add_argument("--seq-len", type=int, default=64)
+    parser.add_argument("--steps", type=int, default=10)
+    parser.add_argument("--warm-up", type=int, default=3, help="first steps left out of the median")
+    parser.add_argument("--lr", type=float, default=6e-4)
+    parser.add_argument("--beta1", type=float, default=0.9)
+    parser.add_argument("--beta2", type=float, default=0.95)
+    parser.add_argument("--eps", type=float, default=1e-8)
+    parser.add_argument("--weight-decay", type=float, default=0.1)
+    parser.add_argument("--clip", type=float, default=1.0, help="0 = off")
+    parser.add_argument("--prefetch-forward", type=int, default=0, help="fsdp2: units ahead; 0 = PyTorch's own")
+    parser.add_argument("--output", help="JSON file")
+    options = parser.parse_args()
+    if options.strategy == "single" and options.ranks != 1:
+        parser.error("--strategy single has one rank (each would train alone): --ranks 1, or ddp or fsdp2")
+    if options.warm_up >= options.steps:
+        parser.error(f"--warm-up {options.warm_up} leaves nothing of --steps {options.steps} to measure")
+    return options
+
+
+def open_tokens(path):
+    """The tokens of a .bin, memory-mapped."""
+    header = np.fromfile(path, dtype="<i4", count=256)
+    if len(header) and int(header[0]) in LLM_C_DTYPES:
+        return np.memmap(path, dtype=LLM_C_DTYPES[int(header[0])], mode="r", offset=1024)
+    return np.memmap(path, dtype="<u2", mode="r")
+
+
+def micro_batch(tokens, options, step, number):
+    """Micro-batch `number` of a step, data.order = sequential: samples s*G + number*B and on (design, contract 6)."""
+    size, length = options.micro_batch, options.seq_len
+    first = (step * options.ranks * options.accumulation + number) * size
+    samples = [tokens[i * length : i * length + length + 1] for i in range(first, first + size)]
+    if len(samples[-1]) < length + 1:
+        raise SystemExit(f"{options.source} ends at step {step}: it has {len(tokens)} tokens")
+    ids = torch.from_numpy(np.stack(samples).astype(np.int64))
+    return ids[:, :-1], ids[:, 1:]
+
+
+def build_model(options):
+    """The module to call, and the module whose parameters are trained."""
+    model = from_hugging_face(options.from_folder) if options.from_folder else Gpt2(PRESETS[options.preset], options.seed)
+    if options.seq_len > model.config.context:
+        raise SystemExit(f"--seq-len {options.seq_len} is longer than the model's context {model.config.context}")
+    if options.strategy == "fsdp2":
+        shard_fully(model, options)
+        return model, model
+    called = model
+    if options.strategy == "ddp":
+        called = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    return (torch.compile(called) if options.compile else called), model
+
+
+def shard_fully(model, options):
+    """FSDP2: a unit per block, the rest (tables, last norm) with the root."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = init_device_mesh("cpu", (options.ranks,))
+    for block in model.h:
+        if options.compile:
+            block.compile()
+        fully_shard(block, mesh=mesh, reshard_after_forward=True)
+    fully_shard(model, mesh=mesh, reshard_after_forward=True)
+    depth = options.prefetch_forward
+    for i, block in enumerate(model.h):
+        if depth and i + 1 < len(model.h):
+            block.set_modules_to_forward_prefetch(list(model.h[i + 1 : i + 1 + depth]))
+
+
+def build_optimizer(model, options):
+    """AdamW, decay on tensors of two or more dimensions only; fused where PyTorch can."""
+    matrices = [p for p in model.parameters() if p.dim() >= 2]
+    vectors = [p for p in model.parameters() if p.dim() < 2]
+    groups = [{"params": matrices, "weight_decay": options.weight_decay}, {"params": vectors, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=options.lr, betas=(options.beta1, options.beta2), eps=options.eps, fused=True)
+
+
+def forward_backward(called, tokens, options, step, rank):
+    """All micro-batches of this rank; the summed mean loss. Gradients are reduced on the last one only."""
+    total = 0.0
+    for k in range(options.accumulation):
+        last = k == options.accumulation - 1
+        quiet = contextlib.nullcontext()
+        if options.strategy == "ddp" and not last:
+            quiet = called.no_sync()
+        elif options.strategy == "fsdp2":
+            called.set_requires_gradient_sync(last)
+        with quiet:
+            inputs, targets = micro_batch(tokens, options, step, k * options.ranks + rank)
+            loss = called(inputs, targets) / options.accumulation
+            loss.backward()
+        total += loss.item()
+    return total
+
+
+def gradient_norm(model, options):
+    """Norm before clipping; clips when asked to."""
+    limit = options.clip if options.clip > 0 else float("inf")
+    norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
+    return (norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item()
+
+
+def mean_over_ranks(value, options):
+    if options.ranks == 1:
+        return value
+    tensor = torch.tensor(value, dtype=torch.float64)
+    dist.all_reduce(tensor)
+    return tensor.item() / options.ranks
+
+
+def train(rank, options):
+    torch.set_num_threads(options.threads)
+    tokens = open_tokens(options.source)
+    called, model = build_model(options)
+    optimizer = build_optimizer(model, options)
+    tokens_per_step = options.ranks * options.accumulation * options.micro_batch * options.seq_len
+    rows = []
+    for step in range(options.steps):
+        begin = time.perf_counter()
+        loss = mean_over_ranks(forward_backward(called, tokens, options, step, rank), options)
+        norm = gradient_norm(model, options)
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+        seconds = time.perf_counter() - begin
+        row = {"step": step + 1, "loss": loss, "grad_norm": norm, "lr": options.lr, "seconds": seconds,
+               "tokens_per_second": tokens_per_step / seconds}
+        rows.append(row)
+        if rank == 0:
+            print(f"step {row['step']:5d}  loss {loss:.7f}  grad_norm {norm:.6f}  lr {options.lr:.2e}  "
+                  f"{seconds:8.4f} s  {row['tokens_per_second']:9.1f} tokens/s", flush=True)
+    if rank == 0:
+        report(rows, options)
+
+
+def report(rows, options):
+    median = statistics.median(row["tokens_per_second"] for row in rows[options.warm_up :])
+    print(f"median after {options.warm_up} steps: {median:.1f} tokens/s")
+    if options.output:
+        result = {"options": vars(options), "torch": str(torch.__version__), "median_tokens_per_second": median, "steps": rows}
+        Path(options.output).write_text(json.dumps(result, indent=1) + "\n")
+
+
+def run_rank(rank, options, store):
+    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=options.ranks)
+    try:
+        train(rank, options)
+    finally:
+        dist.destroy_process_group()
+
+
+def main():
+    options = read_options()
+    if options.strategy == "single":
+        train(0, options)
+        return
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["OMP_NUM_THREADS"] = str(options.threads)
+        multiprocessing.spawn(run_rank, args=(options, os.path.join(folder, "store")), nprocs=options.ranks)
+
+
+if __name__ == "__main__":
+    main()
