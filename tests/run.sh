@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Installs what is missing, builds, and runs every test but those labelled `long`; the last lines are CTest's summary.
+#
+#   tests/run.sh [CTEST OPTIONS]      for example: tests/run.sh -R golden
+#
+# Two builds: build/ci (all tests) and build/asan (the unit tests under AddressSanitizer and UBSan, listed as asan.NAME).
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+jobs/setup.sh --packages
+jobs/setup.sh ci
+jobs/setup.sh asan
+# shellcheck source=jobs/mpi_env.sh
+source jobs/mpi_env.sh
+
+# One CTest run over both builds, so that one summary tells everything: build/tests lists build/ci as it is, and each unit
+# test of build/asan under a name of its own.
+suite=build/tests
+mkdir -p "$suite"
+echo 'subdirs("../ci")' >"$suite/CTestTestfile.cmake"
+asan_tests=$(ctest --test-dir build/asan -N -L '^unit$' | sed -n 's/^ *Test *#[0-9]*: *//p')
+for name in $asan_tests; do
+  cat >>"$suite/CTestTestfile.cmake" <<TEST
+add_test("asan.$name" ctest --test-dir "$PWD/build/asan" -R "^$name\$" --no-tests=error --output-on-failure)
+set_tests_properties("asan.$name" PROPERTIES LABELS "asan" TIMEOUT 900)
+TEST
+done
+
+# A broken invariant of memory or arithmetic ends the test that met it.
+export ASAN_OPTIONS=${ASAN_OPTIONS:-detect_stack_use_after_return=1:strict_string_checks=1}
+export UBSAN_OPTIONS=${UBSAN_OPTIONS:-print_stacktrace=1}
+exec ctest --test-dir "$suite" -LE '^long$' --parallel "$(nproc)" --no-tests=error --output-on-failure "$@"
