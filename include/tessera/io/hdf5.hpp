@@ -1,0 +1,120 @@
+#pragma once
+// HDF5's serial C API with handles that close themselves and errors that carry HDF5's own words: files, groups,
+// attributes. Datasets are in io/hdf5_data.hpp.
+//
+// HDF5 is called from one thread at a time: in a run that is the I/O thread (io/io_thread.hpp). Every function throws
+// IoError when HDF5 reports a failure; HDF5's own printing to stderr is switched off.
+
+#include <hdf5.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#ifdef H5_HAVE_PARALLEL
+#error "this is a parallel HDF5 (known to corrupt files with Open MPI): build with the serial one, Debian's hdf5-serial"
+#endif
+
+namespace tessera {
+
+/// Owns one HDF5 identifier; Close is the function that gives it back. Failures of closing are ignored here: what must
+/// not be lost is flushed or closed explicitly before.
+template <herr_t (*Close)(hid_t)>
+class Hdf5Handle {
+ public:
+  Hdf5Handle() = default;
+  explicit Hdf5Handle(hid_t id) : id_(id) {}
+  Hdf5Handle(Hdf5Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
+  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept {
+    if (this != &other) {
+      reset();
+      id_ = std::exchange(other.id_, H5I_INVALID_HID);
+    }
+    return *this;
+  }
+  Hdf5Handle(const Hdf5Handle&) = delete;
+  Hdf5Handle& operator=(const Hdf5Handle&) = delete;
+  ~Hdf5Handle() { reset(); }
+
+  hid_t id() const { return id_; }
+  explicit operator bool() const { return id_ >= 0; }
+  hid_t release() { return std::exchange(id_, H5I_INVALID_HID); }
+
+ private:
+  void reset() {
+    if (id_ >= 0) Close(id_);
+    id_ = H5I_INVALID_HID;
+  }
+  hid_t id_ = H5I_INVALID_HID;
+};
+
+using Hdf5Group = Hdf5Handle<&H5Gclose>;
+using Hdf5Dataset = Hdf5Handle<&H5Dclose>;
+using Hdf5Space = Hdf5Handle<&H5Sclose>;
+using Hdf5Type = Hdf5Handle<&H5Tclose>;
+using Hdf5Properties = Hdf5Handle<&H5Pclose>;
+using Hdf5Attribute = Hdf5Handle<&H5Aclose>;
+
+/// Switches off HDF5's own error printing for the calling thread (HDF5 keeps that setting per thread). The functions of
+/// this room call it; call it yourself before using the C API directly.
+void hdf5_quiet();
+
+/// `id` if it is valid; otherwise IoError "WHAT (HDF5: its own text)".
+hid_t hdf5_check_id(hid_t id, const std::string& what);
+/// IoError "WHAT (HDF5: its own text)" if `result` is negative.
+void hdf5_check(herr_t result, const std::string& what);
+
+/// "1.10.8", of the library that is loaded.
+std::string hdf5_version();
+
+/// An open file.
+class Hdf5File {
+ public:
+  enum class Create { exclusive, truncate };  ///< exclusive: IoError if the file exists
+
+  /// A new file in the newest format (H5F_LIBVER_LATEST), which SWMR needs.
+  static Hdf5File create(const std::filesystem::path& path, Create mode = Create::exclusive);
+  /// For reading. `swmr` opens a file that a living or killed writer holds open.
+  static Hdf5File open(const std::filesystem::path& path, bool swmr = false);
+
+  hid_t id() const { return file_.id(); }
+  bool is_open() const { return static_cast<bool>(file_); }
+  const std::filesystem::path& path() const { return path_; }
+  /// From here on readers may follow; no group, dataset or attribute can be created any more.
+  void start_swmr_write();
+  /// Hands everything to the operating system.
+  void flush();
+  /// Closes and reports what goes wrong doing so. All other handles into the file must be gone. Twice is harmless.
+  void close();
+
+ private:
+  Hdf5Handle<&H5Fclose> file_;
+  std::filesystem::path path_;
+};
+
+/// "FILE:/group/dataset" for messages; any kind of object.
+std::string hdf5_name(hid_t object);
+
+Hdf5Group hdf5_create_group(hid_t parent, const std::string& name);
+Hdf5Group hdf5_open_group(hid_t parent, const std::string& name);
+/// Is there a link of this name (one path component) in the group?
+bool hdf5_has(hid_t parent, const std::string& name);
+/// Names in a group, in alphabetical order.
+std::vector<std::string> hdf5_list(hid_t group);
+
+/// New scalar attributes; text is UTF-8 of variable length (h5py shows str).
+void hdf5_write_attribute(hid_t object, const std::string& name, std::string_view value);
+void hdf5_write_attribute(hid_t object, const std::string& name, std::int64_t value);
+void hdf5_write_attribute(hid_t object, const std::string& name, double value);
+/// Puts a new value into an existing attribute of type double; allowed while SWMR writing.
+void hdf5_update_attribute(hid_t object, const std::string& name, double value);
+
+/// T is std::string, std::int64_t or double. IoError if the attribute is missing or of another class.
+template <class T>
+T hdf5_read_attribute(hid_t object, const std::string& name);
+bool hdf5_has_attribute(hid_t object, const std::string& name);
+
+}  // namespace tessera

@@ -1,0 +1,64 @@
+#pragma once
+// The one thread that calls HDF5 while a run goes on (the library has one lock, and disks are slow): tasks in a queue, rows
+// of metrics before bulk data.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <future>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+
+namespace tessera {
+
+enum class IoPriority : std::uint8_t { rows, bulk };
+
+/// Runs tasks one at a time: within a priority in the order they came; `rows` before waiting `bulk`. Thread-safe.
+/// Its signals are blocked, so that handlers run on the program's own threads.
+class IoThread {
+ public:
+  /// At most `capacity` tasks wait per priority; a further post() waits for room.
+  explicit IoThread(std::size_t capacity = 1024);
+  /// Runs what is queued, delayed tasks at once, then ends the thread.
+  ~IoThread();
+  IoThread(const IoThread&) = delete;
+  IoThread& operator=(const IoThread&) = delete;
+
+  /// Queues a task. Who posts it keeps its errors: a task that throws ends the process (std::terminate).
+  void post(IoPriority priority, std::function<void()> task);
+  /// Queues a task among the rows once `delay` is over.
+  void post_after(std::chrono::milliseconds delay, std::function<void()> task);
+
+  /// Runs f() on the thread after what waits in its priority, waits, and returns its result or rethrows its exception.
+  /// Not to be called from a task.
+  template <class F>
+  auto run(F&& f, IoPriority priority = IoPriority::rows) {
+    // A packaged task is movable only; std::function copies, hence the shared one.
+    auto task = std::make_shared<std::packaged_task<std::invoke_result_t<F>()>>(std::forward<F>(f));
+    auto result = task->get_future();
+    post(priority, [task] { (*task)(); });
+    return result.get();
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void work();
+  std::function<void()> next_task(std::unique_lock<std::mutex>& lock);
+
+  std::size_t capacity_;
+  std::mutex mutex_;
+  std::condition_variable task_ready_, room_made_;
+  std::deque<std::function<void()>> rows_, bulk_;
+  std::multimap<Clock::time_point, std::function<void()>> delayed_;
+  bool stopping_ = false;
+  std::thread thread_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+#pragma once
+// RUN/metrics.h5 (design section 7): what a run measures, readable while it is written (SWMR) and after a crash.
+//   /steps/{step,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}, /steps/time/NAME   a row per step
+//   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
+//   /eval/{step,loss}                                                                       a row per evaluation
+//   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
+//   /config, /provenance                  an attribute per option, per fact
+// step, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5, metrics.1.h5, ...
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/io/io_thread.hpp"
+
+namespace tessera {
+
+/// The rows' groups in /comm, in the order of Collective in comm/communicator.hpp.
+inline constexpr std::array<const char*, 4> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce", "broadcast"};
+
+/// What one kind of collective did in one step.
+struct CommunicationRow {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;  ///< sent by this rank
+  double seconds = 0.0;
+};
+
+/// One optimizer step.
+struct StepRow {
+  std::int64_t step = 0;
+  double loss = 0.0, grad_norm = 0.0, lr = 0.0;
+  double seconds = 0.0;    ///< duration
+  double unix_time = 0.0;  ///< at its end, seconds since 1970
+  double tokens_per_second = 0.0;
+  std::vector<double> times;                               ///< seconds, in the order of MetricsLayout::step_times
+  std::array<CommunicationRow, kCollectiveNames.size()> communication;
+};
+
+/// Memory of one category as planned.
+struct PlannedMemory {
+  std::string category;
+  std::vector<std::int64_t> bytes;  ///< an element per rank
+};
+
+/// What a metrics file holds besides rows; nothing can be added once it is open.
+struct MetricsLayout {
+  std::vector<std::string> step_times;                             ///< names in /steps/time
+  std::vector<PlannedMemory> memory;
+  std::vector<std::pair<std::string, std::string>> config;         ///< attributes of /config
+  std::vector<std::pair<std::string, std::string>> provenance;     ///< attributes of /provenance
+  bool swmr = true;                                                ///< off for file systems without ordered writes (NFS)
+  std::size_t flush_rows = 256;                                    ///< rows reach the file after so many of them,
+  std::chrono::milliseconds flush_after = std::chrono::seconds(1);  ///< or after so long, whichever is first
+};
+
+/// Opened by rank 0. All HDF5 calls happen on the I/O thread; appending only queues. An error of writing surfaces as
+/// IoError at the next call and at close(). Used by one thread; the IoThread outlives it.
+class MetricsFile {
+ public:
+  /// Creates metrics.h5 in `folder`, or metrics.N.h5 with the smallest N that is free. IoError if that fails.
+  MetricsFile(IoThread& io, const std::filesystem::path& folder, MetricsLayout layout);
+  /// Closes; errors that nobody has seen are lost.
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  void append_step(StepRow row);
+  void append_eval(std::int64_t step, double loss);
+  /// /memory/CATEGORY/measured, an element per rank. InternalError for a category that the layout does not have.
+  void set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes);
+  /// Attribute seconds_to_first_step of /provenance (NaN until then).
+  void set_seconds_to_first_step(double seconds);
+  /// Waits until everything appended is in the file and visible to readers.
+  void flush();
+  /// Flushes and closes; what follows is an InternalError, another close() harmless.
+  void close();
+
+  const std::filesystem::path& path() const;
+
+ private:
+  struct State;
+  template <class Add>
+  void queue(Add&& add);
+  IoThread* io_;
+  std::shared_ptr<State> state_;  // shared with tasks that wait in the queue
+};
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+#include "tessera/io/metrics_file.hpp"
+
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <system_error>
+
+#include "io/metrics_tables.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kMostFlushesWaiting = 64;
+
+/// The smallest of metrics.h5, metrics.1.h5, ... that does not exist.
+std::filesystem::path free_name(const std::filesystem::path& folder) {
+  for (int n = 0;; ++n) {
+    const auto path = folder / (n == 0 ? std::string("metrics.h5") : fmt::format("metrics.{}.h5", n));
+    std::error_code error;
+    const auto status = std::filesystem::symlink_status(path, error);
+    if (status.type() == std::filesystem::file_type::not_found) return path;
+    if (error) throw IoError("cannot look for {} ({})", path.string(), error.message());
+  }
+}
+
+}  // namespace
+
+struct MetricsFile::State {
+  // Written before any task is posted, read by both sides.
+  std::filesystem::path path;
+  std::size_t flush_rows = 0;
+  std::chrono::milliseconds flush_after{0};
+  std::size_t step_times = 0;
+  std::vector<std::pair<std::string, std::size_t>> memory;  // category, ranks
+  bool closed = false;                                      // the caller's side only
+
+  // Between the caller and the I/O thread.
+  std::mutex mutex;
+  std::vector<StepRow> steps;
+  std::vector<EvalRow> evals;
+  std::vector<std::pair<std::string, std::vector<std::int64_t>>> measured;
+  std::optional<double> seconds_to_first_step;
+  bool write_posted = false, write_planned = false;  // a task that writes is queued, is queued for later
+  std::exception_ptr error;
+
+  // The I/O thread only.
+  std::optional<MetricsTables> tables;
+
+  void rethrow_error() {
+    const std::lock_guard lock(mutex);
+    if (error) std::rethrow_exception(std::exchange(error, nullptr));
+  }
+  void write_pending();
+  void write_pending_or_keep_error();
+};
+
+/// On the I/O thread: moves out what waits and writes it. After an error the file is given up: later rows are dropped.
+void MetricsFile::State::write_pending() {
+  decltype(steps) new_steps;
+  decltype(evals) new_evals;
+  decltype(measured) new_measured;
+  decltype(seconds_to_first_step) new_seconds;
+  {
+    const std::lock_guard lock(mutex);
+    new_steps.swap(steps);
+    new_evals.swap(evals);
+    new_measured.swap(measured);
+    new_seconds.swap(seconds_to_first_step);
+    write_posted = write_planned = false;
+  }
+  if (!tables) return;
+  if (new_steps.empty() && new_evals.empty() && new_measured.empty() && !new_seconds) return;
+  try {
+    tables->write_steps(new_steps);
+    tables->write_evals(new_evals);
+    for (const auto& [category, bytes] : new_measured) tables->write_measured_memory(category, bytes);
+    if (new_seconds) tables->write_seconds_to_first_step(*new_seconds);
+    tables->flush();
+  } catch (...) {
+    tables.reset();
+    throw;
+  }
+}
+
+void MetricsFile::State::write_pending_or_keep_error() {
+  try {
+    write_pending();
+  } catch (...) {
+    const std::lock_guard lock(mutex);
+    if (!error) error = std::current_exception();
+  }
+}
+
+MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, MetricsLayout layout)
+    : io_(&io), state_(std::make_shared<State>()) {
+  TESSERA_ASSERT(layout.flush_rows > 0, "a metrics file flushes after at least one row");
+  state_->path = free_name(folder);
+  state_->flush_rows = layout.flush_rows;
+  state_->flush_after = layout.flush_after;
+  state_->step_times = layout.step_times.size();
+  for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
+  io_->run([&] { state_->tables.emplace(state_->path, layout); });
+}
+
+MetricsFile::~MetricsFile() {
+  try {
+    close();
+  } catch (...) {
+    // A destructor has nobody to tell; close() is there for that.
+  }
+}
+
+const std::filesystem::path& MetricsFile::path() const { return state_->path; }
+
+/// Adds under the lock, then sees to it that the row reaches the file: at once when many wait, in a while otherwise.
+template <class Add>
+void MetricsFile::queue(Add&& add) {
+  TESSERA_ASSERT(!state_->closed, "{} is closed", state_->path.string());
+  state_->rethrow_error();
+  bool post = false, plan = false, overfull = false;
+  {
+    const std::lock_guard lock(state_->mutex);
+    add(*state_);
+    const std::size_t waiting = state_->steps.size() + state_->evals.size();
+    post = waiting >= state_->flush_rows && !std::exchange(state_->write_posted, true);
+    plan = !state_->write_posted && !std::exchange(state_->write_planned, true);
+    overfull = waiting >= kMostFlushesWaiting * state_->flush_rows;
+  }
+  const auto task = [state = state_] { state->write_pending_or_keep_error(); };
+  if (post) io_->post(IoPriority::rows, task);
+  if (plan) io_->post_after(state_->flush_after, task);
+  if (overfull) flush();  // the disk does not keep up: wait rather than fill the memory
+}
+
+void MetricsFile::append_step(StepRow row) {
+  TESSERA_ASSERT(row.times.size() == state_->step_times, "a step has {} times, the metrics file {}", row.times.size(),
+                 state_->step_times);
+  queue([&](State& state) { state.steps.push_back(std::move(row)); });
+}
+
+void MetricsFile::append_eval(std::int64_t step, double loss) {
+  queue([&](State& state) { state.evals.push_back({step, loss}); });
+}
+
+void MetricsFile::set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes) {
+  bool known = false;
+  for (const auto& [name, ranks] : state_->memory) known = known || (name == category && ranks == bytes.size());
+  TESSERA_ASSERT(known, "memory category {} with {} ranks was not announced", category, bytes.size());
+  queue([&](State& state) { state.measured.emplace_back(category, std::move(bytes)); });
+}
+
+void MetricsFile::set_seconds_to_first_step(double seconds) {
+  queue([&](State& state) { state.seconds_to_first_step = seconds; });
+}
+
+void MetricsFile::flush() {
+  TESSERA_ASSERT(!state_->closed, "{} is closed", state_->path.string());
+  io_->run([state = state_] { state->write_pending_or_keep_error(); });
+  state_->rethrow_error();
+}
+
+void MetricsFile::close() {
+  if (std::exchange(state_->closed, true)) return;
+  io_->run([state = state_] {
+    state->write_pending_or_keep_error();
+    try {
+      if (state->tables) state->tables->close();
+    } catch (...) {
+      const std::lock_guard lock(state->mutex);
+      if (!state->error) state->error = std::current_exception();
+    }
+    state->tables.reset();
+  });
+  state_->rethrow_error();
+}
+
+}  // namespace tessera

@@ -1,0 +1,133 @@
+#include "io/metrics_tables.hpp"
+
+#include <limits>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr const char* kSecondsToFirstStep = "seconds_to_first_step";
+
+void write_attributes(hid_t group, const std::vector<std::pair<std::string, std::string>>& values) {
+  for (const auto& [name, value] : values) hdf5_write_attribute(group, name, std::string_view(value));
+}
+
+/// Appends one value per row, chosen by `value`.
+template <class T, class Row, class F>
+void append_column(Hdf5Series<T>& series, const std::vector<Row>& rows, F&& value) {
+  std::vector<T> column;
+  column.reserve(rows.size());
+  for (const Row& row : rows) column.push_back(value(row));
+  series.append(column);
+}
+
+}  // namespace
+
+MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLayout& layout)
+    : file_(Hdf5File::create(path)) {
+  hdf5_write_attribute(file_.id(), "format", std::string_view("tessera metrics"));
+  hdf5_write_attribute(file_.id(), "format_version", std::int64_t{1});
+  write_attributes(hdf5_create_group(file_.id(), "config").id(), layout.config);
+  provenance_ = hdf5_create_group(file_.id(), "provenance");
+  write_attributes(provenance_.id(), layout.provenance);
+  hdf5_write_attribute(provenance_.id(), kSecondsToFirstStep, std::numeric_limits<double>::quiet_NaN());
+  create_steps(layout);
+  create_communication();
+  create_memory(layout);
+  file_.flush();
+  if (layout.swmr) file_.start_swmr_write();
+}
+
+void MetricsTables::create_steps(const MetricsLayout& layout) {
+  const Hdf5Group steps = hdf5_create_group(file_.id(), "steps");
+  step_ = Hdf5Series<std::int64_t>::create(steps.id(), "step");
+  const std::pair<const char*, double StepRow::*> columns[] = {
+      {"loss", &StepRow::loss},           {"grad_norm", &StepRow::grad_norm}, {"lr", &StepRow::lr},
+      {"seconds", &StepRow::seconds},     {"unix_time", &StepRow::unix_time}, {"tokens_per_second", &StepRow::tokens_per_second}};
+  for (const auto& [name, member] : columns) {
+    columns_.emplace_back(member, Hdf5Series<double>::create(steps.id(), name));
+  }
+  const Hdf5Group time = hdf5_create_group(steps.id(), "time");
+  for (const std::string& name : layout.step_times) times_.push_back(Hdf5Series<double>::create(time.id(), name));
+  const Hdf5Group eval = hdf5_create_group(file_.id(), "eval");
+  eval_step_ = Hdf5Series<std::int64_t>::create(eval.id(), "step");
+  eval_loss_ = Hdf5Series<double>::create(eval.id(), "loss");
+}
+
+void MetricsTables::create_communication() {
+  const Hdf5Group all = hdf5_create_group(file_.id(), "comm");
+  for (const char* name : kCollectiveNames) {
+    const Hdf5Group group = hdf5_create_group(all.id(), name);
+    communication_.push_back({Hdf5Series<std::int64_t>::create(group.id(), "calls"),
+                              Hdf5Series<std::int64_t>::create(group.id(), "bytes"),
+                              Hdf5Series<double>::create(group.id(), "seconds")});
+  }
+}
+
+void MetricsTables::create_memory(const MetricsLayout& layout) {
+  const Hdf5Group all = hdf5_create_group(file_.id(), "memory");
+  for (const PlannedMemory& planned : layout.memory) {
+    const Hdf5Group group = hdf5_create_group(all.id(), planned.category);
+    const auto ranks = static_cast<std::int64_t>(planned.bytes.size());
+    hdf5_write<std::int64_t>(group.id(), "planned", planned.bytes, {ranks});
+    measured_.emplace(planned.category, Hdf5Array<std::int64_t>::create_rewritable(group.id(), "measured", ranks, -1));
+  }
+}
+
+void MetricsTables::write_steps(const std::vector<StepRow>& rows) {
+  append_column(step_, rows, [](const StepRow& row) { return row.step; });
+  for (auto& [member, series] : columns_) {
+    append_column(series, rows, [member = member](const StepRow& row) { return row.*member; });
+  }
+  for (std::size_t i = 0; i < times_.size(); ++i) {
+    append_column(times_[i], rows, [i](const StepRow& row) { return row.times[i]; });
+  }
+  for (std::size_t i = 0; i < communication_.size(); ++i) {
+    append_column(communication_[i].calls, rows, [i](const StepRow& row) { return row.communication[i].calls; });
+    append_column(communication_[i].bytes, rows, [i](const StepRow& row) { return row.communication[i].bytes; });
+    append_column(communication_[i].seconds, rows, [i](const StepRow& row) { return row.communication[i].seconds; });
+  }
+}
+
+void MetricsTables::write_evals(const std::vector<EvalRow>& rows) {
+  append_column(eval_step_, rows, [](const EvalRow& row) { return row.step; });
+  append_column(eval_loss_, rows, [](const EvalRow& row) { return row.loss; });
+}
+
+void MetricsTables::write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes) {
+  measured_.at(category).write(0, bytes);
+}
+
+void MetricsTables::write_seconds_to_first_step(double seconds) {
+  hdf5_update_attribute(provenance_.id(), kSecondsToFirstStep, seconds);
+}
+
+template <class F>
+void MetricsTables::for_each_series(F&& f) {
+  f(step_);
+  for (auto& column : columns_) f(column.second);
+  for (auto& series : times_) f(series);
+  for (auto& communication : communication_) {
+    f(communication.calls);
+    f(communication.bytes);
+    f(communication.seconds);
+  }
+  f(eval_step_);
+  f(eval_loss_);
+  for (auto& [category, array] : measured_) f(array);
+}
+
+void MetricsTables::flush() {
+  for_each_series([](auto& series) { series.flush(); });
+  hdf5_check(H5Oflush(provenance_.id()), "cannot write " + file_.path().string());
+}
+
+void MetricsTables::close() {
+  for_each_series([](auto& series) { series = {}; });
+  provenance_ = {};
+  file_.close();
+}
+
+}  // namespace tessera

@@ -1,0 +1,145 @@
+#include "tessera/io/run_folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cmath>
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "io/file_descriptor.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+namespace {
+
+void write_all(int file, std::string_view text, const std::filesystem::path& path) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw IoError("cannot write {} ({})", path.string(), std::strerror(errno));
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+/// Makes a rename in this folder durable.
+void sync_folder(const std::filesystem::path& folder) {
+  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // Some file systems refuse to sync folders; the rename itself is atomic there all the same.
+  if (descriptor && ::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
+    throw IoError("cannot write folder {} ({})", folder.string(), std::strerror(errno));
+  }
+}
+
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+std::string dump(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (std::filesystem::is_directory(path)) return;
+  throw UsageError("run.dir = {} cannot be used ({}): name a folder that can be created", path.string(),
+                   error ? error.message() : "it is not a folder");
+}
+
+}  // namespace
+
+void write_text_atomically(const std::filesystem::path& path, std::string_view text) {
+  // The process number keeps writers of the same name apart; the last rename wins.
+  const std::filesystem::path beside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
+  try {
+    const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file) throw IoError("cannot create {} ({})", beside.string(), std::strerror(errno));
+    write_all(file.get(), text, beside);
+    if (::fsync(file.get()) != 0) throw IoError("cannot write {} ({})", beside.string(), std::strerror(errno));
+    if (::rename(beside.c_str(), path.c_str()) != 0) {
+      throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), std::strerror(errno));
+    }
+  } catch (...) {
+    ::unlink(beside.c_str());
+    throw;
+  }
+  sync_folder(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+}
+
+std::string_view name_of(RunState state) {
+  switch (state) {
+    case RunState::running: return "running";
+    case RunState::finished: return "finished";
+    case RunState::stopped: return "stopped";
+    case RunState::failed: return "failed";
+  }
+  return "?";
+}
+
+std::string RunStatus::text() const {
+  const nlohmann::ordered_json json = {{"state", name_of(state)},     {"step", step},
+                                       {"steps", steps},              {"code", code},
+                                       {"message", message},          {"started", format_utc(started)},
+                                       {"updated", format_utc(updated)}, {"started_unix", number(started)},
+                                       {"updated_unix", number(updated)}};
+  return dump(json, 2) + "\n";
+}
+
+std::string json_line(std::span<const JsonField> fields) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : fields) {
+    std::visit(
+        [&, &name = key](const auto& v) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>) {
+            json[std::string(name)] = number(v);
+          } else {
+            json[std::string(name)] = v;
+          }
+        },
+        value);
+  }
+  return dump(json, -1);
+}
+
+LineLog::LineLog(const std::filesystem::path& path)
+    : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (file_ < 0) throw IoError("cannot open {} ({})", path.string(), std::strerror(errno));
+}
+
+LineLog::~LineLog() { ::close(file_); }
+
+void LineLog::append(std::string_view line) {
+  TESSERA_ASSERT(line.find('\n') == std::string_view::npos, "a log line holds no line end");
+  std::string text(line);
+  text += '\n';
+  write_all(file_, text, path_);  // one write(2) unless the disk is full or a signal comes in between
+}
+
+RunFolder RunFolder::create(const std::filesystem::path& path) {
+  make_folder(path);
+  std::error_code error;
+  std::filesystem::directory_iterator entries(path, error);
+  if (error) throw UsageError("run.dir = {} cannot be read ({})", path.string(), error.message());
+  if (entries != std::filesystem::directory_iterator()) {
+    throw UsageError(
+        "run.dir = {} has files in it ({}, ...): name a missing or empty folder, or continue that run with "
+        "checkpoint.resume = auto",
+        path.string(), entries->path().filename().string());
+  }
+  return RunFolder(path);
+}
+
+RunFolder RunFolder::resume(const std::filesystem::path& path) {
+  make_folder(path);
+  return RunFolder(path);
+}
+
+void RunFolder::write_status(const RunStatus& status) const { write_text_atomically(path_ / "status.json", status.text()); }
+
+void RunFolder::write_config(std::string_view text) const { write_text_atomically(path_ / "config.ini", text); }
+
+}  // namespace tessera
