@@ -17,11 +17,11 @@ std::string_view spelling(E value) {
 }  // namespace
 
 // Defines choices<E>() for the given list.
-#define TESSERA_CHOICES(E, ...)                    \
-  template <>                                      \
-  std::span<const Choice<E>> choices<E>() {        \
+#define TESSERA_CHOICES(E, ...)                      \
+  template <>                                        \
+  std::span<const Choice<E>> choices<E>() {          \
     static constexpr Choice<E> list[] = __VA_ARGS__; \
-    return list;                                   \
+    return list;                                     \
   }
 
 TESSERA_CHOICES(DeviceKind, {{DeviceKind::automatic, "auto"}, {DeviceKind::cpu, "cpu"}, {DeviceKind::cuda, "cuda"}})
@@ -36,9 +36,8 @@ TESSERA_CHOICES(Strategy, {{Strategy::ddp, "ddp"},
                            {Strategy::hsdp, "hsdp"},
                            {Strategy::hsdp_zero2, "hsdp-zero2"}})
 TESSERA_CHOICES(Wrap, {{Wrap::block, "block"}, {Wrap::size, "size"}, {Wrap::model, "model"}})
-TESSERA_CHOICES(ReduceWhen, {{ReduceWhen::by_strategy, "auto"},
-                             {ReduceWhen::micro_step, "micro_step"},
-                             {ReduceWhen::step, "step"}})
+TESSERA_CHOICES(ReduceWhen,
+                {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
 TESSERA_CHOICES(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
 TESSERA_CHOICES(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::params, "params"}})
 TESSERA_CHOICES(Checkpointing, {{Checkpointing::none, "none"},
@@ -56,7 +55,8 @@ TESSERA_CHOICES(PlanView, {{PlanView::table, "table"},
                            {PlanView::fit, "fit"},
                            {PlanView::largest, "largest"}})
 TESSERA_CHOICES(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}, {PlanFormat::svg, "svg"}})
-TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"}, {SweepAction::run, "run"}, {SweepAction::submit, "submit"}})
+TESSERA_CHOICES(SweepAction,
+                {{SweepAction::print, "print"}, {SweepAction::run, "run"}, {SweepAction::submit, "submit"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_CHOICES

@@ -20,7 +20,8 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
     for (std::size_t j = 1; j <= b.size(); ++j) {
       const std::size_t replace = at(i - 1, j - 1) + (a[i - 1] == b[j - 1] ? 0 : 1);
       at(i, j) = std::min({at(i - 1, j) + 1, at(i, j - 1) + 1, replace});
-      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+        at(i, j) = std::min(at(i, j), at(i - 2, j - 2) + 1);
     }
   }
   return at(a.size(), b.size());
@@ -33,7 +34,8 @@ std::string closest_option(std::string_view unknown) {
   const auto dot = unknown.find('.');
   const auto key = dot == std::string_view::npos ? unknown : unknown.substr(dot + 1);
   for (const auto& row : option_table()) {  // the beginning of a name
-    if (std::string_view(row.name).starts_with(unknown) && dot != std::string_view::npos && !key.empty()) return row.name;
+    if (std::string_view(row.name).starts_with(unknown) && dot != std::string_view::npos && !key.empty())
+      return row.name;
   }
   for (const auto& row : option_table()) {  // the right key in another section
     if (row.key() == key) return row.name;

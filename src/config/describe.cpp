@@ -66,8 +66,8 @@ std::string help_text() {
   std::string out;
   walk([&](std::string_view section) { out += fmt::format("\n[{}] {}\n", section, section_title(section)); },
        [&](const OptionEntry& row) {
-         out += fmt::format("  --{:<28} {}{}\n  {:<30} {}; default: {}\n", row.name, row.help, availability_text(row), "",
-                            row.allowed, default_text(row));
+         out += fmt::format("  --{:<28} {}{}\n  {:<30} {}; default: {}\n", row.name, row.help, availability_text(row),
+                            "", row.allowed, default_text(row));
        });
   return out;
 }

@@ -14,7 +14,8 @@ constexpr std::size_t kMaxLine = 4096;
 bool is_name(std::string_view text) {
   if (text.empty()) return false;
   for (const char c : text) {
-    const bool allowed = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    const bool allowed =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
     if (!allowed) return false;
   }
   return true;
@@ -80,7 +81,8 @@ class IniReader {
     const auto equals = text.find('=');
     const auto key = trimmed(text.substr(0, equals));
     if (equals == std::string_view::npos || !is_name(key)) {
-      throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place_, in_quotes(text));
+      throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place_,
+                       in_quotes(text));
     }
     if (section_.empty()) throw UsageError("{}: {} before any section: write [section] first", place_, in_quotes(key));
     const auto raw = trimmed(text.substr(equals + 1));
@@ -117,7 +119,8 @@ std::vector<Setting> read_ini(std::string_view text, const std::string& file_nam
 }
 
 std::string ini_value(const std::string& value) {
-  const bool plain = trimmed(value) == value && value.find_first_of("#;") == std::string::npos && !value.starts_with('"');
+  const bool plain =
+      trimmed(value) == value && value.find_first_of("#;") == std::string::npos && !value.starts_with('"');
   if (plain) return value;
   std::string out = "\"";
   for (const char c : value) {

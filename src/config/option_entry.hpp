@@ -55,7 +55,10 @@ OptionEntry integer_option(std::string name, Place<Section, std::int64_t> place,
                            std::string help, NotYet not_yet = {}) {
   auto allowed = high == kAnyCount ? fmt::format("whole number, {} or more", low)
                                    : fmt::format("whole number, {} to {}", low, high);
-  return {std::move(name), std::move(allowed), std::move(help), std::move(not_yet),
+  return {std::move(name),
+          std::move(allowed),
+          std::move(help),
+          std::move(not_yet),
           [=](Options& options, std::string_view text) {
             const auto value = read_integer(text);
             if (!value || *value < low || *value > high) return false;
@@ -67,7 +70,10 @@ OptionEntry integer_option(std::string name, Place<Section, std::int64_t> place,
 
 template <class Section>
 OptionEntry bytes_option(std::string name, Place<Section, std::int64_t> place, std::string help) {
-  return {std::move(name), "bytes, for example 24GiB or 500MB", std::move(help), {},
+  return {std::move(name),
+          "bytes, for example 24GiB or 500MB",
+          std::move(help),
+          {},
           [=](Options& options, std::string_view text) {
             const auto value = read_bytes(text);
             if (!value || *value < 0) return false;
@@ -95,7 +101,10 @@ struct Bounds {
 template <class Section>
 OptionEntry number_option(std::string name, Place<Section, double> place, Bounds bounds, std::string help,
                           NotYet not_yet = {}) {
-  return {std::move(name), bounds.text(), std::move(help), std::move(not_yet),
+  return {std::move(name),
+          bounds.text(),
+          std::move(help),
+          std::move(not_yet),
           [=](Options& options, std::string_view text) {
             const auto value = read_number(text);
             if (!value || !bounds.contain(*value)) return false;
@@ -108,8 +117,10 @@ OptionEntry number_option(std::string name, Place<Section, double> place, Bounds
 template <class Section>
 OptionEntry seconds_option(std::string name, Place<Section, double> place, double low, std::string help,
                            NotYet not_yet = {}) {
-  return {std::move(name), fmt::format("seconds ({} or more), or with a unit: 30s, 5min, 2h, 01:30:00", low),
-          std::move(help), std::move(not_yet),
+  return {std::move(name),
+          fmt::format("seconds ({} or more), or with a unit: 30s, 5min, 2h, 01:30:00", low),
+          std::move(help),
+          std::move(not_yet),
           [=](Options& options, std::string_view text) {
             const auto value = read_seconds(text);
             if (!value || *value < low) return false;
@@ -121,7 +132,10 @@ OptionEntry seconds_option(std::string name, Place<Section, double> place, doubl
 
 template <class Section>
 OptionEntry bool_option(std::string name, Place<Section, bool> place, std::string help, NotYet not_yet = {}) {
-  return {std::move(name), "true|false", std::move(help), std::move(not_yet),
+  return {std::move(name),
+          "true|false",
+          std::move(help),
+          std::move(not_yet),
           [=](Options& options, std::string_view text) {
             const auto value = read_bool(text);
             if (!value) return false;
@@ -134,7 +148,10 @@ OptionEntry bool_option(std::string name, Place<Section, bool> place, std::strin
 template <class Section>
 OptionEntry text_option(std::string name, Place<Section, std::string> place, std::string allowed, std::string help,
                         NotYet not_yet = {}) {
-  return {std::move(name), std::move(allowed), std::move(help), std::move(not_yet),
+  return {std::move(name),
+          std::move(allowed),
+          std::move(help),
+          std::move(not_yet),
           [=](Options& options, std::string_view text) {
             if (!is_plain_text(text)) return false;
             place.in(options) = text;
@@ -150,7 +167,10 @@ OptionEntry choice_option(std::string name, Place<Section, E> place, std::string
     if (std::ranges::find(not_yet.values, choice.name) != not_yet.values.end()) continue;
     allowed += (allowed.empty() ? "" : "|") + std::string(choice.name);
   }
-  return {std::move(name), std::move(allowed), std::move(help), std::move(not_yet),
+  return {std::move(name),
+          std::move(allowed),
+          std::move(help),
+          std::move(not_yet),
           [=](Options& options, std::string_view text) {
             for (const auto& choice : choices<E>()) {
               if (choice.name == text) return place.in(options) = choice.value, true;

@@ -25,12 +25,13 @@ void add_run(Rows& t) {
   t.push_back(choice_option("run.lanes", Place{&O::run, &S::lanes},
                             "how the schedule's lanes are played: serial in list order, parallel, chaos (random legal "
                             "order); auto: parallel where there are cores to spare"));
-  t.push_back(seconds_option("run.walltime", Place{&O::run, &S::walltime}, 0.0, "stop before this much time; 0: no limit",
-                             all_but_default()));
+  t.push_back(seconds_option("run.walltime", Place{&O::run, &S::walltime}, 0.0,
+                             "stop before this much time; 0: no limit", all_but_default()));
   t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001, "how long a rank waits for a peer"));
-  t.push_back(bool_option("run.graph", Place{&O::run, &S::graph}, "capture segments as CUDA graphs", all_but_default()));
-  t.push_back(bool_option("run.share_gpu", Place{&O::run, &S::share_gpu}, "let several ranks share a GPU",
-                          all_but_default()));
+  t.push_back(
+      bool_option("run.graph", Place{&O::run, &S::graph}, "capture segments as CUDA graphs", all_but_default()));
+  t.push_back(
+      bool_option("run.share_gpu", Place{&O::run, &S::share_gpu}, "let several ranks share a GPU", all_but_default()));
   t.push_back(text_option("run.trace", Place{&O::run, &S::trace}, "first:last step",
                           "steps whose operations are traced; empty: none", all_but_default()));
   t.push_back(integer_option("run.dump", Place{&O::run, &S::dump}, 0, kAnyCount,
@@ -50,12 +51,13 @@ void add_model(Rows& t) {
   t.push_back(integer_option("model.heads", Place{&O::model, &S::heads}, 0, 1 << 20, "query heads; 0: the preset's"));
   t.push_back(integer_option("model.kv_heads", Place{&O::model, &S::kv_heads}, 0, 1 << 20,
                              "key/value heads; 0: the preset's, or as many as heads"));
-  t.push_back(integer_option("model.width", Place{&O::model, &S::width}, 0, 1 << 24, "residual width; 0: the preset's"));
+  t.push_back(
+      integer_option("model.width", Place{&O::model, &S::width}, 0, 1 << 24, "residual width; 0: the preset's"));
   t.push_back(integer_option("model.ffn_width", Place{&O::model, &S::ffn_width}, 0, 1 << 26,
                              "hidden width of the MLP; 0: the preset's, or 4 x width"));
   t.push_back(integer_option("model.vocab", Place{&O::model, &S::vocab}, 0, most, "tokens known; 0: the preset's"));
-  t.push_back(integer_option("model.context", Place{&O::model, &S::context}, 0, most,
-                             "longest sequence; 0: the preset's"));
+  t.push_back(
+      integer_option("model.context", Place{&O::model, &S::context}, 0, most, "longest sequence; 0: the preset's"));
   t.push_back(number_option("model.dropout", Place{&O::model, &S::dropout}, {0.0, 1.0, false, true},
                             "probability of dropping; 0: off"));
 }
@@ -73,8 +75,8 @@ void add_data(Rows& t) {
                             "last part of the corpus, kept for evaluation; 0: no evaluation"));
   t.push_back(integer_option("data.seed", Place{&O::data, &S::seed}, 0, kAnyCount,
                              "seed of the sample order and of synthetic text"));
-  t.push_back(choice_option("data.on_error", Place{&O::data, &S::on_error}, "what a broken document does",
-                            only({"skip"})));
+  t.push_back(
+      choice_option("data.on_error", Place{&O::data, &S::on_error}, "what a broken document does", only({"skip"})));
 }
 
 void add_train(Rows& t) {
@@ -106,8 +108,8 @@ void add_optim(Rows& t) {
   t.push_back(number_option("optim.decay_fraction", Place{&O::optim, &S::decay_fraction}, {0.0, 1.0},
                             "wsd: last part of the steps, in which the learning rate falls"));
   t.push_back(number_option("optim.beta1", Place{&O::optim, &S::beta1}, {0.0, 1.0, false, true}, "decay of the mean"));
-  t.push_back(number_option("optim.beta2", Place{&O::optim, &S::beta2}, {0.0, 1.0, false, true},
-                            "decay of the mean square"));
+  t.push_back(
+      number_option("optim.beta2", Place{&O::optim, &S::beta2}, {0.0, 1.0, false, true}, "decay of the mean square"));
   t.push_back(number_option("optim.eps", Place{&O::optim, &S::eps}, {0.0, 1.0, true, false}, "added to the root"));
   t.push_back(number_option("optim.weight_decay", Place{&O::optim, &S::weight_decay}, {0.0, 1e6},
                             "decoupled, on matrices only"));
@@ -128,8 +130,10 @@ void add_shard(Rows& t) {
                              "drop gathered parameters after forward and gather them again for backward");
   reshard.set = [set = reshard.set](Options& options, std::string_view text) {
     if (const auto ranks = read_integer(text); ranks && *ranks > 0) {
-      throw UsageError("shard.reshard_after_forward = {} (keeping parameters over a smaller group is not available in "
-                       "this version): true|false", *ranks);
+      throw UsageError(
+          "shard.reshard_after_forward = {} (keeping parameters over a smaller group is not available in "
+          "this version): true|false",
+          *ranks);
     }
     return set(options, text);
   };
@@ -164,8 +168,10 @@ void add_resources(Rows& t) {
                           "keep activations in host memory", all_but_default()));
   t.push_back(integer_option("grid.ranks_per_node", Place{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
                              "pretend that nodes have so many ranks; 0: as the machine is"));
-  t.push_back({"comm.emulate", "none, or latency,bandwidth such as 1ms,2GB/s",
-               "slow every collective to this latency and bandwidth (0: unlimited)", {},
+  t.push_back({"comm.emulate",
+               "none, or latency,bandwidth such as 1ms,2GB/s",
+               "slow every collective to this latency and bandwidth (0: unlimited)",
+               {},
                [](Options& options, std::string_view text) {
                  const auto value = read_emulation(text);
                  if (value) options.comm.emulate = *value;
@@ -202,24 +208,24 @@ void add_commands(Rows& t) {
                           "machine description for predicted times", all_but_default()));
   t.push_back(bytes_option("plan.memory", Place{&O::plan, &PlanOptions::memory},
                            "memory of a rank that must suffice; 0: not checked"));
-  t.push_back(choice_option("plan.view", Place{&O::plan, &PlanOptions::view}, "what to print",
-                            only({"fit", "largest"})));
-  t.push_back(choice_option("plan.format", Place{&O::plan, &PlanOptions::format}, "how to print",
-                            only({"json", "svg"})));
+  t.push_back(
+      choice_option("plan.view", Place{&O::plan, &PlanOptions::view}, "what to print", only({"fit", "largest"})));
+  t.push_back(
+      choice_option("plan.format", Place{&O::plan, &PlanOptions::format}, "how to print", only({"json", "svg"})));
   t.push_back(choice_option("sweep.action", Place{&O::sweep, &SweepOptions::action}, "what to do with the runs",
                             all_but_default()));
-  t.push_back(integer_option("bench.steps", Place{&O::bench, &BenchOptions::steps}, 1, kAnyCount,
-                             "repetitions measured"));
-  t.push_back(integer_option("bench.warmup", Place{&O::bench, &BenchOptions::warmup}, 0, kAnyCount,
-                             "repetitions before them"));
-  t.push_back(bytes_option("bench.max_bytes", Place{&O::bench, &BenchOptions::max_bytes},
-                           "largest message of bench comm"));
+  t.push_back(
+      integer_option("bench.steps", Place{&O::bench, &BenchOptions::steps}, 1, kAnyCount, "repetitions measured"));
+  t.push_back(
+      integer_option("bench.warmup", Place{&O::bench, &BenchOptions::warmup}, 0, kAnyCount, "repetitions before them"));
+  t.push_back(
+      bytes_option("bench.max_bytes", Place{&O::bench, &BenchOptions::max_bytes}, "largest message of bench comm"));
 }
 
 Rows make_table() {
   Rows rows;
-  for (const auto add : {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files,
-                         add_commands}) {
+  for (const auto add :
+       {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files, add_commands}) {
     add(rows);
   }
   return rows;

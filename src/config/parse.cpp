@@ -24,15 +24,22 @@ std::string read_file(const std::filesystem::path& file) {
   return text;
 }
 
-Options resolve(const std::vector<Setting>& file, const Arguments& arguments) {
-  if (!arguments.positional.empty()) {
-    throw UsageError("{} is not an option (command line): write --section.key=value", in_quotes(arguments.positional[0]));
-  }
+Options resolved(const std::vector<Setting>& file, const std::vector<Setting>& arguments) {
   Options options;
   for (const auto& setting : file) apply(setting, options);
-  for (const auto& setting : arguments.settings) apply(setting, options);
+  for (const auto& setting : arguments) apply(setting, options);
   validate(options);
   return options;
+}
+
+/// The settings among words that must all be options.
+std::vector<Setting> settings_only(const std::vector<std::string>& words) {
+  auto arguments = read_arguments(words);
+  if (!arguments.positional.empty()) {
+    throw UsageError("{} is not an option (command line): write --section.key=value",
+                     in_quotes(arguments.positional[0]));
+  }
+  return std::move(arguments.settings);
 }
 
 }  // namespace
@@ -66,8 +73,9 @@ void apply(const Setting& setting, Options& options) {
   const OptionEntry* option = find_option(setting.name);
   if (option == nullptr) {
     const auto near = closest_option(setting.name);
-    throw UsageError("{}: unknown option {} = {} (names are never abbreviated): {}", setting.place, in_quotes(setting.name),
-                     in_quotes(setting.value), near.empty() ? std::string("see --help") : fmt::format("did you mean {}?", near));
+    throw UsageError("{}: unknown option {} = {} (names are never abbreviated): {}", setting.place,
+                     in_quotes(setting.name), in_quotes(setting.value),
+                     near.empty() ? std::string("see --help") : fmt::format("did you mean {}?", near));
   }
   if (!option->set(options, setting.value)) {
     throw UsageError("{}: {} = {} (not an allowed value): {}", setting.place, setting.name, in_quotes(setting.value),
@@ -76,16 +84,20 @@ void apply(const Setting& setting, Options& options) {
   options.given.insert(setting.name);
 }
 
-Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments) {
-  return resolve(read_ini(ini, file_name), read_arguments(arguments));
+Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
+  if (file.empty()) return resolved({}, arguments);
+  return resolved(read_ini(read_file(file), file.string()), arguments);
 }
 
 Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments) {
-  if (file.empty()) return parse_arguments(arguments);
-  return parse_text(read_file(file), file.string(), arguments);
+  return resolve(file, settings_only(arguments));
 }
 
-Options parse_arguments(const std::vector<std::string>& arguments) { return resolve({}, read_arguments(arguments)); }
+Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments) {
+  return resolved(read_ini(ini, file_name), settings_only(arguments));
+}
+
+Options parse_arguments(const std::vector<std::string>& arguments) { return resolved({}, settings_only(arguments)); }
 
 bool Options::operator==(const Options& other) const {
   const auto all = [](const Options& o) {

@@ -43,19 +43,11 @@ void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) 
 
 void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.train.epochs > 0.0) out.push_back({"train.steps", "train.epochs decides how long: not both"});
-  if (options.data.source != "synthetic") {
-    out.push_back({"data.synthetic_tokens", "only data.source = synthetic has a length of its own"});
-  }
   if (options.optim.schedule != LearningRateSchedule::wsd) {
     out.push_back({"optim.decay_fraction", "only optim.schedule = wsd decays in the last part of the steps"});
   }
   if (options.optim.schedule == LearningRateSchedule::constant) {
     out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
-  }
-  if (options.data.val_fraction == 0.0) {
-    const std::string reason = "data.val_fraction = 0 leaves nothing to evaluate";
-    out.push_back({"train.eval_every", reason});
-    out.push_back({"train.eval_batches", reason});
   }
 }
 
@@ -65,8 +57,9 @@ void check_availability(const Options& options) {
     const auto value = row.get(options);
     if (value == row.get(defaults)) continue;
     if (row.not_yet.any) {
-      throw UsageError("{} = {} (not available in this version): {}", row.name, in_quotes(value),
-                       row.get(defaults).empty() ? std::string("leave it empty") : fmt::format("only {}", row.get(defaults)));
+      throw UsageError(
+          "{} = {} (not available in this version): {}", row.name, in_quotes(value),
+          row.get(defaults).empty() ? std::string("leave it empty") : fmt::format("only {}", row.get(defaults)));
     }
     if (std::ranges::find(row.not_yet.values, value) != row.not_yet.values.end()) {
       throw UsageError("{} = {} (not available in this version): {}", row.name, value, row.allowed);
@@ -95,7 +88,8 @@ void check_sizes(const ModelOptions& model) {
                                                         {"model.vocab", model.vocab},
                                                         {"model.context", model.context}};
   for (const auto& [name, size] : sizes) {
-    if (size == 0) throw UsageError("{} is missing (model.family = {} has no preset): give it", name, in_quotes(model.family));
+    if (size == 0)
+      throw UsageError("{} is missing (model.family = {} has no preset): give it", name, in_quotes(model.family));
   }
 }
 

@@ -19,16 +19,16 @@ struct RunOptions {
   std::string dir;  ///< empty: runs/NAME (see run_folder)
   std::string name = "run";
   DeviceKind device = DeviceKind::automatic;
-  std::int64_t seed = 1;          ///< of weights and dropout
-  std::int64_t threads = 0;       ///< per rank; 0 = allowed cores / ranks on the node
-  bool deterministic = true;      ///< numerics contract 2
+  std::int64_t seed = 1;      ///< of weights and dropout
+  std::int64_t threads = 0;   ///< per rank; 0 = allowed cores / ranks on the node
+  bool deterministic = true;  ///< numerics contract 2
   Lanes lanes = Lanes::automatic;
-  double walltime = 0.0;          ///< seconds; 0 = no limit
-  double timeout = 300.0;         ///< seconds that a rank waits for a peer
+  double walltime = 0.0;   ///< seconds; 0 = no limit
+  double timeout = 300.0;  ///< seconds that a rank waits for a peer
   bool graph = false;
   bool share_gpu = false;
-  std::string trace;              ///< first:last step; empty = none
-  std::int64_t dump = 0;          ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
+  std::string trace;      ///< first:last step; empty = none
+  std::int64_t dump = 0;  ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
   bool operator==(const RunOptions&) const = default;
 };
 
@@ -60,8 +60,8 @@ struct TrainOptions {
   double epochs = 0.0;           ///< 0 = steps decide
   std::int64_t micro_batch = 4;  ///< samples per forward and rank
   std::int64_t accumulation = 1;
-  std::int64_t seq_len = 0;      ///< 0 = the model's context
-  std::int64_t eval_every = 100; ///< steps; 0 = only at the end
+  std::int64_t seq_len = 0;        ///< 0 = the model's context
+  std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
   std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all
   std::int64_t sample_every = 0;
   bool operator==(const TrainOptions&) const = default;
@@ -166,9 +166,9 @@ struct SweepOptions {
 
 /// [bench]
 struct BenchOptions {
-  std::int64_t steps = 10;                ///< measured repetitions
-  std::int64_t warmup = 3;                ///< repetitions before them
-  std::int64_t max_bytes = 64LL << 20;    ///< largest message of `bench comm`
+  std::int64_t steps = 10;              ///< measured repetitions
+  std::int64_t warmup = 3;              ///< repetitions before them
+  std::int64_t max_bytes = 64LL << 20;  ///< largest message of `bench comm`
   bool operator==(const BenchOptions&) const = default;
 };
 
@@ -197,9 +197,9 @@ struct Options {
   bool operator==(const Options& other) const;
 };
 
-/// Options from the INI file `file` (none when empty), then from `arguments` ("--section.key=value" or two words), which
-/// win. Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed, repeated
-/// or impossible: UsageError that names option, place, what was given and what is allowed.
+/// Options from the INI file `file` (none when empty), then from `arguments` ("--section.key=value" or two words),
+/// which win. Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed,
+/// repeated or impossible: UsageError that names option, place, what was given and what is allowed.
 Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments);
 
 /// The same from INI text; `file_name` is for messages.
@@ -211,8 +211,9 @@ Options parse_arguments(const std::vector<std::string>& arguments);
 /// The run's folder: run.dir, or runs/NAME.
 std::filesystem::path run_folder(const Options& options);
 
-/// The INI file that gives `options` again: parse_text(write_ini(x)) == x for every x that passes validation. Options that
-/// the others make meaningless (group_size under ddp) are written as comments, because setting them would be an error.
+/// The INI file that gives `options` again: parse_text(write_ini(x)) == x for every x that passes validation. Options
+/// that the others make meaningless (group_size under ddp) are written as comments, because setting them would be an
+/// error.
 std::string write_ini(const Options& options);
 
 }  // namespace tessera

@@ -1,0 +1,60 @@
+#include "tessera/config/command.hpp"
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "config/check.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+namespace {
+std::string error_of(const std::vector<std::string>& words) {
+  return usage_message([&] { read_command(words); });
+}
+}  // namespace
+
+TEST_CASE("Commands, their input file and options in any order") {
+  const auto file = std::filesystem::temp_directory_path() / ("tessera_command_test_" + std::to_string(::getpid()));
+  std::ofstream(file) << "[train]\nsteps = 5\n";
+  const auto train = read_command({"train", "--run.seed", "9", file.string(), "--optim.lr=0.5"});
+  CHECK(train.kind == CommandKind::train);
+  CHECK(train.input == file);
+  CHECK(train.options.train.steps == 5);
+  CHECK(train.options.run.seed == 9);
+  CHECK(train.options.optim.lr == 0.5);
+  const auto bench = read_command({"bench", "comm", file.string()});
+  CHECK(bench.kind == CommandKind::bench);
+  CHECK(bench.bench == BenchKind::comm);
+  CHECK(bench.input == file);
+  CHECK_THAT(error_of({"train", file.string(), "again.ini"}), Contains("again.ini"));
+  std::filesystem::remove(file);
+  CHECK(read_command({"plan"}).input.empty());
+}
+
+TEST_CASE("Help and version") {
+  CHECK(read_command({}).kind == CommandKind::help);
+  CHECK(read_command({"help"}).kind == CommandKind::help);
+  CHECK(read_command({"-h"}).kind == CommandKind::help);
+  CHECK(read_command({"train", "--no.such=1", "--help"}).kind == CommandKind::help);
+  CHECK(read_command({"--version"}).kind == CommandKind::version);
+  CHECK(read_command({"version"}).kind == CommandKind::version);
+  CHECK_THAT(usage_text(), Contains("--shard.strategy") && Contains("train") && Contains("bench"));
+}
+
+TEST_CASE("Unknown and later commands") {
+  CHECK_THAT(error_of({"trian"}), Contains("unknown command 'trian'") && Contains("train, plan, bench"));
+  CHECK_THAT(error_of({"tra"}), Contains("unknown command"));
+  for (const std::string later :
+       {"import", "export", "verify", "inspect", "eval", "generate", "sweep", "postmortem", "data"}) {
+    CHECK_THAT(error_of({later}), Contains("command " + later) && Contains("not available in this version"));
+  }
+  CHECK_THAT(error_of({"bench"}), Contains("comm, step, kernels, memory"));
+  CHECK_THAT(error_of({"bench", "calibrate"}), Contains("not available in this version"));
+  CHECK_THAT(error_of({"bench", "all"}), Contains("comm, step, kernels, memory"));
+  CHECK_THAT(error_of({"--run.seed=1", "train"}), Contains("where a command belongs"));
+  CHECK_THAT(error_of({"train", "missing.ini"}), Contains("missing.ini"));
+}

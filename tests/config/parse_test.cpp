@@ -1,0 +1,114 @@
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+
+#include "config/check.hpp"
+#include "tessera/config/options.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+namespace {
+std::string ini_error(const std::string& text) {
+  return usage_message([&] { parse_text(text, "a.ini"); });
+}
+std::string word_error(const std::vector<std::string>& words) {
+  return usage_message([&] { parse_arguments(words); });
+}
+}  // namespace
+
+TEST_CASE("An INI file sets options, with comments, blanks, CR LF and a byte order mark") {
+  const auto o = parse_text(
+      "\xef\xbb\xbf# a run\r\n[shard]\r\n  strategy = hsdp-zero2 ; trailing\r\ngroup_size=4\t# four\r\n;done", "a.ini");
+  CHECK(o.shard.strategy == Strategy::hsdp_zero2);
+  CHECK(o.shard.group_size == 4);
+}
+
+TEST_CASE("Values are read by their type") {
+  const auto o = parse_text(
+      "[run]\nname = \"a # b\\\"\\\\ \"\ndir = out#1\ntimeout = 2min\n[comm]\nemulate = 1ms, "
+      "2GB/s\n[plan]\nmemory=24GiB\n"
+      "[ optim ]\nlr = 3e-4 # trailing\n[run]\nlanes = chaos\ndeterministic = false\n",
+      "a.ini");
+  CHECK(o.run.name == "a # b\"\\ ");
+  CHECK(o.run.dir == "out#1");
+  CHECK(o.run.timeout == 120.0);
+  CHECK(o.comm.emulate == Emulation{0.001, 2e9});
+  CHECK(o.plan.memory == 24LL << 30);
+  CHECK(o.optim.lr == 3e-4);
+  CHECK(o.run.lanes == Lanes::chaos);
+  CHECK_FALSE(o.run.deterministic);
+  CHECK(parse_arguments({"--comm.emulate=0.5,1000"}).comm.emulate == Emulation{0.5, 1000.0});
+  CHECK(parse_arguments({"--comm.emulate=none"}).comm.emulate.on() == false);
+  CHECK(parse_arguments({"--run.timeout=00:01:30"}).run.timeout == 90.0);
+}
+
+TEST_CASE("The command line wins, its last word most, and what was given is known") {
+  const auto o =
+      parse_text("[train]\nsteps = 5\n", "a.ini", {"--train.steps=6", "--train.steps", "7", "--optim.lr=0.5"});
+  CHECK(o.train.steps == 7);
+  CHECK(o.is_given("train.steps"));
+  CHECK(o.is_given("optim.lr"));
+  CHECK_FALSE(o.is_given("optim.clip"));
+  CHECK(parse_arguments({"--model.from="}).model.from.empty());
+  CHECK(parse_arguments({"--run.dir", "-odd"}).run.dir == "-odd");
+}
+
+TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
+  CHECK_THAT(word_error({"--shard.strat=ddp"}),
+             Contains("unknown option 'shard.strat'") && Contains("did you mean shard.strategy?"));
+  CHECK_THAT(word_error({"--train.lr", "1"}), Contains("did you mean optim.lr?"));
+  CHECK_THAT(word_error({"--shrad.wrap=block"}), Contains("did you mean shard.wrap?"));
+  CHECK_THAT(ini_error("\n[train]\nstesp = 3\n"),
+             Contains("a.ini:3") && Contains("'train.stesp' = '3'") && Contains("train.steps"));
+  CHECK_THAT(word_error({"--zzzzzzzzzzzz=1"}), Contains("see --help"));
+  CHECK_THAT(word_error({"train.steps=3"}), Contains("--section.key=value"));
+  CHECK_THAT(word_error({"--shard.wrap"}), Contains("no value") && Contains("block|size|model"));
+  CHECK_THAT(word_error({"--shard.wrap", "--run.seed=1"}), Contains("no value"));
+}
+
+TEST_CASE("Bad values name the place and what is allowed") {
+  CHECK_THAT(ini_error("[shard]\nstrategy = fsdp\n"),
+             Contains("a.ini:2: shard.strategy = 'fsdp'") && Contains("ddp|zero1|zero2|zero3|hsdp|hsdp-zero2"));
+  CHECK_THAT(word_error({"--train.micro_batch=0"}), Contains("whole number, 1 to 1048576"));
+  CHECK_THAT(word_error({"--train.steps=1e3"}), Contains("whole number, 1 or more"));
+  CHECK_THAT(word_error({"--train.steps=99999999999999999999"}), Contains("whole number"));
+  CHECK_THAT(word_error({"--optim.beta2=1"}), Contains("number, 0 to below 1"));
+  CHECK_THAT(word_error({"--optim.lr=nan"}), Contains("number"));
+  CHECK_THAT(word_error({"--optim.clip=inf"}), Contains("number, 0 or more"));
+  CHECK_THAT(word_error({"--run.deterministic=yes"}), Contains("true|false"));
+  CHECK_THAT(word_error({"--comm.emulate=1ms"}), Contains("latency,bandwidth"));
+  CHECK_THAT(word_error({"--plan.memory=24 gibi"}), Contains("24GiB"));
+  CHECK_THAT(word_error({std::string("--run.name=a\0b", 14)}), Contains("run.name = 'a\\x00b'"));
+  CHECK_THAT(word_error({"--data.source=\xff"}), Contains("\\xff"));
+}
+
+TEST_CASE("Malformed INI files are refused with their line") {
+  CHECK_THAT(ini_error("[run\nseed = 1"), Contains("a.ini:1") && Contains("[name]"));
+  CHECK_THAT(ini_error("seed = 1"), Contains("a.ini:1") && Contains("before any section"));
+  CHECK_THAT(ini_error("[run]\nseed 1"), Contains("a.ini:2"));
+  CHECK_THAT(ini_error("[run]\nseed = 1\n[data]\n[run]\nseed = 1"),
+             Contains("a.ini:5") && Contains("run.seed is set twice (first in line 2)"));
+  CHECK_THAT(ini_error("[run]\nname = \"open"), Contains("a.ini:2") && Contains("quoted"));
+  CHECK_THAT(ini_error("[run]\nname = \"a\" b"), Contains("after a quoted value"));
+  CHECK_THAT(ini_error("[run]\nname = \"a\\n\""), Contains("quoted"));
+  CHECK_THAT(ini_error("[run]\nname = " + std::string(5000, 'a')), Contains("at most 4096"));
+  CHECK_THAT(ini_error(std::string((1 << 20) + 1, '\n')), Contains("too large"));
+}
+
+TEST_CASE("A missing INI file is a usage error, a file is read") {
+  CHECK_THAT(usage_message([] { parse("no/such.ini", {}); }), Contains("no/such.ini") && Contains("no such file"));
+  CHECK_THAT(usage_message([] { parse(".", {}); }), Contains("no such file"));
+  const auto name = std::filesystem::temp_directory_path() / ("tessera_parse_test_" + std::to_string(::getpid()));
+  std::ofstream(name) << "[run]\nseed = 77\n";
+  CHECK(parse(name, {}).run.seed == 77);
+  std::filesystem::remove(name);
+}
+
+TEST_CASE("The run's folder") {
+  CHECK(run_folder(parse_arguments({"--run.name=x"})) == "runs/x");
+  CHECK(run_folder(parse_arguments({"--run.dir=/tmp/y"})) == "/tmp/y");
+  CHECK_THAT(word_error({"--run.name=../x"}), Contains("run.name"));
+}

@@ -1,0 +1,130 @@
+#include "tessera/config/validate.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "config/check.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+namespace {
+std::string error_of(const std::vector<std::string>& words) {
+  return usage_message([&] { parse_arguments(words); });
+}
+}  // namespace
+
+TEST_CASE("Options that the strategy does not use are errors, even at their default") {
+  const std::vector<std::pair<std::string, std::vector<std::string>>> unused = {
+      {"ddp",
+       {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
+        "reshard_after_forward=true"}},
+      {"zero1",
+       {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
+        "reshard_after_forward=false"}},
+      {"zero2", {"group_size=2", "limit_all_gathers=2", "reshard_after_forward=false"}},
+      {"zero3", {"group_size=2"}},
+      {"hsdp-zero2", {"limit_all_gathers=2", "reshard_after_forward=false"}},
+      {"hsdp", {}}};
+  for (const auto& [strategy, refused] : unused) {
+    for (const std::string option : {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
+                                     "reshard_after_forward=true", "reshard_after_forward=false"}) {
+      const auto message = error_of({"--shard.strategy=" + strategy, "--shard." + option});
+      const bool expected = std::ranges::any_of(refused, [&](const std::string& name) {
+        return name.substr(0, name.find('=')) == option.substr(0, option.find('='));
+      });
+      CAPTURE(strategy, option, message);
+      if (expected) {
+        CHECK_THAT(message, Contains("shard." + option.substr(0, option.find('='))) && Contains("has no effect"));
+      } else {
+        CHECK(message.empty());
+      }
+    }
+  }
+  CHECK_THAT(error_of({"--shard.min_params=5"}), Contains("wrap = size"));
+  CHECK(error_of({"--shard.min_params=5", "--shard.wrap=size"}).empty());
+  CHECK_THAT(error_of({"--shard.reshard_after_forward=false", "--shard.limit_all_gathers=3"}),
+             Contains("limit_all_gathers"));
+}
+
+TEST_CASE("Contradictions are errors") {
+  CHECK_THAT(error_of({"--train.steps=5", "--train.epochs=1"}), Contains("train.steps") && Contains("not both"));
+  CHECK(error_of({"--train.epochs=1.5"}).empty());
+  CHECK_THAT(error_of({"--model.preset=nano", "--model.from=x"}), Contains("model.preset"));
+  CHECK_THAT(error_of({"--model.from=x", "--model.layers=2"}), Contains("model.layers"));
+  CHECK_THAT(error_of({"--model.family=gpt2", "--model.layers=2"}), Contains("model.heads is missing"));
+  CHECK(error_of({"--model.family=gpt2", "--model.layers=2", "--model.heads=2", "--model.width=8", "--model.vocab=9",
+                  "--model.context=7"})
+            .empty());
+  CHECK_THAT(error_of({"--optim.lr=1e-5", "--optim.min_lr=1e-4"}), Contains("0 to 1e-05"));
+  CHECK_THAT(error_of({"--train.steps=5", "--optim.warmup_steps=6"}), Contains("0 to 5"));
+  CHECK_THAT(error_of({"--optim.decay_fraction=0.5"}), Contains("wsd"));
+  CHECK_THAT(error_of({"--data.source="}), Contains("data.source"));
+}
+
+TEST_CASE("What this version cannot do is refused, its default is not") {
+  for (const std::string option : {"run.device=cuda",
+                                   "run.graph=true",
+                                   "run.share_gpu=true",
+                                   "run.trace=1:3",
+                                   "run.walltime=01:00:00",
+                                   "data.tokenizer=gpt2",
+                                   "data.on_error=skip",
+                                   "train.sample_every=5",
+                                   "shard.offload=params",
+                                   "shard.offload=optimizer",
+                                   "shard.offload_fraction=0.5",
+                                   "shard.persistence_threshold=5",
+                                   "shard.reshard_after_forward=4",
+                                   "memory.checkpoint=selective",
+                                   "memory.offload_activations=true",
+                                   "checkpoint.every=5",
+                                   "checkpoint.every_minutes=5",
+                                   "checkpoint.keep=5",
+                                   "checkpoint.async=false",
+                                   "checkpoint.resume=auto",
+                                   "checkpoint.allow=x",
+                                   "checkpoint.writers_per_node=2",
+                                   "plan.cluster=a",
+                                   "plan.view=fit",
+                                   "plan.view=largest",
+                                   "plan.format=svg",
+                                   "plan.format=json",
+                                   "sweep.action=run"}) {
+    CAPTURE(option);
+    const auto message = error_of({"--" + option});
+    CHECK_THAT(message, Contains("not available in this version") && Contains(option.substr(0, option.find('='))));
+  }
+  CHECK(error_of({"--run.device=cpu", "--run.graph=false", "--checkpoint.every=0", "--checkpoint.resume=none",
+                  "--shard.offload=none", "--data.tokenizer=bytes", "--memory.checkpoint=block"})
+            .empty());
+}
+
+TEST_CASE("Group sizes must divide the world") {
+  const auto hsdp = [](int group) {
+    return parse_arguments({"--shard.strategy=hsdp", "--shard.group_size=" + std::to_string(group)});
+  };
+  for (std::int64_t world = 1; world <= 24; ++world) {
+    for (int group = 1; group <= 26; ++group) {
+      const auto message = usage_message([&] { validate_for_world(hsdp(group), world, world); });
+      CHECK(message.empty() == (world % group == 0));
+    }
+  }
+  CHECK_THAT(usage_message([&] { validate_for_world(hsdp(5), 12, 12); }),
+             Contains("shard.group_size = 5") && Contains("1, 2, 3, 4, 6, 12"));
+  CHECK_THAT(usage_message([&] { validate_for_world(parse_arguments({"--shard.strategy=hsdp"}), 6, 4); }),
+             Contains("ranks of a node"));
+  CHECK_THAT(usage_message([&] { validate_for_world(parse_arguments({"--grid.ranks_per_node=4"}), 6, 6); }),
+             Contains("grid.ranks_per_node"));
+  CHECK(shard_group_size(hsdp(2), 8, 4) == 2);
+  CHECK(shard_group_size(hsdp(0), 8, 4) == 4);
+  CHECK(shard_group_size(parse_arguments({}), 8, 4) == 8);
+  validate_for_world(parse_arguments({}), 7, 7);
+}
+
+TEST_CASE("shard.reduce follows the strategy unless it is set") {
+  CHECK(resolved_reduce(ReduceWhen::by_strategy, Strategy::ddp) == ReduceWhen::step);
+  CHECK(resolved_reduce(ReduceWhen::by_strategy, Strategy::zero1) == ReduceWhen::step);
+  CHECK(resolved_reduce(ReduceWhen::by_strategy, Strategy::zero2) == ReduceWhen::micro_step);
+  CHECK(resolved_reduce(ReduceWhen::by_strategy, Strategy::hsdp) == ReduceWhen::micro_step);
+  CHECK(resolved_reduce(ReduceWhen::step, Strategy::zero3) == ReduceWhen::step);
+}
