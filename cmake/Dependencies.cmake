@@ -30,3 +30,5 @@ add_library(tessera_onednn INTERFACE)
 target_include_directories(tessera_onednn SYSTEM INTERFACE ${DNNL_INCLUDE})
 # libgomp is named because oneDNN's team size is a per-thread setting of it, which must be 1.
 target_link_libraries(tessera_onednn INTERFACE ${DNNL_LIBRARY} ${OpenMP_gomp_LIBRARY})
+
+include(cmake/BuildFacts.cmake)

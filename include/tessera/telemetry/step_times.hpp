@@ -1,0 +1,74 @@
+#pragma once
+// Where a step's time went, by category; the columns of /steps/time in metrics.h5.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Exposed: compute waited for it.
+enum class TimeCategory : std::uint8_t {
+  data,                    ///< waiting for tokens
+  forward,
+  recompute,
+  backward,                ///< the head's forward and backward in one included
+  optimizer,               ///< accumulate, norm, clip, update
+  exposed_gather,
+  exposed_reduce_scatter,
+  exposed_all_reduce,
+  exposed_other,           ///< loads, stores, host operations
+};
+inline constexpr std::size_t kTimeCategories = 9;
+
+/// "forward", "exposed_gather", ...: as in /steps/time.
+const char* name_of(TimeCategory category);
+/// All names in order.
+std::vector<std::string> time_category_names();
+
+/// One step's account.
+struct StepTimeTotals {
+  std::array<std::int64_t, kTimeCategories> nanoseconds{};
+  double seconds(TimeCategory category) const;
+  /// In the order of the names, as StepRow::times wants them.
+  std::vector<double> all_seconds() const;
+  /// Sum of the exposed categories that are communication.
+  double exposed_seconds() const;
+};
+
+/// Adds up nanoseconds; any thread may add. take() is called between steps.
+class StepTimes {
+ public:
+  void add(TimeCategory category, std::int64_t nanoseconds) {
+    nanoseconds_[static_cast<std::size_t>(category)].fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
+  /// What was added since the last take().
+  StepTimeTotals take();
+
+ private:
+  std::array<std::atomic<std::int64_t>, kTimeCategories> nanoseconds_{};
+};
+
+/// Adds the time from here to the end of its scope.
+class TimeScope {
+ public:
+  TimeScope(StepTimes& times, TimeCategory category)
+      : times_(times), category_(category), start_(std::chrono::steady_clock::now()) {}
+  ~TimeScope() {
+    const auto spent = std::chrono::steady_clock::now() - start_;
+    times_.add(category_, std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
+  }
+  TimeScope(const TimeScope&) = delete;
+  TimeScope& operator=(const TimeScope&) = delete;
+
+ private:
+  StepTimes& times_;
+  TimeCategory category_;
+  std::chrono::steady_clock::time_point start_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "io/json_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <string>
+
+#include "io/file_descriptor.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string read_text(const std::filesystem::path& path, std::int64_t limit) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
+  if (!file) throw IoError("cannot open {} ({})", path.string(), std::strerror(errno));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
+  if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
+  if (status.st_size > limit) throw UsageError("{} has {} bytes: at most {} are read", path.string(), status.st_size, limit);
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t got = 0;
+  while (got < text.size()) {
+    const ssize_t n = ::read(file.get(), text.data() + got, text.size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  text.resize(got);
+  return text;
+}
+
+}  // namespace
+
+nlohmann::json read_json_object(const std::filesystem::path& path, std::int64_t limit) {
+  const std::string text = read_text(path, limit);
+  try {
+    nlohmann::json json = nlohmann::json::parse(text);
+    if (!json.is_object()) throw UsageError("{} holds no JSON object", path.string());
+    return json;
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError("{} is not JSON ({})", path.string(), error.what());
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,119 @@
+#include "tessera/telemetry/provenance.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <string_view>
+
+#include "tessera/base/format.hpp"
+#include "tessera_build.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string compiler() {
+#if defined(__clang__)
+  return "Clang " __clang_version__;
+#elif defined(__GNUC__)
+  return "GCC " __VERSION__;
+#else
+  return "unknown";
+#endif
+}
+
+/// "node1 x4, node2 x4": every host once, in the order of first appearance.
+std::string counted(const std::vector<std::string>& hosts) {
+  std::vector<std::pair<std::string, int>> counts;
+  for (const std::string& host : hosts) {
+    const auto place = std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == host; });
+    if (place == counts.end()) {
+      counts.emplace_back(host, 1);
+    } else {
+      ++place->second;
+    }
+  }
+  std::string text;
+  for (const auto& [host, count] : counts) {
+    text += fmt::format("{}{}{}", text.empty() ? "" : ", ", host, count > 1 ? fmt::format(" x{}", count) : "");
+  }
+  return text;
+}
+
+void add_from_environment(Facts& facts, const char* name, const char* variable) {
+  const char* value = std::getenv(variable);
+  if (value != nullptr && *value != '\0') facts.emplace_back(name, value);
+}
+
+}  // namespace
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+}
+
+std::string cpu_model() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("model name")) continue;
+    const auto value = line.find_first_not_of(" \t", line.find(':') + 1);
+    if (line.find(':') != std::string::npos && value != std::string::npos) return line.substr(value);
+  }
+  return "unknown";
+}
+
+std::string cpu_isa() {
+#if defined(__x86_64__)
+  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+  if (avx512) return "avx512";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
+#endif
+  return "baseline";
+}
+
+std::string shell_quoted(const std::string& argument) {
+  const auto plain = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("_-./=:,+@%").find(c) != std::string_view::npos;
+  };
+  if (!argument.empty() && std::all_of(argument.begin(), argument.end(), plain)) return argument;
+  std::string quoted = "'";
+  for (const char c : argument) {
+    if (c == '\'') {
+      quoted += "'\\''";
+    } else {
+      quoted += c;
+    }
+  }
+  return quoted + "'";
+}
+
+Facts build_facts() {
+  return {{"version", kBuildVersion}, {"git_revision", kBuildGitRevision}, {"compiler", compiler()}, {"build_type", kBuildType}};
+}
+
+Facts provenance(const RunFacts& run) {
+  Facts facts = build_facts();
+  std::string command;
+  for (const std::string& argument : run.command_line) {
+    if (!command.empty()) command += ' ';
+    command += shell_quoted(argument);
+  }
+  facts.emplace_back("command_line", command);
+  facts.emplace_back("start_time", format_utc(run.start_unix_time));
+  facts.emplace_back("hosts", run.hosts.empty() ? host_name() : counted(run.hosts));
+  facts.emplace_back("cpu", cpu_model());
+  facts.emplace_back("isa", cpu_isa());
+  for (const auto& [name, version] : run.libraries) facts.emplace_back(name + "_version", version);
+  add_from_environment(facts, "slurm_job_id", "SLURM_JOB_ID");
+  add_from_environment(facts, "slurm_array_task_id", "SLURM_ARRAY_TASK_ID");
+  add_from_environment(facts, "slurm_restart_count", "SLURM_RESTART_COUNT");
+  return facts;
+}
+
+}  // namespace tessera

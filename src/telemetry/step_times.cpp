@@ -1,0 +1,49 @@
+#include "tessera/telemetry/step_times.hpp"
+
+namespace tessera {
+
+const char* name_of(TimeCategory category) {
+  switch (category) {
+    case TimeCategory::data: return "data";
+    case TimeCategory::forward: return "forward";
+    case TimeCategory::recompute: return "recompute";
+    case TimeCategory::backward: return "backward";
+    case TimeCategory::optimizer: return "optimizer";
+    case TimeCategory::exposed_gather: return "exposed_gather";
+    case TimeCategory::exposed_reduce_scatter: return "exposed_reduce_scatter";
+    case TimeCategory::exposed_all_reduce: return "exposed_all_reduce";
+    case TimeCategory::exposed_other: return "exposed_other";
+  }
+  return "?";
+}
+
+std::vector<std::string> time_category_names() {
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < kTimeCategories; ++i) names.emplace_back(name_of(static_cast<TimeCategory>(i)));
+  return names;
+}
+
+double StepTimeTotals::seconds(TimeCategory category) const {
+  return static_cast<double>(nanoseconds[static_cast<std::size_t>(category)]) * 1e-9;
+}
+
+std::vector<double> StepTimeTotals::all_seconds() const {
+  std::vector<double> seconds_of_all;
+  for (std::size_t i = 0; i < kTimeCategories; ++i) seconds_of_all.push_back(seconds(static_cast<TimeCategory>(i)));
+  return seconds_of_all;
+}
+
+double StepTimeTotals::exposed_seconds() const {
+  return seconds(TimeCategory::exposed_gather) + seconds(TimeCategory::exposed_reduce_scatter) +
+         seconds(TimeCategory::exposed_all_reduce);
+}
+
+StepTimeTotals StepTimes::take() {
+  StepTimeTotals totals;
+  for (std::size_t i = 0; i < kTimeCategories; ++i) {
+    totals.nanoseconds[i] = nanoseconds_[i].exchange(0, std::memory_order_relaxed);
+  }
+  return totals;
+}
+
+}  // namespace tessera
