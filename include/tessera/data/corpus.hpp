@@ -1,0 +1,31 @@
+#pragma once
+// Where tokens come from: token files, text, and synthetic text.
+
+#include <filesystem>
+#include <memory>
+
+#include "tessera/config/options.hpp"
+#include "tessera/data/token_source.hpp"
+
+namespace tessera {
+
+/// A memory-mapped token file. Raw little-endian uint16 (nanoGPT), or llm.c's: 256 int32 of header (magic 20240520 and
+/// version 1 for uint16, 20240801 and version 7 for uint32; then the number of tokens). UsageError when the file is
+/// missing, empty, truncated or of another version, naming what was expected and found.
+std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file);
+
+/// The bytes of all .txt files under `folder` (or of one .txt file), joined in the order of their paths below it, as
+/// tokens. UsageError when there is no text, or when there is .json or .jsonl, which this version does not read.
+/// Files must not shrink while they are open.
+std::unique_ptr<TokenSource> open_text(const std::filesystem::path& folder);
+
+/// Seeded text of `tokens` tokens over an alphabet of min(vocab, 64): a second-order Markov chain in pieces of 256.
+/// Four successors follow a token, with probabilities 1/2, 1/4, 1/8, 1/8; the token before it says which gets which. So
+/// the loss falls from log(vocab) to 1.21 once both are learned. Nothing is stored: a token depends on seed and
+/// position only.
+std::unique_ptr<TokenSource> synthetic_text(std::int64_t tokens, std::int64_t vocab, std::int64_t seed);
+
+/// What data.source names, checked against the model's vocabulary (check_vocabulary).
+std::unique_ptr<TokenSource> open_corpus(const DataOptions& options, std::int64_t vocab);
+
+}  // namespace tessera

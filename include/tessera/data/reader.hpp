@@ -1,0 +1,74 @@
+#pragma once
+// Batches of tokens, read ahead of the step on a thread of their own.
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <functional>
+#include <mutex>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "tessera/data/sampler.hpp"
+#include "tessera/data/token_source.hpp"
+
+namespace tessera {
+
+/// One micro-batch, both [batch, seq_len] int32, row by row.
+struct Batch {
+  std::span<const std::int32_t> tokens;
+  std::span<const std::int32_t> targets;  ///< tokens shifted by one
+  std::int64_t first_sample = 0;
+};
+
+/// Fills tokens and targets [batch, seq_len] with samples first_sample .. first_sample + batch - 1. `row` is scratch of
+/// seq_len + 1. UsageError when a token is not below `vocab`.
+void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t first_sample,
+                std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets);
+
+class BatchReader {
+ public:
+  /// Which samples request q (0, 1, 2, ...) is made of: the first of `batch` consecutive ones. Called on the reader's
+  /// thread only.
+  using Requests = std::function<std::int64_t(std::int64_t request)>;
+
+  /// Starts reading at once, at most `depth` (>= 1) batches ahead of the one in use. Source and sampler must outlive
+  /// the reader. All memory is allocated here: (depth + 1) * 2 * batch * seq_len * 4 bytes.
+  BatchReader(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t batch,
+              Requests requests, std::int64_t depth = 2);
+  /// Stops after the batch that is being read.
+  ~BatchReader();
+  BatchReader(const BatchReader&) = delete;
+  BatchReader& operator=(const BatchReader&) = delete;
+
+  /// The next batch, in the order of requests; valid until the next take. Rethrows what went wrong while reading it,
+  /// and again on every later call.
+  Batch take();
+
+ private:
+  struct Slot {
+    std::vector<std::int32_t> tokens, targets;
+    std::int64_t first_sample = 0;
+  };
+  void read_ahead();
+  void read(std::int64_t request, Slot& slot);
+  Slot& slot_of(std::int64_t request) { return slots_[static_cast<std::size_t>(request) % slots_.size()]; }
+
+  const TokenSource& source_;
+  const Sampler& sampler_;
+  std::int64_t vocab_, batch_;
+  Requests requests_;
+  std::vector<Slot> slots_;  ///< a ring: one in use, the others ahead
+  std::vector<std::int32_t> row_;
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::int64_t ready_ = 0;  ///< requests read
+  std::int64_t taken_ = 0;  ///< requests handed out; the last one is still in use
+  bool stop_ = false;
+  std::exception_ptr failure_;
+  std::thread thread_;  ///< last: starts when all else is there
+};
+
+}  // namespace tessera

@@ -1,0 +1,91 @@
+#include "tessera/data/reader.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t first_sample,
+                std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets) {
+  const std::int64_t length = sampler.seq_len();
+  TESSERA_ASSERT(static_cast<std::int64_t>(row.size()) == length + 1, "a row of {} for sequences of {}", row.size(),
+                 length);
+  for (std::int64_t i = 0; i < batch; ++i) {
+    copy_checked(source, sampler.first_token(first_sample + i), length + 1, vocab, row.data());
+    std::copy_n(row.begin(), length, tokens + i * length);
+    std::copy_n(row.begin() + 1, length, targets + i * length);
+  }
+}
+
+BatchReader::BatchReader(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t batch,
+                         Requests requests, std::int64_t depth)
+    : source_(source),
+      sampler_(sampler),
+      vocab_(vocab),
+      batch_(batch),
+      requests_(std::move(requests)),
+      row_(static_cast<std::size_t>(sampler.seq_len() + 1)) {
+  TESSERA_ASSERT(batch >= 1 && depth >= 1, "batches of {}, {} ahead", batch, depth);
+  const auto elements = static_cast<std::size_t>(checked_multiply(batch, sampler.seq_len()));
+  slots_.resize(static_cast<std::size_t>(depth + 1));
+  for (auto& slot : slots_) slot.tokens.resize(elements), slot.targets.resize(elements);
+  thread_ = std::thread([this] { read_ahead(); });
+}
+
+BatchReader::~BatchReader() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+void BatchReader::read(std::int64_t request, Slot& slot) {
+  slot.first_sample = requests_(request);
+  fill_batch(source_, sampler_, vocab_, slot.first_sample, batch_, row_, slot.tokens.data(), slot.targets.data());
+}
+
+void BatchReader::read_ahead() {
+  for (std::int64_t request = 0;; ++request) {
+    {
+      // The slot of request - slots is free once the batch after it has been taken.
+      std::unique_lock lock(mutex_);
+      const auto slots = static_cast<std::int64_t>(slots_.size());
+      changed_.wait(lock, [&] { return stop_ || request <= slots - 1 || request - slots + 1 < taken_; });
+      if (stop_) return;
+    }
+    std::exception_ptr failure;
+    try {
+      read(request, slot_of(request));
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      if (failure)
+        failure_ = failure;
+      else
+        ready_ = request + 1;
+    }
+    changed_.notify_all();
+    if (failure) return;
+  }
+}
+
+Batch BatchReader::take() {
+  std::unique_lock lock(mutex_);
+  ++taken_;  // gives the batch in use back
+  changed_.notify_all();
+  changed_.wait(lock, [&] { return ready_ >= taken_ || failure_; });
+  if (ready_ < taken_) {
+    --taken_;
+    std::rethrow_exception(failure_);
+  }
+  const Slot& slot = slot_of(taken_ - 1);
+  return {slot.tokens, slot.targets, slot.first_sample};
+}
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+#include "tessera/data/sampler.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+Split split_corpus(std::int64_t tokens, double val_fraction, std::int64_t seq_len) {
+  TESSERA_ASSERT(tokens >= 0 && seq_len >= 1 && val_fraction >= 0.0 && val_fraction < 1.0,
+                 "split of {} tokens, fraction {}, length {}", tokens, val_fraction, seq_len);
+  const auto kept = std::min(static_cast<std::int64_t>(std::floor(static_cast<double>(tokens) * val_fraction)), tokens);
+  const Split split{.train = {0, tokens - kept}, .validation = {tokens - kept, kept}};
+  if (split.train.count < seq_len + 1) {
+    throw UsageError(
+        "{} tokens for training (of {} in all, less data.val_fraction = {}) are less than one sample of "
+        "train.seq_len + 1 = {}: a longer corpus or shorter sequences",
+        split.train.count, tokens, val_fraction, seq_len + 1);
+  }
+  if (val_fraction > 0.0 && kept < seq_len + 1) {
+    throw UsageError(
+        "{} tokens for validation (data.val_fraction = {} of {}) are less than one sample of train.seq_len + "
+        "1 = {}: a larger data.val_fraction, 0 for no evaluation, or shorter sequences",
+        kept, val_fraction, tokens, seq_len + 1);
+  }
+  return split;
+}
+
+Permutation::Permutation(std::int64_t n, std::int64_t seed, std::int64_t epoch)
+    : n_(static_cast<std::uint64_t>(n)),
+      seed_(static_cast<std::uint64_t>(seed)),
+      epoch_(static_cast<std::uint32_t>(epoch)) {
+  TESSERA_ASSERT(n >= 1 && n <= std::int64_t{1} << 62 && epoch >= 0, "permutation of {} in epoch {}", n, epoch);
+  const auto bits = static_cast<int>(std::bit_width(n_ - 1));
+  half_bits_ = std::max(1, (bits + 1) / 2);
+}
+
+std::uint64_t Permutation::once(std::uint64_t value) const {
+  constexpr std::uint64_t rounds = 8;
+  const std::uint64_t mask = (std::uint64_t{1} << half_bits_) - 1;
+  std::uint64_t left = value >> half_bits_, right = value & mask;
+  for (std::uint64_t round = 0; round < rounds; ++round) {
+    const auto noise = philox(seed_, RandomUse::sample_order, epoch_, (round << 32) | right)[0];
+    const std::uint64_t next = left ^ (noise & mask);
+    left = right;
+    right = next;
+  }
+  return (left << half_bits_) | right;
+}
+
+std::int64_t Permutation::operator()(std::int64_t index) const {
+  auto value = static_cast<std::uint64_t>(index);
+  TESSERA_ASSERT(value < n_, "index {} of a permutation of {}", index, n_);
+  // The walk stays on the cycle of a number below n, so it comes back below n: at most 4 turns on average.
+  do value = once(value);
+  while (value >= n_);
+  return static_cast<std::int64_t>(value);
+}
+
+Sampler::Sampler(TokenRange range, std::int64_t seq_len, SampleOrder order, std::int64_t seed)
+    : range_(range), seq_len_(seq_len), samples_((range.count - 1) / seq_len), seed_(seed), order_(order) {
+  TESSERA_ASSERT(range.first >= 0 && seq_len >= 1 && range.count >= seq_len + 1, "samples of {} tokens in {} tokens",
+                 seq_len + 1, range.count);
+}
+
+std::int64_t Sampler::first_token(std::int64_t sample) const {
+  TESSERA_ASSERT(sample >= 0, "sample {}", sample);
+  const std::int64_t epoch = sample / samples_, index = sample % samples_;
+  const std::int64_t place = order_ == SampleOrder::sequential ? index : Permutation(samples_, seed_, epoch)(index);
+  return range_.first + place * seq_len_;
+}
+
+std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std::int64_t micro_batch_number,
+                             std::int64_t batch) {
+  TESSERA_ASSERT(step >= 0 && micro_batch_number >= 0 && micro_batch_number < micro_batches && batch >= 1,
+                 "micro-batch {} of {} in step {}", micro_batch_number, micro_batches, step);
+  const auto number = checked_add(checked_multiply(step, micro_batches), micro_batch_number);
+  return checked_multiply(number, batch);
+}
+
+std::int64_t steps_for_epochs(double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step) {
+  const double steps =
+      std::ceil(epochs * static_cast<double>(samples_per_epoch) / static_cast<double>(samples_per_step));
+  TESSERA_ASSERT(samples_per_step >= 1 && steps >= 0.0, "{} epochs of {} samples", epochs, samples_per_epoch);
+  if (steps > 0x1p62)
+    throw UsageError("train.epochs = {} are {} steps (sizes must fit 63 bits): fewer epochs", epochs, steps);
+  return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
+}
+
+}  // namespace tessera

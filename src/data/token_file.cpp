@@ -1,0 +1,122 @@
+#include <array>
+#include <bit>
+#include <cstring>
+#include <limits>
+
+#include "data/mapped_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/data/corpus.hpp"
+
+namespace tessera {
+
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "token files are little-endian and read in place");
+
+/// llm.c's header: 256 int32, of which the first three mean something.
+constexpr std::int64_t kHeaderBytes = 256 * 4;
+struct HeaderKind {
+  std::int32_t magic, version;
+  std::int64_t token_bytes;
+};
+constexpr std::array<HeaderKind, 2> kHeaderKinds{{{20240520, 1, 2}, {20240801, 7, 4}}};
+
+/// Where the tokens of a file are and how wide they are.
+struct TokenLayout {
+  std::int64_t first_byte = 0, token_bytes = 2, tokens = 0;
+};
+
+const HeaderKind* header_kind(std::span<const std::byte> bytes) {
+  std::int32_t magic = 0;
+  if (bytes.size() < sizeof magic) return nullptr;
+  std::memcpy(&magic, bytes.data(), sizeof magic);
+  for (const auto& kind : kHeaderKinds) {
+    if (kind.magic == magic) return &kind;
+  }
+  return nullptr;
+}
+
+TokenLayout read_header(const std::string& name, std::span<const std::byte> bytes, const HeaderKind& kind) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (size < kHeaderBytes) {
+    throw UsageError("{}: {} bytes (truncated: llm.c's header alone has {}): copy the file again", name, size,
+                     kHeaderBytes);
+  }
+  std::array<std::int32_t, 3> header{};
+  std::memcpy(header.data(), bytes.data(), sizeof header);
+  if (header[1] != kind.version) {
+    throw UsageError("{}: version {} of llm.c's token file {} (an unknown layout): version {}", name, header[1],
+                     kind.magic, kind.version);
+  }
+  const std::int64_t tokens = header[2];
+  if (tokens <= 0) throw UsageError("{}: header says {} tokens (nothing to train on): 1 or more", name, tokens);
+  const std::int64_t expected = kHeaderBytes + tokens * kind.token_bytes;
+  if (size != expected) {
+    throw UsageError("{}: {} bytes, but its header says {} tokens of {} bytes ({}): {} bytes", name, size, tokens,
+                     kind.token_bytes, size < expected ? "truncated" : "more than the header knows", expected);
+  }
+  return {kHeaderBytes, kind.token_bytes, tokens};
+}
+
+TokenLayout layout_of(const std::string& name, std::span<const std::byte> bytes) {
+  if (bytes.empty()) throw UsageError("{}: empty (no tokens): a .bin file of uint16 tokens or of llm.c's format", name);
+  if (const auto* kind = header_kind(bytes)) return read_header(name, bytes, *kind);
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (size % 2 != 0) {
+    throw UsageError("{}: {} bytes (truncated: uint16 tokens have two each): {} or {} bytes", name, size, size - 1,
+                     size + 1);
+  }
+  return {0, 2, size / 2};
+}
+
+class TokenFile final : public TokenSource {
+ public:
+  explicit TokenFile(const std::filesystem::path& file)
+      : name_(file.string()), file_(file), layout_(layout_of(name_, file_.bytes())) {}
+
+  std::int64_t size() const override { return layout_.tokens; }
+  std::int64_t id_bound() const override { return std::int64_t{1} << (8 * layout_.token_bytes); }
+  std::string describe() const override { return name_; }
+
+  void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
+    TESSERA_ASSERT(first >= 0 && count >= 0 && first <= size() - count, "tokens {}+{} of {}", first, count, size());
+    const std::byte* from = file_.bytes().data() + layout_.first_byte + first * layout_.token_bytes;
+    if (layout_.token_bytes == 2) {
+      widen<std::uint16_t>(from, count, out);
+    } else {
+      widen<std::uint32_t>(from, count, out);
+      for (std::int64_t i = 0; i < count; ++i) {
+        if (out[i] < 0) {
+          throw UsageError("{}: token {} at position {} (no vocabulary is so large): ids below {}", name_,
+                           static_cast<std::uint32_t>(out[i]), first + i, std::numeric_limits<std::int32_t>::max());
+        }
+      }
+    }
+  }
+
+ private:
+  template <class T>
+  static void widen(const std::byte* from, std::int64_t count, std::int32_t* out) {
+    for (std::int64_t i = 0; i < count; ++i) {
+      T token;
+      std::memcpy(&token, from + i * static_cast<std::int64_t>(sizeof(T)), sizeof(T));
+      out[i] = static_cast<std::int32_t>(token);
+    }
+  }
+
+  std::string name_;
+  MappedFile file_;
+  TokenLayout layout_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file) {
+  std::error_code error;
+  if (!std::filesystem::is_regular_file(file, error)) {
+    throw UsageError("{}: no such file: a .bin file of tokens", file.string());
+  }
+  return std::make_unique<TokenFile>(file);
+}
+
+}  // namespace tessera

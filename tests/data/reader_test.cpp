@@ -1,0 +1,123 @@
+#include "tessera/data/reader.hpp"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+
+#include "data/files.hpp"
+#include "tessera/data/dataset.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+namespace {
+
+std::unique_ptr<TokenSource> counting_tokens(std::int32_t count) {
+  std::vector<std::int32_t> tokens(static_cast<std::size_t>(count));
+  std::iota(tokens.begin(), tokens.end(), 0);
+  return tokens_in_memory(std::move(tokens), count);
+}
+
+}  // namespace
+
+TEST_CASE("Batches come in order, targets are shifted by one, and whole epochs wrap") {
+  const auto source = counting_tokens(101);
+  for (const std::int64_t depth : {1, 2, 5}) {
+    for (const std::int64_t length : {1, 3, 10}) {
+      for (const std::int64_t batch : {1, 4}) {
+        const Sampler sampler({0, 101}, length, SampleOrder::sequential, 1);
+        BatchReader reader(
+            *source, sampler, 101, batch, [&](std::int64_t q) { return q * batch; }, depth);
+        for (std::int64_t q = 0; q < 60; ++q) {
+          const auto taken = reader.take();
+          REQUIRE(taken.first_sample == q * batch);
+          REQUIRE(static_cast<std::int64_t>(taken.tokens.size()) == batch * length);
+          for (std::int64_t i = 0; i < batch * length; ++i) {
+            const auto at = static_cast<std::size_t>(i);
+            const auto sample = (q * batch + i / length) % sampler.samples_per_epoch();
+            REQUIRE(taken.tokens[at] == sample * length + i % length);
+            REQUIRE(taken.targets[at] == taken.tokens[at] + 1);
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("A batch in use is not overwritten, and no buffer is made after the start") {
+  const auto source = counting_tokens(1000);
+  const Sampler sampler({0, 1000}, 9, SampleOrder::shuffled, 1);
+  BatchReader reader(
+      *source, sampler, 1000, 2, [](std::int64_t q) { return 2 * q; }, 3);
+  std::vector<const std::int32_t*> buffers;
+  for (int q = 0; q < 200; ++q) {
+    const auto batch = reader.take();
+    const std::vector<std::int32_t> before(batch.tokens.begin(), batch.tokens.end());
+    std::vector<std::int32_t> row(10), tokens(18), targets(18);
+    fill_batch(*source, sampler, 1000, 2 * q, 2, row, tokens.data(), targets.data());
+    REQUIRE(std::equal(tokens.begin(), tokens.end(), batch.tokens.begin()));
+    REQUIRE(std::equal(targets.begin(), targets.end(), batch.targets.begin()));
+    REQUIRE(std::equal(before.begin(), before.end(), batch.tokens.begin()));
+    if (buffers.size() < 4) buffers.push_back(batch.tokens.data());
+    REQUIRE(batch.tokens.data() == buffers[static_cast<std::size_t>(q % 4)]);
+  }
+}
+
+TEST_CASE("Ranks that deal micro-batches read what one rank reads") {
+  const auto source = synthetic_text(20'000, 64, 1);
+  const Sampler sampler({0, 20'000}, 32, SampleOrder::shuffled, 7);
+  constexpr std::int64_t micro_batches = 4, batch = 2;
+  BatchReader alone(*source, sampler, 64, batch,
+                    [](std::int64_t q) { return first_sample_of(q / 4, micro_batches, q % 4, batch); });
+  std::vector<std::unique_ptr<BatchReader>> ranks;
+  for (std::int64_t rank = 0; rank < 2; ++rank) {
+    ranks.push_back(std::make_unique<BatchReader>(*source, sampler, 64, batch, [rank](std::int64_t q) {
+      return first_sample_of(q / 2, micro_batches, q % 2 * 2 + rank, batch);
+    }));
+  }
+  for (int number = 0; number < 400; ++number) {
+    const auto expected = alone.take();
+    const auto got = ranks[static_cast<std::size_t>(number % 2)]->take();
+    REQUIRE(got.first_sample == expected.first_sample);
+    REQUIRE(std::equal(expected.tokens.begin(), expected.tokens.end(), got.tokens.begin()));
+  }
+}
+
+TEST_CASE("What goes wrong while reading ahead surfaces at its own batch, every time") {
+  const auto source = counting_tokens(101);
+  const Sampler sampler({0, 101}, 10, SampleOrder::sequential, 1);
+  BatchReader reader(
+      *source, sampler, 55, 1, [](std::int64_t q) { return q; }, 4);
+  for (int q = 0; q < 5; ++q) CHECK(reader.take().tokens[0] == 10 * q);
+  for (int again = 0; again < 3; ++again) {
+    CHECK_THAT(usage_message([&] { reader.take(); }), Contains("token 55 at position 55"));
+  }
+}
+
+TEST_CASE("A reader may be dropped at any moment") {
+  const auto source = synthetic_text(100'000, 64, 1);
+  const Sampler sampler({0, 100'000}, 64, SampleOrder::shuffled, 1);
+  for (int taken = 0; taken < 60; ++taken) {
+    BatchReader reader(
+        *source, sampler, 64, 2, [](std::int64_t q) { return 2 * q; }, 1 + taken % 3);
+    for (int i = 0; i < taken % 7; ++i) reader.take();
+  }
+}
+
+TEST_CASE("A dataset joins corpus, split and samplers") {
+  DataOptions options;
+  options.synthetic_tokens = 1000;
+  const Dataset data(options, 300, 15);
+  CHECK(data.train().samples_per_epoch() == 899 / 15);
+  CHECK(data.train().order() == SampleOrder::shuffled);
+  REQUIRE(data.validation().has_value());
+  CHECK(data.validation()->samples_per_epoch() == 99 / 15);
+  CHECK(data.validation()->order() == SampleOrder::sequential);
+  CHECK(data.validation()->first_token(0) == 900);
+  auto other = options;
+  other.val_fraction = 0.0;
+  const Dataset whole(other, 300, 15);
+  CHECK_FALSE(whole.validation().has_value());
+  CHECK(whole.fingerprint() != data.fingerprint());
+  CHECK(data.fingerprint() == Dataset(options, 64, 99).fingerprint());
+  CHECK_THAT(usage_message([&] { Dataset(options, 300, 100); }), Contains("train.seq_len"));
+}

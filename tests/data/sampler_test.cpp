@@ -1,0 +1,149 @@
+#include "tessera/data/sampler.hpp"
+
+#include <catch2/catch.hpp>
+#include <numeric>
+#include <set>
+
+#include "data/files.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+TEST_CASE("A permutation is a bijection of every small n and of large primes") {
+  for (std::int64_t n = 1; n <= 2000; ++n) {
+    std::vector<char> seen(static_cast<std::size_t>(n));
+    const Permutation permutation(n, 17, n % 3);
+    for (std::int64_t i = 0; i < n; ++i) {
+      const auto place = permutation(i);
+      REQUIRE((place >= 0 && place < n));
+      REQUIRE(seen[static_cast<std::size_t>(place)]++ == 0);
+    }
+  }
+  for (const std::int64_t n : {65'537, 99'991, 262'147}) {
+    std::vector<char> seen(static_cast<std::size_t>(n));
+    const Permutation permutation(n, 1, 0);
+    for (std::int64_t i = 0; i < n; ++i) REQUIRE(seen[static_cast<std::size_t>(permutation(i))]++ == 0);
+  }
+  for (const std::int64_t n : {2'147'483'647LL, 1'000'000'000'039LL, 1LL << 62}) {
+    const Permutation permutation(n, 1, 5);
+    std::set<std::int64_t> seen;
+    for (std::int64_t i = 0; i < 20'000; ++i) {
+      const auto place = permutation(n - 1 - i);
+      REQUIRE((place >= 0 && place < n));
+      REQUIRE(seen.insert(place).second);
+    }
+  }
+  CHECK_THROWS_AS(Permutation(5, 1, 0)(5), InternalError);
+  CHECK_THROWS_AS(Permutation(5, 1, 0)(-1), InternalError);
+}
+
+TEST_CASE("Permutations mix: places look uniform and neighbours are torn apart") {
+  constexpr std::int64_t n = 10'007;
+  const Permutation permutation(n, 3, 0);
+  int rising = 0, adjacent = 0, fixed = 0;
+  std::vector<int> quarters(16);
+  for (std::int64_t i = 0; i + 1 < n; ++i) {
+    const auto a = permutation(i), b = permutation(i + 1);
+    rising += a < b;
+    adjacent += std::abs(a - b) == 1;
+    fixed += a == i;
+    quarters[static_cast<std::size_t>(i * 4 / n * 4 + a * 4 / n)]++;
+  }
+  CHECK(std::abs(rising - n / 2) < 200);  // sigma 29 for random permutations (runs: variance n/12)
+  CHECK(adjacent < 15);                   // 2 expected
+  CHECK(fixed < 10);                      // 1 expected
+  for (const int count : quarters) CHECK(std::abs(count - n / 16) < 125);  // sigma 22
+}
+
+TEST_CASE("Seeds and epochs give different orders, also of few samples") {
+  std::set<std::vector<std::int64_t>> orders;
+  for (std::int64_t seed = 0; seed < 4; ++seed) {
+    for (std::int64_t epoch = 0; epoch < 50; ++epoch) {
+      const Permutation permutation(5, seed, epoch);
+      std::vector<std::int64_t> order(5);
+      for (std::int64_t i = 0; i < 5; ++i) order[static_cast<std::size_t>(i)] = permutation(i);
+      orders.insert(order);
+    }
+  }
+  CHECK(orders.size() > 60);  // of 120
+}
+
+TEST_CASE("The order of samples never changes between versions") {
+  // A run that is resumed must see the same samples: these numbers may not change.
+  const Sampler sampler({100, 701}, 7, SampleOrder::shuffled, 42);
+  std::vector<std::int64_t> first;
+  for (const std::int64_t i : {0, 1, 2, 99, 100, 101}) first.push_back(sampler.first_token(i));
+  CHECK(first == std::vector<std::int64_t>{170, 338, 583, 310, 261, 772});
+}
+
+TEST_CASE("Sequential samples share one token and wrap after an epoch") {
+  for (std::int64_t length = 1; length <= 9; ++length) {
+    for (std::int64_t count = length + 1; count <= 60; ++count) {
+      const Sampler sampler({1000, count}, length, SampleOrder::sequential, 1);
+      const auto n = sampler.samples_per_epoch();
+      REQUIRE(n == (count - 1) / length);
+      for (std::int64_t i = 0; i < 3 * n; ++i) {
+        REQUIRE(sampler.first_token(i) == 1000 + i % n * length);
+        REQUIRE(sampler.first_token(i) + length + 1 <= 1000 + count);
+      }
+    }
+  }
+}
+
+TEST_CASE("Each shuffled epoch holds every sample once") {
+  for (const std::int64_t count : {9, 10, 17, 1000}) {
+    const Sampler sampler({5, count}, 8, SampleOrder::shuffled, 1);
+    const auto n = sampler.samples_per_epoch();
+    for (std::int64_t epoch = 0; epoch < 4; ++epoch) {
+      std::set<std::int64_t> seen;
+      for (std::int64_t i = 0; i < n; ++i) seen.insert(sampler.first_token(epoch * n + i));
+      REQUIRE(static_cast<std::int64_t>(seen.size()) == n);
+      REQUIRE(*seen.begin() == 5);
+      REQUIRE(*seen.rbegin() == 5 + (n - 1) * 8);
+    }
+  }
+}
+
+TEST_CASE("A step has the same samples on any world size") {
+  constexpr std::int64_t batch = 3, micro_batches = 12;
+  for (std::int64_t step = 0; step < 5; ++step) {
+    std::vector<std::int64_t> expected(batch * micro_batches);
+    std::iota(expected.begin(), expected.end(), step * batch * micro_batches);
+    for (const std::int64_t world : {1, 2, 3, 4, 6, 12}) {
+      const std::int64_t accumulation = micro_batches / world;
+      for (const bool reduce_each : {true, false}) {
+        std::vector<std::int64_t> seen;
+        for (std::int64_t rank = 0; rank < world; ++rank) {
+          for (std::int64_t k = 0; k < accumulation; ++k) {
+            const auto number = reduce_each ? k * world + rank : rank * accumulation + k;
+            const auto first = first_sample_of(step, micro_batches, number, batch);
+            for (std::int64_t i = 0; i < batch; ++i) seen.push_back(first + i);
+          }
+        }
+        std::ranges::sort(seen);
+        REQUIRE(seen == expected);
+      }
+    }
+  }
+  CHECK_THROWS_AS(first_sample_of(std::int64_t{1} << 62, 4, 0, 1), UsageError);
+  CHECK_THROWS_AS(first_sample_of(0, 4, 4, 1), InternalError);
+}
+
+TEST_CASE("The split takes the last part, and refuses what is too short") {
+  const auto split = split_corpus(1001, 0.1, 16);
+  CHECK(split.train == TokenRange{0, 901});
+  CHECK(split.validation == TokenRange{901, 100});
+  CHECK(split_corpus(17, 0.0, 16).validation.count == 0);
+  CHECK_THAT(usage_message([] { split_corpus(16, 0.0, 16); }), Contains("16 tokens for training") && Contains("17"));
+  CHECK_THAT(usage_message([] { split_corpus(150, 0.1, 16); }),
+             Contains("15 tokens for validation") && Contains("data.val_fraction = 0.1"));
+  CHECK_THAT(usage_message([] { split_corpus(150, 0.95, 16); }), Contains("for training"));
+}
+
+TEST_CASE("Epochs become steps") {
+  CHECK(steps_for_epochs(1.0, 100, 10) == 10);
+  CHECK(steps_for_epochs(1.0, 101, 10) == 11);
+  CHECK(steps_for_epochs(0.001, 100, 10) == 1);
+  CHECK(steps_for_epochs(2.5, 100, 10) == 25);
+  CHECK_THROWS_AS(steps_for_epochs(1e9, std::int64_t{1} << 62, 1), UsageError);
+}
