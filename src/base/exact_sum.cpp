@@ -7,6 +7,8 @@
 namespace tessera {
 
 namespace {
+__extension__ typedef unsigned __int128 Wide;
+
 constexpr int kLowestExponent = -1074;  // weight of bin 0's lowest bit: the smallest subnormal
 }
 
@@ -28,7 +30,7 @@ void ExactSum::add(double term) {
   const int offset = shift % 32;
   const std::int64_t sign = (bits >> 63) ? -1 : 1;
   // 53 bits shifted by up to 31 span three windows of 32 bits.
-  const unsigned __int128 wide = static_cast<unsigned __int128>(mantissa) << offset;
+  const Wide wide = static_cast<Wide>(mantissa) << offset;
   bins[static_cast<std::size_t>(bin)] += sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide) & 0xffffffffu);
   bins[static_cast<std::size_t>(bin + 1)] += sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 32) & 0xffffffffu);
   bins[static_cast<std::size_t>(bin + 2)] += sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 64) & 0xffffffffu);
@@ -61,7 +63,7 @@ double ExactSum::value() const {
   while (top >= 0 && digit[static_cast<std::size_t>(top)] == 0) --top;
   if (top < 0) return 0.0;
   // The upper 96 bits and a sticky bit decide the correctly rounded result.
-  unsigned __int128 head = 0;
+  Wide head = 0;
   for (int i = top; i > top - 3; --i) {
     head = (head << 32) | (i >= 0 ? static_cast<std::uint64_t>(digit[static_cast<std::size_t>(i)]) : 0u);
   }

@@ -1,0 +1,39 @@
+#pragma once
+// The builder: the one place where a sharding strategy is a set of rules. A pure function of the model's declaration, the
+// grid's shape and the policy; makes no ranks, touches no device.
+
+#include "tessera/schedule/schedule.hpp"
+
+namespace tessera {
+
+/// Everything that shapes a schedule besides the model and the grid.
+struct SchedulePolicy {
+  Strategy strategy = Strategy::zero3;
+  Wrap wrap = Wrap::block;
+  std::int64_t min_params = 1'000'000;
+  bool reshard_after_forward = true;
+  std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< block units ahead; 0 = off
+  std::int64_t limit_all_gathers = 2;                        ///< block units gathered at a time (zero3, hsdp)
+  bool reduce_each_micro_step = true;
+  TiedReduce tied_reduce = TiedReduce::once;
+  bool checkpoint_blocks = false;
+  std::int64_t accumulation = 1;
+  DType compute = DType::fp32, reduce = DType::fp32;
+  bool deterministic = true;   ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
+  bool evaluation = true;      ///< include the evaluation segment
+};
+
+/// The policy that resolved options ask for (defaults by strategy filled in).
+SchedulePolicy policy_from(const Options& options);
+
+/// The grid that a strategy uses: hybrid strategies split over `group_size` (0 = the ranks of a node), ddp over one rank,
+/// the others over the world.
+GridShape grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size);
+
+/// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).
+StepSchedule build_schedule(const ModelParts& model, const GridShape& grid, const SchedulePolicy& policy);
+
+/// Bytes that each rank sends per step by the formula of the strategy (design section 4), before savings.
+std::int64_t formula_wire_bytes(const StepSchedule& schedule);
+
+}  // namespace tessera

@@ -1,0 +1,22 @@
+#pragma once
+// The one scalar reduction of a step: loss, squared norm and flags, all as integers, so that the sum over ranks has no
+// order (numerics contract 2) and one all-reduce of 64-bit integers carries everything.
+
+#include <cstdint>
+
+#include "tessera/base/exact_sum.hpp"
+
+namespace tessera {
+
+struct ScalarPayload {
+  ExactSum loss;         ///< sum of token losses, a term per micro-batch
+  ExactSum square_norm;  ///< of the summed gradient (times the loss scale, squared), every element counted once
+  std::int64_t stop_requested = 0;  ///< how many ranks were asked to stop
+
+  void clear() { loss.clear(), square_norm.clear(), stop_requested = 0; }
+};
+
+inline constexpr std::int64_t kPayloadIntegers = sizeof(ScalarPayload) / sizeof(std::int64_t);
+static_assert(sizeof(ScalarPayload) % sizeof(std::int64_t) == 0);
+
+}  // namespace tessera

@@ -1,0 +1,204 @@
+#pragma once
+// The step as data. A StepSchedule lists every operation of an optimizer step before the first step runs: what it reads,
+// writes and updates, on which lane, over which group. The builder (build.hpp) makes it; the verifier, the memory plan,
+// the printer and the engine only read it. It names no rank, no address, no time and no backend, and is the same on every
+// rank.
+//
+// Reading guide: Storage is memory, Value is what one operation left in a storage (never changed; an update makes a new
+// value in the same storage), Operation reads and makes values, Segment is a run of operations that is played several
+// times at the same addresses, Play says which segment is played for which micro-step.
+//
+// Order: list order is issue order. A lane is first-in first-out. An operation waits for the makers of what it reads and
+// updates, and for its `after` edges; edges point backwards. A segment's border joins all lanes.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/base/dtype.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/model/parts.hpp"
+#include "tessera/shard/units.hpp"
+
+namespace tessera {
+
+using PartId = std::int32_t;
+using ValueId = std::int32_t;
+using StorageId = std::int32_t;
+using OperationId = std::int32_t;
+using SegmentId = std::int32_t;
+
+enum class OperationKind : std::uint8_t {
+  load, store, gather, slice, forward, recompute, backward, reduce_scatter, all_reduce, accumulate, norm, clip, update
+};
+enum class Lane : std::uint8_t { compute, gather, reduce, replica, load, store, host };
+inline constexpr int kLanes = 7;
+
+/// Groups of ranks by name; which ranks these are is known when the schedule is bound to a rank.
+enum class Group : std::uint8_t { self, world, shard, replica };
+
+/// The shape of the process grid: sizes only.
+struct GridShape {
+  std::int64_t world = 1;
+  std::int64_t shard = 1;            ///< ranks that a flat parameter is split over
+  std::int64_t replica = 1;          ///< ranks that hold the same shard; world = shard x replica
+  std::int64_t ranks_per_node = 1;
+  std::int64_t size(Group group) const;
+  /// A group whose members all share a node's memory needs no staging for its collectives.
+  bool within_node(Group group) const;
+};
+
+/// A set of groups: over which a value is split, or whose sum it is still owed. Groups of one rank are never in it.
+struct Groups {
+  std::uint8_t bits = 0;
+  bool empty() const { return bits == 0; }
+  bool has(Group group) const { return (bits >> static_cast<unsigned>(group)) & 1u; }
+  Groups with(Group group) const { return {static_cast<std::uint8_t>(bits | (1u << static_cast<unsigned>(group)))}; }
+  Groups without(Group group) const { return {static_cast<std::uint8_t>(bits & ~(1u << static_cast<unsigned>(group)))}; }
+  bool operator==(const Groups&) const = default;
+};
+
+/// What peers may touch decides the region; "at rest" lives as long as the run.
+enum class Region : std::uint8_t { at_rest, shared, private_ };
+inline constexpr int kRegions = 3;
+enum class Place : std::uint8_t { device, host };
+
+/// Where the bytes of the account go.
+enum class Category : std::uint8_t { parameters, gradients, optimizer_state, gathered_units, activations, communication, workspace };
+inline constexpr int kCategories = 7;
+
+/// A piece of memory; the memory plan gives it an address inside its region.
+struct Storage {
+  std::string name;
+  std::int64_t bytes = 0;
+  Region region = Region::private_;
+  Place place = Place::device;
+  Category category = Category::workspace;
+  bool carried = false;        ///< its content crosses segment borders
+  bool always_live = false;    ///< holds something at every border: state at rest
+};
+
+enum class ValueKind : std::uint8_t {
+  master, parameter, gradient, moments, activation, activation_gradient, saved, scalar, tokens, scratch
+};
+
+/// What one operation left in a storage.
+struct Value {
+  ValueKind kind = ValueKind::scratch;
+  StorageId storage = -1;
+  UnitId unit = -1;
+  PartId part = -1;
+  std::int32_t slot = -1;        ///< saved: index in Part::saved
+  DType dtype = DType::byte;
+  std::int64_t elements = 0;     ///< on this rank
+  Groups split;                  ///< layout: empty = whole; else this rank's slice over these groups (shard, then replica)
+  Groups owed;                   ///< groups whose sum is still missing
+  std::vector<PartId> covers;    ///< gradients: the parts whose contributions of this micro-step are in it
+  std::int32_t version = 0;      ///< masters and copies: 0 = this step's parameters, 1 = after the update
+  OperationId maker = -1;        ///< -1: carried in at the segment's start
+};
+
+enum class EdgeReason : std::uint8_t { prefetch, gather_limit, staging };
+
+/// A wait that no data asks for, with the reason for it.
+struct Edge {
+  OperationId operation = -1;
+  EdgeReason reason = EdgeReason::prefetch;
+  bool operator==(const Edge&) const = default;
+};
+
+struct Update {
+  ValueId before = -1, after = -1;  ///< the same storage
+};
+
+struct Operation {
+  OperationKind kind = OperationKind::forward;
+  Lane lane = Lane::compute;
+  Group group = Group::self;
+  UnitId unit = -1;
+  PartId part = -1;
+  std::vector<ValueId> reads, writes;
+  std::vector<Update> updates;
+  std::vector<Edge> after;
+  std::int64_t wire_bytes = 0;   ///< sent per rank: (n-1)/n of the collective's size
+};
+
+enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation };
+
+/// Operations [first, first + count) that are played together.
+struct Segment {
+  SegmentRole role = SegmentRole::micro_step;
+  std::string name;
+  OperationId first = 0;
+  OperationId count = 0;
+  std::vector<ValueId> carried_in;   ///< values that the operations find there
+  std::vector<ValueId> carried_out;  ///< values that they leave behind for later segments
+};
+
+struct Play {
+  SegmentId segment = -1;
+  std::int32_t micro_step = 0;
+};
+
+/// Communication that the formula counts and the schedule does not do, by name.
+struct Saving {
+  std::string name;
+  std::int64_t bytes = 0;  ///< per step and rank
+};
+
+/// Which micro-batch a rank computes at micro-step k: l = outer*K*I + k*I + inner when reduced each micro-step, else
+/// l = outer*K*I + inner*K + k, where inner/I are index and size in `inner` and outer the index of that group.
+struct Deal {
+  Group inner = Group::world;
+  bool reduced_each_micro_step = true;
+};
+
+struct StepSchedule {
+  ModelParts model;
+  UnitLayout layout;
+  GridShape grid;
+  Strategy strategy = Strategy::zero3;
+  DType compute = DType::fp32, reduce = DType::fp32;
+  std::int64_t accumulation = 1;
+  bool deterministic = true;
+  Deal deal;
+  std::int64_t gather_limit = 0;  ///< block units gathered at a time; 0 = no limit
+
+  std::vector<Storage> storages;
+  std::vector<Value> values;
+  std::vector<Operation> operations;
+  std::vector<Segment> segments;
+  std::vector<Play> prologue;     ///< once, before the first step and after a resume
+  std::vector<Play> step;         ///< every step
+  std::vector<Play> evaluation;   ///< one evaluation batch
+  std::vector<Saving> savings;
+
+  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
+  const Storage& storage(StorageId id) const { return storages[static_cast<std::size_t>(id)]; }
+  const Storage& storage_of(ValueId id) const { return storage(value(id).storage); }
+  const Operation& operation(OperationId id) const { return operations[static_cast<std::size_t>(id)]; }
+  const Unit& unit(UnitId id) const { return layout.units[static_cast<std::size_t>(id)]; }
+  const Part& part(PartId id) const { return model.parts[static_cast<std::size_t>(id)]; }
+
+  /// Bytes sent per rank and step over parameters and gradients (scalar reductions apart).
+  std::int64_t wire_bytes_per_step() const;
+  /// A hash of everything above except names: equal on all ranks, compared before step 1.
+  std::uint64_t hash() const;
+};
+
+/// Operations that must have finished before `id` starts and are not implied by its lane: makers of what it reads or
+/// updates and its `after` edges, on other lanes, deduplicated and reduced to the last of each lane.
+std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id);
+
+/// All values that an operation touches, each once: reads, writes, both ends of updates.
+std::vector<ValueId> touched_values(const Operation& operation);
+
+std::string_view name_of(OperationKind kind);
+std::string_view name_of(Lane lane);
+std::string_view name_of(Group group);
+std::string_view name_of(Category category);
+std::string_view name_of(EdgeReason reason);
+std::string name_of_value(const StepSchedule& schedule, ValueId id);  ///< "whole h.0", "saved h.1.attn qkv", ...
+
+
+}  // namespace tessera

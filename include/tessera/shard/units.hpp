@@ -1,0 +1,61 @@
+#pragma once
+// Units: which parameters are gathered and released together, and where each element lies in the unit's flat parameter.
+//
+// A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements, and is padded to a
+// multiple of world x 64, so that it splits evenly over any group of the world; padding is zero and stays zero.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/config/options.hpp"
+#include "tessera/model/parts.hpp"
+
+namespace tessera {
+
+using UnitId = std::int32_t;
+
+/// Where a tensor lies in its unit's flat parameter.
+struct TensorPlace {
+  TensorId tensor = -1;
+  std::int64_t offset = 0;  ///< elements, a multiple of 64
+};
+
+struct Unit {
+  std::string name;                 ///< "wte", "h.0", "h.3.mlp", "model"
+  std::vector<TensorPlace> tensors; ///< ascending offsets
+  std::int64_t elements = 0;        ///< of the tensors alone
+  std::int64_t padded = 0;          ///< of the flat parameter; a multiple of world x 64
+  bool is_block = false;            ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
+
+  /// Elements of one member's share of a group of `members` ranks that divides the world.
+  std::int64_t share(std::int64_t members) const { return padded / members; }
+};
+
+/// All units in forward order of first use; every tensor is in exactly one.
+struct UnitLayout {
+  std::vector<Unit> units;
+  std::vector<UnitId> unit_of;            ///< per tensor
+  std::vector<std::int64_t> offset_of;    ///< per tensor: elements from the start of its unit
+  std::int64_t world = 1;
+
+  std::int64_t padded_elements() const;   ///< P of the volume formulas: the sum over the units
+};
+
+/// Divides a model into units. `block`: a block each; `size`: neighbouring parts merged until they hold min_params
+/// elements (a remainder joins the unit before it); `model`: one unit. Except under `model`, vocabulary tables and the
+/// position table are units of their own.
+UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world);
+
+/// A run of elements of one tensor inside a slice of a flat parameter.
+struct TensorRun {
+  TensorId tensor = -1;
+  std::int64_t first = 0;   ///< first element in the tensor
+  std::int64_t count = 0;
+  std::int64_t offset = 0;  ///< where the run starts, in elements from the start of the slice
+};
+
+/// The tensor elements in flat elements [first, first + count) of a unit, padding left out, in ascending order.
+std::vector<TensorRun> runs_in_slice(const ModelParts& model, const Unit& unit, std::int64_t first, std::int64_t count);
+
+}  // namespace tessera

@@ -1,0 +1,145 @@
+#include "schedule/conflicts.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+#include <set>
+
+#include "tessera/base/math.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+
+namespace tessera {
+
+std::int64_t planned_bytes(const Storage& storage) { return round_up(storage.bytes, kStorageAlignment); }
+
+bool wholly_before(const SegmentOrder& order, const Presence& a, const Presence& b) {
+  if (a.live_at_exit || b.live_at_entry) return false;
+  return order.all_before(a.touches, b.touches);
+}
+
+std::vector<SegmentView> view_segments(const StepSchedule& schedule) {
+  auto presence = presence_of(schedule);
+  std::vector<SegmentView> views;
+  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+    views.push_back({SegmentOrder(schedule, schedule.segments[i]), std::move(presence[i])});
+  }
+  return views;
+}
+
+Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views) {
+  std::vector<std::set<StorageId>> sets(schedule.storages.size());
+  for (const SegmentView& view : views) {
+    for (std::size_t i = 0; i < view.present.size(); ++i) {
+      const Presence& a = view.present[i];
+      const Storage& sa = schedule.storage(a.storage);
+      for (std::size_t j = i + 1; j < view.present.size(); ++j) {
+        const Presence& b = view.present[j];
+        const Storage& sb = schedule.storage(b.storage);
+        if (sa.region != sb.region || sa.place != sb.place) continue;
+        if (wholly_before(view.order, a, b) || wholly_before(view.order, b, a)) continue;
+        sets[static_cast<std::size_t>(a.storage)].insert(b.storage);
+        sets[static_cast<std::size_t>(b.storage)].insert(a.storage);
+      }
+    }
+  }
+  Conflicts conflicts;
+  for (const auto& set : sets) conflicts.of.emplace_back(set.begin(), set.end());
+  return conflicts;
+}
+
+namespace {
+
+/// Dinic's maximum flow on a small dense-ish graph with 64-bit capacities.
+class MaximumFlow {
+ public:
+  explicit MaximumFlow(int nodes) : graph_(static_cast<std::size_t>(nodes)) {}
+
+  void edge(int from, int to, std::int64_t capacity) {
+    graph_[static_cast<std::size_t>(from)].push_back({to, static_cast<int>(graph_[static_cast<std::size_t>(to)].size()), capacity});
+    graph_[static_cast<std::size_t>(to)].push_back({from, static_cast<int>(graph_[static_cast<std::size_t>(from)].size()) - 1, 0});
+  }
+
+  std::int64_t run(int source, int sink) {
+    std::int64_t flow = 0;
+    while (levels(source, sink)) {
+      next_.assign(graph_.size(), 0);
+      while (const std::int64_t pushed = push(source, sink, std::numeric_limits<std::int64_t>::max())) flow += pushed;
+    }
+    return flow;
+  }
+
+ private:
+  struct Arc {
+    int to, reverse;
+    std::int64_t capacity;
+  };
+
+  bool levels(int source, int sink) {
+    level_.assign(graph_.size(), -1);
+    level_[static_cast<std::size_t>(source)] = 0;
+    std::queue<int> queue;
+    queue.push(source);
+    while (!queue.empty()) {
+      const int node = queue.front();
+      queue.pop();
+      for (const Arc& arc : graph_[static_cast<std::size_t>(node)]) {
+        if (arc.capacity <= 0 || level_[static_cast<std::size_t>(arc.to)] >= 0) continue;
+        level_[static_cast<std::size_t>(arc.to)] = level_[static_cast<std::size_t>(node)] + 1;
+        queue.push(arc.to);
+      }
+    }
+    return level_[static_cast<std::size_t>(sink)] >= 0;
+  }
+
+  std::int64_t push(int node, int sink, std::int64_t limit) {
+    if (node == sink) return limit;
+    auto& arcs = graph_[static_cast<std::size_t>(node)];
+    for (auto& i = next_[static_cast<std::size_t>(node)]; i < arcs.size(); ++i) {
+      Arc& arc = arcs[i];
+      if (arc.capacity <= 0 || level_[static_cast<std::size_t>(arc.to)] != level_[static_cast<std::size_t>(node)] + 1) continue;
+      const std::int64_t pushed = push(arc.to, sink, std::min(limit, arc.capacity));
+      if (pushed == 0) continue;
+      arc.capacity -= pushed;
+      graph_[static_cast<std::size_t>(arc.to)][static_cast<std::size_t>(arc.reverse)].capacity += pushed;
+      return pushed;
+    }
+    return 0;
+  }
+
+  std::vector<std::vector<Arc>> graph_;
+  std::vector<int> level_;
+  std::vector<std::size_t> next_;
+};
+
+}  // namespace
+
+std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, Region region) {
+  std::vector<const Presence*> nodes;
+  std::int64_t always = 0, total = 0;
+  for (const Presence& p : view.present) {
+    const Storage& storage = schedule.storage(p.storage);
+    if (storage.region != region) continue;
+    if (p.live_at_entry && p.live_at_exit) {  // unordered with everything
+      always += planned_bytes(storage);
+    } else {
+      nodes.push_back(&p);
+      total += planned_bytes(storage);
+    }
+  }
+  const int n = static_cast<int>(nodes.size());
+  MaximumFlow flow(2 * n + 2);
+  const int source = 2 * n, sink = 2 * n + 1;
+  for (int i = 0; i < n; ++i) {
+    const std::int64_t bytes = planned_bytes(schedule.storage(nodes[static_cast<std::size_t>(i)]->storage));
+    flow.edge(source, i, bytes);
+    flow.edge(n + i, sink, bytes);
+    for (int j = 0; j < n; ++j) {
+      if (i != j && wholly_before(view.order, *nodes[static_cast<std::size_t>(i)], *nodes[static_cast<std::size_t>(j)])) {
+        flow.edge(i, n + j, std::numeric_limits<std::int64_t>::max() / 4);
+      }
+    }
+  }
+  return always + total - flow.run(source, sink);
+}
+
+}  // namespace tessera

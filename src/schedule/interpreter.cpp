@@ -1,0 +1,401 @@
+#include "schedule/interpreter.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+Interpreter::Interpreter(const StepSchedule& schedule) : s_(schedule) {}
+
+void Interpreter::complain(const std::string& what) {
+  const std::string where = operation_ < 0 ? std::string("between segments")
+                                           : fmt::format("{}, operation {} ({})", segment_->name, operation_,
+                                                         name_of(s_.operation(operation_).kind));
+  problems_.push_back(where + ": " + what);
+}
+
+void Interpreter::start() {
+  holds_.clear();
+  // Values of masters and moments at some segment's start tell what those storages hold.
+  for (const Segment& segment : s_.segments) {
+    for (const ValueId id : segment.carried_in) {
+      const Value& v = s_.value(id);
+      if (v.kind == ValueKind::master || v.kind == ValueKind::moments) holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
+    }
+  }
+  step_ = 0;
+}
+
+void Interpreter::play_prologue() {
+  for (const Play& p : s_.prologue) play(p);
+}
+
+void Interpreter::play_step() {
+  updated_.clear();
+  for (const Play& p : s_.step) {
+    play(p);
+    if (s_.segments[static_cast<std::size_t>(p.segment)].role == SegmentRole::micro_step) ++micro_steps_played_;
+  }
+  operation_ = -1;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
+    demand(updated_.contains(unit), fmt::format("unit {} was not updated in the step", s_.unit(unit).name));
+  }
+  ++step_;
+  for (const auto& [storage, state] : holds_) {
+    if (s_.storage(storage).always_live) {
+      demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})", s_.storage(storage).name, state.version, step_));
+    }
+  }
+}
+
+void Interpreter::play_evaluation() {
+  for (const Play& p : s_.evaluation) play(p);
+  ++micro_steps_played_;
+}
+
+void Interpreter::play(const Play& play) {
+  segment_ = &s_.segments[static_cast<std::size_t>(play.segment)];
+  micro_step_ = play.micro_step;
+  holder_.clear();
+  for (const ValueId id : segment_->carried_in) {
+    operation_ = -1;
+    const Value& v = s_.value(id);
+    const auto held = holds_.find(v.storage);
+    if (held == holds_.end()) {
+      complain(fmt::format("{} expects {} to be there", segment_->name, name_of_value(s_, id)));
+      continue;
+    }
+    const Value& t = held->second.type;
+    demand(t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements && t.split == v.split && t.owed == v.owed,
+           fmt::format("{} finds {} in another layout, type or sum than it expects", segment_->name, name_of_value(s_, id)));
+    holder_[v.storage] = id;
+  }
+  for (OperationId id = segment_->first; id < segment_->first + segment_->count; ++id) execute(id);
+  // What is not carried ends here.
+  std::set<StorageId> carried;
+  for (const ValueId id : segment_->carried_out) carried.insert(s_.value(id).storage);
+  for (auto it = holds_.begin(); it != holds_.end();) {
+    const Storage& storage = s_.storage(it->first);
+    const bool local = !storage.carried || (holder_.contains(it->first) && !carried.contains(it->first) && !storage.always_live);
+    it = local ? holds_.erase(it) : std::next(it);
+  }
+}
+
+Interpreter::State* Interpreter::read(ValueId id) {
+  const Value& v = s_.value(id);
+  const auto holder = holder_.find(v.storage);
+  if (holder == holder_.end() || holder->second != id) {
+    complain(fmt::format("reads {}, which is not there", name_of_value(s_, id)));
+    return nullptr;
+  }
+  return &holds_[v.storage];
+}
+
+void Interpreter::write(ValueId id, State state) {
+  const Value& v = s_.value(id);
+  state.type = v;
+  holds_[v.storage] = std::move(state);
+  holder_[v.storage] = id;
+}
+
+const Interpreter::State* Interpreter::find_read(const Operation& op, ValueKind kind, UnitId unit) {
+  for (const ValueId id : op.reads) {
+    if (s_.value(id).kind == kind && s_.value(id).unit == unit) return read(id);
+  }
+  return nullptr;
+}
+
+void Interpreter::execute(OperationId id) {
+  operation_ = id;
+  const Operation& op = s_.operation(id);
+  for (const ValueId v : op.reads) read(v);
+  for (const Update& u : op.updates) {
+    read(u.before);
+    demand(s_.value(u.before).storage == s_.value(u.after).storage, "an update leaves its storage");
+  }
+  switch (op.kind) {
+    case OperationKind::load: return load(op);
+    case OperationKind::gather: return gather(op);
+    case OperationKind::forward:
+    case OperationKind::recompute:
+    case OperationKind::backward: return compute(op);
+    case OperationKind::reduce_scatter: return reduce_scatter(op);
+    case OperationKind::all_reduce: return all_reduce(op);
+    case OperationKind::accumulate: return accumulate(op);
+    case OperationKind::norm: return norm(op);
+    case OperationKind::clip: return clip(op);
+    case OperationKind::update: return update(op);
+    case OperationKind::store:
+    case OperationKind::slice: break;
+  }
+  complain("no rule for this operation");
+}
+
+void Interpreter::load(const Operation& op) {
+  for (const ValueId id : op.writes) {
+    State state;
+    state.content = {ValueKind::tokens, -1, -1, micro_steps_played_};
+    write(id, std::move(state));
+  }
+}
+
+void Interpreter::gather(const Operation& op) {
+  if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a gather reads one value and writes one");
+  const State* source = read(op.reads[0]);
+  if (source == nullptr) return;
+  State whole = *source;
+  const Value& out = s_.value(op.writes[0]);
+  const Groups expected = s_.grid.size(op.group) > 1 ? source->type.split.without(op.group) : source->type.split;
+  demand(op.group == Group::self || source->type.split.has(op.group) , "gathers over a group that the value is not split over");
+  demand(out.split == expected, "the gathered value's layout is not the source's without the group");
+  demand(out.elements == source->type.elements * s_.grid.size(op.group), "the gathered value has another size than the group's slices");
+  demand(out.owed == source->type.owed, "a gather pays no sums");
+  if (source->type.kind == ValueKind::master) {
+    demand(out.kind == ValueKind::parameter && out.dtype == s_.compute, "a gathered master is a parameter in the compute type");
+  } else {
+    demand(source->type.kind == ValueKind::gradient && source->type.owed.empty(), "only masters and finished gradients are gathered");
+  }
+  write(op.writes[0], std::move(whole));
+}
+
+void Interpreter::need_parameters(const Operation& op, const Part& part) {
+  const bool backward_only = op.kind == OperationKind::backward && part.kind != PartKind::head;
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    if (backward_only && !part.read_in_backward[i]) continue;
+    const UnitId unit = s_.layout.unit_of[static_cast<std::size_t>(part.tensors[i])];
+    const State* state = find_read(op, ValueKind::parameter, unit);
+    if (state == nullptr) state = find_read(op, ValueKind::master, unit);
+    if (state == nullptr) {
+      complain(fmt::format("{} runs without whole {}", part.name, s_.unit(unit).name));
+      continue;
+    }
+    demand(state->type.split.empty(), fmt::format("{} reads a slice of {}", part.name, s_.unit(unit).name));
+    demand(state->type.dtype == s_.compute, fmt::format("{} reads {} in another type than it computes in", part.name, s_.unit(unit).name));
+    demand(state->version == step_, fmt::format("{} reads {} of version {} in step {}", part.name, s_.unit(unit).name, state->version, step_));
+  }
+}
+
+void Interpreter::need_content(const Operation& op, const Content& wanted) {
+  for (const ValueId id : op.reads) {
+    const State* state = read(id);
+    if (state != nullptr && state->content == wanted) return;
+  }
+  for (const Update& u : op.updates) {
+    const State* state = read(u.before);
+    if (state != nullptr && state->content == wanted) return;
+  }
+  complain(fmt::format("misses its {} of part {} slot {}", wanted.kind == ValueKind::saved ? "saved value" : "activation, gradient or tokens",
+                       wanted.part, wanted.slot));
+}
+
+void Interpreter::compute(const Operation& op) {
+  const Part& part = s_.part(op.part);
+  const bool embedding = part.kind == PartKind::embedding;
+  const bool head = part.kind == PartKind::head;
+  const bool backward = op.kind == OperationKind::backward;
+  const std::int64_t now = micro_steps_played_;
+  need_parameters(op, part);
+  if (embedding || head) need_content(op, {ValueKind::tokens, -1, -1, now});
+  if (!embedding) need_content(op, {ValueKind::activation, op.part - 1, -1, now});
+  if (backward && !head) {
+    need_content(op, {ValueKind::activation_gradient, op.part, -1, now});
+    for (std::size_t slot = 0; slot < part.saved.size(); ++slot) {
+      need_content(op, {ValueKind::saved, op.part, static_cast<std::int32_t>(slot), now});
+    }
+  }
+  if (head) account_loss(op, backward);
+  if (backward) contribute(op, part);
+  for (const ValueId id : op.writes) {
+    const Value& v = s_.value(id);
+    State state;
+    if (v.kind == ValueKind::activation) state.content = {v.kind, op.part, -1, now};
+    else if (v.kind == ValueKind::saved) state.content = {v.kind, op.part, v.slot, now};
+    else if (v.kind == ValueKind::activation_gradient) state.content = {v.kind, op.part - 1, -1, now};
+    else if (v.kind != ValueKind::scratch) continue;
+    write(id, std::move(state));
+  }
+  for (const Update& u : op.updates) {
+    if (s_.value(u.after).kind != ValueKind::activation_gradient) continue;
+    State state;
+    state.content = {ValueKind::activation_gradient, op.part - 1, -1, now};
+    write(u.after, std::move(state));
+  }
+}
+
+void Interpreter::account_loss(const Operation& op, bool training) {
+  bool counted = false;
+  for (const ValueId id : op.writes) {
+    if (s_.value(id).kind != ValueKind::scalar) continue;
+    State state;
+    state.losses = 1;
+    write(id, std::move(state));
+    demand(!training || micro_step_ == 0, "the account of loss and norm starts again inside a step");
+    counted = true;
+  }
+  for (const Update& u : op.updates) {
+    if (s_.value(u.after).kind != ValueKind::scalar) continue;
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    State state = *before;
+    state.losses += 1;
+    write(u.after, std::move(state));
+    counted = true;
+  }
+  demand(counted, "the head does not account its loss");
+}
+
+std::set<PartId> Interpreter::parts_of(UnitId unit) const {
+  std::set<PartId> parts;
+  for (PartId id = 0; id < static_cast<PartId>(s_.model.parts.size()); ++id) {
+    for (const TensorId tensor : s_.part(id).tensors) {
+      if (s_.layout.unit_of[static_cast<std::size_t>(tensor)] == unit) parts.insert(id);
+    }
+  }
+  return parts;
+}
+
+void Interpreter::contribute(const Operation& op, const Part& part) {
+  std::set<UnitId> wanted;
+  for (const TensorId tensor : part.tensors) wanted.insert(s_.layout.unit_of[static_cast<std::size_t>(tensor)]);
+  for (const ValueId id : op.writes) {
+    const Value& v = s_.value(id);
+    if (v.kind != ValueKind::gradient) continue;
+    State state;
+    state.covers = {op.part};
+    state.from = micro_step_, state.to = micro_step_ + 1;
+    demand(wanted.erase(v.unit) == 1, "writes a gradient of a unit that is not its own");
+    demand(v.split.empty() && v.elements == s_.unit(v.unit).padded, "backward makes whole gradients");
+    write(id, std::move(state));
+  }
+  for (const Update& u : op.updates) {
+    const Value& v = s_.value(u.after);
+    if (v.kind != ValueKind::gradient) continue;
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    State state = *before;
+    demand(wanted.erase(v.unit) == 1, "updates a gradient of a unit that is not its own");
+    demand(state.from == micro_step_ && state.to == micro_step_ + 1, "adds to a gradient of another micro-step");
+    demand(state.covers.insert(op.part).second, "contributes twice to one gradient");
+    write(u.after, std::move(state));
+  }
+  for (const UnitId unit : wanted) complain(fmt::format("leaves out the gradient of {}", s_.unit(unit).name));
+}
+
+void Interpreter::reduce_scatter(const Operation& op) {
+  if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a reduce-scatter reads one value and writes one");
+  const State* source = read(op.reads[0]);
+  if (source == nullptr) return;
+  const Value& out = s_.value(op.writes[0]);
+  demand(source->type.kind == ValueKind::gradient, "only gradients are reduced");
+  demand(source->type.owed.has(op.group), "the group's sum is not owed");
+  demand(!source->type.split.has(op.group), "the value is already split over the group");
+  demand(out.owed == source->type.owed.without(op.group), "owes other sums than the source less the group");
+  demand(out.split == source->type.split.with(op.group), "the layout is not the source's split over the group");
+  demand(out.elements * s_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
+  State state = *source;
+  write(op.writes[0], std::move(state));
+}
+
+void Interpreter::all_reduce(const Operation& op) {
+  if (op.updates.size() != 1) return complain("an all-reduce updates one value");
+  const State* before = read(op.updates[0].before);
+  if (before == nullptr) return;
+  demand(before->type.owed.has(op.group), "the group's sum is not owed");
+  demand(s_.value(op.updates[0].after).owed == before->type.owed.without(op.group), "owes other sums than before less the group");
+  write(op.updates[0].after, *before);
+}
+
+void Interpreter::accumulate(const Operation& op) {
+  std::vector<const State*> terms;
+  for (const ValueId id : op.reads) terms.push_back(read(id));
+  for (const Update& u : op.updates) terms.push_back(read(u.before));
+  const ValueId result = !op.updates.empty() ? op.updates[0].after : op.writes.empty() ? -1 : op.writes[0];
+  if (result < 0 || terms.empty() || terms.size() > 2 || std::find(terms.begin(), terms.end(), nullptr) != terms.end()) {
+    return complain("an accumulation adds one or two values into one");
+  }
+  State sum = *terms[0];
+  const Value& out = s_.value(result);
+  for (const State* term : terms) {
+    demand(term->type.kind == ValueKind::gradient && term->type.unit == out.unit, "adds gradients of different units");
+    demand(term->type.split == out.split && term->type.owed == out.owed && term->type.elements == out.elements,
+           "adds values of different layouts or owed sums");
+  }
+  if (terms.size() == 2) {
+    const State& a = *terms[0];
+    const State& b = *terms[1];
+    if (a.from == b.from && a.to == b.to) {  // two contributions to the same micro-steps
+      for (const PartId part : b.covers) demand(sum.covers.insert(part).second, "adds the same contribution twice");
+    } else {
+      const State& early = a.from < b.from ? a : b;
+      const State& late = a.from < b.from ? b : a;
+      demand(early.covers == late.covers, "adds sums of different contributions");
+      demand(early.to == late.from, "adds sums of micro-steps that are not neighbours");
+      if (s_.deterministic) {
+        demand(early.to - early.from == tree_split(late.to - early.from), "the sum over micro-steps is not the fixed tree");
+      }
+      sum.from = early.from, sum.to = late.to;
+    }
+  }
+  write(result, std::move(sum));
+}
+
+void Interpreter::norm(const Operation& op) {
+  if (op.reads.size() != 1 || op.updates.size() != 1) return complain("a norm reads one gradient and updates the payload");
+  const State* gradient = read(op.reads[0]);
+  const State* payload = read(op.updates[0].before);
+  if (gradient == nullptr || payload == nullptr) return;
+  const UnitId unit = gradient->type.unit;
+  demand(gradient->type.owed.empty(), "measures a gradient whose sum is not complete");
+  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation, "measures a gradient that does not cover everything");
+  std::int64_t owners = 1;
+  for (const Group group : {Group::world, Group::shard, Group::replica}) {
+    if (gradient->type.split.has(group)) owners *= s_.grid.size(group);
+  }
+  demand(owners == s_.grid.world, "each element must be measured on exactly one rank");
+  State state = *payload;
+  demand(state.norms.insert(unit).second, "measures a unit twice");
+  write(op.updates[0].after, std::move(state));
+}
+
+void Interpreter::clip(const Operation& op) {
+  bool complete = false;
+  for (const ValueId id : op.reads) {
+    const State* state = read(id);
+    if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
+    complete = state->type.owed.empty() && state->norms.size() == s_.layout.units.size() && state->losses == s_.accumulation;
+  }
+  demand(complete, "clips before loss and norm of all units are summed over all ranks");
+  State state;
+  state.version = step_;
+  for (const ValueId id : op.writes) write(id, state);
+}
+
+void Interpreter::update(const Operation& op) {
+  const State* gradient = find_read(op, ValueKind::gradient, op.unit);
+  bool clipped = false;
+  for (const ValueId id : op.reads) {
+    const State* state = s_.value(id).kind == ValueKind::scalar ? read(id) : nullptr;
+    clipped = clipped || (state != nullptr && state->version == step_);
+  }
+  demand(clipped, "updates before the clip coefficient is known");
+  if (gradient == nullptr) return complain("updates without a gradient");
+  demand(gradient->type.owed.empty(), "updates with a gradient whose sum is not complete");
+  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == s_.accumulation, "updates with a gradient that does not cover everything");
+  demand(updated_.insert(op.unit).second, "updates a unit twice");
+  bool master = false, moments = false;
+  for (const Update& u : op.updates) {
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    demand(before->version == step_, "updates state of another version");
+    demand(before->type.split == gradient->type.split, "the gradient is not split like the master");
+    master = master || before->type.kind == ValueKind::master;
+    moments = moments || before->type.kind == ValueKind::moments;
+    State state = *before;
+    state.version = step_ + 1;
+    write(u.after, std::move(state));
+  }
+  demand(master && moments, "an update advances master and moments");
+}
+
+}  // namespace tessera

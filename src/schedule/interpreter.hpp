@@ -1,0 +1,85 @@
+#pragma once
+// Plays a schedule on descriptions instead of data: what each storage holds is tracked as (layout, owed sums, coverage,
+// version, content), and every operation's demands on it are checked.
+
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tessera/schedule/schedule.hpp"
+
+namespace tessera {
+
+class Interpreter {
+ public:
+  explicit Interpreter(const StepSchedule& schedule);
+
+  /// State as it is before the prologue: masters and moments there, nothing else.
+  void start();
+  void play_prologue();
+  void play_step();
+  void play_evaluation();
+
+  const std::vector<std::string>& problems() const { return problems_; }
+
+ private:
+  /// Which activation, saved value or gradient of an activation this is.
+  struct Content {
+    ValueKind kind = ValueKind::scratch;
+    PartId part = -1;
+    std::int32_t slot = -1;
+    std::int64_t play = -1;  ///< number of the micro-step, counted over all plays
+    bool operator==(const Content&) const = default;
+  };
+  /// What a storage holds.
+  struct State {
+    Value type;                      ///< kind, unit, dtype, elements, split, owed
+    std::set<PartId> covers;
+    std::int64_t from = 0, to = 0;   ///< gradients: micro-steps [from, to) are in it
+    std::int64_t version = 0;        ///< absolute: steps done
+    Content content;
+    std::set<UnitId> norms;          ///< the payload: units measured
+    std::int64_t losses = 0;         ///< the payload: micro-steps counted
+  };
+
+  void play(const Play& play);
+  void execute(OperationId id);
+  void load(const Operation& op);
+  void gather(const Operation& op);
+  void compute(const Operation& op);
+  void reduce_scatter(const Operation& op);
+  void all_reduce(const Operation& op);
+  void accumulate(const Operation& op);
+  void norm(const Operation& op);
+  void clip(const Operation& op);
+  void update(const Operation& op);
+
+  void need_parameters(const Operation& op, const Part& part);
+  void need_content(const Operation& op, const Content& wanted);
+  void contribute(const Operation& op, const Part& part);
+  void account_loss(const Operation& op, bool training);
+  std::set<PartId> parts_of(UnitId unit) const;
+
+  State* read(ValueId id);
+  void write(ValueId id, State state);
+  const State* find_read(const Operation& op, ValueKind kind, UnitId unit);
+  void complain(const std::string& what);
+  void demand(bool condition, const std::string& what) {
+    if (!condition) complain(what);
+  }
+
+  const StepSchedule& s_;
+  std::map<StorageId, State> holds_;
+  std::map<StorageId, ValueId> holder_;   ///< the value that a storage holds in this play
+  std::vector<std::string> problems_;
+  const Segment* segment_ = nullptr;
+  OperationId operation_ = -1;
+  std::int32_t micro_step_ = 0;
+  std::int64_t micro_steps_played_ = 0;
+  std::int64_t step_ = 0;                 ///< version that compute must read
+  std::set<UnitId> updated_;
+};
+
+}  // namespace tessera

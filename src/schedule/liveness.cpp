@@ -1,0 +1,89 @@
+#include "schedule/liveness.hpp"
+
+#include <map>
+#include <set>
+
+namespace tessera {
+
+namespace {
+
+struct SegmentTouch {
+  std::map<StorageId, std::vector<OperationId>> touches;
+  std::set<StorageId> carried_in;
+};
+
+std::vector<SegmentTouch> touches_of(const StepSchedule& schedule) {
+  std::vector<SegmentTouch> result;
+  for (const Segment& segment : schedule.segments) {
+    SegmentTouch touch;
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      for (const ValueId value : touched_values(schedule.operation(id))) {
+        auto& list = touch.touches[schedule.value(value).storage];
+        if (list.empty() || list.back() != id) list.push_back(id);
+      }
+    }
+    for (const ValueId value : segment.carried_in) touch.carried_in.insert(schedule.value(value).storage);
+    result.push_back(std::move(touch));
+  }
+  return result;
+}
+
+/// Backward data flow over a sequence of plays; cyclic for the step. Marks entry and exit per segment.
+void flow(const StepSchedule& schedule, const std::vector<Play>& plays, bool cyclic, const std::vector<SegmentTouch>& touches,
+          std::vector<std::set<StorageId>>& entry, std::vector<std::set<StorageId>>& exit) {
+  std::set<StorageId> live;  // at the point between plays, walking backwards
+  for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
+    for (auto play = plays.rbegin(); play != plays.rend(); ++play) {
+      const auto segment = static_cast<std::size_t>(play->segment);
+      exit[segment].insert(live.begin(), live.end());
+      for (const auto& [storage, list] : touches[segment].touches) live.erase(storage);
+      live.insert(touches[segment].carried_in.begin(), touches[segment].carried_in.end());
+      entry[segment].insert(live.begin(), live.end());
+    }
+  }
+  (void)schedule;
+}
+
+}  // namespace
+
+std::vector<std::vector<Presence>> presence_of(const StepSchedule& schedule) {
+  const std::vector<SegmentTouch> touches = touches_of(schedule);
+  std::vector<std::set<StorageId>> entry(schedule.segments.size()), exit(schedule.segments.size());
+  flow(schedule, schedule.prologue, false, touches, entry, exit);
+  flow(schedule, schedule.step, true, touches, entry, exit);
+  flow(schedule, schedule.evaluation, false, touches, entry, exit);
+
+  std::vector<std::vector<Presence>> result(schedule.segments.size());
+  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+    std::map<StorageId, Presence> present;
+    for (const auto& [storage, list] : touches[i].touches) present[storage] = {storage, false, false, list};
+    for (const StorageId storage : entry[i]) present[storage].storage = storage, present[storage].live_at_entry = true;
+    for (const StorageId storage : exit[i]) present[storage].storage = storage, present[storage].live_at_exit = true;
+    for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+      if (!schedule.storage(id).always_live) continue;
+      Presence& p = present[id];
+      p.storage = id;
+      p.live_at_entry = p.live_at_exit = true;
+    }
+    for (auto& [storage, presence] : present) result[i].push_back(std::move(presence));
+  }
+  return result;
+}
+
+void fill_carried_out(StepSchedule& schedule) {
+  const auto presence = presence_of(schedule);
+  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+    Segment& segment = schedule.segments[i];
+    segment.carried_out.clear();
+    for (const Presence& p : presence[i]) {
+      if (!p.live_at_exit || p.touches.empty()) continue;
+      ValueId last = -1;
+      for (const ValueId value : touched_values(schedule.operation(p.touches.back()))) {
+        if (schedule.value(value).storage == p.storage) last = std::max(last, value);
+      }
+      segment.carried_out.push_back(last);
+    }
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,190 @@
+#include "tessera/schedule/schedule.hpp"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera {
+
+std::int64_t GridShape::size(Group group) const {
+  switch (group) {
+    case Group::self: return 1;
+    case Group::world: return world;
+    case Group::shard: return shard;
+    case Group::replica: return replica;
+  }
+  return 1;
+}
+
+bool GridShape::within_node(Group group) const {
+  switch (group) {
+    case Group::self: return true;
+    case Group::shard: return shard <= ranks_per_node && ranks_per_node % shard == 0;  // members are neighbours
+    case Group::world: return world <= ranks_per_node;
+    case Group::replica: return replica == 1 || world <= ranks_per_node;  // members are a shard group apart
+  }
+  return false;
+}
+
+std::int64_t StepSchedule::wire_bytes_per_step() const {
+  std::int64_t bytes = 0;
+  for (const Play& play : step) {
+    const Segment& segment = segments[static_cast<std::size_t>(play.segment)];
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      if (operation(id).kind != OperationKind::all_reduce) bytes += operation(id).wire_bytes;
+    }
+  }
+  return bytes;
+}
+
+namespace {
+
+/// FNV-1a over 64-bit words: a fingerprint, not a defence.
+class Hasher {
+ public:
+  template <class T>
+  void add(T word) {
+    state_ = (state_ ^ static_cast<std::uint64_t>(word)) * 0x100000001b3ULL;
+    state_ ^= state_ >> 29;
+  }
+  std::uint64_t value() const { return state_; }
+
+ private:
+  std::uint64_t state_ = 0xcbf29ce484222325ULL;
+};
+
+void add_value(Hasher& h, const Value& v) {
+  h.add(v.kind), h.add(v.storage), h.add(v.unit), h.add(v.part), h.add(v.slot), h.add(v.dtype), h.add(v.elements);
+  h.add(v.split.bits), h.add(v.owed.bits), h.add(v.version), h.add(v.maker);
+  for (const PartId part : v.covers) h.add(part);
+}
+
+void add_operation(Hasher& h, const Operation& op) {
+  h.add(op.kind), h.add(op.lane), h.add(op.group), h.add(op.unit), h.add(op.part), h.add(op.wire_bytes);
+  for (const ValueId v : op.reads) h.add(v);
+  h.add(-1);
+  for (const ValueId v : op.writes) h.add(v);
+  h.add(-2);
+  for (const Update& u : op.updates) h.add(u.before), h.add(u.after);
+  h.add(-3);
+  for (const Edge& e : op.after) h.add(e.operation), h.add(e.reason);
+}
+
+void add_plays(Hasher& h, const std::vector<Play>& plays) {
+  h.add(plays.size());
+  for (const Play& play : plays) h.add(play.segment), h.add(play.micro_step);
+}
+
+}  // namespace
+
+std::uint64_t StepSchedule::hash() const {
+  Hasher h;
+  h.add(strategy), h.add(compute), h.add(reduce), h.add(accumulation), h.add(deterministic);
+  h.add(grid.world), h.add(grid.shard), h.add(grid.replica), h.add(model.batch), h.add(model.sequence);
+  h.add(deal.inner), h.add(deal.reduced_each_micro_step), h.add(gather_limit);
+  for (const Unit& unit : layout.units) {
+    h.add(unit.padded);
+    for (const TensorPlace& place : unit.tensors) h.add(place.tensor), h.add(place.offset);
+  }
+  for (const ParameterTensor& tensor : model.tensors) h.add(tensor.elements);
+  for (const Storage& s : storages) h.add(s.bytes), h.add(s.region), h.add(s.place), h.add(s.carried), h.add(s.always_live);
+  for (const Value& v : values) add_value(h, v);
+  for (const Operation& op : operations) add_operation(h, op);
+  for (const Segment& s : segments) h.add(s.role), h.add(s.first), h.add(s.count);
+  add_plays(h, prologue), add_plays(h, step), add_plays(h, evaluation);
+  return h.value();
+}
+
+std::vector<ValueId> touched_values(const Operation& operation) {
+  std::vector<ValueId> touched;
+  auto add = [&](ValueId id) {
+    if (std::find(touched.begin(), touched.end(), id) == touched.end()) touched.push_back(id);
+  };
+  for (const ValueId id : operation.reads) add(id);
+  for (const ValueId id : operation.writes) add(id);
+  for (const Update& update : operation.updates) add(update.before), add(update.after);
+  return touched;
+}
+
+std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) {
+  const Operation& op = schedule.operation(id);
+  std::array<OperationId, kLanes> last;
+  last.fill(-1);
+  auto need = [&](OperationId other) {
+    if (other < 0) return;
+    const Lane lane = schedule.operation(other).lane;
+    if (lane != op.lane) last[static_cast<std::size_t>(lane)] = std::max(last[static_cast<std::size_t>(lane)], other);
+  };
+  for (const ValueId v : op.reads) need(schedule.value(v).maker);
+  for (const Update& update : op.updates) need(schedule.value(update.before).maker);
+  for (const Edge& edge : op.after) need(edge.operation);
+  std::vector<OperationId> waits;
+  for (const OperationId other : last) {
+    if (other >= 0) waits.push_back(other);
+  }
+  return waits;
+}
+
+std::string_view name_of(OperationKind kind) {
+  switch (kind) {
+    case OperationKind::load: return "load";
+    case OperationKind::store: return "store";
+    case OperationKind::gather: return "gather";
+    case OperationKind::slice: return "slice";
+    case OperationKind::forward: return "forward";
+    case OperationKind::recompute: return "recompute";
+    case OperationKind::backward: return "backward";
+    case OperationKind::reduce_scatter: return "reduce-scatter";
+    case OperationKind::all_reduce: return "all-reduce";
+    case OperationKind::accumulate: return "accumulate";
+    case OperationKind::norm: return "norm";
+    case OperationKind::clip: return "clip";
+    case OperationKind::update: return "update";
+  }
+  return "?";
+}
+
+std::string_view name_of(Lane lane) {
+  constexpr std::array<std::string_view, kLanes> names{"compute", "gather", "reduce", "replica", "load", "store", "host"};
+  return names[static_cast<std::size_t>(lane)];
+}
+
+std::string_view name_of(Group group) {
+  constexpr std::array<std::string_view, 4> names{"self", "world", "shard", "replica"};
+  return names[static_cast<std::size_t>(group)];
+}
+
+std::string_view name_of(Category category) {
+  constexpr std::array<std::string_view, kCategories> names{"parameters",  "gradients",     "optimizer state", "gathered units",
+                                                            "activations", "communication", "workspace"};
+  return names[static_cast<std::size_t>(category)];
+}
+
+std::string_view name_of(EdgeReason reason) {
+  switch (reason) {
+    case EdgeReason::prefetch: return "prefetch";
+    case EdgeReason::gather_limit: return "limit";
+    case EdgeReason::staging: return "staging";
+  }
+  return "?";
+}
+
+std::string name_of_value(const StepSchedule& schedule, ValueId id) {
+  const Value& v = schedule.value(id);
+  const std::string of = v.unit >= 0 ? schedule.unit(v.unit).name : v.part >= 0 ? schedule.part(v.part).name : std::string();
+  switch (v.kind) {
+    case ValueKind::master: return (v.split.empty() ? "master " : "shard ") + of;
+    case ValueKind::parameter: return "whole " + of;
+    case ValueKind::gradient: return (v.split.empty() ? "grad " : "shard grad ") + of;
+    case ValueKind::moments: return "moments " + of;
+    case ValueKind::saved:
+      return "saved " + of + " " + schedule.part(v.part).saved[static_cast<std::size_t>(v.slot)].name;
+    case ValueKind::activation:
+    case ValueKind::activation_gradient:
+    case ValueKind::scalar:
+    case ValueKind::tokens:
+    case ValueKind::scratch: return schedule.storage(v.storage).name;
+  }
+  return "?";
+}
+
+}  // namespace tessera

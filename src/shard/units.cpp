@@ -1,0 +1,173 @@
+#include "tessera/shard/units.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A run of tensors that no wrap cuts: what one part brings in, with tables apart.
+struct Piece {
+  std::string name;
+  std::vector<TensorId> tensors;
+  int block = -1;
+  bool stands_alone = false;
+};
+
+std::string short_name(const std::string& tensor) {
+  std::string name = tensor;
+  for (const char* prefix : {"transformer.", "model."}) {
+    if (name.rfind(prefix, 0) == 0) name.erase(0, std::string(prefix).size());
+  }
+  if (const auto dot = name.rfind('.'); dot != std::string::npos) name.erase(dot);
+  return name;
+}
+
+std::vector<Piece> pieces_of(const ModelParts& model) {
+  std::vector<bool> seen(model.tensors.size(), false);
+  std::vector<Piece> pieces;
+  for (const Part& part : model.parts) {
+    Piece rest{part.name, {}, part.block, false};
+    for (const TensorId id : part.tensors) {
+      if (seen[static_cast<std::size_t>(id)]) continue;
+      seen[static_cast<std::size_t>(id)] = true;
+      const ParameterTensor& tensor = model.tensors[static_cast<std::size_t>(id)];
+      if (tensor.is_table || part.kind == PartKind::embedding) {
+        pieces.push_back({short_name(tensor.name), {id}, -1, true});
+      } else {
+        rest.tensors.push_back(id);
+      }
+    }
+    if (part.kind == PartKind::head && !rest.tensors.empty()) {
+      rest.name = short_name(model.tensors[static_cast<std::size_t>(rest.tensors.front())].name);
+    }
+    if (!rest.tensors.empty()) pieces.push_back(std::move(rest));
+  }
+  return pieces;
+}
+
+std::int64_t elements_of(const ModelParts& model, const std::vector<TensorId>& tensors) {
+  return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0}, [&](std::int64_t sum, TensorId id) {
+    return sum + model.tensors[static_cast<std::size_t>(id)].elements;
+  });
+}
+
+void append(Piece& to, const Piece& from) {
+  to.tensors.insert(to.tensors.end(), from.tensors.begin(), from.tensors.end());
+  to.block = std::max(to.block, from.block);
+}
+
+std::vector<Piece> merge_by_block(const std::vector<Piece>& pieces) {
+  std::vector<Piece> merged;
+  for (const Piece& piece : pieces) {
+    if (piece.block >= 0 && !merged.empty() && merged.back().block == piece.block) {
+      append(merged.back(), piece);
+    } else {
+      merged.push_back(piece);
+      if (piece.block >= 0) merged.back().name = fmt::format("h.{}", piece.block);
+    }
+  }
+  return merged;
+}
+
+std::vector<Piece> merge_by_size(const ModelParts& model, const std::vector<Piece>& pieces, std::int64_t min_params) {
+  std::vector<Piece> merged;
+  std::vector<Piece> alone;
+  std::string last_name;
+  bool open = false;  // the last merged piece may still grow
+  auto close = [&](Piece& piece) {
+    if (piece.name != last_name) piece.name += ".." + last_name;
+  };
+  std::size_t last_grown = 0;
+  for (const Piece& piece : pieces) {
+    if (piece.stands_alone) {
+      merged.push_back(piece);
+      continue;
+    }
+    if (open) {
+      append(merged[last_grown], piece);
+    } else {
+      merged.push_back(piece);
+      last_grown = merged.size() - 1;
+      open = true;
+    }
+    last_name = piece.name;
+    if (elements_of(model, merged[last_grown].tensors) >= min_params) {
+      close(merged[last_grown]);
+      open = false;
+    }
+  }
+  if (open) {  // a remainder below the minimum joins the merged unit before it, if there is one
+    close(merged[last_grown]);
+    for (std::size_t i = last_grown; i-- > 0;) {
+      if (merged[i].stands_alone) continue;
+      append(merged[i], merged[last_grown]);
+      if (const auto dots = merged[i].name.find(".."); dots != std::string::npos) merged[i].name.erase(dots);
+      merged[i].name += ".." + last_name;
+      merged.erase(merged.begin() + static_cast<std::ptrdiff_t>(last_grown));
+      break;
+    }
+  }
+  return merged;
+}
+
+std::vector<Piece> merge_all(const std::vector<Piece>& pieces) {
+  Piece whole{"model", {}, 0, false};
+  for (const Piece& piece : pieces) append(whole, piece);
+  return {whole};
+}
+
+}  // namespace
+
+std::int64_t UnitLayout::padded_elements() const {
+  return std::accumulate(units.begin(), units.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Unit& unit) { return sum + unit.padded; });
+}
+
+UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world) {
+  TESSERA_ASSERT(world > 0, "a world has at least one rank");
+  std::vector<Piece> pieces = pieces_of(model);
+  switch (wrap) {
+    case Wrap::block: pieces = merge_by_block(pieces); break;
+    case Wrap::size: pieces = merge_by_size(model, pieces, min_params); break;
+    case Wrap::model: pieces = merge_all(pieces); break;
+  }
+  UnitLayout layout;
+  layout.world = world;
+  layout.unit_of.assign(model.tensors.size(), -1);
+  layout.offset_of.assign(model.tensors.size(), -1);
+  for (const Piece& piece : pieces) {
+    Unit unit;
+    unit.name = piece.name;
+    unit.is_block = piece.block >= 0;
+    std::int64_t end = 0;
+    for (const TensorId id : piece.tensors) {
+      end = round_up(end, kTensorAlignment);
+      unit.tensors.push_back({id, end});
+      layout.unit_of[static_cast<std::size_t>(id)] = static_cast<UnitId>(layout.units.size());
+      layout.offset_of[static_cast<std::size_t>(id)] = end;
+      const std::int64_t count = model.tensors[static_cast<std::size_t>(id)].elements;
+      unit.elements = checked_add(unit.elements, count);
+      end = checked_add(end, count);
+    }
+    unit.padded = round_up(end, checked_multiply(world, kTensorAlignment));
+    layout.units.push_back(std::move(unit));
+  }
+  return layout;
+}
+
+std::vector<TensorRun> runs_in_slice(const ModelParts& model, const Unit& unit, std::int64_t first, std::int64_t count) {
+  std::vector<TensorRun> runs;
+  for (const TensorPlace& place : unit.tensors) {
+    const std::int64_t begin = std::max(place.offset, first);
+    const std::int64_t end =
+        std::min(place.offset + model.tensors[static_cast<std::size_t>(place.tensor)].elements, first + count);
+    if (begin < end) runs.push_back({place.tensor, begin - place.offset, end - begin, begin - first});
+  }
+  return runs;
+}
+
+}  // namespace tessera

@@ -1,0 +1,60 @@
+#pragma once
+// Every combination of policies on a toy model, for property tests.
+
+#include <functional>
+
+#include "tessera/schedule/build.hpp"
+#include "toy_model.hpp"
+
+namespace tessera::testing {
+
+struct PolicyCase {
+  SchedulePolicy policy;
+  GridShape grid;
+  std::string describe() const {
+    return fmt::format("{} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} tied={} det={}",
+                       name_of(policy.strategy), name_of(policy.wrap), grid.world, grid.shard, policy.accumulation, policy.reduce_each_micro_step,
+                       policy.checkpoint_blocks, policy.prefetch_forward, policy.prefetch_backward, policy.limit_all_gathers,
+                       policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce), name_of(policy.tied_reduce), policy.deterministic);
+  }
+};
+
+inline const std::vector<Strategy>& all_strategies() {
+  static const std::vector<Strategy> all{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2};
+  return all;
+}
+
+/// Calls f for a few thousand cases that are possible.
+inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
+  std::uint64_t state = 12345;
+  auto pick = [&](std::uint64_t n) { return (state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 33 & 0x7fffffff ? (state >> 33) % n : 0; };
+  for (const Strategy strategy : all_strategies()) {
+    for (const std::int64_t world : {1, 2, 3, 4, 8}) {
+      for (std::int64_t group = 1; group <= world; ++group) {
+        if (world % group != 0 || (!is_hybrid(strategy) && group != world)) continue;
+        for (int draw = 0; draw < 24; ++draw) {
+          PolicyCase c;
+          c.grid = grid_for(strategy, world, world, group);
+          SchedulePolicy& p = c.policy;
+          p.strategy = strategy;
+          p.wrap = std::array{Wrap::block, Wrap::size, Wrap::model}[pick(3)];
+          p.min_params = std::array<std::int64_t, 3>{200, 500, 100000}[pick(3)];
+          p.accumulation = std::array<std::int64_t, 6>{1, 2, 3, 4, 5, 9}[pick(6)];
+          p.reduce_each_micro_step = pick(2) == 0;
+          p.checkpoint_blocks = pick(2) == 0;
+          p.prefetch_forward = static_cast<std::int64_t>(pick(4));
+          p.prefetch_backward = static_cast<std::int64_t>(pick(4));
+          p.limit_all_gathers = static_cast<std::int64_t>(pick(2) == 0 ? 0 : 2 + pick(2));
+          p.reshard_after_forward = pick(3) != 0;
+          p.compute = pick(3) == 0 ? DType::bf16 : DType::fp32;
+          p.reduce = pick(3) == 0 ? DType::bf16 : DType::fp32;
+          p.tied_reduce = pick(3) == 0 ? TiedReduce::twice : TiedReduce::once;
+          p.deterministic = pick(3) != 0;
+          f(c);
+        }
+      }
+    }
+  }
+}
+
+}  // namespace tessera::testing

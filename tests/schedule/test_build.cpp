@@ -1,0 +1,118 @@
+#include <catch2/catch.hpp>
+
+#include "all_policies.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+#include "tessera/schedule/verify.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+TEST_CASE("every policy's schedule verifies, with its memory plan") {
+  int cases = 0;
+  for_each_policy([&](const PolicyCase& c) {
+    ToyShape shape;
+    shape.layers = 1 + cases % 4;
+    shape.tied = cases % 3 != 0;
+    shape.compute = c.policy.compute;
+    INFO(c.describe() << " layers=" << shape.layers << " tied=" << shape.tied);
+    StepSchedule schedule;
+    try {
+      schedule = build_schedule(toy_model(shape), c.grid, c.policy);
+    } catch (const UsageError& error) {
+      INFO(error.what());
+      REQUIRE(std::string(error.what()).find("limit_all_gathers") != std::string::npos);
+      return;
+    }
+    const auto problems = verify_schedule(schedule);
+    for (const auto& problem : problems) UNSCOPED_INFO(problem);
+    REQUIRE(problems.empty());
+    const MemoryPlan plan = plan_memory(schedule, {true, 0.0});
+    REQUIRE(check_memory_plan(schedule, plan).empty());
+    REQUIRE(plan.total() >= plan.lower_bound());
+    ++cases;
+  });
+  REQUIRE(cases > 500);
+}
+
+TEST_CASE("bytes on the wire are the formula's, less the named savings") {
+  for (const Strategy strategy : all_strategies()) {
+    for (const std::int64_t K : {1, 3, 4}) {
+      for (const bool each : {true, false}) {
+        SchedulePolicy policy;
+        policy.strategy = strategy;
+        policy.accumulation = K;
+        policy.reduce_each_micro_step = each;
+        const GridShape grid = grid_for(strategy, 4, 2, 0);
+        const StepSchedule schedule = build_schedule(toy_model(), grid, policy);
+        std::int64_t saved = 0;
+        for (const Saving& saving : schedule.savings) saved += saving.bytes;
+        INFO(name_of(strategy) << " K=" << K << " each=" << each);
+        REQUIRE(schedule.wire_bytes_per_step() == formula_wire_bytes(schedule) - saved);
+      }
+    }
+  }
+}
+
+TEST_CASE("the formulas are those of the design, by hand, for one padded size") {
+  SchedulePolicy policy;
+  policy.accumulation = 3;
+  auto formula = [&](Strategy strategy, bool each, std::int64_t group) {
+    policy.strategy = strategy;
+    policy.reduce_each_micro_step = each;
+    const StepSchedule schedule = build_schedule(toy_model(), grid_for(strategy, 4, 4, group), policy);
+    return std::pair<std::int64_t, std::int64_t>{formula_wire_bytes(schedule), schedule.layout.padded_elements()};
+  };
+  auto check = [&](Strategy strategy, bool each, std::int64_t group, double times_P) {
+    const auto [bytes, P] = formula(strategy, each, group);
+    REQUIRE(static_cast<double>(bytes) == Approx(times_P * static_cast<double>(P)).epsilon(1e-12));
+  };
+  const double all = 4.0 * 3 / 4, half = 4.0 * 1 / 2;  // bytes an element x (n-1)/n, for n = 4 and 2
+  check(Strategy::ddp, false, 4, 2 * all);
+  check(Strategy::zero1, false, 4, 2 * all);
+  check(Strategy::zero2, true, 4, 3 * all + all);
+  check(Strategy::zero3, true, 4, 3 * 3 * all);
+  check(Strategy::zero3, false, 4, 3 * 2 * all + all);
+  check(Strategy::hsdp, true, 2, 3 * 3 * half + 2 * half / 2);
+  check(Strategy::hsdp_zero2, true, 2, 3 * half + half + 2 * half / 2);
+}
+
+TEST_CASE("prefetch gathers the next block before the one before it is read") {
+  SchedulePolicy policy;
+  ToyShape shape;
+  shape.layers = 4;
+  auto first_wait = [&](std::int64_t depth) {
+    policy.prefetch_forward = policy.prefetch_backward = depth;
+    policy.limit_all_gathers = 0;
+    const StepSchedule s = build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
+    // The compute operation that the gather of block 3 waits for.
+    for (const Operation& op : s.operations) {
+      if (op.kind == OperationKind::gather && s.unit(op.unit).name == "h.3") return op.after.empty() ? std::string("start") : s.part(s.operation(op.after[0].operation).part).name;
+    }
+    return std::string("none");
+  };
+  REQUIRE(first_wait(0) == "h.2.mlp");
+  REQUIRE(first_wait(1) == "h.1.mlp");
+  REQUIRE(first_wait(2) == "h.0.mlp");
+  REQUIRE(first_wait(3) == "embed");
+  REQUIRE(first_wait(4) == "start");
+}
+
+TEST_CASE("a limit below what a part reads is refused with the least that works") {
+  SchedulePolicy policy;
+  policy.wrap = Wrap::size;
+  policy.min_params = 200;
+  policy.checkpoint_blocks = true;  // the halves of a block are two units, wanted together in backward
+  policy.limit_all_gathers = 1;
+  REQUIRE_THROWS_AS(build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), policy), UsageError);
+  policy.limit_all_gathers = 2;
+  REQUIRE_NOTHROW(build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), policy));
+}
+
+TEST_CASE("the hash tells schedules apart and is reproducible") {
+  SchedulePolicy policy;
+  const GridShape grid = grid_for(Strategy::zero3, 2, 2, 0);
+  const auto base = build_schedule(toy_model(), grid, policy).hash();
+  REQUIRE(base == build_schedule(toy_model(), grid, policy).hash());
+  policy.prefetch_forward = 2;
+  REQUIRE(base != build_schedule(toy_model(), grid, policy).hash());
+}

@@ -1,0 +1,94 @@
+#include <catch2/catch.hpp>
+
+#include <set>
+
+#include "tessera/base/math.hpp"
+#include "tessera/shard/units.hpp"
+#include "toy_model.hpp"
+
+using namespace tessera;
+using tessera::testing::toy_model;
+using tessera::testing::ToyShape;
+
+namespace {
+
+void check_layout(const ModelParts& model, const UnitLayout& layout) {
+  std::set<TensorId> seen;
+  for (std::size_t u = 0; u < layout.units.size(); ++u) {
+    const Unit& unit = layout.units[u];
+    REQUIRE(unit.padded % (layout.world * kTensorAlignment) == 0);
+    std::int64_t end = 0, elements = 0;
+    for (const TensorPlace& place : unit.tensors) {
+      REQUIRE(seen.insert(place.tensor).second);
+      REQUIRE(place.offset >= end);
+      REQUIRE(place.offset % kTensorAlignment == 0);
+      REQUIRE(layout.unit_of[static_cast<std::size_t>(place.tensor)] == static_cast<UnitId>(u));
+      REQUIRE(layout.offset_of[static_cast<std::size_t>(place.tensor)] == place.offset);
+      end = place.offset + model.tensors[static_cast<std::size_t>(place.tensor)].elements;
+      elements += model.tensors[static_cast<std::size_t>(place.tensor)].elements;
+    }
+    REQUIRE(elements == unit.elements);
+    REQUIRE(end <= unit.padded);
+    REQUIRE(unit.padded - end < layout.world * kTensorAlignment);
+  }
+  REQUIRE(seen.size() == model.tensors.size());
+}
+
+}  // namespace
+
+TEST_CASE("every tensor lies in exactly one unit, aligned, for all wraps and worlds") {
+  for (const bool tied : {true, false}) {
+    for (const std::int64_t width : {1, 7, 8, 65}) {
+      ToyShape shape;
+      shape.width = width;
+      shape.tied = tied;
+      shape.layers = 3;
+      const ModelParts model = toy_model(shape);
+      for (const std::int64_t world : {1, 2, 3, 5, 8, 64}) {
+        check_layout(model, divide_into_units(model, Wrap::block, 0, world));
+        check_layout(model, divide_into_units(model, Wrap::model, 0, world));
+        for (const std::int64_t min : {1, 100, 1000, 10'000'000}) check_layout(model, divide_into_units(model, Wrap::size, min, world));
+      }
+    }
+  }
+}
+
+TEST_CASE("block wrap: tables, blocks, final norm") {
+  const ModelParts model = toy_model();
+  const UnitLayout layout = divide_into_units(model, Wrap::block, 0, 2);
+  std::vector<std::string> names;
+  for (const Unit& unit : layout.units) names.push_back(unit.name);
+  REQUIRE(names == std::vector<std::string>{"wte", "wpe", "h.0", "h.1", "ln_f"});
+  REQUIRE(layout.units[2].is_block);
+  REQUIRE_FALSE(layout.units[0].is_block);
+}
+
+TEST_CASE("size wrap: half blocks below the minimum merge, a remainder joins the unit before it") {
+  const ModelParts model = toy_model();  // halves of 8 + 192 + 64 = 264 and 8 + 256 + 256 = 520 elements
+  auto names = [&](std::int64_t min) {
+    std::vector<std::string> result;
+    for (const Unit& unit : divide_into_units(model, Wrap::size, min, 2).units) result.push_back(unit.name);
+    return result;
+  };
+  REQUIRE(names(264) == std::vector<std::string>{"wte", "wpe", "h.0.attn", "h.0.mlp", "h.1.attn", "h.1.mlp..ln_f"});
+  REQUIRE(names(500) == std::vector<std::string>{"wte", "wpe", "h.0.attn..h.0.mlp", "h.1.attn..ln_f"});
+  REQUIRE(names(1 << 20) == std::vector<std::string>{"wte", "wpe", "h.0.attn..ln_f"});
+}
+
+TEST_CASE("runs of a slice cover each element once and leave padding out") {
+  const ModelParts model = toy_model();
+  for (const std::int64_t world : {1, 2, 3, 7}) {
+    for (const Unit& unit : divide_into_units(model, Wrap::block, 0, world).units) {
+      std::int64_t covered = 0;
+      for (std::int64_t r = 0; r < world; ++r) {
+        for (const TensorRun& run : runs_in_slice(model, unit, r * unit.share(world), unit.share(world))) {
+          REQUIRE(run.offset >= 0);
+          REQUIRE(run.offset + run.count <= unit.share(world));
+          REQUIRE(run.first + run.count <= model.tensors[static_cast<std::size_t>(run.tensor)].elements);
+          covered += run.count;
+        }
+      }
+      REQUIRE(covered == unit.elements);
+    }
+  }
+}

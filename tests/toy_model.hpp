@@ -1,0 +1,55 @@
+#pragma once
+// Declarations of a small decoder, made by hand, for tests of rooms that only read declarations.
+
+#include "tessera/model/parts.hpp"
+
+namespace tessera::testing {
+
+struct ToyShape {
+  std::int64_t layers = 2, width = 8, vocab = 50, context = 16, batch = 2, sequence = 5;
+  bool tied = true;
+  DType compute = DType::fp32;
+};
+
+inline ModelParts toy_model(const ToyShape& shape = {}) {
+  ModelParts model;
+  model.architecture.layers = shape.layers;
+  model.architecture.width = shape.width;
+  model.architecture.vocab = shape.vocab;
+  model.architecture.context = shape.context;
+  model.architecture.tied_head = shape.tied;
+  model.batch = shape.batch;
+  model.sequence = shape.sequence;
+  model.compute = shape.compute;
+  const std::int64_t C = shape.width, tokens = model.tokens();
+  auto tensor = [&](const std::string& name, std::vector<std::int64_t> dims, bool table = false) {
+    ParameterTensor t;
+    t.name = "transformer." + name;
+    t.elements = 1;
+    for (const auto d : dims) t.elements *= d;
+    t.decays = dims.size() > 1;
+    t.shape = std::move(dims);
+    t.is_table = table;
+    model.tensors.push_back(t);
+    return static_cast<TensorId>(model.tensors.size()) - 1;
+  };
+  auto cost = [](std::int64_t scratch) { return PartCost{scratch, 1000, 1000}; };
+  const TensorId wte = tensor("wte.weight", {shape.vocab, C}, true);
+  const TensorId wpe = tensor("wpe.weight", {shape.context, C});
+  model.parts.push_back({"embed", PartKind::embedding, -1, {wte, wpe}, {false, false}, {}, cost(0), cost(64), cost(0)});
+  for (int block = 0; block < static_cast<int>(shape.layers); ++block) {
+    const std::string h = "h." + std::to_string(block) + ".";
+    const TensorId ln1 = tensor(h + "ln_1.weight", {C}), qkv = tensor(h + "attn.c_attn.weight", {C, 3 * C}), proj = tensor(h + "attn.c_proj.weight", {C, C});
+    model.parts.push_back({h + "attn", PartKind::attention, block, {ln1, qkv, proj}, {true, true, true},
+                           {{"qkv", shape.compute, tokens * 3 * C}, {"lse", DType::fp32, tokens}}, cost(100), cost(300), cost(100)});
+    const TensorId ln2 = tensor(h + "ln_2.weight", {C}), fc = tensor(h + "mlp.c_fc.weight", {C, 4 * C}), out = tensor(h + "mlp.c_proj.weight", {4 * C, C});
+    model.parts.push_back({h + "mlp", PartKind::mlp, block, {ln2, fc, out}, {true, true, true},
+                           {{"pre", shape.compute, tokens * 4 * C}}, cost(200), cost(500), cost(150)});
+  }
+  std::vector<TensorId> head{tensor("ln_f.weight", {C})};
+  head.push_back(shape.tied ? wte : tensor("lm_head.weight", {shape.vocab, C}, true));
+  model.parts.push_back({"head", PartKind::head, -1, head, {true, true}, {}, cost(400), cost(900), cost(0)});
+  return model;
+}
+
+}  // namespace tessera::testing
