@@ -57,6 +57,10 @@ Hdf5Attribute open_scalar(hid_t object, const std::string& name, H5T_class_t wan
 }  // namespace
 
 void hdf5_quiet() {
+  // Everything here closes itself; HDF5's clean-up at exit only adds a crash (1.10.8) when closing a file had failed,
+  // as on a full disk. Has to be said before the library starts.
+  static const herr_t no_clean_up_at_exit = H5dont_atexit();
+  static_cast<void>(no_clean_up_at_exit);
   thread_local bool quiet = false;  // HDF5 keeps the setting per thread
   if (!quiet) quiet = H5Eset_auto2(H5E_DEFAULT, nullptr, nullptr) >= 0;
 }

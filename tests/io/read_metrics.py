@@ -1,0 +1,81 @@
+"""Checks a metrics file of metrics_file_test.cpp. Usage: read_metrics.py FILE STEPS EVALS closed|alive|killed|growing|cut
+
+growing waits until the file is there and STEPS rows are seen; cut accepts columns of different lengths.
+"""
+import sys
+import time
+
+import h5py
+import numpy as np
+
+path, steps, evals, how = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+
+COLUMNS = {
+    "step": lambda s: s, "loss": lambda s: 10 / (s + 1), "grad_norm": lambda s: s, "lr": lambda s: 1e-3 * s,
+    "seconds": lambda s: 0.5 + 0 * s, "unix_time": lambda s: 1.7e9 + s, "tokens_per_second": lambda s: 1000 + s,
+    "time/forward": lambda s: 0.25 * s, "time/backward": lambda s: 0.5 * s,
+}
+
+
+def opened():
+    """The file as soon as its writer lets readers in."""
+    deadline = time.monotonic() + 60
+    while True:
+        try:
+            return h5py.File(path, "r", swmr=True)
+        except OSError:
+            if how != "growing" or time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+
+
+def check_steps(file, at_least):
+    """Every column is right as far as it goes; returns the shortest length."""
+    lengths = []
+    for name, expected in COLUMNS.items():
+        data = file["steps/" + name]
+        data.refresh()
+        values = data[...]
+        lengths.append(len(values))
+        assert np.array_equal(values, expected(np.arange(len(values), dtype=values.dtype))), name
+    for k, kind in enumerate(["all_gather", "reduce_scatter", "all_reduce", "broadcast"]):
+        for name, expected in {"calls": lambda s: k + 1 + 0 * s, "bytes": lambda s: s * (k + 1),
+                               "seconds": lambda s: 0.001 * k + 0 * s}.items():
+            data = file[f"comm/{kind}/{name}"]
+            data.refresh()
+            values = data[...]
+            lengths.append(len(values))
+            assert np.array_equal(values, expected(np.arange(len(values), dtype=values.dtype))), (kind, name)
+    if how in ("closed", "alive", "killed"):
+        assert set(lengths) == {at_least}, lengths
+    return min(lengths)
+
+
+if how in ("alive", "killed"):
+    try:
+        h5py.File(path, "r")
+        raise AssertionError("a file that is being written opened without swmr=True")
+    except OSError:
+        pass
+
+with (h5py.File(path, "r") if how == "closed" else opened()) as file:
+    assert file.attrs["format"] == "tessera metrics"
+    assert len(file["config"].attrs) == 121
+    assert all(file["config"].attrs[f"section.option{i}"] == f"value {i}" for i in range(120))
+    assert len(file["config"].attrs["data.long"]) == 70000
+    assert file["provenance"].attrs["version"] == "0.1.0"
+    assert file["memory/parameters/planned"][...].tolist() == [100, 200, 300]
+    assert file["memory/parameters/measured"][...].tolist() == [-1, -1, -1]
+    seen, deadline = check_steps(file, steps), time.monotonic() + 60
+    while how == "growing" and seen < steps and time.monotonic() < deadline:
+        time.sleep(0.002)
+        more = check_steps(file, steps)
+        assert more >= seen
+        seen = more
+    assert seen >= steps, seen
+    assert len(file["eval/step"]) == len(file["eval/loss"]) == evals
+    if evals:
+        assert file["eval/loss"][...].tolist() == [2.5 * i for i in range(evals)]
+        assert file["eval/step"][...].tolist() == [100 * i for i in range(evals)]
+        assert file["memory/gradients/measured"][...].tolist() == [11, 22, 33]
+        assert file["provenance"].attrs["seconds_to_first_step"] == 1.75

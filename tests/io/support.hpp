@@ -1,0 +1,109 @@
+#pragma once
+// What several tests of this room need: a folder that goes away, files as text, safetensors files from parts, Python checks.
+
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <sstream>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::test {
+
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "tessera-io-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
+    path_ = name;
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  const std::filesystem::path& path() const { return path_; }
+  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline void write_file(const std::filesystem::path& path, const std::string& text) {
+  std::ofstream(path, std::ios::binary) << text;
+}
+
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::ostringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+/// Runs SCRIPT beside the tests with the system's Python (the one that has h5py); its exit status.
+inline int run_python(const std::string& script, const std::string& arguments) {
+  const auto path = std::filesystem::path(__FILE__).parent_path() / script;
+  return std::system(("/usr/bin/python3 '" + path.string() + "' " + arguments).c_str());
+}
+
+struct RawTensor {
+  std::string name, dtype;
+  std::vector<std::int64_t> shape;
+  std::string bytes;
+};
+
+template <class T>
+std::string bytes_of(const std::vector<T>& values) {
+  std::string bytes(values.size() * sizeof(T), '\0');
+  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
+  return bytes;
+}
+
+inline std::string header_text(const std::vector<RawTensor>& tensors) {
+  std::ostringstream header;
+  header << "{\"__metadata__\":{\"format\":\"pt\"}";
+  std::size_t offset = 0;
+  for (const RawTensor& tensor : tensors) {
+    header << ",\"" << tensor.name << "\":{\"dtype\":\"" << tensor.dtype << "\",\"shape\":[";
+    for (std::size_t i = 0; i < tensor.shape.size(); ++i) header << (i ? "," : "") << tensor.shape[i];
+    header << "],\"data_offsets\":[" << offset << "," << offset + tensor.bytes.size() << "]}";
+    offset += tensor.bytes.size();
+  }
+  header << "}";
+  return header.str();
+}
+
+inline std::string safetensors_text(const std::string& header, const std::string& data) {
+  const std::uint64_t size = header.size();
+  std::string text(sizeof(size), '\0');
+  std::memcpy(text.data(), &size, sizeof(size));
+  return text + header + data;
+}
+
+inline void write_safetensors(const std::filesystem::path& path, const std::vector<RawTensor>& tensors) {
+  std::string data;
+  for (const RawTensor& tensor : tensors) data += tensor.bytes;
+  write_file(path, safetensors_text(header_text(tensors), data));
+}
+
+/// The message of the exception of type E that f throws; fails the test if none or another comes.
+template <class E, class F>
+std::string message_of(F&& f) {
+  try {
+    f();
+  } catch (const E& error) {
+    return error.what();
+  }
+  FAIL("no error");
+  return {};
+}
+
+}  // namespace tessera::test
