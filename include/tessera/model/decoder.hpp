@@ -10,17 +10,29 @@
 
 namespace tessera {
 
-/// What changes from step to step, at a fixed address (a device struct on a GPU).
-struct StepScalars {
-  float learning_rate = 0;
-  float bias_correction1 = 1, bias_correction2 = 1;  ///< 1 - beta^t, t = adam_step
-  float loss_scale = 1;
-  float clip_coefficient = 1;
-  float gradient_scale = 0;     ///< 1 / tokens of the global batch (times loss_scale): what d loss starts from
-  std::int32_t skip = 0;        ///< 1: the update does nothing (fp16 overflow)
-  std::int64_t adam_step = 0;   ///< updates done, this one included
-  std::int64_t step = 0;        ///< 1, 2, ... (dropout's counter)
-  std::uint64_t seed = 0;
+/// The order of Part::tensors (and of PartBuffers::parameters, gradients) in GPT-2's parts. A tensor that a family lacks is
+/// left out and later ones move up (model/parts.cpp).
+struct EmbeddingTensors { enum : int { token_table, position_table }; };
+struct AttentionTensors { enum : int { norm_gain, norm_bias, qkv_weight, qkv_bias, output_weight, output_bias }; };
+struct MlpTensors { enum : int { norm_gain, norm_bias, up_weight, up_bias, down_weight, down_bias }; };
+struct HeadTensors { enum : int { norm_gain, norm_bias, table }; };
+
+/// The order of Part::saved. Embedding and head save nothing.
+struct AttentionSaved {
+  enum : int {
+    mean,                  ///< fp32 [tokens]
+    reciprocal_deviation,  ///< fp32 [tokens]
+    qkv,                   ///< [tokens, (heads + 2 kv_heads) * head_width]: queries, keys, values side by side
+    output,                ///< [tokens, width]: attention's output, before its projection
+    log_sum_exp,           ///< fp32 [batch, heads, sequence]
+  };
+};
+struct MlpSaved {
+  enum : int {
+    mean,                  ///< fp32 [tokens]
+    reciprocal_deviation,  ///< fp32 [tokens]
+    before_gelu,           ///< [tokens, ffn_width]
+  };
 };
 
 /// The buffers of one operation on one part. Spans follow the order of Part::tensors and Part::saved.
@@ -29,6 +41,7 @@ struct PartBuffers {
   const std::int32_t* tokens = nullptr;   ///< [batch, sequence]
   const std::int32_t* targets = nullptr;  ///< [batch, sequence]; the head's
   std::int64_t first_sample = 0;          ///< global number of the micro-batch's first sample (dropout's counter)
+  bool evaluation = false;                ///< forward without dropout
   const void* input = nullptr;            ///< residual stream [tokens, width]; null for embedding
   void* output = nullptr;                 ///< residual stream [tokens, width]; null for the head, and in a recompute whose output nobody reads
   void* residual_gradient = nullptr;      ///< [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads)
@@ -38,15 +51,19 @@ struct PartBuffers {
   std::span<const bool> gradient_adds;      ///< per tensor: add to what is there (a tied table's second contribution) instead of storing
   DType gradient_dtype = DType::fp32;
   void* scratch = nullptr;                  ///< PartCost::scratch_bytes of this direction
-  double* loss = nullptr;                   ///< the head: sum over tokens of -log p(target) of this micro-batch
+  double* loss = nullptr;                   ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
   const StepScalars* scalars = nullptr;
 };
+
+/// UsageError where the kernels of a family do not exist yet (its parameters, plan and schedule do).
+void require_trainable(const Architecture& architecture);
 
 /// Writes output (and saved values). Head: loss only (evaluation).
 void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
 /// Makes the saved values again, and output unless it is null, with the same bits as part_forward.
 void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
 /// Writes gradients and turns residual_gradient from d output into d input. Head: loss, forward and backward in one.
+/// Embedding leaves residual_gradient as it is.
 void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
 
 }  // namespace tessera

@@ -38,7 +38,7 @@ struct SavedTensor {
 /// What one direction of a part costs per micro-batch.
 struct PartCost {
   std::int64_t scratch_bytes = 0;  ///< private workspace while it runs
-  std::int64_t flops = 0;          ///< multiply and add counted as two
+  std::int64_t flops = 0;          ///< of matrix products; multiply and add counted as two, causal attention its visible half
   std::int64_t bytes = 0;          ///< least memory traffic
 };
 
@@ -59,6 +59,7 @@ struct ModelParts {
   std::int64_t batch = 0;       ///< sequences per micro-batch
   std::int64_t sequence = 0;    ///< tokens per sequence
   DType compute = DType::fp32;  ///< dtype of parameters as read, activations and saved values
+  DType gradient = DType::fp32;  ///< dtype of parameter gradients as parts write them
   std::vector<ParameterTensor> tensors;
   std::vector<Part> parts;
 
@@ -70,7 +71,9 @@ struct ModelParts {
 /// The parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
 std::vector<ParameterTensor> parameter_tensors(const Architecture& architecture);
 
-/// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...).
-ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute);
+/// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or the
+/// sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32 accumulator.
+ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
+                         DType gradient = DType::fp32);
 
 }  // namespace tessera

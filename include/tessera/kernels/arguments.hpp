@@ -1,0 +1,176 @@
+#pragma once
+// What each kernel is told. Shapes are written as [rows, columns]; all matrices are row-major.
+
+#include <cstdint>
+#include <span>
+
+#include "tessera/kernels/step_scalars.hpp"
+#include "tessera/kernels/views.hpp"
+
+namespace tessera {
+
+/// How a linear's weight lies: GPT-2's Conv1D stores [in, out], everybody else [out, in].
+enum class WeightLayout : std::uint8_t { in_out, out_in };
+
+/// Where in a model a dropout sits: keeps the masks of one layer apart.
+enum class DropoutSite : std::uint32_t { embedding = 0, attention = 1, attention_residual = 2, mlp_residual = 3 };
+
+/// Counter-based dropout: element e of sample s is dropped as a function of (seed, step, s, layer, site, e) alone.
+/// What is kept is scaled by 1 / (1 - probability). probability 0 costs nothing.
+struct Dropout {
+  float probability = 0;
+  std::int64_t first_sample = 0;  ///< global number of the micro-batch's first sample
+  std::int64_t sequence = 0;      ///< tokens per sample: row r belongs to sample first_sample + r / sequence
+  std::int32_t layer = 0;
+  DropoutSite site = DropoutSite::embedding;
+  const StepScalars* scalars = nullptr;  ///< seed and step; read when the kernel runs
+
+  bool on() const { return probability > 0; }
+};
+
+/// out[t] = dropout(token_table[tokens[t]] + position_table[t mod sequence]); position_table may be empty (rotary).
+struct EmbeddingForward {
+  std::int64_t batch = 0, sequence = 0, width = 0, vocab = 0;
+  const std::int32_t* tokens = nullptr;  ///< [batch, sequence], each in [0, vocab)
+  ConstView token_table;                 ///< [vocab, width]
+  ConstView position_table;              ///< [>= sequence, width]
+  View output;                           ///< [batch * sequence, width]
+  Dropout dropout;
+};
+
+struct EmbeddingBackward {
+  std::int64_t batch = 0, sequence = 0, width = 0, vocab = 0, context = 0;
+  const std::int32_t* tokens = nullptr;
+  ConstView output_gradient;       ///< [batch * sequence, width]
+  GradientView token_gradient;     ///< [vocab, width]: rows of absent tokens become zero (or stay, when adding)
+  GradientView position_gradient;  ///< [context, width]; may be empty
+  Dropout dropout;                 ///< forward's
+  void* scratch = nullptr;         ///< embedding_backward_scratch_bytes
+};
+
+/// Layer norm, or RMS norm when subtract_mean is false (then mean and bias are not used).
+struct NormForward {
+  std::int64_t tokens = 0, width = 0;
+  float epsilon = 0;
+  bool subtract_mean = true;
+  ConstView input;        ///< [tokens, width]
+  ConstView gain, bias;   ///< [width]; bias may be empty
+  View output;            ///< [tokens, width] in input's dtype; empty: statistics only
+  float* mean = nullptr;  ///< [tokens], written unless `given_statistics`; null for RMS norm
+  float* reciprocal_deviation = nullptr;  ///< [tokens]: 1 / sqrt(variance + epsilon)
+  bool given_statistics = false;          ///< mean and reciprocal_deviation are inputs: only apply them
+};
+
+struct NormBackward {
+  std::int64_t tokens = 0, width = 0;
+  bool subtract_mean = true;
+  ConstView input;                ///< forward's
+  ConstView gain;                 ///< [width]
+  const float* mean = nullptr;    ///< null for RMS norm
+  const float* reciprocal_deviation = nullptr;
+  ConstView output_gradient;      ///< [tokens, width] in input's dtype
+  View input_gradient;            ///< [tokens, width] in input's dtype
+  bool input_adds = false;        ///< input_gradient += (a residual path runs beside the norm)
+  GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
+  void* scratch = nullptr;        ///< norm_backward_scratch_bytes
+};
+
+/// output = residual + dropout(input W + bias), and activated = gelu(output) where asked.
+/// GELU is the tanh form: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
+struct LinearForward {
+  std::int64_t tokens = 0, in = 0, out = 0;
+  ConstView input;   ///< [tokens, in]
+  ConstView weight;  ///< [in, out] or [out, in], in input's dtype
+  WeightLayout layout = WeightLayout::in_out;
+  ConstView bias;      ///< [out] or empty
+  ConstView residual;  ///< [tokens, out] in output's dtype, or empty
+  View output;         ///< [tokens, out]; may be the residual's own memory. May be empty when `activated` is not.
+  View activated;      ///< [tokens, out] or empty: gelu of the output as stored (no residual then)
+  Dropout dropout;
+};
+
+/// Gradients of output = input W + bias. Each of the three may be left out (empty).
+struct LinearBackward {
+  std::int64_t tokens = 0, in = 0, out = 0;
+  ConstView input;   ///< [tokens, in]; read for the weight's gradient
+  ConstView weight;  ///< read for the input's gradient
+  WeightLayout layout = WeightLayout::in_out;
+  ConstView output_gradient;  ///< [tokens, out] in input's dtype
+  View input_gradient;        ///< [tokens, in], stored
+  ConstView before_gelu;      ///< [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it
+  GradientView weight_gradient;  ///< in `layout`
+  GradientView bias_gradient;    ///< [out]
+};
+
+/// Causal attention of `batch` sequences; query head h reads key/value head h / (heads / kv_heads).
+struct AttentionShape {
+  std::int64_t batch = 0, sequence = 0, heads = 0, kv_heads = 0, head_width = 0;
+};
+
+/// output = dropout(softmax(q k^T / sqrt(head_width), causal)) v, without a stored [sequence, sequence] matrix:
+/// online softmax over tiles of keys (Milakov & Gimelshein 2018; Dao et al. 2022).
+struct AttentionForward {
+  AttentionShape shape;
+  ConstView query;       ///< [tokens, heads * head_width]
+  ConstView key, value;  ///< [tokens, kv_heads * head_width]
+  View output;           ///< [tokens, heads * head_width]
+  float* log_sum_exp = nullptr;  ///< [batch, heads, sequence]: of the scaled scores
+  Dropout dropout;
+};
+
+struct AttentionBackward {
+  AttentionShape shape;
+  ConstView query, key, value, output;  ///< forward's, in one dtype
+  const float* log_sum_exp = nullptr;
+  ConstView output_gradient;                        ///< [tokens, heads * head_width]
+  View query_gradient, key_gradient, value_gradient;  ///< shaped and typed as query, key, value; stored
+  Dropout dropout;
+  void* scratch = nullptr;  ///< attention_backward_scratch_bytes
+};
+
+/// Final norm, vocabulary product and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists whole.
+/// Per token: loss = log(sum_v exp(logit_v)) - logit_target.
+struct HeadArguments {
+  std::int64_t tokens = 0, width = 0, vocab = 0;
+  float epsilon = 0;
+  bool subtract_mean = true;
+  ConstView input;                         ///< [tokens, width]
+  ConstView gain, bias;                    ///< [width]; bias may be empty
+  ConstView table;                         ///< [vocab, width]
+  const std::int32_t* targets = nullptr;   ///< [tokens], each in [0, vocab)
+  double* loss = nullptr;                  ///< stored: the sum of the tokens' losses
+  void* scratch = nullptr;                 ///< head_scratch_bytes
+  // Training only:
+  View input_gradient;                     ///< [tokens, width], stored
+  GradientView gain_gradient, bias_gradient, table_gradient;
+  const StepScalars* scalars = nullptr;    ///< gradient_scale: what d loss starts from
+};
+
+/// Elements [begin, end) of an AdamW range, with or without weight decay.
+struct DecayRun {
+  std::int64_t begin = 0, end = 0;
+  bool decays = false;
+};
+
+/// AdamW with decoupled decay (Loshchilov & Hutter 2019), in PyTorch's order, g = gradient * clip_coefficient:
+///   p -= lr wd p;  m += (1 - beta1)(g - m);  v = beta2 v + (1 - beta2) g^2;  p -= lr/bc1 * m / (sqrt(v / bc2) + eps)
+struct AdamWArguments {
+  std::int64_t elements = 0;
+  float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;  ///< [elements], updated in place
+  const void* gradient = nullptr;  ///< [elements]
+  DType gradient_dtype = DType::fp32;
+  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
+  std::span<const DecayRun> runs;  ///< ascending, disjoint; elements outside every run are left alone (padding)
+  const StepScalars* scalars = nullptr;
+};
+
+/// Bytes of `scratch`, by shape alone, so that a plan needs no device. An upper bound for every implementation.
+std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens);
+std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width);
+std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype);
+/// `training`: loss and gradients, otherwise the loss alone. `gradient` is the dtype of table_gradient: 16-bit tables
+/// need an fp32 accumulator when there is more than one chunk.
+std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
+                                bool training);
+
+}  // namespace tessera

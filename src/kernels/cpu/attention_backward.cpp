@@ -1,0 +1,144 @@
+// Causal attention backward (Dao et al. 2022, algorithm 4): a task is one key/value head of one sequence. It walks the
+// tiles of keys, and for each the query heads and tiles of queries that see it; probabilities are made again from the
+// saved log-sum-exp. With P = softmax, D = rowsum(dO o O):
+//   dV += P^T dO;  dS = P o (dO V^T - D) * scale;  dQ += dS K;  dK += dS^T Q.
+
+#include "kernels/cpu/attention_tiles.hpp"
+#include "kernels/cpu/cpu_kernels.hpp"
+#include "kernels/layouts.hpp"
+
+namespace tessera {
+
+namespace {
+
+class BackwardTask {
+ public:
+  BackwardTask(const VectorKernels& vector, const AttentionBackward& a, const AttentionBackwardLayout& layout, Carver scratch)
+      : vector_(vector),
+        a_(a),
+        layout_(layout),
+        width_(a.shape.head_width),
+        group_(a.shape.heads / a.shape.kv_heads),
+        probabilities_(scratch.take<float>(kQueryTile * kKeyTile)),
+        gradients_(scratch.take<float>(kQueryTile * kKeyTile)),
+        mask_(scratch.take<float>(kQueryTile * kKeyTile)),
+        key_gradient_(scratch.take<float>(kKeyTile * width_)),
+        value_gradient_(scratch.take<float>(kKeyTile * width_)),
+        scratch_(scratch) {}
+
+  void run(std::int64_t sequence, std::int64_t kv_head) {
+    const Tiling key_tiles = Tiling::of_size(a_.shape.sequence, kKeyTile);
+    const Tiling query_tiles = Tiling::of_size(a_.shape.sequence, kQueryTile);
+    for (std::int64_t head = kv_head * group_; head < (kv_head + 1) * group_; ++head) compute_delta(sequence, head);
+    for (std::int64_t k = 0; k < key_tiles.count(); ++k) {
+      Carver scratch = scratch_;
+      const Tile keys = key_tiles[k];
+      const ConstView key = head_rows(vector_, scratch, a_.key, a_.shape, sequence, kv_head, keys);
+      const ConstView value = head_rows(vector_, scratch, a_.value, a_.shape, sequence, kv_head, keys);
+      bool first = true;
+      for (std::int64_t head = kv_head * group_; head < (kv_head + 1) * group_; ++head) {
+        for (std::int64_t q = keys.begin / kQueryTile; q < query_tiles.count(); ++q) {
+          add_queries(sequence, head, query_tiles[q], keys, key, value, first, k == 0, scratch);
+          first = false;
+        }
+      }
+      write_rows(key_gradient_, a_.key_gradient, sequence, kv_head, keys);
+      write_rows(value_gradient_, a_.value_gradient, sequence, kv_head, keys);
+    }
+    if (layout_.query_gradient == nullptr) return;
+    for (std::int64_t head = kv_head * group_; head < (kv_head + 1) * group_; ++head) {
+      for (std::int64_t q = 0; q < a_.shape.sequence; ++q) {
+        const View accumulator = query_accumulator(sequence, head, q);
+        vector_.from_float[storage_index(a_.query_gradient.dtype)](
+            static_cast<const float*>(accumulator.data),
+            a_.query_gradient.at(sequence * a_.shape.sequence + q, head * width_), width_);
+      }
+    }
+  }
+
+ private:
+  float* delta_of(std::int64_t sequence, std::int64_t head) const {
+    return layout_.delta + (sequence * a_.shape.heads + head) * a_.shape.sequence;
+  }
+
+  void compute_delta(std::int64_t sequence, std::int64_t head) {
+    float* delta = delta_of(sequence, head);
+    const int type = storage_index(a_.output.dtype);
+    for (std::int64_t i = 0; i < a_.shape.sequence; ++i) {
+      const std::int64_t row = sequence * a_.shape.sequence + i;
+      delta[i] = vector_.dot[type](a_.output.at(row, head * width_), a_.output_gradient.at(row, head * width_), width_);
+    }
+  }
+
+  /// Where the query gradient is summed over tiles of keys: its own memory in fp32, scratch otherwise.
+  View query_accumulator(std::int64_t sequence, std::int64_t head, std::int64_t position) const {
+    const View whole = layout_.query_gradient == nullptr
+                           ? a_.query_gradient
+                           : View{layout_.query_gradient, DType::fp32, a_.shape.heads * width_};
+    return whole.rows_from(sequence * a_.shape.sequence + position).columns_from(head * width_);
+  }
+
+  void add_queries(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys, const ConstView& key,
+                   const ConstView& value, bool first_of_keys, bool first_of_queries, Carver scratch) {
+    const ConstView query = head_rows(vector_, scratch, a_.query, a_.shape, sequence, head, queries);
+    const ConstView upstream = head_rows(vector_, scratch, a_.output_gradient, a_.shape, sequence, head, queries);
+    const std::int64_t rows = queries.size(), columns = keys.size();
+    tile_product(vector_, scratch, {query, false}, {key, true}, rows, columns, width_, false, probabilities_, columns);
+    tile_product(vector_, scratch, {upstream, false}, {value, true}, rows, columns, width_, false, gradients_, columns);
+    make_score_gradients(sequence, head, queries, keys);
+    const ConstView p{probabilities_, DType::fp32, columns}, ds{gradients_, DType::fp32, columns};
+    const View dq = query_accumulator(sequence, head, queries.begin);
+    tile_product(vector_, scratch, {p, true}, {upstream, false}, columns, width_, rows, !first_of_keys, value_gradient_, width_);
+    tile_product(vector_, scratch, {ds, true}, {query, false}, columns, width_, rows, !first_of_keys, key_gradient_, width_);
+    tile_product(vector_, scratch, {ds, false}, {key, false}, rows, width_, columns, !first_of_queries,
+                 static_cast<float*>(dq.data), dq.stride);
+  }
+
+  /// Scores become probabilities (as dropped out), d probabilities become d scores.
+  void make_score_gradients(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys) {
+    const float* log_sum_exp = a_.log_sum_exp + (sequence * a_.shape.heads + head) * a_.shape.sequence;
+    const float* delta = delta_of(sequence, head);
+    const float scale = score_scale(a_.shape);
+    for (std::int64_t i = 0; i < queries.size(); ++i) {
+      const std::int64_t position = queries.begin + i;
+      float* p = probabilities_ + i * keys.size();
+      float* ds = gradients_ + i * keys.size();
+      const std::int64_t visible = visible_keys(position, keys);
+      vector_.softmax_again(p, visible, scale, log_sum_exp[position]);
+      if (a_.dropout.on()) {
+        probability_mask(DropoutMask(a_.dropout), a_.shape, sequence, head, position, keys, mask_);
+        vector_.multiply(ds, mask_, ds, visible);
+      }
+      vector_.softmax_backward(p, ds, visible, delta[position], scale);
+      if (a_.dropout.on()) vector_.multiply(p, mask_, p, visible);
+      clear_hidden(p, visible, keys.size());
+      clear_hidden(ds, visible, keys.size());
+    }
+  }
+
+  void write_rows(const float* rows, const View& out, std::int64_t sequence, std::int64_t kv_head, const Tile& keys) {
+    for (std::int64_t i = 0; i < keys.size(); ++i) {
+      vector_.from_float[storage_index(out.dtype)](
+          rows + i * width_, out.at(sequence * a_.shape.sequence + keys.begin + i, kv_head * width_), width_);
+    }
+  }
+
+  const VectorKernels& vector_;
+  const AttentionBackward& a_;
+  const AttentionBackwardLayout& layout_;
+  std::int64_t width_, group_;
+  float *probabilities_, *gradients_, *mask_, *key_gradient_, *value_gradient_;
+  Carver scratch_;
+};
+
+}  // namespace
+
+void CpuKernels::attention_backward(Stream&, const AttentionBackward& a) {
+  Carver carver(a.scratch, attention_backward_scratch_bytes(a.shape, a.query_gradient.dtype));
+  const AttentionBackwardLayout layout(carver, a.shape, a.query_gradient.dtype);
+  pool_.parallel_for(a.shape.batch * a.shape.kv_heads, [&](std::int64_t task, int worker) {
+    BackwardTask(vector_, a, layout, scratch_of(worker)).run(task / a.shape.kv_heads, task % a.shape.kv_heads);
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+#include "kernels/cpu/cpu_kernels.hpp"
+
+#include "kernels/cpu/tile_product.hpp"
+
+namespace tessera {
+
+namespace {
+
+const VectorKernels& table_of(InstructionSet set) {
+  switch (set) {
+#if defined(__x86_64__)
+    case InstructionSet::avx512: return kAvx512Kernels;
+    case InstructionSet::avx2: return kAvx2Kernels;
+#endif
+    default: return kScalarKernels;
+  }
+}
+
+}  // namespace
+
+std::string name_of(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::scalar: return "scalar";
+    case InstructionSet::avx2: return "AVX2";
+    case InstructionSet::avx512: return "AVX-512";
+  }
+  return "?";
+}
+
+bool is_supported(InstructionSet set) {
+  if (set == InstructionSet::scalar) return true;
+#if defined(__x86_64__)
+  if (set == InstructionSet::avx2) {
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
+  }
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+         __builtin_cpu_supports("avx512vl") && is_supported(InstructionSet::avx2);
+#else
+  return false;
+#endif
+}
+
+InstructionSet best_instruction_set() {
+  if (is_supported(InstructionSet::avx512)) return InstructionSet::avx512;
+  return is_supported(InstructionSet::avx2) ? InstructionSet::avx2 : InstructionSet::scalar;
+}
+
+CpuKernels::CpuKernels(ThreadPool& pool, InstructionSet set)
+    : pool_(pool),
+      set_(set),
+      vector_(table_of(set)),
+      workers_(static_cast<std::size_t>(pool.threads())),
+      worker_sums_(static_cast<std::size_t>(pool.threads())) {}
+
+std::string CpuKernels::description() const { return fmt::format("{}, {}", name_of(set_), matrix_library_name()); }
+
+std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) {
+  if (!is_supported(set)) {
+    throw UsageError("no {} kernels (this machine lacks the instructions): up to {}", name_of(set),
+                     name_of(best_instruction_set()));
+  }
+  return std::make_unique<CpuKernels>(pool, set);
+}
+
+std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool) { return make_cpu_kernels(pool, best_instruction_set()); }
+
+std::int64_t cpu_kernels_bytes(int threads) { return threads * WorkerScratch::kBytes; }
+
+}  // namespace tessera

@@ -1,0 +1,49 @@
+#pragma once
+// The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matrix products by oneDNN. The methods are
+// defined in one file per subject.
+
+#include <vector>
+
+#include "kernels/cpu/vector/vector_kernels.hpp"
+#include "kernels/cpu/worker_scratch.hpp"
+#include "tessera/backend/thread_pool.hpp"
+#include "tessera/kernels/kernels.hpp"
+
+namespace tessera {
+
+class CpuKernels final : public Kernels {
+ public:
+  CpuKernels(ThreadPool& pool, InstructionSet set);
+
+  void embedding_forward(Stream& stream, const EmbeddingForward& a) override;
+  void embedding_backward(Stream& stream, const EmbeddingBackward& a) override;
+  void norm_forward(Stream& stream, const NormForward& a) override;
+  void norm_backward(Stream& stream, const NormBackward& a) override;
+  void linear_forward(Stream& stream, const LinearForward& a) override;
+  void linear_backward(Stream& stream, const LinearBackward& a) override;
+  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override;
+  void attention_forward(Stream& stream, const AttentionForward& a) override;
+  void attention_backward(Stream& stream, const AttentionBackward& a) override;
+  void head_loss(Stream& stream, const HeadArguments& a) override;
+  void head_training(Stream& stream, const HeadArguments& a) override;
+  void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+               const Dropout& dropout) override;
+  void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override;
+  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override;
+  void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
+           std::int64_t n) override;
+  void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
+  void adamw(Stream& stream, const AdamWArguments& a) override;
+  std::string description() const override;
+
+ private:
+  Carver scratch_of(int worker) { return workers_[static_cast<std::size_t>(worker)].carver(); }
+
+  ThreadPool& pool_;
+  InstructionSet set_;
+  const VectorKernels& vector_;
+  std::vector<WorkerScratch> workers_;   ///< one per thread
+  std::vector<ExactSum> worker_sums_;    ///< one per thread
+};
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "kernels/cpu/cpu_kernels.hpp"
+#include "kernels/cpu/dropout_mask.hpp"
+#include "kernels/cpu/storage.hpp"
+#include "kernels/tiling.hpp"
+#include "tessera/base/counter_rng.hpp"
+
+namespace tessera {
+
+DropoutMask::DropoutMask(const Dropout& dropout)
+    : dropout_(dropout),
+      kept_(1.0f / (1.0f - dropout.probability)),
+      site_(static_cast<std::uint32_t>(dropout.layer) * 4 + static_cast<std::uint32_t>(dropout.site)) {
+  TESSERA_ASSERT(dropout.scalars != nullptr, "dropout needs the step's scalars for its seed");
+}
+
+void DropoutMask::fill(std::int64_t sample, std::uint64_t first, std::int64_t n, float* mask) const {
+  // A counter has 64 bits for the element, so sample and step go into the key: seed -> (sample) -> (step).
+  const auto of_sample = philox(dropout_.scalars->seed, RandomUse::dropout, site_,
+                                static_cast<std::uint64_t>(dropout_.first_sample + sample));
+  const auto of_step = philox(of_sample[0] | static_cast<std::uint64_t>(of_sample[1]) << 32, RandomUse::dropout, site_,
+                              static_cast<std::uint64_t>(dropout_.scalars->step));
+  const std::uint64_t key = of_step[0] | static_cast<std::uint64_t>(of_step[1]) << 32;
+  std::int64_t i = 0;
+  while (i < n) {
+    const std::uint64_t element = first + static_cast<std::uint64_t>(i);
+    const auto bits = philox(key, RandomUse::dropout, site_, element / 4);
+    for (std::uint64_t word = element % 4; word < 4 && i < n; ++word, ++i) {
+      mask[i] = to_uniform(bits[word]) < dropout_.probability ? 0.0f : kept_;
+    }
+  }
+}
+
+void DropoutMask::fill_row(std::int64_t row, std::int64_t width, std::int64_t column, std::int64_t n, float* mask) const {
+  fill(row / dropout_.sequence, static_cast<std::uint64_t>((row % dropout_.sequence) * width + column), n, mask);
+}
+
+void CpuKernels::dropout(Stream&, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+                         const Dropout& dropout) {
+  const DropoutMask dropout_mask(dropout);
+  const int from = storage_index(input.dtype), to = storage_index(output.dtype);
+  pool_.parallel_for(rows, [&](std::int64_t row, int worker) {
+    Carver scratch = scratch_of(worker);
+    auto* mask = scratch.take<float>(columns);
+    auto* values = scratch.take<float>(columns);
+    dropout_mask.fill_row(row, columns, 0, columns, mask);
+    vector_.to_float[from](input.at(row), values, columns);
+    vector_.multiply(values, mask, values, columns);
+    vector_.from_float[to](values, output.at(row), columns);
+  });
+}
+
+}  // namespace tessera

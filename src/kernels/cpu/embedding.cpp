@@ -1,0 +1,110 @@
+#include <algorithm>
+
+#include "kernels/cpu/cpu_kernels.hpp"
+#include "kernels/cpu/dropout_mask.hpp"
+#include "kernels/cpu/gradient_row.hpp"
+#include "kernels/tiling.hpp"
+
+namespace tessera {
+
+void CpuKernels::embedding_forward(Stream&, const EmbeddingForward& a) {
+  const int type = storage_index(a.output.dtype);
+  const Tiling tiles = Tiling::of_size(a.batch * a.sequence, 32);
+  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
+    Carver scratch = scratch_of(worker);
+    auto* sum = scratch.take<float>(a.width);
+    auto* other = scratch.take<float>(a.width);
+    for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {
+      const std::int64_t token = a.tokens[t];
+      TESSERA_ASSERT(token >= 0 && token < a.vocab, "token {} at place {} of the micro-batch: 0 to {}", token, t, a.vocab - 1);
+      vector_.to_float[type](a.token_table.at(token), sum, a.width);
+      if (a.position_table) {
+        vector_.to_float[type](a.position_table.at(t % a.sequence), other, a.width);
+        vector_.add(sum, other, sum, a.width);
+      }
+      if (a.dropout.on()) {
+        DropoutMask(a.dropout).fill_row(t, a.width, 0, a.width, other);
+        vector_.multiply(sum, other, sum, a.width);
+      }
+      vector_.from_float[type](sum, a.output.at(t), a.width);
+    }
+  });
+}
+
+namespace {
+
+/// Sums rows of the output gradient (with forward's dropout mask) in fp32.
+class GradientRows {
+ public:
+  GradientRows(const VectorKernels& vector, const EmbeddingBackward& a, Carver& scratch)
+      : vector_(vector), a_(a), sum_(scratch.take<float>(a.width)), row_(scratch.take<float>(a.width)),
+        mask_(scratch.take<float>(a.width)) {}
+
+  void start(std::int64_t token) { read(token, sum_); }
+  void add(std::int64_t token) {
+    read(token, row_);
+    vector_.add(sum_, row_, sum_, a_.width);
+  }
+  const float* sum() const { return sum_; }
+
+ private:
+  void read(std::int64_t token, float* out) {
+    vector_.to_float[storage_index(a_.output_gradient.dtype)](a_.output_gradient.at(token), out, a_.width);
+    if (!a_.dropout.on()) return;
+    DropoutMask(a_.dropout).fill_row(token, a_.width, 0, a_.width, mask_);
+    vector_.multiply(out, mask_, out, a_.width);
+  }
+
+  const VectorKernels& vector_;
+  const EmbeddingBackward& a_;
+  float *sum_, *row_, *mask_;
+};
+
+}  // namespace
+
+void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+  const std::int64_t tokens = a.batch * a.sequence;
+  if (a.token_gradient) {
+    // Places of the micro-batch sorted by token: all places of one token are a run, summed by one task in their order.
+    auto* order = static_cast<std::int32_t*>(a.scratch);
+    for (std::int64_t t = 0; t < tokens; ++t) order[t] = static_cast<std::int32_t>(t);
+    std::sort(order, order + tokens, [&](std::int32_t x, std::int32_t y) {
+      return a.tokens[x] != a.tokens[y] ? a.tokens[x] < a.tokens[y] : x < y;
+    });
+    if (!a.token_gradient.adds) {
+      fill_zero(stream, a.token_gradient.view.data, a.vocab * a.width * size_of(a.token_gradient.view.dtype));
+    }
+    const auto token_at = [&](std::int64_t i) { return a.tokens[order[i]]; };
+    const Tiling tiles = Tiling::of_size(tokens, 16);
+    pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
+      Carver scratch = scratch_of(worker);
+      GradientRows rows(vector_, a, scratch);
+      std::int64_t i = tiles[task].begin;
+      while (i > 0 && i < tiles[task].end && token_at(i) == token_at(i - 1)) ++i;  // the run belongs to the task it starts in
+      while (i < tiles[task].end) {
+        const std::int32_t token = token_at(i);
+        rows.start(order[i]);
+        for (++i; i < tokens && token_at(i) == token; ++i) rows.add(order[i]);
+        write_gradient_row(vector_, a.token_gradient, token, 0, rows.sum(), a.width);
+      }
+    });
+  }
+  if (a.position_gradient) {
+    pool_.parallel_for(a.context, [&](std::int64_t position, int worker) {
+      Carver scratch = scratch_of(worker);
+      if (position >= a.sequence) {
+        if (a.position_gradient.adds) return;
+        auto* zeros = scratch.take<float>(a.width);
+        std::fill(zeros, zeros + a.width, 0.0f);
+        write_gradient_row(vector_, a.position_gradient, position, 0, zeros, a.width);
+        return;
+      }
+      GradientRows rows(vector_, a, scratch);
+      rows.start(position);
+      for (std::int64_t b = 1; b < a.batch; ++b) rows.add(b * a.sequence + position);
+      write_gradient_row(vector_, a.position_gradient, position, 0, rows.sum(), a.width);
+    });
+  }
+}
+
+}  // namespace tessera

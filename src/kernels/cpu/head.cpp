@@ -1,0 +1,214 @@
+// Final norm, vocabulary product and cross-entropy. Per chunk of tokens: logits in tiles, each leaving (maximum, sum of
+// exponentials) per row; the log-sum-exp and loss per row; then, tile by tile, logits become their own gradient, which
+// is multiplied with the table (input gradient, in partial sums over groups of the vocabulary) and with the normalised
+// input (table gradient).
+
+#include <cmath>
+
+#include "kernels/cpu/cpu_kernels.hpp"
+#include "kernels/cpu/gradient_row.hpp"
+#include "kernels/cpu/tile_product.hpp"
+#include "kernels/layouts.hpp"
+
+namespace tessera {
+
+namespace {
+
+class HeadChunk {
+ public:
+  HeadChunk(const VectorKernels& vector, const HeadArguments& a, const HeadLayout& layout, std::int64_t chunk)
+      : vector_(vector),
+        a_(a),
+        layout_(layout),
+        tokens_(layout.chunks[chunk]),
+        first_(chunk == 0),
+        last_(chunk == layout.chunks.count() - 1),
+        logit_rows_(Tiling::balanced(tokens_.size(), kTileRows, 16)),
+        product_rows_(Tiling::balanced(tokens_.size(), layout.vocab_groups.count() < 4 ? 128 : kTileRows, 16)),
+        width_tiles_(Tiling::balanced(a.width, kTileColumns, 16)),
+        table_rows_(Tiling::balanced(a.vocab, kTileRows, 16)) {}
+
+  std::int64_t logit_tasks() const { return logit_rows_.count() * layout_.logit_columns.count(); }
+  std::int64_t product_tasks() const { return product_rows_.count() * layout_.vocab_groups.count(); }
+  std::int64_t table_tasks() const { return table_rows_.count() * width_tiles_.count(); }
+
+  void make_logits(std::int64_t task, Carver scratch) const {
+    const Tile rows = logit_rows_[task % logit_rows_.count()];
+    const std::int64_t column_tile = task / logit_rows_.count();
+    const Tile columns = layout_.logit_columns[column_tile];
+    float* c = logit(rows.begin, columns.begin);
+    tile_product(vector_, scratch, normalized().from(rows.begin, 0), Operand{a_.table, true}.from(0, columns.begin), rows.size(),
+                 columns.size(), a_.width, false, c, layout_.logits_stride);
+    for (std::int64_t row = rows.begin; row < rows.end; ++row, c += layout_.logits_stride) {
+      const std::int64_t at = row * layout_.logit_columns.count() + column_tile;
+      vector_.log_sum_exp_parts(c, columns.size(), &layout_.tile_maximum[at], &layout_.tile_sum[at]);
+    }
+  }
+
+  /// log-sum-exp and loss of one token, from the tiles in order.
+  void finish_row(std::int64_t row) const {
+    const std::int64_t tiles = layout_.logit_columns.count();
+    const float* maxima = layout_.tile_maximum + row * tiles;
+    const float* sums = layout_.tile_sum + row * tiles;
+    double top = maxima[0];
+    for (std::int64_t i = 1; i < tiles; ++i) top = std::max(top, static_cast<double>(maxima[i]));
+    double sum = 0;
+    for (std::int64_t i = 0; i < tiles; ++i) sum += static_cast<double>(sums[i]) * std::exp(static_cast<double>(maxima[i]) - top);
+    const double log_sum_exp = top + std::log(sum);
+    layout_.log_sum_exp[row] = static_cast<float>(log_sum_exp);
+    layout_.token_loss[row] = log_sum_exp - static_cast<double>(*logit(row, target(row)));
+  }
+
+  double loss() const {
+    double sum = 0;
+    for (std::int64_t row = 0; row < tokens_.size(); ++row) sum += layout_.token_loss[row];
+    return sum;
+  }
+
+  /// d logits of (rows, group of the vocabulary) in place, and their product with the table into the group's partial sum.
+  void make_input_gradient(std::int64_t task, Carver scratch) const {
+    const Tile rows = product_rows_[task % product_rows_.count()];
+    const std::int64_t group = task / product_rows_.count();
+    const Tile vocab = layout_.vocab_groups[group];
+    for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+      float* g = logit(row, vocab.begin);
+      vector_.softmax_again(g, vocab.size(), 1.0f, layout_.log_sum_exp[row]);
+      const std::int64_t place = target(row) - vocab.begin;
+      if (place >= 0 && place < vocab.size()) g[place] -= 1.0f;
+      vector_.scale(g, a_.scalars->gradient_scale, vocab.size());
+    }
+    const Operand gradient{{logit(rows.begin, vocab.begin), DType::fp32, layout_.logits_stride}, false};
+    const Operand table{a_.table, false};
+    float* partial = layout_.partial_gradient + (group * layout_.chunks.largest() + rows.begin) * a_.width;
+    for (std::int64_t i = 0; i < width_tiles_.count(); ++i) {
+      const Tile columns = width_tiles_[i];
+      tile_product(vector_, scratch, gradient, table.from(vocab.begin, columns.begin), rows.size(), columns.size(), vocab.size(),
+                   false, partial + columns.begin, a_.width);
+    }
+  }
+
+  /// Sums one row's partial gradients over the groups, in order.
+  void sum_input_gradient(std::int64_t row, Carver scratch) const {
+    auto* sum = scratch.take<float>(a_.width);
+    vector_.column_sums[StorageIndex::fp32](layout_.partial_gradient + row * a_.width, layout_.chunks.largest() * a_.width,
+                                            layout_.vocab_groups.count(), a_.width, sum);
+    vector_.from_float[storage_index(a_.input.dtype)](sum, normalized_gradient().at(tokens_.begin + row), a_.width);
+  }
+
+  /// d table = (d logits)^T normalised input: accumulated over chunks in fp32, in the gradient itself where it is fp32.
+  void make_table_gradient(std::int64_t task, Carver scratch) const {
+    const Tile rows = table_rows_[task / width_tiles_.count()];
+    const Tile columns = width_tiles_[task % width_tiles_.count()];
+    const GradientView& gradient = a_.table_gradient;
+    const bool one_chunk = first_ && last_;
+    const bool in_place = gradient.view.dtype == DType::fp32 && !(one_chunk && gradient.adds);
+    float* c;
+    std::int64_t stride = a_.width;
+    if (in_place) {
+      c = static_cast<float*>(gradient.view.at(rows.begin, columns.begin));
+      stride = gradient.view.stride;
+    } else if (layout_.table_sum != nullptr) {
+      c = layout_.table_sum + rows.begin * a_.width + columns.begin;
+    } else {
+      c = scratch.take<float>(rows.size() * columns.size());
+      stride = columns.size();
+    }
+    const bool adds = !first_ || (in_place && gradient.adds);
+    const Operand left{{logit(0, rows.begin), DType::fp32, layout_.logits_stride}, true};
+    tile_product(vector_, scratch, left, normalized().from(0, columns.begin), rows.size(), columns.size(), tokens_.size(), adds, c,
+                 stride);
+    if (in_place || !last_) return;
+    for (std::int64_t row = rows.begin; row < rows.end; ++row, c += stride) {
+      write_gradient_row(vector_, gradient, row, columns.begin, c, columns.size());
+    }
+  }
+
+ private:
+  float* logit(std::int64_t row, std::int64_t column) const { return layout_.logits + row * layout_.logits_stride + column; }
+  std::int64_t target(std::int64_t row) const { return a_.targets[tokens_.begin + row]; }
+  Operand normalized() const {
+    return {ConstView{layout_.normalized, a_.input.dtype, a_.width}.rows_from(tokens_.begin), false};
+  }
+  View normalized_gradient() const { return {layout_.normalized_gradient, a_.input.dtype, a_.width}; }
+
+  const VectorKernels& vector_;
+  const HeadArguments& a_;
+  const HeadLayout& layout_;
+  Tile tokens_;
+  bool first_, last_;
+  Tiling logit_rows_, product_rows_, width_tiles_, table_rows_;
+};
+
+HeadLayout layout_of(const HeadArguments& a, bool training) {
+  const DType gradient = training ? a.table_gradient.view.dtype : DType::fp32;
+  Carver carver(a.scratch, head_scratch_bytes(a.tokens, a.width, a.vocab, a.input.dtype, gradient, training));
+  return HeadLayout(carver, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training);
+}
+
+void check_targets(const HeadArguments& a) {
+  for (std::int64_t t = 0; t < a.tokens; ++t) {
+    TESSERA_ASSERT(a.targets[t] >= 0 && a.targets[t] < a.vocab, "target {} at place {} of the micro-batch: 0 to {}",
+                   a.targets[t], t, a.vocab - 1);
+  }
+}
+
+NormForward final_norm(const HeadArguments& a, const HeadLayout& layout) {
+  NormForward norm;
+  norm.tokens = a.tokens, norm.width = a.width;
+  norm.epsilon = a.epsilon, norm.subtract_mean = a.subtract_mean;
+  norm.input = a.input, norm.gain = a.gain, norm.bias = a.bias;
+  norm.output = {layout.normalized, a.input.dtype, a.width};
+  norm.mean = layout.mean, norm.reciprocal_deviation = layout.reciprocal_deviation;
+  return norm;
+}
+
+NormBackward final_norm_backward(const HeadArguments& a, const HeadLayout& layout) {
+  NormBackward norm;
+  norm.tokens = a.tokens, norm.width = a.width, norm.subtract_mean = a.subtract_mean;
+  norm.input = a.input, norm.gain = a.gain;
+  norm.mean = layout.mean, norm.reciprocal_deviation = layout.reciprocal_deviation;
+  norm.output_gradient = {layout.normalized_gradient, a.input.dtype, a.width};
+  norm.input_gradient = a.input_gradient;
+  norm.gain_gradient = a.gain_gradient, norm.bias_gradient = a.bias_gradient;
+  norm.scratch = layout.norm_scratch;
+  return norm;
+}
+
+}  // namespace
+
+void CpuKernels::head_loss(Stream& stream, const HeadArguments& a) {
+  check_targets(a);
+  const HeadLayout layout = layout_of(a, false);
+  norm_forward(stream, final_norm(a, layout));
+  double loss = 0;
+  for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
+    const HeadChunk chunk(vector_, a, layout, i);
+    pool_.parallel_for(chunk.logit_tasks(), [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
+    pool_.parallel_for(layout.chunks[i].size(), [&](std::int64_t row, int) { chunk.finish_row(row); });
+    loss += chunk.loss();
+  }
+  *a.loss = loss;
+}
+
+void CpuKernels::head_training(Stream& stream, const HeadArguments& a) {
+  check_targets(a);
+  const HeadLayout layout = layout_of(a, true);
+  norm_forward(stream, final_norm(a, layout));
+  double loss = 0;
+  for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
+    const HeadChunk chunk(vector_, a, layout, i);
+    const std::int64_t rows = layout.chunks[i].size();
+    pool_.parallel_for(chunk.logit_tasks(), [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
+    pool_.parallel_for(rows, [&](std::int64_t row, int) { chunk.finish_row(row); });
+    loss += chunk.loss();
+    pool_.parallel_for(chunk.product_tasks(),
+                       [&](std::int64_t task, int worker) { chunk.make_input_gradient(task, scratch_of(worker)); });
+    pool_.parallel_for(rows, [&](std::int64_t row, int worker) { chunk.sum_input_gradient(row, scratch_of(worker)); });
+    pool_.parallel_for(chunk.table_tasks(),
+                       [&](std::int64_t task, int worker) { chunk.make_table_gradient(task, scratch_of(worker)); });
+  }
+  *a.loss = loss;
+  norm_backward(stream, final_norm_backward(a, layout));
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+#pragma once
+// The matrix product of one tile, on the calling thread alone: oneDNN's sgemm, with 16-bit operands made fp32 first.
+
+#include <cstdint>
+#include <string>
+
+#include "kernels/carver.hpp"
+#include "kernels/cpu/vector/vector_kernels.hpp"
+#include "tessera/kernels/views.hpp"
+
+namespace tessera {
+
+/// A matrix as it is stored, read as it is or transposed.
+struct Operand {
+  ConstView view;
+  bool transposed = false;
+
+  /// The operand that starts at (row, column) of the matrix as it is read.
+  Operand from(std::int64_t row, std::int64_t column) const {
+    const void* data = transposed ? view.at(column, row) : view.at(row, column);
+    return {{data, view.dtype, view.stride}, transposed};
+  }
+};
+
+/// Largest tile: m <= kTileRows, n <= kTileColumns (k is free).
+inline constexpr std::int64_t kTileRows = 256, kTileColumns = 384;
+
+/// c[m, n] = a[m, k] b[k, n], or += where `adds`. 16-bit operands take panels from `scratch`, k in pieces of 1024.
+void tile_product(const VectorKernels& vector, Carver scratch, const Operand& a, const Operand& b, std::int64_t m,
+                  std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride);
+
+/// "oneDNN 2.6.3"
+std::string matrix_library_name();
+
+}  // namespace tessera

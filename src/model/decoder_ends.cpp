@@ -1,0 +1,64 @@
+// The two ends of the decoder: embedding and head.
+
+#include "model/decoder_parts.hpp"
+
+namespace tessera {
+
+void embedding_forward_part(const PartCall& call) {
+  const Architecture& a = call.architecture();
+  EmbeddingForward e;
+  e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab;
+  e.tokens = call.buffers.tokens;
+  e.token_table = call.parameter(EmbeddingTensors::token_table, a.width);
+  e.position_table = call.parameter(EmbeddingTensors::position_table, a.width);
+  e.output = call.write(call.buffers.output, a.width);
+  e.dropout = call.dropout(DropoutSite::embedding);
+  call.kernels.embedding_forward(call.stream, e);
+}
+
+void embedding_backward_part(const PartCall& call) {
+  const Architecture& a = call.architecture();
+  EmbeddingBackward e;
+  e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab, e.context = a.context;
+  e.tokens = call.buffers.tokens;
+  e.output_gradient = call.read(call.buffers.residual_gradient, a.width);
+  e.token_gradient = call.gradient(EmbeddingTensors::token_table, a.width);
+  e.position_gradient = call.gradient(EmbeddingTensors::position_table, a.width);
+  e.dropout = call.dropout(DropoutSite::embedding);
+  e.scratch = call.buffers.scratch;
+  call.kernels.embedding_backward(call.stream, e);
+}
+
+namespace {
+
+HeadArguments head_arguments(const PartCall& call) {
+  const Architecture& a = call.architecture();
+  HeadArguments h;
+  h.tokens = call.model.tokens(), h.width = a.width, h.vocab = a.vocab;
+  h.epsilon = static_cast<float>(a.norm_epsilon);
+  h.input = call.read(call.buffers.input, a.width);
+  h.gain = call.parameter(HeadTensors::norm_gain, a.width);
+  h.bias = call.parameter(HeadTensors::norm_bias, a.width);
+  h.table = call.parameter(HeadTensors::table, a.width);
+  h.targets = call.buffers.targets;
+  h.loss = call.buffers.loss;
+  h.scratch = call.buffers.scratch;
+  return h;
+}
+
+}  // namespace
+
+void head_loss_part(const PartCall& call) { call.kernels.head_loss(call.stream, head_arguments(call)); }
+
+void head_training_part(const PartCall& call) {
+  const std::int64_t width = call.architecture().width;
+  HeadArguments h = head_arguments(call);
+  h.input_gradient = call.write(call.buffers.residual_gradient, width);
+  h.gain_gradient = call.gradient(HeadTensors::norm_gain, width);
+  h.bias_gradient = call.gradient(HeadTensors::norm_bias, width);
+  h.table_gradient = call.gradient(HeadTensors::table, width);
+  h.scalars = call.buffers.scalars;
+  call.kernels.head_training(call.stream, h);
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+#pragma once
+// The directions of each kind of part, one source file a kind. What they are given has been checked by decoder.cpp.
+
+#include "tessera/model/decoder.hpp"
+
+namespace tessera {
+
+/// What every function here works with.
+struct PartCall {
+  Kernels& kernels;
+  Stream& stream;
+  const ModelParts& model;
+  const Part& part;
+  const PartBuffers& buffers;
+
+  const Architecture& architecture() const { return model.architecture; }
+  /// A [rows, columns] matrix in the compute dtype.
+  ConstView read(const void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
+  View write(void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
+  /// Parameter number `tensor` of the part, `columns` wide.
+  ConstView parameter(int tensor, std::int64_t columns) const {
+    return read(buffers.parameters[static_cast<std::size_t>(tensor)], columns);
+  }
+  GradientView gradient(int tensor, std::int64_t columns) const {
+    const auto i = static_cast<std::size_t>(tensor);
+    return {{buffers.gradients[i], buffers.gradient_dtype, columns}, !buffers.gradient_adds.empty() && buffers.gradient_adds[i]};
+  }
+  void* saved(int value) const { return buffers.saved[static_cast<std::size_t>(value)]; }
+  float* saved_floats(int value) const { return static_cast<float*>(saved(value)); }
+  Dropout dropout(DropoutSite site) const;
+};
+
+/// The norm that both halves of a block start with; tensors and saved values of the same numbers in both.
+/// `given_statistics`: from saved mean and deviation (backward), otherwise these are written.
+void normalize_input(const PartCall& call, void* normalized, bool given_statistics);
+/// Adds the norm's input gradient to residual_gradient; writes the gradients of gain and bias.
+void normalize_input_backward(const PartCall& call, const void* normalized_gradient, void* scratch);
+/// Gradient of what a half adds to the residual stream: d output, through the dropout's mask (into `masked`) if there is one.
+ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked);
+
+void embedding_forward_part(const PartCall& call);
+void embedding_backward_part(const PartCall& call);
+/// Forward and recompute alike: writes output only where there is one.
+void attention_forward_part(const PartCall& call);
+void attention_backward_part(const PartCall& call);
+void mlp_forward_part(const PartCall& call);
+void mlp_backward_part(const PartCall& call);
+void head_loss_part(const PartCall& call);
+void head_training_part(const PartCall& call);
+
+}  // namespace tessera

@@ -1,0 +1,45 @@
+#pragma once
+// The private workspace of attention and MLP parts, divided in one place for the declared sizes and for the decoder.
+
+#include <cstdint>
+
+#include "tessera/kernels/arguments.hpp"
+#include "tessera/model/parts.hpp"
+
+namespace tessera {
+
+/// Attention, backward. (Forward and recompute need `normalized` alone.)
+struct AttentionBackwardScratch {
+  void* normalized = nullptr;        ///< [tokens, width]: the projection's input, made again
+  void* qkv_gradient = nullptr;      ///< [tokens, (heads + 2 kv_heads) * head_width]
+  void* width_gradient = nullptr;    ///< [tokens, width]: of attention's output, then of the normalised input
+  void* masked_gradient = nullptr;   ///< [tokens, width]: d output with the dropout mask; null without dropout
+  void* attention = nullptr;
+  void* norm = nullptr;
+  std::int64_t bytes = 0;
+};
+AttentionBackwardScratch attention_backward_scratch(const ModelParts& model, void* memory);
+
+struct MlpForwardScratch {
+  void* normalized = nullptr;  ///< [tokens, width]
+  void* activated = nullptr;   ///< [tokens, ffn_width]
+  std::int64_t bytes = 0;
+};
+MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory);
+
+struct MlpBackwardScratch {
+  void* activated = nullptr;        ///< [tokens, ffn_width]; dead once the down projection's gradient is made, then
+  void* normalized = nullptr;       ///< [tokens, width] and
+  void* width_gradient = nullptr;   ///< [tokens, width] lie in its place
+  void* ffn_gradient = nullptr;     ///< [tokens, ffn_width]: of what enters the activation (SwiGLU: twice)
+  void* masked_gradient = nullptr;  ///< [tokens, width]; null without dropout
+  void* norm = nullptr;
+  std::int64_t bytes = 0;
+};
+MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory);
+
+/// Columns of queries, keys and values side by side.
+std::int64_t qkv_width(const Architecture& architecture);
+AttentionShape attention_shape(const ModelParts& model);
+
+}  // namespace tessera

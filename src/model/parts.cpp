@@ -1,0 +1,193 @@
+// The parts of a model: which tensors each reads, what it saves, what each direction costs.
+
+#include <map>
+
+#include "model/part_scratch.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/kernels/arguments.hpp"
+#include "tessera/model/parts.hpp"
+
+namespace tessera {
+
+namespace {
+
+class Declaration {
+ public:
+  explicit Declaration(ModelParts& model) : model_(model), a_(model.architecture) {
+    for (std::size_t i = 0; i < model.tensors.size(); ++i) ids_[model.tensors[i].name] = static_cast<TensorId>(i);
+  }
+
+  void all_parts() {
+    embedding();
+    for (int block = 0; block < a_.layers; ++block) {
+      attention(block);
+      mlp(block);
+    }
+    head();
+  }
+
+ private:
+  enum class InBackward : bool { not_read, read };
+
+  Part& start(const std::string& name, PartKind kind, int block) {
+    Part& part = model_.parts.emplace_back();
+    part.name = name, part.kind = kind, part.block = block;
+    return part;
+  }
+  void reads(Part& part, const std::string& tensor, InBackward in_backward) {
+    part.tensors.push_back(ids_.at(tensor));
+    part.read_in_backward.push_back(in_backward == InBackward::read);
+  }
+  void saves(Part& part, const char* name, DType dtype, std::int64_t elements) { part.saved.push_back({name, dtype, elements}); }
+
+  std::int64_t elements_of(const Part& part) const {
+    std::int64_t sum = 0;
+    for (const TensorId id : part.tensors) sum += model_.tensors[static_cast<std::size_t>(id)].elements;
+    return sum;
+  }
+  std::int64_t saved_bytes(const Part& part) const {
+    std::int64_t sum = 0;
+    for (const SavedTensor& s : part.saved) sum += s.elements * size_of(s.dtype);
+    return sum;
+  }
+  /// Least traffic: forward reads parameters and input and writes output and saved values; backward reads parameters, input, saved
+  /// values and d output and writes d input and gradients.
+  void count_bytes(Part& part) const {
+    const std::int64_t parameters = elements_of(part) * size_of(model_.compute);
+    const std::int64_t gradients = elements_of(part) * size_of(model_.gradient);
+    const std::int64_t stream = model_.residual_elements() * size_of(model_.compute);
+    part.forward.bytes = parameters + 2 * stream + saved_bytes(part);
+    part.recompute.bytes = part.forward.bytes;
+    part.backward.bytes = parameters + gradients + 3 * stream + saved_bytes(part);
+  }
+
+  std::int64_t linear_flops(std::int64_t in, std::int64_t out) const {
+    return checked_multiply(2 * model_.tokens(), checked_multiply(in, out));
+  }
+
+  void embedding() {
+    Part& part = start("embed", PartKind::embedding, -1);
+    if (a_.family == Family::gpt2) {
+      reads(part, "transformer.wte.weight", InBackward::not_read);
+      reads(part, "transformer.wpe.weight", InBackward::not_read);
+    } else {
+      reads(part, "model.embed_tokens.weight", InBackward::not_read);
+    }
+    part.backward.scratch_bytes = embedding_backward_scratch_bytes(model_.tokens());
+    const std::int64_t stream = model_.residual_elements() * size_of(model_.compute);
+    part.forward.bytes = part.recompute.bytes = 2 * stream;  // the rows that are looked up, not the table
+    part.backward.bytes = stream + elements_of(part) * size_of(model_.gradient);
+  }
+
+  void attention(int block) {
+    Part& part = start(fmt::format("h.{}.attn", block), PartKind::attention, block);
+    if (a_.family == Family::gpt2) {
+      const std::string h = fmt::format("transformer.h.{}.", block);
+      reads(part, h + "ln_1.weight", InBackward::read);
+      reads(part, h + "ln_1.bias", InBackward::read);  // the normalised input is made again
+      reads(part, h + "attn.c_attn.weight", InBackward::read);
+      reads(part, h + "attn.c_attn.bias", InBackward::not_read);
+      reads(part, h + "attn.c_proj.weight", InBackward::read);
+      reads(part, h + "attn.c_proj.bias", InBackward::not_read);
+      saves(part, "mean", DType::fp32, model_.tokens());
+    } else {
+      const std::string layer = fmt::format("model.layers.{}.", block);
+      reads(part, layer + "input_layernorm.weight", InBackward::read);
+      for (const char* name : {"q_proj", "k_proj", "v_proj"}) {
+        reads(part, layer + "self_attn." + name + ".weight", InBackward::read);
+        if (a_.qkv_bias) reads(part, layer + "self_attn." + name + ".bias", InBackward::not_read);
+      }
+      reads(part, layer + "self_attn.o_proj.weight", InBackward::read);
+    }
+    saves(part, "reciprocal_deviation", DType::fp32, model_.tokens());
+    saves(part, "qkv", model_.compute, model_.tokens() * qkv_width(a_));
+    saves(part, "output", model_.compute, model_.residual_elements());
+    saves(part, "log_sum_exp", DType::fp32, model_.tokens() * a_.heads);
+
+    const std::int64_t linears = linear_flops(a_.width, qkv_width(a_)) + linear_flops(a_.width, a_.width);
+    const std::int64_t product = checked_multiply(model_.tokens() * (model_.sequence + 1), a_.width);  // 2 x half of the square
+    part.forward.flops = linears + 2 * product;
+    part.recompute.flops = part.forward.flops;
+    part.backward.flops = 2 * linears + 5 * product;
+    count_bytes(part);
+    part.forward.scratch_bytes = part.recompute.scratch_bytes =
+        round_up(model_.residual_elements() * size_of(model_.compute), 64);
+    part.backward.scratch_bytes = attention_backward_scratch(model_, nullptr).bytes;
+  }
+
+  void mlp(int block) {
+    Part& part = start(fmt::format("h.{}.mlp", block), PartKind::mlp, block);
+    if (a_.family == Family::gpt2) {
+      const std::string h = fmt::format("transformer.h.{}.", block);
+      reads(part, h + "ln_2.weight", InBackward::read);
+      reads(part, h + "ln_2.bias", InBackward::read);
+      reads(part, h + "mlp.c_fc.weight", InBackward::read);
+      reads(part, h + "mlp.c_fc.bias", InBackward::not_read);
+      reads(part, h + "mlp.c_proj.weight", InBackward::read);
+      reads(part, h + "mlp.c_proj.bias", InBackward::not_read);
+      saves(part, "mean", DType::fp32, model_.tokens());
+      saves(part, "reciprocal_deviation", DType::fp32, model_.tokens());
+      saves(part, "before_gelu", model_.compute, model_.tokens() * a_.ffn_width);
+    } else {
+      const std::string layer = fmt::format("model.layers.{}.", block);
+      reads(part, layer + "post_attention_layernorm.weight", InBackward::read);
+      for (const char* name : {"gate_proj", "up_proj", "down_proj"}) reads(part, layer + "mlp." + name + ".weight", InBackward::read);
+      saves(part, "reciprocal_deviation", DType::fp32, model_.tokens());
+      saves(part, "gate", model_.compute, model_.tokens() * a_.ffn_width);
+      saves(part, "up", model_.compute, model_.tokens() * a_.ffn_width);
+    }
+    const std::int64_t up = linear_flops(a_.width, a_.ffn_width) * (a_.mlp == MlpKind::swiglu ? 2 : 1);
+    const std::int64_t down = linear_flops(a_.ffn_width, a_.width);
+    part.forward.flops = up + down;
+    part.recompute.flops = up;  // nobody reads the output again: the next block's input is kept
+    part.backward.flops = 2 * (up + down);
+    count_bytes(part);
+    part.forward.scratch_bytes = part.recompute.scratch_bytes = mlp_forward_scratch(model_, nullptr).bytes;
+    part.backward.scratch_bytes = mlp_backward_scratch(model_, nullptr).bytes;
+  }
+
+  void head() {
+    Part& part = start("head", PartKind::head, -1);
+    const bool gpt2 = a_.family == Family::gpt2;
+    if (gpt2) {
+      reads(part, "transformer.ln_f.weight", InBackward::read);
+      reads(part, "transformer.ln_f.bias", InBackward::read);
+    } else {
+      reads(part, "model.norm.weight", InBackward::read);
+    }
+    const std::string table = a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
+    reads(part, table, InBackward::read);
+    const std::int64_t product = linear_flops(a_.width, a_.vocab);
+    part.forward.flops = part.recompute.flops = product;
+    part.backward.flops = 3 * product;
+    count_bytes(part);
+    part.forward.scratch_bytes = part.recompute.scratch_bytes =
+        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false);
+    part.backward.scratch_bytes =
+        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, true);
+  }
+
+  ModelParts& model_;
+  const Architecture& a_;
+  std::map<std::string, TensorId> ids_;
+};
+
+}  // namespace
+
+ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
+                         DType gradient) {
+  if (batch < 1) throw UsageError("train.micro_batch = {} (no sequence at all): at least 1", batch);
+  if (sequence < 1 || sequence > architecture.context) {
+    throw UsageError("train.seq_len = {} (the model's context is {}): 1 to {}", sequence, architecture.context, architecture.context);
+  }
+  checked_multiply(checked_multiply(batch, sequence), 16 * checked_add(architecture.vocab, architecture.ffn_width));
+  ModelParts model;
+  model.architecture = architecture;
+  model.batch = batch, model.sequence = sequence;
+  model.compute = compute, model.gradient = gradient;
+  model.tensors = parameter_tensors(architecture);
+  Declaration(model).all_parts();
+  return model;
+}
+
+}  // namespace tessera
