@@ -15,7 +15,7 @@ text_from_fortunes() {
   for file in "$from"/*; do
     name=$(basename "$file")
     if [[ $name != *.* && $name != *art ]]; then
-      sed -e 's/.\x08//g' -e 's/^%$//' "$file" >"$to/$name.txt"
+      LC_ALL=C.UTF-8 sed -e ':again; s/[^\x08]\x08//; t again' -e 's/^%$//' "$file" >"$to/$name.txt"
     fi
   done
   compgen -G "$to/*.txt" >/dev/null
