@@ -1,0 +1,42 @@
+#pragma once
+// One memory region of a rank, allocated once from the memory plan. (Regions that peers read come from comm.)
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace tessera {
+
+/// Private zeroed memory of the process, 4096-aligned, pages taken at first touch. Move-only.
+class Region {
+ public:
+  Region() = default;
+  /// IoError when the system refuses `bytes` (>= 0; an empty region has no memory).
+  explicit Region(std::int64_t bytes);
+  ~Region();
+  Region(Region&& other) noexcept;
+  Region& operator=(Region&& other) noexcept;
+
+  std::byte* data() const { return data_; }
+  std::int64_t size() const { return size_; }
+  std::span<std::byte> bytes() const { return {data_, static_cast<std::size_t>(size_)}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::int64_t size_ = 0;
+};
+
+/// A range of bytes [begin, end).
+struct Extent {
+  std::int64_t begin = 0, end = 0;
+  bool operator==(const Extent&) const = default;
+};
+
+/// Fills memory with a pattern that depends on the place (offset from `memory`'s start) and reads as NaN in every
+/// floating type: what is read before it is written shows, and so does every write.
+void fill_pattern(std::span<std::byte> memory);
+
+/// The range from the first to the last byte that no longer holds the pattern ({0, 0} when all do).
+Extent touched_extent(std::span<const std::byte> memory);
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+// Makes the communicator that suits a group: shared memory inside a node, messages between nodes.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "tessera/backend/thread_pool.hpp"
+#include "tessera/comm/communicator.hpp"
+#include "tessera/comm/grid.hpp"
+#include "tessera/comm/rank_context.hpp"
+#include "tessera/comm/shared_memory.hpp"
+
+namespace tessera {
+
+struct CommunicatorOptions {
+  double timeout_seconds = 0;   ///< how long a collective waits for its peers before CommunicationError; 0 = for ever
+  bool force_pairwise = false;  ///< messages even inside a node (tests, measurements)
+  int threads_on_node = 0;  ///< all threads that compete for the node's cores (0 = one a rank): whether waits may spin
+  /// Threads that share a collective's copies and sums, where the lane's work may use them (serial lanes). Not owned.
+  /// Results do not depend on it.
+  ThreadPool* pool = nullptr;
+};
+
+/// Collective over the group. `name` is for messages ("gather", "reduce", ...). `region` and `context` must outlive the
+/// communicator. Communicators of one rank may be used from different threads at the same time.
+std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, RankGroup group,
+                                                const SharedRegion& region, const std::string& name,
+                                                const CommunicatorOptions& options = {});
+
+/// Bytes of private memory that a communicator over messages stages in, for the memory plan: 0 inside a node.
+std::int64_t staging_bytes(const ProcessGrid& grid, RankGroup group, const CommunicatorOptions& options = {});
+
+}  // namespace tessera

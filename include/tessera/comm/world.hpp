@@ -1,0 +1,51 @@
+#pragma once
+// The life of MPI in a process, and how all ranks end together.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "tessera/comm/rank_context.hpp"
+
+namespace tessera {
+
+class World final : public RankContext {
+ public:
+  /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError when it is not provided); without mpiexec a world of one.
+  /// Ranks are renumbered so that a node's are contiguous; nodes of unequal size count as nodes of their greatest
+  /// common divisor. Collective over all processes.
+  World(int* argc, char*** argv);
+  /// Ends MPI if finish() has not.
+  ~World() override;
+  World(const World&) = delete;
+  World& operator=(const World&) = delete;
+
+  /// Takes nodes of `ranks` contiguous ranks instead (grid.ranks_per_node), to try node shapes on one machine.
+  /// UsageError when `ranks` does not divide the world or a node would span machines. Collective; before communicators.
+  void set_ranks_per_node(std::int64_t ranks);
+
+  std::int64_t rank() const override;
+  std::int64_t size() const override;
+  std::int64_t ranks_per_node() const override;
+  const std::string& host() const override;
+  ControlPlane& control() override;
+  FailureNotice& notice() override;
+  MemoryExchange& memory() override;
+  std::unique_ptr<Transport> open_transport(const std::vector<std::int64_t>& members) override;
+
+  /// Runs `body` and ends the world; returns the exit code, the same on every rank: the failed rank's, else the largest
+  /// that `body` returned. An exception of `body` frees the other ranks from their waits; one rank prints its message.
+  /// When a rank has not come to its end `grace_seconds` after a failure was known, MPI_Abort takes it down.
+  int run(const std::function<int()>& body, double grace_seconds = 60);
+
+ private:
+  struct State;
+  int finish(ExitCode code, const Failure* failure, double grace_seconds);
+  std::unique_ptr<State> state_;
+};
+
+/// "Open MPI v4.1.4, ..." of the MPI library.
+std::string mpi_version();
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "tessera/backend/region.hpp"
+
+#include <sys/mman.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// The pattern's byte at an offset. Odd bytes are 0xff and even ones 0xf1..0xfe: a NaN as fp16, bf16, fp32 and fp64.
+std::byte pattern_at(std::size_t offset) {
+  if (offset % 2 == 1) return std::byte{0xff};
+  const std::uint64_t mixed = (offset / 2 + 1) * 0x9e3779b97f4a7c15u;
+  return static_cast<std::byte>(0xf1u + (mixed >> 32) % 14u);
+}
+
+}  // namespace
+
+Region::Region(std::int64_t bytes) : size_(bytes) {
+  TESSERA_ASSERT(bytes >= 0, "a region of {} bytes", bytes);
+  if (bytes == 0) return;
+  const auto size = static_cast<std::size_t>(bytes);
+  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) {
+    throw IoError("cannot allocate a region of {} bytes ({}): more memory or a smaller plan is needed", bytes,
+                  std::strerror(errno));
+  }
+  data_ = static_cast<std::byte*>(memory);
+  constexpr std::size_t kHugePage = std::size_t{2} << 20;
+  if (size >= kHugePage) madvise(memory, size, MADV_HUGEPAGE);  // only speed: small pages do as well
+}
+
+Region::~Region() {
+  if (data_) munmap(data_, static_cast<std::size_t>(size_));
+}
+
+Region::Region(Region&& other) noexcept
+    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
+
+Region& Region::operator=(Region&& other) noexcept {
+  std::swap(data_, other.data_);
+  std::swap(size_, other.size_);
+  return *this;
+}
+
+void fill_pattern(std::span<std::byte> memory) {
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = pattern_at(i);
+}
+
+Extent touched_extent(std::span<const std::byte> memory) {
+  std::size_t begin = 0, end = memory.size();
+  while (begin < end && memory[begin] == pattern_at(begin)) ++begin;
+  while (end > begin && memory[end - 1] == pattern_at(end - 1)) --end;
+  if (begin == end) return {};
+  return {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
+}
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+#include "comm/collective_call.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+namespace tessera {
+
+namespace {
+
+constexpr int kKindBits = 3, kTypeBits = 3, kRootBits = 15;
+constexpr int kElementShift = kKindBits + 2 * kTypeBits + kRootBits;
+
+constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; }
+
+}  // namespace
+
+std::uint64_t CallShape::packed() const {
+  std::uint64_t word = static_cast<std::uint64_t>(elements);
+  word = (word << kRootBits) | (static_cast<std::uint64_t>(root) & mask(kRootBits));
+  word = (word << kTypeBits) | static_cast<std::uint64_t>(result);
+  word = (word << kTypeBits) | static_cast<std::uint64_t>(wire);
+  return (word << kKindBits) | static_cast<std::uint64_t>(kind);
+}
+
+CallShape CallShape::unpacked(std::uint64_t word) {
+  CallShape shape;
+  shape.kind = static_cast<CallKind>(word & mask(kKindBits));
+  shape.wire = static_cast<DType>((word >> kKindBits) & mask(kTypeBits));
+  shape.result = static_cast<DType>((word >> (kKindBits + kTypeBits)) & mask(kTypeBits));
+  shape.root = static_cast<std::int64_t>((word >> (kKindBits + 2 * kTypeBits)) & mask(kRootBits));
+  shape.elements = static_cast<std::int64_t>(word >> kElementShift);
+  return shape;
+}
+
+std::string CallShape::text() const {
+  switch (kind) {
+    case CallKind::all_gather:
+      return fmt::format("all_gather of {} {} a rank", elements, tessera::name_of(wire));
+    case CallKind::reduce_scatter:
+      return fmt::format("reduce_scatter of {} {} into {} a rank", elements, tessera::name_of(wire),
+                         tessera::name_of(result));
+    case CallKind::all_reduce:
+      return fmt::format("all_reduce of {} int64", elements);
+    case CallKind::broadcast:
+      return fmt::format("broadcast of {} bytes from member {}", elements, root);
+    case CallKind::barrier:
+      return "barrier";
+  }
+  return "unknown collective";
+}
+
+std::string rank_list(std::span<const std::int64_t> ranks) {
+  return fmt::format("{} {}", ranks.size() == 1 ? "rank" : "ranks", fmt::join(ranks, ", "));
+}
+
+CommunicationCount CallCounters::get(Collective collective) const {
+  const Counter& counter = counters_[static_cast<std::size_t>(collective)];
+  return {counter.calls.load(), counter.bytes.load(), counter.nanoseconds.load()};
+}
+
+void CallCounters::add(Collective collective, std::int64_t bytes, std::int64_t nanoseconds) {
+  Counter& counter = counters_[static_cast<std::size_t>(collective)];
+  counter.calls.fetch_add(1, std::memory_order_relaxed);
+  counter.bytes.fetch_add(bytes, std::memory_order_relaxed);
+  counter.nanoseconds.fetch_add(nanoseconds, std::memory_order_relaxed);
+}
+
+std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype) {
+  const std::int64_t bytes = elements * size_of(dtype);
+  switch (collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return (size - 1) * bytes;  // elements are those of one rank
+    case Collective::all_reduce:
+      return 2 * (size - 1) * bytes / size;
+    case Collective::broadcast:
+      return (size - 1) * bytes / size;
+  }
+  return 0;
+}
+
+}  // namespace tessera

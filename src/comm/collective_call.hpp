@@ -1,0 +1,69 @@
+#pragma once
+// What one collective call is: the word that ranks compare to notice that they are not in the same one, and its
+// counting.
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/comm/communicator.hpp"
+
+namespace tessera {
+
+enum class CallKind : std::uint8_t { all_gather, reduce_scatter, all_reduce, broadcast, barrier };
+
+/// A call's shape. Packed into 64 bits, equal on all ranks of a correct program.
+struct CallShape {
+  CallKind kind = CallKind::barrier;
+  DType wire = DType::byte;
+  DType result = DType::byte;
+  std::int64_t root = 0;
+  std::int64_t elements = 0;
+
+  std::uint64_t packed() const;
+  static CallShape unpacked(std::uint64_t word);
+  /// "all_gather of 640 bf16 a rank"
+  std::string text() const;
+};
+
+/// "ranks 3, 5"
+std::string rank_list(std::span<const std::int64_t> ranks);
+
+/// Counters that one thread writes and any may read.
+class CallCounters {
+ public:
+  CommunicationCount get(Collective collective) const;
+  void add(Collective collective, std::int64_t bytes, std::int64_t nanoseconds);
+
+ private:
+  struct Counter {
+    std::atomic<std::int64_t> calls{0}, bytes{0}, nanoseconds{0};
+  };
+  std::array<Counter, 4> counters_;
+};
+
+/// Bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce (design section 4).
+std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype);
+
+/// Counts a call from its construction to its end; calls that throw are not counted.
+class CountedCall {
+ public:
+  CountedCall(CallCounters& counters, Collective collective, std::int64_t bytes)
+      : counters_(counters), collective_(collective), bytes_(bytes) {}
+  void done() {
+    const auto time = std::chrono::steady_clock::now() - start_;
+    counters_.add(collective_, bytes_, std::chrono::duration_cast<std::chrono::nanoseconds>(time).count());
+  }
+
+ private:
+  CallCounters& counters_;
+  Collective collective_;
+  std::int64_t bytes_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace tessera

@@ -1,0 +1,171 @@
+#include "tessera/comm/control_plane.hpp"
+
+#include <algorithm>
+#include <numeric>
+
+#include "comm/wait.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr int kTag = 0;
+constexpr std::int64_t kChunk = std::int64_t{1} << 30;  ///< MPI counts have 31 bits
+
+std::vector<std::int64_t> all_ranks(std::int64_t size) {
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+std::span<const std::byte> bytes_of(const std::string& text) { return std::as_bytes(std::span(text)); }
+
+std::string text_of(const std::vector<std::byte>& bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+}  // namespace
+
+ControlPlane::ControlPlane(Transport& transport, FailureNotice& notice)
+    : ControlPlane(transport, notice, all_ranks(transport.size()), transport.rank()) {}
+
+ControlPlane::ControlPlane(Transport& transport, FailureNotice& notice, std::vector<std::int64_t> ranks,
+                           std::int64_t rank)
+    : transport_(&transport), notice_(&notice), ranks_(std::move(ranks)), rank_(rank) {}
+
+ControlPlane ControlPlane::part(const std::vector<std::int64_t>& ranks) const {
+  std::vector<std::int64_t> mapped;
+  for (const std::int64_t rank : ranks) mapped.push_back(ranks_.at(static_cast<std::size_t>(rank)));
+  const auto place = std::find(ranks.begin(), ranks.end(), rank_);
+  TESSERA_ASSERT(place != ranks.end(), "rank {} makes a plane that it is not on", rank_);
+  return {*transport_, *notice_, std::move(mapped), place - ranks.begin()};
+}
+
+void ControlPlane::finish(MessageSlot slot) {
+  try {
+    for (PollPause wait(*notice_); !transport_->finished(slot);) wait.pause();
+  } catch (...) {
+    transport_->cancel();
+    throw;
+  }
+}
+
+void ControlPlane::send_bytes(int to, const void* data, std::int64_t bytes) {
+  const int peer = static_cast<int>(ranks_.at(static_cast<std::size_t>(to)));
+  for (std::int64_t at = 0; at < bytes; at += kChunk) {
+    finish(transport_->start_send(peer, kTag, static_cast<const std::byte*>(data) + at, std::min(kChunk, bytes - at)));
+  }
+}
+
+void ControlPlane::receive_bytes(int from, void* data, std::int64_t bytes) {
+  const int peer = static_cast<int>(ranks_.at(static_cast<std::size_t>(from)));
+  for (std::int64_t at = 0; at < bytes; at += kChunk) {
+    finish(transport_->start_receive(peer, kTag, static_cast<std::byte*>(data) + at, std::min(kChunk, bytes - at)));
+  }
+}
+
+void ControlPlane::send(int to, std::span<const std::byte> block) {
+  const auto bytes = static_cast<std::int64_t>(block.size());
+  send_bytes(to, &bytes, sizeof bytes);
+  send_bytes(to, block.data(), bytes);
+}
+
+std::vector<std::byte> ControlPlane::receive(int from) {
+  std::int64_t bytes = 0;
+  receive_bytes(from, &bytes, sizeof bytes);
+  std::vector<std::byte> block(static_cast<std::size_t>(bytes));
+  receive_bytes(from, block.data(), bytes);
+  return block;
+}
+
+void ControlPlane::receive(int from, std::span<std::byte> block) {
+  std::int64_t bytes = 0;
+  receive_bytes(from, &bytes, sizeof bytes);
+  if (bytes != static_cast<std::int64_t>(block.size())) {
+    throw CommunicationError("rank {} sent {} bytes where {} were expected: ranks are out of step", from, bytes,
+                             block.size());
+  }
+  receive_bytes(from, block.data(), bytes);
+}
+
+// Binomial trees, rooted at rank 0 of the plane: a rank's parent has its lowest set bit cleared.
+template <class T, class F>
+T ControlPlane::reduce(T value, F&& combine) {
+  const auto as_bytes = [](T& v) { return std::as_writable_bytes(std::span(&v, 1)); };
+  for (std::int64_t bit = 1; bit < size(); bit *= 2) {
+    if (rank_ & bit) {
+      send(static_cast<int>(rank_ - bit), as_bytes(value));
+      break;
+    }
+    if (rank_ + bit < size()) {
+      T other{};
+      receive(static_cast<int>(rank_ + bit), as_bytes(other));
+      value = combine(value, other);
+    }
+  }
+  broadcast(as_bytes(value));
+  return value;
+}
+
+void ControlPlane::broadcast(std::span<std::byte> block, int root) {
+  const std::int64_t place = (rank_ - root + size()) % size();  // places are ranks counted from the root
+  const auto rank_at = [&](std::int64_t p) { return static_cast<int>((p + root) % size()); };
+  std::int64_t bit = 1;
+  for (; bit < size() && !(place & bit); bit *= 2) {
+  }
+  if (place != 0) receive(rank_at(place - bit), block);
+  for (bit /= 2; bit >= 1; bit /= 2) {
+    if (place + bit < size()) send(rank_at(place + bit), block);
+  }
+}
+
+std::string ControlPlane::broadcast(const std::string& text, int root) {
+  std::int64_t length = static_cast<std::int64_t>(text.size());
+  broadcast(std::as_writable_bytes(std::span(&length, 1)), root);
+  std::string result = rank_ == root ? text : std::string(static_cast<std::size_t>(length), '\0');
+  broadcast(std::as_writable_bytes(std::span(result)), root);
+  return result;
+}
+
+void ControlPlane::barrier() { sum(std::int64_t{0}); }
+
+std::vector<std::string> ControlPlane::gather(const std::string& text) {
+  if (rank_ != 0) {
+    send(0, bytes_of(text));
+    return {};
+  }
+  std::vector<std::string> all{text};
+  for (int from = 1; from < size(); ++from) all.push_back(text_of(receive(from)));
+  return all;
+}
+
+std::vector<std::string> ControlPlane::all_gather(const std::string& text) {
+  // One text that holds them all: "length:bytes" each.
+  std::string joined;
+  for (const std::string& part : gather(text)) joined += fmt::format("{}:", part.size()) + part;
+  joined = broadcast(joined);
+  std::vector<std::string> all;
+  for (std::size_t at = 0; at < joined.size();) {
+    const std::size_t colon = joined.find(':', at);
+    const std::size_t length = std::stoull(joined.substr(at, colon - at));
+    all.push_back(joined.substr(colon + 1, length));
+    at = colon + 1 + length;
+  }
+  return all;
+}
+
+std::int64_t ControlPlane::sum(std::int64_t value) {
+  return reduce(value, [](std::int64_t a, std::int64_t b) { return a + b; });
+}
+std::int64_t ControlPlane::maximum(std::int64_t value) {
+  return reduce(value, [](std::int64_t a, std::int64_t b) { return std::max(a, b); });
+}
+double ControlPlane::sum(double value) {
+  return reduce(value, [](double a, double b) { return a + b; });
+}
+double ControlPlane::maximum(double value) {
+  return reduce(value, [](double a, double b) { return std::max(a, b); });
+}
+
+}  // namespace tessera

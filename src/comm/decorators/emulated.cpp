@@ -1,0 +1,79 @@
+// A communicator that is as slow as a network that is not here.
+
+#include <chrono>
+#include <thread>
+
+#include "comm/collective_call.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/comm/decorators.hpp"
+
+namespace tessera {
+
+namespace {
+
+class EmulatedCommunicator final : public Communicator {
+ public:
+  EmulatedCommunicator(std::unique_ptr<Communicator> inner, double latency, double bandwidth)
+      : inner_(std::move(inner)), latency_(latency), bandwidth_(bandwidth) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+
+  void all_gather(Stream& stream, void* whole, std::int64_t elements, DType dtype) override {
+    const std::int64_t bytes = bytes_sent(Collective::all_gather, size(), elements, dtype);
+    slowly(Collective::all_gather, bytes, [&] { inner_->all_gather(stream, whole, elements, dtype); });
+  }
+  void reduce_scatter(Stream& stream, const void* contribution, DType wire, void* shard, DType shard_dtype,
+                      std::int64_t elements) override {
+    const std::int64_t bytes = bytes_sent(Collective::reduce_scatter, size(), elements, wire);
+    slowly(Collective::reduce_scatter, bytes,
+           [&] { inner_->reduce_scatter(stream, contribution, wire, shard, shard_dtype, elements); });
+  }
+  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override {
+    const std::int64_t bytes = bytes_sent(Collective::all_reduce, size(), count, DType::int64);
+    slowly(Collective::all_reduce, bytes, [&] { inner_->all_reduce_sum(stream, values, count); });
+  }
+  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
+    const std::int64_t sent = bytes_sent(Collective::broadcast, size(), bytes, DType::byte);
+    slowly(Collective::broadcast, sent, [&] { inner_->broadcast(stream, data, bytes, root); });
+  }
+  void barrier(Stream& stream) override {
+    const auto end = end_of(0);
+    inner_->barrier(stream);
+    if (size() > 1) std::this_thread::sleep_until(end);
+  }
+  /// As the caller sees it: the slowness is part of the time.
+  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
+
+ private:
+  std::chrono::steady_clock::time_point end_of(std::int64_t bytes) const {
+    const std::chrono::duration<double> time(latency_ + static_cast<double>(bytes) / bandwidth_);
+    return std::chrono::steady_clock::now() + std::chrono::duration_cast<std::chrono::steady_clock::duration>(time);
+  }
+
+  template <class F>
+  void slowly(Collective collective, std::int64_t bytes, F&& work) {
+    CountedCall counted(counters_, collective, bytes);
+    const auto end = end_of(bytes);
+    work();
+    if (size() > 1) std::this_thread::sleep_until(end);  // a group of one has no network
+    counted.done();
+  }
+
+  std::unique_ptr<Communicator> inner_;
+  double latency_, bandwidth_;
+  CallCounters counters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, double latency_seconds,
+                                            double bytes_per_second) {
+  if (!(latency_seconds >= 0) || !(bytes_per_second > 0)) {
+    throw UsageError("comm.emulate = {} s, {} bytes/s (no such network): a latency from 0 and a bandwidth above 0",
+                     latency_seconds, bytes_per_second);
+  }
+  return std::make_unique<EmulatedCommunicator>(std::move(inner), latency_seconds, bytes_per_second);
+}
+
+}  // namespace tessera

@@ -1,0 +1,86 @@
+// A communicator on which things go wrong, by seed.
+
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "comm/wait.hpp"
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/comm/decorators.hpp"
+
+namespace tessera {
+
+namespace {
+
+class FaultyCommunicator final : public Communicator {
+ public:
+  FaultyCommunicator(std::unique_ptr<Communicator> inner, const FaultPlan& plan, FailureNotice& notice)
+      : inner_(std::move(inner)), plan_(plan), notice_(notice) {}
+
+  int rank() const override { return inner_->rank(); }
+  int size() const override { return inner_->size(); }
+
+  void all_gather(Stream& stream, void* whole, std::int64_t elements, DType dtype) override {
+    badly([&] { inner_->all_gather(stream, whole, elements, dtype); }, whole, size() * elements * size_of(dtype));
+  }
+  void reduce_scatter(Stream& stream, const void* contribution, DType wire, void* shard, DType shard_dtype,
+                      std::int64_t elements) override {
+    badly([&] { inner_->reduce_scatter(stream, contribution, wire, shard, shard_dtype, elements); }, shard,
+          elements * size_of(shard_dtype));
+  }
+  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override {
+    badly([&] { inner_->all_reduce_sum(stream, values, count); }, values, count * size_of(DType::int64));
+  }
+  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
+    badly([&] { inner_->broadcast(stream, data, bytes, root); }, data, bytes);
+  }
+  void barrier(Stream& stream) override {
+    badly([&] { inner_->barrier(stream); }, nullptr, 0);
+  }
+  CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
+
+ private:
+  /// Four draws of this call; the second block of numbers says where and how long.
+  template <class F>
+  void badly(F&& work, void* result, std::int64_t bytes) {
+    const std::int64_t call = calls_++;
+    const auto chances = draw(2 * call), amounts = draw(2 * call + 1);
+    const bool now = plan_.only_call < 0 || call == plan_.only_call;
+    if (to_uniform(chances[0]) < plan_.delay) {
+      const double part = to_uniform(amounts[0]);
+      const auto most = static_cast<double>(plan_.max_delay_microseconds);
+      std::this_thread::sleep_for(std::chrono::microseconds(static_cast<std::int64_t>(part * most)));
+    }
+    if (now && to_uniform(chances[1]) < plan_.kill) {
+      throw CommunicationError("rank {} was made to fail at call {} (seed {})", rank(), call, plan_.seed);
+    }
+    if (now && to_uniform(chances[2]) < plan_.drop) {
+      for (PollPause wait(notice_); true;) wait.pause();  // until PeerError
+    }
+    work();
+    if (now && bytes > 0 && to_uniform(chances[3]) < plan_.flip) {
+      const auto bit =
+          ((static_cast<std::uint64_t>(amounts[1]) << 32) | amounts[2]) % (8 * static_cast<std::uint64_t>(bytes));
+      static_cast<std::byte*>(result)[bit / 8] ^= std::byte{1} << (bit % 8);
+    }
+  }
+
+  std::array<std::uint32_t, 4> draw(std::int64_t number) const {
+    return philox(plan_.seed, RandomUse::chaos, static_cast<std::uint32_t>(rank()), static_cast<std::uint64_t>(number));
+  }
+
+  std::unique_ptr<Communicator> inner_;
+  FaultPlan plan_;
+  FailureNotice& notice_;
+  std::int64_t calls_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_faulty(std::unique_ptr<Communicator> inner, const FaultPlan& plan,
+                                          FailureNotice& notice) {
+  return std::make_unique<FaultyCommunicator>(std::move(inner), plan, notice);
+}
+
+}  // namespace tessera

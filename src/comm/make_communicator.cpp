@@ -1,0 +1,31 @@
+#include "tessera/comm/make_communicator.hpp"
+
+#include "comm/pairwise/pairwise_communicator.hpp"
+#include "comm/shared/shared_communicator.hpp"
+#include "comm/solo_communicator.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, RankGroup group,
+                                                const SharedRegion& region, const std::string& name,
+                                                const CommunicatorOptions& options) {
+  TESSERA_ASSERT(grid.world() == context.size() && grid.ranks_per_node() == context.ranks_per_node(),
+                 "a grid of {} ranks on nodes of {} in a world of {} on nodes of {}", grid.world(),
+                 grid.ranks_per_node(), context.size(), context.ranks_per_node());
+  const auto members = grid.members(group, context.rank());
+  const std::string full_name = fmt::format("{}/{}", name_of(group), name);
+  if (members.size() == 1) return std::make_unique<SoloCommunicator>();
+  if (grid.within_node(group) && !options.force_pairwise) {
+    return std::make_unique<SharedCommunicator>(context, members, region, full_name, options);
+  }
+  return std::make_unique<PairwiseCommunicator>(context, members, full_name, options);
+}
+
+std::int64_t staging_bytes(const ProcessGrid& grid, RankGroup group, const CommunicatorOptions& options) {
+  const std::int64_t size = grid.size(group);
+  if (size == 1 || (grid.within_node(group) && !options.force_pairwise)) return 0;
+  return PairwiseCommunicator::staging_bytes(size);
+}
+
+}  // namespace tessera

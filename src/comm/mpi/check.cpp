@@ -1,0 +1,41 @@
+#include "comm/mpi/check.hpp"
+
+#include <string>
+
+namespace tessera {
+
+void check_mpi(int result, const char* call) {
+  if (result == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(result, text, &length);
+  throw CommunicationError("{} failed ({}): see the MPI library's own messages", call,
+                           std::string(text, static_cast<std::size_t>(length)));
+}
+
+void MpiComm::release() {
+  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
+  comm_ = MPI_COMM_NULL;
+}
+
+int MpiComm::rank() const {
+  int rank = 0;
+  check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
+  return rank;
+}
+
+int MpiComm::size() const {
+  int size = 0;
+  check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+  return size;
+}
+
+MpiComm duplicate(MPI_Comm comm) {
+  MPI_Comm copy = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_dup(comm, &copy), "MPI_Comm_dup");
+  MpiComm result(copy);
+  check_mpi(MPI_Comm_set_errhandler(copy, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return result;
+}
+
+}  // namespace tessera

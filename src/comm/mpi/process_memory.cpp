@@ -1,0 +1,84 @@
+#include "comm/mpi/process_memory.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A file descriptor that closes itself.
+class FileHandle {
+ public:
+  explicit FileHandle(int file) : file_(file) {}
+  ~FileHandle() {
+    if (file_ >= 0) close(file_);
+  }
+  FileHandle(FileHandle&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  FileHandle& operator=(FileHandle&&) = delete;
+  int get() const { return file_; }
+
+ private:
+  int file_;
+};
+
+class MappedFile final : public SharedMemory {
+ public:
+  /// `file` stays open as long as peers may want to open it through us.
+  MappedFile(FileHandle file, std::int64_t bytes, bool writable) : file_(std::move(file)), size_(bytes) {
+    const auto size = static_cast<std::size_t>(bytes);
+    void* const memory = mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file_.get(), 0);
+    if (memory == MAP_FAILED) throw IoError("cannot map {} bytes of shared memory ({})", bytes, std::strerror(errno));
+    data_ = static_cast<std::byte*>(memory);
+  }
+  ~MappedFile() override { munmap(data_, static_cast<std::size_t>(size_)); }
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+  std::byte* data() const override { return data_; }
+  std::int64_t size() const override { return size_; }
+
+ private:
+  FileHandle file_;
+  std::byte* data_ = nullptr;
+  std::int64_t size_;
+};
+
+}  // namespace
+
+MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
+  // Writing to a shared page that the machine has not got raises SIGBUS: ask for all of them now.
+  const std::int64_t usable = usable_memory();
+  if (bytes > usable) {
+    throw IoError("{} bytes of shared memory are needed and {} are free: use fewer ranks a node or shard further",
+                  bytes, usable);
+  }
+  FileHandle file(memfd_create("tessera", MFD_CLOEXEC));
+  if (file.get() < 0) throw IoError("cannot make shared memory (memfd_create: {})", std::strerror(errno));
+  if (const int error = posix_fallocate(file.get(), 0, bytes); error != 0) {
+    throw IoError("cannot get {} bytes of shared memory ({}): use fewer ranks a node or shard further", bytes,
+                  std::strerror(error));
+  }
+  const int number = file.get();
+  return {std::make_shared<MappedFile>(std::move(file), bytes, true), fmt::format("/proc/{}/fd/{}", getpid(), number)};
+}
+
+std::shared_ptr<SharedMemory> ProcessMemory::open(const std::string& token, std::int64_t bytes, bool writable) {
+  FileHandle file(::open(token.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+  if (file.get() < 0) {
+    throw CommunicationError(
+        "cannot open the memory of a peer ({}: {}): ranks of a node must run as one user and see each other's "
+        "processes",
+        token, std::strerror(errno));
+  }
+  return std::make_shared<MappedFile>(std::move(file), bytes, writable);
+}
+
+}  // namespace tessera

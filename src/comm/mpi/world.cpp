@@ -1,0 +1,231 @@
+#include "tessera/comm/world.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <limits>
+#include <optional>
+#include <thread>
+
+#include "comm/anonymous_memory.hpp"
+#include "comm/mpi/check.hpp"
+#include "comm/mpi/mpi_transport.hpp"
+#include "comm/mpi/node_layout.hpp"
+#include "comm/mpi/process_memory.hpp"
+#include "comm/mpi/world_notice.hpp"
+#include "tessera/base/log.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// MPI between its start and its end.
+class MpiLife {
+ public:
+  MpiLife(int* argc, char*** argv) {
+    int provided = MPI_THREAD_SINGLE;
+    if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
+      throw CommunicationError("MPI_Init_thread failed: see the MPI library's own messages");
+    }
+    check_mpi(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+    if (provided < MPI_THREAD_MULTIPLE) {
+      MPI_Finalize();
+      throw CommunicationError("MPI gives no MPI_THREAD_MULTIPLE (level {} of {}): {} must be built with threads",
+                               provided, MPI_THREAD_MULTIPLE, mpi_version());
+    }
+  }
+  ~MpiLife() { MPI_Finalize(); }
+  MpiLife(const MpiLife&) = delete;
+  MpiLife& operator=(const MpiLife&) = delete;
+};
+
+std::string host_name() {
+  char name[256] = {};
+  gethostname(name, sizeof name - 1);
+  return name;
+}
+
+}  // namespace
+
+struct World::State {
+  std::optional<MpiLife> mpi;  // first, so that it goes last
+  NodeLayout layout;
+  std::int64_t rank = 0, size = 1, ranks_per_node = 1;
+  std::string host = host_name();
+  ProcessMemory memory;
+  MpiComm notice_comm, finish_comm;
+  std::unique_ptr<WorldNotice> notice;
+  std::unique_ptr<Transport> transport;
+  std::unique_ptr<ControlPlane> control;
+
+  /// The parts that know the node's shape. Collective.
+  void shape(std::int64_t ranks_of_a_node);
+  std::shared_ptr<SharedMemory> share_notice_block();
+};
+
+World::World(int* argc, char*** argv) : state_(std::make_unique<State>()) {
+  State& s = *state_;
+  s.mpi.emplace(argc, argv);
+  s.layout = find_nodes(MPI_COMM_WORLD);
+  s.rank = s.layout.world.rank();
+  s.size = s.layout.world.size();
+  s.finish_comm = duplicate(s.layout.world.get());
+  s.shape(s.layout.ranks_per_node);
+}
+
+World::~World() = default;
+
+void World::State::shape(std::int64_t ranks_of_a_node) {
+  ranks_per_node = ranks_of_a_node;
+  control.reset(), transport.reset(), notice.reset();
+  // Before there is a notice, ranks talk under one that nobody raises.
+  notice = std::make_unique<WorldNotice>(std::make_shared<AnonymousMemory>(sizeof(NoticeBlock)), MPI_COMM_NULL,
+                                         std::vector<int>{});
+  notice_comm = duplicate(layout.world.get());
+  auto block = share_notice_block();
+  std::vector<int> remote;
+  for (std::int64_t other = 0; other < size; ++other) {
+    if (other / ranks_per_node != rank / ranks_per_node) remote.push_back(static_cast<int>(other));
+  }
+  notice = std::make_unique<WorldNotice>(std::move(block), notice_comm.get(), std::move(remote));
+  transport = std::make_unique<MpiTransport>(duplicate(layout.world.get()), *notice);
+  control = std::make_unique<ControlPlane>(*transport, *notice);
+}
+
+std::shared_ptr<SharedMemory> World::State::share_notice_block() {
+  if (ranks_per_node == 1) return std::make_shared<AnonymousMemory>(sizeof(NoticeBlock));
+  MpiTransport early(duplicate(layout.world.get()), *notice);
+  const std::int64_t first = rank / ranks_per_node * ranks_per_node;
+  std::vector<std::int64_t> members;
+  for (std::int64_t i = 0; i < ranks_per_node; ++i) members.push_back(first + i);
+  ControlPlane node = ControlPlane(early, *notice).part(members);
+  MemoryExchange::Offer offer;
+  if (node.rank() == 0) offer = memory.create(sizeof(NoticeBlock));
+  const std::string token = node.broadcast(offer.token);
+  if (node.rank() != 0) offer.memory = memory.open(token, sizeof(NoticeBlock), true);
+  node.barrier();
+  return offer.memory;
+}
+
+void World::set_ranks_per_node(std::int64_t ranks) {
+  State& s = *state_;
+  if (ranks < 1 || s.size % ranks != 0) {
+    throw UsageError("grid.ranks_per_node = {} does not divide the world of {} ranks: nodes must be of equal size",
+                     ranks, s.size);
+  }
+  const std::int64_t first = s.rank / ranks * ranks;
+  const bool here = first >= s.layout.machine_first && first + ranks <= s.layout.machine_first + s.layout.machine_ranks;
+  if (s.control->maximum(std::int64_t{here ? 0 : 1}) != 0) {
+    throw UsageError(
+        "grid.ranks_per_node = {} makes nodes out of ranks on different machines: at most the {} ranks of a "
+        "machine are allowed",
+        ranks, s.layout.ranks_per_node);
+  }
+  if (ranks != s.ranks_per_node) s.shape(ranks);
+}
+
+std::int64_t World::rank() const { return state_->rank; }
+std::int64_t World::size() const { return state_->size; }
+std::int64_t World::ranks_per_node() const { return state_->ranks_per_node; }
+const std::string& World::host() const { return state_->host; }
+ControlPlane& World::control() { return *state_->control; }
+FailureNotice& World::notice() { return *state_->notice; }
+MemoryExchange& World::memory() { return state_->memory; }
+
+std::unique_ptr<Transport> World::open_transport(const std::vector<std::int64_t>& members) {
+  MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
+  check_mpi(MPI_Comm_group(state_->layout.world.get(), &all), "MPI_Comm_group");
+  const std::vector<int> ranks(members.begin(), members.end());
+  const int taken = MPI_Group_incl(all, static_cast<int>(ranks.size()), ranks.data(), &some);
+  MPI_Comm comm = MPI_COMM_NULL;
+  const int made = taken == MPI_SUCCESS ? MPI_Comm_create_group(state_->layout.world.get(), some, 0, &comm) : taken;
+  if (some != MPI_GROUP_NULL) MPI_Group_free(&some);
+  MPI_Group_free(&all);
+  check_mpi(made, "MPI_Comm_create_group");
+  MpiComm owned(comm);
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return std::make_unique<MpiTransport>(std::move(owned), *state_->notice);
+}
+
+int World::run(const std::function<int()>& body, double grace_seconds) {
+  const auto failed = [&](ExitCode code, const char* what) {
+    const Failure failure{state_->rank, code, what};
+    return finish(code, &failure, grace_seconds);
+  };
+  try {
+    const int code = body();
+    return finish(static_cast<ExitCode>(code), nullptr, grace_seconds);
+  } catch (const PeerError& error) {
+    return finish(error.code(), nullptr, grace_seconds);
+  } catch (const Error& error) {
+    return failed(error.code(), error.what());
+  } catch (const std::exception& error) {
+    return failed(ExitCode::internal, error.what());
+  }
+}
+
+namespace {
+
+/// Who speaks for a failed world: the rank that raised the notice, before others that failed too, before those that
+/// only heard of it; then the lowest rank. Smaller is more important; kNobody when all went well.
+constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
+
+struct Speaker {
+  std::int64_t order, rank;
+  int code;
+};
+
+std::int64_t pack(const Speaker& speaker) { return (speaker.order << 40) | (speaker.rank << 8) | speaker.code; }
+Speaker unpack(std::int64_t word) { return {word >> 40, (word >> 8) & 0xffffffff, static_cast<int>(word & 0xff)}; }
+
+}  // namespace
+
+int World::finish(ExitCode code, const Failure* failure, double grace_seconds) {
+  State& s = *state_;
+  const Log log(static_cast<int>(s.rank), static_cast<int>(s.size));
+  const bool first = failure && s.notice->raise(*failure);
+  const bool well = !failure && !s.notice->raised();
+  const int number = static_cast<int>(code);
+  const std::int64_t mine = well ? kNobody : pack({first ? 0 : failure ? 1 : 2, s.rank, number});
+  const std::array<std::int64_t, 2> given{mine, -static_cast<std::int64_t>(number)};
+  std::array<std::int64_t, 2> least{};
+
+  // A failure may still come while we wait, from a rank that is not here yet; from then on time is limited.
+  MPI_Request request = MPI_REQUEST_NULL;
+  check_mpi(MPI_Iallreduce(given.data(), least.data(), 2, MPI_INT64_T, MPI_MIN, s.finish_comm.get(), &request),
+            "MPI_Iallreduce");
+  std::optional<std::chrono::steady_clock::time_point> end;
+  for (int done = 0; true; std::this_thread::sleep_for(std::chrono::microseconds(200))) {
+    check_mpi(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
+    if (done) break;
+    const auto now = std::chrono::steady_clock::now();
+    if (!end && s.notice->raised()) {
+      end = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                      std::chrono::duration<double>(grace_seconds));
+    }
+    if (end && now > *end) {
+      const Failure known = s.notice->failure();
+      if (first) log.error(known.message);
+      MPI_Abort(MPI_COMM_WORLD, static_cast<int>(known.code));
+    }
+  }
+  const bool all_well = least[0] == kNobody;
+  const Speaker speaker = unpack(least[0]);
+  if (!all_well && speaker.rank == s.rank) log.error(failure ? failure->message : s.notice->failure().message);
+  const int result = all_well ? static_cast<int>(-least[1]) : speaker.code;
+  state_->control.reset(), state_->transport.reset();
+  state_->notice_comm.abandon(), state_->finish_comm.abandon(), state_->layout.world.abandon();
+  state_->mpi.reset();
+  return result;
+}
+
+std::string mpi_version() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0;
+  MPI_Get_library_version(text, &length);
+  return {text, static_cast<std::size_t>(length)};
+}
+
+}  // namespace tessera

@@ -1,0 +1,74 @@
+#include "comm/mpi/world_notice.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kLookEveryNs = 500'000;
+constexpr auto kTellPatience = std::chrono::seconds(2);  ///< for the message to leave; small ones leave at once
+
+/// A failure as it travels.
+struct Message {
+  std::int64_t rank = 0;
+  std::int32_t code = 0;
+  std::uint32_t length = 0;
+  char text[NoticeBlock::kText] = {};
+};
+
+std::int64_t now_ns() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
+
+}  // namespace
+
+WorldNotice::WorldNotice(std::shared_ptr<SharedMemory> block, MPI_Comm comm, std::vector<int> remote)
+    : memory_(std::move(block)), comm_(comm), remote_(std::move(remote)) {}
+
+bool WorldNotice::raise(const Failure& failure) {
+  if (!block().write(failure)) return false;
+  tell_remote(failure);
+  return true;
+}
+
+void WorldNotice::tell_remote(const Failure& failure) {
+  Message message{failure.rank, static_cast<std::int32_t>(failure.code), 0, {}};
+  message.length = static_cast<std::uint32_t>(std::min(failure.message.size(), sizeof message.text));
+  std::memcpy(message.text, failure.message.data(), message.length);
+  std::vector<MPI_Request> requests(remote_.size(), MPI_REQUEST_NULL);
+  for (std::size_t i = 0; i < remote_.size(); ++i) {
+    MPI_Isend(&message, sizeof message, MPI_BYTE, remote_[i], 0, comm_, &requests[i]);
+  }
+  const auto end = std::chrono::steady_clock::now() + kTellPatience;
+  for (int done = 0; !done && std::chrono::steady_clock::now() < end; std::this_thread::yield()) {
+    MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
+  }
+}
+
+bool WorldNotice::raised() {
+  if (block().is_raised()) return true;
+  if (remote_.empty() || now_ns() < next_look_.load(std::memory_order_relaxed)) return false;
+  look_for_message();
+  return block().is_raised();
+}
+
+void WorldNotice::look_for_message() {
+  const std::unique_lock lock(lock_, std::try_to_lock);
+  if (!lock) return;
+  next_look_.store(now_ns() + kLookEveryNs, std::memory_order_relaxed);
+  int there = 0;
+  MPI_Status status;
+  check_mpi(MPI_Iprobe(MPI_ANY_SOURCE, 0, comm_, &there, &status), "MPI_Iprobe");
+  if (!there) return;
+  Message message;
+  check_mpi(MPI_Recv(&message, sizeof message, MPI_BYTE, status.MPI_SOURCE, 0, comm_, MPI_STATUS_IGNORE), "MPI_Recv");
+  const std::size_t length = std::min<std::size_t>(message.length, sizeof message.text);
+  block().write({message.rank, static_cast<ExitCode>(message.code), std::string(message.text, length)});
+}
+
+}  // namespace tessera

@@ -1,0 +1,22 @@
+#include "comm/notice_block.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+bool NoticeBlock::write(const Failure& failure) {
+  std::uint32_t expected = quiet;
+  if (!state.compare_exchange_strong(expected, being_written)) return false;
+  code = static_cast<std::int32_t>(failure.code);
+  rank = failure.rank;
+  length = static_cast<std::uint32_t>(std::min(failure.message.size(), kText));
+  std::copy_n(failure.message.data(), length, text);
+  state.store(raised, std::memory_order_release);
+  return true;
+}
+
+Failure NoticeBlock::read() const {
+  return {rank, static_cast<ExitCode>(code), std::string(text, std::min<std::size_t>(length, kText))};
+}
+
+}  // namespace tessera

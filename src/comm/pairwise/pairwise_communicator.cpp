@@ -1,0 +1,245 @@
+#include "comm/pairwise/pairwise_communicator.hpp"
+
+#include "comm/tree_sum.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kChunk = std::int64_t{1}
+                                << 22;  ///< longest message: far below MPI's 2^31 - 1, and progress shows
+constexpr int kTagsPerKind = 2048;      ///< tags repeat after so many collectives
+constexpr int kKinds = 6;               ///< the five collectives, and the comparison of shapes
+static_assert(kKinds * kTagsPerKind <= Transport::kMaxTag);
+static_assert(sizeof(std::int64_t) == 8);
+
+/// What neighbours compare.
+struct Heading {
+  std::int64_t number;
+  std::uint64_t shape;
+  bool operator==(const Heading&) const = default;
+};
+
+}  // namespace
+
+PairwiseCommunicator::PairwiseCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
+                                           const CommunicatorOptions& options)
+    : members_(std::move(members)),
+      size_(static_cast<std::int64_t>(members_.size())),
+      index_(std::find(members_.begin(), members_.end(), context.rank()) - members_.begin()),
+      name_(std::move(name)),
+      timeout_seconds_(options.timeout_seconds),
+      notice_(context.notice()),
+      transport_(context.open_transport(members_)),
+      staging_(static_cast<std::size_t>(staging_bytes(size_))),
+      sources_(static_cast<std::size_t>(size_)) {}
+
+template <class F>
+void PairwiseCommunicator::call(const CallShape& shape, F&& work) {
+  shape_ = shape;
+  ++number_;
+  deadline_ = Deadline(timeout_seconds_);
+  try {
+    compare_with_neighbour();
+    tag_ = static_cast<int>(shape.kind) * kTagsPerKind + static_cast<int>(number_ % kTagsPerKind);
+    work();
+    finish_all();
+  } catch (...) {
+    transport_->cancel();
+    under_way_ = 0;
+    throw;
+  }
+}
+
+void PairwiseCommunicator::compare_with_neighbour() {
+  const std::int64_t before = (index_ + size_ - 1) % size_;
+  const Heading mine{number_, shape_.packed()};
+  Heading theirs{};
+  tag_ = (kKinds - 1) * kTagsPerKind;
+  receive(before, &theirs, sizeof theirs);
+  send((index_ + 1) % size_, &mine, sizeof mine);
+  finish_all();
+  if (theirs == mine) return;
+  throw CommunicationError(
+      "collective {} of '{}': rank {} is in {}, rank {} in number {}, {}: all ranks must make the "
+      "same calls",
+      number_, name_, members_[static_cast<std::size_t>(index_)], shape_.text(),
+      members_[static_cast<std::size_t>(before)], theirs.number, CallShape::unpacked(theirs.shape).text());
+}
+
+void PairwiseCommunicator::send(std::int64_t peer, const void* data, std::int64_t bytes) {
+  std::int64_t begin = 0;
+  do {  // an empty message is a message too
+    make_room(1);
+    const std::int64_t now = std::min(kChunk, bytes - begin);
+    const auto slot =
+        transport_->start_send(static_cast<int>(peer), tag_, static_cast<const std::byte*>(data) + begin, now);
+    pending_[under_way_++] = {slot, peer, false};
+    begin += now;
+  } while (begin < bytes);
+}
+
+void PairwiseCommunicator::receive(std::int64_t peer, void* data, std::int64_t bytes) {
+  std::int64_t begin = 0;
+  do {
+    make_room(1);
+    const std::int64_t now = std::min(kChunk, bytes - begin);
+    const auto slot =
+        transport_->start_receive(static_cast<int>(peer), tag_, static_cast<std::byte*>(data) + begin, now);
+    pending_[under_way_++] = {slot, peer, true};
+    begin += now;
+  } while (begin < bytes);
+}
+
+/// Waits until `messages` more fit into the window.
+void PairwiseCommunicator::make_room(std::size_t messages) {
+  for (PollPause wait(notice_); under_way_ + messages > kWindow;) {
+    if (poll()) {
+      wait.restart();
+      continue;
+    }
+    if (deadline_.passed()) timed_out();
+    wait.pause();
+  }
+}
+
+/// Takes finished messages out of the window; whether there were any.
+bool PairwiseCommunicator::poll() {
+  const std::size_t before = under_way_;
+  for (std::size_t i = 0; i < under_way_;) {
+    if (transport_->finished(pending_[i].slot)) {
+      pending_[i] = pending_[--under_way_];
+    } else {
+      ++i;
+    }
+  }
+  return under_way_ < before;
+}
+
+void PairwiseCommunicator::timed_out() {
+  std::vector<std::int64_t> missing;
+  for (std::size_t i = 0; i < under_way_; ++i) missing.push_back(members_[static_cast<std::size_t>(pending_[i].peer)]);
+  std::sort(missing.begin(), missing.end());
+  missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
+  throw CommunicationError("collective {} of '{}' ({}): {} did not arrive within {} s", number_, name_, shape_.text(),
+                           rank_list(missing), timeout_seconds_);
+}
+
+void PairwiseCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {
+  CountedCall counted(counters_, Collective::all_gather,
+                      bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
+  const std::int64_t bytes = elements_per_rank * size_of(dtype);
+  std::byte* const base = static_cast<std::byte*>(whole);
+  call({CallKind::all_gather, dtype, dtype, 0, elements_per_rank}, [&] {
+    for (std::int64_t step = 1; step < size_; ++step) {
+      const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
+      receive(from, base + from * bytes, bytes);
+      send(to, base + index_ * bytes, bytes);
+    }
+  });
+  counted.done();
+}
+
+void PairwiseCommunicator::reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard,
+                                          DType shard_dtype, std::int64_t elements_per_rank) {
+  CountedCall counted(counters_, Collective::reduce_scatter,
+                      bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
+  const std::int64_t element = size_of(wire_dtype), block = block_bytes(size_) / element;
+  const auto* const base = static_cast<const std::byte*>(contribution);
+  const auto slice = [&](std::int64_t member, std::int64_t begin) {
+    return base + (member * elements_per_rank + begin) * element;
+  };
+  call({CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank}, [&] {
+    for (std::int64_t begin = 0; begin < elements_per_rank; begin += block) {
+      const std::int64_t now = std::min(block, elements_per_rank - begin);
+      for (std::int64_t step = 1; step < size_; ++step) {
+        const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
+        std::byte* const staged = staging_.data() + from * block_bytes(size_);
+        sources_[static_cast<std::size_t>(from)] = staged;
+        receive(from, staged, now * element);
+        send(to, slice(to, begin), now * element);
+      }
+      sources_[static_cast<std::size_t>(index_)] = slice(index_, begin);
+      finish_all();
+      tree_sum(sources_.data(), size_, wire_dtype, static_cast<std::byte*>(shard) + begin * size_of(shard_dtype),
+               shard_dtype, now);
+    }
+  });
+  counted.done();
+}
+
+/// A binomial tree: a member's parent has its lowest set bit cleared.
+void PairwiseCommunicator::reduce_to_first(std::int64_t* values, std::int64_t count) {
+  const std::int64_t bytes = count * 8;
+  auto* const theirs = reinterpret_cast<std::int64_t*>(staging_.data());
+  for (std::int64_t bit = 1; bit < size_; bit *= 2) {
+    if (index_ & bit) {
+      send(index_ - bit, values, bytes);
+      finish_all();
+      return;
+    }
+    if (index_ + bit >= size_) continue;
+    receive(index_ + bit, theirs, bytes);
+    finish_all();
+    for (std::int64_t i = 0; i < count; ++i) {  // unsigned: bins may wrap around on the way to a sum that fits
+      values[i] =
+          static_cast<std::int64_t>(static_cast<std::uint64_t>(values[i]) + static_cast<std::uint64_t>(theirs[i]));
+    }
+  }
+}
+
+void PairwiseCommunicator::broadcast_block(std::byte* data, std::int64_t bytes, std::int64_t root) {
+  const std::int64_t place = (index_ + size_ - root) % size_;  // members counted from the root
+  std::int64_t bit = 1;
+  while (bit < size_ && !(place & bit)) bit *= 2;
+  if (place != 0) {
+    receive((place - bit + root) % size_, data, bytes);
+    finish_all();
+  }
+  for (bit /= 2; bit >= 1; bit /= 2) {
+    if (place + bit < size_) send((place + bit + root) % size_, data, bytes);
+  }
+}
+
+void PairwiseCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) {
+  CountedCall counted(counters_, Collective::all_reduce,
+                      bytes_sent(Collective::all_reduce, size_, count, DType::int64));
+  const std::int64_t room = static_cast<std::int64_t>(staging_.size()) / 8;
+  call({CallKind::all_reduce, DType::int64, DType::int64, 0, count}, [&] {
+    for (std::int64_t begin = 0; begin < count; begin += room) {
+      const std::int64_t now = std::min(room, count - begin);
+      reduce_to_first(values + begin, now);
+      broadcast_block(reinterpret_cast<std::byte*>(values + begin), now * 8, 0);
+      finish_all();
+    }
+  });
+  counted.done();
+}
+
+void PairwiseCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int root) {
+  TESSERA_ASSERT(root >= 0 && root < size_, "a broadcast from member {} of {}", root, size_);
+  CountedCall counted(counters_, Collective::broadcast, bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
+  call({CallKind::broadcast, DType::byte, DType::byte, root, bytes}, [&] {
+    // In pieces, so that the far end of the tree starts before the root has sent everything.
+    constexpr std::int64_t piece = std::int64_t{1} << 22;
+    for (std::int64_t begin = 0; begin < bytes; begin += piece) {
+      broadcast_block(static_cast<std::byte*>(data) + begin, std::min(piece, bytes - begin), root);
+    }
+  });
+  counted.done();
+}
+
+/// Dissemination: after round i a member has heard, through others, of 2^(i+1) members.
+void PairwiseCommunicator::barrier(Stream&) {
+  call({}, [&] {
+    for (std::int64_t distance = 1; distance < size_; distance *= 2) {
+      receive((index_ + size_ - distance) % size_, nullptr, 0);
+      send((index_ + distance) % size_, nullptr, 0);
+      finish_all();
+    }
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+#pragma once
+// Collectives over messages between pairs of ranks: between nodes over MPI, and in tests between threads. Sums are
+// those of shared memory, to the bit.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "comm/collective_call.hpp"
+#include "comm/wait.hpp"
+#include "tessera/comm/make_communicator.hpp"
+
+namespace tessera {
+
+class PairwiseCommunicator final : public Communicator {
+ public:
+  /// Staging of a reduction: a block from each member, kStaging in all unless the blocks get too small.
+  static constexpr std::int64_t kStaging = std::int64_t{16} << 20;
+  static constexpr std::int64_t kSmallestBlock = 4096;
+  static std::int64_t block_bytes(std::int64_t size) {
+    return std::max(kSmallestBlock, kStaging / size / kSmallestBlock * kSmallestBlock);
+  }
+  static std::int64_t staging_bytes(std::int64_t size) { return size * block_bytes(size); }
+
+  /// Collective over `members` (world ranks, the caller among them).
+  PairwiseCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
+                       const CommunicatorOptions& options);
+
+  int rank() const override { return static_cast<int>(index_); }
+  int size() const override { return static_cast<int>(size_); }
+  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
+  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
+                      std::int64_t elements_per_rank) override;
+  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
+  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
+  void barrier(Stream& stream) override;
+  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
+
+ private:
+  /// A message under way, and with whom.
+  struct Pending {
+    MessageSlot slot;
+    std::int64_t peer = 0;
+    bool receives = false;
+  };
+
+  /// Starts a collective: numbers it, and compares its shape with the neighbour's (two ranks in different collectives
+  /// have two neighbours in between that differ). Runs `work`; gives up all messages when it throws.
+  template <class F>
+  void call(const CallShape& shape, F&& work);
+  void compare_with_neighbour();
+  void send(std::int64_t peer, const void* data, std::int64_t bytes);
+  void receive(std::int64_t peer, void* data, std::int64_t bytes);
+  void make_room(std::size_t messages);
+  void finish_all() { make_room(kWindow); }
+  bool poll();
+  [[noreturn]] void timed_out();
+  void reduce_to_first(std::int64_t* values, std::int64_t count);
+  void broadcast_block(std::byte* data, std::int64_t bytes, std::int64_t root);
+
+  static constexpr std::size_t kWindow = 16;  ///< messages under way: enough to keep a link busy
+
+  std::vector<std::int64_t> members_;
+  std::int64_t size_, index_;
+  std::string name_;
+  double timeout_seconds_;
+  FailureNotice& notice_;
+  std::unique_ptr<Transport> transport_;
+  std::vector<std::byte> staging_;
+  std::vector<const void*> sources_;
+  std::array<Pending, kWindow> pending_;
+  std::size_t under_way_ = 0;
+  std::int64_t number_ = 0;  ///< of the current collective
+  CallShape shape_;
+  int tag_ = 0;
+  Deadline deadline_{0};
+  CallCounters counters_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,62 @@
+#pragma once
+// Collectives of ranks that share memory: gather = pull, reduce = each rank sums its slice straight from its peers'.
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "comm/collective_call.hpp"
+#include "comm/shared/group_block.hpp"
+#include "comm/wait.hpp"
+#include "tessera/comm/make_communicator.hpp"
+
+namespace tessera {
+
+class SharedCommunicator final : public Communicator {
+ public:
+  /// Collective over `members`: world ranks of one node, the caller among them.
+  SharedCommunicator(RankContext& context, std::vector<std::int64_t> members, const SharedRegion& region,
+                     std::string name, const CommunicatorOptions& options);
+
+  int rank() const override { return static_cast<int>(index_); }
+  int size() const override { return static_cast<int>(size_); }
+  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
+  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
+                      std::int64_t elements_per_rank) override;
+  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
+  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
+  void barrier(Stream& stream) override;
+  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
+
+ private:
+  // A collective is enter, wait_for_entry of whom it reads, work, leave, wait_for_exit of all.
+  void enter(const CallShape& shape, std::int64_t offset);
+  void wait_for_entry(std::int64_t member);
+  void wait_for_all_entries();
+  void leave_and_wait();
+  [[noreturn]] void timed_out(bool at_entry);
+  void check_same_call(std::int64_t member);
+
+  /// Runs work(begin, end) over pieces of [0, elements), on the pool where there is one.
+  template <class F>
+  void in_pieces(std::int64_t elements, std::int64_t bytes_per_element, F&& work);
+
+  std::vector<std::int64_t> members_;
+  std::int64_t size_, index_;
+  const SharedRegion& region_;
+  std::string name_;
+  CommunicatorOptions options_;
+  FailureNotice& notice_;
+  bool spin_;
+  GroupBlock block_;
+  std::vector<const std::byte*> peers_;  ///< base of each member's region
+  std::vector<const void*> sources_;     ///< scratch of reduce_scatter: sources of the sum, a set per pool thread
+  std::uint32_t number_ = 0;             ///< of the current collective
+  CallShape shape_;
+  std::int64_t offset_ = 0;
+  Deadline deadline_{0};
+  CallCounters counters_;
+};
+
+}  // namespace tessera

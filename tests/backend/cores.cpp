@@ -1,0 +1,70 @@
+#include "tessera/backend/cores.hpp"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include "tessera/base/error.hpp"
+
+using namespace tessera;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder that looks like /proc and /sys/fs/cgroup, gone at the end of the test.
+struct FakeMachine {
+  fs::path root = fs::temp_directory_path() / ("tessera_cores_" + std::to_string(getpid()));
+  FakeMachine() { fs::create_directories(root); }
+  ~FakeMachine() { fs::remove_all(root); }
+  void write(const std::string& path, const std::string& text) const {
+    fs::create_directories((root / path).parent_path());
+    std::ofstream(root / path) << text;
+  }
+  std::int64_t memory() const { return usable_memory(root / "proc", root / "cgroup"); }
+};
+
+}  // namespace
+
+TEST_CASE("allowed cores follow the affinity mask") {
+  std::thread([] {  // the mask belongs to the thread, so the test's own stays as it is
+    REQUIRE(allowed_cores() >= 1);
+    cpu_set_t all, one;
+    REQUIRE(sched_getaffinity(0, sizeof all, &all) == 0);
+    CPU_ZERO(&one);
+    for (int core = 0; core < CPU_SETSIZE; ++core) {
+      if (!CPU_ISSET(core, &all)) continue;
+      CPU_SET(core, &one);
+      break;
+    }
+    REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
+    REQUIRE(allowed_cores() == 1);
+  })
+      .join();
+}
+
+TEST_CASE("usable memory is the least of the machine's and the control groups'") {
+  const FakeMachine machine;
+  REQUIRE_THROWS_AS(machine.memory(), IoError);
+  machine.write("proc/meminfo", "MemTotal: 1000 kB\nMemFree: 10 kB\nMemAvailable:    900 kB\n");
+  REQUIRE(machine.memory() == 900 * 1024);
+
+  machine.write("proc/self/cgroup", "0::/job/step\n");
+  machine.write("cgroup/job/step/memory.max", "max\n");
+  machine.write("cgroup/job/step/memory.current", "5\n");
+  REQUIRE(machine.memory() == 900 * 1024);
+  machine.write("cgroup/job/memory.max", "100000\n");
+  machine.write("cgroup/job/memory.current", "40000\n");
+  REQUIRE(machine.memory() == 60000);
+
+  machine.write("proc/self/cgroup", "3:cpu,cpuacct:/job\n2:memory:/old\n");
+  REQUIRE(machine.memory() == 900 * 1024);
+  machine.write("cgroup/memory/old/memory.limit_in_bytes", "500\n");
+  machine.write("cgroup/memory/old/memory.usage_in_bytes", "700\n");
+  REQUIRE(machine.memory() == 0);
+}
+
+TEST_CASE("this machine has memory") { REQUIRE(usable_memory() > 0); }

@@ -1,0 +1,68 @@
+// A job in which things go wrong: failing_rank HOW COLLECTIVE RANKS_PER_NODE. Started by tests that look at its end.
+
+#include <cstdio>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tessera/base/error.hpp"
+#include "tessera/comm/make_communicator.hpp"
+#include "tessera/comm/world.hpp"
+
+using namespace tessera;
+
+namespace {
+
+/// Waits for ever in a collective unless all ranks come.
+void enter(const std::string& collective, World& world, Communicator& group, SharedRegion& region) {
+  const auto stream = make_serial_stream("main");
+  std::vector<std::int64_t> values(1000);
+  if (collective == "all_gather") group.all_gather(*stream, region.data(), 1000, DType::fp32);
+  if (collective == "reduce_scatter") {
+    group.reduce_scatter(*stream, region.data(), DType::fp32, values.data(), DType::fp32, 1000);
+  }
+  if (collective == "all_reduce") group.all_reduce_sum(*stream, values.data(), 1000);
+  if (collective == "broadcast") group.broadcast(*stream, values.data(), 8000, 1);
+  if (collective == "barrier") group.barrier(*stream);
+  if (collective == "control") world.control().barrier();
+}
+
+int play(World& world, const std::string& how, const std::string& collective, std::int64_t ranks_per_node) {
+  world.set_ranks_per_node(ranks_per_node);
+  if (how == "everywhere") throw UsageError("the option is wrong");
+  const ProcessGrid grid(world.size(), ranks_per_node, world.size());
+  SharedRegion region(world, 64 * 1024);
+  CommunicatorOptions options;
+  options.timeout_seconds = how == "timeout" ? 0.5 : 0;
+  const auto group = make_communicator(world, grid, RankGroup::world, region, "test", options);
+  for (int i = 0; i < 10; ++i) enter(collective, world, *group, region);
+  if (how == "early") {
+    if (world.rank() == 0) std::puts("rank 0 stops early");
+    return 75;
+  }
+  if (how == "late") {  // the others are at their end already
+    if (world.rank() != 2) return 0;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    throw IoError("the disk is full");
+  }
+  if (world.rank() == 1 && how == "timeout") {
+    while (true) {
+      world.notice().check();
+      std::this_thread::yield();
+    }
+  }
+  if (world.rank() == 1) throw UsageError("the option is wrong");
+  if (world.rank() == 2 && how == "stuck") {
+    while (true) std::this_thread::sleep_for(std::chrono::seconds(1));  // hears nothing: only MPI_Abort ends it
+  }
+  enter(collective, world, *group, region);
+  return 0;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  World world(&argc, &argv);
+  return world.run([&] { return play(world, argv[1], argv[2], std::stoll(argv[3])); },
+                   std::string(argv[1]) == "stuck" ? 0.5 : 20);
+}

@@ -1,0 +1,46 @@
+#include <set>
+
+#include "mpi_world.hpp"
+#include "tessera/base/error.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+TEST_CASE("every rank has a number, and nodes are contiguous") {
+  const auto numbers = world().control().all_gather(std::to_string(world().rank()));
+  REQUIRE_ALL(static_cast<std::int64_t>(std::set<std::string>(numbers.begin(), numbers.end()).size()) ==
+              world().size());
+  for (std::size_t i = 0; i < numbers.size(); ++i) REQUIRE_ALL(numbers[i] == std::to_string(i));
+  REQUIRE_ALL(!world().host().empty());
+  REQUIRE_ALL(world().node_members().at(static_cast<std::size_t>(world().node_rank())) == world().rank());
+}
+
+TEST_CASE("node shapes can be tried, and impossible ones are refused on all ranks") {
+  const std::int64_t before = world().ranks_per_node();
+  for (std::int64_t ranks = 0; ranks <= world().size() + 1; ++ranks) {
+    if (ranks > 0 && world().size() % ranks == 0 && ranks <= before) {
+      world().set_ranks_per_node(ranks);
+      REQUIRE_ALL(world().ranks_per_node() == ranks);
+      REQUIRE_ALL(world().node() == world().rank() / ranks);
+    } else if (ranks <= 0 || world().size() % ranks != 0) {
+      bool refused = false;
+      try {
+        world().set_ranks_per_node(ranks);
+      } catch (const UsageError&) {
+        refused = true;
+      }
+      REQUIRE_ALL(refused);
+    }
+  }
+  world().set_ranks_per_node(before);
+}
+
+TEST_CASE("large blocks travel whole over the control plane") {
+  if (world().size() < 2) return;
+  std::vector<std::byte> block(3'000'001);
+  for (std::size_t i = 0; i < block.size(); ++i) block[i] = static_cast<std::byte>(i * 7 % 251);
+  bool same = true;
+  if (world().rank() == 1) world().control().send(0, block);
+  if (world().rank() == 0) same = world().control().receive(1) == block;
+  REQUIRE_ALL(same);
+}
