@@ -2,7 +2,6 @@
 find_package(Threads REQUIRED)
 find_package(MPI REQUIRED COMPONENTS C CXX)
 find_package(fmt REQUIRED)
-find_package(Boost REQUIRED COMPONENTS program_options)
 
 # Serial HDF5: the parallel build of Debian 12 has known corruption bugs with its Open MPI, and one file a rank needs no parallel one.
 find_package(PkgConfig REQUIRED)

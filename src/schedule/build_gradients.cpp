@@ -35,7 +35,7 @@ bool Builder::reduces_fresh() const {
 
 Storage Builder::fresh_gradient_storage(UnitId unit) const {
   const bool reduced = reduces_fresh() || (policy_.accumulation == 1 && !trivial(rules_.outer));
-  return {"grad " + s_.unit(unit).name, s_.unit(unit).padded * size_of(s_.reduce), reduced ? Region::shared : Region::private_,
+  return {"grad " + s_.unit(unit).name, s_.unit(unit).padded * size_of(s_.reduce), reduced ? RegionKind::shared : RegionKind::private_,
           Place::device, Category::gradients, false, false};
 }
 
@@ -104,7 +104,7 @@ ValueId Builder::join_partial(UnitId unit, bool reduction_follows) {
     op.reads.push_back(piece);
     Value joined = s_.value(sum);
     joined.covers.insert(joined.covers.end(), s_.value(piece).covers.begin(), s_.value(piece).covers.end());
-    if (reduction_follows && s_.storage_of(sum).region != Region::shared) {
+    if (reduction_follows && s_.storage_of(sum).region != RegionKind::shared) {
       op.reads.push_back(sum);
       joined.dtype = s_.reduce;
       sum = write_local(op, wire_storage(joined), joined);
@@ -118,7 +118,7 @@ ValueId Builder::join_partial(UnitId unit, bool reduction_follows) {
 
 /// Where a gradient that a collective reads next is put.
 Storage Builder::wire_storage(const Value& gradient) const {
-  return {"summed grad " + s_.unit(gradient.unit).name, gradient.elements * size_of(gradient.dtype), Region::shared, Place::device,
+  return {"summed grad " + s_.unit(gradient.unit).name, gradient.elements * size_of(gradient.dtype), RegionKind::shared, Place::device,
           Category::gradients, false, false};
 }
 
@@ -177,7 +177,7 @@ ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_redu
     result = add_value(std::move(sum));
     op.writes.push_back(result);
   } else {
-    const Region region = more_to_reduce ? Region::shared : Region::private_;
+    const RegionKind region = more_to_reduce ? RegionKind::shared : RegionKind::private_;
     const Storage storage{"shard grad " + s_.unit(source.unit).name, sum.elements * size_of(sum.dtype), region, Place::device,
                           Category::gradients, false, false};
     result = write_local(op, storage, std::move(sum));
@@ -243,7 +243,7 @@ ValueId Builder::gather_gradient(ValueId gradient, Group group) {
   whole.split = source.split.without(group);
   whole.dtype = s_.reduce;
   op.wire_bytes = wire_bytes(whole.elements, whole.dtype, group);
-  const Storage storage{"reduced grad " + s_.unit(source.unit).name, whole.elements * size_of(whole.dtype), Region::shared,
+  const Storage storage{"reduced grad " + s_.unit(source.unit).name, whole.elements * size_of(whole.dtype), RegionKind::shared,
                         Place::device, Category::gradients, false, false};
   const ValueId result = write_local(op, storage, std::move(whole));
   emit(std::move(op));
@@ -275,7 +275,7 @@ StorageId Builder::accumulator(UnitId unit, int level, const Value& like) {
   if (const auto it = accumulators_.find(key); it != accumulators_.end()) return it->second;
   const std::string name = fmt::format("sum {} level {}", s_.unit(unit).name, level);
   const StorageId storage =
-      add_storage({name, like.elements * 4, Region::private_, Place::device, Category::gradients, true, false});
+      add_storage({name, like.elements * 4, RegionKind::private_, Place::device, Category::gradients, true, false});
   Value held = like;
   held.dtype = DType::fp32;
   held.covers.clear();

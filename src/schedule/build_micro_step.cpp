@@ -6,7 +6,7 @@ namespace tessera {
 namespace {
 
 Storage private_storage(const std::string& name, const Value& value, Category category) {
-  return {name, value.elements * size_of(value.dtype), Region::private_, Place::device, category, false, false};
+  return {name, value.elements * size_of(value.dtype), RegionKind::private_, Place::device, category, false, false};
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ void Builder::emit_gather(UnitId unit, std::vector<Edge> after) {
     op.writes.push_back(whole_[unit]);
   } else {
     const std::int64_t bytes = whole.elements * size_of(whole.dtype);
-    whole_[unit] = write_local(op, {"whole " + s_.unit(unit).name, bytes, Region::shared, Place::device, Category::gathered_units, false, false}, whole);
+    whole_[unit] = write_local(op, {"whole " + s_.unit(unit).name, bytes, RegionKind::shared, Place::device, Category::gathered_units, false, false}, whole);
   }
   emit(std::move(op));
 }

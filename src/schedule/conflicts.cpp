@@ -113,7 +113,7 @@ class MaximumFlow {
 
 }  // namespace
 
-std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, Region region) {
+std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKind region) {
   std::vector<const Presence*> nodes;
   std::int64_t always = 0, total = 0;
   for (const Presence& p : view.present) {

@@ -84,7 +84,7 @@ std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vect
   return result;
 }
 
-void plan_region(const StepSchedule& schedule, const Conflicts& conflicts, const std::vector<Lifetime>& lifetimes, Region region,
+void plan_region(const StepSchedule& schedule, const Conflicts& conflicts, const std::vector<Lifetime>& lifetimes, RegionKind region,
                  const MemoryPlanOptions& options, MemoryPlan& plan) {
   std::vector<StorageId> members;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
@@ -172,7 +172,7 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
 }
 
 /// The largest sum of a region alive at one operation in list order: a quick lower bound.
-std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment, Region region) {
+std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment, RegionKind region) {
   std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
   for (const Presence& p : view.present) {
     if (schedule.storage(p.storage).region != region) continue;
@@ -194,7 +194,7 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
   const std::vector<Lifetime> lifetimes = lifetimes_of(schedule, views);
   MemoryPlan plan;
   plan.offset.assign(schedule.storages.size(), 0);
-  for (const Region region : {Region::at_rest, Region::shared, Region::private_}) {
+  for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
     RegionPlan& result = plan.regions[static_cast<std::size_t>(region)];
     for (std::size_t i = 0; i < views.size(); ++i) {
       const std::int64_t bound = options.exact_bound ? heaviest_antichain(schedule, views[i], region)

@@ -91,7 +91,7 @@ void check_regions(const StepSchedule& schedule, Problems& problems) {
     const bool gather = op.kind == OperationKind::gather;
     if (!gather && op.kind != OperationKind::reduce_scatter) continue;
     for (const ValueId v : gather ? op.writes : op.reads) {
-      if (schedule.storage_of(v).region != Region::shared) {
+      if (schedule.storage_of(v).region != RegionKind::shared) {
         problems.push_back(fmt::format("operation {}: {} is not in the shared region", id, name_of_value(schedule, v)));
       }
     }

@@ -59,7 +59,7 @@ struct Groups {
 };
 
 /// What peers may touch decides the region; "at rest" lives as long as the run.
-enum class Region : std::uint8_t { at_rest, shared, private_ };
+enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
 enum class Place : std::uint8_t { device, host };
 
@@ -71,7 +71,7 @@ inline constexpr int kCategories = 7;
 struct Storage {
   std::string name;
   std::int64_t bytes = 0;
-  Region region = Region::private_;
+  RegionKind region = RegionKind::private_;
   Place place = Place::device;
   Category category = Category::workspace;
   bool carried = false;        ///< its content crosses segment borders

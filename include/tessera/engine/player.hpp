@@ -1,0 +1,84 @@
+#pragma once
+// Plays a schedule on one rank: each operation in list order on its lane, waiting for exactly what the schedule says.
+// Knows kinds of operations, not strategies.
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "tessera/engine/optimizer.hpp"
+#include "tessera/engine/resources.hpp"
+#include "tessera/model/decoder.hpp"
+#include "tessera/telemetry/ring.hpp"
+#include "tessera/telemetry/step_times.hpp"
+
+namespace tessera {
+
+/// Fills one micro-batch: tokens and targets, both [batch, sequence]; returns its first sample's global number.
+using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t* targets)>;
+
+struct PlayerSettings {
+  std::uint64_t chaos_seed = 1;  ///< of the delays of LaneMode::chaos
+  bool poison = false;           ///< fill a storage with NaN once its last reader in a segment is done (tests)
+};
+
+class Player {
+ public:
+  /// Binds every operation to addresses and communicators. All references must outlive the player.
+  Player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings = {});
+  ~Player();
+  Player(const Player&) = delete;
+  Player& operator=(const Player&) = delete;
+
+  /// Plays segments one after the other and returns when all is done. `feed` is called once per load operation, on the
+  /// calling thread. Rethrows what an operation threw, after telling the other ranks, so that none is left waiting.
+  void play(const std::vector<Play>& plays, const TokenFeed& feed);
+  /// The same for one segment: lets the caller look at values between segments (dumps).
+  void play_segment(const Play& play, const TokenFeed& feed);
+
+  /// The sums of the last evaluation segment or step.
+  const ScalarPayload& payload() const;
+  /// Asks all ranks to stop: travels with the next step's scalars.
+  void request_stop() { stop_requested_ = true; }
+
+  StepTimes& times() { return times_; }
+  const OperationRing& ring() const { return ring_; }
+
+ private:
+  struct Bound;
+  class Lanes;
+
+  void bind(OperationId id);
+  void bind_part(OperationId id, Bound& bound);
+  void bind_update(OperationId id, Bound& bound);
+  void bind_poison();
+  void issue(const Play& play, const TokenFeed& feed);
+  static void run_task(void* self, std::int64_t argument, Stream& stream);
+  void execute(OperationId id, Stream& stream);
+  void execute_gather(const Operation& op, Stream& stream);
+  void execute_part(OperationId id, Stream& stream);
+  void execute_accumulate(const Operation& op, Stream& stream);
+  void execute_update(OperationId id, Stream& stream);
+  void release(OperationId id);
+  void delay(OperationId id);
+  std::byte* at(ValueId value) const { return resources_.address(s_.value(value).storage); }
+
+  const StepSchedule& s_;
+  Resources& resources_;
+  Optimizer& optimizer_;
+  PlayerSettings settings_;
+  std::unique_ptr<Lanes> lanes_;
+  std::vector<std::unique_ptr<Bound>> bound_;     ///< per operation
+  ScalarPayload* payload_ = nullptr;
+  std::int64_t first_sample_ = 0;                 ///< of the micro-batch being played
+  bool stop_requested_ = false;
+  std::int64_t plays_ = 0;                        ///< segments played: part of the delays' counter
+  StepTimes times_;
+  OperationRing ring_;
+  std::vector<std::atomic<std::int32_t>> touches_left_;  ///< poison: per storage, in the segment being played
+};
+
+}  // namespace tessera

@@ -1,0 +1,74 @@
+#pragma once
+// Everything that playing a schedule on one rank needs, each owned once: memory regions, communicators, kernels, threads.
+
+#include <cstddef>
+#include <map>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "tessera/backend/region.hpp"
+#include "tessera/backend/thread_pool.hpp"
+#include "tessera/comm/make_communicator.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/kernels/kernels.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+
+namespace tessera {
+
+/// How the lanes of a schedule are played.
+enum class LaneMode : std::uint8_t {
+  serial,    ///< one operation after the other, in list order: the reference
+  parallel,  ///< communication on a thread of its own
+  chaos      ///< every communication lane on its own thread, with random delays
+};
+
+struct ResourceSettings {
+  int threads = 1;               ///< compute threads of this rank
+  LaneMode lanes = LaneMode::serial;
+  double timeout_seconds = 300;  ///< how long a collective waits for its peers; 0 = for ever
+  Emulation emulate;             ///< slows collectives on purpose
+  bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
+};
+
+/// Memory of this rank as the plan says, and what computes and communicates on it.
+class Resources {
+ public:
+  /// Collective over the world. IoError when the memory cannot be had.
+  Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan, const ResourceSettings& settings);
+
+  RankContext& context() const { return context_; }
+  const ResourceSettings& settings() const { return settings_; }
+
+  /// Where a storage lies on this rank.
+  std::byte* address(StorageId storage) const { return address_[static_cast<std::size_t>(storage)]; }
+  /// This rank's place in a group.
+  std::int64_t index_in(Group group) const;
+  /// The communicator of a lane over a group of more than one rank.
+  Communicator& communicator(Lane lane, Group group) const;
+  /// Kernels that may be called from the thread that plays a lane.
+  Kernels& kernels(Lane lane) const;
+  /// All compute threads; not while a schedule is played.
+  ThreadPool& pool() { return *pool_; }
+
+  /// The planned memory (tests read touched extents from it).
+  std::span<std::byte> bytes(RegionKind region) const;
+  /// What this rank has sent so far, by kind of collective.
+  CommunicationCount count(Collective collective) const;
+
+ private:
+  void open_communicators(const StepSchedule& schedule);
+
+  RankContext& context_;
+  ResourceSettings settings_;
+  ProcessGrid grid_;
+  Region at_rest_, private_;
+  std::unique_ptr<SharedRegion> shared_;
+  std::vector<std::byte*> address_;
+  std::unique_ptr<ThreadPool> pool_, single_;      ///< single_: for lanes beside compute
+  std::unique_ptr<Kernels> kernels_, lane_kernels_;
+  std::map<std::pair<Lane, Group>, std::unique_ptr<Communicator>> communicators_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,44 @@
+#pragma once
+// A rank's state by unit: which elements of the flat parameters it holds, and where. What initialisation, weights from
+// files, dumps and (later) checkpoints go by.
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "tessera/engine/resources.hpp"
+
+namespace tessera {
+
+/// This rank's slice of one unit: flat elements [first, first + count).
+struct StateSlice {
+  UnitId unit = -1;
+  std::int64_t first = 0, count = 0;
+  float* master = nullptr;
+  float* first_moment = nullptr;
+  float* second_moment = nullptr;
+  std::vector<TensorRun> runs;  ///< tensor elements in the slice; offsets from its start
+};
+
+StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
+
+/// This rank's slice of a unit's finished gradient, between the last micro-step and the update.
+struct GradientSlice {
+  UnitId unit = -1;
+  std::int64_t first = 0, count = 0;
+  const void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::vector<TensorRun> runs;
+};
+
+GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
+
+/// Fills elements [first, first + out.size()) of a tensor.
+using TensorSource = std::function<void(TensorId tensor, std::int64_t first, std::span<float> out)>;
+
+/// Sets the masters of this rank's slices from `source` (called from several threads); padding and moments become zero.
+/// No rank holds more than its slices.
+void set_masters(const StepSchedule& schedule, Resources& resources, const TensorSource& source);
+
+}  // namespace tessera

@@ -1,0 +1,31 @@
+#pragma once
+// An operation with addresses: what a schedule's operation becomes on one rank. Made once; playing allocates nothing.
+
+#include <array>
+#include <memory>
+#include <vector>
+
+#include "tessera/engine/player.hpp"
+
+namespace tessera {
+
+struct Player::Bound {
+  // compute
+  PartBuffers buffers;
+  std::vector<void*> saved, gradients;
+  std::vector<const void*> parameters;
+  std::unique_ptr<bool[]> gradient_adds;
+  std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
+  double loss = 0;
+  bool starts_account = false;
+  // update
+  AdamWArguments adamw;
+  std::vector<DecayRun> runs;
+  // poison: storages that this operation touches and that do not outlive the segment
+  std::vector<StorageId> touched;
+  // order
+  std::vector<OperationId> waits;
+  std::unique_ptr<Event> event;  ///< where another stream waits for this operation
+};
+
+}  // namespace tessera

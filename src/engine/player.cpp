@@ -1,0 +1,244 @@
+#include "tessera/engine/player.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <thread>
+
+#include "engine/bound_operation.hpp"
+#include "engine/lanes.hpp"
+#include "engine/touch_guard.hpp"
+#include "tessera/base/counter_rng.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+bool communicates(const StepSchedule& schedule, const Operation& op) {
+  const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter || op.kind == OperationKind::all_reduce;
+  return collective && schedule.grid.size(op.group) > 1;
+}
+
+/// Where the time goes in which compute does, or waits for, an operation.
+TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
+  switch (op.kind) {
+    case OperationKind::load: return TimeCategory::data;
+    case OperationKind::forward: return TimeCategory::forward;
+    case OperationKind::recompute: return TimeCategory::recompute;
+    case OperationKind::backward: return TimeCategory::backward;
+    case OperationKind::gather: return communicates(schedule, op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
+    case OperationKind::reduce_scatter: return communicates(schedule, op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
+    case OperationKind::all_reduce: return TimeCategory::exposed_all_reduce;
+    case OperationKind::store:
+    case OperationKind::slice: return TimeCategory::exposed_other;
+    case OperationKind::accumulate:
+    case OperationKind::norm:
+    case OperationKind::clip:
+    case OperationKind::update: return TimeCategory::optimizer;
+  }
+  return TimeCategory::exposed_other;
+}
+
+}  // namespace
+
+Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings)
+    : s_(schedule),
+      resources_(resources),
+      optimizer_(optimizer),
+      settings_(settings),
+      lanes_(std::make_unique<Lanes>(resources.settings().lanes)),
+      ring_(1024),
+      touches_left_(schedule.storages.size()) {
+  for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id) bound_.push_back(std::make_unique<Bound>());
+  for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id) {
+    bind(id);
+    Bound& bound = *bound_[static_cast<std::size_t>(id)];
+    std::erase_if(bound.waits, [&](OperationId other) { return &lanes_->of(s_.operation(other).lane) == &lanes_->of(s_.operation(id).lane); });
+    for (const OperationId other : bound.waits) {
+      auto& event = bound_[static_cast<std::size_t>(other)]->event;
+      if (event == nullptr) event = make_host_event();
+    }
+  }
+  for (const Segment& segment : s_.segments) {
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      Bound& bound = *bound_[static_cast<std::size_t>(id)];
+      bound.buffers.evaluation = segment.role == SegmentRole::evaluation;
+    }
+  }
+  for (const Value& value : s_.values) {
+    if (value.kind == ValueKind::scalar && value.dtype == DType::int64) {
+      payload_ = reinterpret_cast<ScalarPayload*>(resources_.address(value.storage));
+    }
+  }
+  TESSERA_ASSERT(payload_ != nullptr, "a schedule has a payload of scalars");
+  if (settings_.poison) {
+    bind_poison();
+    fill_pattern(resources_.bytes(RegionKind::private_));
+    fill_pattern(resources_.bytes(RegionKind::shared));
+  }
+}
+
+Player::~Player() = default;
+
+const ScalarPayload& Player::payload() const { return *payload_; }
+
+void Player::play(const std::vector<Play>& plays, const TokenFeed& feed) {
+  for (const Play& play : plays) play_segment(play, feed);
+}
+
+void Player::play_segment(const Play& play, const TokenFeed& feed) {
+  try {
+    issue(play, feed);
+  } catch (const Error& error) {
+    // Lanes of ours may wait for peers that wait for us: tell them before the lanes are joined.
+    resources_.context().notice().raise({resources_.context().rank(), error.code(), error.what()});
+    lanes_->drain();
+    throw;
+  }
+}
+
+void Player::issue(const Play& play, const TokenFeed& feed) {
+  const Segment& segment = s_.segments[static_cast<std::size_t>(play.segment)];
+  const SegmentGuard guard(resources_.bytes(RegionKind::private_), resources_.settings().lanes == LaneMode::serial,
+                           reinterpret_cast<std::byte*>(payload_), sizeof(ScalarPayload));
+  ++plays_;
+  if (settings_.poison) {
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched) ++touches_left_[static_cast<std::size_t>(storage)];
+    }
+  }
+  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    const Operation& op = s_.operation(id);
+    Bound& bound = *bound_[static_cast<std::size_t>(id)];
+    Stream& stream = lanes_->of(op.lane);
+    for (const OperationId other : bound.waits) {
+      const auto start = Clock::now();
+      stream.wait(*bound_[static_cast<std::size_t>(other)]->event);
+      if (lanes_->on_caller(op.lane)) times_.add(category_of(s_, s_.operation(other)), nanoseconds_since(start));
+    }
+    if (op.kind == OperationKind::load) {
+      const TimeScope scope(times_, TimeCategory::data);
+      auto* tokens = reinterpret_cast<std::int32_t*>(at(op.writes[0]));
+      const TouchGuard touch(guard, s_, resources_, op);
+      first_sample_ = feed(tokens, tokens + s_.model.tokens());
+    } else {
+      stream.submit({&Player::run_task, this, id});
+    }
+    if (bound.event != nullptr) stream.record(*bound.event);
+  }
+  lanes_->join([&](Lane lane, std::int64_t nanoseconds) {
+    times_.add(lane == Lane::gather ? TimeCategory::exposed_gather : TimeCategory::exposed_reduce_scatter, nanoseconds);
+  });
+}
+
+void Player::run_task(void* self, std::int64_t argument, Stream& stream) {
+  static_cast<Player*>(self)->execute(static_cast<OperationId>(argument), stream);
+}
+
+void Player::execute(OperationId id, Stream& stream) {
+  const Operation& op = s_.operation(id);
+  if (resources_.settings().lanes == LaneMode::chaos) delay(id);
+  const auto start = Clock::now();
+  const std::uint64_t sequence = ring_.begin(id, static_cast<std::int32_t>(op.kind), op.unit >= 0 ? op.unit : op.part, op.wire_bytes);
+  {
+    const TouchGuard touch(SegmentGuard::current(), s_, resources_, op);
+    switch (op.kind) {
+      case OperationKind::gather: execute_gather(op, stream); break;
+      case OperationKind::forward:
+      case OperationKind::recompute:
+      case OperationKind::backward: execute_part(id, stream); break;
+      case OperationKind::reduce_scatter: {
+        const Value& source = s_.value(op.reads[0]);
+        const Value& sum = s_.value(op.writes[0]);
+        resources_.communicator(op.lane, op.group)
+            .reduce_scatter(stream, at(op.reads[0]), source.dtype, at(op.writes[0]), sum.dtype, sum.elements);
+        break;
+      }
+      case OperationKind::all_reduce:
+        resources_.communicator(op.lane, op.group)
+            .all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(at(op.updates[0].after)), s_.value(op.updates[0].after).elements);
+        break;
+      case OperationKind::accumulate: execute_accumulate(op, stream); break;
+      case OperationKind::norm: {
+        const Value& gradient = s_.value(op.reads[0]);
+        resources_.kernels(op.lane).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements, &payload_->square_norm);
+        break;
+      }
+      case OperationKind::clip: optimizer_.clip(*payload_); break;
+      case OperationKind::update: resources_.kernels(op.lane).adamw(stream, bound_[static_cast<std::size_t>(id)]->adamw); break;
+      case OperationKind::load:
+      case OperationKind::store:
+      case OperationKind::slice: throw InternalError("operation {} ({}) cannot be played", id, name_of(op.kind));
+    }
+  }
+  ring_.end(sequence);
+  if (lanes_->on_caller(op.lane)) times_.add(category_of(s_, op), nanoseconds_since(start));
+  if (settings_.poison) release(id);
+}
+
+void Player::execute_gather(const Operation& op, Stream& stream) {
+  const Value& source = s_.value(op.reads[0]);
+  const Value& whole = s_.value(op.writes[0]);
+  const std::int64_t slice = whole.elements / s_.grid.size(op.group);
+  std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(whole.dtype);
+  resources_.kernels(op.lane).cast(stream, at(op.reads[0]), source.dtype, mine, whole.dtype, slice);
+  if (s_.grid.size(op.group) > 1) resources_.communicator(op.lane, op.group).all_gather(stream, at(op.writes[0]), slice, whole.dtype);
+}
+
+void Player::execute_part(OperationId id, Stream& stream) {
+  const Operation& op = s_.operation(id);
+  const Part& part = s_.part(op.part);
+  Bound& bound = *bound_[static_cast<std::size_t>(id)];
+  bound.buffers.first_sample = first_sample_;
+  Kernels& kernels = resources_.kernels(op.lane);
+  for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
+  switch (op.kind) {
+    case OperationKind::forward: part_forward(kernels, stream, s_.model, part, bound.buffers); break;
+    case OperationKind::recompute: part_recompute(kernels, stream, s_.model, part, bound.buffers); break;
+    default: part_backward(kernels, stream, s_.model, part, bound.buffers); break;
+  }
+  if (part.kind != PartKind::head) return;
+  if (bound.starts_account) {
+    payload_->clear();
+    payload_->stop_requested = stop_requested_ ? 1 : 0;
+  }
+  payload_->loss.add(bound.loss);
+}
+
+void Player::execute_accumulate(const Operation& op, Stream& stream) {
+  Kernels& kernels = resources_.kernels(op.lane);
+  const Value& first = s_.value(op.reads[0]);
+  if (!op.updates.empty()) {
+    const Value& sum = s_.value(op.updates[0].after);
+    kernels.add(stream, at(op.updates[0].after), sum.dtype, at(op.reads[0]), first.dtype, at(op.updates[0].after), sum.dtype, sum.elements);
+  } else if (op.reads.size() == 2) {
+    const Value& second = s_.value(op.reads[1]);
+    const Value& sum = s_.value(op.writes[0]);
+    kernels.add(stream, at(op.reads[1]), second.dtype, at(op.reads[0]), first.dtype, at(op.writes[0]), sum.dtype, sum.elements);
+  } else {
+    const Value& copy = s_.value(op.writes[0]);
+    kernels.cast(stream, at(op.reads[0]), first.dtype, at(op.writes[0]), copy.dtype, copy.elements);
+  }
+}
+
+/// Poisons the storages whose last operation in this segment this was.
+void Player::release(OperationId id) {
+  for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched) {
+    if (--touches_left_[static_cast<std::size_t>(storage)] > 0) continue;
+    fill_pattern({resources_.address(storage), static_cast<std::size_t>(s_.storage(storage).bytes)});
+  }
+}
+
+/// Chaos: some operations start late, by seed.
+void Player::delay(OperationId id) {
+  const auto bits = philox(settings_.chaos_seed, RandomUse::chaos, static_cast<std::uint32_t>(resources_.context().rank()),
+                           static_cast<std::uint64_t>(plays_) << 32 | static_cast<std::uint32_t>(id));
+  if (bits[0] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(bits[1] % 300));
+}
+
+}  // namespace tessera

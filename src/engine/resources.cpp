@@ -1,0 +1,104 @@
+#include "tessera/engine/resources.hpp"
+
+#include <set>
+
+#include "tessera/comm/decorators.hpp"
+
+namespace tessera {
+
+namespace {
+
+RankGroup rank_group(Group group) {
+  switch (group) {
+    case Group::self: return RankGroup::self;
+    case Group::world: return RankGroup::world;
+    case Group::shard: return RankGroup::shard;
+    case Group::replica: return RankGroup::replica;
+  }
+  throw InternalError("no ranks for group {}", static_cast<int>(group));
+}
+
+}  // namespace
+
+Resources::Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan, const ResourceSettings& settings)
+    : context_(context),
+      settings_(settings),
+      grid_(schedule.grid.world, context.ranks_per_node(), schedule.grid.shard),
+      at_rest_(plan.regions[static_cast<std::size_t>(RegionKind::at_rest)].bytes),
+      private_(plan.regions[static_cast<std::size_t>(RegionKind::private_)].bytes) {
+  TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}", schedule.grid.world, context.size());
+  shared_ = std::make_unique<SharedRegion>(context, plan.regions[static_cast<std::size_t>(RegionKind::shared)].bytes);
+  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+    address_.push_back(bytes(schedule.storage(id).region).data() + plan.offset[static_cast<std::size_t>(id)]);
+  }
+  pool_ = std::make_unique<ThreadPool>(settings.threads);
+  kernels_ = make_cpu_kernels(*pool_);
+  if (settings.lanes != LaneMode::serial) {
+    single_ = std::make_unique<ThreadPool>(1);
+    lane_kernels_ = make_cpu_kernels(*single_);
+  }
+  open_communicators(schedule);
+}
+
+void Resources::open_communicators(const StepSchedule& schedule) {
+  std::set<std::pair<Lane, Group>> wanted;  // ordered, hence opened in the same order on all ranks
+  for (const Operation& op : schedule.operations) {
+    const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter || op.kind == OperationKind::all_reduce;
+    if (collective && schedule.grid.size(op.group) > 1) wanted.insert({op.lane, op.group});
+  }
+  CommunicatorOptions options;
+  options.timeout_seconds = settings_.timeout_seconds;
+  options.force_pairwise = settings_.force_pairwise;
+  options.threads_on_node = settings_.threads * static_cast<int>(context_.ranks_per_node());
+  options.pool = settings_.lanes == LaneMode::serial ? pool_.get() : nullptr;
+  for (const auto& [lane, group] : wanted) {
+    auto communicator = make_communicator(context_, grid_, rank_group(group), *shared_, std::string(name_of(lane)), options);
+    if (settings_.emulate.on()) {
+      const double bandwidth = settings_.emulate.bandwidth > 0 ? settings_.emulate.bandwidth : 1e18;
+      communicator = make_emulated(std::move(communicator), settings_.emulate.latency, bandwidth);
+    }
+    communicators_[{lane, group}] = std::move(communicator);
+  }
+}
+
+std::int64_t Resources::index_in(Group group) const {
+  switch (group) {
+    case Group::self: return 0;
+    case Group::world: return context_.rank();
+    case Group::shard: return grid_.shard_index(context_.rank());
+    case Group::replica: return grid_.replica_index(context_.rank());
+  }
+  return 0;
+}
+
+Communicator& Resources::communicator(Lane lane, Group group) const {
+  const auto it = communicators_.find({lane, group});
+  TESSERA_ASSERT(it != communicators_.end(), "no communicator for lane {} over group {}", name_of(lane), name_of(group));
+  return *it->second;
+}
+
+Kernels& Resources::kernels(Lane lane) const {
+  return lane == Lane::compute || lane_kernels_ == nullptr ? *kernels_ : *lane_kernels_;
+}
+
+std::span<std::byte> Resources::bytes(RegionKind region) const {
+  switch (region) {
+    case RegionKind::at_rest: return at_rest_.bytes();
+    case RegionKind::private_: return private_.bytes();
+    case RegionKind::shared: return {shared_->data(), static_cast<std::size_t>(shared_->size())};
+  }
+  return {};
+}
+
+CommunicationCount Resources::count(Collective collective) const {
+  CommunicationCount sum;
+  for (const auto& [key, communicator] : communicators_) {
+    const CommunicationCount one = communicator->count(collective);
+    sum.calls += one.calls;
+    sum.bytes += one.bytes;
+    sum.nanoseconds += one.nanoseconds;
+  }
+  return sum;
+}
+
+}  // namespace tessera

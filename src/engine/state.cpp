@@ -1,0 +1,84 @@
+#include "tessera/engine/state.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+/// Elements that one task of set_masters fills.
+constexpr std::int64_t kGrain = 1 << 16;
+
+StorageId storage_of_kind(const StepSchedule& schedule, ValueKind kind, UnitId unit) {
+  for (const Segment& segment : schedule.segments) {
+    for (const ValueId id : segment.carried_in) {
+      const Value& v = schedule.value(id);
+      if (v.kind == kind && v.unit == unit) return v.storage;
+    }
+  }
+  throw InternalError("unit {} has no state", schedule.unit(unit).name);
+}
+
+}  // namespace
+
+StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  const StorageId master = storage_of_kind(schedule, ValueKind::master, unit);
+  const StorageId moments = storage_of_kind(schedule, ValueKind::moments, unit);
+  StateSlice slice;
+  slice.unit = unit;
+  slice.count = schedule.storage(master).bytes / size_of(DType::fp32);
+  slice.first = slice.count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * slice.count;
+  slice.master = reinterpret_cast<float*>(resources.address(master));
+  slice.first_moment = reinterpret_cast<float*>(resources.address(moments));
+  slice.second_moment = slice.first_moment + slice.count;
+  slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
+  return slice;
+}
+
+GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  for (const Operation& op : schedule.operations) {
+    if (op.kind != OperationKind::update || op.unit != unit) continue;
+    for (const ValueId v : op.reads) {
+      const Value& value = schedule.value(v);
+      if (value.kind != ValueKind::gradient) continue;
+      GradientSlice slice;
+      slice.unit = unit;
+      slice.count = value.elements;
+      slice.first = value.split.has(Group::shard) ? resources.index_in(Group::shard) * value.elements : 0;
+      slice.data = resources.address(value.storage);
+      slice.dtype = value.dtype;
+      slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
+      return slice;
+    }
+  }
+  throw InternalError("unit {} is never updated", schedule.unit(unit).name);
+}
+
+void set_masters(const StepSchedule& schedule, Resources& resources, const TensorSource& source) {
+  struct Piece {
+    TensorId tensor;
+    std::int64_t first;
+    float* out;
+    std::int64_t count;
+  };
+  std::vector<Piece> pieces;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(schedule, resources, unit);
+    std::int64_t end = 0;  // padding between runs becomes zero; runs are filled below
+    for (const TensorRun& run : slice.runs) {
+      std::fill(slice.master + end, slice.master + run.offset, 0.0f);
+      end = run.offset + run.count;
+      for (std::int64_t done = 0; done < run.count; done += kGrain) {
+        pieces.push_back({run.tensor, run.first + done, slice.master + run.offset + done, std::min(kGrain, run.count - done)});
+      }
+    }
+    std::fill(slice.master + end, slice.master + slice.count, 0.0f);
+  }
+  // Fresh memory is zero already: moments are not touched, so that their pages are taken at the first update.
+  resources.pool().parallel_for(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i, int) {
+    const Piece& piece = pieces[static_cast<std::size_t>(i)];
+    source(piece.tensor, piece.first, {piece.out, static_cast<std::size_t>(piece.count)});
+  });
+}
+
+}  // namespace tessera

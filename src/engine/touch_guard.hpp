@@ -1,0 +1,93 @@
+#pragma once
+// In AddressSanitizer builds, an operation may touch only what its schedule entry names: while a segment is played serially
+// the whole private region is poisoned, and each operation's own storages are opened for its duration. Elsewhere: nothing.
+
+#include <cstddef>
+#include <span>
+
+#include "tessera/engine/resources.hpp"
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/asan_interface.h>
+#endif
+
+namespace tessera {
+
+#if defined(__SANITIZE_ADDRESS__)
+
+/// Poisons the private region, except `open` (which the host reads too), until the segment ends.
+class SegmentGuard {
+ public:
+  SegmentGuard(std::span<std::byte> region, bool active, std::byte* open, std::size_t open_bytes)
+      : region_(active ? region : std::span<std::byte>{}), open_(open), open_bytes_(open_bytes) {
+    if (region_.empty()) return;
+    __asan_poison_memory_region(region_.data(), region_.size());
+    __asan_unpoison_memory_region(open_, open_bytes_);
+    current_ = this;
+  }
+  ~SegmentGuard() {
+    if (region_.empty()) return;
+    __asan_unpoison_memory_region(region_.data(), region_.size());
+    current_ = nullptr;
+  }
+  SegmentGuard(const SegmentGuard&) = delete;
+  SegmentGuard& operator=(const SegmentGuard&) = delete;
+  static const SegmentGuard* current() { return current_; }
+  std::byte* open() const { return open_; }
+
+ private:
+  std::span<std::byte> region_;
+  std::byte* open_;
+  std::size_t open_bytes_;
+  static inline thread_local const SegmentGuard* current_ = nullptr;
+};
+
+/// Opens an operation's private storages.
+class TouchGuard {
+ public:
+  TouchGuard(const SegmentGuard& guard, const StepSchedule& s, const Resources& r, const Operation& op) : TouchGuard(&guard, s, r, op) {}
+  TouchGuard(const SegmentGuard* guard, const StepSchedule& schedule, const Resources& resources, const Operation& op)
+      : guard_(SegmentGuard::current() != nullptr ? guard : nullptr), schedule_(schedule), resources_(resources), op_(op) {
+    each([](std::byte* data, std::size_t bytes) { __asan_unpoison_memory_region(data, bytes); });
+  }
+  ~TouchGuard() {
+    each([](std::byte* data, std::size_t bytes) { __asan_poison_memory_region(data, bytes); });
+  }
+  TouchGuard(const TouchGuard&) = delete;
+  TouchGuard& operator=(const TouchGuard&) = delete;
+
+ private:
+  template <class F>
+  void each(F&& f) {
+    if (guard_ == nullptr) return;
+    for (const ValueId v : touched_values(op_)) {
+      const Storage& storage = schedule_.storage_of(v);
+      std::byte* data = resources_.address(schedule_.value(v).storage);
+      if (storage.region == RegionKind::private_ && data != guard_->open()) f(data, static_cast<std::size_t>(storage.bytes));
+    }
+  }
+  const SegmentGuard* guard_;
+  const StepSchedule& schedule_;
+  const Resources& resources_;
+  const Operation& op_;
+};
+
+#else
+
+class SegmentGuard {
+ public:
+  SegmentGuard(std::span<std::byte>, bool, std::byte*, std::size_t) {}
+  ~SegmentGuard() {}
+  static const SegmentGuard* current() { return nullptr; }
+};
+
+class TouchGuard {
+ public:
+  TouchGuard(const SegmentGuard&, const StepSchedule&, const Resources&, const Operation&) {}
+  TouchGuard(const SegmentGuard*, const StepSchedule&, const Resources&, const Operation&) {}
+  ~TouchGuard() {}
+};
+
+#endif
+
+}  // namespace tessera
