@@ -1,0 +1,80 @@
+#pragma once
+// Buffers that show what was written beside them, and values of any storage type as doubles.
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "tessera/base/dtype.hpp"
+
+namespace tessera::testing {
+
+/// Bytes with 64 guard bytes on either side, filled with a pattern that reads as NaN in every float type.
+class Guarded {
+ public:
+  explicit Guarded(std::int64_t bytes = 0) : bytes_(bytes), memory_(static_cast<std::size_t>(bytes + 2 * kGuard) + 64, std::byte{0xff}) {}
+  /// A copy has its own alignment: contents are copied, not their place.
+  Guarded(const Guarded& other) : Guarded(other.bytes_) { std::memcpy(data(), other.data(), static_cast<std::size_t>(bytes_)); }
+  Guarded(Guarded&&) noexcept = default;
+  Guarded& operator=(Guarded other) noexcept {
+    bytes_ = other.bytes_;
+    memory_ = std::move(other.memory_);
+    return *this;
+  }
+  void* data() { return start(); }
+  const void* data() const { return const_cast<Guarded*>(this)->start(); }
+  std::int64_t bytes() const { return bytes_; }
+  bool intact() const {
+    const auto* from = const_cast<Guarded*>(this)->start();
+    for (std::int64_t i = 1; i <= kGuard; ++i) {
+      if (from[-i] != std::byte{0xff} || from[bytes_ + i - 1] != std::byte{0xff}) return false;
+    }
+    return true;
+  }
+  template <class T>
+  T* as() { return static_cast<T*>(data()); }
+  template <class T>
+  const T* as() const { return static_cast<const T*>(data()); }
+
+ private:
+  static constexpr std::int64_t kGuard = 64;
+  std::byte* start() {
+    const auto address = reinterpret_cast<std::uintptr_t>(memory_.data()) + kGuard;
+    return memory_.data() + kGuard + ((64 - address % 64) % 64);
+  }
+  std::int64_t bytes_;
+  std::vector<std::byte> memory_;
+};
+
+/// Elements of a storage type as doubles.
+inline std::vector<double> to_doubles(const void* data, DType dtype, std::int64_t n) {
+  std::vector<double> out(static_cast<std::size_t>(n));
+  with_float_type(dtype, [&]<class T>() {
+    for (std::int64_t i = 0; i < n; ++i) out[static_cast<std::size_t>(i)] = static_cast<double>(static_cast<float>(static_cast<const T*>(data)[i]));
+  });
+  return out;
+}
+
+/// Stores doubles in a storage type, rounding each.
+inline void from_doubles(const std::vector<double>& values, DType dtype, void* data) {
+  with_float_type(dtype, [&]<class T>() {
+    for (std::size_t i = 0; i < values.size(); ++i) static_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(values[i]));
+  });
+}
+
+/// ||out - reference|| / ||reference||; infinite when anything is not a number (so that NaN never passes).
+inline double relative_error(const std::vector<double>& out, const std::vector<double>& reference) {
+  double difference = 0, norm = 0;
+  if (out.size() != reference.size()) return HUGE_VAL;
+  for (std::size_t i = 0; i < out.size(); ++i) {
+    if (!std::isfinite(out[i]) || !std::isfinite(reference[i])) return HUGE_VAL;
+    difference += (out[i] - reference[i]) * (out[i] - reference[i]);
+    norm += reference[i] * reference[i];
+  }
+  return norm == 0 ? std::sqrt(difference) : std::sqrt(difference / norm);
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,118 @@
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+struct State {
+  explicit State(std::int64_t n)
+      : p(Tensor::random(1, n, DType::fp32, 1)), m(Tensor::random(1, n, DType::fp32, 2, 0.1)), v(Tensor::random(1, n, DType::fp32, 3, 0.01)) {
+    for (std::int64_t i = 0; i < n; ++i) v.floats()[i] = std::abs(v.floats()[i]);
+  }
+  bool same_bits(const State& o) const { return p.same_bits(o.p) && m.same_bits(o.m) && v.same_bits(o.v); }
+  Tensor p, m, v;
+};
+
+StepScalars some_scalars() {
+  StepScalars s;
+  s.learning_rate = 1e-2f;
+  s.bias_correction1 = static_cast<float>(1 - std::pow(0.9, 3)), s.bias_correction2 = static_cast<float>(1 - std::pow(0.999, 3));
+  s.clip_coefficient = 0.37f;
+  return s;
+}
+
+AdamWArguments arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n, std::span<const DecayRun> runs,
+                         const StepScalars& scalars, std::int64_t from = 0) {
+  AdamWArguments a;
+  a.elements = n;
+  a.master = state.p.floats() + from, a.first_moment = state.m.floats() + from, a.second_moment = state.v.floats() + from;
+  a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;
+  a.weight_decay = 0.1;
+  a.runs = runs, a.scalars = &scalars;
+  return a;
+}
+
+}  // namespace
+
+TEST_CASE("AdamW follows the formula in double, decays where told and leaves padding alone", "[adamw]") {
+  for (const DType dtype : kFloatTypes) {
+    const std::int64_t n = 20011;
+    const StepScalars scalars = some_scalars();
+    const std::vector<DecayRun> runs = {{0, 101, true}, {128, 9000, false}, {9024, 20000, true}};
+    const Tensor gradient = Tensor::random(1, n, dtype, 4);
+    State state(n);
+    const State before = state;
+    Device device;
+    device->adamw(*device.stream, arguments(state, gradient, dtype, n, runs, scalars));
+    const Doubles p = before.p.values(), m = before.m.values(), v = before.v.values(), g = gradient.values();
+    Doubles p_step(p.size()), step(p.size()), m_new = m, v_new = v;
+    for (const DecayRun& run : runs) {
+      for (std::int64_t k = run.begin; k < run.end; ++k) {
+        const auto i = static_cast<std::size_t>(k);
+        const double grad = g[i] * static_cast<double>(scalars.clip_coefficient), lr = static_cast<double>(scalars.learning_rate);
+        m_new[i] = 0.9 * m[i] + 0.1 * grad;
+        v_new[i] = 0.999 * v[i] + 0.001 * grad * grad;
+        p_step[i] = -(run.decays ? lr * 0.1 * p[i] : 0) -
+                    lr * (m_new[i] / static_cast<double>(scalars.bias_correction1)) /
+                        (std::sqrt(v_new[i] / static_cast<double>(scalars.bias_correction2)) + 1e-8);
+      }
+    }
+    const Doubles after = state.p.values();
+    for (std::size_t i = 0; i < after.size(); ++i) step[i] = after[i] - p[i];
+    CHECK(relative_error(step, p_step) < 1e-5);  // a difference of parameters: their own rounding shows
+    CHECK(relative_error(state.m.values(), m_new) < 1e-6);
+    CHECK(relative_error(state.v.values(), v_new) < 1e-6);
+    CHECK(state.p.floats()[110] == before.p.floats()[110]);
+    CHECK(state.v.floats()[20005] == before.v.floats()[20005]);
+    CHECK((state.p.intact() && state.m.intact() && state.v.intact()));
+  }
+}
+
+TEST_CASE("AdamW: the same bits under any split, instruction set and number of threads", "[adamw]") {
+  const std::int64_t n = 33333;
+  const StepScalars scalars = some_scalars();
+  const std::vector<DecayRun> runs = {{0, 777, true}, {777, 20000, false}, {20000, n, true}};
+  std::mt19937 generator(6);
+  for (const DType dtype : kFloatTypes) {
+    const Tensor gradient = Tensor::random(1, n, dtype, 4);
+    State first(n);
+    bool have_first = false;
+    for (const InstructionSet set : kInstructionSets) {
+      if (!is_supported(set)) continue;
+      for (const int threads : {1, 2, 3}) {
+        INFO(name_of(dtype) << " " << name_of(set) << " " << threads);
+        Device device(threads, set);
+        State whole(n), split(n);
+        device->adamw(*device.stream, arguments(whole, gradient, dtype, n, runs, scalars));
+        for (std::int64_t begin = 0; begin < n;) {
+          const std::int64_t end = std::min(n, begin + 1 + static_cast<std::int64_t>(generator() % 5000));
+          std::vector<DecayRun> part;
+          for (const DecayRun& r : runs) {
+            const DecayRun cut{std::max(r.begin, begin) - begin, std::min(r.end, end) - begin, r.decays};
+            if (cut.begin < cut.end) part.push_back(cut);
+          }
+          device->adamw(*device.stream, arguments(split, gradient, dtype, end - begin, part, scalars, begin));
+          begin = end;
+        }
+        if (!have_first) first = whole, have_first = true;
+        CHECK(whole.same_bits(first));
+        CHECK(split.same_bits(first));
+      }
+    }
+  }
+}
+
+TEST_CASE("AdamW does nothing when the step is skipped", "[adamw]") {
+  StepScalars scalars = some_scalars();
+  scalars.skip = 1;
+  const DecayRun run{0, 100, true};
+  const Tensor gradient = Tensor::random(1, 100, DType::fp32, 4);
+  State state(100);
+  const State before = state;
+  Device device;
+  device->adamw(*device.stream, arguments(state, gradient, DType::fp32, 100, {&run, 1}, scalars));
+  CHECK(state.same_bits(before));
+}

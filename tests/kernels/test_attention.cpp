@@ -1,0 +1,172 @@
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// Queries, keys and values side by side, as a block keeps them.
+struct Problem {
+  AttentionShape shape;
+  DType dtype;
+  std::int64_t width() const { return (shape.heads + 2 * shape.kv_heads) * shape.head_width; }
+  std::int64_t out_width() const { return shape.heads * shape.head_width; }
+  std::int64_t tokens() const { return shape.batch * shape.sequence; }
+  std::int64_t key() const { return shape.heads * shape.head_width; }
+  std::int64_t value() const { return (shape.heads + shape.kv_heads) * shape.head_width; }
+};
+
+/// Attention and its gradients written down plainly in double.
+struct Reference {
+  Doubles output, log_sum_exp, gradient;
+
+  Reference(const Problem& p, const Doubles& qkv, const Doubles& upstream)
+      : output(static_cast<std::size_t>(p.tokens() * p.out_width())),
+        log_sum_exp(static_cast<std::size_t>(p.shape.batch * p.shape.heads * p.shape.sequence)),
+        gradient(qkv.size()) {
+    const AttentionShape& s = p.shape;
+    const double scale = 1 / std::sqrt(static_cast<double>(s.head_width));
+    for (std::int64_t b = 0; b < s.batch; ++b) {
+      for (std::int64_t h = 0; h < s.heads; ++h) {
+        const std::int64_t kv = h / (s.heads / s.kv_heads), q0 = h * s.head_width;
+        const std::int64_t k0 = p.key() + kv * s.head_width, v0 = p.value() + kv * s.head_width;
+        for (std::int64_t i = 0; i < s.sequence; ++i) {
+          const std::int64_t row = b * s.sequence + i;
+          const auto in = [&](std::int64_t t, std::int64_t c) { return at(qkv, p.width(), b * s.sequence + t, c); };
+          const auto grad = [&](std::int64_t t, std::int64_t c) -> double& {
+            return gradient[static_cast<std::size_t>((b * s.sequence + t) * p.width() + c)];
+          };
+          Doubles probability(static_cast<std::size_t>(i + 1)), dp(probability.size());
+          double sum = 0, mean = 0;
+          for (std::int64_t j = 0; j <= i; ++j) {
+            double score = 0;
+            for (std::int64_t c = 0; c < s.head_width; ++c) score += in(i, q0 + c) * in(j, k0 + c);
+            sum += probability[static_cast<std::size_t>(j)] = std::exp(score * scale);
+          }
+          log_sum_exp[static_cast<std::size_t>((b * s.heads + h) * s.sequence + i)] = std::log(sum);
+          for (std::int64_t j = 0; j <= i; ++j) {
+            const auto k = static_cast<std::size_t>(j);
+            probability[k] /= sum;
+            for (std::int64_t c = 0; c < s.head_width; ++c) {
+              const double up = at(upstream, p.out_width(), row, q0 + c);
+              output[static_cast<std::size_t>(row * p.out_width() + q0 + c)] += probability[k] * in(j, v0 + c);
+              grad(j, v0 + c) += probability[k] * up;
+              dp[k] += up * in(j, v0 + c);
+            }
+            mean += probability[k] * dp[k];
+          }
+          for (std::int64_t j = 0; j <= i; ++j) {
+            const auto k = static_cast<std::size_t>(j);
+            const double ds = probability[k] * (dp[k] - mean) * scale;
+            for (std::int64_t c = 0; c < s.head_width; ++c) {
+              grad(i, q0 + c) += ds * in(j, k0 + c);
+              grad(j, k0 + c) += ds * in(i, q0 + c);
+            }
+          }
+        }
+      }
+    }
+  }
+};
+
+struct Result {
+  Tensor output, log_sum_exp, gradient;
+  bool scratch_intact;
+};
+
+Result attend(Device& device, const Problem& p, const Tensor& qkv, const Tensor& upstream, const Dropout& dropout = {}) {
+  Result r{Tensor(p.tokens(), p.out_width(), p.dtype), Tensor(p.shape.batch * p.shape.heads, p.shape.sequence, DType::fp32),
+           Tensor(p.tokens(), p.width(), p.dtype), true};
+  AttentionForward f;
+  f.shape = p.shape, f.dropout = dropout;
+  f.query = qkv.view(), f.key = qkv.view().columns_from(p.key()), f.value = qkv.view().columns_from(p.value());
+  f.output = r.output.view(), f.log_sum_exp = r.log_sum_exp.floats();
+  device->attention_forward(*device.stream, f);
+  Guarded scratch(attention_backward_scratch_bytes(p.shape, p.dtype));
+  AttentionBackward b;
+  b.shape = p.shape, b.dropout = dropout;
+  b.query = f.query, b.key = f.key, b.value = f.value, b.output = r.output.view(), b.log_sum_exp = f.log_sum_exp;
+  b.output_gradient = upstream.view();
+  b.query_gradient = r.gradient.view(), b.key_gradient = r.gradient.view().columns_from(p.key());
+  b.value_gradient = r.gradient.view().columns_from(p.value()), b.scratch = scratch.data();
+  device->attention_backward(*device.stream, b);
+  r.scratch_intact = scratch.intact();
+  return r;
+}
+
+}  // namespace
+
+TEST_CASE("attention forward and backward: tiles, odd lengths, shared key/value heads", "[attention]") {
+  const AttentionShape shapes[] = {{1, 1, 1, 1, 8},   {2, 5, 1, 1, 3},   {1, 64, 2, 2, 64},  {2, 65, 3, 3, 16},
+                                   {1, 130, 2, 1, 5}, {2, 100, 6, 2, 8}, {1, 200, 4, 4, 32}, {3, 63, 4, 1, 256}};
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const AttentionShape& shape : shapes) {
+      INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", heads " << shape.heads << "/" << shape.kv_heads
+                          << " of " << shape.head_width);
+      const Problem p{shape, dtype};
+      const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1), upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+      const Reference reference(p, qkv.values(), upstream.values());
+      const Result r = attend(device, p, qkv, upstream);
+      CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+      CHECK(relative_error(r.log_sum_exp.values(), reference.log_sum_exp) < 1e-6);
+      CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+      CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
+    }
+  }
+}
+
+TEST_CASE("attention survives scores that overflow exp, and passes NaN on", "[attention]") {
+  Device device;
+  const Problem p{{1, 70, 1, 1, 16}, DType::fp32};
+  Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1, 40.0);
+  const Tensor upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+  Result r = attend(device, p, qkv, upstream);
+  for (const double v : r.output.values()) CHECK(std::isfinite(v));
+  for (const double v : r.gradient.values()) CHECK(std::isfinite(v));
+  qkv.floats()[69 * p.width()] = NAN;  // the last query: nobody else reads it
+  r = attend(device, p, qkv, upstream);
+  for (std::int64_t i = 0; i < 70; ++i) CHECK(std::isnan(r.output.floats()[i * p.out_width()]) == (i == 69));
+}
+
+TEST_CASE("attention gives the same bits on any number of threads", "[attention]") {
+  const Problem p{{2, 150, 4, 2, 24}, DType::fp32};
+  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1), upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+  std::vector<Result> results;
+  for (const int threads : {1, 2, 3}) {
+    Device device(threads);
+    results.push_back(attend(device, p, qkv, upstream));
+    CHECK(results.back().output.same_bits(results.front().output));
+    CHECK(results.back().log_sum_exp.same_bits(results.front().log_sum_exp));
+    CHECK(results.back().gradient.same_bits(results.front().gradient));
+  }
+}
+
+TEST_CASE("attention with dropout: backward is the gradient of forward with the same mask", "[attention][dropout]") {
+  Device device;
+  const Problem p{{2, 70, 2, 1, 4}, DType::fp32};
+  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1), upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+  StepScalars scalars;
+  scalars.seed = 3, scalars.step = 5;
+  Dropout dropout;
+  dropout.probability = 0.3f, dropout.first_sample = 11, dropout.sequence = 70, dropout.layer = 2;
+  dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
+  const Result r = attend(device, p, qkv, upstream, dropout);
+  const Doubles gradient = r.gradient.values(), direction = Tensor::random(p.tokens(), p.width(), p.dtype, 9).values();
+  const auto objective = [&](double step) {
+    Doubles moved = qkv.values();
+    for (std::size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
+    Tensor shifted(p.tokens(), p.width(), p.dtype);
+    from_doubles(moved, p.dtype, shifted.data());
+    const Doubles out = attend(device, p, shifted, upstream, dropout).output.values(), up = upstream.values();
+    double sum = 0;
+    for (std::size_t i = 0; i < out.size(); ++i) sum += out[i] * up[i];
+    return sum;
+  };
+  double along = 0;
+  for (std::size_t i = 0; i < gradient.size(); ++i) along += gradient[i] * direction[i];
+  CHECK((objective(1e-3) - objective(-1e-3)) / 2e-3 == Approx(along).epsilon(1e-3));
+  CHECK(relative_error(r.output.values(), attend(device, p, qkv, upstream).output.values()) > 0.1);
+}

@@ -1,0 +1,78 @@
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+constexpr std::int64_t kSequence = 50, kWidth = 61;
+
+Doubles mask_of(std::int64_t samples, const Dropout& dropout, int threads = 2) {
+  Device device(threads);
+  Tensor ones(samples * kSequence, kWidth, DType::fp32);
+  from_doubles(Doubles(static_cast<std::size_t>(samples * kSequence * kWidth), 1.0), DType::fp32, ones.data());
+  device->dropout(*device.stream, ones.view(), ones.view(), samples * kSequence, kWidth, dropout);
+  CHECK(ones.intact());
+  return ones.values();
+}
+
+}  // namespace
+
+TEST_CASE("dropout: the share, the scale, and one mask per (seed, step, sample, layer, site)", "[dropout]") {
+  StepScalars scalars;
+  scalars.seed = 1, scalars.step = 1;
+  Dropout d;
+  d.probability = 0.25f, d.first_sample = 100, d.sequence = kSequence, d.layer = 3, d.site = DropoutSite::mlp_residual;
+  d.scalars = &scalars;
+  const Doubles mask = mask_of(4, d);
+  double zeros = 0;
+  for (const double m : mask) {
+    CHECK((m == 0 || m == Approx(1 / 0.75)));
+    zeros += m == 0;
+  }
+  CHECK(zeros / static_cast<double>(mask.size()) == Approx(0.25).margin(0.02));
+  CHECK(mask_of(4, d, 1) == mask);
+  CHECK(mask_of(4, d, 3) == mask);
+
+  Dropout later = d;  // samples 102 and 103 alone: their masks do not depend on the micro-batch that they are in
+  later.first_sample = 102;
+  const Doubles tail(mask.begin() + 2 * kSequence * kWidth, mask.end());
+  CHECK(mask_of(2, later) == tail);
+
+  const auto differs = [&](auto change) {
+    StepScalars other_scalars = scalars;
+    Dropout other = d;
+    other.scalars = &other_scalars;
+    change(other, other_scalars);
+    const Doubles other_mask = mask_of(4, other);
+    double same = 0;
+    for (std::size_t i = 0; i < mask.size(); ++i) same += mask[i] == other_mask[i];
+    return same / static_cast<double>(mask.size()) < 0.7;  // independent masks agree in 0.625
+  };
+  CHECK(differs([](Dropout&, StepScalars& s) { s.seed = 2; }));
+  CHECK(differs([](Dropout&, StepScalars& s) { s.step = 2; }));
+  CHECK(differs([](Dropout& o, StepScalars&) { o.layer = 4; }));
+  CHECK(differs([](Dropout& o, StepScalars&) { o.site = DropoutSite::attention_residual; }));
+  CHECK(differs([](Dropout& o, StepScalars&) { o.first_sample = 200; }));
+}
+
+TEST_CASE("dropout fused into a linear is the linear, then dropout, then the residual", "[dropout][linear]") {
+  Device device;
+  StepScalars scalars;
+  scalars.seed = 4, scalars.step = 9;
+  const std::int64_t tokens = 2 * kSequence, in = 20;
+  const Tensor x = Tensor::random(tokens, in, DType::fp32, 1), w = Tensor::random(in, kWidth, DType::fp32, 2);
+  const Tensor r = Tensor::random(tokens, kWidth, DType::fp32, 3);
+  Tensor plain(tokens, kWidth, DType::fp32), fused(tokens, kWidth, DType::fp32);
+  LinearForward a;
+  a.tokens = tokens, a.in = in, a.out = kWidth, a.input = x.view(), a.weight = w.view(), a.output = plain.view();
+  device->linear_forward(*device.stream, a);
+  a.output = fused.view(), a.residual = r.view();
+  a.dropout = {0.5f, 7, kSequence, 1, DropoutSite::attention_residual, &scalars};
+  device->linear_forward(*device.stream, a);
+  device->dropout(*device.stream, plain.view(), plain.view(), tokens, kWidth, a.dropout);
+  device->add(*device.stream, plain.data(), DType::fp32, r.data(), DType::fp32, plain.data(), DType::fp32, tokens * kWidth);
+  CHECK(fused.same_bits(plain));
+}

@@ -1,0 +1,84 @@
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+std::vector<std::int32_t> some_tokens(std::int64_t n, std::int64_t vocab) {
+  std::mt19937 generator(3);
+  std::vector<std::int32_t> tokens;
+  for (std::int64_t i = 0; i < n; ++i) tokens.push_back(static_cast<std::int32_t>(generator() % static_cast<std::uint32_t>(vocab)));
+  return tokens;
+}
+
+}  // namespace
+
+TEST_CASE("embedding forward adds the two tables' rows, exactly", "[embedding]") {
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    const std::int64_t batch = 3, sequence = 13, width = 37, vocab = 11;
+    const auto tokens = some_tokens(batch * sequence, vocab);
+    const Tensor table = Tensor::random(vocab, width, dtype, 1), positions = Tensor::random(20, width, dtype, 2);
+    Tensor out(batch * sequence, width, dtype);
+    EmbeddingForward a;
+    a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.tokens = tokens.data();
+    a.token_table = table.view(), a.position_table = positions.view(), a.output = out.view();
+    device->embedding_forward(*device.stream, a);
+    Doubles sums;
+    for (std::int64_t t = 0; t < batch * sequence; ++t) {
+      for (std::int64_t i = 0; i < width; ++i) {
+        sums.push_back(at(table.values(), width, tokens[static_cast<std::size_t>(t)], i) + at(positions.values(), width, t % sequence, i));
+      }
+    }
+    Tensor expected(batch * sequence, width, dtype);
+    from_doubles(sums, dtype, expected.data());
+    CHECK(out.same_bits(expected));
+    CHECK(out.intact());
+    const std::vector<std::int32_t> bad(static_cast<std::size_t>(batch * sequence), 11);
+    a.tokens = bad.data();
+    CHECK_THROWS_AS(device->embedding_forward(*device.stream, a), InternalError);
+  }
+}
+
+TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on any number of threads", "[embedding]") {
+  for (const DType gradient : {DType::fp32, DType::bf16}) {
+    for (const bool adds : {false, true}) {
+      for (const std::int64_t vocab : {1, 5, 1000}) {
+        const std::int64_t batch = 5, sequence = 23, width = 29, context = 31;
+        const auto tokens = some_tokens(batch * sequence, vocab);
+        const Tensor dy = Tensor::random(batch * sequence, width, DType::fp32, 1);
+        const Doubles d = dy.values();
+        std::vector<Tensor> token_gradients, position_gradients;
+        for (const int threads : {1, 2, 3}) {
+          INFO(name_of(gradient) << " adds " << adds << " vocab " << vocab << " threads " << threads);
+          Device device(threads);
+          token_gradients.push_back(Tensor::random(vocab, width, gradient, 5));
+          position_gradients.push_back(Tensor::random(context, width, gradient, 6));
+          Tensor &dt = token_gradients.back(), &dp = position_gradients.back();
+          Doubles token_sum = adds ? dt.values() : Doubles(static_cast<std::size_t>(vocab * width));
+          Doubles position_sum = adds ? dp.values() : Doubles(static_cast<std::size_t>(context * width));
+          for (std::int64_t t = 0; t < batch * sequence; ++t) {
+            for (std::int64_t i = 0; i < width; ++i) {
+              token_sum[static_cast<std::size_t>(tokens[static_cast<std::size_t>(t)] * width + i)] += at(d, width, t, i);
+              position_sum[static_cast<std::size_t>((t % sequence) * width + i)] += at(d, width, t, i);
+            }
+          }
+          Guarded scratch(embedding_backward_scratch_bytes(batch * sequence));
+          EmbeddingBackward a;
+          a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.context = context;
+          a.tokens = tokens.data(), a.output_gradient = dy.view(), a.scratch = scratch.data();
+          a.token_gradient = dt.gradient(adds), a.position_gradient = dp.gradient(adds);
+          device->embedding_backward(*device.stream, a);
+          CHECK(relative_error(dt.values(), token_sum) < tolerance(gradient));
+          CHECK(relative_error(dp.values(), position_sum) < tolerance(gradient));
+          CHECK(dt.same_bits(token_gradients.front()));
+          CHECK(dp.same_bits(position_gradients.front()));
+          CHECK((dt.intact() && dp.intact() && scratch.intact()));
+        }
+      }
+    }
+  }
+}

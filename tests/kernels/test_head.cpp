@@ -1,0 +1,165 @@
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+constexpr float kEpsilon = 1e-5f;
+
+struct Problem {
+  std::int64_t tokens, width, vocab;
+  DType dtype = DType::fp32, gradient = DType::fp32;
+};
+
+struct Inputs {
+  explicit Inputs(const Problem& p)
+      : x(Tensor::random(p.tokens, p.width, p.dtype, 1, 2.0)),
+        gain(Tensor::random(1, p.width, p.dtype, 2)),
+        bias(Tensor::random(1, p.width, p.dtype, 3)),
+        table(Tensor::random(p.vocab, p.width, p.dtype, 4, 0.5)) {
+    for (std::int64_t t = 0; t < p.tokens; ++t) targets.push_back(static_cast<std::int32_t>((t * 37 + 5) % p.vocab));
+    scalars.gradient_scale = 1.0f / static_cast<float>(p.tokens);
+  }
+  Tensor x, gain, bias, table;
+  std::vector<std::int32_t> targets;
+  StepScalars scalars;
+};
+
+/// Loss and gradients in double: norm, product, softmax, and back.
+struct Reference {
+  double loss = 0;
+  Doubles dx, dgain, dbias, dtable;
+
+  Reference(const Problem& p, const Inputs& in)
+      : dx(static_cast<std::size_t>(p.tokens * p.width)), dgain(static_cast<std::size_t>(p.width)), dbias(dgain),
+        dtable(static_cast<std::size_t>(p.vocab * p.width)) {
+    const Doubles x = in.x.values(), g = in.gain.values(), b = in.bias.values(), w = in.table.values();
+    const auto width = static_cast<std::size_t>(p.width);
+    for (std::int64_t t = 0; t < p.tokens; ++t) {
+      double mean = 0, variance = 0;
+      for (std::int64_t i = 0; i < p.width; ++i) mean += at(x, p.width, t, i) / static_cast<double>(p.width);
+      for (std::int64_t i = 0; i < p.width; ++i) variance += std::pow(at(x, p.width, t, i) - mean, 2) / static_cast<double>(p.width);
+      const double rstd = 1 / std::sqrt(variance + static_cast<double>(kEpsilon));
+      Doubles h(width), n(width), dn(width);
+      for (std::size_t i = 0; i < width; ++i) {
+        h[i] = (x[static_cast<std::size_t>(t) * width + i] - mean) * rstd;
+        n[i] = h[i] * g[i] + b[i];
+      }
+      Doubles logits(static_cast<std::size_t>(p.vocab));
+      double sum = 0;
+      for (std::size_t v = 0; v < logits.size(); ++v) {
+        for (std::size_t i = 0; i < width; ++i) logits[v] += n[i] * w[v * width + i];
+        sum += std::exp(logits[v]);
+      }
+      const auto target = static_cast<std::size_t>(in.targets[static_cast<std::size_t>(t)]);
+      loss += std::log(sum) - logits[target];
+      for (std::size_t v = 0; v < logits.size(); ++v) {
+        const double d = (std::exp(logits[v]) / sum - (v == target ? 1 : 0)) * static_cast<double>(in.scalars.gradient_scale);
+        for (std::size_t i = 0; i < width; ++i) {
+          dn[i] += d * w[v * width + i];
+          dtable[v * width + i] += d * n[i];
+        }
+      }
+      double a = 0, c = 0;
+      for (std::size_t i = 0; i < width; ++i) {
+        dgain[i] += dn[i] * h[i], dbias[i] += dn[i];
+        a += dn[i] * g[i] / static_cast<double>(p.width), c += dn[i] * g[i] * h[i] / static_cast<double>(p.width);
+      }
+      for (std::size_t i = 0; i < width; ++i) dx[static_cast<std::size_t>(t) * width + i] = rstd * (dn[i] * g[i] - a - h[i] * c);
+    }
+  }
+};
+
+struct Result {
+  explicit Result(const Problem& p)
+      : dx(p.tokens, p.width, p.dtype), dgain(1, p.width, p.gradient), dbias(1, p.width, p.gradient),
+        dtable(Tensor::random(p.vocab, p.width, p.gradient, 9, 0.01)) {}
+  double loss = NAN, evaluation_loss = NAN;
+  Tensor dx, dgain, dbias, dtable;
+};
+
+Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = false) {
+  Result r(p);
+  HeadArguments a;
+  a.tokens = p.tokens, a.width = p.width, a.vocab = p.vocab, a.epsilon = kEpsilon;
+  a.input = in.x.view(), a.gain = in.gain.view(), a.bias = in.bias.view(), a.table = in.table.view();
+  a.targets = in.targets.data(), a.loss = &r.evaluation_loss, a.scalars = &in.scalars;
+  Guarded forward_scratch(head_scratch_bytes(p.tokens, p.width, p.vocab, p.dtype, p.gradient, false));
+  a.scratch = forward_scratch.data();
+  device->head_loss(*device.stream, a);
+  Guarded scratch(head_scratch_bytes(p.tokens, p.width, p.vocab, p.dtype, p.gradient, true));
+  a.scratch = scratch.data(), a.loss = &r.loss;
+  a.input_gradient = r.dx.view(), a.gain_gradient = r.dgain.gradient(), a.bias_gradient = r.dbias.gradient();
+  a.table_gradient = r.dtable.gradient(adds);
+  device->head_training(*device.stream, a);
+  CHECK((forward_scratch.intact() && scratch.intact() && r.dx.intact() && r.dgain.intact() && r.dbias.intact() && r.dtable.intact()));
+  return r;
+}
+
+void check_against_reference(Device& device, const Problem& p, bool adds) {
+  INFO(p.tokens << "x" << p.width << "x" << p.vocab << " " << name_of(p.dtype) << " gradients " << name_of(p.gradient) << " adds " << adds);
+  const Inputs in(p);
+  Reference reference(p, in);
+  if (adds) {
+    const Doubles before = Result(p).dtable.values();
+    for (std::size_t i = 0; i < before.size(); ++i) reference.dtable[i] += before[i];
+  }
+  const Result r = run_head(device, p, in, adds);
+  CHECK(std::abs(r.loss - reference.loss) <= (p.dtype == DType::fp32 ? 1e-6 : 1e-2) * reference.loss);
+  CHECK(r.loss == r.evaluation_loss);
+  CHECK(relative_error(r.dx.values(), reference.dx) < 2 * tolerance(p.dtype));
+  const double of_gradient = std::max(tolerance(p.gradient), p.dtype == DType::fp32 ? 0.0 : tolerance(p.dtype));
+  CHECK(relative_error(r.dgain.values(), reference.dgain) < 2 * of_gradient);
+  CHECK(relative_error(r.dbias.values(), reference.dbias) < 2 * of_gradient);
+  CHECK(relative_error(r.dtable.values(), reference.dtable) < 2 * of_gradient);
+}
+
+}  // namespace
+
+TEST_CASE("head: loss and gradients in one chunk", "[head]") {
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const DType gradient : {DType::fp32, DType::bf16}) {
+      for (const bool adds : {false, true}) {
+        check_against_reference(device, {1, 8, 3, dtype, gradient}, adds);
+        check_against_reference(device, {70, 33, 401, dtype, gradient}, adds);
+      }
+    }
+  }
+  check_against_reference(device, {300, 20, 50}, false);
+}
+
+TEST_CASE("head: several chunks of tokens, with and without an accumulator", "[head]") {
+  // 2^24 logits a chunk and at least 16 tokens: a vocabulary of 600,000 has chunks of 27 and fewer.
+  Device device;
+  for (const DType gradient : {DType::fp32, DType::bf16}) {
+    for (const bool adds : {false, true}) check_against_reference(device, {61, 3, 600000, DType::fp32, gradient}, adds);
+  }
+}
+
+TEST_CASE("head gives the same bits on any number of threads", "[head]") {
+  const Problem p{130, 40, 7000};
+  const Inputs in(p);
+  std::vector<Result> results;
+  for (const int threads : {1, 2, 3}) {
+    Device device(threads);
+    results.push_back(run_head(device, p, in));
+    CHECK(results.back().loss == results.front().loss);
+    CHECK(results.back().dx.same_bits(results.front().dx));
+    CHECK(results.back().dgain.same_bits(results.front().dgain));
+    CHECK(results.back().dtable.same_bits(results.front().dtable));
+  }
+}
+
+TEST_CASE("head: NaN in the input is NaN in the loss; a target outside the vocabulary is refused", "[head]") {
+  Device device;
+  const Problem p{20, 16, 100};
+  Inputs in(p);
+  in.x.floats()[3] = NAN;
+  CHECK(std::isnan(run_head(device, p, in).loss));
+  in.targets[4] = 100;
+  CHECK_THROWS_AS(run_head(device, p, in), InternalError);
+}

@@ -1,0 +1,170 @@
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+constexpr float kEpsilon = 1e-5f;
+
+struct Statistics {
+  double mean, rstd;
+};
+
+Statistics statistics(const Doubles& x, std::int64_t width, std::int64_t row, bool subtract_mean) {
+  double mean = 0, square = 0;
+  if (subtract_mean) {
+    for (std::int64_t i = 0; i < width; ++i) mean += at(x, width, row, i);
+    mean /= static_cast<double>(width);
+  }
+  for (std::int64_t i = 0; i < width; ++i) square += (at(x, width, row, i) - mean) * (at(x, width, row, i) - mean);
+  return {mean, 1 / std::sqrt(square / static_cast<double>(width) + static_cast<double>(kEpsilon))};
+}
+
+/// sum(dy * norm(x)) as a function of x, gain, bias: what backward is the gradient of.
+double objective(const Doubles& x, const Doubles& gain, const Doubles& bias, const Doubles& dy, std::int64_t tokens,
+                 std::int64_t width, bool subtract_mean) {
+  double sum = 0;
+  for (std::int64_t t = 0; t < tokens; ++t) {
+    const Statistics s = statistics(x, width, t, subtract_mean);
+    for (std::int64_t i = 0; i < width; ++i) {
+      const double y = (at(x, width, t, i) - s.mean) * s.rstd * gain[static_cast<std::size_t>(i)] +
+                       (bias.empty() ? 0 : bias[static_cast<std::size_t>(i)]);
+      sum += at(dy, width, t, i) * y;
+    }
+  }
+  return sum;
+}
+
+/// Gradient of f by central differences.
+template <class F>
+Doubles differences(Doubles at, F f) {
+  Doubles out(at.size());
+  for (std::size_t i = 0; i < at.size(); ++i) {
+    const double kept = at[i], h = 1e-5;
+    at[i] = kept + h;
+    const double up = f(at);
+    at[i] = kept - h;
+    out[i] = (up - f(at)) / (2 * h);
+    at[i] = kept;
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", "[norm]") {
+  Device device;
+  for (const bool subtract_mean : {true, false}) {
+    for (const DType dtype : kFloatTypes) {
+      for (const std::int64_t width : {1, 7, 16, 100, 768}) {
+        for (const std::int64_t tokens : {1, 33, 70}) {
+          INFO(name_of(dtype) << " " << tokens << "x" << width << " mean " << subtract_mean);
+          const Tensor x = Tensor::random(tokens, width, dtype, 1, 3.0), gain = Tensor::random(1, width, dtype, 2);
+          const Tensor bias = Tensor::random(1, width, dtype, 3);
+          const Doubles xv = x.values(), g = gain.values(), b = bias.values();
+          Doubles y(xv.size()), means, rstds;
+          for (std::int64_t t = 0; t < tokens; ++t) {
+            const Statistics s = statistics(xv, width, t, subtract_mean);
+            means.push_back(s.mean), rstds.push_back(s.rstd);
+            for (std::int64_t i = 0; i < width; ++i) {
+              const auto k = static_cast<std::size_t>(t * width + i), c = static_cast<std::size_t>(i);
+              y[k] = (xv[k] - s.mean) * s.rstd * g[c] + (subtract_mean ? b[c] : 0);
+            }
+          }
+          Tensor out(tokens, width, dtype), mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32);
+          NormForward a;
+          a.tokens = tokens, a.width = width, a.epsilon = kEpsilon, a.subtract_mean = subtract_mean;
+          a.input = x.view(), a.gain = gain.view(), a.output = out.view();
+          if (subtract_mean) a.bias = bias.view(), a.mean = mean.floats();
+          a.reciprocal_deviation = rstd.floats();
+          device->norm_forward(*device.stream, a);
+          CHECK(relative_error(out.values(), y) < tolerance(dtype));
+          if (width > 1) CHECK(relative_error(rstd.values(), rstds) < 1e-6);
+          for (std::size_t t = 0; t < means.size() && subtract_mean; ++t) {
+            CHECK(std::abs(mean.values()[t] - means[t]) < 1e-6 * 3.0);  // of the input's size: a mean may be near zero
+          }
+          Tensor again(tokens, width, dtype);
+          a.output = again.view(), a.given_statistics = true;
+          device->norm_forward(*device.stream, a);
+          CHECK(again.same_bits(out));
+          CHECK((out.intact() && mean.intact() && rstd.intact() && again.intact()));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("norm backward against central differences of the double-precision norm", "[norm]") {
+  Device device;
+  for (const bool subtract_mean : {true, false}) {
+    for (const DType dtype : kFloatTypes) {
+      for (const bool adds : {false, true}) {
+        const std::int64_t width = 23, tokens = 37;
+        INFO(name_of(dtype) << " adds " << adds << " mean " << subtract_mean);
+        const Tensor x = Tensor::random(tokens, width, dtype, 1, 2.0), gain = Tensor::random(1, width, dtype, 2);
+        const Tensor dy = Tensor::random(tokens, width, dtype, 4);
+        const Doubles xv = x.values(), g = gain.values(), d = dy.values(), zero(static_cast<std::size_t>(width));
+        Doubles dx = differences(xv, [&](const Doubles& v) { return objective(v, g, {}, d, tokens, width, subtract_mean); });
+        Doubles dg = differences(g, [&](const Doubles& v) { return objective(xv, v, {}, d, tokens, width, subtract_mean); });
+        Doubles db = differences(zero, [&](const Doubles& v) { return objective(xv, g, v, d, tokens, width, subtract_mean); });
+
+        Tensor mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32);
+        NormForward f;
+        f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.subtract_mean = subtract_mean, f.input = x.view();
+        f.gain = gain.view(), f.mean = mean.floats(), f.reciprocal_deviation = rstd.floats();
+        device->norm_forward(*device.stream, f);
+
+        Tensor dx_out = Tensor::random(tokens, width, dtype, 5), dg_out = Tensor::random(1, width, DType::fp32, 6);
+        Tensor db_out = Tensor::random(1, width, DType::fp32, 7);
+        const Doubles before[] = {dx_out.values(), dg_out.values(), db_out.values()};
+        Doubles* expected[] = {&dx, &dg, &db};
+        for (std::size_t k = 0; k < 3 && adds; ++k) {
+          for (std::size_t i = 0; i < before[k].size(); ++i) (*expected[k])[i] += before[k][i];
+        }
+        Guarded scratch(norm_backward_scratch_bytes(tokens, width));
+        NormBackward b;
+        b.tokens = tokens, b.width = width, b.subtract_mean = subtract_mean, b.input = x.view(), b.gain = gain.view();
+        b.mean = subtract_mean ? mean.floats() : nullptr, b.reciprocal_deviation = rstd.floats();
+        b.output_gradient = dy.view(), b.input_gradient = dx_out.view(), b.input_adds = adds;
+        b.gain_gradient = dg_out.gradient(adds), b.bias_gradient = db_out.gradient(adds), b.scratch = scratch.data();
+        device->norm_backward(*device.stream, b);
+        CHECK(relative_error(dx_out.values(), dx) < tolerance(dtype));
+        CHECK(relative_error(dg_out.values(), dg) < 1e-6);
+        CHECK(relative_error(db_out.values(), db) < 1e-6);
+        CHECK((dx_out.intact() && dg_out.intact() && db_out.intact() && scratch.intact()));
+      }
+    }
+  }
+}
+
+TEST_CASE("norms give the same bits on every instruction set and number of threads", "[norm]") {
+  const std::int64_t tokens = 70, width = 333;
+  const Tensor x = Tensor::random(tokens, width, DType::fp32, 1), gain = Tensor::random(1, width, DType::fp32, 2);
+  const Tensor bias = Tensor::random(1, width, DType::fp32, 3), dy = Tensor::random(tokens, width, DType::fp32, 4);
+  std::vector<Tensor> y, dx, dg;
+  for (const InstructionSet set : kInstructionSets) {
+    for (const int threads : {1, 3}) {
+      if (!is_supported(set)) continue;
+      INFO(name_of(set) << " " << threads);
+      Device device(threads, set);
+      y.emplace_back(tokens, width, DType::fp32), dx.emplace_back(tokens, width, DType::fp32), dg.emplace_back(1, width, DType::fp32);
+      Tensor mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32), db(1, width, DType::fp32);
+      NormForward f;
+      f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.input = x.view(), f.gain = gain.view(), f.bias = bias.view();
+      f.output = y.back().view(), f.mean = mean.floats(), f.reciprocal_deviation = rstd.floats();
+      device->norm_forward(*device.stream, f);
+      Guarded scratch(norm_backward_scratch_bytes(tokens, width));
+      NormBackward b;
+      b.tokens = tokens, b.width = width, b.input = x.view(), b.gain = gain.view(), b.mean = mean.floats();
+      b.reciprocal_deviation = rstd.floats(), b.output_gradient = dy.view(), b.input_gradient = dx.back().view();
+      b.gain_gradient = dg.back().gradient(), b.bias_gradient = db.gradient(), b.scratch = scratch.data();
+      device->norm_backward(*device.stream, b);
+      CHECK(y.back().same_bits(y.front()));
+      CHECK(dx.back().same_bits(dx.front()));
+      CHECK(dg.back().same_bits(dg.front()));
+    }
+  }
+}
