@@ -1,0 +1,122 @@
+#pragma once
+// Runs a small decoder part by part the way an engine would: every buffer apart, guarded by NaN around what a part may touch.
+
+#include <memory>
+#include <vector>
+
+#include "kernels/guarded.hpp"
+#include "tessera/backend/stream.hpp"
+#include "tessera/backend/thread_pool.hpp"
+#include "tessera/model/decoder.hpp"
+#include "tessera/model/initialize.hpp"
+
+namespace tessera::testing {
+
+class ModelRun {
+ public:
+  ModelRun(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute, DType gradient, int threads,
+           std::uint64_t seed = 7)
+      : model(declare_parts(architecture, batch, sequence, compute, gradient)),
+        pool(threads),
+        kernels(make_cpu_kernels(pool)),
+        stream(make_serial_stream("test")) {
+    for (std::size_t i = 0; i < model.tensors.size(); ++i) {
+      const ParameterTensor& t = model.tensors[i];
+      std::vector<float> values(static_cast<std::size_t>(t.elements));
+      initialize_slice(t, static_cast<TensorId>(i), seed, 0, values);
+      parameters.emplace_back(t.elements * size_of(compute));
+      kernels->cast(*stream, values.data(), DType::fp32, parameters.back().data(), compute, t.elements);
+      gradients.emplace_back(t.elements * size_of(gradient));
+    }
+    const std::int64_t stream_bytes = model.residual_elements() * size_of(compute);
+    for (std::size_t p = 0; p < model.parts.size(); ++p) {
+      activations.emplace_back(stream_bytes);
+      saved.emplace_back();
+      for (const SavedTensor& s : model.parts[p].saved) saved.back().emplace_back(s.elements * size_of(s.dtype));
+    }
+    residual_gradient = Guarded(stream_bytes);
+    scalars.gradient_scale = 1.0f / static_cast<float>(model.tokens());
+    scalars.step = 1;
+    scalars.seed = seed;
+  }
+
+  enum class Direction { forward, recompute, backward };
+
+  /// One operation on part `p`, with fresh NaN scratch of exactly the declared size. adds: for every gradient.
+  void run(std::size_t p, Direction direction, bool with_output = true, bool adds = false) {
+    const Part& part = model.parts[p];
+    PartBuffers b;
+    b.tokens = tokens.data(), b.targets = targets.data();
+    b.first_sample = first_sample;
+    b.evaluation = evaluation;
+    b.input = p == 0 ? nullptr : activations[p - 1].data();
+    b.output = part.kind == PartKind::head || !with_output || direction == Direction::backward ? nullptr : activations[p].data();
+    b.residual_gradient = direction == Direction::backward ? residual_gradient.data() : nullptr;
+    std::vector<void*> saved_pointers, gradient_pointers;
+    std::vector<const void*> parameter_pointers;
+    for (Guarded& s : saved[p]) saved_pointers.push_back(s.data());
+    std::unique_ptr<bool[]> flags(new bool[part.tensors.size()]);
+    for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+      const auto id = static_cast<std::size_t>(part.tensors[i]);
+      const bool readable = direction != Direction::backward || part.read_in_backward[i];
+      parameter_pointers.push_back(readable ? parameters[id].data() : nullptr);
+      gradient_pointers.push_back(gradients[id].data());
+      flags[i] = adds || (part.kind == PartKind::embedding && i == 0 && model.architecture.tied_head);
+    }
+    b.saved = saved_pointers, b.parameters = parameter_pointers;
+    if (direction == Direction::backward) {
+      b.gradients = gradient_pointers;
+      b.gradient_adds = std::span<const bool>(flags.get(), part.tensors.size());
+    }
+    b.gradient_dtype = model.gradient;
+    const PartCost& cost = direction == Direction::forward ? part.forward : direction == Direction::backward ? part.backward : part.recompute;
+    Guarded scratch(cost.scratch_bytes);
+    b.scratch = scratch.data();
+    b.loss = &loss;
+    b.scalars = &scalars;
+    const auto call = direction == Direction::forward ? part_forward : direction == Direction::backward ? part_backward : part_recompute;
+    call(*kernels, *stream, model, part, b);
+    scratch_intact = scratch_intact && scratch.intact();
+  }
+
+  void forward() {
+    for (std::size_t p = 0; p + 1 < model.parts.size(); ++p) run(p, Direction::forward);
+  }
+  /// Forward and backward of one micro-batch.
+  void train(bool adds = false) {
+    forward();
+    for (std::size_t p = model.parts.size(); p-- > 0;) run(p, Direction::backward, true, adds);
+  }
+  double evaluate() {
+    forward();
+    run(model.parts.size() - 1, Direction::forward);
+    return loss;
+  }
+
+  bool intact() const {
+    bool good = scratch_intact && residual_gradient.intact();
+    for (const auto& list : {&parameters, &gradients, &activations}) {
+      for (const Guarded& g : *list) good = good && g.intact();
+    }
+    for (const auto& list : saved) {
+      for (const Guarded& g : list) good = good && g.intact();
+    }
+    return good;
+  }
+
+  ModelParts model;
+  ThreadPool pool;
+  std::unique_ptr<Kernels> kernels;
+  std::unique_ptr<Stream> stream;
+  std::vector<Guarded> parameters, gradients, activations;
+  std::vector<std::vector<Guarded>> saved;
+  Guarded residual_gradient;
+  std::vector<std::int32_t> tokens, targets;
+  StepScalars scalars;
+  std::int64_t first_sample = 0;
+  bool evaluation = false;
+  bool scratch_intact = true;
+  double loss = 0;
+};
+
+}  // namespace tessera::testing

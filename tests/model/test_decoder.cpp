@@ -1,0 +1,176 @@
+#include <catch2/catch.hpp>
+
+#include "model/double_decoder.hpp"
+#include "model/model_run.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Direction = ModelRun::Direction;
+
+namespace {
+
+Architecture small(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t vocab, bool tied = true) {
+  Architecture a = preset("nano");
+  a.layers = layers, a.heads = heads, a.kv_heads = heads, a.width = width, a.ffn_width = 3 * width + 1;
+  a.vocab = vocab, a.context = 70, a.tied_head = tied;
+  return a;
+}
+
+/// Tokens for `run`, and parameters far from their initial values, so that every term of a gradient counts.
+void prepare(ModelRun& run) {
+  const std::int64_t vocab = run.model.architecture.vocab;
+  for (std::int64_t i = 0; i < run.model.tokens(); ++i) {
+    run.tokens.push_back(static_cast<std::int32_t>((i * i + 3) % vocab));
+    run.targets.push_back(static_cast<std::int32_t>((i * 5 + 1) % vocab));
+  }
+  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
+    const std::int64_t n = run.model.tensors[i].elements;
+    const bool matrix = run.model.tensors[i].shape.size() == 2;
+    ParameterTensor t = run.model.tensors[i];
+    t.initialization = Initialization::normal, t.standard_deviation = matrix ? 0.3 : 0.2;
+    std::vector<float> values(static_cast<std::size_t>(n));
+    initialize_slice(t, static_cast<TensorId>(i), 99, 0, values);
+    if (run.model.tensors[i].initialization == Initialization::one) {
+      for (float& v : values) v += 1.0f;
+    }
+    from_doubles(Doubles(values.begin(), values.end()), run.model.compute, run.parameters[i].data());
+  }
+}
+
+Doubles gradient_of(const ModelRun& run, std::size_t tensor) {
+  return to_doubles(run.gradients[tensor].data(), run.model.gradient, run.model.tensors[tensor].elements);
+}
+
+bool same_bits(const Guarded& a, const Guarded& b) {
+  return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
+}
+
+void compare_with_double(const Architecture& a, std::int64_t batch, std::int64_t sequence, DType compute, DType gradient,
+                         double loss_tolerance, double gradient_tolerance) {
+  ModelRun run(a, batch, sequence, compute, gradient, 2);
+  prepare(run);
+  DoubleDecoder truth(run.model, run.tokens, run.targets);
+  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
+    truth.parameters[run.model.tensors[i].name] = to_doubles(run.parameters[i].data(), compute, run.model.tensors[i].elements);
+  }
+  run.train();
+  const double expected = truth.loss();
+  CHECK(std::abs(run.loss / static_cast<double>(run.model.tokens()) - expected) <= loss_tolerance * expected);
+  for (std::size_t i = 0; i < run.model.tensors.size(); ++i) {
+    INFO(run.model.tensors[i].name);
+    CHECK(relative_error(gradient_of(run, i), truth.gradient(run.model.tensors[i].name)) < gradient_tolerance);
+  }
+  CHECK(run.intact());
+  CHECK(run.evaluate() == run.loss);
+}
+
+}  // namespace
+
+TEST_CASE("loss and every gradient against the double-precision decoder, odd shapes", "[decoder]") {
+  compare_with_double(small(2, 2, 6, 13), 2, 5, DType::fp32, DType::fp32, 1e-6, 1e-5);
+  compare_with_double(small(1, 1, 5, 7), 1, 1, DType::fp32, DType::fp32, 1e-6, 1e-5);
+  compare_with_double(small(2, 3, 9, 11, false), 1, 9, DType::fp32, DType::fp32, 1e-6, 1e-5);
+  compare_with_double(small(1, 2, 4, 5), 3, 70, DType::fp32, DType::fp32, 1e-6, 1e-5);
+}
+
+TEST_CASE("16-bit storage stays near the double-precision decoder", "[decoder]") {
+  compare_with_double(small(2, 2, 6, 13), 2, 5, DType::bf16, DType::fp32, 1e-2, 4e-2);
+  compare_with_double(small(2, 2, 6, 13), 2, 5, DType::fp16, DType::fp32, 2e-3, 5e-3);
+  compare_with_double(small(2, 2, 6, 13), 2, 5, DType::fp32, DType::bf16, 1e-6, 4e-3);
+  compare_with_double(small(1, 2, 6, 13, false), 2, 5, DType::bf16, DType::bf16, 1e-2, 4e-2);
+}
+
+TEST_CASE("the same bits on any number of threads", "[decoder]") {
+  for (const DType compute : {DType::fp32, DType::bf16}) {
+    std::vector<std::unique_ptr<ModelRun>> runs;
+    for (const int threads : {1, 2, 3}) {
+      runs.push_back(std::make_unique<ModelRun>(small(2, 4, 128, 1000), 3, 70, compute, DType::fp32, threads));
+      prepare(*runs.back());
+      runs.back()->train();
+      CHECK(runs.back()->loss == runs.front()->loss);
+      for (std::size_t i = 0; i < runs.front()->gradients.size(); ++i) {
+        CHECK(same_bits(runs.back()->gradients[i], runs.front()->gradients[i]));
+      }
+    }
+  }
+}
+
+TEST_CASE("recompute makes the same saved values and output, with and without dropout, with and without output", "[decoder]") {
+  for (const double dropout : {0.0, 0.2}) {
+    Architecture a = small(2, 2, 24, 50);
+    a.dropout = dropout;
+    ModelRun run(a, 2, 33, DType::fp32, DType::fp32, 2);
+    prepare(run);
+    run.forward();
+    const auto saved = run.saved;
+    const auto activations = run.activations;
+    for (std::size_t p = 1; p + 1 < run.model.parts.size(); ++p) {
+      for (const bool with_output : {true, false}) {
+        for (Guarded& s : run.saved[p]) std::memset(s.data(), 0xff, static_cast<std::size_t>(s.bytes()));
+        if (with_output) std::memset(run.activations[p].data(), 0xff, static_cast<std::size_t>(run.activations[p].bytes()));
+        run.run(p, Direction::recompute, with_output);
+        for (std::size_t s = 0; s < saved[p].size(); ++s) CHECK(same_bits(run.saved[p][s], saved[p][s]));
+        CHECK(same_bits(run.activations[p], activations[p]));
+      }
+    }
+    CHECK(run.intact());
+  }
+}
+
+TEST_CASE("gradients that add: a second micro-batch on top of the first", "[decoder]") {
+  ModelRun run(small(1, 2, 12, 40), 2, 11, DType::fp32, DType::fp32, 2);
+  prepare(run);
+  run.train();
+  std::vector<Doubles> once;
+  for (std::size_t i = 0; i < run.gradients.size(); ++i) once.push_back(gradient_of(run, i));
+  run.train(true);
+  for (std::size_t i = 0; i < run.gradients.size(); ++i) {
+    INFO(run.model.tensors[i].name);
+    Doubles twice = once[i];
+    for (double& v : twice) v *= 2;
+    CHECK(relative_error(gradient_of(run, i), twice) < 1e-6);
+  }
+}
+
+TEST_CASE("with dropout, backward is the gradient of the forward of the same step; evaluation has none", "[decoder][dropout]") {
+  Architecture a = small(2, 2, 16, 20);
+  a.dropout = 0.3;
+  ModelRun run(a, 2, 20, DType::fp32, DType::fp32, 2);
+  prepare(run);
+  run.train();
+  const double with_dropout = run.loss;
+  std::vector<Doubles> gradients, parameters;
+  double squares = 0;
+  for (std::size_t i = 0; i < run.gradients.size(); ++i) {
+    gradients.push_back(gradient_of(run, i));
+    parameters.push_back(to_doubles(run.parameters[i].data(), DType::fp32, run.model.tensors[i].elements));
+    for (const double g : gradients.back()) squares += g * g;
+  }
+  // Along the gradient the loss changes by step * |gradient|^2.
+  const auto loss_at = [&](double step) {
+    for (std::size_t i = 0; i < gradients.size(); ++i) {
+      Doubles moved = parameters[i];
+      for (std::size_t k = 0; k < moved.size(); ++k) moved[k] += step * gradients[i][k];
+      from_doubles(moved, DType::fp32, run.parameters[i].data());
+    }
+    return run.evaluate() / static_cast<double>(run.model.tokens());
+  };
+  const double h = 1e-3 / std::sqrt(squares);
+  CHECK((loss_at(h) - loss_at(-h)) / (2 * h) == Approx(squares).epsilon(2e-3));
+  CHECK(run.evaluate() != with_dropout);
+  loss_at(0);
+  CHECK(run.loss == with_dropout);
+  run.scalars.step = 2;
+  CHECK(run.evaluate() != with_dropout);
+  run.evaluation = true;
+  const double plain = run.evaluate();
+  run.scalars.step = 3;
+  CHECK(run.evaluate() == plain);
+}
+
+TEST_CASE("a part refuses buffers that do not match its declaration", "[decoder]") {
+  ModelRun run(small(1, 1, 4, 5), 1, 3, DType::fp32, DType::fp32, 1);
+  prepare(run);
+  PartBuffers b;
+  CHECK_THROWS_AS(part_forward(*run.kernels, *run.stream, run.model, run.model.parts[1], b), InternalError);
+}

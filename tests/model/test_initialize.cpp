@@ -1,0 +1,55 @@
+#include <catch2/catch.hpp>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/model/initialize.hpp"
+
+using namespace tessera;
+
+namespace {
+
+ParameterTensor tensor(std::int64_t elements, Initialization initialization, double deviation) {
+  ParameterTensor t;
+  t.name = "t", t.shape = {elements}, t.elements = elements;
+  t.initialization = initialization, t.standard_deviation = deviation;
+  return t;
+}
+
+std::vector<float> slice(const ParameterTensor& t, TensorId id, std::uint64_t seed, std::int64_t first, std::int64_t n) {
+  std::vector<float> out(static_cast<std::size_t>(n), NAN);
+  initialize_slice(t, id, seed, first, out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("any slice has the values of the whole", "[initialize]") {
+  const ParameterTensor t = tensor(10007, Initialization::normal, 0.02);
+  const std::vector<float> whole = slice(t, 5, 42, 0, t.elements);
+  std::mt19937 generator(1);
+  for (int i = 0; i < 300; ++i) {
+    const auto first = static_cast<std::int64_t>(generator() % 10007);
+    const auto n = static_cast<std::int64_t>(generator() % 40) % (t.elements - first + 1);
+    const std::vector<float> part = slice(t, 5, 42, first, n);
+    CHECK(std::memcmp(part.data(), whole.data() + first, part.size() * sizeof(float)) == 0);
+  }
+  for (std::uint64_t i = 0; i < 10007; ++i) CHECK(whole[i] == 0.02f * normal_at(42, 5, i));
+  CHECK(slice(t, 6, 42, 0, 100) != slice(t, 5, 42, 0, 100));
+  CHECK(slice(t, 5, 43, 0, 100) != slice(t, 5, 42, 0, 100));
+}
+
+TEST_CASE("normal values have the deviation that was asked for; gains are one, biases zero", "[initialize]") {
+  const std::vector<float> v = slice(tensor(200000, Initialization::normal, 0.02), 1, 7, 0, 200000);
+  double mean = 0, square = 0;
+  for (const float x : v) mean += x, square += static_cast<double>(x) * x;
+  mean /= 200000, square /= 200000;
+  CHECK(std::abs(mean) < 4 * 0.02 / std::sqrt(200000.0));
+  CHECK(std::sqrt(square) == Approx(0.02).epsilon(0.01));
+  for (const float x : slice(tensor(100, Initialization::one, 0), 1, 7, 3, 90)) CHECK(x == 1.0f);
+  for (const float x : slice(tensor(100, Initialization::zero, 0), 1, 7, 3, 90)) CHECK(x == 0.0f);
+  CHECK_THROWS_AS(slice(tensor(100, Initialization::zero, 0), 1, 7, 50, 51), InternalError);
+}
