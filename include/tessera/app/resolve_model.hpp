@@ -1,0 +1,20 @@
+#pragma once
+// Which model the options name, and how long its sequences are. No weights are read here.
+
+#include <cstdint>
+
+#include "tessera/config/options.hpp"
+#include "tessera/model/architecture.hpp"
+
+namespace tessera {
+
+/// The architecture of model.from (its config.json), of model.family with explicit sizes, or of model.preset with the sizes
+/// that replace its own; with model.dropout. Sizes with a rule of their own follow it when they are not given: kv_heads =
+/// heads and ffn_width = 4 x width for a family, and for GPT-2 presets. UsageError naming the option when the sizes are
+/// impossible.
+Architecture resolve_architecture(const ModelOptions& options);
+
+/// train.seq_len, or the model's context. UsageError naming both when it is longer than the context.
+std::int64_t resolve_sequence(const TrainOptions& options, const Architecture& architecture);
+
+}  // namespace tessera
