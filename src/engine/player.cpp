@@ -207,7 +207,7 @@ void Player::execute_part(OperationId id, Stream& stream) {
     payload_->clear();
     payload_->stop_requested = stop_requested_ ? 1 : 0;
   }
-  payload_->loss.add(bound.loss);
+  if (counts_loss_) payload_->loss.add(bound.loss);
 }
 
 void Player::execute_accumulate(const Operation& op, Stream& stream) {

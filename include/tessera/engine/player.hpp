@@ -44,6 +44,9 @@ class Player {
   /// Asks all ranks to stop: travels with the next step's scalars.
   void request_stop() { stop_requested_ = true; }
 
+  /// Whether the losses of coming micro-batches count (an evaluation's last round may have ranks to spare).
+  void set_counts_loss(bool counts) { counts_loss_ = counts; }
+
   StepTimes& times() { return times_; }
   const OperationRing& ring() const { return ring_; }
 
@@ -74,7 +77,7 @@ class Player {
   std::vector<std::unique_ptr<Bound>> bound_;     ///< per operation
   ScalarPayload* payload_ = nullptr;
   std::int64_t first_sample_ = 0;                 ///< of the micro-batch being played
-  bool stop_requested_ = false;
+  bool stop_requested_ = false, counts_loss_ = true;
   std::int64_t plays_ = 0;                        ///< segments played: part of the delays' counter
   StepTimes times_;
   OperationRing ring_;

@@ -1,0 +1,85 @@
+#pragma once
+// One rank's training session: from resolved options to steps. Builds and proves the schedule, plans memory, binds it, and
+// plays steps and evaluations. What is shown, logged and written around it is the trainer's.
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+
+#include "tessera/config/options.hpp"
+#include "tessera/data/dataset.hpp"
+#include "tessera/data/reader.hpp"
+#include "tessera/engine/player.hpp"
+#include "tessera/engine/state.hpp"
+#include "tessera/schedule/build.hpp"
+
+namespace tessera {
+
+/// How a session runs on this machine: what options leave to it.
+struct MachineShape {
+  int machine_ranks = 1;         ///< ranks that share this machine's cores (grid.ranks_per_node does not change that)
+  bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
+  std::uint64_t chaos_seed = 1;
+  bool poison = false;           ///< fill released storages with NaN (tests)
+};
+
+/// Schedule and plan of a run, before anything is allocated.
+struct PlannedRun {
+  Architecture architecture;
+  std::int64_t sequence = 0;
+  StepSchedule schedule;
+  MemoryPlan plan;
+};
+
+/// train.seq_len, or the model's context; UsageError when longer than the context.
+std::int64_t sequence_length(const Options& options, const Architecture& architecture);
+
+/// Builds and proves the schedule of a run and plans its memory.
+PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node);
+
+/// Compute threads of a rank: run.threads, or allowed cores / ranks of the machine, at least 1.
+int threads_of(const Options& options, int machine_ranks);
+/// run.lanes; auto means parallel where a core is left for communication or collectives are slowed on purpose.
+LaneMode lanes_of(const Options& options, int threads, int machine_ranks);
+
+class TrainingSession {
+ public:
+  /// Collective. `planned` and `data` must outlive the session. Weights: from `weights`, or initialised from run.seed.
+  TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data,
+                  const MachineShape& machine = {}, const TensorSource& weights = {});
+  ~TrainingSession();
+
+  std::int64_t steps() const { return steps_; }       ///< of the whole run
+  std::int64_t step() const { return step_; }         ///< done so far
+  std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
+
+  /// One optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
+  const StepResult& train_step(const std::function<void()>& before_update = {});
+
+  /// Mean loss over `micro_batches` of the validation part (0 = all of it); the same number on every rank and world.
+  double evaluate(std::int64_t micro_batches);
+
+  const StepSchedule& schedule() const { return planned_.schedule; }
+  Resources& resources() { return *resources_; }
+  Optimizer& optimizer() { return *optimizer_; }
+  Player& player() { return *player_; }
+
+ private:
+  std::int64_t first_sample(std::int64_t request) const;
+  void compare_plans(RankContext& context) const;
+
+  const Options& options_;
+  const PlannedRun& planned_;
+  const Dataset& data_;
+  RankContext& context_;
+  ProcessGrid dealing_;
+  std::int64_t steps_ = 0, step_ = 0;
+  std::unique_ptr<Resources> resources_;
+  std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<Player> player_;
+  std::unique_ptr<BatchReader> reader_;
+  std::vector<std::int32_t> row_;   ///< scratch of evaluation's batches
+};
+
+}  // namespace tessera

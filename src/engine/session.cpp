@@ -1,0 +1,164 @@
+#include "tessera/engine/session.hpp"
+
+#include <algorithm>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/comm/deal.hpp"
+#include "tessera/model/initialize.hpp"
+#include "tessera/schedule/verify.hpp"
+
+namespace tessera {
+
+std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
+  const std::int64_t length = options.train.seq_len > 0 ? options.train.seq_len : architecture.context;
+  if (length > architecture.context) {
+    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length, architecture.context,
+                     architecture.context);
+  }
+  return length;
+}
+
+PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node) {
+  PlannedRun run;
+  run.architecture = architecture;
+  run.sequence = sequence_length(options, architecture);
+  const ModelParts model = declare_parts(architecture, options.train.micro_batch, run.sequence, options.precision.compute);
+  const GridShape grid = grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
+  run.schedule = build_schedule(model, grid, policy_from(options));
+  run.plan = plan_memory(run.schedule);
+  require_verified(run.schedule, run.plan);
+  return run;
+}
+
+int threads_of(const Options& options, int machine_ranks) {
+  if (options.run.threads > 0) return static_cast<int>(options.run.threads);
+  return std::max(1, allowed_cores() / machine_ranks);
+}
+
+LaneMode lanes_of(const Options& options, int threads, int machine_ranks) {
+  switch (options.run.lanes) {
+    case Lanes::serial: return LaneMode::serial;
+    case Lanes::parallel: return LaneMode::parallel;
+    case Lanes::chaos: return LaneMode::chaos;
+    case Lanes::automatic: break;
+  }
+  // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
+  const bool spare = threads * machine_ranks < allowed_cores();
+  return spare || options.comm.emulate.on() ? LaneMode::parallel : LaneMode::serial;
+}
+
+namespace {
+
+ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {
+  ResourceSettings settings;
+  settings.threads = threads_of(options, machine.machine_ranks);
+  settings.lanes = lanes_of(options, settings.threads, machine.machine_ranks);
+  settings.timeout_seconds = options.run.timeout;
+  settings.emulate = options.comm.emulate;
+  settings.force_pairwise = machine.force_pairwise;
+  return settings;
+}
+
+/// The grid by which micro-batches are dealt: its shard group is the group that sums gradients first.
+ProcessGrid dealing_grid(const StepSchedule& schedule) {
+  return {schedule.grid.world, schedule.grid.world, schedule.grid.size(schedule.deal.inner)};
+}
+
+std::int64_t steps_of(const Options& options, const Dataset& data, std::int64_t samples_per_step) {
+  if (options.train.epochs <= 0) return options.train.steps;
+  return steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), samples_per_step);
+}
+
+}  // namespace
+
+TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data,
+                                 const MachineShape& machine, const TensorSource& weights)
+    : options_(options), planned_(planned), data_(data), context_(context), dealing_(dealing_grid(planned.schedule)) {
+  compare_plans(context);
+  const StepSchedule& schedule = planned.schedule;
+  const std::int64_t micro_batches = schedule.grid.world * schedule.accumulation;
+  steps_ = steps_of(options, data, micro_batches * schedule.model.batch);
+  row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
+
+  resources_ = std::make_unique<Resources>(context, schedule, planned.plan, resource_settings(options, machine));
+  OptimizerSettings settings;
+  settings.options = options.optim;
+  settings.global_tokens = micro_batches * schedule.model.tokens();
+  settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
+  const auto seed = static_cast<std::uint64_t>(options.run.seed);
+  optimizer_ = std::make_unique<Optimizer>(settings, seed);
+  player_ = std::make_unique<Player>(schedule, *resources_, *optimizer_, PlayerSettings{machine.chaos_seed, machine.poison});
+  const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
+    initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
+  };
+  set_masters(schedule, *resources_, weights ? weights : initial);
+  player_->play(schedule.prologue, {});
+  reader_ = std::make_unique<BatchReader>(data.source(), data.train(), data.vocab(), schedule.model.batch,
+                                          [this](std::int64_t request) { return first_sample(request); });
+}
+
+TrainingSession::~TrainingSession() = default;
+
+/// Request q of the reader is micro-step q mod K of step q div K.
+std::int64_t TrainingSession::first_sample(std::int64_t request) const {
+  const StepSchedule& schedule = planned_.schedule;
+  const std::int64_t K = schedule.accumulation;
+  const ReduceWhen reduced = schedule.deal.reduced_each_micro_step ? ReduceWhen::micro_step : ReduceWhen::step;
+  const std::int64_t number = micro_batch_index(dealing_, reduced, K, context_.rank(), request % K);
+  return first_sample_of(request / K, schedule.grid.world * K, number, schedule.model.batch);
+}
+
+void TrainingSession::compare_plans(RankContext& context) const {
+  const std::string mine = fmt::format("{:016x} {:016x} {}", planned_.schedule.hash(), data_.fingerprint(), write_ini(options_));
+  const std::vector<std::string> all = context.control().all_gather(mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    const bool schedule = all[rank].substr(0, 16) != all[0].substr(0, 16);
+    const bool data = all[rank].substr(17, 16) != all[0].substr(17, 16);
+    throw UsageError("rank {} differs from rank 0 in its {}: all ranks must start with the same options, data and build", rank,
+                     schedule ? "schedule" : data ? "data" : "options");
+  }
+}
+
+const StepResult& TrainingSession::train_step(const std::function<void()>& before_update) {
+  const StepSchedule& schedule = planned_.schedule;
+  optimizer_->begin_step(step_ + 1, steps_);
+  const TokenFeed feed = [this](std::int32_t* tokens, std::int32_t* targets) {
+    const Batch batch = reader_->take();
+    std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
+    std::copy(batch.targets.begin(), batch.targets.end(), targets);
+    return batch.first_sample;
+  };
+  for (const Play& play : schedule.step) {
+    const bool updates = schedule.segments[static_cast<std::size_t>(play.segment)].role == SegmentRole::update;
+    if (updates && before_update) before_update();
+    player_->play_segment(play, feed);
+  }
+  ++step_;
+  return optimizer_->result();
+}
+
+double TrainingSession::evaluate(std::int64_t micro_batches) {
+  TESSERA_ASSERT(data_.validation().has_value(), "there is a validation part");
+  const StepSchedule& schedule = planned_.schedule;
+  const Sampler& sampler = *data_.validation();
+  const std::int64_t batch = schedule.model.batch, world = schedule.grid.world;
+  const std::int64_t available = std::max<std::int64_t>(1, sampler.samples_per_epoch() / batch);
+  const std::int64_t wanted = micro_batches > 0 ? std::min(micro_batches, available) : available;
+  ExactSum sum{};
+  sum.clear();
+  for (std::int64_t round = 0; round * world < wanted; ++round) {
+    const std::int64_t number = round * world + context_.rank();
+    player_->set_counts_loss(number < wanted);  // the last round may have more ranks than micro-batches
+    player_->play(schedule.evaluation, [&](std::int32_t* tokens, std::int32_t* targets) {
+      const std::int64_t first = std::min(number, wanted - 1) * batch;
+      fill_batch(data_.source(), sampler, data_.vocab(), first, batch, row_, tokens, targets);
+      return first;
+    });
+    sum.add(player_->payload().loss);
+  }
+  player_->set_counts_loss(true);
+  return sum.value() / static_cast<double>(wanted * schedule.model.tokens());
+}
+
+}  // namespace tessera

@@ -1,0 +1,107 @@
+#pragma once
+// Runs whole training sessions in tests: ranks as threads, small models, results that can be compared bit by bit.
+
+#include <mutex>
+#include <vector>
+
+#include "tessera/comm/local_world.hpp"
+#include "tessera/engine/session.hpp"
+
+namespace tessera::testing {
+
+/// What a run leaves: losses and norms of all steps, and all parameters at its end.
+struct RunOutcome {
+  std::vector<double> losses, norms;
+  std::vector<double> evaluations;
+  std::vector<std::vector<float>> weights;    ///< per tensor, as in the file formats
+  std::vector<std::vector<float>> gradients;  ///< per tensor, of the first step
+  std::int64_t skipped = 0;
+  std::int64_t bytes_sent = 0;                ///< by rank 0 in its last step, parameters and gradients
+  std::int64_t bytes_planned = 0;
+};
+
+/// A small GPT-2 with odd sizes.
+inline Architecture small_gpt2() {
+  Architecture a = preset("nano");
+  a.layers = 2;
+  a.heads = 3;
+  a.kv_heads = 3;
+  a.width = 21;
+  a.ffn_width = 50;
+  a.vocab = 67;
+  a.context = 12;
+  return a;
+}
+
+inline Options base_options() {
+  Options options = parse_arguments({"--data.source=synthetic", "--data.synthetic_tokens=6000", "--data.val_fraction=0.2",
+                                     "--train.seq_len=9", "--train.micro_batch=2", "--train.steps=6", "--optim.lr=0.01",
+                                     "--run.threads=1", "--optim.warmup_steps=2", "--run.timeout=60"});
+  return options;
+}
+
+inline std::vector<std::vector<float>> empty_tensors(const ModelParts& model) {
+  std::vector<std::vector<float>> tensors;
+  for (const ParameterTensor& tensor : model.tensors) tensors.emplace_back(static_cast<std::size_t>(tensor.elements), std::nanf(""));
+  return tensors;
+}
+
+/// Copies this rank's master slices into whole tensors.
+inline void collect_weights(const StepSchedule& schedule, const Resources& resources, std::vector<std::vector<float>>& tensors) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(schedule, resources, unit);
+    for (const TensorRun& run : slice.runs) {
+      std::copy_n(slice.master + run.offset, run.count, tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+    }
+  }
+}
+
+inline void collect_gradients(const StepSchedule& schedule, const Resources& resources, std::vector<std::vector<float>>& tensors) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const GradientSlice slice = gradient_slice(schedule, resources, unit);
+    if (slice.dtype != DType::fp32) continue;
+    for (const TensorRun& run : slice.runs) {
+      std::copy_n(static_cast<const float*>(slice.data) + run.offset, run.count, tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+    }
+  }
+}
+
+/// Trains options.train.steps steps on `world` ranks as threads.
+inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node,
+                                const MachineShape& machine = {}, const TensorSource& weights = {}) {
+  RunOutcome outcome;
+  std::mutex mutex;
+  const PlannedRun planned = plan_run(options, architecture, world, ranks_per_node);
+  outcome.weights = empty_tensors(planned.schedule.model);
+  outcome.gradients = empty_tensors(planned.schedule.model);
+  run_ranks(world, ranks_per_node, [&](RankContext& context) {
+    const Dataset data(options.data, architecture.vocab, planned.sequence);
+    TrainingSession session(context, options, planned, data, machine, weights);
+    for (std::int64_t step = 0; step < session.steps(); ++step) {
+      std::int64_t before = 0;
+      for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) before += session.resources().count(c).bytes;
+      const StepResult& result = session.train_step([&] {
+        if (step != 0) return;
+        const std::lock_guard lock(mutex);
+        collect_gradients(planned.schedule, session.resources(), outcome.gradients);
+      });
+      if (context.rank() == 0) {
+        outcome.losses.push_back(result.loss);
+        outcome.norms.push_back(result.grad_norm);
+        outcome.bytes_sent = -before;
+        for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) outcome.bytes_sent += session.resources().count(c).bytes;
+      }
+    }
+    if (data.validation().has_value()) {
+      const double loss = session.evaluate(options.train.eval_batches);
+      if (context.rank() == 0) outcome.evaluations.push_back(loss);
+    }
+    const std::lock_guard lock(mutex);
+    collect_weights(planned.schedule, session.resources(), outcome.weights);
+    if (context.rank() == 0) outcome.skipped = session.optimizer().skipped_steps();
+  });
+  outcome.bytes_planned = planned.schedule.wire_bytes_per_step();
+  return outcome;
+}
+
+}  // namespace tessera::testing
