@@ -6,13 +6,6 @@
 
 namespace tessera {
 
-namespace {
-
-/// A block unit's gradient waits for the one this many units before it to be reduced: as many are in flight.
-constexpr std::size_t kGradientStaging = 2;
-
-}  // namespace
-
 void Builder::expect_contributions() {
   // In backward order: the head first.
   for (auto id = static_cast<PartId>(s_.model.parts.size()) - 1; id >= 0; --id) {
@@ -70,8 +63,9 @@ void Builder::contribute(Operation& op, const MicroStepKind& kind) {
     } else {
       gradient_[unit] = write_local(op, fresh_gradient_storage(unit), gradient);
     }
-    if (reduces_fresh() && s_.unit(unit).is_block && staged_.size() >= kGradientStaging) {
-      op.after.push_back({staged_[staged_.size() - kGradientStaging], EdgeReason::staging});
+    const auto limit = static_cast<std::size_t>(kGradientStaging);
+    if (reduces_fresh() && s_.unit(unit).is_block && staged_.size() >= limit) {
+      op.after.push_back({staged_[staged_.size() - limit], EdgeReason::staging});
     }
   }
 }

@@ -11,6 +11,9 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
   const bool reduces_each = policy.reduce_each_micro_step;
   s_.deal = {rules_.inner, reduces_each};
   s_.gather_limit = rules_.gathers_are_limited ? policy.limit_all_gathers : 0;
+  s_.gradient_limit = reduces_fresh() ? kGradientStaging : 0;
+  s_.prefetch_forward = policy.prefetch_forward;
+  s_.prefetch_backward = policy.prefetch_backward;
   const std::int64_t members = s_.grid.size(rules_.state_split);
   for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
     const std::int64_t share = s_.unit(unit).share(members);

@@ -10,6 +10,9 @@
 
 namespace tessera {
 
+/// Whole gradients of block units that may be in flight: one being made, one being reduced.
+inline constexpr std::int64_t kGradientStaging = 2;
+
 class Builder {
  public:
   Builder(StepSchedule& schedule, const SchedulePolicy& policy);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <limits>
 #include <queue>
-#include <set>
 
 #include "tessera/base/math.hpp"
 #include "tessera/schedule/memory_plan.hpp"
@@ -14,6 +13,8 @@ std::int64_t planned_bytes(const Storage& storage) { return round_up(storage.byt
 
 bool wholly_before(const SegmentOrder& order, const Presence& a, const Presence& b) {
   if (a.live_at_exit || b.live_at_entry) return false;
+  // Happens-before implies list order: most pairs are settled by their ends.
+  if (!a.touches.empty() && !b.touches.empty() && a.touches.back() >= b.touches.front()) return false;
   return order.all_before(a.touches, b.touches);
 }
 
@@ -27,7 +28,8 @@ std::vector<SegmentView> view_segments(const StepSchedule& schedule) {
 }
 
 Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views) {
-  std::vector<std::set<StorageId>> sets(schedule.storages.size());
+  Conflicts conflicts;
+  conflicts.of.resize(schedule.storages.size());
   for (const SegmentView& view : views) {
     for (std::size_t i = 0; i < view.present.size(); ++i) {
       const Presence& a = view.present[i];
@@ -37,13 +39,15 @@ Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<Segment
         const Storage& sb = schedule.storage(b.storage);
         if (sa.region != sb.region || sa.place != sb.place) continue;
         if (wholly_before(view.order, a, b) || wholly_before(view.order, b, a)) continue;
-        sets[static_cast<std::size_t>(a.storage)].insert(b.storage);
-        sets[static_cast<std::size_t>(b.storage)].insert(a.storage);
+        conflicts.of[static_cast<std::size_t>(a.storage)].push_back(b.storage);
+        conflicts.of[static_cast<std::size_t>(b.storage)].push_back(a.storage);
       }
     }
   }
-  Conflicts conflicts;
-  for (const auto& set : sets) conflicts.of.emplace_back(set.begin(), set.end());
+  for (auto& others : conflicts.of) {  // two storages may meet in several segments
+    std::sort(others.begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+  }
   return conflicts;
 }
 

@@ -72,6 +72,7 @@ void Interpreter::play(const Play& play) {
     holder_[v.storage] = id;
   }
   for (OperationId id = segment_->first; id < segment_->first + segment_->count; ++id) execute(id);
+  if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
   // What is not carried ends here.
   std::set<StorageId> carried;
   for (const ValueId id : segment_->carried_out) carried.insert(s_.value(id).storage);
@@ -243,6 +244,15 @@ void Interpreter::account_loss(const Operation& op, bool training) {
     counted = true;
   }
   demand(counted, "the head does not account its loss");
+}
+
+/// What an evaluation is for: the caller reads the loss from the payload when the segment has ended.
+void Interpreter::need_evaluated_loss() {
+  bool complete = false;
+  for (const auto& [storage, state] : holds_) {
+    if (state.type.kind == ValueKind::scalar && state.losses == 1) complete = complete || state.type.owed.empty();
+  }
+  demand(complete, "the evaluation ends without a loss that is summed over all ranks");
 }
 
 std::set<PartId> Interpreter::parts_of(UnitId unit) const {

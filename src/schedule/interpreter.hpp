@@ -60,6 +60,7 @@ class Interpreter {
   void need_content(const Operation& op, const Content& wanted);
   void contribute(const Operation& op, const Part& part);
   void account_loss(const Operation& op, bool training);
+  void need_evaluated_loss();
   std::set<PartId> parts_of(UnitId unit) const;
 
   State* read(ValueId id);

@@ -1,9 +1,7 @@
 #include "tessera/schedule/verify.hpp"
 
-#include <map>
-#include <set>
-
 #include "schedule/interpreter.hpp"
+#include "schedule/limits.hpp"
 #include "schedule/liveness.hpp"
 #include "schedule/order.hpp"
 #include "tessera/schedule/build.hpp"
@@ -52,33 +50,6 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
           }
         }
       }
-    }
-  }
-}
-
-/// At each gather of a block unit: it, and the block units gathered before it whose last reader may still be running.
-void check_gather_limit(const StepSchedule& schedule, Problems& problems) {
-  if (schedule.gather_limit <= 0) return;
-  for (const Segment& segment : schedule.segments) {
-    const SegmentOrder order(schedule, segment);
-    std::map<ValueId, std::vector<OperationId>> readers;
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
-      for (const ValueId v : schedule.operation(id).reads) readers[v].push_back(id);
-    }
-    std::vector<OperationId> gathers;
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
-      const Operation& op = schedule.operation(id);
-      if (op.kind != OperationKind::gather || op.writes.empty() || schedule.value(op.writes[0]).kind != ValueKind::parameter) continue;
-      if (!schedule.unit(op.unit).is_block || segment.role == SegmentRole::prologue) continue;
-      std::int64_t alive = 1;
-      for (const OperationId earlier : gathers) {
-        const auto& of_earlier = readers[schedule.operation(earlier).writes[0]];
-        if (!order.all_before(of_earlier, {id})) ++alive;
-      }
-      if (alive > schedule.gather_limit) {
-        problems.push_back(fmt::format("{}, operation {}: {} gathered units may be alive, the limit is {}", segment.name, id, alive, schedule.gather_limit));
-      }
-      gathers.push_back(id);
     }
   }
 }
@@ -133,7 +104,7 @@ std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
   problems = interpreter.problems();
   if (!problems.empty()) return problems;
   check_races(schedule, problems);
-  check_gather_limit(schedule, problems);
+  check_limits(schedule, problems);
   check_regions(schedule, problems);
   check_wire_bytes(schedule, problems);
   return problems;

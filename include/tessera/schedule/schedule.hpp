@@ -163,6 +163,8 @@ struct StepSchedule {
   bool deterministic = true;
   Deal deal;
   std::int64_t gather_limit = 0;  ///< block units gathered at a time; 0 = no limit
+  std::int64_t gradient_limit = 0;  ///< whole gradients of block units between backward and their reduction; 0 = no limit
+  std::int64_t prefetch_forward = 0, prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
 
   std::vector<Storage> storages;
   std::vector<Value> values;

@@ -1,0 +1,102 @@
+#pragma once
+// Schedules with one thing wrong: an operation left out, an edge left out, two neighbours swapped.
+
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "tessera/schedule/schedule.hpp"
+
+namespace tessera::testing {
+
+/// Gives every reference to an operation its new number; -1 for one that is gone (edges to it are dropped).
+inline void renumber(StepSchedule& s, const std::vector<OperationId>& number) {
+  for (Value& value : s.values) {
+    if (value.maker >= 0) value.maker = number[static_cast<std::size_t>(value.maker)];
+  }
+  for (Operation& op : s.operations) {
+    for (Edge& edge : op.after) edge.operation = number[static_cast<std::size_t>(edge.operation)];
+    std::erase_if(op.after, [](const Edge& edge) { return edge.operation < 0; });
+  }
+}
+
+/// Everybody who used value `from` now uses `to`.
+inline void redirect(StepSchedule& s, ValueId from, ValueId to) {
+  for (Operation& op : s.operations) {
+    std::replace(op.reads.begin(), op.reads.end(), from, to);
+    for (Update& u : op.updates) {
+      if (u.before == from) u.before = to;
+    }
+  }
+  for (Segment& segment : s.segments) std::replace(segment.carried_out.begin(), segment.carried_out.end(), from, to);
+}
+
+/// The schedule without operation `id`; what it would have made is not there.
+inline StepSchedule without_operation(StepSchedule s, OperationId id) {
+  std::vector<OperationId> number;
+  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i) number.push_back(i < id ? i : i == id ? -1 : i - 1);
+  for (Segment& segment : s.segments) {
+    if (id < segment.first) --segment.first;
+    else if (id < segment.first + segment.count) --segment.count;
+  }
+  s.operations.erase(s.operations.begin() + id);
+  renumber(s, number);
+  return s;
+}
+
+/// The same, and who would have used its results uses what it was given: the forgotten operation that leaves no gap. Nothing if
+/// the operation has no such pair of values.
+inline std::optional<StepSchedule> bridged_operation(StepSchedule s, OperationId id) {
+  const Operation op = s.operation(id);
+  bool bridged = false;
+  for (const Update& u : op.updates) redirect(s, u.after, u.before), bridged = true;
+  if (op.writes.size() == 1 && !op.reads.empty()) redirect(s, op.writes[0], op.reads[0]), bridged = true;
+  if (op.kind == OperationKind::recompute) {  // what forward saved, instead
+    for (const ValueId written : op.writes) {
+      const Value& v = s.value(written);
+      for (ValueId other = 0; other < written; ++other) {
+        const Value& o = s.value(other);
+        const bool alike = o.kind == v.kind && o.part == v.part && o.slot == v.slot && o.maker >= 0 && o.kind != ValueKind::scratch;
+        if (alike && s.operation(o.maker).kind == OperationKind::forward) redirect(s, written, other), bridged = true;
+      }
+    }
+  }
+  if (!bridged) return std::nullopt;
+  return without_operation(std::move(s), id);
+}
+
+inline StepSchedule without_edge(StepSchedule s, OperationId id, std::size_t edge) {
+  auto& after = s.operations[static_cast<std::size_t>(id)].after;
+  after.erase(after.begin() + static_cast<std::ptrdiff_t>(edge));
+  return s;
+}
+
+/// The schedule with operations id and id + 1 in the other order.
+inline StepSchedule swapped(StepSchedule s, OperationId id) {
+  std::vector<OperationId> number;
+  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i) number.push_back(i == id ? id + 1 : i == id + 1 ? id : i);
+  std::swap(s.operations[static_cast<std::size_t>(id)], s.operations[static_cast<std::size_t>(id) + 1]);
+  renumber(s, number);
+  return s;
+}
+
+/// Storages that an operation touches, and whether it changes them.
+inline std::map<StorageId, bool> touched_storages(const StepSchedule& s, const Operation& op) {
+  std::map<StorageId, bool> touched;
+  for (const ValueId v : op.reads) touched[s.value(v).storage] |= false;
+  for (const ValueId v : op.writes) touched[s.value(v).storage] = true;
+  for (const Update& u : op.updates) touched[s.value(u.after).storage] = true;
+  return touched;
+}
+
+/// Two operations that may be played in either order: no storage that one of them changes is touched by both.
+inline bool independent(const StepSchedule& s, OperationId a, OperationId b) {
+  const auto of_b = touched_storages(s, s.operation(b));
+  for (const auto& [storage, changes] : touched_storages(s, s.operation(a))) {
+    const auto other = of_b.find(storage);
+    if (other != of_b.end() && (changes || other->second)) return false;
+  }
+  return true;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,156 @@
+// The verifier's own test: schedules with one thing wrong must be rejected, by it or by the memory plan of the right schedule,
+// or be proved to be as good as the right one.
+#include <catch2/catch.hpp>
+
+#include <iostream>
+
+#include "all_policies.hpp"
+#include "mutants.hpp"
+#include "schedule/order.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+#include "tessera/schedule/verify.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+struct Count {
+  int made = 0, by_verifier = 0, by_plan = 0, redundant = 0;
+};
+
+struct Subject {
+  StepSchedule schedule;
+  MemoryPlan plan;
+};
+
+/// True if the mutant is rejected; counts by whom.
+bool rejected(const StepSchedule& mutant, const MemoryPlan& plan, Count& count) {
+  ++count.made;
+  if (!verify_schedule(mutant).empty()) return ++count.by_verifier, true;
+  if (!check_memory_plan(mutant, plan).empty()) return ++count.by_plan, true;
+  ++count.redundant;
+  return false;
+}
+
+bool same_order(const StepSchedule& a, const StepSchedule& b) {
+  for (std::size_t i = 0; i < a.segments.size(); ++i) {
+    const SegmentOrder x(a, a.segments[i]), y(b, b.segments[i]);
+    const OperationId first = a.segments[i].first, end = first + a.segments[i].count;
+    for (OperationId p = first; p < end; ++p) {
+      for (OperationId q = first; q < end; ++q) {
+        if (x.before(p, q) != y.before(p, q)) return false;
+      }
+    }
+  }
+  return true;
+}
+
+std::string text_of(const StepSchedule& s, OperationId id) {
+  const Operation& op = s.operation(id);
+  return fmt::format("operation {} {} {}", id, name_of(op.kind), op.part >= 0 ? s.part(op.part).name : op.unit >= 0 ? s.unit(op.unit).name : "");
+}
+
+void drop_operations(const Subject& subject, std::map<OperationKind, Count>& counts) {
+  const StepSchedule& s = subject.schedule;
+  for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
+    INFO("without " << text_of(s, id));
+    Count& count = counts[s.operation(id).kind];
+    REQUIRE(rejected(without_operation(s, id), subject.plan, count));
+    if (const auto bridged = bridged_operation(s, id)) {
+      INFO("bridged");
+      REQUIRE(rejected(*bridged, subject.plan, count));
+    }
+  }
+}
+
+void drop_edges(const Subject& subject, std::map<EdgeReason, Count>& counts) {
+  const StepSchedule& s = subject.schedule;
+  for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
+    for (std::size_t e = 0; e < s.operation(id).after.size(); ++e) {
+      const StepSchedule mutant = without_edge(s, id, e);
+      INFO(text_of(s, id) << " without its edge to " << s.operation(id).after[e].operation << ", " << name_of(s.operation(id).after[e].reason));
+      if (rejected(mutant, subject.plan, counts[s.operation(id).after[e].reason])) continue;
+      // Another wait implies this one.
+      REQUIRE(same_order(s, mutant));
+    }
+  }
+}
+
+void swap_neighbours(const Subject& subject, Count& count) {
+  const StepSchedule& s = subject.schedule;
+  for (const Segment& segment : s.segments) {
+    for (OperationId id = segment.first; id + 1 < segment.first + segment.count; ++id) {
+      INFO(segment.name << ": " << text_of(s, id) << " swapped with " << text_of(s, id + 1));
+      if (rejected(swapped(s, id), subject.plan, count)) continue;
+      // Another legal order of the same work: nothing that both touch is changed, and neither waits for the other.
+      REQUIRE(independent(s, id, id + 1));
+      for (const Edge& edge : s.operation(id + 1).after) REQUIRE(edge.operation != id);
+    }
+  }
+}
+
+/// Small schedules over all strategies, with every kind of rule in play.
+std::vector<PolicyCase> subjects() {
+  std::vector<PolicyCase> cases;
+  auto add = [&](Strategy strategy, std::int64_t world, std::int64_t group, auto change) {
+    PolicyCase c;
+    c.policy.strategy = strategy;
+    c.grid = grid_for(strategy, world, world, group);
+    change(c.policy);
+    cases.push_back(c);
+  };
+  for (const Strategy strategy : all_strategies()) {
+    const std::int64_t group = is_hybrid(strategy) ? 2 : 0;
+    const bool each = shards_gradients(strategy);
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = !each, p.accumulation = 3, p.checkpoint_blocks = true; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2, p.tied_reduce = TiedReduce::twice; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 0, p.checkpoint_blocks = true; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2, p.reshard_after_forward = strategy != Strategy::zero3; });
+    add(strategy, 1, is_hybrid(strategy) ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2; });
+    if (is_hybrid(strategy)) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
+  }
+  return cases;
+}
+
+template <class Key>
+void report(const std::string& what, const std::map<Key, Count>& counts) {
+  for (const auto& [key, c] : counts) {
+    std::cout << fmt::format("  {:<5}{:<15} {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} redundant\n", what,
+                             name_of(key), c.made, c.by_verifier, c.by_plan, c.redundant);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("no mutant of a schedule slips through") {
+  std::map<OperationKind, Count> operations;
+  std::map<EdgeReason, Count> edges;
+  Count swaps;
+  for (const PolicyCase& c : subjects()) {
+    ToyShape shape;
+    shape.layers = 4;
+    shape.compute = c.policy.compute;
+    INFO(c.describe());
+    Subject subject{build_schedule(toy_model(shape), c.grid, c.policy), {}};
+    subject.plan = plan_memory(subject.schedule, {true, 0.0});
+    REQUIRE(verify_schedule(subject.schedule).empty());
+    REQUIRE(check_memory_plan(subject.schedule, subject.plan).empty());
+    drop_operations(subject, operations);
+    drop_edges(subject, edges);
+    swap_neighbours(subject, swaps);
+  }
+  std::cout << "mutants of schedules:\n";
+  report("drop ", operations);
+  report("edge ", edges);
+  std::cout << fmt::format("  swapped neighbours   {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} legal orders\n", swaps.made,
+                           swaps.by_verifier, swaps.by_plan, swaps.redundant);
+  for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
+  REQUIRE(operations.size() == 11);  // every kind that the builder makes today; slice and store are of later features
+  REQUIRE(edges.size() == 3);
+  REQUIRE(swaps.by_verifier > 0);
+  REQUIRE(swaps.redundant > 0);
+}
