@@ -105,7 +105,9 @@ double StepClock::left(std::int64_t steps) const {
 }
 
 Progress::Progress(std::FILE* stream, std::int64_t every, Style style)
-    : stream_(stream), every_(every), bar_(style == Style::automatic ? ::isatty(::fileno(stream)) != 0 : style == Style::bar) {
+    : stream_(stream),
+      every_(every),
+      bar_(style == Style::automatic ? ::isatty(::fileno(stream)) != 0 : style == Style::bar) {
   TESSERA_ASSERT(every > 0, "progress is reported every {} steps", every);
 }
 
@@ -133,7 +135,7 @@ bool Progress::update(ProgressState state) {
   if (!first && !last && now - last_drawn_ < std::chrono::milliseconds(100)) return false;
   last_drawn_ = now;
   last_bar_ = progress_bar(state, terminal_width(stream_) - 1);  // a full last column makes some terminals wrap
-  write("\r" + last_bar_ + "\x1b[K");                            // to the line's start, the bar, clear what is right of it
+  write("\r" + last_bar_ + "\x1b[K");  // to the line's start, the bar, clear what is right of it
   line_open_ = true;
   return true;
 }

@@ -30,7 +30,8 @@ std::string compiler() {
 std::string counted(const std::vector<std::string>& hosts) {
   std::vector<std::pair<std::string, int>> counts;
   for (const std::string& host : hosts) {
-    const auto place = std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == host; });
+    const auto place =
+        std::find_if(counts.begin(), counts.end(), [&](const auto& entry) { return entry.first == host; });
     if (place == counts.end()) {
       counts.emplace_back(host, 1);
     } else {
@@ -94,7 +95,10 @@ std::string shell_quoted(const std::string& argument) {
 }
 
 Facts build_facts() {
-  return {{"version", kBuildVersion}, {"git_revision", kBuildGitRevision}, {"compiler", compiler()}, {"build_type", kBuildType}};
+  return {{"version", kBuildVersion},
+          {"git_revision", kBuildGitRevision},
+          {"compiler", compiler()},
+          {"build_type", kBuildType}};
 }
 
 Facts provenance(const RunFacts& run) {

@@ -11,7 +11,8 @@ namespace tessera {
 namespace {
 
 std::int64_t now_ns() {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch()).count();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::steady_clock::now().time_since_epoch())
+      .count();
 }
 
 }  // namespace
@@ -70,7 +71,8 @@ std::vector<RingEntry> OperationRing::snapshot() const {
                        static_cast<std::int32_t>(values[kind]), static_cast<std::int32_t>(values[unit]), values[bytes],
                        values[start_ns], values[end_ns]});
   }
-  std::sort(entries.begin(), entries.end(), [](const RingEntry& a, const RingEntry& b) { return a.sequence < b.sequence; });
+  std::sort(entries.begin(), entries.end(),
+            [](const RingEntry& a, const RingEntry& b) { return a.sequence < b.sequence; });
   return entries;
 }
 

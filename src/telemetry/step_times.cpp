@@ -4,15 +4,24 @@ namespace tessera {
 
 const char* name_of(TimeCategory category) {
   switch (category) {
-    case TimeCategory::data: return "data";
-    case TimeCategory::forward: return "forward";
-    case TimeCategory::recompute: return "recompute";
-    case TimeCategory::backward: return "backward";
-    case TimeCategory::optimizer: return "optimizer";
-    case TimeCategory::exposed_gather: return "exposed_gather";
-    case TimeCategory::exposed_reduce_scatter: return "exposed_reduce_scatter";
-    case TimeCategory::exposed_all_reduce: return "exposed_all_reduce";
-    case TimeCategory::exposed_other: return "exposed_other";
+    case TimeCategory::data:
+      return "data";
+    case TimeCategory::forward:
+      return "forward";
+    case TimeCategory::recompute:
+      return "recompute";
+    case TimeCategory::backward:
+      return "backward";
+    case TimeCategory::optimizer:
+      return "optimizer";
+    case TimeCategory::exposed_gather:
+      return "exposed_gather";
+    case TimeCategory::exposed_reduce_scatter:
+      return "exposed_reduce_scatter";
+    case TimeCategory::exposed_all_reduce:
+      return "exposed_all_reduce";
+    case TimeCategory::exposed_other:
+      return "exposed_other";
   }
   return "?";
 }

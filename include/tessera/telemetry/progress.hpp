@@ -16,7 +16,8 @@ struct ProgressState {
   double loss = std::numeric_limits<double>::quiet_NaN();
   double tokens_per_second = std::numeric_limits<double>::quiet_NaN();
   double step_seconds = std::numeric_limits<double>::quiet_NaN();
-  double exposed_share = std::numeric_limits<double>::quiet_NaN();  ///< of step_seconds: compute waited for communication
+  double exposed_share =
+      std::numeric_limits<double>::quiet_NaN();  ///< of step_seconds: compute waited for communication
   double seconds_left = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -28,8 +29,8 @@ std::string progress_bar(const ProgressState& state, int width);
 /// One line for a log: "step 120/1000  loss 3.2145  12.3K tokens/s  812 ms/step  exposed 4.1%  11 min 54 s left".
 std::string progress_line(const ProgressState& state);
 
-/// Smoothed time per step, for the time left: an exponential mean over about the last 50 steps, plain over the first ones,
-/// the very first left out once there is a second (it is slower).
+/// Smoothed time per step, for the time left: an exponential mean over about the last 50 steps, plain over the first
+/// ones, the very first left out once there is a second (it is slower).
 class StepClock {
  public:
   void add(double seconds);
@@ -41,8 +42,8 @@ class StepClock {
   double mean_ = 0.0;
 };
 
-/// Writes progress to a stream; rank 0 only. On a terminal the bar is drawn again at most ten times a second and at the last
-/// step; elsewhere a line appears after every `every`-th step, the first and the last.
+/// Writes progress to a stream; rank 0 only. On a terminal the bar is drawn again at most ten times a second and at the
+/// last step; elsewhere a line appears after every `every`-th step, the first and the last.
 class Progress {
  public:
   enum class Style { automatic, bar, lines };  ///< automatic: a bar where the stream is a terminal

@@ -10,21 +10,21 @@ namespace tessera {
 /// Names and values, in an order fit for printing; what /provenance of a metrics file and --version show.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 
-/// What the executable is: version, git_revision ("unknown" outside a repository, "-dirty" with changes in it, both as of
-/// CMake's configuration), compiler, build_type.
+/// What the executable is: version, git_revision ("unknown" outside a repository, "-dirty" with changes in it, both as
+/// of CMake's configuration), compiler, build_type.
 Facts build_facts();
 
 /// What only other rooms or the caller know.
 struct RunFacts {
-  std::vector<std::string> command_line;  ///< argv
-  double start_unix_time = 0.0;           ///< seconds since 1970
-  std::vector<std::string> hosts;         ///< of all ranks, doubles allowed; empty: this host
+  std::vector<std::string> command_line;                       ///< argv
+  double start_unix_time = 0.0;                                ///< seconds since 1970
+  std::vector<std::string> hosts;                              ///< of all ranks, doubles allowed; empty: this host
   std::vector<std::pair<std::string, std::string>> libraries;  ///< ("mpi", "Open MPI 4.1.4"), ("hdf5", "1.10.8"), ...
 };
 
-/// build_facts and of this run: command_line (quoted so that a shell takes it back), start_time (UTC), hosts (each once, with
-/// its ranks: "node1 x4, node2 x4"), cpu, isa, the libraries as NAME_version, and slurm_job_id, slurm_array_task_id,
-/// slurm_restart_count where Slurm set them.
+/// build_facts and of this run: command_line (quoted so that a shell takes it back), start_time (UTC), hosts (each
+/// once, with its ranks: "node1 x4, node2 x4"), cpu, isa, the libraries as NAME_version, and slurm_job_id,
+/// slurm_array_task_id, slurm_restart_count where Slurm set them.
 Facts provenance(const RunFacts& run);
 
 /// "node1.cluster", as the kernel says.

@@ -1,6 +1,6 @@
 #pragma once
-// The last operations that were played, for the watchdog and for what is left after a crash: a ring of fixed size, written by
-// all lanes, read at any time by another thread. Nothing is allocated after construction.
+// The last operations that were played, for the watchdog and for what is left after a crash: a ring of fixed size,
+// written by all lanes, read at any time by another thread. Nothing is allocated after construction.
 
 #include <array>
 #include <atomic>
@@ -13,13 +13,13 @@ namespace tessera {
 
 /// One operation of the schedule as it was played.
 struct RingEntry {
-  std::uint64_t sequence = 0;   ///< counts operations since the start, from 0
-  std::int32_t operation = 0;   ///< index in the schedule
-  std::int32_t kind = 0;        ///< the schedule's operation kind
-  std::int32_t unit = 0;        ///< unit or part; -1 for none
-  std::int64_t bytes = 0;       ///< moved or touched, as the schedule says
-  std::int64_t start_ns = 0;    ///< of the monotonic clock
-  std::int64_t end_ns = 0;      ///< 0 while it runs
+  std::uint64_t sequence = 0;  ///< counts operations since the start, from 0
+  std::int32_t operation = 0;  ///< index in the schedule
+  std::int32_t kind = 0;       ///< the schedule's operation kind
+  std::int32_t unit = 0;       ///< unit or part; -1 for none
+  std::int64_t bytes = 0;      ///< moved or touched, as the schedule says
+  std::int64_t start_ns = 0;   ///< of the monotonic clock
+  std::int64_t end_ns = 0;     ///< 0 while it runs
 };
 
 /// Thread-safe without locks: an entry is guarded by its own version counter, and a reader drops an entry that changes

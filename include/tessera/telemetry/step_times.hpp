@@ -13,15 +13,15 @@ namespace tessera {
 
 /// Exposed: compute waited for it.
 enum class TimeCategory : std::uint8_t {
-  data,                    ///< waiting for tokens
+  data,  ///< waiting for tokens
   forward,
   recompute,
-  backward,                ///< the head's forward and backward in one included
-  optimizer,               ///< accumulate, norm, clip, update
+  backward,   ///< the head's forward and backward in one included
+  optimizer,  ///< accumulate, norm, clip, update
   exposed_gather,
   exposed_reduce_scatter,
   exposed_all_reduce,
-  exposed_other,           ///< loads, stores, host operations
+  exposed_other,  ///< loads, stores, host operations
 };
 inline constexpr std::size_t kTimeCategories = 9;
 

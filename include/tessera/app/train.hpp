@@ -1,0 +1,23 @@
+#pragma once
+// `tessera train`.
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "tessera/comm/world.hpp"
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+/// How the process was started.
+struct Invocation {
+  std::vector<std::string> words;  ///< argv
+  std::chrono::steady_clock::time_point start;
+  double unix_start = 0;           ///< seconds since 1970
+};
+
+/// Trains as the options say; collective. Returns the exit code; errors are exceptions.
+int run_train(World& world, const Options& options, const Invocation& invocation);
+
+}  // namespace tessera

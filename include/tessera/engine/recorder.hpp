@@ -1,0 +1,65 @@
+#pragma once
+// What rank 0 writes and shows while a run goes on: metrics.h5, log.jsonl, status.json, config.ini, the progress on the
+// terminal. Nothing of it is on the step's path but the handing over of a row.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "tessera/engine/session.hpp"
+#include "tessera/io/metrics_file.hpp"
+#include "tessera/io/run_folder.hpp"
+#include "tessera/telemetry/progress.hpp"
+#include "tessera/telemetry/provenance.hpp"
+
+namespace tessera {
+
+/// How one step went on this rank.
+struct StepReport {
+  std::int64_t step = 0;
+  StepResult result;
+  double learning_rate = 0, seconds = 0;
+  StepTimeTotals times;
+  std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
+};
+
+class RunRecorder {
+ public:
+  /// Takes the folder (UsageError when it is used) and writes config.ini and status.json. Rank 0 only.
+  RunRecorder(const Options& options, const std::filesystem::path& folder);
+  ~RunRecorder();
+
+  /// Opens metrics.h5 and log.jsonl once the run is planned. `start` is when the process started.
+  void begin(const PlannedRun& planned, std::int64_t steps, const RunFacts& facts);
+  void record_step(const StepReport& report, std::int64_t global_tokens);
+  void record_evaluation(std::int64_t step, double loss);
+  /// Measured bytes of each rank's process (proportional set size, less what it had before memory was planned).
+  void record_process_memory(const std::vector<std::int64_t>& bytes);
+  void record_first_step(double seconds_since_start);
+  /// Closes everything and leaves the last status. Safe after a failure.
+  void finish(RunState state, ExitCode code, const std::string& message);
+
+  const std::filesystem::path& folder() const { return folder_.path(); }
+  std::filesystem::path metrics_path() const { return metrics_->path(); }
+  IoThread& io() { return io_; }
+  /// A line of its own on the terminal.
+  void say(const std::string& line);
+
+ private:
+  void write_status(RunState state, int code, const std::string& message);
+
+  const Options& options_;
+  RunFolder folder_;
+  IoThread io_;
+  std::unique_ptr<MetricsFile> metrics_;
+  std::unique_ptr<LineLog> log_;
+  std::unique_ptr<Progress> progress_;
+  std::int64_t step_ = 0, steps_ = 0;
+  double started_ = 0;
+  std::chrono::steady_clock::time_point status_written_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "tessera/app/account.hpp"
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string model_line(const PlannedRun& planned) {
+  const Architecture& a = planned.architecture;
+  const ModelParts& model = planned.schedule.model;
+  return fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}, sequence {}", name_of(a.family),
+                     format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab, model.sequence);
+}
+
+std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
+  const GridShape& grid = planned.schedule.grid;
+  const ResourceSettings& settings = session.resources().settings();
+  std::string line = fmt::format("grid       {} rank{} ({} a node), shard group {}, {} replica{}; {} thread{} a rank, {} lanes", grid.world,
+                                 grid.world == 1 ? "" : "s", grid.ranks_per_node, grid.shard, grid.replica, grid.replica == 1 ? "" : "s",
+                                 settings.threads, settings.threads == 1 ? "" : "s", settings.lanes == LaneMode::serial ? "serial" : settings.lanes == LaneMode::chaos ? "chaos" : "parallel");
+  const int wanted = settings.threads * machine.machine_ranks;
+  if (wanted > allowed_cores()) line += fmt::format("\nwarning    {} compute threads on {} cores: ranks will wait for each other", wanted, allowed_cores());
+  return line;
+}
+
+std::string strategy_line(const Options& options, const PlannedRun& planned) {
+  const StepSchedule& s = planned.schedule;
+  return fmt::format("strategy   {}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step", name_of(s.strategy),
+                     name_of(options.shard.wrap), s.layout.units.size(), name_of(options.memory.checkpoint), name_of(s.compute), name_of(s.reduce),
+                     format_bytes(s.wire_bytes_per_step()));
+}
+
+std::string memory_line(const PlannedRun& planned) {
+  std::string parts;
+  for (int c = 0; c < kCategories; ++c) {
+    const std::int64_t bytes = planned.plan.at_peak[static_cast<std::size_t>(c)];
+    if (bytes == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
+  }
+  return fmt::format("memory     {} a rank ({})", format_bytes(planned.plan.total()), parts);
+}
+
+std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session) {
+  const StepSchedule& s = planned.schedule;
+  std::string line = fmt::format("batch      {} tokens a step: {} ranks x {} micro-steps x {} sequences x {} tokens", format_count(session.global_tokens()),
+                                 s.grid.world, s.accumulation, s.model.batch, s.model.sequence);
+  const double epochs = static_cast<double>(session.steps()) * static_cast<double>(session.global_tokens()) /
+                        (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));
+  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} steps = {:.2f} epochs", data.source().describe(),
+                      format_count(data.split().train.count), format_count(data.split().validation.count), name_of(options.data.order), session.steps(), epochs);
+  return line;
+}
+
+}  // namespace
+
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session, const MachineShape& machine) {
+  return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) + "\n" + memory_line(planned) + "\n" +
+         data_line(options, planned, data, session) + "\nkernels    " + session.resources().kernels(Lane::compute).description();
+}
+
+}  // namespace tessera

@@ -1,0 +1,106 @@
+#include "tessera/engine/recorder.hpp"
+
+#include "tessera/config/describe.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr auto kStatusEvery = std::chrono::seconds(2);
+
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunFacts& facts) {
+  MetricsLayout layout;
+  layout.step_times = time_category_names();
+  const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world);
+  for (int c = 0; c < kCategories; ++c) {
+    std::string name(name_of(static_cast<Category>(c)));
+    std::replace(name.begin(), name.end(), ' ', '_');
+    layout.memory.push_back({name, std::vector<std::int64_t>(ranks, planned.plan.own_peak[static_cast<std::size_t>(c)])});
+  }
+  layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
+  for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);
+  layout.provenance = provenance(facts);
+  layout.swmr = options.metrics.swmr;
+  return layout;
+}
+
+}  // namespace
+
+RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder)
+    : options_(options), folder_(RunFolder::create(folder)), started_(unix_now()) {
+  folder_.write_config(write_ini(options));
+  write_status(RunState::running, 0, "starting");
+}
+
+RunRecorder::~RunRecorder() = default;
+
+void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps, const RunFacts& facts) {
+  steps_ = steps;
+  metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), metrics_layout(options_, planned, facts));
+  log_ = std::make_unique<LineLog>(folder_.log_path());
+  progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
+}
+
+void RunRecorder::record_step(const StepReport& report, std::int64_t global_tokens) {
+  step_ = report.step;
+  const double rate = static_cast<double>(global_tokens) / report.seconds;
+  StepRow row;
+  row.step = report.step;
+  row.loss = report.result.loss;
+  row.grad_norm = report.result.grad_norm;
+  row.lr = report.learning_rate;
+  row.seconds = report.seconds;
+  row.unix_time = unix_now();
+  row.tokens_per_second = rate;
+  row.times = report.times.all_seconds();
+  row.communication = report.communication;
+  metrics_->append_step(std::move(row));
+
+  const double exposed = report.times.exposed_seconds() / report.seconds;
+  ProgressState state;
+  state.step = report.step;
+  state.steps = steps_;
+  state.loss = report.result.loss;
+  state.tokens_per_second = rate;
+  state.step_seconds = report.seconds;
+  state.exposed_share = exposed;
+  progress_->update(state);
+
+  if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == steps_) {
+    const std::array<JsonField, 9> fields{{{"step", report.step}, {"loss", report.result.loss}, {"grad_norm", report.result.grad_norm},
+                                           {"lr", report.learning_rate}, {"seconds", report.seconds}, {"tokens_per_second", rate},
+                                           {"exposed_share", exposed}, {"skipped", report.result.skipped}, {"unix_time", unix_now()}}};
+    log_->append(json_line(fields));
+  }
+  if (std::chrono::steady_clock::now() - status_written_ > kStatusEvery) write_status(RunState::running, 0, "");
+}
+
+void RunRecorder::record_evaluation(std::int64_t step, double loss) {
+  metrics_->append_eval(step, loss);
+  const std::array<JsonField, 3> fields{{{"step", step}, {"validation_loss", loss}, {"unix_time", unix_now()}}};
+  log_->append(json_line(fields));
+  say(fmt::format("step {}: validation loss {:.4f}", step, loss));
+}
+
+void RunRecorder::record_process_memory(const std::vector<std::int64_t>& bytes) { metrics_->set_measured_memory("process", bytes); }
+
+void RunRecorder::record_first_step(double seconds_since_start) { metrics_->set_seconds_to_first_step(seconds_since_start); }
+
+void RunRecorder::say(const std::string& line) {
+  if (progress_ != nullptr) progress_->message(line);
+}
+
+void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
+  progress_.reset();
+  if (metrics_ != nullptr) metrics_->close();
+  write_status(state, static_cast<int>(code), message);
+}
+
+void RunRecorder::write_status(RunState state, int code, const std::string& message) {
+  status_written_ = std::chrono::steady_clock::now();
+  folder_.write_status({state, step_, steps_, code, message, started_, unix_now()});
+}
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+// tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors to
+// exit codes.
+#include <cstdio>
+
+#include "tessera/app/plan.hpp"
+#include "tessera/app/train.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/config/command.hpp"
+#include "tessera/telemetry/provenance.hpp"
+
+namespace {
+
+using namespace tessera;
+
+int print_version() {
+  for (const auto& [name, value] : build_facts()) std::printf("%-14s %s\n", name.c_str(), value.c_str());
+  return 0;
+}
+
+/// Commands that need no other ranks.
+int run_alone(const Command& command) {
+  switch (command.kind) {
+    case CommandKind::help: std::fputs(usage_text().c_str(), stdout); return 0;
+    case CommandKind::version: return print_version();
+    case CommandKind::plan: return run_plan(command.options);
+    default: throw InternalError("this command needs ranks");
+  }
+}
+
+int run_with_ranks(World& world, const Command& command, const Invocation& invocation) {
+  switch (command.kind) {
+    case CommandKind::train: return run_train(world, command.options, invocation);
+    default: throw InternalError("this command needs no ranks");
+  }
+}
+
+bool needs_ranks(CommandKind kind) { return kind == CommandKind::train || kind == CommandKind::bench; }
+
+/// The command word decides about MPI before options are read, so that a bad option is reported once by one rank.
+bool words_need_ranks(const std::vector<std::string>& words) {
+  return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  Invocation invocation;
+  invocation.start = std::chrono::steady_clock::now();
+  invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  invocation.words.assign(argv, argv + argc);
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  try {
+    if (!words_need_ranks(words)) return run_alone(read_command(words));
+    World world(&argc, &argv);
+    return world.run([&] {
+      const Command command = read_command(words);
+      return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation) : (world.rank() == 0 ? run_alone(command) : 0);
+    });
+  } catch (const Error& error) {
+    Log(0, 1).error(error.what());
+    return static_cast<int>(error.code());
+  } catch (const std::exception& error) {
+    Log(0, 1).error(error.what());
+    return static_cast<int>(ExitCode::internal);
+  }
+}
