@@ -15,12 +15,11 @@ std::int64_t HostEvent::start_generation(const void* stream) {
 }
 
 void HostEvent::reach(std::int64_t generation, std::exception_ptr failure) {
-  {
-    const std::lock_guard lock(failure_lock_);
-    failure_ = failure;
-    failed_generation_ = failure ? generation : 0;
-    reached_.store(generation);
-  }
+  // All under the lock, which waiting threads take last: when they go on, and perhaps destroy the event, we are done.
+  const std::lock_guard lock(failure_lock_);
+  failure_ = failure;
+  failed_generation_ = failure ? generation : 0;
+  reached_.store(generation);
   changes_.fetch_add(1);
   if (sleepers_.load() > 0) futex_wake(changes_, std::numeric_limits<int>::max(), FutexScope::process);
 }
