@@ -14,7 +14,8 @@ namespace {
 /// `value` >= 0 with `digits` significant digits and no exponent, trailing zeros dropped on demand.
 std::string significant(double value, int digits, bool keep_zeros) {
   int before_point = 1;
-  for (double limit = 10; before_point < digits && value >= limit - 0.5 * std::pow(10, before_point - digits + 1); limit *= 10) {
+  for (double limit = 10; before_point < digits && value >= limit - 0.5 * std::pow(10, before_point - digits);
+       limit *= 10) {
     ++before_point;
   }
   std::string text = fmt::format("{:.{}f}", value, digits - before_point);
@@ -50,7 +51,8 @@ std::string format_bytes(std::int64_t bytes) {
   const char* sign = bytes < 0 ? "-" : "";
   double magnitude = std::abs(static_cast<double>(bytes));
   const std::size_t unit = scale(magnitude, 3, units);
-  return fmt::format("{}{} {}", sign, unit == 0 ? fmt::format("{:.0f}", magnitude) : significant(magnitude, 3, true), units[unit]);
+  return fmt::format("{}{} {}", sign, unit == 0 ? fmt::format("{:.0f}", magnitude) : significant(magnitude, 3, true),
+                     units[unit]);
 }
 
 std::string format_count(std::int64_t count) {

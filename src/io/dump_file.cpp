@@ -59,7 +59,8 @@ void DumpFile::write(Table& table, TensorId tensor, std::int64_t first, std::spa
   Tensor& target = table.tensors.at(static_cast<std::size_t>(tensor));
   const auto count = static_cast<std::int64_t>(values.size());
   TESSERA_ASSERT(first >= 0 && first <= target.array.elements() && count <= target.array.elements() - first,
-                 "elements {} to {} of {} do not exist", first, first + count, names_[static_cast<std::size_t>(tensor)]);
+                 "{} has {} elements: no {} from element {} on", names_[static_cast<std::size_t>(tensor)],
+                 target.array.elements(), count, first);
   target.written.add(first, count);
   target.array.write(first, values);
 }

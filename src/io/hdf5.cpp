@@ -104,7 +104,8 @@ Hdf5File Hdf5File::open(const std::filesystem::path& path, bool swmr) {
 
 void Hdf5File::start_swmr_write() {
   hdf5_quiet();
-  hdf5_check(H5Fstart_swmr_write(file_.id()), fmt::format("cannot make {} readable while it is written", path_.string()));
+  hdf5_check(H5Fstart_swmr_write(file_.id()),
+             fmt::format("cannot make {} readable while it is written", path_.string()));
 }
 
 void Hdf5File::flush() {

@@ -44,8 +44,8 @@ std::int64_t product(const std::vector<std::int64_t>& shape) {
 Hdf5Space simple_space(const std::vector<std::int64_t>& shape) {
   if (shape.empty()) return Hdf5Space(hdf5_check_id(H5Screate(H5S_SCALAR), "cannot make a dataspace"));
   const std::vector<hsize_t> sizes = extents(shape);
-  return Hdf5Space(
-      hdf5_check_id(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), "cannot make a dataspace"));
+  return Hdf5Space(hdf5_check_id(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                                 "cannot make a dataspace"));
 }
 
 std::string creating(hid_t parent, const std::string& name) {
@@ -54,8 +54,9 @@ std::string creating(hid_t parent, const std::string& name) {
 
 Hdf5Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, const Hdf5Space& space,
                            const Hdf5Properties& properties) {
-  return Hdf5Dataset(hdf5_check_id(
-      H5Dcreate2(parent, name.c_str(), type, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), creating(parent, name)));
+  return Hdf5Dataset(
+      hdf5_check_id(H5Dcreate2(parent, name.c_str(), type, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+                    creating(parent, name)));
 }
 
 Hdf5Dataset open_dataset(hid_t parent, const std::string& name, H5T_class_t wanted) {
@@ -116,7 +117,7 @@ void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64
   const std::string name = hdf5_name(dataset.id());
   const std::int64_t elements = product(shape);
   if (first < 0 || count < 0 || first > elements || count > elements - first) {
-    throw IoError("elements {} to {} of {} do not exist (it has {})", first, first + count, name, elements);
+    throw IoError("{} has {} elements: no {} from element {} on", name, elements, count, first);
   }
   if (count == 0) return;
   if (shape.empty()) return transfer(H5S_ALL, H5S_ALL, 0);
@@ -124,8 +125,8 @@ void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64
   const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
   std::int64_t offset = 0;
   for_each_box(shape, first, count, [&](const Box& box) {
-    hdf5_check(
-        H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, box.start.data(), nullptr, box.count.data(), nullptr), what);
+    hdf5_check(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, box.start.data(), nullptr, box.count.data(), nullptr),
+               what);
     const Hdf5Space memory = simple_space({box.elements});
     transfer(memory.id(), space.id(), offset);
     offset += box.elements;
@@ -181,23 +182,23 @@ Hdf5Array<T> Hdf5Array<T>::open(hid_t parent, const std::string& name) {
 template <class T>
 void Hdf5Array<T>::write(std::int64_t first, std::span<const T> values) {
   hdf5_quiet();
-  for_each_selection(dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
-                     [&](hid_t memory, hid_t file, std::int64_t offset) {
-                       hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT,
-                                           values.data() + offset),
-                                  fmt::format("cannot write {}", hdf5_name(dataset_.id())));
-                     });
+  for_each_selection(
+      dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
+      [&](hid_t memory, hid_t file, std::int64_t offset) {
+        hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset),
+                   fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+      });
 }
 
 template <class T>
 void Hdf5Array<T>::read(std::int64_t first, std::span<T> values) const {
   hdf5_quiet();
-  for_each_selection(dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
-                     [&](hid_t memory, hid_t file, std::int64_t offset) {
-                       hdf5_check(H5Dread(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT,
-                                          values.data() + offset),
-                                  fmt::format("cannot read {}", hdf5_name(dataset_.id())));
-                     });
+  for_each_selection(
+      dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
+      [&](hid_t memory, hid_t file, std::int64_t offset) {
+        hdf5_check(H5Dread(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset),
+                   fmt::format("cannot read {}", hdf5_name(dataset_.id())));
+      });
 }
 
 template <class T>
@@ -232,7 +233,8 @@ void Hdf5Series<T>::append(std::span<const T> values) {
   const Hdf5Space file(hdf5_check_id(H5Dget_space(dataset_.id()), what));
   hdf5_check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, &start, nullptr, &count, nullptr), what);
   const Hdf5Space memory = simple_space({static_cast<std::int64_t>(values.size())});
-  hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory.id(), file.id(), H5P_DEFAULT, values.data()), what);
+  hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory.id(), file.id(), H5P_DEFAULT, values.data()),
+             what);
   size_ += static_cast<std::int64_t>(values.size());
 }
 
@@ -243,9 +245,10 @@ void Hdf5Series<T>::flush() {
 }
 
 template <class T>
-void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values, const std::vector<std::int64_t>& shape) {
-  TESSERA_ASSERT(product(shape) == static_cast<std::int64_t>(values.size()), "{} has {} values, its shape says {}", name,
-                 values.size(), product(shape));
+void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,
+                const std::vector<std::int64_t>& shape) {
+  TESSERA_ASSERT(product(shape) == static_cast<std::int64_t>(values.size()), "{} has {} values, its shape says {}",
+                 name, values.size(), product(shape));
   Hdf5Array<T>::create(parent, name, shape).write(0, values);
 }
 

@@ -126,7 +126,8 @@ class ConfigReader {
 
   [[noreturn]] void refuse(const char* key, const char* allowed) const {
     const nlohmann::json& value = json_.at(key);
-    const std::string shown = value.is_structured() ? "what it says" : value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    const std::string shown =
+        value.is_structured() ? "what it says" : value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
     throw UsageError("{}: {} = {} is not supported ({})", path_.string(), key, shown.substr(0, 100), allowed);
   }
 

@@ -39,7 +39,8 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
   for (const auto& [tensor, file] : map->items()) {
     if (!file.is_string()) throw UsageError("{}: the file of tensor {} is not text", path.string(), tensor);
     const auto name = file.get<std::string>();
-    if (name.empty() || name == "." || name == ".." || name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
+    if (name.empty() || name == "." || name == ".." ||
+        name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
       throw UsageError("{}: tensor {} is said to be in \"{}\" (a plain file name inside the folder is allowed)",
                        path.string(), tensor, name);
     }
@@ -57,7 +58,8 @@ std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
   }
   const auto index_path = folder / "model.safetensors.index.json";
   if (!std::filesystem::exists(index_path)) {
-    throw UsageError("{} holds no weights: model.safetensors or model.safetensors.index.json is needed{}", folder.string(),
+    throw UsageError("{} holds no weights: model.safetensors or model.safetensors.index.json is needed{}",
+                     folder.string(),
                      std::filesystem::exists(folder / "pytorch_model.bin") ? " (pytorch_model.bin is not read)" : "");
   }
   const auto index = read_index(index_path);
@@ -75,7 +77,8 @@ std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
 
 }  // namespace
 
-HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder, const std::vector<ParameterTensor>& expected)
+HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
+                                       const std::vector<ParameterTensor>& expected)
     : files_(open_files(folder)) {
   std::unordered_map<std::string_view, std::size_t> wanted;
   for (std::size_t i = 0; i < expected.size(); ++i) wanted.emplace(bare(expected[i].name), i);
@@ -95,7 +98,8 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder, cons
                          fmt::join(entry.shape, ", "), fmt::join(tensor.shape, ", "));
       }
       if (!entry.dtype) {
-        throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", entry.name, where, entry.dtype_name);
+        throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", entry.name, where,
+                         entry.dtype_name);
       }
       auto& source = found[place->second];
       if (source) {

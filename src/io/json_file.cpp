@@ -22,7 +22,8 @@ std::string read_text(const std::filesystem::path& path, std::int64_t limit) {
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
   if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
-  if (status.st_size > limit) throw UsageError("{} has {} bytes: at most {} are read", path.string(), status.st_size, limit);
+  if (status.st_size > limit)
+    throw UsageError("{} has {} bytes: at most {} are read", path.string(), status.st_size, limit);
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
   std::size_t got = 0;
   while (got < text.size()) {

@@ -1,13 +1,14 @@
 #pragma once
-// A JSON file that a person or another program wrote: read whole, with a limit, every trouble a UsageError naming the file.
+// A JSON file that a person or another program wrote: read whole, with a limit, every trouble a UsageError naming the
+// file.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
 namespace tessera {
 
-/// The JSON object in a file of at most `limit` bytes. UsageError if it is missing, too long, not JSON or not an object;
-/// IoError if it cannot be read.
+/// The JSON object in a file of at most `limit` bytes. UsageError if it is missing, too long, not JSON or not an
+/// object; IoError if it cannot be read.
 nlohmann::json read_json_object(const std::filesystem::path& path, std::int64_t limit);
 
 }  // namespace tessera

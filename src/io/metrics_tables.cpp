@@ -43,9 +43,12 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
 void MetricsTables::create_steps(const MetricsLayout& layout) {
   const Hdf5Group steps = hdf5_create_group(file_.id(), "steps");
   step_ = Hdf5Series<std::int64_t>::create(steps.id(), "step");
-  const std::pair<const char*, double StepRow::*> columns[] = {
-      {"loss", &StepRow::loss},           {"grad_norm", &StepRow::grad_norm}, {"lr", &StepRow::lr},
-      {"seconds", &StepRow::seconds},     {"unix_time", &StepRow::unix_time}, {"tokens_per_second", &StepRow::tokens_per_second}};
+  const std::pair<const char*, double StepRow::*> columns[] = {{"loss", &StepRow::loss},
+                                                               {"grad_norm", &StepRow::grad_norm},
+                                                               {"lr", &StepRow::lr},
+                                                               {"seconds", &StepRow::seconds},
+                                                               {"unix_time", &StepRow::unix_time},
+                                                               {"tokens_per_second", &StepRow::tokens_per_second}};
   for (const auto& [name, member] : columns) {
     columns_.emplace_back(member, Hdf5Series<double>::create(steps.id(), name));
   }

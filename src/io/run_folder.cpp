@@ -72,19 +72,27 @@ void write_text_atomically(const std::filesystem::path& path, std::string_view t
 
 std::string_view name_of(RunState state) {
   switch (state) {
-    case RunState::running: return "running";
-    case RunState::finished: return "finished";
-    case RunState::stopped: return "stopped";
-    case RunState::failed: return "failed";
+    case RunState::running:
+      return "running";
+    case RunState::finished:
+      return "finished";
+    case RunState::stopped:
+      return "stopped";
+    case RunState::failed:
+      return "failed";
   }
   return "?";
 }
 
 std::string RunStatus::text() const {
-  const nlohmann::ordered_json json = {{"state", name_of(state)},     {"step", step},
-                                       {"steps", steps},              {"code", code},
-                                       {"message", message},          {"started", format_utc(started)},
-                                       {"updated", format_utc(updated)}, {"started_unix", number(started)},
+  const nlohmann::ordered_json json = {{"state", name_of(state)},
+                                       {"step", step},
+                                       {"steps", steps},
+                                       {"code", code},
+                                       {"message", message},
+                                       {"started", format_utc(started)},
+                                       {"updated", format_utc(updated)},
+                                       {"started_unix", number(started)},
                                        {"updated_unix", number(updated)}};
   return dump(json, 2) + "\n";
 }
@@ -138,7 +146,9 @@ RunFolder RunFolder::resume(const std::filesystem::path& path) {
   return RunFolder(path);
 }
 
-void RunFolder::write_status(const RunStatus& status) const { write_text_atomically(path_ / "status.json", status.text()); }
+void RunFolder::write_status(const RunStatus& status) const {
+  write_text_atomically(path_ / "status.json", status.text());
+}
 
 void RunFolder::write_config(std::string_view text) const { write_text_atomically(path_ / "config.ini", text); }
 

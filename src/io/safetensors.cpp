@@ -50,8 +50,8 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
     std::uint64_t header_bytes = 0;
     std::memcpy(&header_bytes, mapped_, kSizeBytes);
     if (header_bytes > size - kSizeBytes || header_bytes > kLargestHeader) {
-      throw UsageError("{} is not a proper safetensors file (its header claims {} bytes, the file has {})", path.string(),
-                       header_bytes, size);
+      throw UsageError("{} is not a proper safetensors file (its header claims {} bytes, the file has {})",
+                       path.string(), header_bytes, size);
     }
     data_ = mapped_ + kSizeBytes + header_bytes;
     header_ = parse_safetensors_header({reinterpret_cast<const char*>(mapped_ + kSizeBytes), header_bytes},
@@ -74,8 +74,9 @@ SafetensorsFile::~SafetensorsFile() {
 }
 
 const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
-  const auto place = std::lower_bound(header_.entries.begin(), header_.entries.end(), name,
-                                      [](const SafetensorsEntry& entry, const std::string& key) { return entry.name < key; });
+  const auto place =
+      std::lower_bound(header_.entries.begin(), header_.entries.end(), name,
+                       [](const SafetensorsEntry& entry, const std::string& key) { return entry.name < key; });
   return place != header_.entries.end() && place->name == name ? &*place : nullptr;
 }
 
@@ -83,20 +84,26 @@ void SafetensorsFile::read_slice(const std::string& name, std::int64_t first, st
   const SafetensorsEntry* entry = find(name);
   if (entry == nullptr) throw UsageError("{} has no tensor {}", path_.string(), name);
   if (!entry->dtype) {
-    throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", name, path_.string(), entry->dtype_name);
+    throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", name, path_.string(),
+                     entry->dtype_name);
   }
   const auto count = static_cast<std::int64_t>(out.size());
   if (first < 0 || first > entry->elements || count > entry->elements - first) {
-    throw UsageError("tensor {} of {} has {} elements, not {} to {}", name, path_.string(), entry->elements, first,
-                     first + count);
+    throw UsageError("tensor {} of {} has {} elements: no {} from element {} on", name, path_.string(), entry->elements,
+                     count, first);
   }
   if (count == 0) return;
   const std::byte* from = data_ + entry->first_byte + first * size_of(*entry->dtype);
   switch (*entry->dtype) {
-    case DType::fp32: std::memcpy(out.data(), from, out.size_bytes()); return;
-    case DType::bf16: return widen<bf16>(from, out);
-    case DType::fp16: return widen<fp16>(from, out);
-    default: throw InternalError("dtype {} has no reader", name_of(*entry->dtype));
+    case DType::fp32:
+      std::memcpy(out.data(), from, out.size_bytes());
+      return;
+    case DType::bf16:
+      return widen<bf16>(from, out);
+    case DType::fp16:
+      return widen<fp16>(from, out);
+    default:
+      throw InternalError("dtype {} has no reader", name_of(*entry->dtype));
   }
 }
 

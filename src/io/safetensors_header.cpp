@@ -1,5 +1,5 @@
-// A safetensors header is parsed as a stream of events: nothing is built for what does not belong there, so that a hostile
-// header costs at most its own size.
+// A safetensors header is parsed as a stream of events: nothing is built for what does not belong there, so that a
+// hostile header costs at most its own size.
 
 #include <algorithm>
 #include <bit>
@@ -24,7 +24,7 @@ constexpr std::size_t kMostDimensions = 16;
 /// Bits of one element; nothing for types that this reader has not heard of.
 std::optional<std::int64_t> element_bits(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::int64_t> known[] = {
-      {"F64", 64}, {"I64", 64}, {"U64", 64}, {"C64", 64},    {"F32", 32},    {"I32", 32}, {"U32", 32}, {"F16", 16},
+      {"F64", 64},  {"I64", 64}, {"U64", 64}, {"C64", 64},    {"F32", 32},    {"I32", 32}, {"U32", 32}, {"F16", 16},
       {"BF16", 16}, {"I16", 16}, {"U16", 16}, {"F8_E4M3", 8}, {"F8_E5M2", 8}, {"I8", 8},   {"U8", 8},   {"BOOL", 8}};
   for (const auto& [name, bits] : known) {
     if (name == dtype) return bits;
@@ -58,10 +58,17 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 
   bool start_object(std::size_t) override {
     switch (place_) {
-      case Place::start: place_ = Place::names; return true;
-      case Place::entry_value: place_ = Place::entry; return true;
-      case Place::metadata_value: place_ = Place::metadata; return true;
-      default: return unexpected("an object");
+      case Place::start:
+        place_ = Place::names;
+        return true;
+      case Place::entry_value:
+        place_ = Place::entry;
+        return true;
+      case Place::metadata_value:
+        place_ = Place::metadata;
+        return true;
+      default:
+        return unexpected("an object");
     }
   }
 
@@ -87,7 +94,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
         if (name == "shape") return enter(Place::shape_value, seen_shape_);
         if (name == "data_offsets") return enter(Place::offsets_value, seen_offsets_);
         fail("tensor {} has an unknown field {}", shown(entry_.name), shown(name));
-      default: return unexpected("a name");
+      default:
+        return unexpected("a name");
     }
   }
 
@@ -158,7 +166,20 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
  private:
-  enum class Place { start, names, metadata_value, metadata, entry_value, entry, dtype, shape_value, shape, offsets_value, offsets, end };
+  enum class Place {
+    start,
+    names,
+    metadata_value,
+    metadata,
+    entry_value,
+    entry,
+    dtype,
+    shape_value,
+    shape,
+    offsets_value,
+    offsets,
+    end
+  };
 
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) const {
@@ -166,7 +187,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   }
 
   bool unexpected(const char* what) const {
-    if (place_ == Place::start || place_ == Place::names || place_ == Place::metadata) fail("{} where it does not belong", what);
+    if (place_ == Place::start || place_ == Place::names || place_ == Place::metadata)
+      fail("{} where it does not belong", what);
     fail("tensor {} has {} where it does not belong", shown(entry_.name), what);
   }
 
@@ -182,7 +204,8 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
     if (offsets_.size() != 2 || offsets_[0] > offsets_[1]) fail("tensor {} has improper data_offsets", name);
     entry_.elements = 1;
     for (const std::int64_t extent : entry_.shape) {
-      if (__builtin_mul_overflow(entry_.elements, extent, &entry_.elements)) fail("tensor {} has an impossible shape", name);
+      if (__builtin_mul_overflow(entry_.elements, extent, &entry_.elements))
+        fail("tensor {} has an impossible shape", name);
     }
     entry_.first_byte = offsets_[0];
     entry_.bytes = offsets_[1] - offsets_[0];
@@ -220,8 +243,9 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, std::int64_t d
                        shown(entry->name), entry->first_byte + entry->bytes, data_bytes);
     }
     if (entry->first_byte != end) {
-      throw UsageError("{} is not a proper safetensors file (tensor {} starts at byte {}, the one before it ends at {})",
-                       file, shown(entry->name), entry->first_byte, end);
+      throw UsageError(
+          "{} is not a proper safetensors file (tensor {} starts at byte {}, the one before it ends at {})", file,
+          shown(entry->name), entry->first_byte, end);
     }
     end += entry->bytes;
   }
@@ -232,7 +256,8 @@ void check_coverage(const std::vector<SafetensorsEntry>& entries, std::int64_t d
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(std::span<const char> text, std::int64_t data_bytes, const std::string& file) {
+SafetensorsHeader parse_safetensors_header(std::span<const char> text, std::int64_t data_bytes,
+                                           const std::string& file) {
   HeaderHandler handler(file);
   nlohmann::json::sax_parse(text.begin(), text.end(), &handler);
   SafetensorsHeader header = handler.take();

@@ -42,7 +42,8 @@ std::vector<Run> shuffled_runs(std::mt19937& random) {
   for (const bool weight : {false, true}) {
     for (std::size_t i = 0; i < tensors().size(); ++i) {
       for (std::int64_t first = 0; first < tensors()[i].elements;) {
-        const std::int64_t count = std::min<std::int64_t>(static_cast<std::int64_t>(random() % 30), tensors()[i].elements - first);
+        const std::int64_t count =
+            std::min<std::int64_t>(static_cast<std::int64_t>(random() % 30), tensors()[i].elements - first);
         runs.push_back({weight, i, first, count});
         first += count;
       }

@@ -147,13 +147,15 @@ TEST_CASE("Qwen2 and Llama configurations become architectures") {
 TEST_CASE("what this program does not compute is refused by name") {
   const json gpt2 = gpt2_config(), qwen2 = qwen2_config();
   CHECK_THAT(refusal(gpt2, "model_type", "mamba"), Contains("mamba") && Contains("gpt2, qwen2 or llama"));
-  CHECK_THAT(refusal(gpt2, "activation_function", "relu"), Contains("activation_function = \"relu\"") && Contains("gelu_new"));
+  CHECK_THAT(refusal(gpt2, "activation_function", "relu"),
+             Contains("activation_function = \"relu\"") && Contains("gelu_new"));
   for (const char* key : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
     CHECK_THAT(refusal(gpt2, key, true), Contains(key) && Contains("only false"));
   }
   CHECK_THAT(refusal(gpt2, "scale_attn_weights", false), Contains("only true"));
   CHECK_THAT(refusal(gpt2, "n_layer", nullptr), Contains("lacks n_layer"));
-  for (const json& value : {json(0), json(-1), json(2.5), json("12"), json(3000000000), json(18446744073709551615u), json(true)}) {
+  for (const json& value :
+       {json(0), json(-1), json(2.5), json("12"), json(3000000000), json(18446744073709551615u), json(true)}) {
     CHECK_THAT(refusal(gpt2, "n_embd", value), Contains("n_embd"));
   }
   CHECK_THAT(refusal(gpt2, "layer_norm_epsilon", -1e-5), Contains("layer_norm_epsilon"));
@@ -187,7 +189,8 @@ TEST_CASE("a mutated configuration gives an architecture or an error") {
   std::mt19937 random(3);
   for (int round = 0; round < 3000; ++round) {
     std::string text = (round % 2 ? gpt2_config() : qwen2_config()).dump();
-    for (auto edits = 1 + random() % 3; edits > 0; --edits) text[random() % text.size()] = static_cast<char>(32 + random() % 95);
+    for (auto edits = 1 + random() % 3; edits > 0; --edits)
+      text[random() % text.size()] = static_cast<char>(32 + random() % 95);
     write_file(folder / "config.json", text);
     try {
       const Architecture model = read_config(folder.path());
@@ -250,9 +253,10 @@ TEST_CASE("weights may lie in several files with an index") {
   const auto tensors = stored("transformer.");
   write_safetensors(folder / "a.safetensors", {tensors[0], tensors[1]});
   write_safetensors(folder / "b.safetensors", {tensors[2]});
-  json index = {{"metadata", {{"total_size", 144}}},
-                {"weight_map",
-                 {{tensors[0].name, "a.safetensors"}, {tensors[1].name, "a.safetensors"}, {tensors[2].name, "b.safetensors"}}}};
+  json index = {
+      {"metadata", {{"total_size", 144}}},
+      {"weight_map",
+       {{tensors[0].name, "a.safetensors"}, {tensors[1].name, "a.safetensors"}, {tensors[2].name, "b.safetensors"}}}};
   const auto write_index = [&] { write_file(folder / "model.safetensors.index.json", index.dump()); };
   write_index();
   const HuggingFaceWeights weights(folder.path(), expected());

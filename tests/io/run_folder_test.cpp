@@ -81,9 +81,12 @@ TEST_CASE("log lines are whole JSON objects, appended by several writers") {
     writers.emplace_back([&, w] {
       LineLog log(path);
       for (std::int64_t i = 0; i < 200; ++i) {
-        const std::vector<JsonField> fields = {{"writer", w},         {"step", i},
-                                               {"loss", 1.0 / 3.0},   {"bad", std::nan("")},
-                                               {"text", std::string(static_cast<std::size_t>(i), 'x') + "\n\"\xff"}, {"last", true}};
+        const std::vector<JsonField> fields = {{"writer", w},
+                                               {"step", i},
+                                               {"loss", 1.0 / 3.0},
+                                               {"bad", std::nan("")},
+                                               {"text", std::string(static_cast<std::size_t>(i), 'x') + "\n\"\xff"},
+                                               {"last", true}};
         log.append(json_line(fields));
       }
     });

@@ -13,7 +13,8 @@ namespace {
 
 std::vector<float> ramp(std::size_t count) {
   std::vector<float> values(count);
-  for (std::size_t i = 0; i < count; ++i) values[i] = std::ldexp(static_cast<float>(i % 97) - 48.0f, -static_cast<int>(i % 11));
+  for (std::size_t i = 0; i < count; ++i)
+    values[i] = std::ldexp(static_cast<float>(i % 97) - 48.0f, -static_cast<int>(i % 11));
   return values;
 }
 
@@ -130,7 +131,8 @@ TEST_CASE("files that are no safetensors files are refused") {
     write_file(path, text);
     CHECK_THAT(refused(), Contains("not a safetensors file"));
   }
-  for (const std::uint64_t claim : {std::uint64_t{3}, std::uint64_t{1} << 62, ~std::uint64_t{0}, std::uint64_t{200'000'000}}) {
+  for (const std::uint64_t claim :
+       {std::uint64_t{3}, std::uint64_t{1} << 62, ~std::uint64_t{0}, std::uint64_t{200'000'000}}) {
     std::string text(8, '\0');
     std::memcpy(text.data(), &claim, 8);
     write_file(path, text + "{}");
@@ -153,8 +155,27 @@ TEST_CASE("a mutated header gives a consistent file or an error, never anything 
   for (const RawTensor& tensor : sample()) data += tensor.bytes;
   const auto data_bytes = static_cast<std::int64_t>(data.size());
   const std::string valid = header_text(sample());
-  const std::vector<std::string> snippets = {"{", "}", "[", "]", ",", ":", "\"", "\\", "-", "0", "9", "e", ".", "null", "true",
-                                             "18446744073709551615", "9223372036854775807", "{\"", "\"w\":{}", "\\ud800", "\xff"};
+  const std::vector<std::string> snippets = {"{",
+                                             "}",
+                                             "[",
+                                             "]",
+                                             ",",
+                                             ":",
+                                             "\"",
+                                             "\\",
+                                             "-",
+                                             "0",
+                                             "9",
+                                             "e",
+                                             ".",
+                                             "null",
+                                             "true",
+                                             "18446744073709551615",
+                                             "9223372036854775807",
+                                             "{\"",
+                                             "\"w\":{}",
+                                             "\\ud800",
+                                             "\xff"};
   std::mt19937 random(20240520);
   int accepted = 0;
   for (int round = 0; round < 60000; ++round) {
@@ -162,11 +183,20 @@ TEST_CASE("a mutated header gives a consistent file or an error, never anything 
     for (auto edits = 1 + random() % 4; edits > 0; --edits) {
       const std::size_t place = random() % (header.size() + 1);
       switch (random() % 5) {
-        case 0: if (place < header.size()) header[place] = static_cast<char>(random()); break;
-        case 1: if (place < header.size()) header[place] = static_cast<char>('0' + random() % 10); break;
-        case 2: header.insert(place, snippets[random() % snippets.size()]); break;
-        case 3: header.erase(place, 1 + random() % 12); break;
-        default: header.insert(place, header.substr(random() % header.size(), random() % 60));
+        case 0:
+          if (place < header.size()) header[place] = static_cast<char>(random());
+          break;
+        case 1:
+          if (place < header.size()) header[place] = static_cast<char>('0' + random() % 10);
+          break;
+        case 2:
+          header.insert(place, snippets[random() % snippets.size()]);
+          break;
+        case 3:
+          header.erase(place, 1 + random() % 12);
+          break;
+        default:
+          header.insert(place, header.substr(random() % header.size(), random() % 60));
       }
       if (header.empty()) header = "{";
     }

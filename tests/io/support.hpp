@@ -1,5 +1,6 @@
 #pragma once
-// What several tests of this room need: a folder that goes away, files as text, safetensors files from parts, Python checks.
+// What several tests of this room need: a folder that goes away, files as text, safetensors files from parts, Python
+// checks.
 
 #include <unistd.h>
 

@@ -25,8 +25,8 @@ class WrittenRuns {
   std::map<std::int64_t, std::int64_t> runs_;  // first -> one past the last
 };
 
-/// Takes tensors by runs of elements in any order, so that nobody holds the model as a whole. One thread (the I/O thread's,
-/// during training). The file has its name only once finish() has returned.
+/// Takes tensors by runs of elements in any order, so that nobody holds the model as a whole. One thread (the I/O
+/// thread's, during training). The file has its name only once finish() has returned.
 class DumpFile {
  public:
   /// IoError if the file cannot be made; a file of that name is replaced at finish().

@@ -54,7 +54,8 @@ class Hdf5Series {
 
 /// Writes a whole new dataset; values.size() is the product of `shape`.
 template <class T>
-void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values, const std::vector<std::int64_t>& shape);
+void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,
+                const std::vector<std::int64_t>& shape);
 /// Reads a whole dataset.
 template <class T>
 std::vector<T> hdf5_read(hid_t parent, const std::string& name);

@@ -1,6 +1,6 @@
 #pragma once
-// The one thread that calls HDF5 while a run goes on (the library has one lock, and disks are slow): tasks in a queue, rows
-// of metrics before bulk data.
+// The one thread that calls HDF5 while a run goes on (the library has one lock, and disks are slow): tasks in a queue,
+// rows of metrics before bulk data.
 
 #include <chrono>
 #include <condition_variable>

@@ -5,7 +5,8 @@
 //   /eval/{step,loss}                                                                       a row per evaluation
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance                  an attribute per option, per fact
-// step, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5, metrics.1.h5, ...
+// step, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5,
+// metrics.1.h5, ...
 
 #include <array>
 #include <chrono>
@@ -22,7 +23,8 @@
 namespace tessera {
 
 /// The rows' groups in /comm, in the order of Collective in comm/communicator.hpp.
-inline constexpr std::array<const char*, 4> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce", "broadcast"};
+inline constexpr std::array<const char*, 4> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
+                                                                "broadcast"};
 
 /// What one kind of collective did in one step.
 struct CommunicationRow {
@@ -38,7 +40,7 @@ struct StepRow {
   double seconds = 0.0;    ///< duration
   double unix_time = 0.0;  ///< at its end, seconds since 1970
   double tokens_per_second = 0.0;
-  std::vector<double> times;                               ///< seconds, in the order of MetricsLayout::step_times
+  std::vector<double> times;  ///< seconds, in the order of MetricsLayout::step_times
   std::array<CommunicationRow, kCollectiveNames.size()> communication;
 };
 
@@ -50,12 +52,12 @@ struct PlannedMemory {
 
 /// What a metrics file holds besides rows; nothing can be added once it is open.
 struct MetricsLayout {
-  std::vector<std::string> step_times;                             ///< names in /steps/time
+  std::vector<std::string> step_times;  ///< names in /steps/time
   std::vector<PlannedMemory> memory;
-  std::vector<std::pair<std::string, std::string>> config;         ///< attributes of /config
-  std::vector<std::pair<std::string, std::string>> provenance;     ///< attributes of /provenance
-  bool swmr = true;                                                ///< off for file systems without ordered writes (NFS)
-  std::size_t flush_rows = 256;                                    ///< rows reach the file after so many of them,
+  std::vector<std::pair<std::string, std::string>> config;      ///< attributes of /config
+  std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance
+  bool swmr = true;                                             ///< off for file systems without ordered writes (NFS)
+  std::size_t flush_rows = 256;                                 ///< rows reach the file after so many of them,
   std::chrono::milliseconds flush_after = std::chrono::seconds(1);  ///< or after so long, whichever is first
 };
 

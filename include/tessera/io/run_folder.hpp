@@ -22,9 +22,9 @@ std::string_view name_of(RunState state);
 struct RunStatus {
   RunState state = RunState::running;
   std::int64_t step = 0, steps = 0;
-  int code = 0;            ///< exit code, once it is known
-  std::string message;     ///< why it stopped or failed
-  double started = 0.0;    ///< seconds since 1970
+  int code = 0;          ///< exit code, once it is known
+  std::string message;   ///< why it stopped or failed
+  double started = 0.0;  ///< seconds since 1970
   double updated = 0.0;
   std::string text() const;  ///< JSON, times also as UTC text
 };

@@ -1,5 +1,6 @@
 #pragma once
-// Reading safetensors files: 8 bytes little-endian header size, a JSON header {"NAME": {"dtype", "shape", "data_offsets"},
+// Reading safetensors files: 8 bytes little-endian header size, a JSON header {"NAME": {"dtype", "shape",
+// "data_offsets"},
 // "__metadata__": {text: text}}, then the tensors' bytes, row-major, without holes.
 // (Format: https://huggingface.co/docs/safetensors)
 
@@ -19,9 +20,9 @@ namespace tessera {
 /// One tensor of a file.
 struct SafetensorsEntry {
   std::string name;
-  std::string dtype_name;              ///< as the file spells it: "F32", "BF16", "U8", ...
-  std::optional<DType> dtype;          ///< fp32, bf16 or fp16: what read_slice can read
-  std::vector<std::int64_t> shape;     ///< empty for a scalar
+  std::string dtype_name;           ///< as the file spells it: "F32", "BF16", "U8", ...
+  std::optional<DType> dtype;       ///< fp32, bf16 or fp16: what read_slice can read
+  std::vector<std::int64_t> shape;  ///< empty for a scalar
   std::int64_t elements = 0;
   std::int64_t first_byte = 0, bytes = 0;  ///< relative to the end of the header
 };
@@ -32,9 +33,10 @@ struct SafetensorsHeader {
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses a header's JSON text and checks it against the bytes that follow it: shapes and types fit their sizes, tensors
-/// neither overlap nor leave holes nor end elsewhere than the file does. `file` is for messages. UsageError.
-SafetensorsHeader parse_safetensors_header(std::span<const char> text, std::int64_t data_bytes, const std::string& file);
+/// Parses a header's JSON text and checks it against the bytes that follow it: shapes and types fit their sizes,
+/// tensors neither overlap nor leave holes nor end elsewhere than the file does. `file` is for messages. UsageError.
+SafetensorsHeader parse_safetensors_header(std::span<const char> text, std::int64_t data_bytes,
+                                           const std::string& file);
 
 /// A file, mapped into memory. Reading is thread-safe. A file that is cut short while it is mapped ends the process
 /// (SIGBUS), as mapped files do.
@@ -54,8 +56,8 @@ class SafetensorsFile {
   /// Null if there is no such tensor.
   const SafetensorsEntry* find(const std::string& name) const;
 
-  /// Elements [first, first + out.size()) of a tensor, row-major, widened to fp32 (exact). UsageError naming the tensor if
-  /// it is missing, is not F32, BF16 or F16, or does not have these elements.
+  /// Elements [first, first + out.size()) of a tensor, row-major, widened to fp32 (exact). UsageError naming the tensor
+  /// if it is missing, is not F32, BF16 or F16, or does not have these elements.
   void read_slice(const std::string& name, std::int64_t first, std::span<float> out) const;
 
  private:
