@@ -1,7 +1,7 @@
 #include "tessera/schedule/memory_plan.hpp"
 
 #include <algorithm>
-#include <chrono>
+#include <limits>
 #include <numeric>
 #include <random>
 
@@ -124,11 +124,10 @@ void plan_region(const StepSchedule& schedule, const Conflicts& conflicts, const
 
   // Local search: move one storage to another place of the order; keep what is not worse.
   std::mt19937_64 random(1);
-  const auto start = std::chrono::steady_clock::now();
+  std::int64_t effort_of_trial = 1;
+  for (const StorageId id : members) effort_of_trial += static_cast<std::int64_t>(conflicts.of[static_cast<std::size_t>(id)].size()) + 1;
   const std::int64_t good_enough = result.lower_bound + result.lower_bound / 100;
-  std::vector<StorageId> order = best_order;
-  for (int round = 0; best > good_enough && round < 4000; ++round) {
-    if (std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > options.search_seconds) break;
+  for (std::int64_t left = options.search_effort / effort_of_trial; best > good_enough && left > 0; --left) {
     std::vector<StorageId> trial = best_order;
     const auto from = random() % trial.size();
     const auto to = random() % (from + 1);

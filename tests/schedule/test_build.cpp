@@ -26,7 +26,7 @@ TEST_CASE("every policy's schedule verifies, with its memory plan") {
     const auto problems = verify_schedule(schedule);
     for (const auto& problem : problems) UNSCOPED_INFO(problem);
     REQUIRE(problems.empty());
-    const MemoryPlan plan = plan_memory(schedule, {true, 0.0});
+    const MemoryPlan plan = plan_memory(schedule, {true, 0});
     REQUIRE(check_memory_plan(schedule, plan).empty());
     REQUIRE(plan.total() >= plan.lower_bound());
     ++cases;

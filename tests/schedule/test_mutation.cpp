@@ -136,7 +136,7 @@ TEST_CASE("no mutant of a schedule slips through") {
     shape.compute = c.policy.compute;
     INFO(c.describe());
     Subject subject{build_schedule(toy_model(shape), c.grid, c.policy), {}};
-    subject.plan = plan_memory(subject.schedule, {true, 0.0});
+    subject.plan = plan_memory(subject.schedule, {true, 0});
     REQUIRE(verify_schedule(subject.schedule).empty());
     REQUIRE(check_memory_plan(subject.schedule, subject.plan).empty());
     drop_operations(subject, operations);
