@@ -22,7 +22,8 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
   PlannedRun run;
   run.architecture = architecture;
   run.sequence = sequence_length(options, architecture);
-  const ModelParts model = declare_parts(architecture, options.train.micro_batch, run.sequence, options.precision.compute);
+  const ModelParts model = declare_parts(architecture, options.train.micro_batch, run.sequence, options.precision.compute,
+                                         options.precision.reduce);
   const GridShape grid = grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
   run.schedule = build_schedule(model, grid, policy_from(options));
   run.plan = plan_memory(run.schedule);

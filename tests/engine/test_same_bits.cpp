@@ -48,3 +48,160 @@ TEST_CASE("all strategies and worlds give the bits of one rank") {
     }
   }
 }
+
+namespace {
+
+/// A configuration drawn from a seed; every field that may not change a bit is drawn.
+struct Drawn {
+  Options options;
+  std::int64_t world = 1, ranks_per_node = 1;
+  MachineShape machine;
+  std::string text;
+};
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+  std::int64_t below(std::int64_t n) {
+    state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+    return static_cast<std::int64_t>((state_ >> 11) % static_cast<std::uint64_t>(n));
+  }
+  template <class T, std::size_t N>
+  T of(const std::array<T, N>& choices) { return choices[static_cast<std::size_t>(below(N))]; }
+
+ private:
+  std::uint64_t state_;
+};
+
+Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_batches) {
+  Draw d(seed);
+  Drawn c{base, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
+  Options& o = c.options;
+  o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2});
+  std::int64_t group = c.world;
+  while (is_hybrid(o.shard.strategy) && group > 1 && d.below(2) == 0) group /= 2;
+  o.shard.group_size = is_hybrid(o.shard.strategy) ? group : 0;
+  c.ranks_per_node = c.world;
+  while (c.ranks_per_node > 1 && d.below(3) == 0) c.ranks_per_node /= 2;
+  o.train.accumulation = micro_batches / c.world;
+  o.shard.wrap = d.of(std::array{Wrap::block, Wrap::size, Wrap::model});
+  o.shard.min_params = d.of(std::array<std::int64_t, 3>{1000, 3000, 100000});
+  o.shard.prefetch_forward = d.below(4);
+  o.shard.prefetch_backward = d.below(4);
+  o.shard.limit_all_gathers = d.of(std::array<std::int64_t, 3>{0, 2, 3});
+  o.shard.reshard_after_forward = d.below(3) != 0;
+  o.shard.reduce = d.of(std::array{ReduceWhen::micro_step, ReduceWhen::step});
+  o.memory.checkpoint = d.of(std::array{Checkpointing::none, Checkpointing::block});
+  o.run.lanes = d.of(std::array{Lanes::serial, Lanes::parallel, Lanes::chaos});
+  o.run.threads = 1 + d.below(2);
+  c.machine.chaos_seed = seed;
+  c.machine.poison = d.below(2) == 0;
+  c.machine.force_pairwise = d.below(4) == 0;
+  c.text = fmt::format("seed {}: {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} checkpoint {} lanes {} threads {} poison {} pairwise {}",
+                       seed, name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap), o.shard.min_params,
+                       o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers, o.shard.reshard_after_forward,
+                       name_of(o.shard.reduce), name_of(o.memory.checkpoint), name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
+  return c;
+}
+
+/// TESSERA_LONG=1 runs the full counts (tests/long.sh).
+bool long_run() { return std::getenv("TESSERA_LONG") != nullptr; }
+
+}  // namespace
+
+TEST_CASE("drawn configurations give the bits of one rank, poisoned, delayed and reordered") {
+  Options options = base_options();
+  options.train.steps = 3;
+  const Architecture architecture = small_gpt2();
+  for (const std::int64_t micro_batches : {8, 16}) {
+    options.train.accumulation = micro_batches;
+    options.shard.strategy = Strategy::ddp;
+    const RunOutcome reference = train_locally(options, architecture, 1, 1);
+    const std::uint64_t first = static_cast<std::uint64_t>(micro_batches) * 1000000;
+    for (std::uint64_t seed = first; seed < first + (long_run() ? 2000 : 150); ++seed) {
+      const Drawn c = draw(seed, options, micro_batches);
+      INFO(c.text);
+      const RunOutcome run = train_locally(c.options, architecture, c.world, c.ranks_per_node, c.machine);
+      require_same_bits(reference, run);
+      REQUIRE(run.bytes_sent == run.bytes_planned);
+    }
+  }
+}
+
+TEST_CASE("dropout is the same under every strategy, world and checkpointing") {
+  Options options = base_options();
+  options.train.steps = 3;
+  Architecture architecture = small_gpt2();
+  const RunOutcome without = [&] {
+    Options o = options;
+    o.train.accumulation = 4;
+    o.shard.strategy = Strategy::ddp;
+    return train_locally(o, architecture, 1, 1);
+  }();
+  architecture.dropout = 0.2;
+  options.train.accumulation = 4;
+  options.shard.strategy = Strategy::ddp;
+  const RunOutcome reference = train_locally(options, architecture, 1, 1);
+  REQUIRE(reference.losses != without.losses);
+  for (std::uint64_t seed = 1; seed <= 20; ++seed) {
+    const Drawn c = draw(seed, options, 4 * (seed % 2 == 0 ? 1 : 2));
+    if (c.options.train.accumulation * c.world != 4 || c.world > 4) continue;
+    INFO(c.text);
+    require_same_bits(reference, train_locally(c.options, architecture, c.world, c.ranks_per_node, c.machine));
+  }
+}
+
+TEST_CASE("worlds that are no power of two stay within 1e-5 over 100 steps") {
+  Options options = base_options();
+  options.train.steps = 100;
+  options.train.micro_batch = 1;
+  options.optim.lr = 0.003;
+  const Architecture architecture = small_gpt2();
+  for (const std::int64_t world : {3, 5, 6, 7}) {
+    options.train.accumulation = world;
+    options.shard.strategy = Strategy::ddp;
+    const RunOutcome reference = train_locally(options, architecture, 1, 1);
+    options.train.accumulation = 1;
+    for (const Strategy strategy : {Strategy::ddp, Strategy::zero3}) {
+      options.shard.strategy = strategy;
+      const RunOutcome run = train_locally(options, architecture, world, world);
+      for (std::size_t i = 0; i < reference.losses.size(); ++i) {
+        INFO("world " << world << " step " << i);
+        REQUIRE(std::abs(run.losses[i] / reference.losses[i] - 1) < 1e-5);
+      }
+    }
+  }
+}
+
+TEST_CASE("without run.deterministic losses stay within 1e-5 over 100 steps") {
+  Options options = base_options();
+  options.train.steps = 100;
+  options.optim.lr = 0.003;
+  options.train.accumulation = 5;
+  options.shard.strategy = Strategy::zero2;
+  const Architecture architecture = small_gpt2();
+  const RunOutcome reference = train_locally(options, architecture, 2, 2);
+  options.run.deterministic = false;
+  const RunOutcome run = train_locally(options, architecture, 2, 2);
+  for (std::size_t i = 0; i < reference.losses.size(); ++i) REQUIRE(std::abs(run.losses[i] / reference.losses[i] - 1) < 1e-5);
+}
+
+TEST_CASE("more ranks than elements of most tensors") {
+  Options options = base_options();
+  options.train.steps = 2;
+  options.train.micro_batch = 1;
+  Architecture architecture = small_gpt2();
+  architecture.layers = 1;
+  architecture.heads = architecture.kv_heads = 1;
+  architecture.width = 2;
+  architecture.ffn_width = 3;
+  architecture.vocab = 5;
+  options.train.accumulation = 16;
+  options.shard.strategy = Strategy::ddp;
+  const RunOutcome reference = train_locally(options, architecture, 1, 1);
+  options.train.accumulation = 1;
+  for (const Strategy strategy : {Strategy::zero1, Strategy::zero3}) {
+    options.shard.strategy = strategy;
+    require_same_bits(reference, train_locally(options, architecture, 16, 4));
+  }
+}

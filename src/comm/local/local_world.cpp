@@ -116,20 +116,40 @@ class LocalRank final : public RankContext {
   ControlPlane control_;
 };
 
-/// Runs one rank; the world's first failure is kept in `first`.
-void run_rank(Hub& hub, std::int64_t rank, const std::function<void(RankContext&)>& body, std::exception_ptr& first) {
-  const auto fail = [&](ExitCode code, const char* what) {
-    if (hub.notice.write({rank, code, what})) first = std::current_exception();
+/// The failure that run_ranks rethrows: the first that is a rank's own, not the news of another's.
+class FirstFailure {
+ public:
+  void keep(std::exception_ptr failure, bool own) {
+    const std::lock_guard lock(mutex_);
+    if (failure_ == nullptr || (own && !own_)) failure_ = std::move(failure), own_ = own;
+  }
+  void rethrow() const {
+    if (failure_) std::rethrow_exception(failure_);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::exception_ptr failure_;
+  bool own_ = false;
+};
+
+/// Runs one rank. Its body may have raised the notice itself (a player does, before it joins its lanes).
+void run_rank(Hub& hub, std::int64_t rank, const std::function<void(RankContext&)>& body, FirstFailure& first) {
+  const auto fail = [&](ExitCode code, const char* what, bool own) {
+    hub.notice.write({rank, code, what});
+    first.keep(std::current_exception(), own);
   };
   try {
     LocalRank context(hub, rank);
     body(context);
+  } catch (const PeerError& error) {
+    fail(error.code(), error.what(), false);
   } catch (const Error& error) {
-    fail(error.code(), error.what());
+    fail(error.code(), error.what(), true);
   } catch (const std::exception& error) {
-    fail(ExitCode::internal, error.what());
+    fail(ExitCode::internal, error.what(), true);
   } catch (...) {
-    fail(ExitCode::internal, "an exception of unknown type");
+    fail(ExitCode::internal, "an exception of unknown type", true);
   }
 }
 
@@ -140,13 +160,13 @@ void run_ranks(std::int64_t ranks, std::int64_t ranks_per_node, const std::funct
     throw UsageError("{} ranks on nodes of {}: nodes must be of equal size", ranks, ranks_per_node);
   }
   Hub hub(ranks, ranks_per_node);
-  std::exception_ptr first;
+  FirstFailure first;
   std::vector<std::thread> threads;
   for (std::int64_t rank = 0; rank < ranks; ++rank) {
     threads.emplace_back([&hub, &body, &first, rank] { run_rank(hub, rank, body, first); });
   }
   for (std::thread& thread : threads) thread.join();
-  if (first) std::rethrow_exception(first);
+  first.rethrow();
 }
 
 }  // namespace tessera
