@@ -16,7 +16,7 @@ void project_up(const PartCall& call, const MlpForwardScratch& s) {
   l.weight = call.parameter(MlpTensors::up_weight, ffn);
   l.bias = call.parameter(MlpTensors::up_bias, ffn);
   l.output = call.write(call.saved(MlpSaved::before_gelu), ffn);
-  if (call.buffers.output != nullptr) l.activated = call.write(s.activated, ffn);
+  if (call.buffers.output != nullptr) l.activated = call.write(s.activated, ffn_stride(call.architecture()));
   call.kernels.linear_forward(call.stream, l);
 }
 
@@ -24,7 +24,7 @@ void project_down(const PartCall& call, const MlpForwardScratch& s) {
   const std::int64_t width = call.architecture().width, ffn = call.architecture().ffn_width;
   LinearForward l;
   l.tokens = call.model.tokens(), l.in = ffn, l.out = width;
-  l.input = call.read(s.activated, ffn);
+  l.input = call.read(s.activated, ffn_stride(call.architecture()));
   l.weight = call.parameter(MlpTensors::down_weight, width);
   l.bias = call.parameter(MlpTensors::down_bias, width);
   l.residual = call.read(call.buffers.input, width);
@@ -37,13 +37,13 @@ void project_down(const PartCall& call, const MlpForwardScratch& s) {
 void project_down_backward(const PartCall& call, const MlpBackwardScratch& s) {
   const std::int64_t width = call.architecture().width, ffn = call.architecture().ffn_width;
   const ConstView before = call.read(call.saved(MlpSaved::before_gelu), ffn);
-  call.kernels.gelu(call.stream, before, call.write(s.activated, ffn), call.model.tokens(), ffn);
+  call.kernels.gelu(call.stream, before, call.write(s.activated, ffn_stride(call.architecture())), call.model.tokens(), ffn);
   LinearBackward l;
   l.tokens = call.model.tokens(), l.in = ffn, l.out = width;
-  l.input = call.read(s.activated, ffn);
+  l.input = call.read(s.activated, ffn_stride(call.architecture()));
   l.weight = call.parameter(MlpTensors::down_weight, width);
   l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);
-  l.input_gradient = call.write(s.ffn_gradient, ffn);
+  l.input_gradient = call.write(s.ffn_gradient, ffn_stride(call.architecture()));
   l.before_gelu = before;
   l.weight_gradient = call.gradient(MlpTensors::down_weight, width);
   l.bias_gradient = call.gradient(MlpTensors::down_bias, width);
@@ -56,7 +56,7 @@ void project_up_backward(const PartCall& call, const MlpBackwardScratch& s) {
   l.tokens = call.model.tokens(), l.in = width, l.out = ffn;
   l.input = call.read(s.normalized, width);
   l.weight = call.parameter(MlpTensors::up_weight, ffn);
-  l.output_gradient = call.read(s.ffn_gradient, ffn);
+  l.output_gradient = call.read(s.ffn_gradient, ffn_stride(call.architecture()));
   l.input_gradient = call.write(s.width_gradient, width);
   l.weight_gradient = call.gradient(MlpTensors::up_weight, ffn);
   l.bias_gradient = call.gradient(MlpTensors::up_bias, ffn);

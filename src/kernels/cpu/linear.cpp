@@ -8,14 +8,23 @@ namespace tessera {
 
 namespace {
 
-/// Tiles of activations [tokens, columns]: enough of them for a few threads, big enough for the matrix product's speed.
+constexpr std::int64_t kFewestForwardTiles = 8;
+constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward: the weight's tiles follow in the same loop
+
+/// Tiles of activations [tokens, columns]: as big as a product's speed wants, but at least `fewest` where the shape allows.
 struct ActivationTiles {
-  ActivationTiles(std::int64_t tokens, std::int64_t width)
-      : rows(Tiling::balanced(tokens, 128, 16)), columns(Tiling::balanced(width, kTileColumns, 64)) {}
+  ActivationTiles(std::int64_t tokens, std::int64_t width, std::int64_t fewest) : ActivationTiles(tokens, width, kTileRows, kTileColumns) {
+    if (count() < fewest) *this = ActivationTiles(tokens, width, kTileRows, kTileColumns / 2);
+    if (count() < fewest) *this = ActivationTiles(tokens, width, kTileRows / 2, kTileColumns / 2);
+  }
   std::int64_t count() const { return rows.count() * columns.count(); }
   Tile row_tile(std::int64_t task) const { return rows[task % rows.count()]; }
   Tile column_tile(std::int64_t task) const { return columns[task / rows.count()]; }
   Tiling rows, columns;
+
+ private:
+  ActivationTiles(std::int64_t tokens, std::int64_t width, std::int64_t row_target, std::int64_t column_target)
+      : rows(Tiling::balanced(tokens, row_target, 16)), columns(Tiling::balanced(width, column_target, 64)) {}
 };
 
 /// Tiles of a weight as it is stored.
@@ -39,7 +48,7 @@ class LinearBackwardTasks {
   LinearBackwardTasks(const VectorKernels& vector, const LinearBackward& a)
       : vector_(vector),
         a_(a),
-        input_(a.tokens, a.in),
+        input_(a.tokens, a.in, kFewestInputTiles),
         weight_(a.layout == WeightLayout::in_out ? WeightTiles(a.in, a.out) : WeightTiles(a.out, a.in)),
         bias_(Tiling::of_size(a.out, 256)),
         input_tasks_(a.input_gradient ? input_.count() : 0),
@@ -114,7 +123,7 @@ class LinearBackwardTasks {
 
 void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
   const int type = storage_index(a.output ? a.output.dtype : a.activated.dtype);
-  const ActivationTiles tiles(a.tokens, a.out);
+  const ActivationTiles tiles(a.tokens, a.out, kFewestForwardTiles);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
     const Tile rows = tiles.row_tile(task), columns = tiles.column_tile(task);
     const Operand input{a.input, false};
