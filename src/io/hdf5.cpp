@@ -10,8 +10,9 @@ namespace tessera {
 
 namespace {
 
-/// Collects "function: description" of one entry of HDF5's error stack.
-herr_t collect_error(unsigned, const H5E_error2_t* error, void* out) {
+/// Collects the description of one entry of HDF5's error stack; the first ones are nearest to the cause.
+herr_t collect_error(unsigned depth, const H5E_error2_t* error, void* out) {
+  if (depth >= 3) return 0;
   auto& text = *static_cast<std::string*>(out);
   if (!text.empty()) text += "; ";
   text += error->desc != nullptr ? error->desc : "no description";
@@ -23,14 +24,8 @@ std::string error_text() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, collect_error, &text);
   H5Eclear2(H5E_DEFAULT);
+  std::replace(text.begin(), text.end(), '\n', ' ');  // HDF5 prints times with a line end
   return text.empty() ? "no error text" : text;
-}
-
-Hdf5Type utf8_text_type() {
-  Hdf5Type type(hdf5_check_id(H5Tcopy(H5T_C_S1), "cannot make a string type"));
-  hdf5_check(H5Tset_size(type.id(), H5T_VARIABLE), "cannot make a string type");
-  hdf5_check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "cannot make a string type");
-  return type;
 }
 
 void write_scalar(hid_t object, const std::string& name, hid_t file_type, hid_t memory_type, const void* value) {
@@ -72,6 +67,14 @@ hid_t hdf5_check_id(hid_t id, const std::string& what) {
 
 void hdf5_check(herr_t result, const std::string& what) {
   if (result < 0) throw IoError("{} (HDF5: {})", what, error_text());
+}
+
+Hdf5Type hdf5_text_type() {
+  hdf5_quiet();
+  Hdf5Type type(hdf5_check_id(H5Tcopy(H5T_C_S1), "cannot make a string type"));
+  hdf5_check(H5Tset_size(type.id(), H5T_VARIABLE), "cannot make a string type");
+  hdf5_check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "cannot make a string type");
+  return type;
 }
 
 std::string hdf5_version() {
@@ -166,7 +169,7 @@ std::vector<std::string> hdf5_list(hid_t group) {
 
 void hdf5_write_attribute(hid_t object, const std::string& name, std::string_view value) {
   hdf5_quiet();
-  const Hdf5Type type = utf8_text_type();
+  const Hdf5Type type = hdf5_text_type();
   const std::string terminated(value);
   const char* text = terminated.c_str();
   write_scalar(object, name, type.id(), type.id(), &text);

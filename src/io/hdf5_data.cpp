@@ -133,13 +133,6 @@ void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64
   });
 }
 
-Hdf5Type text_type() {
-  Hdf5Type type(hdf5_check_id(H5Tcopy(H5T_C_S1), "cannot make a string type"));
-  hdf5_check(H5Tset_size(type.id(), H5T_VARIABLE), "cannot make a string type");
-  hdf5_check(H5Tset_cset(type.id(), H5T_CSET_UTF8), "cannot make a string type");
-  return type;
-}
-
 }  // namespace
 
 template <class T>
@@ -262,7 +255,7 @@ std::vector<T> hdf5_read(hid_t parent, const std::string& name) {
 
 void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector<std::string>& values) {
   hdf5_quiet();
-  const Hdf5Type type = text_type();
+  const Hdf5Type type = hdf5_text_type();
   const Hdf5Space space = simple_space({static_cast<std::int64_t>(values.size())});
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
   const Hdf5Dataset dataset = create_dataset(parent, name, type.id(), space, properties);

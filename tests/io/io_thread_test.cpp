@@ -32,7 +32,7 @@ TEST_CASE("run gives results and exceptions back") {
 }
 
 TEST_CASE("what is queued runs before the thread ends, delayed tasks too") {
-  int done = 0;
+  std::atomic<int> done{0};
   {
     IoThread io;
     io.post_after(std::chrono::hours(24), [&] { done += 1; });

@@ -67,6 +67,8 @@ hid_t hdf5_check_id(hid_t id, const std::string& what);
 /// IoError "WHAT (HDF5: its own text)" if `result` is negative.
 void hdf5_check(herr_t result, const std::string& what);
 
+/// The type of UTF-8 text of variable length.
+Hdf5Type hdf5_text_type();
 /// "1.10.8", of the library that is loaded.
 std::string hdf5_version();
 
