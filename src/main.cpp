@@ -2,6 +2,9 @@
 // exit codes.
 #include <cstdio>
 
+#include "tessera/app/bench_comm.hpp"
+#include "tessera/app/bench_kernels.hpp"
+#include "tessera/app/bench_step.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/base/log.hpp"
@@ -27,9 +30,20 @@ int run_alone(const Command& command) {
   }
 }
 
+int run_bench(World& world, const Command& command) {
+  switch (command.bench) {
+    case BenchKind::step: return run_bench_step(world, command.options);
+    case BenchKind::memory: return run_bench_memory(world, command.options);
+    case BenchKind::comm: return run_bench_comm(world, command.options);
+    case BenchKind::kernels: return run_bench_kernels(world, command.options);
+  }
+  throw InternalError("no such bench");
+}
+
 int run_with_ranks(World& world, const Command& command, const Invocation& invocation) {
   switch (command.kind) {
     case CommandKind::train: return run_train(world, command.options, invocation);
+    case CommandKind::bench: return run_bench(world, command);
     default: throw InternalError("this command needs no ranks");
   }
 }

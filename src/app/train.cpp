@@ -4,14 +4,12 @@
 #include <optional>
 
 #include "tessera/app/account.hpp"
-#include "tessera/app/resolve_model.hpp"
+#include "tessera/app/prepare.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
-#include "tessera/config/validate.hpp"
 #include "tessera/engine/dump.hpp"
 #include "tessera/engine/recorder.hpp"
 #include "tessera/io/hdf5.hpp"
-#include "tessera/io/hugging_face.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
@@ -34,6 +32,7 @@ class TrainLoop {
       : world_(world), options_(options), invocation_(invocation), session_(session), recorder_(recorder), memory_before_(memory_before) {}
 
   void run() {
+    if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
     for (std::int64_t step = 1; step <= session_.steps(); ++step) {
       train(step);
       if (step == 1) after_first_step();
@@ -90,7 +89,6 @@ class TrainLoop {
     std::vector<std::int64_t> bytes;
     for (const std::string& one : all) bytes.push_back(std::stoll(one));
     recorder_->record_process_memory(bytes);
-    recorder_->record_first_step(seconds_since(invocation_.start));
   }
 
   void evaluate(std::int64_t step) {
@@ -130,23 +128,14 @@ std::string summary(const Options& options, const TrainLoop& loop, const Trainin
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
 void train(World& world, const Options& options, const Invocation& invocation, const MachineShape& machine, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const Architecture architecture = resolve_architecture(options.model);
-  require_trainable(architecture);
-  const std::int64_t sequence = sequence_length(options, architecture);
-  const Dataset data(options.data, architecture.vocab, sequence);
-  const PlannedRun planned = plan_run(options, architecture, world.size(), world.ranks_per_node());
-  std::optional<HuggingFaceWeights> pretrained;
-  TensorSource weights;
-  if (!options.model.from.empty()) {
-    pretrained.emplace(options.model.from, planned.schedule.model.tensors);
-    weights = [&](TensorId tensor, std::int64_t first, std::span<float> out) { pretrained->read(tensor, first, out); };
-  }
+  const PreparedRun prepared(world, options, machine);
   const std::int64_t memory_before = proportional_set_size();
-  TrainingSession session(world, options, planned, data, machine, weights);
+  const auto opened = prepared.open(world, options);
+  TrainingSession& session = *opened;
   const RunFacts facts = run_facts(world, invocation);
   if (recorder != nullptr) {
-    log.info(account_before(options, planned, data, session, machine));
-    recorder->begin(planned, session.steps(), facts);
+    log.info(account_before(options, prepared.planned(), prepared.data(), session, machine));
+    recorder->begin(prepared.planned(), session.steps(), facts);
   }
   const auto start = Clock::now();
   TrainLoop loop(world, options, invocation, session, recorder, memory_before);
@@ -159,10 +148,7 @@ void train(World& world, const Options& options, const Invocation& invocation, c
 }  // namespace
 
 int run_train(World& world, const Options& options, const Invocation& invocation) {
-  MachineShape machine;
-  machine.machine_ranks = static_cast<int>(world.ranks_per_node());
-  if (options.grid.ranks_per_node > 0) world.set_ranks_per_node(options.grid.ranks_per_node);
-  validate_for_world(options, world.size(), world.ranks_per_node());
+  const MachineShape machine = settle_grid(world, options);
   std::unique_ptr<RunRecorder> recorder;
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options));
   world.control().barrier();  // nobody goes on before the folder is known to be free

@@ -1,0 +1,35 @@
+#pragma once
+// What every command that trains does first: the machine's shape, the model, the data, the plan.
+
+#include <optional>
+
+#include "tessera/comm/world.hpp"
+#include "tessera/engine/session.hpp"
+#include "tessera/io/hugging_face.hpp"
+
+namespace tessera {
+
+/// A run, resolved and planned, before its session is opened.
+class PreparedRun {
+ public:
+  /// UsageError where options, model, data or memory do not fit together. `machine` says how many ranks share the machine.
+  PreparedRun(RankContext& context, const Options& options, const MachineShape& machine);
+
+  const MachineShape& machine() const { return machine_; }
+  const PlannedRun& planned() const { return planned_; }
+  const Dataset& data() const { return *data_; }
+  /// Opens the session: allocates, initialises or reads weights. Collective.
+  std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options) const;
+
+ private:
+  MachineShape machine_;
+  std::unique_ptr<Dataset> data_;
+  PlannedRun planned_;
+  std::unique_ptr<HuggingFaceWeights> weights_;  ///< of model.from
+};
+
+/// How many ranks share this machine, before grid.ranks_per_node is applied to `world`; applies it and checks the options
+/// against the world.
+MachineShape settle_grid(World& world, const Options& options);
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+#include "tessera/app/prepare.hpp"
+
+#include "tessera/app/resolve_model.hpp"
+#include "tessera/config/validate.hpp"
+
+namespace tessera {
+
+PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine) : machine_(machine) {
+  const Architecture architecture = resolve_architecture(options.model);
+  require_trainable(architecture);
+  data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
+  planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
+  if (!options.model.from.empty()) weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
+}
+
+std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options) const {
+  TensorSource source;
+  if (weights_ != nullptr) source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
+  return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source);
+}
+
+MachineShape settle_grid(World& world, const Options& options) {
+  MachineShape machine;
+  machine.machine_ranks = static_cast<int>(world.ranks_per_node());
+  if (options.grid.ranks_per_node > 0) world.set_ranks_per_node(options.grid.ranks_per_node);
+  validate_for_world(options, world.size(), world.ranks_per_node());
+  return machine;
+}
+
+}  // namespace tessera
