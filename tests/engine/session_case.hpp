@@ -66,41 +66,53 @@ inline void collect_gradients(const StepSchedule& schedule, const Resources& res
   }
 }
 
+/// One rank's part of a run: trains options.train.steps steps. Slices of gradients and weights go into `outcome` under
+/// `mutex`; losses, norms and counts too on the rank that `reports`.
+inline void train_rank(RankContext& context, const Options& options, const PlannedRun& planned, const MachineShape& machine,
+                       const TensorSource& weights, bool reports, RunOutcome& outcome, std::mutex& mutex) {
+  const Dataset data(options.data, planned.architecture.vocab, planned.sequence);
+  TrainingSession session(context, options, planned, data, machine, weights);
+  for (std::int64_t step = 0; step < session.steps(); ++step) {
+    std::int64_t before = 0;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) before += session.resources().count(c).bytes;
+    const StepResult& result = session.train_step([&] {
+      if (step != 0) return;
+      const std::lock_guard lock(mutex);
+      collect_gradients(planned.schedule, session.resources(), outcome.gradients);
+    });
+    if (!reports) continue;
+    outcome.losses.push_back(result.loss);
+    outcome.norms.push_back(result.grad_norm);
+    outcome.bytes_sent = -before;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) outcome.bytes_sent += session.resources().count(c).bytes;
+  }
+  if (data.validation().has_value()) {
+    const double loss = session.evaluate(options.train.eval_batches);
+    if (reports) outcome.evaluations.push_back(loss);
+  }
+  const std::lock_guard lock(mutex);
+  collect_weights(planned.schedule, session.resources(), outcome.weights);
+  if (reports) outcome.skipped = session.optimizer().skipped_steps();
+}
+
+/// What train_rank fills, before it starts.
+inline RunOutcome empty_outcome(const PlannedRun& planned) {
+  RunOutcome outcome;
+  outcome.weights = empty_tensors(planned.schedule.model);
+  outcome.gradients = empty_tensors(planned.schedule.model);
+  outcome.bytes_planned = planned.schedule.wire_bytes_per_step();
+  return outcome;
+}
+
 /// Trains options.train.steps steps on `world` ranks as threads.
 inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node,
                                 const MachineShape& machine = {}, const TensorSource& weights = {}) {
-  RunOutcome outcome;
   std::mutex mutex;
   const PlannedRun planned = plan_run(options, architecture, world, ranks_per_node);
-  outcome.weights = empty_tensors(planned.schedule.model);
-  outcome.gradients = empty_tensors(planned.schedule.model);
+  RunOutcome outcome = empty_outcome(planned);
   run_ranks(world, ranks_per_node, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.sequence);
-    TrainingSession session(context, options, planned, data, machine, weights);
-    for (std::int64_t step = 0; step < session.steps(); ++step) {
-      std::int64_t before = 0;
-      for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) before += session.resources().count(c).bytes;
-      const StepResult& result = session.train_step([&] {
-        if (step != 0) return;
-        const std::lock_guard lock(mutex);
-        collect_gradients(planned.schedule, session.resources(), outcome.gradients);
-      });
-      if (context.rank() == 0) {
-        outcome.losses.push_back(result.loss);
-        outcome.norms.push_back(result.grad_norm);
-        outcome.bytes_sent = -before;
-        for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) outcome.bytes_sent += session.resources().count(c).bytes;
-      }
-    }
-    if (data.validation().has_value()) {
-      const double loss = session.evaluate(options.train.eval_batches);
-      if (context.rank() == 0) outcome.evaluations.push_back(loss);
-    }
-    const std::lock_guard lock(mutex);
-    collect_weights(planned.schedule, session.resources(), outcome.weights);
-    if (context.rank() == 0) outcome.skipped = session.optimizer().skipped_steps();
+    train_rank(context, options, planned, machine, weights, context.rank() == 0, outcome, mutex);
   });
-  outcome.bytes_planned = planned.schedule.wire_bytes_per_step();
   return outcome;
 }
 

@@ -1,0 +1,66 @@
+#pragma once
+// Configurations drawn from a seed: every option that may not change a bit, and the shape of the machine.
+
+#include <array>
+#include <string>
+
+#include "session_case.hpp"
+
+namespace tessera::testing {
+
+/// A configuration drawn from a seed; every field that may not change a bit is drawn.
+struct Drawn {
+  Options options;
+  std::int64_t world = 1, ranks_per_node = 1;
+  MachineShape machine;
+  std::string text;
+};
+
+class Draw {
+ public:
+  explicit Draw(std::uint64_t seed) : state_(seed * 0x9e3779b97f4a7c15ULL + 1) {}
+  std::int64_t below(std::int64_t n) {
+    state_ ^= state_ << 13, state_ ^= state_ >> 7, state_ ^= state_ << 17;
+    return static_cast<std::int64_t>((state_ >> 11) % static_cast<std::uint64_t>(n));
+  }
+  template <class T, std::size_t N>
+  T of(const std::array<T, N>& choices) { return choices[static_cast<std::size_t>(below(N))]; }
+
+ private:
+  std::uint64_t state_;
+};
+
+/// The configuration of a seed: `world` ranks (0: drawn from 1, 2, 4, 8), `micro_batches` over all ranks and micro-steps.
+inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_batches, std::int64_t world = 0) {
+  Draw d(seed);
+  Drawn c{base, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
+  if (world > 0) c.world = world;
+  Options& o = c.options;
+  o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2});
+  std::int64_t group = c.world;
+  while (is_hybrid(o.shard.strategy) && group > 1 && d.below(2) == 0) group /= 2;
+  o.shard.group_size = is_hybrid(o.shard.strategy) ? group : 0;
+  c.ranks_per_node = c.world;
+  while (c.ranks_per_node > 1 && d.below(3) == 0) c.ranks_per_node /= 2;
+  o.train.accumulation = micro_batches / c.world;
+  o.shard.wrap = d.of(std::array{Wrap::block, Wrap::size, Wrap::model});
+  o.shard.min_params = d.of(std::array<std::int64_t, 3>{1000, 3000, 100000});
+  o.shard.prefetch_forward = d.below(4);
+  o.shard.prefetch_backward = d.below(4);
+  o.shard.limit_all_gathers = d.of(std::array<std::int64_t, 3>{0, 2, 3});
+  o.shard.reshard_after_forward = d.below(3) != 0;
+  o.shard.reduce = d.of(std::array{ReduceWhen::micro_step, ReduceWhen::step});
+  o.memory.checkpoint = d.of(std::array{Checkpointing::none, Checkpointing::block});
+  o.run.lanes = d.of(std::array{Lanes::serial, Lanes::parallel, Lanes::chaos});
+  o.run.threads = 1 + d.below(2);
+  c.machine.chaos_seed = seed;
+  c.machine.poison = d.below(2) == 0;
+  c.machine.force_pairwise = d.below(4) == 0;
+  c.text = fmt::format("seed {}: {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} checkpoint {} lanes {} threads {} poison {} pairwise {}",
+                       seed, name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap), o.shard.min_params,
+                       o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers, o.shard.reshard_after_forward,
+                       name_of(o.shard.reduce), name_of(o.memory.checkpoint), name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
+  return c;
+}
+
+}  // namespace tessera::testing
