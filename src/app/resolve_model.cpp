@@ -57,13 +57,4 @@ Architecture resolve_architecture(const ModelOptions& options) {
   return a;
 }
 
-std::int64_t resolve_sequence(const TrainOptions& options, const Architecture& architecture) {
-  const std::int64_t sequence = options.seq_len == 0 ? architecture.context : options.seq_len;
-  if (sequence < 1 || sequence > architecture.context) {
-    throw UsageError("train.seq_len = {} (longer than model.context = {}): 1 to {}", options.seq_len, architecture.context,
-                     architecture.context);
-  }
-  return sequence;
-}
-
 }  // namespace tessera

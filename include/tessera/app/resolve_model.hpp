@@ -1,7 +1,5 @@
 #pragma once
-// Which model the options name, and how long its sequences are. No weights are read here.
-
-#include <cstdint>
+// Which model the options name. No weights are read here.
 
 #include "tessera/config/options.hpp"
 #include "tessera/model/architecture.hpp"
@@ -13,8 +11,5 @@ namespace tessera {
 /// heads and ffn_width = 4 x width for a family, and for GPT-2 presets. UsageError naming the option when the sizes are
 /// impossible.
 Architecture resolve_architecture(const ModelOptions& options);
-
-/// train.seq_len, or the model's context. UsageError naming both when it is longer than the context.
-std::int64_t resolve_sequence(const TrainOptions& options, const Architecture& architecture);
 
 }  // namespace tessera

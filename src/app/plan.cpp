@@ -1,0 +1,129 @@
+#include "tessera/app/plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdio>
+
+#include "tessera/app/resolve_model.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/engine/session.hpp"
+#include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/print.hpp"
+#include "tessera/schedule/verify.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kUsualNode = 8;
+
+RunShape shape_of(const Options& options) {
+  const std::int64_t world = options.plan.ranks;
+  const std::int64_t ranks_per_node = planned_ranks_per_node(options, world);
+  validate_for_world(options, world, ranks_per_node);
+  const Architecture architecture = resolve_architecture(options.model);
+  return run_shape(options, architecture, sequence_length(options, architecture), world, ranks_per_node);
+}
+
+PlannedShape planned_and_proven(const RunShape& shape) {
+  PlannedShape planned = plan_shape(shape);
+  require_verified(planned.schedule, planned.plan);
+  return planned;
+}
+
+std::string model_name(const Options& options) {
+  if (!options.model.from.empty()) return options.model.from;
+  return options.model.family.empty() ? options.model.preset : options.model.family;
+}
+
+std::string headline(const Options& options, const RunShape& shape, const StepSchedule& schedule) {
+  const ModelParts& model = schedule.model;
+  const Architecture& a = shape.architecture;
+  std::int64_t flops = 0;
+  for (const Part& part : model.parts) flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
+  return fmt::format("{}: {} parameters ({} layers, width {}, {} heads, vocabulary {}), {} floating point operations a token\n"
+                     "{} tokens a step: {} ranks ({} a node) x {} micro-step{} x {} sequences of {}; compute {}, reduce {}\n",
+                     model_name(options), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
+                     format_count(flops / model.tokens()), format_count(shape.world * shape.policy.accumulation * model.tokens()), shape.world,
+                     shape.ranks_per_node, shape.policy.accumulation, shape.policy.accumulation == 1 ? "" : "s", model.batch, model.sequence,
+                     name_of(shape.policy.compute), name_of(shape.policy.reduce));
+}
+
+std::string strategy_table(const RunShape& shape) {
+  std::vector<StrategyRow> rows;
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
+    StrategyRow& row = rows.emplace_back();
+    row.strategy = strategy;
+    row.chosen = strategy == shape.policy.strategy;
+    try {
+      PlannedShape planned = plan_shape(with_strategy(shape, strategy));
+      row.schedule = std::move(planned.schedule);
+      row.plan = std::move(planned.plan);
+    } catch (const UsageError& error) {
+      row.impossible = error.what();
+    }
+  }
+  return "all strategies: memory of a rank at its peak, bytes it sends and collectives it joins (* as chosen)\n" + print_strategy_table(rows);
+}
+
+/// Under accumulation: what either setting of shard.reduce costs.
+std::string reduction_costs(const RunShape& shape) {
+  if (shape.policy.accumulation == 1 || shape.world == 1) return "";
+  std::string text = fmt::format("\nshard.reduce under {} micro-steps\n", shape.policy.accumulation);
+  for (const bool each : {true, false}) {
+    RunShape other = shape;
+    other.policy.reduce_each_micro_step = each;
+    const PlannedShape planned = plan_shape(other);
+    text += fmt::format("  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", each ? "micro_step" : "step",
+                        format_bytes(planned.plan.total()), format_bytes(planned.schedule.wire_bytes_per_step()),
+                        format_bytes(accumulator_bytes(planned.schedule)), each == shape.policy.reduce_each_micro_step ? " *" : "");
+  }
+  return text;
+}
+
+std::string view_text(const Options& options, const RunShape& shape, const PlannedShape& planned) {
+  switch (options.plan.view) {
+    case PlanView::schedule: return print_schedule(planned.schedule, planned.plan);
+    case PlanView::units: return print_units(planned.schedule);
+    case PlanView::table:
+      return strategy_table(shape) + "\n" + describe_grid(planned.schedule) + "\n" + print_memory(planned.schedule, planned.plan) + reduction_costs(shape);
+    case PlanView::fit:
+    case PlanView::largest: break;
+  }
+  throw UsageError("plan.view = {} (not available in this version): table, schedule, units", name_of(options.plan.view));
+}
+
+std::string text_of(const Options& options, const RunShape& shape, const PlannedShape& planned) {
+  return headline(options, shape, planned.schedule) + "\n" + view_text(options, shape, planned);
+}
+
+}  // namespace
+
+std::int64_t planned_ranks_per_node(const Options& options, std::int64_t world) {
+  if (options.grid.ranks_per_node > 0) return options.grid.ranks_per_node;
+  std::int64_t ranks = std::min(kUsualNode, world);
+  while (world % ranks != 0) --ranks;
+  return ranks;
+}
+
+std::string plan_text(const Options& options) {
+  const RunShape shape = shape_of(options);
+  return text_of(options, shape, planned_and_proven(shape));
+}
+
+int run_plan(const Options& options) {
+  const RunShape shape = shape_of(options);
+  const PlannedShape planned = planned_and_proven(shape);
+  fmt::print("{}", text_of(options, shape, planned));
+  std::fflush(stdout);  // before what may be said on stderr
+  if (options.plan.memory > 0) {
+    const FitAnswer answer = examine_fit(shape, planned.schedule, planned.plan, options.plan.memory);
+    require_fit(answer, fmt::format("plan.memory = {}", format_bytes(options.plan.memory)));
+    fmt::print("\nplan.memory: {}\n", describe_fit(answer));
+  }
+  return static_cast<int>(ExitCode::finished);
+}
+
+}  // namespace tessera

@@ -1,0 +1,36 @@
+#pragma once
+// Columns of text, as wide as their widest cell.
+
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+enum class Align { left, right };
+
+class TextTable {
+ public:
+  struct Column {
+    std::string title;
+    Align align = Align::left;
+  };
+  explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+  /// A row has at most as many cells as there are columns; missing ones are empty.
+  void row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), false}); }
+  /// A row by itself, not part of the columns.
+  void line(const std::string& text) { rows_.push_back({{text}, true}); }
+
+  /// Every line indented by two and ended by a newline; cells may be UTF-8.
+  std::string text() const;
+
+ private:
+  struct Row {
+    std::vector<std::string> cells;
+    bool is_line = false;
+  };
+  std::vector<Column> columns_;
+  std::vector<Row> rows_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,119 @@
+#include <catch2/catch.hpp>
+
+#include "tessera/schedule/fit.hpp"
+
+using namespace tessera;
+
+namespace {
+
+RunShape nano(Strategy strategy, std::int64_t micro_batch = 8) {
+  RunShape shape;
+  shape.architecture = preset("nano");
+  shape.micro_batch = micro_batch;
+  shape.sequence = 256;
+  shape.world = 4;
+  shape.ranks_per_node = 2;
+  shape.policy.strategy = strategy;
+  return shape;
+}
+
+std::int64_t bytes_of(const RunShape& shape) { return plan_shape(shape).plan.total(); }
+
+const FitChange* find(const FitAnswer& answer, const std::string& option) {
+  for (const FitChange& change : answer.changes) {
+    if (change.option.rfind(option, 0) == 0) return &change;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+TEST_CASE("a run fits exactly what it needs, and not a byte less") {
+  const RunShape shape = nano(Strategy::zero2);
+  const std::int64_t needed = bytes_of(shape);
+  REQUIRE(examine_fit(shape, needed).fits());
+  REQUIRE(examine_fit(shape, needed).changes.empty());
+  const FitAnswer answer = examine_fit(shape, needed - 1);
+  REQUIRE_FALSE(answer.fits());
+  REQUIRE(answer.needed == needed);
+  REQUIRE_FALSE(answer.changes.empty());
+  REQUIRE_NOTHROW(require_fit(examine_fit(shape, needed), "plan.memory"));
+  REQUIRE_THROWS_AS(require_fit(answer, "plan.memory"), UsageError);
+}
+
+TEST_CASE("what is said to fit does: each change is planned again") {
+  const RunShape shape = nano(Strategy::ddp);
+  const std::int64_t allowed = bytes_of(shape) * 7 / 10;
+  const FitAnswer answer = examine_fit(shape, allowed);
+  REQUIRE_FALSE(answer.fits());
+  for (const FitChange& change : answer.changes) REQUIRE(change.bytes <= allowed);
+
+  RunShape changed = shape;
+  changed.policy.checkpoint_blocks = true;
+  REQUIRE((find(answer, "memory.checkpoint=block") != nullptr) == (bytes_of(changed) <= allowed));
+  changed = shape;
+  changed.policy.compute = DType::bf16;
+  REQUIRE((find(answer, "precision.compute=bf16") != nullptr) == (bytes_of(changed) <= allowed));
+  for (const Strategy strategy : {Strategy::zero1, Strategy::zero2, Strategy::zero3}) {
+    const auto* change = find(answer, fmt::format("shard.strategy={}", name_of(strategy)));
+    REQUIRE((change != nullptr) == (bytes_of(with_strategy(shape, strategy)) <= allowed));
+  }
+}
+
+TEST_CASE("the micro-batch offered is the largest that fits") {
+  for (const std::int64_t micro_batch : {2, 3, 8, 13}) {
+    const RunShape shape = nano(Strategy::zero3, micro_batch);
+    for (const double share : {0.9, 0.6, 0.4}) {
+      const auto allowed = static_cast<std::int64_t>(share * static_cast<double>(bytes_of(shape)));
+      const FitAnswer answer = examine_fit(shape, allowed);
+      INFO("micro-batch " << micro_batch << ", " << share);
+      std::int64_t largest = 0;
+      for (std::int64_t b = 1; b < micro_batch; ++b) {
+        if (bytes_of(nano(Strategy::zero3, b)) <= allowed) largest = b;
+      }
+      const auto* change = find(answer, "train.micro_batch=");
+      REQUIRE((change != nullptr) == (largest > 0));
+      if (change != nullptr) REQUIRE(change->option == fmt::format("train.micro_batch={}", largest));
+    }
+  }
+}
+
+TEST_CASE("where no single option is enough, several together, or the least there is") {
+  const RunShape shape = nano(Strategy::ddp, 32);
+  RunShape least = with_strategy(shape, Strategy::zero3);
+  least.policy.checkpoint_blocks = true;
+  least.micro_batch = 1;
+  const std::int64_t allowed = bytes_of(least) + 1000;
+  const FitAnswer answer = examine_fit(shape, allowed);
+  REQUIRE(answer.changes.empty());
+  REQUIRE(answer.together.find(" with ") != std::string::npos);
+  REQUIRE(describe_fit(answer).find(answer.together) != std::string::npos);
+
+  const FitAnswer hopeless = examine_fit(shape, 1000);
+  REQUIRE(hopeless.changes.empty());
+  REQUIRE(hopeless.together.empty());
+  REQUIRE_FALSE(hopeless.smallest.empty());
+  REQUIRE(describe_fit(hopeless).find("more ranks") != std::string::npos);
+}
+
+TEST_CASE("the message says how much, where, and what would help") {
+  FitAnswer answer;
+  answer.needed = 31'200'000'000, answer.allowed = 24'000'000'000;
+  answer.peak = "backward h.11.mlp";
+  answer.changes = {{"memory.checkpoint=block", 18'300'000'000}, {"train.micro_batch=2", 21'000'000'000}};
+  REQUIRE(describe_fit(answer) ==
+          "needs 31.2 GB a rank, 24.0 GB allowed: 7.20 GB too much (peak at backward h.11.mlp). Would fit: memory.checkpoint=block (18.3 GB), "
+          "train.micro_batch=2 (21.0 GB)");
+  answer.allowed = 32'000'000'000;
+  REQUIRE(describe_fit(answer) == "needs 31.2 GB a rank, 32.0 GB allowed: fits, 800 MB to spare");
+}
+
+TEST_CASE("another strategy takes its own default for shard.reduce, unless the user chose") {
+  RunShape shape = nano(Strategy::ddp);
+  shape.policy.accumulation = 2;
+  shape.policy.reduce_each_micro_step = false;
+  REQUIRE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
+  REQUIRE_FALSE(with_strategy(shape, Strategy::zero1).policy.reduce_each_micro_step);
+  shape.reduce_by_strategy = false;
+  REQUIRE_FALSE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
+}

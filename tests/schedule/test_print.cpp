@@ -1,0 +1,192 @@
+#include <catch2/catch.hpp>
+
+#include <algorithm>
+#include <regex>
+#include <sstream>
+
+#include "all_policies.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/schedule/print.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+bool contains(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+StepSchedule toy(Strategy strategy, std::int64_t accumulation = 1) {
+  SchedulePolicy policy;
+  policy.strategy = strategy;
+  policy.accumulation = accumulation;
+  policy.reduce_each_micro_step = shards_gradients(strategy);
+  return build_schedule(toy_model(), grid_for(strategy, 4, 2, 0), policy);
+}
+
+std::string schedule_text(const StepSchedule& s) { return print_schedule(s, plan_memory(s)); }
+
+}  // namespace
+
+TEST_CASE("the schedule is printed an operation a line, in order, each once") {
+  for_each_policy([](const PolicyCase& c) {
+    static int draw = 0;
+    if (++draw % 37 != 0) return;
+    ToyShape shape;
+    shape.compute = c.policy.compute;
+    INFO(c.describe());
+    StepSchedule schedule;
+    try {
+      schedule = build_schedule(toy_model(shape), c.grid, c.policy);
+    } catch (const UsageError&) {
+      return;
+    }
+    int next = 0;
+    const std::regex operation(R"(^ *(\d+)  (compute|gather|reduce|replica|load) .*→.*)");
+    for (const std::string& line : lines_of(schedule_text(schedule))) {
+      std::smatch match;
+      if (!std::regex_match(line, match, operation)) continue;
+      REQUIRE(match[1].str() == std::to_string(next));
+      REQUIRE(line.back() != ' ');
+      ++next;
+    }
+    REQUIRE(next == static_cast<int>(schedule.operations.size()));
+  });
+}
+
+TEST_CASE("columns begin at the same character") {
+  const StepSchedule schedule = toy(Strategy::zero3);
+  std::string header;
+  int checked = 0;
+  for (const std::string& line : lines_of(schedule_text(schedule))) {
+    if (contains(line, "reads → writes")) header = line;
+    else if (line.empty()) header.clear();
+    else if (!header.empty()) {
+      for (const char* column : {"lane", "does", "of", "after", "reads"}) {
+        const auto at = header.find(column);
+        REQUIRE(at != std::string::npos);
+        REQUIRE(line.size() > at);
+        REQUIRE(line[at - 1] == ' ');
+      }
+      ++checked;
+    }
+  }
+  REQUIRE(checked == static_cast<int>(schedule.operations.size()));
+}
+
+TEST_CASE("a student sees where units are gathered, released and reduced") {
+  const std::string text = schedule_text(toy(Strategy::zero3));
+  REQUIRE(contains(text, "shard h.0 → whole h.0"));
+  REQUIRE(contains(text, "whole h.0 (last)"));
+  REQUIRE(contains(text, "grad h.0 (last) → shard grad h.0"));
+  REQUIRE(contains(text, "(prefetch)"));
+  REQUIRE(contains(text, "(peak)"));
+  REQUIRE(contains(text, "head+loss"));
+  REQUIRE(contains(text, "micro-step: played once a step"));
+  REQUIRE(contains(text, "update: played once a step"));
+  REQUIRE(contains(text, "evaluation: played for each evaluation batch"));
+  const std::string whole = schedule_text(toy(Strategy::zero1));
+  REQUIRE(contains(whole, "prologue: played once, before the first step"));
+}
+
+TEST_CASE("every released storage that is read says so exactly once a segment") {
+  const StepSchedule schedule = toy(Strategy::zero3);
+  const std::string text = schedule_text(schedule);
+  const std::string micro_step = text.substr(0, text.find("\nupdate:"));
+  int whole = 0;  // 5 units; h.0 is gathered again for backward, h.1 is kept
+  for (const std::string& line : lines_of(micro_step)) {
+    static const std::regex released(R"(whole \S+ \(last\))");
+    whole += static_cast<int>(std::distance(std::sregex_iterator(line.begin(), line.end(), released), std::sregex_iterator()));
+  }
+  REQUIRE(whole == 6);
+}
+
+TEST_CASE("how often a segment is played is said with its micro-steps") {
+  const std::string text = schedule_text(toy(Strategy::zero3, 5));
+  REQUIRE(contains(text, "micro-step first: played once a step, for micro-step 0"));
+  REQUIRE(contains(text, "played once a step, for micro-step 4"));
+  const std::string merging = schedule_text(toy(Strategy::zero3, 6));
+  REQUIRE(contains(merging, "played once a step, for micro-step 5"));
+}
+
+TEST_CASE("the longest preset prints an operation a line and no endless lines") {
+  SchedulePolicy policy;
+  const auto model = declare_parts(preset("gpt2-124m"), 4, 1024, DType::fp32);
+  const StepSchedule schedule = build_schedule(model, grid_for(Strategy::zero3, 8, 8, 0), policy);
+  for (const std::string& line : lines_of(schedule_text(schedule))) REQUIRE(line.size() < 200);
+}
+
+TEST_CASE("units are printed with elements, padding and share") {
+  const StepSchedule schedule = toy(Strategy::zero3);
+  const auto lines = lines_of(print_units(schedule));
+  REQUIRE(lines.size() == 2 + schedule.layout.units.size());
+  for (std::size_t i = 0; i < schedule.layout.units.size(); ++i) {
+    const Unit& unit = schedule.layout.units[i];
+    std::istringstream in(lines[i + 2]);
+    std::string name, block;
+    std::int64_t tensors = 0, elements = 0, padding = 0, share = 0;
+    in >> name >> tensors >> elements >> padding >> share >> block;
+    REQUIRE(name == unit.name);
+    REQUIRE(tensors == static_cast<std::int64_t>(unit.tensors.size()));
+    REQUIRE(elements + padding == unit.padded);
+    REQUIRE(share * 4 == unit.padded);
+    REQUIRE((block == "yes") == unit.is_block);
+  }
+}
+
+TEST_CASE("the account of memory and bytes shows what the plan and the formula say") {
+  for (const Strategy strategy : all_strategies()) {
+    const StepSchedule schedule = toy(strategy, 4);
+    const MemoryPlan plan = plan_memory(schedule);
+    const std::string text = print_memory(schedule, plan);
+    INFO(text);
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      const std::string row = fmt::format("{} +{} +{}\n", name_of(static_cast<Category>(c)), format_bytes(plan.at_peak[c]), format_bytes(plan.own_peak[c]));
+      REQUIRE(std::regex_search(text, std::regex(row)));
+    }
+    REQUIRE(std::regex_search(text, std::regex("to allocate +" + format_bytes(plan.total()))));
+    REQUIRE(std::regex_search(text, std::regex("in all +" + format_bytes(schedule.wire_bytes_per_step()) + "\n")));
+    REQUIRE(std::regex_search(text, std::regex(fmt::format("formula of {} +{}\n", name_of(strategy), format_bytes(formula_wire_bytes(schedule))))));
+    REQUIRE(contains(text, "accumulation over 4 micro-steps keeps " + format_bytes(accumulator_bytes(schedule))));
+    REQUIRE(contains(text, "2 a unit"));  // log2 4 sums
+  }
+}
+
+TEST_CASE("accumulators are as many levels as the tree needs, and none without accumulation") {
+  for (const std::int64_t K : {1, 2, 3, 4, 5, 8, 9}) {
+    const StepSchedule schedule = toy(Strategy::zero3, K);
+    std::int64_t levels = 0;
+    while ((std::int64_t{1} << levels) < K) ++levels;  // log2 K, rounded up
+    REQUIRE(accumulator_bytes(schedule) == levels * schedule.layout.padded_elements() / 4 * 4);
+  }
+}
+
+TEST_CASE("the comparison has a row for each strategy, and says what is impossible") {
+  std::vector<StrategyRow> rows;
+  for (const Strategy strategy : all_strategies()) {
+    StrategyRow row;
+    row.strategy = strategy;
+    row.chosen = strategy == Strategy::zero2;
+    if (strategy == Strategy::hsdp) {
+      row.impossible = "shard.group_size = 3 does not divide the world";
+    } else {
+      row.schedule = toy(strategy);
+      row.plan = plan_memory(row.schedule);
+    }
+    rows.push_back(std::move(row));
+  }
+  const auto lines = lines_of(print_strategy_table(rows));
+  REQUIRE(lines.size() == 7);
+  REQUIRE(contains(lines[3], "zero2 *"));
+  REQUIRE(contains(lines[5], "hsdp: shard.group_size = 3"));
+  for (const std::size_t i : {1, 2, 3, 4, 6}) {
+    REQUIRE(contains(lines[i], format_bytes(rows[i - 1].plan.total())));
+    REQUIRE(contains(lines[i], format_bytes(rows[i - 1].schedule.wire_bytes_per_step())));
+  }
+}
