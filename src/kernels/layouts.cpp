@@ -69,8 +69,8 @@ std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType
   return carver.used();
 }
 
-std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
-                                bool training) {
+std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+                                DType gradient, bool training) {
   Carver carver;
   HeadLayout(carver, tokens, width, vocab, compute, gradient, training);
   return carver.used();

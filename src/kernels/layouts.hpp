@@ -28,16 +28,16 @@ struct AttentionBackwardLayout {
 struct HeadLayout {
   HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
              bool training);
-  Tiling chunks;                ///< of tokens
-  Tiling logit_columns;         ///< of vocab, for logits
-  Tiling vocab_groups;          ///< of vocab, for partial sums of the input gradient
+  Tiling chunks;         ///< of tokens
+  Tiling logit_columns;  ///< of vocab, for logits
+  Tiling vocab_groups;   ///< of vocab, for partial sums of the input gradient
   std::int64_t logits_stride;
-  void* normalized;             ///< [tokens, width] in compute
+  void* normalized;                    ///< [tokens, width] in compute
   float *mean, *reciprocal_deviation;  ///< [tokens]
-  float* logits;                ///< [chunk, logits_stride]
-  float *tile_maximum, *tile_sum;  ///< [chunk, logit_columns]
-  float* log_sum_exp;           ///< [chunk]
-  double* token_loss;           ///< [chunk]
+  float* logits;                       ///< [chunk, logits_stride]
+  float *tile_maximum, *tile_sum;      ///< [chunk, logit_columns]
+  float* log_sum_exp;                  ///< [chunk]
+  double* token_loss;                  ///< [chunk]
   // Training:
   void* normalized_gradient = nullptr;  ///< [tokens, width] in compute
   float* partial_gradient = nullptr;    ///< [vocab_groups, chunk, width]

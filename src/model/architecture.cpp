@@ -12,7 +12,8 @@ namespace tessera {
 
 namespace {
 
-Architecture gpt2(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t vocab, std::int64_t context) {
+Architecture gpt2(std::int64_t layers, std::int64_t heads, std::int64_t width, std::int64_t vocab,
+                  std::int64_t context) {
   Architecture a;
   a.family = Family::gpt2;
   a.layers = layers, a.heads = heads, a.kv_heads = heads, a.width = width, a.ffn_width = 4 * width;
@@ -68,22 +69,27 @@ void validate_family(const Architecture& a) {
     if (a.kv_heads != a.heads) {
       throw UsageError("model.kv_heads = {} (gpt2 has a key/value head per head): {}", a.kv_heads, a.heads);
     }
-    const bool fits = a.norm == NormKind::layer_norm && a.positions == PositionKind::learned && a.mlp == MlpKind::gelu &&
-                      a.linear_bias && a.qkv_bias;
+    const bool fits = a.norm == NormKind::layer_norm && a.positions == PositionKind::learned &&
+                      a.mlp == MlpKind::gelu && a.linear_bias && a.qkv_bias;
     if (!fits) {
-      throw UsageError("model.family = gpt2 (its norm, positions, MLP or biases are set otherwise): layer norm, learned "
-                       "positions, GELU and biases everywhere");
+      throw UsageError(
+          "model.family = gpt2 (its norm, positions, MLP or biases are set otherwise): layer norm, learned "
+          "positions, GELU and biases everywhere");
     }
     return;
   }
-  const bool fits = a.norm == NormKind::rms_norm && a.positions == PositionKind::rotary && a.mlp == MlpKind::swiglu && !a.linear_bias;
+  const bool fits =
+      a.norm == NormKind::rms_norm && a.positions == PositionKind::rotary && a.mlp == MlpKind::swiglu && !a.linear_bias;
   if (!fits) {
-    throw UsageError("model.family = {} (its norm, positions, MLP or biases are set otherwise): RMS norm, rotary positions, "
-                     "SwiGLU, no biases but on query, key and value", name_of(a.family));
+    throw UsageError(
+        "model.family = {} (its norm, positions, MLP or biases are set otherwise): RMS norm, rotary positions, "
+        "SwiGLU, no biases but on query, key and value",
+        name_of(a.family));
   }
   if (a.head_width() % 2 != 0) {
-    throw UsageError("model.width = {} over {} heads (rotary positions turn pairs, a head of {} is odd): an even head width",
-                     a.width, a.heads, a.head_width());
+    throw UsageError(
+        "model.width = {} over {} heads (rotary positions turn pairs, a head of {} is odd): an even head width",
+        a.width, a.heads, a.head_width());
   }
   if (a.dropout != 0) throw UsageError("model.dropout = {} ({} has no dropout): 0", a.dropout, name_of(a.family));
 }
@@ -92,9 +98,12 @@ void validate_family(const Architecture& a) {
 
 std::string name_of(Family family) {
   switch (family) {
-    case Family::gpt2: return "gpt2";
-    case Family::qwen2: return "qwen2";
-    case Family::llama: return "llama";
+    case Family::gpt2:
+      return "gpt2";
+    case Family::qwen2:
+      return "qwen2";
+    case Family::llama:
+      return "llama";
   }
   return "?";
 }
@@ -121,14 +130,17 @@ void validate(const Architecture& a) {
   require_positive("ffn_width", a.ffn_width, 1 << 20);
   require_positive("vocab", a.vocab, kManyTokens - 1);
   require_positive("context", a.context, 1 << 24);
-  if (a.width % a.heads != 0) throw UsageError("model.width = {} (not a multiple of model.heads = {}): a multiple", a.width, a.heads);
+  if (a.width % a.heads != 0)
+    throw UsageError("model.width = {} (not a multiple of model.heads = {}): a multiple", a.width, a.heads);
   if (a.heads % a.kv_heads != 0) {
     throw UsageError("model.kv_heads = {} (does not divide model.heads = {}): a divisor", a.kv_heads, a.heads);
   }
   if (a.head_width() > 256) {
-    throw UsageError("model.width = {} over {} heads (a head of {}): heads of at most 256", a.width, a.heads, a.head_width());
+    throw UsageError("model.width = {} over {} heads (a head of {}): heads of at most 256", a.width, a.heads,
+                     a.head_width());
   }
-  if (!(a.dropout >= 0 && a.dropout < 1)) throw UsageError("model.dropout = {} (out of range): 0 up to, not including, 1", a.dropout);
+  if (!(a.dropout >= 0 && a.dropout < 1))
+    throw UsageError("model.dropout = {} (out of range): 0 up to, not including, 1", a.dropout);
   if (!(a.norm_epsilon > 0 && std::isfinite(a.norm_epsilon))) {
     throw UsageError("norm epsilon = {} (must keep the norm finite): above 0", a.norm_epsilon);
   }

@@ -12,11 +12,11 @@ void check(const PartCall& call, bool backward) {
   const PartBuffers& b = call.buffers;
   TESSERA_ASSERT(b.parameters.size() == part.tensors.size(), "{}: {} parameters given, {} declared", part.name,
                  b.parameters.size(), part.tensors.size());
-  TESSERA_ASSERT(b.saved.size() == part.saved.size(), "{}: {} saved values given, {} declared", part.name, b.saved.size(),
-                 part.saved.size());
+  TESSERA_ASSERT(b.saved.size() == part.saved.size(), "{}: {} saved values given, {} declared", part.name,
+                 b.saved.size(), part.saved.size());
   if (!backward) return;
-  TESSERA_ASSERT(b.gradients.size() == part.tensors.size(), "{}: {} gradients given, {} declared", part.name, b.gradients.size(),
-                 part.tensors.size());
+  TESSERA_ASSERT(b.gradients.size() == part.tensors.size(), "{}: {} gradients given, {} declared", part.name,
+                 b.gradients.size(), part.tensors.size());
   TESSERA_ASSERT(b.gradient_dtype == call.model.gradient, "{}: gradients of dtype {} given, {} declared", part.name,
                  name_of(b.gradient_dtype), name_of(call.model.gradient));
 }
@@ -24,10 +24,14 @@ void check(const PartCall& call, bool backward) {
 void forward(const PartCall& call) {
   check(call, false);
   switch (call.part.kind) {
-    case PartKind::embedding: return embedding_forward_part(call);
-    case PartKind::attention: return attention_forward_part(call);
-    case PartKind::mlp: return mlp_forward_part(call);
-    case PartKind::head: return head_loss_part(call);
+    case PartKind::embedding:
+      return embedding_forward_part(call);
+    case PartKind::attention:
+      return attention_forward_part(call);
+    case PartKind::mlp:
+      return mlp_forward_part(call);
+    case PartKind::head:
+      return head_loss_part(call);
   }
 }
 
@@ -47,27 +51,36 @@ Dropout PartCall::dropout(DropoutSite site) const {
 
 void require_trainable(const Architecture& architecture) {
   if (architecture.family == Family::gpt2) return;
-  throw UsageError("model.family = {} (this version has no kernels for rotary positions and SwiGLU, so it can plan and inspect "
-                   "such a model but not run it): gpt2", name_of(architecture.family));
+  throw UsageError(
+      "model.family = {} (this version has no kernels for rotary positions and SwiGLU, so it can plan and inspect "
+      "such a model but not run it): gpt2",
+      name_of(architecture.family));
 }
 
-void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers) {
+void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
+                  const PartBuffers& buffers) {
   forward({kernels, stream, model, part, buffers});
 }
 
-void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers) {
+void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
+                    const PartBuffers& buffers) {
   TESSERA_ASSERT(part.kind != PartKind::head, "the head saves nothing that could be recomputed");
   forward({kernels, stream, model, part, buffers});
 }
 
-void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers) {
+void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
+                   const PartBuffers& buffers) {
   const PartCall call{kernels, stream, model, part, buffers};
   check(call, true);
   switch (part.kind) {
-    case PartKind::embedding: return embedding_backward_part(call);
-    case PartKind::attention: return attention_backward_part(call);
-    case PartKind::mlp: return mlp_backward_part(call);
-    case PartKind::head: return head_training_part(call);
+    case PartKind::embedding:
+      return embedding_backward_part(call);
+    case PartKind::attention:
+      return attention_backward_part(call);
+    case PartKind::mlp:
+      return mlp_backward_part(call);
+    case PartKind::head:
+      return head_training_part(call);
   }
 }
 

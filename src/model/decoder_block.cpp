@@ -5,7 +5,8 @@
 namespace tessera {
 
 static_assert(int{AttentionTensors::norm_gain} == int{MlpTensors::norm_gain} &&
-              int{AttentionTensors::norm_bias} == int{MlpTensors::norm_bias} && int{AttentionSaved::mean} == int{MlpSaved::mean} &&
+              int{AttentionTensors::norm_bias} == int{MlpTensors::norm_bias} &&
+              int{AttentionSaved::mean} == int{MlpSaved::mean} &&
               int{AttentionSaved::reciprocal_deviation} == int{MlpSaved::reciprocal_deviation});
 
 void normalize_input(const PartCall& call, void* normalized, bool given_statistics) {

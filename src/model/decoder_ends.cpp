@@ -19,7 +19,8 @@ void embedding_forward_part(const PartCall& call) {
 void embedding_backward_part(const PartCall& call) {
   const Architecture& a = call.architecture();
   EmbeddingBackward e;
-  e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab, e.context = a.context;
+  e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab,
+  e.context = a.context;
   e.tokens = call.buffers.tokens;
   e.output_gradient = call.read(call.buffers.residual_gradient, a.width);
   e.token_gradient = call.gradient(EmbeddingTensors::token_table, a.width);

@@ -37,7 +37,8 @@ void project_down(const PartCall& call, const MlpForwardScratch& s) {
 void project_down_backward(const PartCall& call, const MlpBackwardScratch& s) {
   const std::int64_t width = call.architecture().width, ffn = call.architecture().ffn_width;
   const ConstView before = call.read(call.saved(MlpSaved::before_gelu), ffn);
-  call.kernels.gelu(call.stream, before, call.write(s.activated, ffn_stride(call.architecture())), call.model.tokens(), ffn);
+  call.kernels.gelu(call.stream, before, call.write(s.activated, ffn_stride(call.architecture())), call.model.tokens(),
+                    ffn);
   LinearBackward l;
   l.tokens = call.model.tokens(), l.in = ffn, l.out = width;
   l.input = call.read(s.activated, ffn_stride(call.architecture()));

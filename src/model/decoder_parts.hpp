@@ -23,7 +23,8 @@ struct PartCall {
   }
   GradientView gradient(int tensor, std::int64_t columns) const {
     const auto i = static_cast<std::size_t>(tensor);
-    return {{buffers.gradients[i], buffers.gradient_dtype, columns}, !buffers.gradient_adds.empty() && buffers.gradient_adds[i]};
+    return {{buffers.gradients[i], buffers.gradient_dtype, columns},
+            !buffers.gradient_adds.empty() && buffers.gradient_adds[i]};
   }
   void* saved(int value) const { return buffers.saved[static_cast<std::size_t>(value)]; }
   float* saved_floats(int value) const { return static_cast<float*>(saved(value)); }
@@ -35,7 +36,8 @@ struct PartCall {
 void normalize_input(const PartCall& call, void* normalized, bool given_statistics);
 /// Adds the norm's input gradient to residual_gradient; writes the gradients of gain and bias.
 void normalize_input_backward(const PartCall& call, const void* normalized_gradient, void* scratch);
-/// Gradient of what a half adds to the residual stream: d output, through the dropout's mask (into `masked`) if there is one.
+/// Gradient of what a half adds to the residual stream: d output, through the dropout's mask (into `masked`) if there
+/// is one.
 ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked);
 
 void embedding_forward_part(const PartCall& call);

@@ -34,9 +34,14 @@ void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t 
                  "{}: elements {} to {} of {}", tensor.name, first_element,
                  first_element + static_cast<std::int64_t>(out.size()), tensor.elements);
   switch (tensor.initialization) {
-    case Initialization::zero: std::fill(out.begin(), out.end(), 0.0f); return;
-    case Initialization::one: std::fill(out.begin(), out.end(), 1.0f); return;
-    case Initialization::normal: break;
+    case Initialization::zero:
+      std::fill(out.begin(), out.end(), 0.0f);
+      return;
+    case Initialization::one:
+      std::fill(out.begin(), out.end(), 1.0f);
+      return;
+    case Initialization::normal:
+      break;
   }
   const auto deviation = static_cast<float>(tensor.standard_deviation);
   const auto stream = static_cast<std::uint32_t>(id);

@@ -10,10 +10,10 @@ namespace tessera {
 
 /// Attention, backward. (Forward and recompute need `normalized` alone.)
 struct AttentionBackwardScratch {
-  void* normalized = nullptr;        ///< [tokens, width]: the projection's input, made again
-  void* qkv_gradient = nullptr;      ///< [tokens, (heads + 2 kv_heads) * head_width]
-  void* width_gradient = nullptr;    ///< [tokens, width]: of attention's output, then of the normalised input
-  void* masked_gradient = nullptr;   ///< [tokens, width]: d output with the dropout mask; null without dropout
+  void* normalized = nullptr;       ///< [tokens, width]: the projection's input, made again
+  void* qkv_gradient = nullptr;     ///< [tokens, (heads + 2 kv_heads) * head_width]
+  void* width_gradient = nullptr;   ///< [tokens, width]: of attention's output, then of the normalised input
+  void* masked_gradient = nullptr;  ///< [tokens, width]: d output with the dropout mask; null without dropout
   void* attention = nullptr;
   void* norm = nullptr;
   std::int64_t bytes = 0;

@@ -1,11 +1,12 @@
 // The parts of a model: which tensors each reads, what it saves, what each direction costs.
 
+#include "tessera/model/parts.hpp"
+
 #include <map>
 
 #include "model/part_scratch.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/kernels/arguments.hpp"
-#include "tessera/model/parts.hpp"
 
 namespace tessera {
 
@@ -38,7 +39,9 @@ class Declaration {
     part.tensors.push_back(ids_.at(tensor));
     part.read_in_backward.push_back(in_backward == InBackward::read);
   }
-  void saves(Part& part, const char* name, DType dtype, std::int64_t elements) { part.saved.push_back({name, dtype, elements}); }
+  void saves(Part& part, const char* name, DType dtype, std::int64_t elements) {
+    part.saved.push_back({name, dtype, elements});
+  }
 
   std::int64_t elements_of(const Part& part) const {
     std::int64_t sum = 0;
@@ -50,8 +53,8 @@ class Declaration {
     for (const SavedTensor& s : part.saved) sum += s.elements * size_of(s.dtype);
     return sum;
   }
-  /// Least traffic: forward reads parameters and input and writes output and saved values; backward reads parameters, input, saved
-  /// values and d output and writes d input and gradients.
+  /// Least traffic: forward reads parameters and input and writes output and saved values; backward reads parameters,
+  /// input, saved values and d output and writes d input and gradients.
   void count_bytes(Part& part) const {
     const std::int64_t parameters = elements_of(part) * size_of(model_.compute);
     const std::int64_t gradients = elements_of(part) * size_of(model_.gradient);
@@ -105,7 +108,8 @@ class Declaration {
     saves(part, "log_sum_exp", DType::fp32, model_.tokens() * a_.heads);
 
     const std::int64_t linears = linear_flops(a_.width, qkv_width(a_)) + linear_flops(a_.width, a_.width);
-    const std::int64_t product = checked_multiply(model_.tokens() * (model_.sequence + 1), a_.width);  // 2 x half of the square
+    const std::int64_t product =
+        checked_multiply(model_.tokens() * (model_.sequence + 1), a_.width);  // 2 x half of the square
     part.forward.flops = linears + 2 * product;
     part.recompute.flops = part.forward.flops;
     part.backward.flops = 2 * linears + 5 * product;
@@ -131,7 +135,8 @@ class Declaration {
     } else {
       const std::string layer = fmt::format("model.layers.{}.", block);
       reads(part, layer + "post_attention_layernorm.weight", InBackward::read);
-      for (const char* name : {"gate_proj", "up_proj", "down_proj"}) reads(part, layer + "mlp." + name + ".weight", InBackward::read);
+      for (const char* name : {"gate_proj", "up_proj", "down_proj"})
+        reads(part, layer + "mlp." + name + ".weight", InBackward::read);
       saves(part, "reciprocal_deviation", DType::fp32, model_.tokens());
       saves(part, "gate", model_.compute, model_.tokens() * a_.ffn_width);
       saves(part, "up", model_.compute, model_.tokens() * a_.ffn_width);
@@ -155,7 +160,8 @@ class Declaration {
     } else {
       reads(part, "model.norm.weight", InBackward::read);
     }
-    const std::string table = a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
+    const std::string table =
+        a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
     reads(part, table, InBackward::read);
     const std::int64_t product = linear_flops(a_.width, a_.vocab);
     part.forward.flops = part.recompute.flops = product;
@@ -178,7 +184,8 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
                          DType gradient) {
   if (batch < 1) throw UsageError("train.micro_batch = {} (no sequence at all): at least 1", batch);
   if (sequence < 1 || sequence > architecture.context) {
-    throw UsageError("train.seq_len = {} (the model's context is {}): 1 to {}", sequence, architecture.context, architecture.context);
+    throw UsageError("train.seq_len = {} (the model's context is {}): 1 to {}", sequence, architecture.context,
+                     architecture.context);
   }
   checked_multiply(checked_multiply(batch, sequence), 16 * checked_add(architecture.vocab, architecture.ffn_width));
   ModelParts model;

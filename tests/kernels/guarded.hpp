@@ -15,9 +15,12 @@ namespace tessera::testing {
 /// Bytes with 64 guard bytes on either side, filled with a pattern that reads as NaN in every float type.
 class Guarded {
  public:
-  explicit Guarded(std::int64_t bytes = 0) : bytes_(bytes), memory_(static_cast<std::size_t>(bytes + 2 * kGuard) + 64, std::byte{0xff}) {}
+  explicit Guarded(std::int64_t bytes = 0)
+      : bytes_(bytes), memory_(static_cast<std::size_t>(bytes + 2 * kGuard) + 64, std::byte{0xff}) {}
   /// A copy has its own alignment: contents are copied, not their place.
-  Guarded(const Guarded& other) : Guarded(other.bytes_) { std::memcpy(data(), other.data(), static_cast<std::size_t>(bytes_)); }
+  Guarded(const Guarded& other) : Guarded(other.bytes_) {
+    std::memcpy(data(), other.data(), static_cast<std::size_t>(bytes_));
+  }
   Guarded(Guarded&&) noexcept = default;
   Guarded& operator=(Guarded other) noexcept {
     bytes_ = other.bytes_;
@@ -35,9 +38,13 @@ class Guarded {
     return true;
   }
   template <class T>
-  T* as() { return static_cast<T*>(data()); }
+  T* as() {
+    return static_cast<T*>(data());
+  }
   template <class T>
-  const T* as() const { return static_cast<const T*>(data()); }
+  const T* as() const {
+    return static_cast<const T*>(data());
+  }
 
  private:
   static constexpr std::int64_t kGuard = 64;
@@ -53,7 +60,8 @@ class Guarded {
 inline std::vector<double> to_doubles(const void* data, DType dtype, std::int64_t n) {
   std::vector<double> out(static_cast<std::size_t>(n));
   with_float_type(dtype, [&]<class T>() {
-    for (std::int64_t i = 0; i < n; ++i) out[static_cast<std::size_t>(i)] = static_cast<double>(static_cast<float>(static_cast<const T*>(data)[i]));
+    for (std::int64_t i = 0; i < n; ++i)
+      out[static_cast<std::size_t>(i)] = static_cast<double>(static_cast<float>(static_cast<const T*>(data)[i]));
   });
   return out;
 }
@@ -61,7 +69,8 @@ inline std::vector<double> to_doubles(const void* data, DType dtype, std::int64_
 /// Stores doubles in a storage type, rounding each.
 inline void from_doubles(const std::vector<double>& values, DType dtype, void* data) {
   with_float_type(dtype, [&]<class T>() {
-    for (std::size_t i = 0; i < values.size(); ++i) static_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(values[i]));
+    for (std::size_t i = 0; i < values.size(); ++i)
+      static_cast<T*>(data)[i] = static_cast<T>(static_cast<float>(values[i]));
   });
 }
 

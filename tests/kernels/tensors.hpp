@@ -65,15 +65,14 @@ struct Device {
 };
 
 /// Relative error that a kernel may have with values stored in `dtype`.
-inline double tolerance(DType dtype) {
-  return dtype == DType::fp32 ? 1e-6 : dtype == DType::fp16 ? 2e-3 : 1e-2;
-}
+inline double tolerance(DType dtype) { return dtype == DType::fp32 ? 1e-6 : dtype == DType::fp16 ? 2e-3 : 1e-2; }
 
 inline double at(const Doubles& m, std::int64_t columns, std::int64_t row, std::int64_t column) {
   return m[static_cast<std::size_t>(row * columns + column)];
 }
 
 inline constexpr DType kFloatTypes[] = {DType::fp32, DType::bf16, DType::fp16};
-inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::scalar, InstructionSet::avx2, InstructionSet::avx512};
+inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::scalar, InstructionSet::avx2,
+                                                      InstructionSet::avx512};
 
 }  // namespace tessera::testing

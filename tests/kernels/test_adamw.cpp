@@ -9,7 +9,9 @@ namespace {
 
 struct State {
   explicit State(std::int64_t n)
-      : p(Tensor::random(1, n, DType::fp32, 1)), m(Tensor::random(1, n, DType::fp32, 2, 0.1)), v(Tensor::random(1, n, DType::fp32, 3, 0.01)) {
+      : p(Tensor::random(1, n, DType::fp32, 1)),
+        m(Tensor::random(1, n, DType::fp32, 2, 0.1)),
+        v(Tensor::random(1, n, DType::fp32, 3, 0.01)) {
     for (std::int64_t i = 0; i < n; ++i) v.floats()[i] = std::abs(v.floats()[i]);
   }
   bool same_bits(const State& o) const { return p.same_bits(o.p) && m.same_bits(o.m) && v.same_bits(o.v); }
@@ -19,16 +21,18 @@ struct State {
 StepScalars some_scalars() {
   StepScalars s;
   s.learning_rate = 1e-2f;
-  s.bias_correction1 = static_cast<float>(1 - std::pow(0.9, 3)), s.bias_correction2 = static_cast<float>(1 - std::pow(0.999, 3));
+  s.bias_correction1 = static_cast<float>(1 - std::pow(0.9, 3)),
+  s.bias_correction2 = static_cast<float>(1 - std::pow(0.999, 3));
   s.clip_coefficient = 0.37f;
   return s;
 }
 
-AdamWArguments arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n, std::span<const DecayRun> runs,
-                         const StepScalars& scalars, std::int64_t from = 0) {
+AdamWArguments arguments(State& state, const Tensor& gradient, DType dtype, std::int64_t n,
+                         std::span<const DecayRun> runs, const StepScalars& scalars, std::int64_t from = 0) {
   AdamWArguments a;
   a.elements = n;
-  a.master = state.p.floats() + from, a.first_moment = state.m.floats() + from, a.second_moment = state.v.floats() + from;
+  a.master = state.p.floats() + from, a.first_moment = state.m.floats() + from,
+  a.second_moment = state.v.floats() + from;
   a.gradient = static_cast<const std::byte*>(gradient.data()) + from * size_of(dtype), a.gradient_dtype = dtype;
   a.weight_decay = 0.1;
   a.runs = runs, a.scalars = &scalars;
@@ -52,7 +56,8 @@ TEST_CASE("AdamW follows the formula in double, decays where told and leaves pad
     for (const DecayRun& run : runs) {
       for (std::int64_t k = run.begin; k < run.end; ++k) {
         const auto i = static_cast<std::size_t>(k);
-        const double grad = g[i] * static_cast<double>(scalars.clip_coefficient), lr = static_cast<double>(scalars.learning_rate);
+        const double grad = g[i] * static_cast<double>(scalars.clip_coefficient),
+                     lr = static_cast<double>(scalars.learning_rate);
         m_new[i] = 0.9 * m[i] + 0.1 * grad;
         v_new[i] = 0.999 * v[i] + 0.001 * grad * grad;
         p_step[i] = -(run.decays ? lr * 0.1 * p[i] : 0) -

@@ -76,9 +76,11 @@ struct Result {
   bool scratch_intact;
 };
 
-Result attend(Device& device, const Problem& p, const Tensor& qkv, const Tensor& upstream, const Dropout& dropout = {}) {
-  Result r{Tensor(p.tokens(), p.out_width(), p.dtype), Tensor(p.shape.batch * p.shape.heads, p.shape.sequence, DType::fp32),
-           Tensor(p.tokens(), p.width(), p.dtype), true};
+Result attend(Device& device, const Problem& p, const Tensor& qkv, const Tensor& upstream,
+              const Dropout& dropout = {}) {
+  Result r{Tensor(p.tokens(), p.out_width(), p.dtype),
+           Tensor(p.shape.batch * p.shape.heads, p.shape.sequence, DType::fp32), Tensor(p.tokens(), p.width(), p.dtype),
+           true};
   AttentionForward f;
   f.shape = p.shape, f.dropout = dropout;
   f.query = qkv.view(), f.key = qkv.view().columns_from(p.key()), f.value = qkv.view().columns_from(p.value());
@@ -104,10 +106,11 @@ TEST_CASE("attention forward and backward: tiles, odd lengths, shared key/value 
   Device device;
   for (const DType dtype : kFloatTypes) {
     for (const AttentionShape& shape : shapes) {
-      INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", heads " << shape.heads << "/" << shape.kv_heads
-                          << " of " << shape.head_width);
+      INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", heads " << shape.heads << "/"
+                          << shape.kv_heads << " of " << shape.head_width);
       const Problem p{shape, dtype};
-      const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1), upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+      const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
+                   upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
       const Reference reference(p, qkv.values(), upstream.values());
       const Result r = attend(device, p, qkv, upstream);
       CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
@@ -133,7 +136,8 @@ TEST_CASE("attention survives scores that overflow exp, and passes NaN on", "[at
 
 TEST_CASE("attention gives the same bits on any number of threads", "[attention]") {
   const Problem p{{2, 150, 4, 2, 24}, DType::fp32};
-  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1), upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
+               upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
   std::vector<Result> results;
   for (const int threads : {1, 2, 3}) {
     Device device(threads);
@@ -147,7 +151,8 @@ TEST_CASE("attention gives the same bits on any number of threads", "[attention]
 TEST_CASE("attention with dropout: backward is the gradient of forward with the same mask", "[attention][dropout]") {
   Device device;
   const Problem p{{2, 70, 2, 1, 4}, DType::fp32};
-  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1), upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
+               upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
   StepScalars scalars;
   scalars.seed = 3, scalars.step = 5;
   Dropout dropout;

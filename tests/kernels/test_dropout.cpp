@@ -73,6 +73,7 @@ TEST_CASE("dropout fused into a linear is the linear, then dropout, then the res
   a.dropout = {0.5f, 7, kSequence, 1, DropoutSite::attention_residual, &scalars};
   device->linear_forward(*device.stream, a);
   device->dropout(*device.stream, plain.view(), plain.view(), tokens, kWidth, a.dropout);
-  device->add(*device.stream, plain.data(), DType::fp32, r.data(), DType::fp32, plain.data(), DType::fp32, tokens * kWidth);
+  device->add(*device.stream, plain.data(), DType::fp32, r.data(), DType::fp32, plain.data(), DType::fp32,
+              tokens * kWidth);
   CHECK(fused.same_bits(plain));
 }

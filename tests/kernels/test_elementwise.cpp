@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <limits>
 
 #include "kernels/tensors.hpp"
@@ -13,9 +12,27 @@ constexpr std::int64_t kLengths[] = {0, 1, 15, 16, 17, 63, 1000, 16385, 40001};
 
 /// Awkward floats: zeros, subnormals, ties, infinities, NaN, beyond fp16.
 std::vector<float> awkward() {
-  std::vector<float> v = {0.0f, -0.0f, 1.0f, -1.0f, 1e-45f, -1e-40f, 6.1e-5f, 5.96e-8f, 2.98e-8f, 2.99e-8f, 65504.0f, 65519.9f, 65520.0f,
-                          1e38f, -3.4e38f, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                          std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::quiet_NaN(), 1.00390625f, 1.01171875f};
+  std::vector<float> v = {0.0f,
+                          -0.0f,
+                          1.0f,
+                          -1.0f,
+                          1e-45f,
+                          -1e-40f,
+                          6.1e-5f,
+                          5.96e-8f,
+                          2.98e-8f,
+                          2.99e-8f,
+                          65504.0f,
+                          65519.9f,
+                          65520.0f,
+                          1e38f,
+                          -3.4e38f,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(),
+                          -std::numeric_limits<float>::quiet_NaN(),
+                          1.00390625f,
+                          1.01171875f};
   std::mt19937 generator(1);
   for (int i = 0; i < 5000; ++i) {
     const auto bits = static_cast<std::uint32_t>(generator());
@@ -43,9 +60,11 @@ TEST_CASE("cast rounds as the storage types do, on every instruction set", "[ele
         for (std::int64_t i = 0; i < n; ++i) {
           const float x = values[static_cast<std::size_t>(i)];
           const T expected = static_cast<T>(x), got = static_cast<const T*>(out.data())[i];
-          if (std::memcmp(&expected, &got, sizeof(T)) != 0) FAIL_CHECK("cast of " << x << " is " << static_cast<float>(got));
+          if (std::memcmp(&expected, &got, sizeof(T)) != 0)
+            FAIL_CHECK("cast of " << x << " is " << static_cast<float>(got));
           const auto widened = static_cast<float>(expected);
-          if (std::memcmp(&widened, &back.floats()[i], 4) != 0 && !(std::isnan(widened) && std::isnan(back.floats()[i]))) {
+          if (std::memcmp(&widened, &back.floats()[i], 4) != 0 &&
+              !(std::isnan(widened) && std::isnan(back.floats()[i]))) {
             FAIL_CHECK("cast back of " << widened << " is " << back.floats()[i]);
           }
         }
@@ -65,7 +84,8 @@ TEST_CASE("add and fill_zero: any length, any types, in place", "[elementwise]")
         Tensor expected(1, n, out_type), out(1, n, out_type);
         const Doubles x = a.values(), y = b.values();
         Doubles sums(x.size());
-        for (std::size_t i = 0; i < x.size(); ++i) sums[i] = static_cast<double>(static_cast<float>(x[i]) + static_cast<float>(y[i]));
+        for (std::size_t i = 0; i < x.size(); ++i)
+          sums[i] = static_cast<double>(static_cast<float>(x[i]) + static_cast<float>(y[i]));
         from_doubles(sums, out_type, expected.data());
         device->add(*device.stream, a.data(), a_type, b.data(), DType::fp32, out.data(), out_type, n);
         CHECK(out.same_bits(expected));
@@ -99,7 +119,8 @@ TEST_CASE("square_sum is right, and the same bits under any split at multiples o
         device->square_sum(*device.stream, x.data(), dtype, n, &whole);
         for (std::int64_t begin = 0; begin < n;) {
           const std::int64_t end = std::min(n, begin + 64 * (1 + static_cast<std::int64_t>(generator() % 50)));
-          device->square_sum(*device.stream, static_cast<const std::byte*>(x.data()) + begin * size_of(dtype), dtype, end - begin, &split);
+          device->square_sum(*device.stream, static_cast<const std::byte*>(x.data()) + begin * size_of(dtype), dtype,
+                             end - begin, &split);
           begin = end;
         }
         if (std::isnan(first)) first = whole.value();

@@ -10,7 +10,8 @@ namespace {
 std::vector<std::int32_t> some_tokens(std::int64_t n, std::int64_t vocab) {
   std::mt19937 generator(3);
   std::vector<std::int32_t> tokens;
-  for (std::int64_t i = 0; i < n; ++i) tokens.push_back(static_cast<std::int32_t>(generator() % static_cast<std::uint32_t>(vocab)));
+  for (std::int64_t i = 0; i < n; ++i)
+    tokens.push_back(static_cast<std::int32_t>(generator() % static_cast<std::uint32_t>(vocab)));
   return tokens;
 }
 
@@ -30,7 +31,8 @@ TEST_CASE("embedding forward adds the two tables' rows, exactly", "[embedding]")
     Doubles sums;
     for (std::int64_t t = 0; t < batch * sequence; ++t) {
       for (std::int64_t i = 0; i < width; ++i) {
-        sums.push_back(at(table.values(), width, tokens[static_cast<std::size_t>(t)], i) + at(positions.values(), width, t % sequence, i));
+        sums.push_back(at(table.values(), width, tokens[static_cast<std::size_t>(t)], i) +
+                       at(positions.values(), width, t % sequence, i));
       }
     }
     Tensor expected(batch * sequence, width, dtype);
@@ -62,7 +64,8 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
           Doubles position_sum = adds ? dp.values() : Doubles(static_cast<std::size_t>(context * width));
           for (std::int64_t t = 0; t < batch * sequence; ++t) {
             for (std::int64_t i = 0; i < width; ++i) {
-              token_sum[static_cast<std::size_t>(tokens[static_cast<std::size_t>(t)] * width + i)] += at(d, width, t, i);
+              token_sum[static_cast<std::size_t>(tokens[static_cast<std::size_t>(t)] * width + i)] +=
+                  at(d, width, t, i);
               position_sum[static_cast<std::size_t>((t % sequence) * width + i)] += at(d, width, t, i);
             }
           }

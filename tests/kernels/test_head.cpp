@@ -34,14 +34,17 @@ struct Reference {
   Doubles dx, dgain, dbias, dtable;
 
   Reference(const Problem& p, const Inputs& in)
-      : dx(static_cast<std::size_t>(p.tokens * p.width)), dgain(static_cast<std::size_t>(p.width)), dbias(dgain),
+      : dx(static_cast<std::size_t>(p.tokens * p.width)),
+        dgain(static_cast<std::size_t>(p.width)),
+        dbias(dgain),
         dtable(static_cast<std::size_t>(p.vocab * p.width)) {
     const Doubles x = in.x.values(), g = in.gain.values(), b = in.bias.values(), w = in.table.values();
     const auto width = static_cast<std::size_t>(p.width);
     for (std::int64_t t = 0; t < p.tokens; ++t) {
       double mean = 0, variance = 0;
       for (std::int64_t i = 0; i < p.width; ++i) mean += at(x, p.width, t, i) / static_cast<double>(p.width);
-      for (std::int64_t i = 0; i < p.width; ++i) variance += std::pow(at(x, p.width, t, i) - mean, 2) / static_cast<double>(p.width);
+      for (std::int64_t i = 0; i < p.width; ++i)
+        variance += std::pow(at(x, p.width, t, i) - mean, 2) / static_cast<double>(p.width);
       const double rstd = 1 / std::sqrt(variance + static_cast<double>(kEpsilon));
       Doubles h(width), n(width), dn(width);
       for (std::size_t i = 0; i < width; ++i) {
@@ -57,7 +60,8 @@ struct Reference {
       const auto target = static_cast<std::size_t>(in.targets[static_cast<std::size_t>(t)]);
       loss += std::log(sum) - logits[target];
       for (std::size_t v = 0; v < logits.size(); ++v) {
-        const double d = (std::exp(logits[v]) / sum - (v == target ? 1 : 0)) * static_cast<double>(in.scalars.gradient_scale);
+        const double d =
+            (std::exp(logits[v]) / sum - (v == target ? 1 : 0)) * static_cast<double>(in.scalars.gradient_scale);
         for (std::size_t i = 0; i < width; ++i) {
           dn[i] += d * w[v * width + i];
           dtable[v * width + i] += d * n[i];
@@ -68,14 +72,17 @@ struct Reference {
         dgain[i] += dn[i] * h[i], dbias[i] += dn[i];
         a += dn[i] * g[i] / static_cast<double>(p.width), c += dn[i] * g[i] * h[i] / static_cast<double>(p.width);
       }
-      for (std::size_t i = 0; i < width; ++i) dx[static_cast<std::size_t>(t) * width + i] = rstd * (dn[i] * g[i] - a - h[i] * c);
+      for (std::size_t i = 0; i < width; ++i)
+        dx[static_cast<std::size_t>(t) * width + i] = rstd * (dn[i] * g[i] - a - h[i] * c);
     }
   }
 };
 
 struct Result {
   explicit Result(const Problem& p)
-      : dx(p.tokens, p.width, p.dtype), dgain(1, p.width, p.gradient), dbias(1, p.width, p.gradient),
+      : dx(p.tokens, p.width, p.dtype),
+        dgain(1, p.width, p.gradient),
+        dbias(1, p.width, p.gradient),
         dtable(Tensor::random(p.vocab, p.width, p.gradient, 9, 0.01)) {}
   double loss = NAN, evaluation_loss = NAN;
   Tensor dx, dgain, dbias, dtable;
@@ -95,12 +102,14 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   a.input_gradient = r.dx.view(), a.gain_gradient = r.dgain.gradient(), a.bias_gradient = r.dbias.gradient();
   a.table_gradient = r.dtable.gradient(adds);
   device->head_training(*device.stream, a);
-  CHECK((forward_scratch.intact() && scratch.intact() && r.dx.intact() && r.dgain.intact() && r.dbias.intact() && r.dtable.intact()));
+  CHECK((forward_scratch.intact() && scratch.intact() && r.dx.intact() && r.dgain.intact() && r.dbias.intact() &&
+         r.dtable.intact()));
   return r;
 }
 
 void check_against_reference(Device& device, const Problem& p, bool adds) {
-  INFO(p.tokens << "x" << p.width << "x" << p.vocab << " " << name_of(p.dtype) << " gradients " << name_of(p.gradient) << " adds " << adds);
+  INFO(p.tokens << "x" << p.width << "x" << p.vocab << " " << name_of(p.dtype) << " gradients " << name_of(p.gradient)
+                << " adds " << adds);
   const Inputs in(p);
   Reference reference(p, in);
   if (adds) {

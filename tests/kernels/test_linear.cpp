@@ -16,7 +16,8 @@ double gelu_new_slope(double x) {
 struct Shape {
   std::int64_t tokens, in, out;
 };
-constexpr Shape kShapes[] = {{1, 1, 1}, {1, 64, 48}, {3, 5, 7}, {65, 33, 129}, {130, 257, 391}, {257, 96, 400}, {300, 1100, 40}};
+constexpr Shape kShapes[] = {{1, 1, 1},       {1, 64, 48},    {3, 5, 7},      {65, 33, 129},
+                             {130, 257, 391}, {257, 96, 400}, {300, 1100, 40}};
 
 /// y = x W + b in double.
 Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, const Shape& s, WeightLayout layout) {
@@ -35,7 +36,8 @@ Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, const Shap
 
 Tensor random_weight(const Shape& s, WeightLayout layout, DType dtype) {
   const double scale = 1 / std::sqrt(static_cast<double>(s.in));
-  return layout == WeightLayout::in_out ? Tensor::random(s.in, s.out, dtype, 2, scale) : Tensor::random(s.out, s.in, dtype, 2, scale);
+  return layout == WeightLayout::in_out ? Tensor::random(s.in, s.out, dtype, 2, scale)
+                                        : Tensor::random(s.out, s.in, dtype, 2, scale);
 }
 
 }  // namespace
@@ -45,7 +47,8 @@ TEST_CASE("linear forward: bias, GELU and residual in any layout and type", "[li
   for (const DType dtype : kFloatTypes) {
     for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in}) {
       for (const Shape& s : kShapes) {
-        INFO(name_of(dtype) << " layout " << static_cast<int>(layout) << " " << s.tokens << "x" << s.in << "x" << s.out);
+        INFO(name_of(dtype) << " layout " << static_cast<int>(layout) << " " << s.tokens << "x" << s.in << "x"
+                            << s.out);
         const Tensor x = Tensor::random(s.tokens, s.in, dtype, 1), w = random_weight(s, layout, dtype);
         const Tensor b = Tensor::random(1, s.out, dtype, 3), r = Tensor::random(s.tokens, s.out, dtype, 4);
         const Doubles y = product(x.values(), w.values(), b.values(), s, layout);
@@ -84,8 +87,8 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
       for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in}) {
         for (const bool adds : {false, true}) {
           for (const Shape& s : kShapes) {
-            INFO(name_of(dtype) << " gradients " << name_of(gradient_type) << " layout " << static_cast<int>(layout) << " adds " << adds
-                                << " " << s.tokens << "x" << s.in << "x" << s.out);
+            INFO(name_of(dtype) << " gradients " << name_of(gradient_type) << " layout " << static_cast<int>(layout)
+                                << " adds " << adds << " " << s.tokens << "x" << s.in << "x" << s.out);
             const bool in_out = layout == WeightLayout::in_out;
             const Tensor x = Tensor::random(s.tokens, s.in, dtype, 1), w = random_weight(s, layout, dtype);
             const Tensor u = Tensor::random(s.tokens, s.in, dtype, 5), dy = Tensor::random(s.tokens, s.out, dtype, 6);
@@ -104,7 +107,8 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
                 const double g = at(dyv, s.out, t, o);
                 db_expected[static_cast<std::size_t>(o)] += g;
                 for (std::int64_t i = 0; i < s.in; ++i) {
-                  dw_expected[static_cast<std::size_t>(in_out ? i * s.out + o : o * s.in + i)] += at(xv, s.in, t, i) * g;
+                  dw_expected[static_cast<std::size_t>(in_out ? i * s.out + o : o * s.in + i)] +=
+                      at(xv, s.in, t, i) * g;
                 }
               }
             }
@@ -141,7 +145,8 @@ TEST_CASE("GELU is right far from zero and passes NaN on", "[linear]") {
     double worst = 0;
     for (std::size_t i = 0; i < got.size(); ++i) {
       // x / (1 + exp(-2u)) in double: the tanh form loses all digits below -6.
-      const double x = stored[i], u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x), expected = x / (1 + std::exp(-2 * u));
+      const double x = stored[i], u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x),
+                   expected = x / (1 + std::exp(-2 * u));
       if (std::abs(expected) > 1e-30) worst = std::max(worst, std::abs(got[i] - expected) / std::abs(expected));
       CHECK(std::abs(got[i] - expected) <= 1e-30 + 3e-5 * std::abs(expected));
     }
@@ -155,7 +160,8 @@ TEST_CASE("GELU is right far from zero and passes NaN on", "[linear]") {
 
 TEST_CASE("linear gives the same bits on any number of threads", "[linear]") {
   const Shape s{200, 300, 500};
-  const Tensor x = Tensor::random(s.tokens, s.in, DType::fp32, 1), w = random_weight(s, WeightLayout::in_out, DType::fp32);
+  const Tensor x = Tensor::random(s.tokens, s.in, DType::fp32, 1),
+               w = random_weight(s, WeightLayout::in_out, DType::fp32);
   const Tensor dy = Tensor::random(s.tokens, s.out, DType::fp32, 2);
   std::vector<Tensor> y, dx, dw, db;
   for (const int threads : {1, 2, 3}) {
@@ -163,11 +169,14 @@ TEST_CASE("linear gives the same bits on any number of threads", "[linear]") {
     y.emplace_back(s.tokens, s.out, DType::fp32), dx.emplace_back(s.tokens, s.in, DType::fp32);
     dw.emplace_back(s.in, s.out, DType::fp32), db.emplace_back(1, s.out, DType::fp32);
     LinearForward f;
-    f.tokens = s.tokens, f.in = s.in, f.out = s.out, f.input = x.view(), f.weight = w.view(), f.output = y.back().view();
+    f.tokens = s.tokens, f.in = s.in, f.out = s.out, f.input = x.view(), f.weight = w.view(),
+    f.output = y.back().view();
     device->linear_forward(*device.stream, f);
     LinearBackward b;
-    b.tokens = s.tokens, b.in = s.in, b.out = s.out, b.input = x.view(), b.weight = w.view(), b.output_gradient = dy.view();
-    b.input_gradient = dx.back().view(), b.weight_gradient = dw.back().gradient(), b.bias_gradient = db.back().gradient();
+    b.tokens = s.tokens, b.in = s.in, b.out = s.out, b.input = x.view(), b.weight = w.view(),
+    b.output_gradient = dy.view();
+    b.input_gradient = dx.back().view(), b.weight_gradient = dw.back().gradient(),
+    b.bias_gradient = db.back().gradient();
     device->linear_backward(*device.stream, b);
     CHECK(y.back().same_bits(y.front()));
     CHECK(dx.back().same_bits(dx.front()));

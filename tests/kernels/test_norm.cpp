@@ -107,9 +107,12 @@ TEST_CASE("norm backward against central differences of the double-precision nor
         const Tensor x = Tensor::random(tokens, width, dtype, 1, 2.0), gain = Tensor::random(1, width, dtype, 2);
         const Tensor dy = Tensor::random(tokens, width, dtype, 4);
         const Doubles xv = x.values(), g = gain.values(), d = dy.values(), zero(static_cast<std::size_t>(width));
-        Doubles dx = differences(xv, [&](const Doubles& v) { return objective(v, g, {}, d, tokens, width, subtract_mean); });
-        Doubles dg = differences(g, [&](const Doubles& v) { return objective(xv, v, {}, d, tokens, width, subtract_mean); });
-        Doubles db = differences(zero, [&](const Doubles& v) { return objective(xv, g, v, d, tokens, width, subtract_mean); });
+        Doubles dx =
+            differences(xv, [&](const Doubles& v) { return objective(v, g, {}, d, tokens, width, subtract_mean); });
+        Doubles dg =
+            differences(g, [&](const Doubles& v) { return objective(xv, v, {}, d, tokens, width, subtract_mean); });
+        Doubles db =
+            differences(zero, [&](const Doubles& v) { return objective(xv, g, v, d, tokens, width, subtract_mean); });
 
         Tensor mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32);
         NormForward f;
@@ -150,10 +153,12 @@ TEST_CASE("norms give the same bits on every instruction set and number of threa
       if (!is_supported(set)) continue;
       INFO(name_of(set) << " " << threads);
       Device device(threads, set);
-      y.emplace_back(tokens, width, DType::fp32), dx.emplace_back(tokens, width, DType::fp32), dg.emplace_back(1, width, DType::fp32);
+      y.emplace_back(tokens, width, DType::fp32), dx.emplace_back(tokens, width, DType::fp32),
+          dg.emplace_back(1, width, DType::fp32);
       Tensor mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32), db(1, width, DType::fp32);
       NormForward f;
-      f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.input = x.view(), f.gain = gain.view(), f.bias = bias.view();
+      f.tokens = tokens, f.width = width, f.epsilon = kEpsilon, f.input = x.view(), f.gain = gain.view(),
+      f.bias = bias.view();
       f.output = y.back().view(), f.mean = mean.floats(), f.reciprocal_deviation = rstd.floats();
       device->norm_forward(*device.stream, f);
       Guarded scratch(norm_backward_scratch_bytes(tokens, width));

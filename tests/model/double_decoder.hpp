@@ -1,6 +1,6 @@
 #pragma once
-// GPT-2's forward pass written down plainly in double: the truth that the decoder's gradients are compared with, by central
-// differences. It knows nothing of parts, tiles or saved values.
+// GPT-2's forward pass written down plainly in double: the truth that the decoder's gradients are compared with, by
+// central differences. It knows nothing of parts, tiles or saved values.
 
 #include <cmath>
 #include <cstdint>
@@ -107,7 +107,8 @@ class DoubleDecoder {
     for (std::int64_t t = 0; t < model_.sequence; ++t) {
       const auto token = static_cast<std::size_t>(tokens_[static_cast<std::size_t>(b * model_.sequence + t)]);
       Doubles row(width);
-      for (std::size_t c = 0; c < width; ++c) row[c] = p("wte.weight")[token * width + c] + p("wpe.weight")[static_cast<std::size_t>(t) * width + c];
+      for (std::size_t c = 0; c < width; ++c)
+        row[c] = p("wte.weight")[token * width + c] + p("wpe.weight")[static_cast<std::size_t>(t) * width + c];
       x.push_back(row);
     }
     for (std::int64_t i = 0; i < a_.layers; ++i) {

@@ -1,5 +1,6 @@
 #pragma once
-// Runs a small decoder part by part the way an engine would: every buffer apart, guarded by NaN around what a part may touch.
+// Runs a small decoder part by part the way an engine would: every buffer apart, guarded by NaN around what a part may
+// touch.
 
 #include <memory>
 #include <vector>
@@ -14,8 +15,8 @@ namespace tessera::testing {
 
 class ModelRun {
  public:
-  ModelRun(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute, DType gradient, int threads,
-           std::uint64_t seed = 7)
+  ModelRun(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute, DType gradient,
+           int threads, std::uint64_t seed = 7)
       : model(declare_parts(architecture, batch, sequence, compute, gradient)),
         pool(threads),
         kernels(make_cpu_kernels(pool)),
@@ -50,7 +51,8 @@ class ModelRun {
     b.first_sample = first_sample;
     b.evaluation = evaluation;
     b.input = p == 0 ? nullptr : activations[p - 1].data();
-    b.output = part.kind == PartKind::head || !with_output || direction == Direction::backward ? nullptr : activations[p].data();
+    b.output = part.kind == PartKind::head || !with_output || direction == Direction::backward ? nullptr
+                                                                                               : activations[p].data();
     b.residual_gradient = direction == Direction::backward ? residual_gradient.data() : nullptr;
     std::vector<void*> saved_pointers, gradient_pointers;
     std::vector<const void*> parameter_pointers;
@@ -69,12 +71,16 @@ class ModelRun {
       b.gradient_adds = std::span<const bool>(flags.get(), part.tensors.size());
     }
     b.gradient_dtype = model.gradient;
-    const PartCost& cost = direction == Direction::forward ? part.forward : direction == Direction::backward ? part.backward : part.recompute;
+    const PartCost& cost = direction == Direction::forward    ? part.forward
+                           : direction == Direction::backward ? part.backward
+                                                              : part.recompute;
     Guarded scratch(cost.scratch_bytes);
     b.scratch = scratch.data();
     b.loss = &loss;
     b.scalars = &scalars;
-    const auto call = direction == Direction::forward ? part_forward : direction == Direction::backward ? part_backward : part_recompute;
+    const auto call = direction == Direction::forward    ? part_forward
+                      : direction == Direction::backward ? part_backward
+                                                         : part_recompute;
     call(*kernels, *stream, model, part, b);
     scratch_intact = scratch_intact && scratch.intact();
   }

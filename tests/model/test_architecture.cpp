@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <cmath>
 #include <set>
 
@@ -60,9 +59,12 @@ TEST_CASE("impossible shapes are refused with the option's name", "[architecture
   CHECK_THAT(message([](Architecture& a) { a.dropout = std::nan(""); }), Catch::Contains("model.dropout"));
   CHECK_THAT(message([](Architecture& a) { a.norm_epsilon = 0; }), Catch::Contains("epsilon"));
   CHECK_THAT(message([](Architecture& a) { a.norm = NormKind::rms_norm; }), Catch::Contains("model.family"));
-  CHECK_THAT(message([](Architecture& a) { a = preset("qwen2-0.5b"), a.kv_heads = 3; }), Catch::Contains("model.kv_heads"));
-  CHECK_THAT(message([](Architecture& a) { a = preset("llama-1b"), a.dropout = 0.1; }), Catch::Contains("model.dropout"));
-  CHECK_THAT(message([](Architecture& a) { a = preset("llama-1b"), a.linear_bias = true; }), Catch::Contains("model.family"));
+  CHECK_THAT(message([](Architecture& a) { a = preset("qwen2-0.5b"), a.kv_heads = 3; }),
+             Catch::Contains("model.kv_heads"));
+  CHECK_THAT(message([](Architecture& a) { a = preset("llama-1b"), a.dropout = 0.1; }),
+             Catch::Contains("model.dropout"));
+  CHECK_THAT(message([](Architecture& a) { a = preset("llama-1b"), a.linear_bias = true; }),
+             Catch::Contains("model.family"));
 }
 
 TEST_CASE("the inventory has Hugging Face's names, shapes and GPT-2's initialisation", "[parameters]") {
@@ -114,7 +116,8 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
       if (p.kind != PartKind::embedding) CHECK(p.backward.flops >= 2 * p.forward.flops);
     }
     CHECK(seen.size() == m.tensors.size());
-    // 2 FLOPs per weight and token forward, 4 backward, for everything but the tables that are looked up; attention apart.
+    // 2 FLOPs per weight and token forward, 4 backward, for everything but the tables that are looked up; attention
+    // apart.
     std::int64_t matrices = a.vocab * a.width, total = 0;
     for (const ParameterTensor& t : m.tensors) {
       if (t.shape.size() == 2 && !t.is_table && t.name != "transformer.wpe.weight") matrices += t.elements;
@@ -129,5 +132,6 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
 
 TEST_CASE("families without kernels are refused when they are to run", "[decoder]") {
   CHECK_NOTHROW(require_trainable(preset("gpt2-1558m")));
-  CHECK_THROWS_WITH(require_trainable(preset("qwen2-0.5b")), Catch::Contains("model.family = qwen2") && Catch::Contains("gpt2"));
+  CHECK_THROWS_WITH(require_trainable(preset("qwen2-0.5b")),
+                    Catch::Contains("model.family = qwen2") && Catch::Contains("gpt2"));
 }

@@ -45,13 +45,14 @@ bool same_bits(const Guarded& a, const Guarded& b) {
   return a.bytes() == b.bytes() && std::memcmp(a.data(), b.data(), static_cast<std::size_t>(a.bytes())) == 0;
 }
 
-void compare_with_double(const Architecture& a, std::int64_t batch, std::int64_t sequence, DType compute, DType gradient,
-                         double loss_tolerance, double gradient_tolerance) {
+void compare_with_double(const Architecture& a, std::int64_t batch, std::int64_t sequence, DType compute,
+                         DType gradient, double loss_tolerance, double gradient_tolerance) {
   ModelRun run(a, batch, sequence, compute, gradient, 2);
   prepare(run);
   DoubleDecoder truth(run.model, run.tokens, run.targets);
   for (std::size_t i = 0; i < run.parameters.size(); ++i) {
-    truth.parameters[run.model.tensors[i].name] = to_doubles(run.parameters[i].data(), compute, run.model.tensors[i].elements);
+    truth.parameters[run.model.tensors[i].name] =
+        to_doubles(run.parameters[i].data(), compute, run.model.tensors[i].elements);
   }
   run.train();
   const double expected = truth.loss();
@@ -95,7 +96,8 @@ TEST_CASE("the same bits on any number of threads", "[decoder]") {
   }
 }
 
-TEST_CASE("recompute makes the same saved values and output, with and without dropout, with and without output", "[decoder]") {
+TEST_CASE("recompute makes the same saved values and output, with and without dropout, with and without output",
+          "[decoder]") {
   for (const double dropout : {0.0, 0.2}) {
     Architecture a = small(2, 2, 24, 50);
     a.dropout = dropout;
@@ -107,7 +109,8 @@ TEST_CASE("recompute makes the same saved values and output, with and without dr
     for (std::size_t p = 1; p + 1 < run.model.parts.size(); ++p) {
       for (const bool with_output : {true, false}) {
         for (Guarded& s : run.saved[p]) std::memset(s.data(), 0xff, static_cast<std::size_t>(s.bytes()));
-        if (with_output) std::memset(run.activations[p].data(), 0xff, static_cast<std::size_t>(run.activations[p].bytes()));
+        if (with_output)
+          std::memset(run.activations[p].data(), 0xff, static_cast<std::size_t>(run.activations[p].bytes()));
         run.run(p, Direction::recompute, with_output);
         for (std::size_t s = 0; s < saved[p].size(); ++s) CHECK(same_bits(run.saved[p][s], saved[p][s]));
         CHECK(same_bits(run.activations[p], activations[p]));
@@ -132,7 +135,8 @@ TEST_CASE("gradients that add: a second micro-batch on top of the first", "[deco
   }
 }
 
-TEST_CASE("with dropout, backward is the gradient of the forward of the same step; evaluation has none", "[decoder][dropout]") {
+TEST_CASE("with dropout, backward is the gradient of the forward of the same step; evaluation has none",
+          "[decoder][dropout]") {
   Architecture a = small(2, 2, 16, 20);
   a.dropout = 0.3;
   ModelRun run(a, 2, 20, DType::fp32, DType::fp32, 2);

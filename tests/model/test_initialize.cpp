@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
-
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 
 #include "tessera/base/counter_rng.hpp"
@@ -19,7 +18,8 @@ ParameterTensor tensor(std::int64_t elements, Initialization initialization, dou
   return t;
 }
 
-std::vector<float> slice(const ParameterTensor& t, TensorId id, std::uint64_t seed, std::int64_t first, std::int64_t n) {
+std::vector<float> slice(const ParameterTensor& t, TensorId id, std::uint64_t seed, std::int64_t first,
+                         std::int64_t n) {
   std::vector<float> out(static_cast<std::size_t>(n), NAN);
   initialize_slice(t, id, seed, first, out);
   return out;
@@ -35,7 +35,7 @@ TEST_CASE("any slice has the values of the whole", "[initialize]") {
     const auto first = static_cast<std::int64_t>(generator() % 10007);
     const auto n = static_cast<std::int64_t>(generator() % 40) % (t.elements - first + 1);
     const std::vector<float> part = slice(t, 5, 42, first, n);
-    CHECK(std::memcmp(part.data(), whole.data() + first, part.size() * sizeof(float)) == 0);
+    CHECK(std::equal(part.begin(), part.end(), whole.begin() + first));
   }
   const ParameterTensor long_one = tensor(300001, Initialization::normal, 0.02);
   const std::vector<float> values = slice(long_one, 5, 42, 0, long_one.elements);

@@ -53,10 +53,10 @@ struct NormForward {
   std::int64_t tokens = 0, width = 0;
   float epsilon = 0;
   bool subtract_mean = true;
-  ConstView input;        ///< [tokens, width]
-  ConstView gain, bias;   ///< [width]; bias may be empty
-  View output;            ///< [tokens, width] in input's dtype; empty: statistics only
-  float* mean = nullptr;  ///< [tokens], written unless `given_statistics`; null for RMS norm
+  ConstView input;                        ///< [tokens, width]
+  ConstView gain, bias;                   ///< [width]; bias may be empty
+  View output;                            ///< [tokens, width] in input's dtype; empty: statistics only
+  float* mean = nullptr;                  ///< [tokens], written unless `given_statistics`; null for RMS norm
   float* reciprocal_deviation = nullptr;  ///< [tokens]: 1 / sqrt(variance + epsilon)
   bool given_statistics = false;          ///< mean and reciprocal_deviation are inputs: only apply them
 };
@@ -64,15 +64,15 @@ struct NormForward {
 struct NormBackward {
   std::int64_t tokens = 0, width = 0;
   bool subtract_mean = true;
-  ConstView input;                ///< forward's
-  ConstView gain;                 ///< [width]
-  const float* mean = nullptr;    ///< null for RMS norm
+  ConstView input;              ///< forward's
+  ConstView gain;               ///< [width]
+  const float* mean = nullptr;  ///< null for RMS norm
   const float* reciprocal_deviation = nullptr;
-  ConstView output_gradient;      ///< [tokens, width] in input's dtype
-  View input_gradient;            ///< [tokens, width] in input's dtype
-  bool input_adds = false;        ///< input_gradient += (a residual path runs beside the norm)
+  ConstView output_gradient;                  ///< [tokens, width] in input's dtype
+  View input_gradient;                        ///< [tokens, width] in input's dtype
+  bool input_adds = false;                    ///< input_gradient += (a residual path runs beside the norm)
   GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
-  void* scratch = nullptr;        ///< norm_backward_scratch_bytes
+  void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
 };
 
 /// output = residual + dropout(input W + bias), and activated = gelu(output) where asked.
@@ -97,7 +97,7 @@ struct LinearBackward {
   WeightLayout layout = WeightLayout::in_out;
   ConstView output_gradient;  ///< [tokens, out] in input's dtype
   View input_gradient;        ///< [tokens, in], stored
-  ConstView before_gelu;      ///< [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it
+  ConstView before_gelu;  ///< [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it
   GradientView weight_gradient;  ///< in `layout`
   GradientView bias_gradient;    ///< [out]
 };
@@ -111,9 +111,9 @@ struct AttentionShape {
 /// online softmax over tiles of keys (Milakov & Gimelshein 2018; Dao et al. 2022).
 struct AttentionForward {
   AttentionShape shape;
-  ConstView query;       ///< [tokens, heads * head_width]
-  ConstView key, value;  ///< [tokens, kv_heads * head_width]
-  View output;           ///< [tokens, heads * head_width]
+  ConstView query;               ///< [tokens, heads * head_width]
+  ConstView key, value;          ///< [tokens, kv_heads * head_width]
+  View output;                   ///< [tokens, heads * head_width]
   float* log_sum_exp = nullptr;  ///< [batch, heads, sequence]: of the scaled scores
   Dropout dropout;
 };
@@ -122,7 +122,7 @@ struct AttentionBackward {
   AttentionShape shape;
   ConstView query, key, value, output;  ///< forward's, in one dtype
   const float* log_sum_exp = nullptr;
-  ConstView output_gradient;                        ///< [tokens, heads * head_width]
+  ConstView output_gradient;                          ///< [tokens, heads * head_width]
   View query_gradient, key_gradient, value_gradient;  ///< shaped and typed as query, key, value; stored
   Dropout dropout;
   void* scratch = nullptr;  ///< attention_backward_scratch_bytes
@@ -134,16 +134,16 @@ struct HeadArguments {
   std::int64_t tokens = 0, width = 0, vocab = 0;
   float epsilon = 0;
   bool subtract_mean = true;
-  ConstView input;                         ///< [tokens, width]
-  ConstView gain, bias;                    ///< [width]; bias may be empty
-  ConstView table;                         ///< [vocab, width]
-  const std::int32_t* targets = nullptr;   ///< [tokens], each in [0, vocab)
-  double* loss = nullptr;                  ///< stored: the sum of the tokens' losses
-  void* scratch = nullptr;                 ///< head_scratch_bytes
+  ConstView input;                        ///< [tokens, width]
+  ConstView gain, bias;                   ///< [width]; bias may be empty
+  ConstView table;                        ///< [vocab, width]
+  const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab)
+  double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
+  void* scratch = nullptr;                ///< head_scratch_bytes
   // Training only:
-  View input_gradient;                     ///< [tokens, width], stored
+  View input_gradient;  ///< [tokens, width], stored
   GradientView gain_gradient, bias_gradient, table_gradient;
-  const StepScalars* scalars = nullptr;    ///< gradient_scale: what d loss starts from
+  const StepScalars* scalars = nullptr;  ///< gradient_scale: what d loss starts from
 };
 
 /// Elements [begin, end) of an AdamW range, with or without weight decay.
@@ -157,7 +157,7 @@ struct DecayRun {
 struct AdamWArguments {
   std::int64_t elements = 0;
   float *master = nullptr, *first_moment = nullptr, *second_moment = nullptr;  ///< [elements], updated in place
-  const void* gradient = nullptr;  ///< [elements]
+  const void* gradient = nullptr;                                              ///< [elements]
   DType gradient_dtype = DType::fp32;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
   std::span<const DecayRun> runs;  ///< ascending, disjoint; elements outside every run are left alone (padding)
@@ -170,7 +170,7 @@ std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width
 std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype);
 /// `training`: loss and gradients, otherwise the loss alone. `gradient` is the dtype of table_gradient: 16-bit tables
 /// need an fp32 accumulator when there is more than one chunk.
-std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
-                                bool training);
+std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+                                DType gradient, bool training);
 
 }  // namespace tessera

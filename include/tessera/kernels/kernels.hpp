@@ -47,8 +47,8 @@ class Kernels {
   virtual void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) = 0;
   virtual void fill_zero(Stream& stream, void* data, std::int64_t bytes) = 0;
   /// out[i] = a[i] + b[i] in fp32, rounded once; out may be a or b.
-  virtual void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
-                   std::int64_t n) = 0;
+  virtual void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out,
+                   DType out_dtype, std::int64_t n) = 0;
   /// Adds the sum of squares of x[0..n) to *sum: chunks of 64 elements in double in one fixed order, chunks exactly, so
   /// the result is the same for every split of x at multiples of 64. A chunk with NaN or infinity counts as non_finite.
   virtual void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) = 0;

@@ -18,12 +18,12 @@ struct Architecture {
   NormKind norm = NormKind::layer_norm;
   PositionKind positions = PositionKind::learned;
   MlpKind mlp = MlpKind::gelu;
-  bool linear_bias = true;      ///< biases on every linear (GPT-2)
-  bool qkv_bias = true;         ///< biases on query, key, value (GPT-2, Qwen2)
-  bool tied_head = true;        ///< the head reads the token table
+  bool linear_bias = true;  ///< biases on every linear (GPT-2)
+  bool qkv_bias = true;     ///< biases on query, key, value (GPT-2, Qwen2)
+  bool tied_head = true;    ///< the head reads the token table
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
-  double dropout = 0.0;         ///< embedding, attention and residual dropout
+  double dropout = 0.0;  ///< embedding, attention and residual dropout
   std::int64_t head_width() const { return width / heads; }
   bool operator==(const Architecture&) const = default;
 };

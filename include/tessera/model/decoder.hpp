@@ -10,12 +10,20 @@
 
 namespace tessera {
 
-/// The order of Part::tensors (and of PartBuffers::parameters, gradients) in GPT-2's parts. A tensor that a family lacks is
-/// left out and later ones move up (model/parts.cpp).
-struct EmbeddingTensors { enum : int { token_table, position_table }; };
-struct AttentionTensors { enum : int { norm_gain, norm_bias, qkv_weight, qkv_bias, output_weight, output_bias }; };
-struct MlpTensors { enum : int { norm_gain, norm_bias, up_weight, up_bias, down_weight, down_bias }; };
-struct HeadTensors { enum : int { norm_gain, norm_bias, table }; };
+/// The order of Part::tensors (and of PartBuffers::parameters, gradients) in GPT-2's parts. A tensor that a family
+/// lacks is left out and later ones move up (model/parts.cpp).
+struct EmbeddingTensors {
+  enum : int { token_table, position_table };
+};
+struct AttentionTensors {
+  enum : int { norm_gain, norm_bias, qkv_weight, qkv_bias, output_weight, output_bias };
+};
+struct MlpTensors {
+  enum : int { norm_gain, norm_bias, up_weight, up_bias, down_weight, down_bias };
+};
+struct HeadTensors {
+  enum : int { norm_gain, norm_bias, table };
+};
 
 /// The order of Part::saved. Embedding and head save nothing.
 struct AttentionSaved {
@@ -43,15 +51,18 @@ struct PartBuffers {
   std::int64_t first_sample = 0;          ///< global number of the micro-batch's first sample (dropout's counter)
   bool evaluation = false;                ///< forward without dropout
   const void* input = nullptr;            ///< residual stream [tokens, width]; null for embedding
-  void* output = nullptr;                 ///< residual stream [tokens, width]; null for the head, and in a recompute whose output nobody reads
-  void* residual_gradient = nullptr;      ///< [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads)
+  void* output =
+      nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output nobody reads
+  void* residual_gradient =
+      nullptr;  ///< [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads)
   std::span<void* const> saved;
   std::span<const void* const> parameters;  ///< in ModelParts::compute; null where backward does not read it
   std::span<void* const> gradients;         ///< in gradient_dtype
-  std::span<const bool> gradient_adds;      ///< per tensor: add to what is there (a tied table's second contribution) instead of storing
+  std::span<const bool>
+      gradient_adds;  ///< per tensor: add to what is there (a tied table's second contribution) instead of storing
   DType gradient_dtype = DType::fp32;
-  void* scratch = nullptr;                  ///< PartCost::scratch_bytes of this direction
-  double* loss = nullptr;                   ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
+  void* scratch = nullptr;  ///< PartCost::scratch_bytes of this direction
+  double* loss = nullptr;   ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
   const StepScalars* scalars = nullptr;
 };
 
@@ -59,11 +70,14 @@ struct PartBuffers {
 void require_trainable(const Architecture& architecture);
 
 /// Writes output (and saved values). Head: loss only (evaluation).
-void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
+void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
+                  const PartBuffers& buffers);
 /// Makes the saved values again, and output unless it is null, with the same bits as part_forward.
-void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
+void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
+                    const PartBuffers& buffers);
 /// Writes gradients and turns residual_gradient from d output into d input. Head: loss, forward and backward in one.
 /// Embedding leaves residual_gradient as it is.
-void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part, const PartBuffers& buffers);
+void part_backward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
+                   const PartBuffers& buffers);
 
 }  // namespace tessera

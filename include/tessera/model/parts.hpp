@@ -17,20 +17,20 @@ enum class Initialization : std::uint8_t { zero, one, normal };
 
 /// One parameter tensor, under its Hugging Face name and shape (row-major).
 struct ParameterTensor {
-  std::string name;                  ///< "transformer.h.0.attn.c_attn.weight"
-  std::vector<std::int64_t> shape;   ///< one or two dimensions
+  std::string name;                 ///< "transformer.h.0.attn.c_attn.weight"
+  std::vector<std::int64_t> shape;  ///< one or two dimensions
   std::int64_t elements = 0;
   Initialization initialization = Initialization::zero;
-  double standard_deviation = 0.0;   ///< of Initialization::normal
-  bool decays = false;               ///< AdamW's weight decay applies (two or more dimensions)
-  bool is_table = false;             ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
+  double standard_deviation = 0.0;  ///< of Initialization::normal
+  bool decays = false;              ///< AdamW's weight decay applies (two or more dimensions)
+  bool is_table = false;            ///< vocabulary-sized: its unit does not count in shard.limit_all_gathers
 };
 
 enum class PartKind : std::uint8_t { embedding, attention, mlp, head };
 
 /// A value that forward leaves for backward (and that recompute makes again).
 struct SavedTensor {
-  std::string name;        ///< "qkv"
+  std::string name;  ///< "qkv"
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
 };
@@ -38,27 +38,27 @@ struct SavedTensor {
 /// What one direction of a part costs per micro-batch.
 struct PartCost {
   std::int64_t scratch_bytes = 0;  ///< private workspace while it runs
-  std::int64_t flops = 0;          ///< of matrix products; multiply and add counted as two, causal attention its visible half
-  std::int64_t bytes = 0;          ///< least memory traffic
+  std::int64_t flops = 0;  ///< of matrix products; multiply and add counted as two, causal attention its visible half
+  std::int64_t bytes = 0;  ///< least memory traffic
 };
 
 /// The smallest compute that a schedule names.
 struct Part {
   std::string name;  ///< "embed", "h.0.attn", "h.0.mlp", "head"
   PartKind kind = PartKind::embedding;
-  int block = -1;                          ///< of attention and mlp parts
-  std::vector<TensorId> tensors;           ///< in the order of model/decoder.hpp's parameter enums
-  std::vector<bool> read_in_backward;      ///< per tensor: backward reads the parameter itself
-  std::vector<SavedTensor> saved;          ///< in the order of model/decoder.hpp's saved enums
-  PartCost forward, backward, recompute;   ///< the head's `backward` is forward and backward in one (training)
+  int block = -1;                         ///< of attention and mlp parts
+  std::vector<TensorId> tensors;          ///< in the order of model/decoder.hpp's parameter enums
+  std::vector<bool> read_in_backward;     ///< per tensor: backward reads the parameter itself
+  std::vector<SavedTensor> saved;         ///< in the order of model/decoder.hpp's saved enums
+  PartCost forward, backward, recompute;  ///< the head's `backward` is forward and backward in one (training)
 };
 
 /// All tensors (in forward order of first use) and all parts of one model at one micro-batch shape.
 struct ModelParts {
   Architecture architecture;
-  std::int64_t batch = 0;       ///< sequences per micro-batch
-  std::int64_t sequence = 0;    ///< tokens per sequence
-  DType compute = DType::fp32;  ///< dtype of parameters as read, activations and saved values
+  std::int64_t batch = 0;        ///< sequences per micro-batch
+  std::int64_t sequence = 0;     ///< tokens per sequence
+  DType compute = DType::fp32;   ///< dtype of parameters as read, activations and saved values
   DType gradient = DType::fp32;  ///< dtype of parameter gradients as parts write them
   std::vector<ParameterTensor> tensors;
   std::vector<Part> parts;
@@ -71,8 +71,9 @@ struct ModelParts {
 /// The parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
 std::vector<ParameterTensor> parameter_tensors(const Architecture& architecture);
 
-/// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or the
-/// sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32 accumulator.
+/// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or
+/// the sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32
+/// accumulator.
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
                          DType gradient = DType::fp32);
 

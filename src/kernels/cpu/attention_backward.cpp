@@ -13,7 +13,8 @@ namespace {
 
 class BackwardTask {
  public:
-  BackwardTask(const VectorKernels& vector, const AttentionBackward& a, const AttentionBackwardLayout& layout, Carver scratch)
+  BackwardTask(const VectorKernels& vector, const AttentionBackward& a, const AttentionBackwardLayout& layout,
+               Carver scratch)
       : vector_(vector),
         a_(a),
         layout_(layout),
@@ -78,8 +79,9 @@ class BackwardTask {
     return whole.rows_from(sequence * a_.shape.sequence + position).columns_from(head * width_);
   }
 
-  void add_queries(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys, const ConstView& key,
-                   const ConstView& value, bool first_of_keys, bool first_of_queries, Carver scratch) {
+  void add_queries(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys,
+                   const ConstView& key, const ConstView& value, bool first_of_keys, bool first_of_queries,
+                   Carver scratch) {
     const ConstView query = head_rows(vector_, scratch, a_.query, a_.shape, sequence, head, queries);
     const ConstView upstream = head_rows(vector_, scratch, a_.output_gradient, a_.shape, sequence, head, queries);
     const std::int64_t rows = queries.size(), columns = keys.size();
@@ -88,8 +90,10 @@ class BackwardTask {
     make_score_gradients(sequence, head, queries, keys);
     const ConstView p{probabilities_, DType::fp32, columns}, ds{gradients_, DType::fp32, columns};
     const View dq = query_accumulator(sequence, head, queries.begin);
-    tile_product(vector_, scratch, {p, true}, {upstream, false}, columns, width_, rows, !first_of_keys, value_gradient_, width_);
-    tile_product(vector_, scratch, {ds, true}, {query, false}, columns, width_, rows, !first_of_keys, key_gradient_, width_);
+    tile_product(vector_, scratch, {p, true}, {upstream, false}, columns, width_, rows, !first_of_keys, value_gradient_,
+                 width_);
+    tile_product(vector_, scratch, {ds, true}, {query, false}, columns, width_, rows, !first_of_keys, key_gradient_,
+                 width_);
     tile_product(vector_, scratch, {ds, false}, {key, false}, rows, width_, columns, !first_of_queries,
                  static_cast<float*>(dq.data), dq.stride);
   }

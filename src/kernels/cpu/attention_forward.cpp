@@ -1,4 +1,5 @@
-// Causal attention forward: a task is one tile of queries of one head; it walks the tiles of keys with an online softmax.
+// Causal attention forward: a task is one tile of queries of one head; it walks the tiles of keys with an online
+// softmax.
 
 #include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu_kernels.hpp"
@@ -25,7 +26,8 @@ class ForwardTask {
     const ConstView query = head_rows(vector_, scratch, a_.query, a_.shape, sequence, head, queries);
     const Tiling key_tiles = Tiling::of_size(queries.end, kKeyTile);  // later keys are hidden from all of these queries
     for (std::int64_t i = 0; i < queries.size(); ++i) maximum_[i] = -3.0e38f, sum_[i] = 0;
-    for (std::int64_t t = 0; t < key_tiles.count(); ++t) add_keys(sequence, head, queries, key_tiles[t], t == 0, query, scratch);
+    for (std::int64_t t = 0; t < key_tiles.count(); ++t)
+      add_keys(sequence, head, queries, key_tiles[t], t == 0, query, scratch);
     finish(sequence, head, queries);
   }
 
@@ -36,7 +38,8 @@ class ForwardTask {
     const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads);
     const ConstView key = head_rows(vector_, scratch, a_.key, a_.shape, sequence, kv_head, keys);
     const ConstView value = head_rows(vector_, scratch, a_.value, a_.shape, sequence, kv_head, keys);
-    tile_product(vector_, scratch, {query, false}, {key, true}, queries.size(), keys.size(), width_, false, scores_, keys.size());
+    tile_product(vector_, scratch, {query, false}, {key, true}, queries.size(), keys.size(), width_, false, scores_,
+                 keys.size());
     for (std::int64_t i = 0; i < queries.size(); ++i) {
       float* row = scores_ + i * keys.size();
       const std::int64_t visible = visible_keys(queries.begin + i, keys);

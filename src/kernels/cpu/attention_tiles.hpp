@@ -20,8 +20,8 @@ inline float score_scale(const AttentionShape& shape) {
 }
 
 /// Rows [begin, end) of one head of one sequence as an fp32 matrix: in place, or converted into scratch.
-inline ConstView head_rows(const VectorKernels& vector, Carver& scratch, const ConstView& matrix, const AttentionShape& shape,
-                           std::int64_t sequence, std::int64_t head, const Tile& tile) {
+inline ConstView head_rows(const VectorKernels& vector, Carver& scratch, const ConstView& matrix,
+                           const AttentionShape& shape, std::int64_t sequence, std::int64_t head, const Tile& tile) {
   const ConstView rows = matrix.rows_from(sequence * shape.sequence + tile.begin).columns_from(head * shape.head_width);
   if (rows.dtype == DType::fp32) return rows;
   auto* copy = scratch.take<float>(tile.size() * shape.head_width);
@@ -42,8 +42,8 @@ inline void clear_hidden(float* row, std::int64_t visible, std::int64_t keys) {
 }
 
 /// Dropout of the probabilities of one (sequence, head, query): element number (head T + query) T + key of the sample.
-inline void probability_mask(const DropoutMask& mask, const AttentionShape& shape, std::int64_t sequence, std::int64_t head,
-                             std::int64_t position, const Tile& keys, float* out) {
+inline void probability_mask(const DropoutMask& mask, const AttentionShape& shape, std::int64_t sequence,
+                             std::int64_t head, std::int64_t position, const Tile& keys, float* out) {
   const auto first = static_cast<std::uint64_t>((head * shape.sequence + position) * shape.sequence + keys.begin);
   mask.fill(sequence, first, keys.size(), out);
 }

@@ -9,10 +9,13 @@ namespace {
 const VectorKernels& table_of(InstructionSet set) {
   switch (set) {
 #if defined(__x86_64__)
-    case InstructionSet::avx512: return kAvx512Kernels;
-    case InstructionSet::avx2: return kAvx2Kernels;
+    case InstructionSet::avx512:
+      return kAvx512Kernels;
+    case InstructionSet::avx2:
+      return kAvx2Kernels;
 #endif
-    default: return kScalarKernels;
+    default:
+      return kScalarKernels;
   }
 }
 
@@ -20,9 +23,12 @@ const VectorKernels& table_of(InstructionSet set) {
 
 std::string name_of(InstructionSet set) {
   switch (set) {
-    case InstructionSet::scalar: return "scalar";
-    case InstructionSet::avx2: return "AVX2";
-    case InstructionSet::avx512: return "AVX-512";
+    case InstructionSet::scalar:
+      return "scalar";
+    case InstructionSet::avx2:
+      return "AVX2";
+    case InstructionSet::avx512:
+      return "AVX-512";
   }
   return "?";
 }
@@ -33,8 +39,8 @@ bool is_supported(InstructionSet set) {
   if (set == InstructionSet::avx2) {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
   }
-  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-         __builtin_cpu_supports("avx512vl") && is_supported(InstructionSet::avx2);
+  return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && is_supported(InstructionSet::avx2);
 #else
   return false;
 #endif

@@ -1,6 +1,6 @@
 #pragma once
-// The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matrix products by oneDNN. The methods are
-// defined in one file per subject.
+// The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matrix products by oneDNN. The
+// methods are defined in one file per subject.
 
 #include <vector>
 
@@ -42,8 +42,8 @@ class CpuKernels final : public Kernels {
   ThreadPool& pool_;
   InstructionSet set_;
   const VectorKernels& vector_;
-  std::vector<WorkerScratch> workers_;   ///< one per thread
-  std::vector<ExactSum> worker_sums_;    ///< one per thread
+  std::vector<WorkerScratch> workers_;  ///< one per thread
+  std::vector<ExactSum> worker_sums_;   ///< one per thread
 };
 
 }  // namespace tessera

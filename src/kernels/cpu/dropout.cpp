@@ -30,7 +30,8 @@ void DropoutMask::fill(std::int64_t sample, std::uint64_t first, std::int64_t n,
   }
 }
 
-void DropoutMask::fill_row(std::int64_t row, std::int64_t width, std::int64_t column, std::int64_t n, float* mask) const {
+void DropoutMask::fill_row(std::int64_t row, std::int64_t width, std::int64_t column, std::int64_t n,
+                           float* mask) const {
   fill(row / dropout_.sequence, static_cast<std::uint64_t>((row % dropout_.sequence) * width + column), n, mask);
 }
 

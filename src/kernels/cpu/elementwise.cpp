@@ -13,7 +13,9 @@ namespace {
 constexpr std::int64_t kElements = 16384;  ///< of a task
 constexpr std::int64_t kBlock = 1024;      ///< of a conversion buffer
 
-std::byte* element(void* data, DType dtype, std::int64_t i) { return static_cast<std::byte*>(data) + i * size_of(dtype); }
+std::byte* element(void* data, DType dtype, std::int64_t i) {
+  return static_cast<std::byte*>(data) + i * size_of(dtype);
+}
 const std::byte* element(const void* data, DType dtype, std::int64_t i) {
   return static_cast<const std::byte*>(data) + i * size_of(dtype);
 }
@@ -28,8 +30,8 @@ void CpuKernels::cast(Stream&, const void* src, DType src_dtype, void* dst, DTyp
       std::memcpy(element(dst, dst_dtype, tile.begin), element(src, src_dtype, tile.begin),
                   static_cast<std::size_t>(tile.size() * size_of(src_dtype)));
     } else if (dst_dtype == DType::fp32) {
-      vector_.to_float[storage_index(src_dtype)](element(src, src_dtype, tile.begin), static_cast<float*>(dst) + tile.begin,
-                                                 tile.size());
+      vector_.to_float[storage_index(src_dtype)](element(src, src_dtype, tile.begin),
+                                                 static_cast<float*>(dst) + tile.begin, tile.size());
     } else {
       alignas(64) float buffer[kBlock];
       for (std::int64_t i = tile.begin; i < tile.end; i += kBlock) {
@@ -78,7 +80,8 @@ void CpuKernels::square_sum(Stream&, const void* x, DType dtype, std::int64_t n,
     const Tile tile = tiles[task];
     double chunks[kElements / 64];
     vector_.square_chunks[storage_index(dtype)](element(x, dtype, tile.begin), tile.size(), chunks);
-    for (std::int64_t i = 0; i < ceil_div(tile.size(), 64); ++i) worker_sums_[static_cast<std::size_t>(worker)].add(chunks[i]);
+    for (std::int64_t i = 0; i < ceil_div(tile.size(), 64); ++i)
+      worker_sums_[static_cast<std::size_t>(worker)].add(chunks[i]);
   });
   for (const ExactSum& worker : worker_sums_) sum->add(worker);  // exact: which thread had which chunk does not matter
 }

@@ -16,7 +16,8 @@ void CpuKernels::embedding_forward(Stream&, const EmbeddingForward& a) {
     auto* other = scratch.take<float>(a.width);
     for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {
       const std::int64_t token = a.tokens[t];
-      TESSERA_ASSERT(token >= 0 && token < a.vocab, "token {} at place {} of the micro-batch: 0 to {}", token, t, a.vocab - 1);
+      TESSERA_ASSERT(token >= 0 && token < a.vocab, "token {} at place {} of the micro-batch: 0 to {}", token, t,
+                     a.vocab - 1);
       vector_.to_float[type](a.token_table.at(token), sum, a.width);
       if (a.position_table) {
         vector_.to_float[type](a.position_table.at(t % a.sequence), other, a.width);
@@ -37,7 +38,10 @@ namespace {
 class GradientRows {
  public:
   GradientRows(const VectorKernels& vector, const EmbeddingBackward& a, Carver& scratch)
-      : vector_(vector), a_(a), sum_(scratch.take<float>(a.width)), row_(scratch.take<float>(a.width)),
+      : vector_(vector),
+        a_(a),
+        sum_(scratch.take<float>(a.width)),
+        row_(scratch.take<float>(a.width)),
         mask_(scratch.take<float>(a.width)) {}
 
   void start(std::int64_t token) { read(token, sum_); }
@@ -80,7 +84,8 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
       Carver scratch = scratch_of(worker);
       GradientRows rows(vector_, a, scratch);
       std::int64_t i = tiles[task].begin;
-      while (i > 0 && i < tiles[task].end && token_at(i) == token_at(i - 1)) ++i;  // the run belongs to the task it starts in
+      while (i > 0 && i < tiles[task].end && token_at(i) == token_at(i - 1))
+        ++i;  // the run belongs to the task it starts in
       while (i < tiles[task].end) {
         const std::int32_t token = token_at(i);
         rows.start(order[i]);

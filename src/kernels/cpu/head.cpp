@@ -37,8 +37,8 @@ class HeadChunk {
     const std::int64_t column_tile = task / logit_rows_.count();
     const Tile columns = layout_.logit_columns[column_tile];
     float* c = logit(rows.begin, columns.begin);
-    tile_product(vector_, scratch, normalized().from(rows.begin, 0), Operand{a_.table, true}.from(0, columns.begin), rows.size(),
-                 columns.size(), a_.width, false, c, layout_.logits_stride);
+    tile_product(vector_, scratch, normalized().from(rows.begin, 0), Operand{a_.table, true}.from(0, columns.begin),
+                 rows.size(), columns.size(), a_.width, false, c, layout_.logits_stride);
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += layout_.logits_stride) {
       const std::int64_t at = row * layout_.logit_columns.count() + column_tile;
       vector_.log_sum_exp_parts(c, columns.size(), &layout_.tile_maximum[at], &layout_.tile_sum[at]);
@@ -53,7 +53,8 @@ class HeadChunk {
     double top = maxima[0];
     for (std::int64_t i = 1; i < tiles; ++i) top = std::max(top, static_cast<double>(maxima[i]));
     double sum = 0;
-    for (std::int64_t i = 0; i < tiles; ++i) sum += static_cast<double>(sums[i]) * std::exp(static_cast<double>(maxima[i]) - top);
+    for (std::int64_t i = 0; i < tiles; ++i)
+      sum += static_cast<double>(sums[i]) * std::exp(static_cast<double>(maxima[i]) - top);
     const double log_sum_exp = top + std::log(sum);
     layout_.log_sum_exp[row] = static_cast<float>(log_sum_exp);
     layout_.token_loss[row] = log_sum_exp - static_cast<double>(*logit(row, target(row)));
@@ -65,7 +66,8 @@ class HeadChunk {
     return sum;
   }
 
-  /// d logits of (rows, group of the vocabulary) in place, and their product with the table into the group's partial sum.
+  /// d logits of (rows, group of the vocabulary) in place, and their product with the table into the group's partial
+  /// sum.
   void make_input_gradient(std::int64_t task, Carver scratch) const {
     const Tile rows = product_rows_[task % product_rows_.count()];
     const std::int64_t group = task / product_rows_.count();
@@ -82,16 +84,17 @@ class HeadChunk {
     float* partial = layout_.partial_gradient + (group * layout_.chunks.largest() + rows.begin) * a_.width;
     for (std::int64_t i = 0; i < width_tiles_.count(); ++i) {
       const Tile columns = width_tiles_[i];
-      tile_product(vector_, scratch, gradient, table.from(vocab.begin, columns.begin), rows.size(), columns.size(), vocab.size(),
-                   false, partial + columns.begin, a_.width);
+      tile_product(vector_, scratch, gradient, table.from(vocab.begin, columns.begin), rows.size(), columns.size(),
+                   vocab.size(), false, partial + columns.begin, a_.width);
     }
   }
 
   /// Sums one row's partial gradients over the groups, in order.
   void sum_input_gradient(std::int64_t row, Carver scratch) const {
     auto* sum = scratch.take<float>(a_.width);
-    vector_.column_sums[StorageIndex::fp32](layout_.partial_gradient + row * a_.width, layout_.chunks.largest() * a_.width,
-                                            layout_.vocab_groups.count(), a_.width, sum);
+    vector_.column_sums[StorageIndex::fp32](layout_.partial_gradient + row * a_.width,
+                                            layout_.chunks.largest() * a_.width, layout_.vocab_groups.count(), a_.width,
+                                            sum);
     vector_.from_float[storage_index(a_.input.dtype)](sum, normalized_gradient().at(tokens_.begin + row), a_.width);
   }
 
@@ -115,8 +118,8 @@ class HeadChunk {
     }
     const bool adds = !first_ || (in_place && gradient.adds);
     const Operand left{{logit(0, rows.begin), DType::fp32, layout_.logits_stride}, true};
-    tile_product(vector_, scratch, left, normalized().from(0, columns.begin), rows.size(), columns.size(), tokens_.size(), adds, c,
-                 stride);
+    tile_product(vector_, scratch, left, normalized().from(0, columns.begin), rows.size(), columns.size(),
+                 tokens_.size(), adds, c, stride);
     if (in_place || !last_) return;
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += stride) {
       write_gradient_row(vector_, gradient, row, columns.begin, c, columns.size());
@@ -124,7 +127,9 @@ class HeadChunk {
   }
 
  private:
-  float* logit(std::int64_t row, std::int64_t column) const { return layout_.logits + row * layout_.logits_stride + column; }
+  float* logit(std::int64_t row, std::int64_t column) const {
+    return layout_.logits + row * layout_.logits_stride + column;
+  }
   std::int64_t target(std::int64_t row) const { return a_.targets[tokens_.begin + row]; }
   Operand normalized() const {
     return {ConstView{layout_.normalized, a_.input.dtype, a_.width}.rows_from(tokens_.begin), false};
@@ -183,7 +188,8 @@ void CpuKernels::head_loss(Stream& stream, const HeadArguments& a) {
   double loss = 0;
   for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
     const HeadChunk chunk(vector_, a, layout, i);
-    pool_.parallel_for(chunk.logit_tasks(), [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
+    pool_.parallel_for(chunk.logit_tasks(),
+                       [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
     pool_.parallel_for(layout.chunks[i].size(), [&](std::int64_t row, int) { chunk.finish_row(row); });
     loss += chunk.loss();
   }
@@ -198,7 +204,8 @@ void CpuKernels::head_training(Stream& stream, const HeadArguments& a) {
   for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
     const HeadChunk chunk(vector_, a, layout, i);
     const std::int64_t rows = layout.chunks[i].size();
-    pool_.parallel_for(chunk.logit_tasks(), [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
+    pool_.parallel_for(chunk.logit_tasks(),
+                       [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
     pool_.parallel_for(rows, [&](std::int64_t row, int) { chunk.finish_row(row); });
     loss += chunk.loss();
     pool_.parallel_for(chunk.product_tasks(),

@@ -11,9 +11,11 @@ namespace {
 constexpr std::int64_t kFewestForwardTiles = 8;
 constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward: the weight's tiles follow in the same loop
 
-/// Tiles of activations [tokens, columns]: as big as a product's speed wants, but at least `fewest` where the shape allows.
+/// Tiles of activations [tokens, columns]: as big as a product's speed wants, but at least `fewest` where the shape
+/// allows.
 struct ActivationTiles {
-  ActivationTiles(std::int64_t tokens, std::int64_t width, std::int64_t fewest) : ActivationTiles(tokens, width, kTileRows, kTileColumns) {
+  ActivationTiles(std::int64_t tokens, std::int64_t width, std::int64_t fewest)
+      : ActivationTiles(tokens, width, kTileRows, kTileColumns) {
     if (count() < fewest) *this = ActivationTiles(tokens, width, kTileRows, kTileColumns / 2);
     if (count() < fewest) *this = ActivationTiles(tokens, width, kTileRows / 2, kTileColumns / 2);
   }
@@ -40,7 +42,9 @@ struct WeightTiles {
 const void* at_or_null(const ConstView& view, std::int64_t row, std::int64_t column) {
   return view ? view.at(row, column) : nullptr;
 }
-void* at_or_null(const View& view, std::int64_t row, std::int64_t column) { return view ? view.at(row, column) : nullptr; }
+void* at_or_null(const View& view, std::int64_t row, std::int64_t column) {
+  return view ? view.at(row, column) : nullptr;
+}
 
 /// The tasks of one LinearBackward, in one list so that threads run dry only once.
 class LinearBackwardTasks {
@@ -71,8 +75,8 @@ class LinearBackwardTasks {
     const Operand gradient{a_.output_gradient, false};
     const Operand weight{a_.weight, a_.layout == WeightLayout::in_out};
     auto* c = scratch.take<float>(rows.size() * columns.size());
-    tile_product(vector_, scratch, gradient.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(), columns.size(),
-                 a_.out, false, c, columns.size());
+    tile_product(vector_, scratch, gradient.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
+                 columns.size(), a_.out, false, c, columns.size());
     const int type = storage_index(a_.input_gradient.dtype);
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += columns.size()) {
       void* out = a_.input_gradient.at(row, columns.begin);
@@ -131,13 +135,13 @@ void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
     Carver scratch = scratch_of(worker);
     auto* mask = a.dropout.on() ? scratch.take<float>(columns.size()) : nullptr;
     auto* c = scratch.take<float>(rows.size() * columns.size());
-    tile_product(vector_, scratch, input.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(), columns.size(), a.in,
-                 false, c, columns.size());
+    tile_product(vector_, scratch, input.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
+                 columns.size(), a.in, false, c, columns.size());
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += columns.size()) {
       if (mask != nullptr) DropoutMask(a.dropout).fill_row(row, a.out, columns.begin, columns.size(), mask);
-      vector_.linear_epilogue[type](c, at_or_null(a.bias, 0, columns.begin), mask, at_or_null(a.residual, row, columns.begin),
-                                    at_or_null(a.output, row, columns.begin), at_or_null(a.activated, row, columns.begin),
-                                    columns.size());
+      vector_.linear_epilogue[type](
+          c, at_or_null(a.bias, 0, columns.begin), mask, at_or_null(a.residual, row, columns.begin),
+          at_or_null(a.output, row, columns.begin), at_or_null(a.activated, row, columns.begin), columns.size());
     }
   });
 }

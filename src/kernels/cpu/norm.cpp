@@ -13,11 +13,13 @@ void CpuKernels::norm_forward(Stream&, const NormForward& a) {
     for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {
       float mean = a.given_statistics && a.subtract_mean ? a.mean[t] : 0.0f;
       if (!a.given_statistics) {
-        vector_.norm_statistics[type](a.input.at(t), a.width, a.subtract_mean, a.epsilon, &mean, &a.reciprocal_deviation[t]);
+        vector_.norm_statistics[type](a.input.at(t), a.width, a.subtract_mean, a.epsilon, &mean,
+                                      &a.reciprocal_deviation[t]);
         if (a.subtract_mean) a.mean[t] = mean;
       }
       if (!a.output) continue;
-      vector_.norm_apply[type](a.input.at(t), mean, a.reciprocal_deviation[t], a.gain.data, a.bias.data, a.output.at(t), a.width);
+      vector_.norm_apply[type](a.input.at(t), mean, a.reciprocal_deviation[t], a.gain.data, a.bias.data, a.output.at(t),
+                               a.width);
     }
   });
 }
@@ -46,8 +48,8 @@ void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
     if (with_bias) std::memset(bias_sums, 0, static_cast<std::size_t>(a.width) * sizeof(float));
     for (std::int64_t t = layout.groups[group].begin; t < layout.groups[group].end; ++t) {
       vector_.norm_backward[type](a.input.at(t), a.output_gradient.at(t), a.subtract_mean ? a.mean[t] : 0.0f,
-                                  a.reciprocal_deviation[t], a.subtract_mean, a.gain.data, a.input_gradient.at(t), a.input_adds,
-                                  gain_sums, bias_sums, a.width);
+                                  a.reciprocal_deviation[t], a.subtract_mean, a.gain.data, a.input_gradient.at(t),
+                                  a.input_adds, gain_sums, bias_sums, a.width);
     }
   });
   const Tiling columns = Tiling::of_size(a.width, 256);

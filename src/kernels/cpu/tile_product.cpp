@@ -17,14 +17,15 @@ constexpr std::int64_t kPanelDepth = 1024;
 void sgemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c,
            std::int64_t c_stride) {
   omp_set_num_threads(1);  // this thread's setting: oneDNN must not start a team of its own
-  const dnnl_status_t status =
-      dnnl_sgemm(a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, static_cast<const float*>(a.view.data),
-                 a.view.stride, static_cast<const float*>(b.view.data), b.view.stride, adds ? 1.0f : 0.0f, c, c_stride);
+  const dnnl_status_t status = dnnl_sgemm(
+      a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, static_cast<const float*>(a.view.data),
+      a.view.stride, static_cast<const float*>(b.view.data), b.view.stride, adds ? 1.0f : 0.0f, c, c_stride);
   TESSERA_ASSERT(status == dnnl_success, "dnnl_sgemm {}x{}x{} ends with status {}", m, n, k, static_cast<int>(status));
 }
 
 /// [rows, columns] (as read) of a 16-bit operand as fp32, stored the way the operand is.
-Operand to_panel(const VectorKernels& vector, Carver& scratch, const Operand& operand, std::int64_t rows, std::int64_t columns) {
+Operand to_panel(const VectorKernels& vector, Carver& scratch, const Operand& operand, std::int64_t rows,
+                 std::int64_t columns) {
   if (operand.view.dtype == DType::fp32) return operand;
   if (operand.transposed) std::swap(rows, columns);
   auto* panel = scratch.take<float>(rows * columns);

@@ -46,7 +46,8 @@ float dot_row(const void* x, const void* y, std::int64_t n) {
 
 /// Sums `Vectors` vectors of columns over all rows: 32 rows at a time, so that rounding grows with rows / 32 + 32.
 template <class T, int Vectors, class Lanes>
-[[gnu::always_inline]] inline void sum_columns(const T* y, std::int64_t stride, std::int64_t rows, float* out, Lanes lanes) {
+[[gnu::always_inline]] inline void sum_columns(const T* y, std::int64_t stride, std::int64_t rows, float* out,
+                                               Lanes lanes) {
   F16 total[Vectors];
   for (auto& t : total) t = set(0.0f);
   for (std::int64_t first = 0; first < rows; first += 32) {

@@ -9,14 +9,24 @@
 namespace tessera {
 namespace {
 
-struct StoredBf16 { std::uint16_t bits; };
-struct StoredFp16 { std::uint16_t bits; };
+struct StoredBf16 {
+  std::uint16_t bits;
+};
+struct StoredFp16 {
+  std::uint16_t bits;
+};
 
 struct Full {};
-struct Part { int n; };
+struct Part {
+  int n;
+};
 
-struct F16 { __m256 a, b; };
-struct D16 { __m256d v[4]; };
+struct F16 {
+  __m256 a, b;
+};
+struct D16 {
+  __m256d v[4];
+};
 
 inline F16 set(float x) { return {_mm256_set1_ps(x), _mm256_set1_ps(x)}; }
 inline F16 operator+(F16 x, F16 y) { return {_mm256_add_ps(x.a, y.a), _mm256_add_ps(x.b, y.b)}; }
@@ -29,7 +39,8 @@ inline F16 maximum(F16 x, F16 y) { return {_mm256_max_ps(x.a, y.a), _mm256_max_p
 inline F16 minimum(F16 x, F16 y) { return {_mm256_min_ps(x.a, y.a), _mm256_min_ps(x.b, y.b)}; }
 inline F16 zero_below(F16 x, float limit, F16 value) {
   const __m256 l = _mm256_set1_ps(limit);
-  return {_mm256_and_ps(_mm256_cmp_ps(x.a, l, _CMP_NLT_UQ), value.a), _mm256_and_ps(_mm256_cmp_ps(x.b, l, _CMP_NLT_UQ), value.b)};
+  return {_mm256_and_ps(_mm256_cmp_ps(x.a, l, _CMP_NLT_UQ), value.a),
+          _mm256_and_ps(_mm256_cmp_ps(x.b, l, _CMP_NLT_UQ), value.b)};
 }
 inline __m256 times_power_of_two(__m256 x, __m256 shifted) {
   const __m256i exponent = _mm256_slli_epi32(_mm256_castps_si256(shifted), 23);
@@ -52,7 +63,9 @@ inline float lanes_maximum(F16 x) {
   return _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps(two, two, 1)));
 }
 
-inline D16 zero_doubles() { return {{_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()}}; }
+inline D16 zero_doubles() {
+  return {{_mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd(), _mm256_setzero_pd()}};
+}
 inline void add_squares(D16& sum, F16 x) {
   const __m128 quarter[4] = {_mm256_castps256_ps128(x.a), _mm256_extractf128_ps(x.a, 1), _mm256_castps256_ps128(x.b),
                              _mm256_extractf128_ps(x.b, 1)};
@@ -67,7 +80,9 @@ inline double lanes_sum(const D16& x) {
   return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-inline __m256 widen_bf16(__m128i bits) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16)); }
+inline __m256 widen_bf16(__m128i bits) {
+  return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(bits), 16));
+}
 inline __m128i narrow_bf16(__m256 x) {
   const __m256i u = _mm256_castps_si256(x);
   const __m256i odd = _mm256_and_si256(_mm256_srli_epi32(u, 16), _mm256_set1_epi32(1));
@@ -79,9 +94,11 @@ inline __m128i narrow_bf16(__m256 x) {
 }
 inline __m128i narrow_fp16(__m256 x) {
   const __m256i u = _mm256_castps_si256(x);
-  const __m256i quiet = _mm256_or_si256(_mm256_and_si256(u, _mm256_set1_epi32(static_cast<int>(0x80000000u))), _mm256_set1_epi32(0x7fc00000));
+  const __m256i quiet = _mm256_or_si256(_mm256_and_si256(u, _mm256_set1_epi32(static_cast<int>(0x80000000u))),
+                                        _mm256_set1_epi32(0x7fc00000));
   const __m256 nan = _mm256_cmp_ps(x, x, _CMP_UNORD_Q);
-  return _mm256_cvtps_ph(_mm256_blendv_ps(x, _mm256_castsi256_ps(quiet), nan), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+  return _mm256_cvtps_ph(_mm256_blendv_ps(x, _mm256_castsi256_ps(quiet), nan),
+                         _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
 inline F16 load(const float* p, Full) { return {_mm256_loadu_ps(p), _mm256_loadu_ps(p + 8)}; }

@@ -1,4 +1,5 @@
-// 16 lanes in one AVX-512 register. Included by vector_avx512.cpp only (see lanes_scalar.hpp for what each function means).
+// 16 lanes in one AVX-512 register. Included by vector_avx512.cpp only (see lanes_scalar.hpp for what each function
+// means).
 #pragma once
 
 #include <immintrin.h>
@@ -9,14 +10,24 @@
 namespace tessera {
 namespace {
 
-struct StoredBf16 { std::uint16_t bits; };
-struct StoredFp16 { std::uint16_t bits; };
+struct StoredBf16 {
+  std::uint16_t bits;
+};
+struct StoredFp16 {
+  std::uint16_t bits;
+};
 
 struct Full {};
-struct Part { int n; };
+struct Part {
+  int n;
+};
 
-struct F16 { __m512 v; };
-struct D16 { __m512d low, high; };
+struct F16 {
+  __m512 v;
+};
+struct D16 {
+  __m512d low, high;
+};
 
 inline __mmask16 mask_of(Part part) { return static_cast<__mmask16>((1u << part.n) - 1u); }
 
@@ -74,16 +85,21 @@ inline __m256i narrow_bf16(F16 x) {
 inline F16 widen_fp16(__m256i bits) { return {_mm512_cvtph_ps(bits)}; }
 inline __m256i narrow_fp16(F16 x) {
   const __m512i u = _mm512_castps_si512(x.v);
-  const __m512i quiet = _mm512_or_si512(_mm512_and_si512(u, _mm512_set1_epi32(static_cast<int>(0x80000000u))), _mm512_set1_epi32(0x7fc00000));
+  const __m512i quiet = _mm512_or_si512(_mm512_and_si512(u, _mm512_set1_epi32(static_cast<int>(0x80000000u))),
+                                        _mm512_set1_epi32(0x7fc00000));
   const __m512i safe = _mm512_mask_mov_epi32(u, _mm512_cmp_ps_mask(x.v, x.v, _CMP_UNORD_Q), quiet);
   return _mm512_cvtps_ph(_mm512_castsi512_ps(safe), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
 }
 
 inline F16 load(const float* p, Full) { return {_mm512_loadu_ps(p)}; }
 inline F16 load(const float* p, Part part) { return {_mm512_maskz_loadu_ps(mask_of(part), p)}; }
-inline F16 load(const StoredBf16* p, Full) { return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+inline F16 load(const StoredBf16* p, Full) {
+  return widen_bf16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
 inline F16 load(const StoredBf16* p, Part part) { return widen_bf16(_mm256_maskz_loadu_epi16(mask_of(part), p)); }
-inline F16 load(const StoredFp16* p, Full) { return widen_fp16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))); }
+inline F16 load(const StoredFp16* p, Full) {
+  return widen_fp16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)));
+}
 inline F16 load(const StoredFp16* p, Part part) { return widen_fp16(_mm256_maskz_loadu_epi16(mask_of(part), p)); }
 
 inline void store(float* p, F16 x, Full) { _mm512_storeu_ps(p, x.v); }

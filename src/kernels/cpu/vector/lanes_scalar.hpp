@@ -16,10 +16,16 @@ using StoredFp16 = fp16;
 
 /// All 16 lanes, or the first n of them: loads fill the rest with zeros, stores leave it alone.
 struct Full {};
-struct Part { int n; };
+struct Part {
+  int n;
+};
 
-struct F16 { float v[16]; };
-struct D16 { double v[16]; };
+struct F16 {
+  float v[16];
+};
+struct D16 {
+  double v[16];
+};
 
 template <class F>
 inline F16 each_lane(F f) {
@@ -28,16 +34,34 @@ inline F16 each_lane(F f) {
   return r;
 }
 
-inline F16 set(float x) { return each_lane([&](int) { return x; }); }
-inline F16 operator+(const F16& x, const F16& y) { return each_lane([&](int i) { return x.v[i] + y.v[i]; }); }
-inline F16 operator-(const F16& x, const F16& y) { return each_lane([&](int i) { return x.v[i] - y.v[i]; }); }
-inline F16 operator*(const F16& x, const F16& y) { return each_lane([&](int i) { return x.v[i] * y.v[i]; }); }
-inline F16 operator/(const F16& x, const F16& y) { return each_lane([&](int i) { return x.v[i] / y.v[i]; }); }
-inline F16 fma(const F16& x, const F16& y, const F16& z) { return each_lane([&](int i) { return std::fma(x.v[i], y.v[i], z.v[i]); }); }
-inline F16 square_root(const F16& x) { return each_lane([&](int i) { return std::sqrt(x.v[i]); }); }
+inline F16 set(float x) {
+  return each_lane([&](int) { return x; });
+}
+inline F16 operator+(const F16& x, const F16& y) {
+  return each_lane([&](int i) { return x.v[i] + y.v[i]; });
+}
+inline F16 operator-(const F16& x, const F16& y) {
+  return each_lane([&](int i) { return x.v[i] - y.v[i]; });
+}
+inline F16 operator*(const F16& x, const F16& y) {
+  return each_lane([&](int i) { return x.v[i] * y.v[i]; });
+}
+inline F16 operator/(const F16& x, const F16& y) {
+  return each_lane([&](int i) { return x.v[i] / y.v[i]; });
+}
+inline F16 fma(const F16& x, const F16& y, const F16& z) {
+  return each_lane([&](int i) { return std::fma(x.v[i], y.v[i], z.v[i]); });
+}
+inline F16 square_root(const F16& x) {
+  return each_lane([&](int i) { return std::sqrt(x.v[i]); });
+}
 /// As the machine instructions: the second operand where either is NaN.
-inline F16 maximum(const F16& x, const F16& y) { return each_lane([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; }); }
-inline F16 minimum(const F16& x, const F16& y) { return each_lane([&](int i) { return x.v[i] < y.v[i] ? x.v[i] : y.v[i]; }); }
+inline F16 maximum(const F16& x, const F16& y) {
+  return each_lane([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; });
+}
+inline F16 minimum(const F16& x, const F16& y) {
+  return each_lane([&](int i) { return x.v[i] < y.v[i] ? x.v[i] : y.v[i]; });
+}
 /// `value`, but 0 where x < limit.
 inline F16 zero_below(const F16& x, float limit, const F16& value) {
   return each_lane([&](int i) { return x.v[i] < limit ? 0.0f : value.v[i]; });
@@ -45,7 +69,8 @@ inline F16 zero_below(const F16& x, float limit, const F16& value) {
 /// x * 2^k, where `shifted` is k + 1.5 * 2^23: the low bits of its pattern are k.
 inline F16 times_power_of_two(const F16& x, const F16& shifted) {
   return each_lane([&](int i) {
-    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x.v[i]) + (std::bit_cast<std::uint32_t>(shifted.v[i]) << 23));
+    return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x.v[i]) +
+                                (std::bit_cast<std::uint32_t>(shifted.v[i]) << 23));
   });
 }
 

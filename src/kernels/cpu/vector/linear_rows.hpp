@@ -5,8 +5,8 @@ namespace tessera {
 namespace {
 
 template <class T>
-void linear_epilogue_row(const float* c, const void* bias, const float* mask, const void* residual, void* out, void* activated,
-                         std::int64_t n) {
+void linear_epilogue_row(const float* c, const void* bias, const float* mask, const void* residual, void* out,
+                         void* activated, std::int64_t n) {
   const auto* b = static_cast<const T*>(bias);
   const auto* r = static_cast<const T*>(residual);
   auto* o = static_cast<T*>(out);
@@ -32,7 +32,8 @@ template <class T>
 void gelu_backward_row(const float* c, const void* before, void* out, std::int64_t n) {
   const auto* p = static_cast<const T*>(before);
   auto* o = static_cast<T*>(out);
-  for_lanes(n, [&](std::int64_t i, auto lanes) { store(o + i, load(c + i, lanes) * gelu_slope(load(p + i, lanes)), lanes); });
+  for_lanes(
+      n, [&](std::int64_t i, auto lanes) { store(o + i, load(c + i, lanes) * gelu_slope(load(p + i, lanes)), lanes); });
 }
 
 }  // namespace

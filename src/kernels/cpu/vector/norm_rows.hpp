@@ -29,7 +29,8 @@ void norm_statistics_row(const void* x, std::int64_t n, bool subtract_mean, floa
 }
 
 template <class T>
-void norm_apply_row(const void* x, float mean, float rstd, const void* gain, const void* bias, void* out, std::int64_t n) {
+void norm_apply_row(const void* x, float mean, float rstd, const void* gain, const void* bias, void* out,
+                    std::int64_t n) {
   const auto* p = static_cast<const T*>(x);
   const auto* g = static_cast<const T*>(gain);
   const auto* b = static_cast<const T*>(bias);
@@ -40,14 +41,15 @@ void norm_apply_row(const void* x, float mean, float rstd, const void* gain, con
       store(o + i, fma((load(p + i, lanes) - c) * r, load(g + i, lanes), load(b + i, lanes)), lanes);
     });
   } else {
-    for_lanes(n, [&](std::int64_t i, auto lanes) { store(o + i, (load(p + i, lanes) - c) * r * load(g + i, lanes), lanes); });
+    for_lanes(
+        n, [&](std::int64_t i, auto lanes) { store(o + i, (load(p + i, lanes) - c) * r * load(g + i, lanes), lanes); });
   }
 }
 
 /// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
 template <class T>
-void norm_backward_row(const void* x, const void* dy, float mean, float rstd, bool subtract_mean, const void* gain, void* dx,
-                       bool adds, float* gain_sums, float* bias_sums, std::int64_t n) {
+void norm_backward_row(const void* x, const void* dy, float mean, float rstd, bool subtract_mean, const void* gain,
+                       void* dx, bool adds, float* gain_sums, float* bias_sums, std::int64_t n) {
   const auto* p = static_cast<const T*>(x);
   const auto* d = static_cast<const T*>(dy);
   const auto* g = static_cast<const T*>(gain);

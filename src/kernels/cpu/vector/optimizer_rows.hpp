@@ -1,6 +1,8 @@
 // AdamW and sums of squares.
 #pragma once
 
+#include "kernels/cpu/vector/vector_kernels.hpp"
+
 namespace tessera {
 namespace {
 

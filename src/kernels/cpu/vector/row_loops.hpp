@@ -12,8 +12,8 @@ template <class Body>
   if (i < n) body(i, Part{static_cast<int>(n - i)});
 }
 
-/// exp(x) to about 1 ulp: x = k ln 2 + r, a polynomial in r (Cephes' expf), times 2^k. Below -87.3 it is 0, above 88.3 it stays
-/// at exp(88.3); NaN stays NaN.
+/// exp(x) to about 1 ulp: x = k ln 2 + r, a polynomial in r (Cephes' expf), times 2^k. Below -87.3 it is 0, above 88.3
+/// it stays at exp(88.3); NaN stays NaN.
 [[gnu::always_inline]] inline F16 exponential(F16 x) {
   const F16 magic = set(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
   const F16 bounded = minimum(set(88.3f), maximum(set(-87.3f), x));
@@ -32,8 +32,8 @@ template <class Body>
 }
 
 struct GeluParts {
-  F16 sigmoid;     ///< 1 / (1 + e)
-  F16 e;           ///< exp(-2u), u = sqrt(2/pi) (x + 0.044715 x^3)
+  F16 sigmoid;  ///< 1 / (1 + e)
+  F16 e;        ///< exp(-2u), u = sqrt(2/pi) (x + 0.044715 x^3)
 };
 
 /// gelu_new(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)): no cancellation anywhere.

@@ -8,7 +8,8 @@ constexpr float kLowestScore = -3.0e38f;  ///< below every score: where a runnin
 
 float maximum_of_row(const float* x, std::int64_t n) {
   F16 top = set(kLowestScore);
-  for_lanes(n, [&](std::int64_t i, auto lanes) { top = maximum(fill_after(load(x + i, lanes), kLowestScore, lanes), top); });
+  for_lanes(
+      n, [&](std::int64_t i, auto lanes) { top = maximum(fill_after(load(x + i, lanes), kLowestScore, lanes), top); });
   return lanes_maximum(top);
 }
 
@@ -42,16 +43,16 @@ void softmax_again_row(float* s, std::int64_t n, float scale, float log_sum_exp)
 
 void softmax_backward_row(const float* p, float* dp, std::int64_t n, float delta, float scale) {
   const F16 d = set(delta), f = set(scale);
-  for_lanes(n, [&](std::int64_t i, auto lanes) {
-    store(dp + i, load(p + i, lanes) * (load(dp + i, lanes) - d) * f, lanes);
-  });
+  for_lanes(
+      n, [&](std::int64_t i, auto lanes) { store(dp + i, load(p + i, lanes) * (load(dp + i, lanes) - d) * f, lanes); });
 }
 
 void log_sum_exp_parts_row(const float* x, std::int64_t n, float* top, float* total) {
   *top = maximum_of_row(x, n);
   const F16 o = set(*top);
   F16 sum = set(0.0f);
-  for_lanes(n, [&](std::int64_t i, auto lanes) { sum = sum + fill_after(exponential(load(x + i, lanes) - o), 0.0f, lanes); });
+  for_lanes(
+      n, [&](std::int64_t i, auto lanes) { sum = sum + fill_after(exponential(load(x + i, lanes) - o), 0.0f, lanes); });
   *total = lanes_sum(sum);
 }
 

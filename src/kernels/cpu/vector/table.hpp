@@ -6,12 +6,14 @@
 #include "kernels/cpu/vector/norm_rows.hpp"
 #include "kernels/cpu/vector/optimizer_rows.hpp"
 #include "kernels/cpu/vector/softmax_rows.hpp"
+#include "kernels/cpu/vector/vector_kernels.hpp"
 
 namespace tessera {
 namespace {
 
 // One entry per storage type of a function template.
-#define TESSERA_BY_STORAGE(function) {function<float>, function<StoredBf16>, function<StoredFp16>}
+#define TESSERA_BY_STORAGE(function) \
+  { function<float>, function<StoredBf16>, function<StoredFp16> }
 
 constexpr VectorKernels make_table() {
   return {

@@ -3,9 +3,8 @@
 #if defined(__x86_64__)
 #include "kernels/cpu/vector/lanes_avx512.hpp"
 #include "kernels/cpu/vector/row_loops.hpp"
-#include "kernels/cpu/vector/vector_kernels.hpp"
-
 #include "kernels/cpu/vector/table.hpp"
+#include "kernels/cpu/vector/vector_kernels.hpp"
 
 namespace tessera {
 

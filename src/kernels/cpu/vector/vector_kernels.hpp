@@ -1,6 +1,6 @@
 #pragma once
-// The inner loops of the CPU kernels as a table of functions, one table per instruction set. Each loop works on one row (or
-// a small tile) and is written once over a vector of 16 lanes (lanes_*.hpp); sums always use 16 lanes and one fixed
+// The inner loops of the CPU kernels as a table of functions, one table per instruction set. Each loop works on one row
+// (or a small tile) and is written once over a vector of 16 lanes (lanes_*.hpp); sums always use 16 lanes and one fixed
 // tree, so that all tables give the same bits.
 // This header is included by translation units with wider instructions enabled: it must not define inline functions.
 
@@ -15,11 +15,11 @@ struct StorageIndex {
 
 /// What AdamW needs for a run of elements with one decay setting.
 struct AdamWCoefficients {
-  float clip = 1;                        ///< gradient times this
-  float decay = 0;                       ///< lr * weight_decay, 0 where the run does not decay
+  float clip = 1;   ///< gradient times this
+  float decay = 0;  ///< lr * weight_decay, 0 where the run does not decay
   float one_minus_beta1 = 0;
   float beta2 = 0, one_minus_beta2 = 0;
-  float step_size = 0;                   ///< lr / bias_correction1
+  float step_size = 0;  ///< lr / bias_correction1
   float inverse_bias_correction2 = 1;
   float epsilon = 0;
 };
@@ -44,21 +44,24 @@ struct VectorKernels {
   ByStorage<void (*)(const void* y, std::int64_t stride, std::int64_t rows, std::int64_t n, float* out)> column_sums;
 
   // Norms.
-  ByStorage<void (*)(const void* x, std::int64_t n, bool subtract_mean, float epsilon, float* mean, float* rstd)> norm_statistics;
-  ByStorage<void (*)(const void* x, float mean, float rstd, const void* gain, const void* bias, void* out, std::int64_t n)>
+  ByStorage<void (*)(const void* x, std::int64_t n, bool subtract_mean, float epsilon, float* mean, float* rstd)>
+      norm_statistics;
+  ByStorage<void (*)(const void* x, float mean, float rstd, const void* gain, const void* bias, void* out,
+                     std::int64_t n)>
       norm_apply;
   /// dx (+)= gradient of the norm; adds dy * xhat to gain_sums and dy to bias_sums (null: not wanted).
-  ByStorage<void (*)(const void* x, const void* dy, float mean, float rstd, bool subtract_mean, const void* gain, void* dx,
-                     bool adds, float* gain_sums, float* bias_sums, std::int64_t n)>
+  ByStorage<void (*)(const void* x, const void* dy, float mean, float rstd, bool subtract_mean, const void* gain,
+                     void* dx, bool adds, float* gain_sums, float* bias_sums, std::int64_t n)>
       norm_backward;
 
   // What is done to a tile of a matrix product while it is in cache.
   /// y = residual + mask * (c + bias), stored to out; activated = gelu(y as stored). Null pointers leave a term out.
-  ByStorage<void (*)(const float* c, const void* bias, const float* mask, const void* residual, void* out, void* activated,
-                     std::int64_t n)>
+  ByStorage<void (*)(const float* c, const void* bias, const float* mask, const void* residual, void* out,
+                     void* activated, std::int64_t n)>
       linear_epilogue;
   ByStorage<void (*)(const void* x, void* out, std::int64_t n)> gelu;
-  ByStorage<void (*)(const float* c, const void* before, void* out, std::int64_t n)> gelu_backward;  ///< out = c * gelu'(before)
+  ByStorage<void (*)(const float* c, const void* before, void* out, std::int64_t n)>
+      gelu_backward;  ///< out = c * gelu'(before)
 
   // Softmax.
   /// One tile of online softmax: s becomes exp(scale * s - new maximum); updates maximum and sum; returns the factor
@@ -72,7 +75,8 @@ struct VectorKernels {
   void (*log_sum_exp_parts)(const float* x, std::int64_t n, float* maximum, float* sum);
 
   // The optimizer.
-  ByStorage<void (*)(const AdamWCoefficients& k, const void* gradient, float* p, float* m, float* v, std::int64_t n)> adamw;
+  ByStorage<void (*)(const AdamWCoefficients& k, const void* gradient, float* p, float* m, float* v, std::int64_t n)>
+      adamw;
   /// out[i] = sum of squares of x[64 i .. 64 i + 64) in double; the last chunk may be short.
   ByStorage<void (*)(const void* x, std::int64_t n, double* out)> square_chunks;
 };

@@ -3,13 +3,11 @@
 
 #include "kernels/cpu/vector/lanes_scalar.hpp"
 #include "kernels/cpu/vector/row_loops.hpp"
-#include "kernels/cpu/vector/vector_kernels.hpp"
-
 #include "kernels/cpu/vector/table.hpp"
+#include "kernels/cpu/vector/vector_kernels.hpp"
 
 namespace tessera {
 
 constinit const VectorKernels kScalarKernels = make_table();
 
 }  // namespace tessera
-
