@@ -71,11 +71,11 @@ inline StepSchedule without_edge(StepSchedule s, OperationId id, std::size_t edg
   return s;
 }
 
-/// The schedule with operations id and id + 1 in the other order.
-inline StepSchedule swapped(StepSchedule s, OperationId id) {
+/// The schedule with operations a and b in each other's place.
+inline StepSchedule swapped(StepSchedule s, OperationId a, OperationId b) {
   std::vector<OperationId> number;
-  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i) number.push_back(i == id ? id + 1 : i == id + 1 ? id : i);
-  std::swap(s.operations[static_cast<std::size_t>(id)], s.operations[static_cast<std::size_t>(id) + 1]);
+  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i) number.push_back(i == a ? b : i == b ? a : i);
+  std::swap(s.operations[static_cast<std::size_t>(a)], s.operations[static_cast<std::size_t>(b)]);
   renumber(s, number);
   return s;
 }
@@ -97,6 +97,19 @@ inline bool independent(const StepSchedule& s, OperationId a, OperationId b) {
     if (other != of_b.end() && (changes || other->second)) return false;
   }
   return true;
+}
+
+/// Whether a < b may change places: every pair whose order changes with them is independent, and neither waits for the other.
+inline bool may_change_places(const StepSchedule& s, OperationId a, OperationId b) {
+  auto ordered = [&](OperationId x, OperationId y) {
+    const auto& after = s.operation(y).after;
+    const bool waits = std::any_of(after.begin(), after.end(), [&](const Edge& edge) { return edge.operation == x; });
+    return waits || !independent(s, x, y);
+  };
+  for (OperationId m = a + 1; m < b; ++m) {
+    if (ordered(a, m) || ordered(m, b)) return false;
+  }
+  return !ordered(a, b);
 }
 
 }  // namespace tessera::testing

@@ -77,15 +77,20 @@ void drop_edges(const Subject& subject, std::map<EdgeReason, Count>& counts) {
   }
 }
 
-void swap_neighbours(const Subject& subject, Count& count) {
+/// All pairs of neighbours, and every 11th of the other pairs.
+void swap_pairs(const Subject& subject, Count& neighbours, Count& others) {
   const StepSchedule& s = subject.schedule;
+  int draw = 0;
   for (const Segment& segment : s.segments) {
-    for (OperationId id = segment.first; id + 1 < segment.first + segment.count; ++id) {
-      INFO(segment.name << ": " << text_of(s, id) << " swapped with " << text_of(s, id + 1));
-      if (rejected(swapped(s, id), subject.plan, count)) continue;
-      // Another legal order of the same work: nothing that both touch is changed, and neither waits for the other.
-      REQUIRE(independent(s, id, id + 1));
-      for (const Edge& edge : s.operation(id + 1).after) REQUIRE(edge.operation != id);
+    for (OperationId a = segment.first; a < segment.first + segment.count; ++a) {
+      for (OperationId b = a + 1; b < segment.first + segment.count; ++b) {
+        const bool next = b == a + 1;
+        if (!next && ++draw % 11 != 0) continue;
+        INFO(segment.name << ": " << text_of(s, a) << " swapped with " << text_of(s, b));
+        if (rejected(swapped(s, a, b), subject.plan, next ? neighbours : others)) continue;
+        // Another legal order of the same work.
+        REQUIRE(may_change_places(s, a, b));
+      }
     }
   }
 }
@@ -129,7 +134,7 @@ void report(const std::string& what, const std::map<Key, Count>& counts) {
 TEST_CASE("no mutant of a schedule slips through") {
   std::map<OperationKind, Count> operations;
   std::map<EdgeReason, Count> edges;
-  Count swaps;
+  Count neighbours, others;
   for (const PolicyCase& c : subjects()) {
     ToyShape shape;
     shape.layers = 4;
@@ -141,16 +146,19 @@ TEST_CASE("no mutant of a schedule slips through") {
     REQUIRE(check_memory_plan(subject.schedule, subject.plan).empty());
     drop_operations(subject, operations);
     drop_edges(subject, edges);
-    swap_neighbours(subject, swaps);
+    swap_pairs(subject, neighbours, others);
   }
   std::cout << "mutants of schedules:\n";
-  report("drop ", operations);
-  report("edge ", edges);
-  std::cout << fmt::format("  swapped neighbours   {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} legal orders\n", swaps.made,
-                           swaps.by_verifier, swaps.by_plan, swaps.redundant);
+  report("drop", operations);
+  report("edge", edges);
+  for (const auto& [what, c] : {std::pair{"neighbours", neighbours}, std::pair{"other pairs", others}}) {
+    std::cout << fmt::format("  swap {:<15} {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} legal orders\n", what, c.made,
+                             c.by_verifier, c.by_plan, c.redundant);
+  }
   for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
   REQUIRE(operations.size() == 11);  // every kind that the builder makes today; slice and store are of later features
   REQUIRE(edges.size() == 3);
-  REQUIRE(swaps.by_verifier > 0);
-  REQUIRE(swaps.redundant > 0);
+  REQUIRE(neighbours.redundant > 0);
+  REQUIRE(neighbours.by_verifier > neighbours.redundant);
+  REQUIRE(others.by_verifier > others.redundant);
 }
