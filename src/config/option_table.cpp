@@ -16,18 +16,21 @@ void add_run(Rows& t) {
   using S = RunOptions;
   t.push_back(text_option("run.dir", Place{&O::run, &S::dir}, "folder", "where the run writes; empty: runs/NAME"));
   t.push_back(text_option("run.name", Place{&O::run, &S::name}, "text", "name of the run"));
-  t.push_back(choice_option("run.device", Place{&O::run, &S::device}, "what computes", only({"cuda"})));
-  t.push_back(integer_option("run.seed", Place{&O::run, &S::seed}, 0, kAnyCount, "seed of weights and dropout"));
+  t.push_back(choice_option("run.device", Place{&O::run, &S::device}, "where the computation runs", only({"cuda"})));
+  t.push_back(
+      integer_option("run.seed", Place{&O::run, &S::seed}, 0, kAnyCount, "seed of the first weights and of dropout"));
   t.push_back(integer_option("run.threads", Place{&O::run, &S::threads}, 0, 4096,
                              "threads per rank; 0: allowed cores / ranks of the node"));
   t.push_back(bool_option("run.deterministic", Place{&O::run, &S::deterministic},
-                          "the same bits under every strategy and world size"));
-  t.push_back(choice_option("run.lanes", Place{&O::run, &S::lanes},
-                            "how the schedule's lanes are played: serial in list order, parallel, chaos (random legal "
-                            "order); auto: parallel where there are cores to spare"));
+                          "every sum in one fixed order: the same bits under every strategy and world size"));
+  t.push_back(
+      choice_option("run.lanes", Place{&O::run, &S::lanes},
+                    "serial: one operation after the other; parallel: communication beside compute; chaos: every "
+                    "lane apart, with random delays (a test); auto: parallel where a core is to spare"));
   t.push_back(seconds_option("run.walltime", Place{&O::run, &S::walltime}, 0.0,
-                             "stop before this much time; 0: no limit", all_but_default()));
-  t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001, "how long a rank waits for a peer"));
+                             "stop before so much time has passed; 0: no limit", all_but_default()));
+  t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001,
+                             "how long a rank waits for another before the run fails"));
   t.push_back(
       bool_option("run.graph", Place{&O::run, &S::graph}, "capture segments as CUDA graphs", all_but_default()));
   t.push_back(
@@ -35,39 +38,41 @@ void add_run(Rows& t) {
   t.push_back(text_option("run.trace", Place{&O::run, &S::trace}, "first:last step",
                           "steps whose operations are traced; empty: none", all_but_default()));
   t.push_back(integer_option("run.dump", Place{&O::run, &S::dump}, 0, kAnyCount,
-                             "step whose loss, gradients and weights are written; 0: none"));
+                             "step whose loss, gradients and updated weights go to a file, dump-STEP.h5; 0: none"));
 }
 
 void add_model(Rows& t) {
   using S = ModelOptions;
   constexpr std::int64_t most = std::int64_t{1} << 31;
-  t.push_back(text_option("model.preset", Place{&O::model, &S::preset}, "name of a preset",
-                          "nano, gpt2-124m, gpt2-350m, ...; the sizes below replace the preset's"));
+  t.push_back(text_option("model.preset", Place{&O::model, &S::preset},
+                          "nano|gpt2-124m|gpt2-350m|gpt2-774m|gpt2-1558m|qwen2-0.5b|qwen2-1.5b|llama-1b|llama-8b",
+                          "shape of the model; sizes given below replace the preset's (qwen2, llama: plan only)"));
   t.push_back(text_option("model.from", Place{&O::model, &S::from}, "folder",
-                          "Hugging Face folder (config.json, model.safetensors) to start from"));
+                          "Hugging Face folder (config.json, model.safetensors) that gives shape and first weights"));
   t.push_back(text_option("model.family", Place{&O::model, &S::family}, "gpt2|qwen2|llama",
-                          "instead of a preset: a family with all its sizes"));
+                          "instead of a preset: a family, its sizes given below (qwen2, llama: plan only)"));
   t.push_back(integer_option("model.layers", Place{&O::model, &S::layers}, 0, 100000, "blocks; 0: the preset's"));
   t.push_back(integer_option("model.heads", Place{&O::model, &S::heads}, 0, 1 << 20, "query heads; 0: the preset's"));
   t.push_back(integer_option("model.kv_heads", Place{&O::model, &S::kv_heads}, 0, 1 << 20,
                              "key/value heads; 0: the preset's, or as many as heads"));
-  t.push_back(
-      integer_option("model.width", Place{&O::model, &S::width}, 0, 1 << 24, "residual width; 0: the preset's"));
+  t.push_back(integer_option("model.width", Place{&O::model, &S::width}, 0, 1 << 24,
+                             "width of the residual stream; 0: the preset's"));
   t.push_back(integer_option("model.ffn_width", Place{&O::model, &S::ffn_width}, 0, 1 << 26,
                              "hidden width of the MLP; 0: the preset's, or 4 x width"));
-  t.push_back(integer_option("model.vocab", Place{&O::model, &S::vocab}, 0, most, "tokens known; 0: the preset's"));
   t.push_back(
-      integer_option("model.context", Place{&O::model, &S::context}, 0, most, "longest sequence; 0: the preset's"));
+      integer_option("model.vocab", Place{&O::model, &S::vocab}, 0, most, "size of the vocabulary; 0: the preset's"));
+  t.push_back(integer_option("model.context", Place{&O::model, &S::context}, 0, most,
+                             "longest sequence, in tokens; 0: the preset's"));
   t.push_back(number_option("model.dropout", Place{&O::model, &S::dropout}, {0.0, 1.0, false, true},
-                            "probability of dropping; 0: off"));
+                            "probability with which an activation is dropped; 0: off"));
 }
 
 void add_data(Rows& t) {
   using S = DataOptions;
-  t.push_back(text_option("data.source", Place{&O::data, &S::source}, "synthetic, a folder of .txt, or a .bin file",
-                          "what to train on"));
+  t.push_back(text_option("data.source", Place{&O::data, &S::source},
+                          "synthetic, a folder of .txt files, or a .bin file of tokens", "the corpus to train on"));
   t.push_back(integer_option("data.synthetic_tokens", Place{&O::data, &S::synthetic_tokens}, 2, kAnyCount,
-                             "length of the synthetic corpus"));
+                             "tokens in the synthetic corpus"));
   t.push_back(text_option("data.tokenizer", Place{&O::data, &S::tokenizer}, "bytes",
                           "how text becomes tokens (not read for a .bin)", all_but_default()));
   t.push_back(choice_option("data.order", Place{&O::data, &S::order}, "order of samples within an epoch"));
@@ -75,17 +80,17 @@ void add_data(Rows& t) {
                             "last part of the corpus, kept for evaluation; 0: no evaluation"));
   t.push_back(integer_option("data.seed", Place{&O::data, &S::seed}, 0, kAnyCount,
                              "seed of the sample order and of synthetic text"));
-  t.push_back(
-      choice_option("data.on_error", Place{&O::data, &S::on_error}, "what a broken document does", only({"skip"})));
+  t.push_back(choice_option("data.on_error", Place{&O::data, &S::on_error},
+                            "what to do at a document that cannot be read", only({"skip"})));
 }
 
 void add_train(Rows& t) {
   using S = TrainOptions;
   t.push_back(integer_option("train.steps", Place{&O::train, &S::steps}, 1, kAnyCount, "optimizer steps"));
   t.push_back(number_option("train.epochs", Place{&O::train, &S::epochs}, {0.0, 1e9},
-                            "passes over the corpus instead of steps; 0: steps decide"));
+                            "passes over the corpus, instead of train.steps; 0: train.steps decides"));
   t.push_back(integer_option("train.micro_batch", Place{&O::train, &S::micro_batch}, 1, 1 << 20,
-                             "samples per rank in one forward"));
+                             "samples (sequences of seq_len tokens) per rank in one forward and backward"));
   t.push_back(integer_option("train.accumulation", Place{&O::train, &S::accumulation}, 1, 1 << 20,
                              "micro-batches per rank and optimizer step"));
   t.push_back(integer_option("train.seq_len", Place{&O::train, &S::seq_len}, 0, std::int64_t{1} << 31,
@@ -100,32 +105,40 @@ void add_train(Rows& t) {
 
 void add_optim(Rows& t) {
   using S = OptimOptions;
-  t.push_back(number_option("optim.lr", Place{&O::optim, &S::lr}, {0.0, 1e6}, "highest learning rate"));
+  t.push_back(
+      number_option("optim.lr", Place{&O::optim, &S::lr}, {0.0, 1e6}, "learning rate after the warm-up, the highest"));
   t.push_back(number_option("optim.min_lr", Place{&O::optim, &S::min_lr}, {0.0, 1e6}, "learning rate at the end"));
   t.push_back(integer_option("optim.warmup_steps", Place{&O::optim, &S::warmup_steps}, 0, kAnyCount,
-                             "steps of linear warm-up"));
-  t.push_back(choice_option("optim.schedule", Place{&O::optim, &S::schedule}, "learning rate after the warm-up"));
+                             "first steps, in which the learning rate rises linearly"));
+  t.push_back(choice_option("optim.schedule", Place{&O::optim, &S::schedule},
+                            "course of the learning rate after the warm-up (wsd: constant, then falling to the end)"));
   t.push_back(number_option("optim.decay_fraction", Place{&O::optim, &S::decay_fraction}, {0.0, 1.0},
-                            "wsd: last part of the steps, in which the learning rate falls"));
-  t.push_back(number_option("optim.beta1", Place{&O::optim, &S::beta1}, {0.0, 1.0, false, true}, "decay of the mean"));
-  t.push_back(
-      number_option("optim.beta2", Place{&O::optim, &S::beta2}, {0.0, 1.0, false, true}, "decay of the mean square"));
-  t.push_back(number_option("optim.eps", Place{&O::optim, &S::eps}, {0.0, 1.0, true, false}, "added to the root"));
+                            "schedule = wsd: last part of the steps, in which the learning rate falls"));
+  t.push_back(number_option("optim.beta1", Place{&O::optim, &S::beta1}, {0.0, 1.0, false, true},
+                            "AdamW: decay of the running mean of gradients"));
+  t.push_back(number_option("optim.beta2", Place{&O::optim, &S::beta2}, {0.0, 1.0, false, true},
+                            "AdamW: decay of the running mean of squared gradients"));
+  t.push_back(number_option("optim.eps", Place{&O::optim, &S::eps}, {0.0, 1.0, true, false},
+                            "AdamW: added to the square root of the mean square"));
   t.push_back(number_option("optim.weight_decay", Place{&O::optim, &S::weight_decay}, {0.0, 1e6},
-                            "decoupled, on matrices only"));
+                            "AdamW: decoupled weight decay, of tensors with two or more dimensions"));
   t.push_back(number_option("optim.clip", Place{&O::optim, &S::clip}, {0.0, kInfinity},
-                            "longest global gradient; 0: no clipping"));
+                            "largest norm of the whole gradient, which is scaled down to it; 0: no clipping"));
 }
 
 void add_shard(Rows& t) {
   using S = ShardOptions;
-  t.push_back(choice_option("shard.strategy", Place{&O::shard, &S::strategy}, "what is split over the ranks"));
+  t.push_back(
+      choice_option("shard.strategy", Place{&O::shard, &S::strategy},
+                    "what is split over the ranks: ddp nothing, zero1 optimizer state, zero2 gradients too, zero3 "
+                    "parameters too; hsdp, hsdp-zero2: zero3, zero2 inside groups of ranks"));
   t.push_back(integer_option("shard.group_size", Place{&O::shard, &S::group_size}, 0, 1 << 24,
                              "ranks of a shard group (hsdp, hsdp-zero2); 0: the ranks of a node"));
-  t.push_back(choice_option("shard.wrap", Place{&O::shard, &S::wrap},
-                            "units: a block each, neighbouring parts up to min_params, or the whole model"));
+  t.push_back(
+      choice_option("shard.wrap", Place{&O::shard, &S::wrap},
+                    "what is gathered together: a block, neighbouring parts up to min_params, or the whole model"));
   t.push_back(integer_option("shard.min_params", Place{&O::shard, &S::min_params}, 1, kAnyCount,
-                             "wrap = size: parameters that a unit has at least"));
+                             "wrap = size: neighbouring parts are joined until they have so many parameters"));
   auto reshard = bool_option("shard.reshard_after_forward", Place{&O::shard, &S::reshard_after_forward},
                              "drop gathered parameters after forward and gather them again for backward");
   reshard.set = [set = reshard.set](Options& options, std::string_view text) {
@@ -139,17 +152,18 @@ void add_shard(Rows& t) {
   };
   t.push_back(std::move(reshard));
   t.push_back(integer_option("shard.prefetch_forward", Place{&O::shard, &S::prefetch_forward}, 0, 1 << 20,
-                             "units gathered ahead in forward; 0: off"));
+                             "units gathered ahead of their use in forward; 0: off"));
   t.push_back(integer_option("shard.prefetch_backward", Place{&O::shard, &S::prefetch_backward}, 0, 1 << 20,
-                             "units gathered ahead in backward; 0: off"));
+                             "units gathered ahead of their use in backward; 0: off"));
   t.push_back(integer_option("shard.limit_all_gathers", Place{&O::shard, &S::limit_all_gathers}, 0, 1 << 20,
-                             "gathered units that may be alive; 0: no limit"));
+                             "block units that may be gathered at a time; 0: no limit"));
   t.push_back(choice_option("shard.reduce", Place{&O::shard, &S::reduce},
-                            "when gradients are reduced under accumulation; auto: micro_step where they are sharded, "
-                            "else step"));
-  t.push_back(choice_option("shard.tied_reduce", Place{&O::shard, &S::tied_reduce},
-                            "reduce a tied table's gradient once, or once per use"));
-  t.push_back(choice_option("shard.offload", Place{&O::shard, &S::offload}, "what lives in host memory",
+                            "when gradients are summed over the ranks: after each micro-batch, or once a step; auto: "
+                            "micro_step where gradients are sharded, else step"));
+  t.push_back(
+      choice_option("shard.tied_reduce", Place{&O::shard, &S::tied_reduce},
+                    "a table used by embedding and head: its gradient is summed over the ranks once, or once per use"));
+  t.push_back(choice_option("shard.offload", Place{&O::shard, &S::offload}, "what is kept in host memory",
                             only({"optimizer", "params"})));
   t.push_back(number_option("shard.offload_fraction", Place{&O::shard, &S::offload_fraction}, {0.0, 1.0},
                             "part of the units that is offloaded", all_but_default()));
@@ -161,16 +175,17 @@ void add_resources(Rows& t) {
   t.push_back(choice_option("precision.compute", Place{&O::precision, &PrecisionOptions::compute},
                             "type of gathered parameters and activations"));
   t.push_back(choice_option("precision.reduce", Place{&O::precision, &PrecisionOptions::reduce},
-                            "type in which gradients are made and sent"));
+                            "type in which gradients are computed and sent"));
   t.push_back(choice_option("memory.checkpoint", Place{&O::memory, &MemoryOptions::checkpoint},
-                            "activations computed again in backward instead of kept", only({"selective"})));
+                            "activations that are dropped after forward and computed again in backward",
+                            only({"selective"})));
   t.push_back(bool_option("memory.offload_activations", Place{&O::memory, &MemoryOptions::offload_activations},
                           "keep activations in host memory", all_but_default()));
   t.push_back(integer_option("grid.ranks_per_node", Place{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
-                             "pretend that nodes have so many ranks; 0: as the machine is"));
+                             "take so many ranks for a node; 0: as the machine is (plan: at most 8)"));
   t.push_back({"comm.emulate",
                "none, or latency,bandwidth such as 1ms,2GB/s",
-               "slow every collective to this latency and bandwidth (0: unlimited)",
+               "slow every collective down to this latency and bandwidth (bandwidth 0: unlimited)",
                {},
                [](Options& options, std::string_view text) {
                  const auto value = read_emulation(text);
@@ -188,7 +203,7 @@ void add_files(Rows& t) {
                             "minutes between checkpoints; 0: none", all_but_default()));
   t.push_back(integer_option("checkpoint.keep", Place{&O::checkpoint, &C::keep}, 0, kAnyCount,
                              "newest checkpoints kept; 0: all", all_but_default()));
-  t.push_back(bool_option("checkpoint.async", Place{&O::checkpoint, &C::async}, "write beside the next steps",
+  t.push_back(bool_option("checkpoint.async", Place{&O::checkpoint, &C::async}, "write while the next steps run",
                           all_but_default()));
   t.push_back(text_option("checkpoint.resume", Place{&O::checkpoint, &C::resume}, "none|auto|PATH",
                           "checkpoint to go on from", all_but_default()));
@@ -199,7 +214,7 @@ void add_files(Rows& t) {
   t.push_back(integer_option("metrics.every", Place{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
                              "steps between log lines (the metrics file has every step)"));
   t.push_back(bool_option("metrics.swmr", Place{&O::metrics, &MetricsOptions::swmr},
-                          "metrics file readable while the run goes on"));
+                          "metrics.h5 is readable while the run goes on; turn off on NFS"));
 }
 
 void add_commands(Rows& t) {
@@ -207,19 +222,21 @@ void add_commands(Rows& t) {
   t.push_back(text_option("plan.cluster", Place{&O::plan, &PlanOptions::cluster}, "cluster file",
                           "machine description for predicted times", all_but_default()));
   t.push_back(bytes_option("plan.memory", Place{&O::plan, &PlanOptions::memory},
-                           "memory of a rank that must suffice; 0: not checked"));
+                           "memory of a rank: if the plan needs more, fail and say what would fit; 0: not checked"));
   t.push_back(
-      choice_option("plan.view", Place{&O::plan, &PlanOptions::view}, "what to print", only({"fit", "largest"})));
+      choice_option("plan.view", Place{&O::plan, &PlanOptions::view},
+                    "table: all strategies side by side; schedule: every operation; units: what is gathered together",
+                    only({"fit", "largest"})));
   t.push_back(
-      choice_option("plan.format", Place{&O::plan, &PlanOptions::format}, "how to print", only({"json", "svg"})));
+      choice_option("plan.format", Place{&O::plan, &PlanOptions::format}, "form of the output", only({"json", "svg"})));
   t.push_back(choice_option("sweep.action", Place{&O::sweep, &SweepOptions::action}, "what to do with the runs",
                             all_but_default()));
+  t.push_back(integer_option("bench.steps", Place{&O::bench, &BenchOptions::steps}, 1, kAnyCount,
+                             "steps or repetitions that are measured"));
+  t.push_back(integer_option("bench.warmup", Place{&O::bench, &BenchOptions::warmup}, 0, kAnyCount,
+                             "steps or repetitions before those, not measured"));
   t.push_back(
-      integer_option("bench.steps", Place{&O::bench, &BenchOptions::steps}, 1, kAnyCount, "repetitions measured"));
-  t.push_back(
-      integer_option("bench.warmup", Place{&O::bench, &BenchOptions::warmup}, 0, kAnyCount, "repetitions before them"));
-  t.push_back(
-      bytes_option("bench.max_bytes", Place{&O::bench, &BenchOptions::max_bytes}, "largest message of bench comm"));
+      bytes_option("bench.max_bytes", Place{&O::bench, &BenchOptions::max_bytes}, "bench comm: largest message"));
 }
 
 Rows make_table() {
