@@ -32,14 +32,17 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
                      format_bytes(s.wire_bytes_per_step()));
 }
 
-std::string memory_line(const PlannedRun& planned) {
+std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
   std::string parts;
   for (int c = 0; c < kCategories; ++c) {
     const std::int64_t bytes = planned.plan.at_peak[static_cast<std::size_t>(c)];
     if (bytes == 0) continue;
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
   }
-  return fmt::format("memory     {} a rank ({})", format_bytes(planned.plan.total()), parts);
+  std::string line = fmt::format("memory     {} a rank ({})", format_bytes(planned.plan.total()), parts);
+  const std::int64_t staging = session.resources().staging_bytes();
+  if (staging > 0) line += fmt::format("; {} beside it for messages between nodes", format_bytes(staging));
+  return line;
 }
 
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session) {
@@ -56,7 +59,7 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
 }  // namespace
 
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session, const MachineShape& machine) {
-  return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) + "\n" + memory_line(planned) + "\n" +
+  return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) + "\n" + memory_line(planned, session) + "\n" +
          data_line(options, planned, data, session) + "\nkernels    " + session.resources().kernels(Lane::compute).description();
 }
 

@@ -1,7 +1,10 @@
 #include "tessera/app/prepare.hpp"
 
 #include "tessera/app/resolve_model.hpp"
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/schedule/fit.hpp"
 
 namespace tessera {
 
@@ -10,6 +13,10 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   require_trainable(architecture);
   data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
+  const std::int64_t allowed = usable_memory() / machine.machine_ranks;
+  const RunShape shape = run_shape(options, architecture, planned_.sequence, context.size(), context.ranks_per_node());
+  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, allowed),
+              fmt::format("{} of usable memory / {} ranks of this machine", format_bytes(usable_memory()), machine.machine_ranks));
   if (!options.model.from.empty()) weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
 }
 

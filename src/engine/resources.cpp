@@ -53,6 +53,7 @@ void Resources::open_communicators(const StepSchedule& schedule) {
   options.pool = settings_.lanes == LaneMode::serial ? pool_.get() : nullptr;
   for (const auto& [lane, group] : wanted) {
     auto communicator = make_communicator(context_, grid_, rank_group(group), *shared_, std::string(name_of(lane)), options);
+    staging_bytes_ += tessera::staging_bytes(grid_, rank_group(group), options);
     if (settings_.emulate.on()) {
       const double bandwidth = settings_.emulate.bandwidth > 0 ? settings_.emulate.bandwidth : 1e18;
       communicator = make_emulated(std::move(communicator), settings_.emulate.latency, bandwidth);

@@ -5,6 +5,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/comm/deal.hpp"
 #include "tessera/model/initialize.hpp"
+#include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/verify.hpp"
 
 namespace tessera {
@@ -22,11 +23,9 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
   PlannedRun run;
   run.architecture = architecture;
   run.sequence = sequence_length(options, architecture);
-  const ModelParts model = declare_parts(architecture, options.train.micro_batch, run.sequence, options.precision.compute,
-                                         options.precision.reduce);
-  const GridShape grid = grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
-  run.schedule = build_schedule(model, grid, policy_from(options));
-  run.plan = plan_memory(run.schedule);
+  PlannedShape planned = plan_shape(run_shape(options, architecture, run.sequence, world, ranks_per_node));
+  run.schedule = std::move(planned.schedule);
+  run.plan = std::move(planned.plan);
   require_verified(run.schedule, run.plan);
   return run;
 }
@@ -109,15 +108,20 @@ std::int64_t TrainingSession::first_sample(std::int64_t request) const {
   return first_sample_of(request / K, schedule.grid.world * K, number, schedule.model.batch);
 }
 
+/// Ranks that would compute something else than rank 0 are found before anything runs.
 void TrainingSession::compare_plans(RankContext& context) const {
-  const std::string mine = fmt::format("{:016x} {:016x} {}", planned_.schedule.hash(), data_.fingerprint(), write_ini(options_));
-  const std::vector<std::string> all = context.control().all_gather(mine);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    const bool schedule = all[rank].substr(0, 16) != all[0].substr(0, 16);
-    const bool data = all[rank].substr(17, 16) != all[0].substr(17, 16);
-    throw UsageError("rank {} differs from rank 0 in its {}: all ranks must start with the same options, data and build", rank,
-                     schedule ? "schedule" : data ? "data" : "options");
+  const std::array<std::pair<const char*, std::string>, 4> facts{{
+      {"options", write_ini(options_)},
+      {"schedule", fmt::format("{:016x}", planned_.schedule.hash())},
+      {"data", fmt::format("{:016x}", data_.fingerprint())},
+      {"instruction set", name_of(best_instruction_set())},
+  }};
+  for (const auto& [what, mine] : facts) {
+    const std::vector<std::string> all = context.control().all_gather(mine);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw UsageError("rank {} differs from rank 0 in its {}: all ranks must start with the same options, data, build and kind of processor", rank, what);
+    }
   }
 }
 

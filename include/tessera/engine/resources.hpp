@@ -54,6 +54,8 @@ class Resources {
 
   /// The planned memory (tests read touched extents from it).
   std::span<std::byte> bytes(RegionKind region) const;
+  /// Bytes outside the plan in which messages between nodes are staged.
+  std::int64_t staging_bytes() const { return staging_bytes_; }
   /// What this rank has sent so far, by kind of collective.
   CommunicationCount count(Collective collective) const;
 
@@ -69,6 +71,7 @@ class Resources {
   std::unique_ptr<ThreadPool> pool_, single_;      ///< single_: for lanes beside compute
   std::unique_ptr<Kernels> kernels_, lane_kernels_;
   std::map<std::pair<Lane, Group>, std::unique_ptr<Communicator>> communicators_;
+  std::int64_t staging_bytes_ = 0;
 };
 
 }  // namespace tessera

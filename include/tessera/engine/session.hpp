@@ -62,6 +62,7 @@ class TrainingSession {
 
   const StepSchedule& schedule() const { return planned_.schedule; }
   Resources& resources() { return *resources_; }
+  const Resources& resources() const { return *resources_; }
   Optimizer& optimizer() { return *optimizer_; }
   Player& player() { return *player_; }
 
