@@ -84,14 +84,38 @@ std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vect
   return result;
 }
 
-void plan_region(const StepSchedule& schedule, const Conflicts& conflicts, const std::vector<Lifetime>& lifetimes, RegionKind region,
-                 const MemoryPlanOptions& options, MemoryPlan& plan) {
+/// The largest sum of a region alive at one operation in list order: a quick lower bound.
+std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment, RegionKind region) {
+  std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
+  for (const Presence& p : view.present) {
+    if (schedule.storage(p.storage).region != region) continue;
+    const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
+    const OperationId last = p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
+    change[static_cast<std::size_t>(first)] += planned_bytes(schedule.storage(p.storage));
+    change[static_cast<std::size_t>(last) + 1] -= planned_bytes(schedule.storage(p.storage));
+  }
+  std::int64_t now = 0, peak = 0;
+  for (const std::int64_t c : change) peak = std::max(peak, now += c);
+  return peak;
+}
+
+/// The largest bound of a region over all segments.
+template <class Bound>
+std::int64_t over_segments(const StepSchedule& schedule, const std::vector<SegmentView>& views, Bound bound) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < views.size(); ++i) largest = std::max(largest, bound(views[i], schedule.segments[i]));
+  return largest;
+}
+
+void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& views, const Conflicts& conflicts, const std::vector<Lifetime>& lifetimes,
+                 RegionKind region, const MemoryPlanOptions& options, MemoryPlan& plan) {
   std::vector<StorageId> members;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     if (schedule.storage(id).region == region) members.push_back(id);
   }
   RegionPlan& result = plan.regions[static_cast<std::size_t>(region)];
   if (members.empty()) return;
+  result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment& segment) { return largest_sum(schedule, view, segment, region); });
   Placer placer(schedule, conflicts);
   auto bytes = [&](StorageId id) { return planned_bytes(schedule.storage(id)); };
   auto duration = [&](StorageId id) {
@@ -111,6 +135,7 @@ void plan_region(const StepSchedule& schedule, const Conflicts& conflicts, const
     return true;
   };
   auto by = [&](auto less) {
+    if (best <= result.lower_bound) return;  // nothing is better than the bound
     std::vector<StorageId> order = members;
     std::stable_sort(order.begin(), order.end(), less);
     attempt(order);
@@ -121,6 +146,11 @@ void plan_region(const StepSchedule& schedule, const Conflicts& conflicts, const
   });
   by([&](StorageId a, StorageId b) { return lifetimes[static_cast<std::size_t>(a)].first < lifetimes[static_cast<std::size_t>(b)].first; });
   by([&](StorageId a, StorageId b) { return duration(a) > duration(b); });
+
+  // A plan that meets the quick bound needs no exact one: the exact bound lies between the two.
+  if (options.exact_bound && best > result.lower_bound) {
+    result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment&) { return heaviest_antichain(schedule, view, region); });
+  }
 
   // Local search: move one storage to another place of the order; keep what is not worse.
   std::mt19937_64 random(1);
@@ -170,21 +200,6 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
   }
 }
 
-/// The largest sum of a region alive at one operation in list order: a quick lower bound.
-std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment, RegionKind region) {
-  std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
-  for (const Presence& p : view.present) {
-    if (schedule.storage(p.storage).region != region) continue;
-    const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
-    const OperationId last = p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
-    change[static_cast<std::size_t>(first)] += planned_bytes(schedule.storage(p.storage));
-    change[static_cast<std::size_t>(last) + 1] -= planned_bytes(schedule.storage(p.storage));
-  }
-  std::int64_t now = 0, peak = 0;
-  for (const std::int64_t c : change) peak = std::max(peak, now += c);
-  return peak;
-}
-
 }  // namespace
 
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options) {
@@ -194,13 +209,7 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
   MemoryPlan plan;
   plan.offset.assign(schedule.storages.size(), 0);
   for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
-    RegionPlan& result = plan.regions[static_cast<std::size_t>(region)];
-    for (std::size_t i = 0; i < views.size(); ++i) {
-      const std::int64_t bound = options.exact_bound ? heaviest_antichain(schedule, views[i], region)
-                                                     : largest_sum(schedule, views[i], schedule.segments[i], region);
-      result.lower_bound = std::max(result.lower_bound, bound);
-    }
-    plan_region(schedule, conflicts, lifetimes, region, options, plan);
+    plan_region(schedule, views, conflicts, lifetimes, region, options, plan);
   }
   account(schedule, views, plan);
   return plan;
