@@ -23,10 +23,9 @@ void add_run(Rows& t) {
                              "threads per rank; 0: allowed cores / ranks of the node"));
   t.push_back(bool_option("run.deterministic", Place{&O::run, &S::deterministic},
                           "every sum in one fixed order: the same bits under every strategy and world size"));
-  t.push_back(
-      choice_option("run.lanes", Place{&O::run, &S::lanes},
-                    "serial: one operation after the other; parallel: communication beside compute; chaos: every "
-                    "lane apart, with random delays (a test); auto: parallel where a core is to spare"));
+  t.push_back(choice_option("run.lanes", Place{&O::run, &S::lanes},
+                            "serial: one operation at a time; parallel: communication beside compute; chaos: random "
+                            "delays (a test); auto: parallel where a core is free"));
   t.push_back(seconds_option("run.walltime", Place{&O::run, &S::walltime}, 0.0,
                              "stop before so much time has passed; 0: no limit", all_but_default()));
   t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001,
@@ -128,10 +127,9 @@ void add_optim(Rows& t) {
 
 void add_shard(Rows& t) {
   using S = ShardOptions;
-  t.push_back(
-      choice_option("shard.strategy", Place{&O::shard, &S::strategy},
-                    "what is split over the ranks: ddp nothing, zero1 optimizer state, zero2 gradients too, zero3 "
-                    "parameters too; hsdp, hsdp-zero2: zero3, zero2 inside groups of ranks"));
+  t.push_back(choice_option("shard.strategy", Place{&O::shard, &S::strategy},
+                            "what is split over ranks: ddp nothing, zero1 optimizer state, zero2 and gradients, zero3 "
+                            "and parameters; hsdp...: in groups"));
   t.push_back(integer_option("shard.group_size", Place{&O::shard, &S::group_size}, 0, 1 << 24,
                              "ranks of a shard group (hsdp, hsdp-zero2); 0: the ranks of a node"));
   t.push_back(
@@ -157,9 +155,9 @@ void add_shard(Rows& t) {
                              "units gathered ahead of their use in backward; 0: off"));
   t.push_back(integer_option("shard.limit_all_gathers", Place{&O::shard, &S::limit_all_gathers}, 0, 1 << 20,
                              "block units that may be gathered at a time; 0: no limit"));
-  t.push_back(choice_option("shard.reduce", Place{&O::shard, &S::reduce},
-                            "when gradients are summed over the ranks: after each micro-batch, or once a step; auto: "
-                            "micro_step where gradients are sharded, else step"));
+  t.push_back(choice_option(
+      "shard.reduce", Place{&O::shard, &S::reduce},
+      "sum gradients over ranks after each micro-batch, or once a step; auto: micro_step where they are sharded"));
   t.push_back(
       choice_option("shard.tied_reduce", Place{&O::shard, &S::tied_reduce},
                     "a table used by embedding and head: its gradient is summed over the ranks once, or once per use"));
