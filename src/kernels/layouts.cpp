@@ -34,19 +34,18 @@ HeadLayout::HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, 
     : chunks(head_chunks(tokens, vocab)),
       logit_columns(Tiling::balanced(vocab, 384, 16)),
       vocab_groups(Tiling::balanced(vocab, std::max<std::int64_t>(3200, ceil_div(vocab, 16)), 16)),
-      logits_stride(padded_stride(vocab)) {
-  const std::int64_t chunk = chunks.largest();
-  normalized = carver.take_bytes(tokens * width * size_of(compute));
-  mean = carver.take<float>(tokens);
-  reciprocal_deviation = carver.take<float>(tokens);
-  logits = carver.take<float>(checked_multiply(chunk, logits_stride));
-  tile_maximum = carver.take<float>(chunk * logit_columns.count());
-  tile_sum = carver.take<float>(chunk * logit_columns.count());
-  log_sum_exp = carver.take<float>(chunk);
-  token_loss = carver.take<double>(chunk);
+      logits_stride(padded_stride(vocab)),
+      normalized(carver.take_bytes(tokens * width * size_of(compute))),
+      mean(carver.take<float>(tokens)),
+      reciprocal_deviation(carver.take<float>(tokens)),
+      logits(carver.take<float>(checked_multiply(chunks.largest(), logits_stride))),
+      tile_maximum(carver.take<float>(chunks.largest() * logit_columns.count())),
+      tile_sum(carver.take<float>(chunks.largest() * logit_columns.count())),
+      log_sum_exp(carver.take<float>(chunks.largest())),
+      token_loss(carver.take<double>(chunks.largest())) {
   if (!training) return;
   normalized_gradient = carver.take_bytes(tokens * width * size_of(compute));
-  partial_gradient = carver.take<float>(vocab_groups.count() * chunk * width);
+  partial_gradient = carver.take<float>(vocab_groups.count() * chunks.largest() * width);
   if (gradient != DType::fp32 && chunks.count() > 1) table_sum = carver.take<float>(checked_multiply(vocab, width));
   norm_scratch = carver.take_bytes(norm_backward_scratch_bytes(tokens, width));
 }

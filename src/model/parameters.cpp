@@ -76,8 +76,8 @@ std::vector<ParameterTensor> llama_tensors(const Architecture& a) {
   for (std::int64_t i = 0; i < a.layers; ++i) {
     const std::string layer = fmt::format("model.layers.{}.", i);
     const auto projection = [&](const std::string& name, std::int64_t out) {
-      inventory.matrix(layer + "self_attn." + name + ".weight", out, a.width);
-      if (a.qkv_bias) inventory.bias(layer + "self_attn." + name + ".bias", out);
+      inventory.matrix(fmt::format("{}self_attn.{}.weight", layer, name), out, a.width);
+      if (a.qkv_bias) inventory.bias(fmt::format("{}self_attn.{}.bias", layer, name), out);
     };
     inventory.gain(layer + "input_layernorm.weight", a.width);
     projection("q_proj", a.width);

@@ -32,6 +32,7 @@ struct View {
   std::int64_t stride = 0;
 
   explicit operator bool() const { return data != nullptr; }
+  // NOLINTNEXTLINE(google-explicit-constructor): what may be written may be read, without a word
   operator ConstView() const { return {data, dtype, stride}; }
   void* at(std::int64_t row, std::int64_t column = 0) const {
     return static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);

@@ -36,9 +36,8 @@ std::string name_of(InstructionSet set) {
 bool is_supported(InstructionSet set) {
   if (set == InstructionSet::scalar) return true;
 #if defined(__x86_64__)
-  if (set == InstructionSet::avx2) {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("f16c");
-  }
+  // Every processor with AVX2 and FMA converts fp16 as well (F16C is older).
+  if (set == InstructionSet::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") && is_supported(InstructionSet::avx2);
 #else

@@ -105,7 +105,7 @@ class HeadChunk {
     const GradientView& gradient = a_.table_gradient;
     const bool one_chunk = first_ && last_;
     const bool in_place = gradient.view.dtype == DType::fp32 && !(one_chunk && gradient.adds);
-    float* c;
+    float* c = nullptr;
     std::int64_t stride = a_.width;
     if (in_place) {
       c = static_cast<float*>(gradient.view.at(rows.begin, columns.begin));

@@ -22,15 +22,15 @@ void add_from_float_row(const float* x, void* out, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, auto lanes) { store(p + i, load(p + i, lanes) + load(x + i, lanes), lanes); });
 }
 
-void add_row(const float* x, const float* y, float* out, std::int64_t n) {
+inline void add_row(const float* x, const float* y, float* out, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, auto lanes) { store(out + i, load(x + i, lanes) + load(y + i, lanes), lanes); });
 }
 
-void multiply_row(const float* x, const float* y, float* out, std::int64_t n) {
+inline void multiply_row(const float* x, const float* y, float* out, std::int64_t n) {
   for_lanes(n, [&](std::int64_t i, auto lanes) { store(out + i, load(x + i, lanes) * load(y + i, lanes), lanes); });
 }
 
-void scale_row(float* x, float factor, std::int64_t n) {
+inline void scale_row(float* x, float factor, std::int64_t n) {
   const F16 f = set(factor);
   for_lanes(n, [&](std::int64_t i, auto lanes) { store(x + i, load(x + i, lanes) * f, lanes); });
 }
@@ -59,7 +59,7 @@ template <class T, int Vectors, class Lanes>
     }
     for (int j = 0; j < Vectors; ++j) total[j] = total[j] + group[j];
   }
-  for (int j = 0; j < Vectors; ++j) store(out + 16 * j, total[j], lanes);
+  for (std::int64_t j = 0; j < Vectors; ++j) store(out + 16 * j, total[j], lanes);
 }
 
 template <class T>

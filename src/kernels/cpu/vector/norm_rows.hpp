@@ -8,7 +8,7 @@ namespace {
 template <class T>
 void norm_statistics_row(const void* x, std::int64_t n, bool subtract_mean, float epsilon, float* mean, float* rstd) {
   const auto* p = static_cast<const T*>(x);
-  const float count = static_cast<float>(n);
+  const auto count = static_cast<float>(n);
   float centre = 0;
   if (subtract_mean) {
     F16 sum = set(0.0f);
@@ -65,7 +65,7 @@ void norm_backward_row(const void* x, const void* dy, float mean, float rstd, bo
     store(gain_sums + i, fma(upstream, h, load(gain_sums + i, lanes)), lanes);
     if (bias_sums != nullptr) store(bias_sums + i, load(bias_sums + i, lanes) + upstream, lanes);
   });
-  const float count = static_cast<float>(n);
+  const auto count = static_cast<float>(n);
   const F16 mean_w = set(subtract_mean ? lanes_sum(sum) / count : 0.0f);
   const F16 mean_wh = set(-(lanes_sum(projected) / count));
   for_lanes(n, [&](std::int64_t i, auto lanes) {

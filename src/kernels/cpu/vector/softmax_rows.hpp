@@ -4,9 +4,9 @@
 namespace tessera {
 namespace {
 
-constexpr float kLowestScore = -3.0e38f;  ///< below every score: where a running maximum starts
+inline constexpr float kLowestScore = -3.0e38f;  ///< below every score: where a running maximum starts
 
-float maximum_of_row(const float* x, std::int64_t n) {
+inline float maximum_of_row(const float* x, std::int64_t n) {
   F16 top = set(kLowestScore);
   for_lanes(
       n, [&](std::int64_t i, auto lanes) { top = maximum(fill_after(load(x + i, lanes), kLowestScore, lanes), top); });
@@ -25,7 +25,7 @@ float maximum_of_row(const float* x, std::int64_t n) {
   return lanes_sum(sum);
 }
 
-float softmax_online_row(float* s, std::int64_t n, float scale, float* running_maximum, float* running_sum) {
+inline float softmax_online_row(float* s, std::int64_t n, float scale, float* running_maximum, float* running_sum) {
   const float old_maximum = *running_maximum;
   const float tile_maximum = scale * maximum_of_row(s, n);
   const float new_maximum = tile_maximum > old_maximum ? tile_maximum : old_maximum;
@@ -36,18 +36,18 @@ float softmax_online_row(float* s, std::int64_t n, float scale, float* running_m
   return shrink[0];
 }
 
-void softmax_again_row(float* s, std::int64_t n, float scale, float log_sum_exp) {
+inline void softmax_again_row(float* s, std::int64_t n, float scale, float log_sum_exp) {
   const F16 f = set(scale), o = set(-log_sum_exp);
   for_lanes(n, [&](std::int64_t i, auto lanes) { store(s + i, exponential(fma(load(s + i, lanes), f, o)), lanes); });
 }
 
-void softmax_backward_row(const float* p, float* dp, std::int64_t n, float delta, float scale) {
+inline void softmax_backward_row(const float* p, float* dp, std::int64_t n, float delta, float scale) {
   const F16 d = set(delta), f = set(scale);
   for_lanes(
       n, [&](std::int64_t i, auto lanes) { store(dp + i, load(p + i, lanes) * (load(dp + i, lanes) - d) * f, lanes); });
 }
 
-void log_sum_exp_parts_row(const float* x, std::int64_t n, float* top, float* total) {
+inline void log_sum_exp_parts_row(const float* x, std::int64_t n, float* top, float* total) {
   *top = maximum_of_row(x, n);
   const F16 o = set(*top);
   F16 sum = set(0.0f);

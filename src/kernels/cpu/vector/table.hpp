@@ -11,9 +11,11 @@
 namespace tessera {
 namespace {
 
-// One entry per storage type of a function template.
+// One entry per storage type of a function template (which parentheses would break).
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define TESSERA_BY_STORAGE(function) \
   { function<float>, function<StoredBf16>, function<StoredFp16> }
+// NOLINTEND(bugprone-macro-parentheses)
 
 constexpr VectorKernels make_table() {
   return {
