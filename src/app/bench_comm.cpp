@@ -1,7 +1,24 @@
 #include "tessera/app/bench_comm.hpp"
 
+#include "app/comm_table.hpp"
+#include "tessera/app/prepare.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/comm/mpi_communicator.hpp"
+
 namespace tessera {
 
-int run_bench_comm(World&, const Options&) { throw InternalError("being written"); }
+int run_bench_comm(World& world, const Options& options) {
+  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  const MachineShape machine = settle_grid(world, options);
+  if (world.size() == 1) {
+    log.info(
+        "bench comm: one rank has nobody to talk to, so there is nothing to measure: start it with mpiexec -n 2 or "
+        "more");
+    return 0;
+  }
+  const auto mpi = make_mpi_communicator(world);
+  log.info(comm_table(world, options, machine, *mpi));
+  return 0;
+}
 
 }  // namespace tessera

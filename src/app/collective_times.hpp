@@ -1,0 +1,52 @@
+#pragma once
+// How long collectives take: several communicators over the same ranks, measured in turns.
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "tessera/comm/communicator.hpp"
+#include "tessera/comm/rank_context.hpp"
+
+namespace tessera {
+
+std::string_view name_of(Collective collective);
+
+/// A communicator to measure, and its buffer (of buffer_bytes) where the communicator wants it.
+struct Contender {
+  std::string name;
+  Communicator* communicator = nullptr;
+  std::byte* buffer = nullptr;
+};
+
+/// One collective of one size.
+struct CollectiveCase {
+  Collective collective = Collective::all_gather;
+  std::int64_t elements = 0;  ///< per rank (all_gather, reduce_scatter: fp32), in all (all_reduce: int64)
+  std::int64_t bytes = 0;     ///< the size in nccl-tests' sense: of the whole buffer that is gathered or reduced
+};
+
+/// all_gather, reduce_scatter and all_reduce of 1 KiB, 4 KiB, ... up to `max_bytes`, each rounded down to whole
+/// elements, at least one a rank. UsageError when max_bytes is below 1 KiB.
+std::vector<CollectiveCase> collective_cases(std::int64_t ranks, std::int64_t max_bytes);
+/// The largest buffer of these cases.
+std::int64_t buffer_bytes(const std::vector<CollectiveCase>& cases);
+
+/// What nccl-tests calls algorithm bandwidth is size / time; bus bandwidth multiplies it by the part of the size that
+/// each rank must send whatever the algorithm, (n-1)/n, twice that for an all-reduce: comparable over collectives and
+/// numbers of ranks, and with what the hardware can move.
+double bus_factor(Collective collective, std::int64_t ranks);
+
+/// How often a case is measured.
+struct Repetitions {
+  std::int64_t warmup = 0, measured = 1;
+};
+
+/// Seconds of one call for each contender: per repetition the slowest rank's, then the median. Contenders take turns,
+/// so that a change of the machine's speed meets all of them; small sizes are called several times a repetition. The
+/// result of a first call is checked (InternalError when it is wrong). Collective; the same times on all ranks.
+std::vector<double> time_collective(RankContext& context, const std::vector<Contender>& contenders,
+                                    const CollectiveCase& size, const Repetitions& repetitions);
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#pragma once
+// The table of `tessera bench comm`.
+
+#include <string>
+
+#include "tessera/comm/communicator.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/engine/session.hpp"
+
+namespace tessera {
+
+/// Measures our communicators over the world, made as a training session makes them, beside `reference` (MPI's own
+/// collectives, over the same ranks in the same order; it may use any buffer). Collective, at least two ranks; rank 0
+/// has the table.
+std::string comm_table(RankContext& context, const Options& options, const MachineShape& machine,
+                       Communicator& reference);
+
+}  // namespace tessera

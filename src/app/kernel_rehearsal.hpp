@@ -1,0 +1,60 @@
+#pragma once
+// The kernels of a training step, called on buffers of their own: one block for all blocks, no schedule and no peers.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "app/kernel_work.hpp"
+#include "tessera/backend/region.hpp"
+#include "tessera/backend/stream.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/model/decoder.hpp"
+
+namespace tessera {
+
+class KernelRehearsal {
+ public:
+  /// Allocates what `work` touches, with initial weights and drawn tokens. References must outlive the rehearsal.
+  KernelRehearsal(const StepSchedule& schedule, const KernelWork& work, const Options& options, Kernels& kernels);
+
+  /// Calls the kernels of one part's direction once. Directions must come in the step's order.
+  void play(Kernels& kernels, const PartWork& work);
+  /// One call on a stretch of a flat parameter.
+  void play(Kernels& kernels, const FlatWork& work);
+
+  /// The loss of the last pass through the head, per token.
+  double loss() const { return loss_ / static_cast<double>(schedule_.model.tokens()); }
+
+ private:
+  /// A part of block 0, or an end of the model.
+  struct PartMemory {
+    std::vector<void*> saved;
+    std::vector<const void*> parameters;
+    std::vector<void*> gradients;
+  };
+
+  std::byte* take(std::int64_t bytes);
+  void open_part(PartId part, Kernels& kernels);
+  void draw_tokens();
+  void open_flat(const KernelWork& work);
+
+  const StepSchedule& schedule_;
+  const OptimOptions& optim_;
+  std::uint64_t seed_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Region> memory_;
+  std::vector<PartMemory> parts_;         ///< by PartId; empty for parts that have a representative
+  std::vector<void*> tensor_, gradient_;  ///< by TensorId, null where no part played here reads it
+  std::vector<std::int32_t> tokens_, targets_;
+  std::byte* residual_[3] = {};  ///< the stream after embedding, attention and MLP
+  std::byte* residual_gradient_ = nullptr;
+  std::byte* scratch_ = nullptr;
+  float *master_ = nullptr, *first_moment_ = nullptr, *second_moment_ = nullptr;
+  std::byte *flat_from_ = nullptr, *flat_to_ = nullptr;
+  StepScalars scalars_;
+  double loss_ = 0;
+};
+
+}  // namespace tessera

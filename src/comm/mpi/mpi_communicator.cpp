@@ -1,0 +1,99 @@
+#include "tessera/comm/mpi_communicator.hpp"
+
+#include <limits>
+
+#include "comm/collective_call.hpp"
+#include "comm/mpi/check.hpp"
+
+namespace tessera {
+
+namespace {
+
+MPI_Datatype mpi_type(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return MPI_FLOAT;
+    case DType::int64:
+      return MPI_INT64_T;
+    default:
+      throw CommunicationError("{} has no type of MPI's: fp32 or int64", name_of(dtype));
+  }
+}
+
+int mpi_count(std::int64_t elements) {
+  if (elements > std::numeric_limits<int>::max()) {
+    throw CommunicationError("a collective of {} elements (MPI counts in int): at most {}", elements,
+                             std::numeric_limits<int>::max());
+  }
+  return static_cast<int>(elements);
+}
+
+/// All processes in the world's order.
+MpiComm all_ranks(const World& world) {
+  MPI_Comm comm = MPI_COMM_NULL;
+  check_mpi(MPI_Comm_split(MPI_COMM_WORLD, 0, static_cast<int>(world.rank()), &comm), "MPI_Comm_split");
+  MpiComm owned(comm);
+  check_mpi(MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
+  return owned;
+}
+
+class MpiCommunicator final : public Communicator {
+ public:
+  explicit MpiCommunicator(const World& world) : comm_(all_ranks(world)), rank_(comm_.rank()), size_(comm_.size()) {}
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+
+  void all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) override {
+    CountedCall counted = call(Collective::all_gather, elements_per_rank, dtype);
+    check_mpi(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, whole, mpi_count(elements_per_rank), mpi_type(dtype),
+                            comm_.get()),
+              "MPI_Allgather");
+    counted.done();
+  }
+
+  void reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
+                      std::int64_t elements_per_rank) override {
+    if (wire_dtype != shard_dtype) {
+      throw CommunicationError("reduce_scatter of {} into {} (MPI reduces in one type): the same type for both",
+                               name_of(wire_dtype), name_of(shard_dtype));
+    }
+    CountedCall counted = call(Collective::reduce_scatter, elements_per_rank, wire_dtype);
+    check_mpi(MPI_Reduce_scatter_block(contribution, shard, mpi_count(elements_per_rank), mpi_type(wire_dtype), MPI_SUM,
+                                       comm_.get()),
+              "MPI_Reduce_scatter_block");
+    counted.done();
+  }
+
+  void all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) override {
+    CountedCall counted = call(Collective::all_reduce, count, DType::int64);
+    check_mpi(MPI_Allreduce(MPI_IN_PLACE, values, mpi_count(count), MPI_INT64_T, MPI_SUM, comm_.get()),
+              "MPI_Allreduce");
+    counted.done();
+  }
+
+  void broadcast(Stream&, void* data, std::int64_t bytes, int root) override {
+    CountedCall counted = call(Collective::broadcast, bytes, DType::byte);
+    check_mpi(MPI_Bcast(data, mpi_count(bytes), MPI_BYTE, root, comm_.get()), "MPI_Bcast");
+    counted.done();
+  }
+
+  void barrier(Stream&) override { check_mpi(MPI_Barrier(comm_.get()), "MPI_Barrier"); }
+
+  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
+
+ private:
+  CountedCall call(Collective collective, std::int64_t elements, DType dtype) {
+    return {counters_, collective, bytes_sent(collective, size_, elements, dtype)};
+  }
+
+  MpiComm comm_;
+  int rank_, size_;
+  CallCounters counters_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi_communicator(World& world) { return std::make_unique<MpiCommunicator>(world); }
+
+}  // namespace tessera
