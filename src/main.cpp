@@ -1,6 +1,7 @@
 // tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors to
 // exit codes.
 #include <cstdio>
+#include <cstdlib>
 
 #include "tessera/app/bench_comm.hpp"
 #include "tessera/app/bench_kernels.hpp"
@@ -55,6 +56,15 @@ bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
 }
 
+/// Whether a launcher (Open MPI, MPICH and Intel MPI, Slurm) started others beside this process: then one speaks for all.
+bool has_peers() {
+  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
+    const char* ranks = std::getenv(name);
+    if (ranks != nullptr && std::atoll(ranks) > 1) return true;
+  }
+  return false;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -64,7 +74,7 @@ int main(int argc, char** argv) {
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    if (!words_need_ranks(words)) return run_alone(read_command(words));
+    if (!words_need_ranks(words) && !has_peers()) return run_alone(read_command(words));
     World world(&argc, &argv);
     return world.run([&] {
       const Command command = read_command(words);

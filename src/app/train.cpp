@@ -126,15 +126,18 @@ std::string summary(const Options& options, const TrainLoop& loop, const Trainin
 }
 
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
-void train(World& world, const Options& options, const Invocation& invocation, const MachineShape& machine, RunRecorder* recorder) {
+void train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const PreparedRun prepared(world, options, machine);
   const std::int64_t memory_before = proportional_set_size();
   const auto opened = prepared.open(world, options);
   TrainingSession& session = *opened;
+  if (options.run.dump > session.steps()) {
+    throw UsageError("run.dump = {} is after the last step, {} (train.epochs = {}): 0 to {}", options.run.dump, session.steps(),
+                     options.train.epochs, session.steps());
+  }
   const RunFacts facts = run_facts(world, invocation);
   if (recorder != nullptr) {
-    log.info(account_before(options, prepared.planned(), prepared.data(), session, machine));
+    log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
     recorder->begin(prepared.planned(), session.steps(), facts);
   }
   const auto start = Clock::now();
@@ -149,13 +152,18 @@ void train(World& world, const Options& options, const Invocation& invocation, c
 
 int run_train(World& world, const Options& options, const Invocation& invocation) {
   const MachineShape machine = settle_grid(world, options);
+  const PreparedRun prepared(world, options, machine);
+  world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options));
   world.control().barrier();  // nobody goes on before the folder is known to be free
   try {
-    train(world, options, invocation, machine, recorder.get());
+    train(world, options, invocation, prepared, recorder.get());
   } catch (const Error& error) {
     if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());
+    throw;
+  } catch (const std::exception& error) {
+    if (recorder != nullptr) recorder->finish(RunState::failed, ExitCode::internal, error.what());
     throw;
   }
   return static_cast<int>(ExitCode::finished);

@@ -103,6 +103,10 @@ void check_ranges(const Options& options) {
     throw UsageError("optim.warmup_steps = {} is more than train.steps = {}: 0 to {}", optim.warmup_steps,
                      options.train.steps, options.train.steps);
   }
+  if (options.train.epochs == 0.0 && options.run.dump > options.train.steps) {
+    throw UsageError("run.dump = {} is after the last step (train.steps = {}): 0 to {}", options.run.dump,
+                     options.train.steps, options.train.steps);
+  }
   if (options.data.source.empty()) {
     throw UsageError("data.source is empty (there is nothing to train on): {}", find_option("data.source")->allowed);
   }
@@ -146,13 +150,13 @@ std::int64_t shard_group_size(const Options& options, std::int64_t world, std::i
 void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
   const auto override_size = options.grid.ranks_per_node;
   if (override_size > 0 && world % override_size != 0) {
-    throw UsageError("grid.ranks_per_node = {} does not divide the {} ranks: {}", override_size, world,
-                     divisors_text(world));
+    throw UsageError("grid.ranks_per_node = {} does not divide the {} rank{}: {}", override_size, world,
+                     world == 1 ? "" : "s", divisors_text(world));
   }
   const auto group = shard_group_size(options, world, ranks_per_node);
   if (group < 1 || world % group != 0) {
     const auto source = options.shard.group_size > 0 ? "" : " (the ranks of a node)";
-    throw UsageError("shard.group_size = {}{} does not divide the {} ranks: {}", group, source, world,
+    throw UsageError("shard.group_size = {}{} does not divide the {} rank{}: {}", group, source, world, world == 1 ? "" : "s",
                      divisors_text(world));
   }
 }

@@ -78,6 +78,7 @@ Hdf5Type hdf5_text_type() {
 }
 
 std::string hdf5_version() {
+  hdf5_quiet();  // asking for the version starts the library
   unsigned major = 0, minor = 0, release = 0;
   hdf5_check(H5get_libversion(&major, &minor, &release), "cannot ask for HDF5's version");
   return fmt::format("{}.{}.{}", major, minor, release);
