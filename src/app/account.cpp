@@ -7,6 +7,9 @@ namespace tessera {
 
 namespace {
 
+/// "1 rank", "2 ranks".
+std::string counted(std::int64_t count, const char* noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+
 std::string model_line(const PlannedRun& planned) {
   const Architecture& a = planned.architecture;
   const ModelParts& model = planned.schedule.model;
@@ -17,11 +20,11 @@ std::string model_line(const PlannedRun& planned) {
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
   const GridShape& grid = planned.schedule.grid;
   const ResourceSettings& settings = session.resources().settings();
-  std::string line = fmt::format("grid       {} rank{} ({} a node), shard group {}, {} replica{}; {} thread{} a rank, {} lanes", grid.world,
-                                 grid.world == 1 ? "" : "s", grid.ranks_per_node, grid.shard, grid.replica, grid.replica == 1 ? "" : "s",
-                                 settings.threads, settings.threads == 1 ? "" : "s", settings.lanes == LaneMode::serial ? "serial" : settings.lanes == LaneMode::chaos ? "chaos" : "parallel");
+  const char* lanes = settings.lanes == LaneMode::serial ? "serial" : settings.lanes == LaneMode::chaos ? "chaos" : "parallel";
+  std::string line = fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {} lanes", counted(grid.world, "rank"),
+                                 grid.ranks_per_node, grid.shard, counted(grid.replica, "replica"), counted(settings.threads, "thread"), lanes);
   const int wanted = settings.threads * machine.machine_ranks;
-  if (wanted > allowed_cores()) line += fmt::format("\nwarning    {} compute threads on {} cores: ranks will wait for each other", wanted, allowed_cores());
+  if (wanted > allowed_cores()) line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"), counted(allowed_cores(), "core"));
   return line;
 }
 
@@ -47,12 +50,12 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
 
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session) {
   const StepSchedule& s = planned.schedule;
-  std::string line = fmt::format("batch      {} tokens a step: {} ranks x {} micro-steps x {} sequences x {} tokens", format_count(session.global_tokens()),
-                                 s.grid.world, s.accumulation, s.model.batch, s.model.sequence);
+  std::string line = fmt::format("batch      {} tokens a step: {} x {} x {} x {}", format_count(session.global_tokens()), counted(s.grid.world, "rank"),
+                                 counted(s.accumulation, "micro-step"), counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
   const double epochs = static_cast<double>(session.steps()) * static_cast<double>(session.global_tokens()) /
                         (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));
-  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} steps = {:.2f} epochs", data.source().describe(),
-                      format_count(data.split().train.count), format_count(data.split().validation.count), name_of(options.data.order), session.steps(), epochs);
+  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs", data.source().describe(),
+                      format_count(data.split().train.count), format_count(data.split().validation.count), name_of(options.data.order), counted(session.steps(), "step"), epochs);
   return line;
 }
 

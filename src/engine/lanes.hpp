@@ -15,12 +15,10 @@ class Player::Lanes {
  public:
   explicit Lanes(LaneMode mode) : caller_(make_serial_stream("compute")) {
     stream_.fill(caller_.get());
-    worker_of_.fill(-1);
     if (mode == LaneMode::serial) return;
     for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) {
       if (mode == LaneMode::chaos || workers_.empty()) {
         workers_.push_back(make_host_stream(mode == LaneMode::chaos ? std::string(name_of(lane)) : "communication"));
-        first_lane_.push_back(lane);
       }
       stream_[static_cast<std::size_t>(lane)] = workers_.back().get();
     }
@@ -55,9 +53,7 @@ class Player::Lanes {
  private:
   std::unique_ptr<Stream> caller_;
   std::vector<std::unique_ptr<Stream>> workers_;
-  std::vector<Lane> first_lane_;
   std::array<Stream*, kLanes> stream_{};
-  std::array<int, kLanes> worker_of_{};
 };
 
 }  // namespace tessera
