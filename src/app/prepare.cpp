@@ -13,11 +13,17 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   require_trainable(architecture);
   data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
-  const std::int64_t allowed = usable_memory() / machine.machine_ranks;
-  const RunShape shape = run_shape(options, architecture, planned_.sequence, context.size(), context.ranks_per_node());
-  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, allowed),
-              fmt::format("{} of usable memory / {} ranks of this machine", format_bytes(usable_memory()), machine.machine_ranks));
+  require_memory(context, options);
   if (!options.model.from.empty()) weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
+}
+
+/// The rank with the least memory decides, so that all ranks decide alike.
+void PreparedRun::require_memory(RankContext& context, const Options& options) const {
+  const std::int64_t usable = -context.control().maximum(-usable_memory());
+  if (usable <= 0) return;  // the system does not tell
+  const RunShape shape = run_shape(options, planned_.architecture, planned_.sequence, context.size(), context.ranks_per_node());
+  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable / machine_.machine_ranks),
+              fmt::format("{} of usable memory for {} rank{} of a machine", format_bytes(usable), machine_.machine_ranks, machine_.machine_ranks == 1 ? "" : "s"));
 }
 
 std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options) const {

@@ -29,7 +29,7 @@ std::vector<SegmentTouch> touches_of(const StepSchedule& schedule) {
 }
 
 /// Backward data flow over a sequence of plays; cyclic for the step. Marks entry and exit per segment.
-void flow(const StepSchedule& schedule, const std::vector<Play>& plays, bool cyclic, const std::vector<SegmentTouch>& touches,
+void flow(const std::vector<Play>& plays, bool cyclic, const std::vector<SegmentTouch>& touches,
           std::vector<std::set<StorageId>>& entry, std::vector<std::set<StorageId>>& exit) {
   std::set<StorageId> live;  // at the point between plays, walking backwards
   for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
@@ -41,7 +41,6 @@ void flow(const StepSchedule& schedule, const std::vector<Play>& plays, bool cyc
       entry[segment].insert(live.begin(), live.end());
     }
   }
-  (void)schedule;
 }
 
 }  // namespace
@@ -49,9 +48,9 @@ void flow(const StepSchedule& schedule, const std::vector<Play>& plays, bool cyc
 std::vector<std::vector<Presence>> presence_of(const StepSchedule& schedule) {
   const std::vector<SegmentTouch> touches = touches_of(schedule);
   std::vector<std::set<StorageId>> entry(schedule.segments.size()), exit(schedule.segments.size());
-  flow(schedule, schedule.prologue, false, touches, entry, exit);
-  flow(schedule, schedule.step, true, touches, entry, exit);
-  flow(schedule, schedule.evaluation, false, touches, entry, exit);
+  flow(schedule.prologue, false, touches, entry, exit);
+  flow(schedule.step, true, touches, entry, exit);
+  flow(schedule.evaluation, false, touches, entry, exit);
 
   std::vector<std::vector<Presence>> result(schedule.segments.size());
   for (std::size_t i = 0; i < schedule.segments.size(); ++i) {

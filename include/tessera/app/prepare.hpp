@@ -22,6 +22,8 @@ class PreparedRun {
   std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options) const;
 
  private:
+  void require_memory(RankContext& context, const Options& options) const;
+
   MachineShape machine_;
   std::unique_ptr<Dataset> data_;
   PlannedRun planned_;
