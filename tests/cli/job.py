@@ -1,0 +1,103 @@
+"""Starts the executable as a user does, and makes small inputs for it.
+
+Environment: TESSERA (the executable), MPIEXEC, TESSERA_REFERENCE (tests/reference), and what Open MPI needs.
+"""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+import unittest
+from pathlib import Path
+
+REFERENCE = Path(os.environ["TESSERA_REFERENCE"])
+TIMEOUT = 30  # seconds; whoever needs longer hangs
+
+# A model that trains a step in milliseconds.
+TINY = ["--model.layers=2", "--model.width=32", "--model.heads=2", "--model.context=32", "--train.micro_batch=2",
+        "--train.steps=3", "--data.synthetic_tokens=5000", "--run.threads=1", "--run.timeout=20"]
+
+
+def command(arguments, ranks=0):
+    """The words that start the executable: over mpiexec when ranks > 0."""
+    start = [os.environ["MPIEXEC"], "-n", str(ranks)] if ranks else []
+    return start + [os.environ["TESSERA"], *map(str, arguments)]
+
+
+class Job:
+    """A run of the executable that has ended: code, out, err, seconds."""
+
+    def __init__(self, arguments, ranks=0, cwd=None, timeout=TIMEOUT):
+        self.words = command(arguments, ranks)
+        began = time.monotonic()
+        process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                   cwd=cwd, start_new_session=True)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, signal.SIGKILL)
+            out, err = process.communicate()
+            raise AssertionError(f"{self} hangs\n{out.decode()}\n{err.decode()}") from None
+        self.seconds = time.monotonic() - began
+        self.code, self.out, self.err = process.returncode, out.decode(), err.decode()
+
+    def __str__(self):
+        return " ".join(self.words)
+
+    @property
+    def errors(self):
+        """What the executable itself says on the error stream, without mpiexec's remarks."""
+        return [line for line in self.err.splitlines() if line.startswith("tessera: ")]
+
+    def everything(self):
+        return f"{self}\nexit code {self.code}\n{self.out}\n{self.err}"
+
+
+class Case(unittest.TestCase):
+    """A test with a folder of its own, self.folder, in which its jobs run."""
+
+    def setUp(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="tessera-cli-"))
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def job(self, *arguments, ranks=0, timeout=TIMEOUT):
+        return Job(arguments, ranks, self.folder, timeout)
+
+    def train(self, *arguments, ranks=0, code=0, timeout=TIMEOUT):
+        """A training run that must end with `code`."""
+        job = self.job("train", *arguments, ranks=ranks, timeout=timeout)
+        self.assertEqual(job.code, code, job.everything())
+        return job
+
+    def refused(self, *arguments, says, ranks=0, code=2, run="run"):
+        """The job ends with `code` and one line that matches `says` (a regular expression); no run folder is left."""
+        job = self.job(*arguments, ranks=ranks)
+        self.assertEqual(job.code, code, job.everything())
+        self.assertEqual(len(job.errors), 1, job.everything())
+        self.assertRegex(job.errors[0], says, job.everything())
+        self.assertNotIn("terminate called", job.err)
+        self.assertFalse((self.folder / run).exists(), f"{job} left {run}")
+        return job
+
+
+def status(run):
+    return json.loads((Path(run) / "status.json").read_text())
+
+
+def write_text(folder, files=3, sentences=400, seed=1):
+    """A folder of .txt files with sentences that a small model can learn something about."""
+    draw = random.Random(seed)
+    words = "the a shard rank gather step reduce loss norm tree block weight moves waits sums reads keeps".split()
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(files):
+        lines = (" ".join(draw.choices(words, k=draw.randint(3, 9))).capitalize() + "." for _ in range(sentences))
+        (folder / f"part-{number}.txt").write_text("\n".join(lines) + "\n")
+    return folder
+
+
+def said_once(text, pattern):
+    return len(re.findall(pattern, text)) == 1

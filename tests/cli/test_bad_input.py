@@ -1,0 +1,209 @@
+"""Bad options and data: each ends with exit code 2 and one message that says what, where and what is allowed, and leaves no
+run folder; over one rank and over two."""
+import struct
+import unittest
+
+from job import TINY, Case, write_text
+
+TRAIN = ["train", "--run.dir=run"] + TINY
+
+
+def token_file(path, ids, magic=20240520, version=1, count=None, width="H"):
+    """llm.c's format."""
+    header = [magic, version, len(ids) if count is None else count] + [0] * 253
+    path.write_bytes(struct.pack("<256i", *header) + struct.pack(f"<{len(ids)}{width}", *ids))
+    return path
+
+
+class Options(Case):
+    """What is wrong before any file is opened."""
+
+    # words that follow a good command, what must be said
+    OPTIONS = [
+        (["--train.stepz=3"], r"unknown option 'train\.stepz'.*did you mean train\.steps"),
+        (["--train.step=3"], r"unknown option 'train\.step' = '3' \(names are never abbreviated\)"),
+        (["--strategy=ddp"], r"unknown option 'strategy'"),
+        (["--train.micro_batch=0"], r"train\.micro_batch = '0' \(not an allowed value\): whole number, 1 to"),
+        (["--train.micro_batch=-1"], r"train\.micro_batch = '-1'.*1 to"),
+        (["--train.micro_batch=many"], r"train\.micro_batch = 'many'.*whole number"),
+        (["--train.micro_batch=2.5"], r"train\.micro_batch = '2\.5'.*whole number"),
+        (["--train.micro_batch=99999999999999999999"], r"train\.micro_batch = '9+'.*whole number"),
+        (["--optim.beta2=1"], r"optim\.beta2 = '1'.*0 to below 1"),
+        (["--optim.lr=nan"], r"optim\.lr = 'nan'.*number"),
+        (["--optim.lr=inf"], r"optim\.lr = 'inf'.*number"),
+        (["--optim.lr="], r"optim\.lr = ''.*number"),
+        (["--shard.strategy=zero4"], r"shard\.strategy = 'zero4'.*ddp\|zero1\|zero2\|zero3\|hsdp\|hsdp-zero2"),
+        (["--run.deterministic=maybe"], r"run\.deterministic = 'maybe'.*true\|false"),
+        (["--comm.emulate=fast"], r"comm\.emulate = 'fast'.*latency,bandwidth"),
+        (["--shard.group_size=2"], r"shard\.group_size = '2' has no effect \(only hsdp and hsdp-zero2"),
+        (["--shard.strategy=ddp", "--shard.prefetch_forward=2"], r"shard\.prefetch_forward = '2' has no effect \(ddp"),
+        (["--shard.strategy=zero2", "--shard.limit_all_gathers=3"], r"shard\.limit_all_gathers = '3' has no effect"),
+        (["--shard.min_params=100"], r"shard\.min_params = '100' has no effect \(only wrap = size"),
+        (["--train.epochs=1"], r"train\.steps = '3' has no effect \(train\.epochs decides how long: not both"),
+        (["--optim.warmup_steps=4"], r"optim\.warmup_steps = 4 is more than train\.steps = 3: 0 to 3"),
+        (["--optim.min_lr=1"], r"optim\.min_lr = 1 is above optim\.lr"),
+        (["--shard.strategy=hsdp", "--shard.group_size=3"], r"shard\.group_size = 3 does not divide the \d+ rank.*: 1"),
+        (["--grid.ranks_per_node=3"], r"grid\.ranks_per_node = 3 does not divide"),
+        (["--run.device=cuda"], r"run\.device = cuda \(not available in this version\)"),
+        (["--checkpoint.every=10"], r"checkpoint\.every = '10' \(not available in this version\)"),
+        (["--data.source="], r"data\.source is empty"),
+        (["--train.seq_len=33"], r"train\.seq_len = 33 is longer than the model's context of 32"),
+        (["--data.synthetic_tokens=20"], r"18 tokens for training .*less than one sample of train\.seq_len \+ 1 = 33"),
+        (["--data.val_fraction=0.001"], r"validation.*data\.val_fraction"),
+        (["--model.preset=gpt3"], r"model\.preset = gpt3 \(no such preset\): nano, gpt2-124m"),
+        (["--model.width=33"], r"model\.width = 33 \(not a multiple of model\.heads = 2\)"),
+        (["--run.dump=4"], r"run\.dump = 4.*train\.steps = 3"),
+    ]
+
+    def test_options(self):
+        for words, says in self.OPTIONS:
+            with self.subTest(words):
+                self.refused(*TRAIN, *words, says=says)
+
+    def test_options_over_two_ranks(self):
+        for number in (0, 3, 12, 15, 19, 22, 23, 27, 28):
+            words, says = self.OPTIONS[number]
+            with self.subTest(words):
+                self.refused(*TRAIN, *words, says=says, ranks=2)
+
+    def test_words(self):
+        for words, says in (
+                (["frobnicate"], r"unknown command 'frobnicate': train, plan, bench"),
+                (["trian", "--train.steps=3"], r"unknown command 'trian'"),
+                (["generate"], r"command generate \(not available in this version\): train"),
+                (["--train.steps=3"], r"'--train\.steps=3' where a command belongs: tessera COMMAND"),
+                (["train", "a.ini", "b.ini"], r"'b\.ini' after the input file 'a\.ini'"),
+                (["train", "missing.ini"], r"missing\.ini: no such file"),
+                (["train", "--run.dir"], r"run\.dir has no value"),
+                (["bench"], r"bench needs to know what to measure: comm, step, kernels, memory"),
+                (["bench", "speed"], r"bench 'speed'.*comm, step, kernels, memory"),
+                (["plan", "--plan.ranks=0"], r"plan\.ranks = '0'.*1 to")):
+            with self.subTest(words):
+                self.refused(*words, says=says)
+
+    def test_lines_of_an_ini_file(self):
+        for text, says in (
+                ("[run]\nname = x\n[train\nsteps = 3\n", r"bad\.ini:3: '\[train' is not a section"),
+                ("[train]\n\nsteps 3\n", r"bad\.ini:3: 'steps 3' is neither a section nor an option"),
+                ("steps = 3\n", r"bad\.ini:1: 'steps' before any section"),
+                ("[train]\nstepz = 3\n", r"bad\.ini:2: unknown option 'train\.stepz'.*did you mean train\.steps"),
+                ("[train]\nsteps = 3\n# more\nsteps = 4\n", r"bad\.ini:4: train\.steps is set twice \(first in line 2\)"),
+                ("[train]\nsteps = ten\n", r"bad\.ini:2: train\.steps = 'ten' \(not an allowed value\)"),
+                ("[run]\nname = \"x\n", r"bad\.ini:2: .*quoted"),
+                ("\x00\x01\x02\xff\n", r"bad\.ini:1: ")):
+            (self.folder / "bad.ini").write_text(text, encoding="latin-1")
+            with self.subTest(text):
+                self.refused("train", "bad.ini", "--run.dir=run", says=says)
+        self.refused("train", "bad.ini", "--run.dir=run", says=r"bad\.ini:1: ", ranks=2)
+
+
+class Data(Case):
+    """Data that cannot be trained on."""
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "empty").mkdir()
+        write_text(self.folder / "text", files=1, sentences=60)
+        good = list(range(100)) * 5
+        token_file(self.folder / "good.bin", good)
+        token_file(self.folder / "cut.bin", good, count=600)
+        token_file(self.folder / "long.bin", good, count=400)
+        token_file(self.folder / "version.bin", good, version=9)
+        token_file(self.folder / "none.bin", [], count=0)
+        token_file(self.folder / "wide.bin", good + [300], magic=20240801, version=7, width="I")
+        token_file(self.folder / "huge.bin", good + [2 ** 31 + 5], magic=20240801, version=7, width="I")
+        (self.folder / "head.bin").write_bytes((self.folder / "good.bin").read_bytes()[:500])
+        (self.folder / "odd.bin").write_bytes(b"\1\0" * 200 + b"\1")
+        (self.folder / "zero.bin").write_bytes(b"")
+        (self.folder / "blank").mkdir()
+        (self.folder / "blank" / "a.txt").write_text("")
+        (self.folder / "mixed").mkdir()
+        (self.folder / "mixed" / "a.jsonl").write_text('{"text": "a"}\n')
+        (self.folder / "notes.md").write_text("text")
+
+    SOURCES = [
+        ("missing", r"data\.source = missing: no such file or folder"),
+        ("missing.bin", r"data\.source = missing\.bin: no such file or folder"),
+        ("empty", r"empty: no \.txt file in it or below it"),
+        ("blank", r"blank: 1 \.txt files?, all empty"),
+        ("mixed", r"a\.jsonl: JSON is not read in this version"),
+        ("notes.md", r"data\.source = notes\.md: a file of unknown kind"),
+        ("cut.bin", r"cut\.bin: 2024 bytes, but its header says 600 tokens of 2 bytes \(truncated\): 2224 bytes"),
+        ("long.bin", r"long\.bin: 2024 bytes, but its header says 400 tokens .*\(more than the header knows\): 1824"),
+        ("head.bin", r"head\.bin: 500 bytes \(truncated: llm\.c's header alone has 1024\)"),
+        ("version.bin", r"version\.bin: version 9 of llm\.c's token file"),
+        ("none.bin", r"none\.bin: header says 0 tokens"),
+        ("odd.bin", r"odd\.bin: 401 bytes \(truncated: uint16"),
+        ("zero.bin", r"zero\.bin: empty"),
+        ("wide.bin", r"wide\.bin: token 300 at position 500 is beyond the model's vocabulary: ids 0 to 255 \(model\.vocab = 256\)"),
+        ("huge.bin", r"huge\.bin: token 2147483653 at position 500"),
+    ]
+
+    def test_sources(self):
+        for source, says in self.SOURCES:
+            with self.subTest(source):
+                self.refused(*TRAIN, f"--data.source={source}", says=says)
+
+    def test_sources_over_two_ranks(self):
+        for number in (0, 2, 6, 8, 13):
+            source, says = self.SOURCES[number]
+            with self.subTest(source):
+                self.refused(*TRAIN, f"--data.source={source}", says=says, ranks=2)
+
+    def test_a_vocabulary_that_is_too_small(self):
+        says = r"token \d+ at position \d+ is beyond the model's vocabulary: ids 0 to 90 \(model\.vocab = 91\)"
+        self.refused(*TRAIN, "--data.source=text", "--model.vocab=91", says=says)
+        self.refused(*TRAIN, "--data.source=good.bin", "--model.vocab=91", says=says, ranks=2)
+
+    def test_good_data_trains(self):
+        for source in ("good.bin", "text"):
+            self.train(*TRAIN[1:], f"--data.source={source}", f"--run.dir=run-{source}")
+
+
+class Folders(Case):
+    """Run folders that cannot be used."""
+
+    def test_a_used_folder_stays_as_it_is(self):
+        for ranks in (0, 2):
+            (self.folder / "used").mkdir(exist_ok=True)
+            (self.folder / "used" / "results.txt").write_text("mine")
+            self.refused("train", *TINY, "--run.dir=used", ranks=ranks, says=r"run\.dir = used has files in it \(results\.txt")
+            self.assertEqual([p.name for p in (self.folder / "used").iterdir()], ["results.txt"])
+
+    def test_a_second_run_into_the_same_folder(self):
+        self.train(*TINY, "--run.dir=twice")
+        before = {p.name: p.read_bytes() for p in (self.folder / "twice").iterdir()}
+        self.refused("train", *TINY, "--run.dir=twice", says=r"run\.dir = twice has files in it")
+        self.assertEqual(before, {p.name: p.read_bytes() for p in (self.folder / "twice").iterdir()})
+
+    def test_an_empty_folder_is_used(self):
+        (self.folder / "fresh").mkdir()
+        self.train(*TINY, "--run.dir=fresh")
+
+    def test_a_file_in_the_way(self):
+        (self.folder / "file").write_text("mine")
+        for name in ("file", "file/run"):
+            self.refused("train", *TINY, f"--run.dir={name}", says=rf"run\.dir = {name} cannot be used")
+        self.assertEqual((self.folder / "file").read_text(), "mine")
+
+    def test_a_corrected_mistake_can_be_run_again(self):
+        self.refused("train", *TINY, "--run.dir=run", "--data.source=missing", says="missing")
+        self.train(*TINY, "--run.dir=run")
+
+
+class Memory(Case):
+    """A model that does not fit says by how much and what would help."""
+
+    ABSURD = ["train", "--run.dir=run"] + TINY + ["--train.micro_batch=1000000"]
+
+    def test_an_absurd_micro_batch(self):
+        for ranks in (0, 2):
+            self.refused(*self.ABSURD, ranks=ranks, says=r"(?i)(memory|fit).*train\.micro_batch")
+
+    def test_a_model_that_is_too_large(self):
+        self.refused("train", "--run.dir=run", "--model.preset=gpt2-1558m", "--model.width=16000", "--model.heads=125",
+                     "--train.micro_batch=1", says=r"(?i)memory|fit")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

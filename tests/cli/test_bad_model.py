@@ -1,0 +1,158 @@
+"""Hugging Face folders that cannot be trained from: each ends with exit code 2 and one message naming file and tensor."""
+import json
+import shutil
+import struct
+import unittest
+
+from job import REFERENCE, Case
+
+TRAIN = ["train", "--run.dir=run", "--model.from=model", "--data.synthetic_tokens=2000", "--train.steps=2", "--train.micro_batch=1",
+         "--run.threads=1", "--run.timeout=20"]
+LARGEST_HEADER = 100_000_000
+
+
+def read_safetensors(path):
+    """(header, data)"""
+    raw = path.read_bytes()
+    length, = struct.unpack("<Q", raw[:8])
+    return json.loads(raw[8:8 + length]), raw[8 + length:]
+
+
+def write_safetensors(path, header, data):
+    text = header if isinstance(header, bytes) else json.dumps(header).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def without(header, data, name):
+    """The file without a tensor, its bytes cut out."""
+    first, last = header.pop(name)["data_offsets"]
+    for entry in header.values():
+        if "data_offsets" in entry and entry["data_offsets"][0] >= last:
+            entry["data_offsets"] = [offset - (last - first) for offset in entry["data_offsets"]]
+    return header, data[:first] + data[last:]
+
+
+def with_another(header, data, name, shape=(3, 5)):
+    size = 4 * shape[0] * shape[1]
+    header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(data), len(data) + size]}
+    return header, data + bytes(size)
+
+
+def with_shape(header, data, name, shape):
+    header[name]["shape"] = shape
+    return header, data
+
+
+def with_entry(header, data, name, **values):
+    header[name].update(values)
+    return header, data
+
+
+class Weights(Case):
+    """Every way in which a weight file is wrong, against the folder of a good model."""
+
+    def setUp(self):
+        super().setUp()
+        self.model = self.folder / "model"
+        shutil.copytree(REFERENCE / "clipped", self.model)
+        self.weights = self.model / "model.safetensors"
+        self.header, self.data = read_safetensors(self.weights)
+        self.some = next(name for name in self.header if name.endswith("h.1.mlp.c_fc.weight"))
+
+    def refuse(self, says, *words, ranks=0):
+        self.refused(*TRAIN, *words, says=says, ranks=ranks)
+
+    def test_the_good_model_trains(self):
+        self.train(*TRAIN[1:])
+
+    def test_changed_files(self):
+        fc = r"h\.1\.mlp\.c_fc\.weight"
+        changes = {
+            "missing": (lambda h, d: without(h, d, self.some), rf"model has no tensor .*{fc}, which this model needs"),
+            "extra": (lambda h, d: with_another(h, d, "transformer.h.9.extra"), r"tensor transformer\.h\.9\.extra that this model does not have"),
+            "transposed": (lambda h, d: with_shape(h, d, self.some, [96, 24]), rf"tensor .*{fc} .*has shape \[96, 24\]: this model needs \[24, 96\]"),
+            "flat": (lambda h, d: with_shape(h, d, self.some, [24 * 96]), rf"tensor .*{fc} .*has shape \[2304\]"),
+            "too many": (lambda h, d: with_shape(h, d, self.some, [24, 97]), rf"model\.safetensors is not a proper safetensors file .*{fc}"),
+            "overlap": (lambda h, d: with_entry(h, d, self.some, data_offsets=[0, 4 * 24 * 96]), r"model\.safetensors is not a proper safetensors file"),
+            "dtype": (lambda h, d: with_entry(h, d, self.some, dtype="I32"), rf"tensor .*{fc} .*has dtype I32: F32, BF16 and F16"),
+            "unknown dtype": (lambda h, d: with_entry(h, d, self.some, dtype="Q4"), r"model\.safetensors.*Q4"),
+            "cut": (lambda h, d: (h, d[:-100]), r"model\.safetensors is not a proper safetensors file .*cut short"),
+            "more": (lambda h, d: (h, d + bytes(10)), r"model\.safetensors is not a proper safetensors file"),
+        }
+        for name, (change, says) in changes.items():
+            header, data = change(json.loads(json.dumps(self.header)), self.data)
+            write_safetensors(self.weights, header, data)
+            with self.subTest(name):
+                self.refuse(says)
+            if name in ("missing", "transposed"):
+                with self.subTest(name, ranks=2):
+                    self.refuse(says, ranks=2)
+
+    def test_corrupt_headers(self):
+        good = self.weights.read_bytes()
+        for name, raw in {
+                "empty": b"", "short": good[:5], "length only": good[:8], "half a header": good[:200],
+                "huge length": struct.pack("<Q", 2 ** 63) + good[8:], "negative": b"\xff" * 8 + good[8:],
+                "large length": struct.pack("<Q", LARGEST_HEADER + 1) + good[8:],
+                "no JSON": struct.pack("<Q", 20) + b"this is no JSON text" + good[8:],
+                "broken JSON": good[:8] + b"}" + good[9:], "a list": struct.pack("<Q", 2) + b"[]",
+                "a text file": b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"}.items():
+            self.weights.write_bytes(raw)
+            with self.subTest(name):
+                self.refuse(r"model/model\.safetensors")
+        self.refuse(r"model/model\.safetensors", ranks=2)
+
+    def test_missing_files(self):
+        self.weights.unlink()
+        self.refuse(r"model holds no weights: model\.safetensors or model\.safetensors\.index\.json is needed")
+        (self.model / "pytorch_model.bin").write_bytes(b"")
+        self.refuse(r"pytorch_model\.bin is not read")
+        (self.model / "config.json").unlink()
+        self.refuse(r"model/config\.json")
+        shutil.rmtree(self.model)
+        self.refuse(r"model")
+        self.refuse(r"model", ranks=2)
+
+    def test_config(self):
+        config = json.loads((self.model / "config.json").read_text())
+        for changes, says in (
+                ({"model_type": "mamba"}, r"config\.json: model_type = mamba is not supported"),
+                ({"n_head": 5}, r"(?i)width.*24.*heads.*5"),
+                ({"n_layer": None}, r"config\.json lacks n_layer"),
+                ({"n_layer": "two"}, r"config\.json: n_layer"),
+                ({"n_layer": 3}, r"has no tensor .*h\.2\."),
+                ({"activation_function": "relu"}, r"config\.json: activation_function = \"relu\" is not supported"),
+                ({"vocab_size": 62}, r"wte\.weight .*has shape \[61, 24\]: this model needs \[62, 24\]")):
+            (self.model / "config.json").write_text(json.dumps(config | changes))
+            with self.subTest(changes):
+                self.refuse(says)
+        for text in ("", "{", "[]", "null", "\x00"):
+            (self.model / "config.json").write_text(text)
+            with self.subTest(text):
+                self.refuse(r"config\.json")
+
+    def test_sizes_beside_a_folder(self):
+        self.refuse(r"model\.layers = '3' has no effect \(model\.from names the model\)", "--model.layers=3")
+        self.refuse(r"train\.seq_len = 18 is longer than the model's context of 17", "--train.seq_len=18")
+
+
+class Families(Case):
+    """Models that can be planned but not trained."""
+
+    def test_llama_and_qwen(self):
+        for ranks in (0, 2):
+            self.refused("train", "--run.dir=run", "--model.preset=llama-1b", ranks=ranks,
+                         says=r"model\.family = llama \(this version.*gpt2")
+        self.refused("train", "--run.dir=run", "--model.preset=qwen2-0.5b", says=r"model\.family = qwen2")
+        self.refused("train", "--run.dir=run", "--model.family=llama", "--model.layers=2", "--model.heads=2",
+                     "--model.width=32", "--model.vocab=256", "--model.context=32", says=r"model\.family = llama")
+
+    def test_a_family_needs_its_sizes(self):
+        self.refused("train", "--run.dir=run", "--model.family=gpt2", "--model.layers=2",
+                     says=r"model\.heads is missing \(model\.family = 'gpt2' has no preset\)")
+        self.refused("train", "--run.dir=run", "--model.family=mamba", "--model.layers=2", "--model.heads=2",
+                     "--model.width=32", "--model.vocab=256", "--model.context=32", says=r"model\.family = mamba.*gpt2")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

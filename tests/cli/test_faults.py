@@ -1,0 +1,144 @@
+"""Runs that end badly: what is left can be read, the exit code says what happened, and nobody hangs."""
+import json
+import os
+import resource
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from job import TIMEOUT, TINY, Case, command, status
+
+ENDLESS = ["train", "--run.dir=run"] + TINY + ["--train.steps=1000000", "--metrics.every=1", "--train.eval_every=50"]
+DIVERGES = TINY + ["--train.steps=50", "--optim.lr=1e6", "--optim.weight_decay=1e6", "--optim.clip=0"]
+
+
+def children(process):
+    """Ranks that mpiexec started: process number by rank."""
+    ranks = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if not entry.name.isdigit() or parent != process.pid:
+                continue
+            for variable in (entry / "environ").read_bytes().split(b"\0"):
+                if variable.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    ranks[int(variable.split(b"=")[1])] = int(entry.name)
+        except (OSError, IndexError, ValueError):
+            continue
+    return ranks
+
+
+class Killed(Case):
+    """A job from whose middle something is taken away."""
+
+    def start(self, ranks):
+        process = subprocess.Popen(command(ENDLESS, ranks), cwd=self.folder, stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True)
+        self.addCleanup(self.remove, process)
+        log = self.folder / "run" / "log.jsonl"
+        deadline = time.monotonic() + TIMEOUT
+        while not log.exists() or log.read_bytes().count(b"\n") < 200:
+            self.assertIsNone(process.poll(), "the run ended by itself")
+            self.assertLess(time.monotonic(), deadline, "no steps")
+            time.sleep(0.02)
+        return process
+
+    @staticmethod
+    def remove(process):
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+
+    def check_files(self):
+        """Rows that had time to be written are there and agree with the log, line by line."""
+        lines = [json.loads(line) for line in (self.folder / "run" / "log.jsonl").read_text().splitlines()]
+        logged = {line["step"]: line["loss"] for line in lines if "loss" in line}
+        with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
+            columns = {name: data[...] for name, data in file["steps"].items() if isinstance(data, h5py.Dataset)}
+        rows = min(map(len, columns.values()))
+        self.assertGreater(rows, 0)
+        np.testing.assert_array_equal(columns["step"][:rows], np.arange(1, rows + 1))
+        for step, loss in zip(columns["step"][:rows], columns["loss"][:rows]):
+            self.assertEqual(loss, logged.get(int(step), loss))
+        self.assertIn(status(self.folder / "run")["state"], ("running", "failed"))
+
+    def test_a_killed_rank_ends_the_job(self):
+        for ranks, victim in ((2, 1), (2, 0), (3, 2)):
+            with self.subTest(ranks=ranks, victim=victim):
+                process = self.start(ranks)
+                os.kill(children(process)[victim], signal.SIGKILL)
+                output, _ = process.communicate(timeout=TIMEOUT)
+                self.assertNotEqual(process.returncode, 0, output.decode())
+                self.check_files()
+            os.rename(self.folder / "run", self.folder / f"killed-{ranks}-{victim}")
+
+    def test_a_killed_single_process(self):
+        process = self.start(0)
+        process.kill()
+        process.communicate(timeout=TIMEOUT)
+        self.check_files()
+
+    def test_an_interrupted_job(self):
+        for number in (signal.SIGINT, signal.SIGTERM):
+            with self.subTest(number):
+                process = self.start(2)
+                process.send_signal(number)
+                output, _ = process.communicate(timeout=TIMEOUT)
+                self.assertNotEqual(process.returncode, 0, output.decode())
+                self.check_files()
+            os.rename(self.folder / "run", self.folder / f"interrupted-{number}")
+
+
+class Numerical(Case):
+    """Weights that grow without bound."""
+
+    def test_every_rank_ends_with_3_and_one_speaks(self):
+        inner = " ".join(command(["train", "--run.dir=run"] + DIVERGES))
+        script = f"{inner}; code=$?; echo $code >code.$OMPI_COMM_WORLD_RANK; exit $code"
+        done = subprocess.run([os.environ["MPIEXEC"], "-n", "3", "sh", "-c", script], cwd=self.folder, timeout=TIMEOUT,
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+        self.assertEqual(done.returncode, 3, done.stderr)
+        self.assertEqual([(self.folder / f"code.{rank}").read_text() for rank in range(3)], ["3\n"] * 3)
+        said = [line for line in done.stderr.splitlines() if line.startswith("tessera: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertRegex(said[0], r"step \d+: the loss is \S+ and the gradient norm \S+ .*optim\.lr")
+
+    def test_what_is_left(self):
+        for ranks in (0, 2):
+            self.train("--run.dir=run", *DIVERGES, ranks=ranks, code=3)
+            said = status(self.folder / "run")
+            self.assertEqual((said["state"], said["code"]), ("failed", 3))
+            self.assertIn("optim.lr", said["message"])
+            with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
+                self.assertEqual(len(file["steps/loss"]), said["step"])
+                self.assertTrue(np.isfinite(file["steps/loss"][...]).all())
+            os.rename(self.folder / "run", self.folder / f"run-{ranks}")
+
+
+class Disk(Case):
+    """A file system that takes no more: files may have 40 MiB, the dump needs 50."""
+
+    @staticmethod
+    def limit():
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (40 << 20, 40 << 20))
+
+    def test_a_dump_that_does_not_fit(self):
+        words = command(["train", "--run.dir=run"] + TINY + ["--model.vocab=200000", "--run.dump=2"])
+        done = subprocess.run(words, cwd=self.folder, timeout=TIMEOUT, capture_output=True, text=True, check=False,
+                              stdin=subprocess.DEVNULL, preexec_fn=self.limit)
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        said = done.stderr.splitlines()
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertRegex(said[0], r"tessera: .*dump-00000002\.h5")
+        self.assertEqual((status(self.folder / "run")["state"], status(self.folder / "run")["code"]), ("failed", 4))
+        self.assertEqual([p.name for p in (self.folder / "run").glob("dump*")], [])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,188 @@
+"""Training from the command line: what a run leaves, that it repeats, and that strategies and ranks do not show."""
+import json
+import unittest
+
+import h5py
+import numpy as np
+
+from job import REFERENCE, TINY, Case, said_once, status, write_text
+
+KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast"]
+STEPS = 40
+RUN = TINY + [f"--train.steps={STEPS}", "--train.eval_every=10", "--optim.lr=0.01", "--data.source=text"]
+
+
+def curves(run):
+    """loss, grad_norm and evaluations of a run."""
+    with h5py.File(run / "metrics.h5", "r", swmr=True) as file:
+        return [file[name][...] for name in ("steps/loss", "steps/grad_norm", "eval/loss")]
+
+
+class Files(Case):
+    """One run of two ranks, and everything that it left."""
+
+    def setUp(self):
+        super().setUp()
+        write_text(self.folder / "text")
+        self.done = self.train(*RUN, "--shard.strategy=zero3", "--run.dir=run", "--run.dump=5", ranks=2)
+        self.run_folder = self.folder / "run"
+
+    def test_everything_that_a_run_leaves(self):
+        self.assertEqual({p.name for p in self.run_folder.iterdir()},
+                         {"config.ini", "dump-00000005.h5", "log.jsonl", "metrics.h5", "status.json"})
+        with h5py.File(self.run_folder / "metrics.h5", "r", swmr=True) as file:
+            self.check_steps(file)
+            self.check_communication(file)
+            self.check_descriptions(file)
+        self.check_log()
+        self.check_status()
+        self.check_dump()
+        self.check_words()
+
+    def check_steps(self, file):
+        steps = {name: data[...] for name, data in file["steps"].items() if isinstance(data, h5py.Dataset)}
+        self.assertEqual(set(steps), {"step", "loss", "grad_norm", "lr", "seconds", "unix_time", "tokens_per_second"})
+        self.assertEqual({len(values) for values in steps.values()}, {STEPS})
+        self.assertEqual({len(values) for values in file["steps/time"].values()}, {STEPS})
+        self.assertEqual(steps["step"].dtype, np.int64)
+        np.testing.assert_array_equal(steps["step"], np.arange(1, STEPS + 1))
+        self.assertTrue(all(np.isfinite(values).all() for values in steps.values()))
+        self.assertLess(steps["loss"][-5:].mean(), steps["loss"][:5].mean() - 1)
+        self.assertTrue((np.diff(steps["lr"]) <= 0).all() and steps["lr"][0] <= 0.01)  # cosine without warm-up
+        self.assertTrue((np.diff(steps["unix_time"]) >= 0).all() and (steps["seconds"] > 0).all())
+        tokens = 2 * 2 * 32  # ranks, micro-batch, sequence
+        np.testing.assert_allclose(steps["tokens_per_second"] * steps["seconds"], tokens, rtol=1e-9)
+        np.testing.assert_array_equal(file["eval/step"][...], [10, 20, 30, 40])
+        self.assertLess(file["eval/loss"][-1], file["eval/loss"][0])
+
+    def check_communication(self, file):
+        self.assertEqual(set(file["comm"]), set(KINDS))
+        for kind in KINDS:
+            self.assertEqual({name: len(data) for name, data in file["comm"][kind].items()},
+                             {"calls": STEPS, "bytes": STEPS, "seconds": STEPS})
+        moved = {kind: file[f"comm/{kind}/bytes"][...] for kind in KINDS}
+        for kind in ("all_gather", "reduce_scatter"):  # zero3 gathers for forward and for backward, and scatters once
+            self.assertTrue((moved[kind] == moved[kind][0]).all() and moved[kind][0] > 0, moved)
+        self.assertGreater(moved["all_gather"][0], moved["reduce_scatter"][0])
+        self.assertTrue((file["comm/all_reduce/calls"][...] == 1).all())  # loss, norm and flags together
+
+    def check_descriptions(self, file):
+        for category, data in file["memory"].items():
+            self.assertEqual(data["planned"].shape, (2,), category)
+            self.assertEqual(data["measured"].shape, (2,), category)
+        self.assertTrue((file["memory/process/measured"][...] > 0).all())
+        config = file["config"].attrs
+        self.assertEqual((config["shard.strategy"], config["train.steps"], config["data.source"]),
+                         ("zero3", str(STEPS), "text"))
+        provenance = file["provenance"].attrs
+        self.assertIn("--shard.strategy=zero3", provenance["command_line"])
+        for name in ("version", "git_revision", "hosts", "mpi_version", "hdf5_version", "start_time"):
+            self.assertTrue(provenance[name], name)
+        self.assertTrue(0 < provenance["seconds_to_first_step"] < 30)
+
+    def check_log(self):
+        lines = [json.loads(line) for line in (self.run_folder / "log.jsonl").read_text().splitlines()]
+        steps = {line["step"]: line for line in lines if "loss" in line}
+        self.assertEqual(list(steps), [1, 10, 20, 30, 40])
+        loss = curves(self.run_folder)[0]
+        for step, line in steps.items():
+            self.assertEqual(line["loss"], loss[step - 1])
+        self.assertEqual([line["step"] for line in lines if "validation_loss" in line], [10, 20, 30, 40])
+
+    def check_status(self):
+        said = status(self.run_folder)
+        self.assertEqual((said["state"], said["step"], said["steps"], said["code"]), ("finished", STEPS, STEPS, 0))
+
+    def check_dump(self):
+        width, vocab, context = 32, 256, 32
+        shapes = {"transformer.wte.weight": (vocab, width), "transformer.wpe.weight": (context, width),
+                  "transformer.ln_f.weight": (width,), "transformer.ln_f.bias": (width,)}
+        for layer in ("transformer.h.0", "transformer.h.1"):
+            for norm in ("ln_1", "ln_2"):
+                shapes |= {f"{layer}.{norm}.weight": (width,), f"{layer}.{norm}.bias": (width,)}
+            for name, rows, columns in (("attn.c_attn", width, 3 * width), ("attn.c_proj", width, width),
+                                        ("mlp.c_fc", width, 4 * width), ("mlp.c_proj", 4 * width, width)):
+                shapes |= {f"{layer}.{name}.weight": (rows, columns), f"{layer}.{name}.bias": (columns,)}
+        loss, norm, _ = curves(self.run_folder)
+        with h5py.File(self.run_folder / "dump-00000005.h5", "r") as file:
+            for group in ("gradients", "weights"):
+                self.assertEqual({name: data.shape for name, data in file[group].items()}, shapes)
+            self.assertEqual((file.attrs["step"], file.attrs["loss"], file.attrs["grad_norm"]), (5, loss[4], norm[4]))
+            square = sum(float((data[...].astype(np.float64) ** 2).sum()) for data in file["gradients"].values())
+            self.assertAlmostEqual(square ** 0.5 / norm[4], 1, places=6)
+
+    def check_words(self):
+        for word in ("model ", "grid ", "strategy ", "memory ", "batch ", "data ", "done ", "written "):
+            self.assertTrue(said_once(self.done.out, f"(?m)^{word}"), self.done.everything())
+        self.assertEqual(self.done.err, "")
+
+    def test_config_repeats_the_run(self):
+        self.train("run/config.ini", "--run.dir=again", ranks=2)
+        for first, second in zip(curves(self.run_folder), curves(self.folder / "again")):
+            np.testing.assert_array_equal(first, second)
+        again = (self.folder / "again" / "config.ini").read_text()
+        self.assertEqual(again.replace("dir = again", "dir = run"), (self.run_folder / "config.ini").read_text())
+
+    def test_other_strategies_and_worlds_give_the_same_bits(self):
+        for ranks, strategy, options in ((0, "ddp", ["--train.accumulation=2"]), (1, "zero2", ["--train.accumulation=2"]),
+                                         (2, "ddp", []), (2, "zero1", ["--shard.wrap=model"]),
+                                         (2, "hsdp", ["--grid.ranks_per_node=1", "--memory.checkpoint=block"])):
+            with self.subTest(strategy=strategy, ranks=ranks):
+                name = f"{strategy}-{ranks}"
+                self.train(*RUN, f"--shard.strategy={strategy}", f"--run.dir={name}", "--run.dump=5", *options, ranks=ranks)
+                for first, second in zip(curves(self.run_folder), curves(self.folder / name)):
+                    np.testing.assert_array_equal(first, second)
+                self.compare_dumps(self.run_folder / "dump-00000005.h5", self.folder / name / "dump-00000005.h5")
+
+    def compare_dumps(self, first, second):
+        with h5py.File(first, "r") as a, h5py.File(second, "r") as b:
+            for group in ("gradients", "weights"):
+                self.assertEqual(set(a[group]), set(b[group]))
+                for name in a[group]:
+                    self.assertEqual(a[group][name][...].tobytes(), b[group][name][...].tobytes(), f"{group}/{name}")
+
+
+class Starts(Case):
+    """From what a run starts."""
+
+    def test_hugging_face_folders_give_the_reference_curves(self):
+        for name in ("clipped", "deep", "shallow"):
+            folder = REFERENCE / name
+            with h5py.File(folder / "golden.h5", "r") as golden, self.subTest(name):
+                a = golden.attrs
+                self.train(f"--model.from={folder}", f"--data.source={folder / 'tokens.bin'}", "--data.order=sequential",
+                           "--data.val_fraction=0", "--optim.schedule=constant", f"--train.seq_len={int(a['sequence'])}",
+                           f"--train.steps={int(a['steps'])}", f"--train.micro_batch={int(a['batch']) // 2}",
+                           f"--run.dir={name}", *(f"--optim.{key}={float(a[key])!r}" for key in
+                           ("lr", "beta1", "beta2", "eps", "weight_decay", "clip")), ranks=2)
+                loss, norm, _ = curves(self.folder / name)
+                np.testing.assert_allclose(loss, golden["loss"][...], rtol=2e-6)
+                np.testing.assert_allclose(norm, golden["grad_norm"][...], rtol=2e-5)
+
+    def test_the_default_folder_and_an_ini_file(self):
+        (self.folder / "small.ini").write_text("# small\n[run]\nname = first ; a comment\n[train]\nsteps = 7\n")
+        tiny = [word for word in TINY if not word.startswith("--train.steps")]
+        self.train("small.ini", *tiny)
+        self.assertEqual(status(self.folder / "runs" / "first")["step"], 7)
+        self.train("small.ini", *TINY, "--run.name=second", "--train.steps", "2")
+        self.assertEqual(status(self.folder / "runs" / "second")["step"], 2)
+
+    def test_epochs_decide_how_long(self):
+        tiny = [word for word in TINY if not word.startswith("--train.steps")]
+        self.train(*tiny, "--run.dir=run", "--train.epochs=0.5", "--data.val_fraction=0")
+        samples = (5000 - 1) // 32
+        self.assertAlmostEqual(status(self.folder / "run")["step"], 0.5 * samples / 2, delta=1)
+        with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
+            self.assertEqual(len(file["eval/step"]), 0)
+
+    def test_low_precision_learns(self):
+        for compute in ("bf16", "fp16"):
+            with self.subTest(compute):
+                self.train(*RUN[:-1], f"--precision.compute={compute}", f"--precision.reduce={compute}",
+                           f"--run.dir={compute}", ranks=2)
+                loss = curves(self.folder / compute)[0]
+                self.assertTrue(np.isfinite(loss).all() and loss[-1] < loss[0])
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,81 @@
+"""What the executable says about itself: usage, version, and options that survive being written and read."""
+import configparser
+import re
+import unittest
+
+from job import TINY, Case, said_once
+
+SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
+            "plan", "sweep", "bench"]
+
+
+class Words(Case):
+    def test_usage(self):
+        texts = set()
+        for words in ([], ["--help"], ["-h"], ["help"], ["train", "--help"], ["plan", "--help"], ["train", "--train.steps=3", "-h"]):
+            with self.subTest(words):
+                job = self.job(*words)
+                self.assertEqual((job.code, job.err), (0, ""), job.everything())
+                texts.add(job.out)
+        self.assertEqual(len(texts), 1)
+        text = texts.pop()
+        self.assertTrue(text.startswith("tessera COMMAND [INPUT.ini] [--section.key=value ...]"))
+        for command in ("train", "plan", "bench", "help", "version"):
+            self.assertTrue(said_once(text, rf"(?m)^  {command} "), command)
+        self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", text), SECTIONS)
+        names = re.findall(r"(?m)^  --([a-z0-9_.]+)", text)
+        self.assertEqual(len(names), len(set(names)))
+        self.assertTrue({"shard.strategy", "run.dump", "train.micro_batch", "grid.ranks_per_node"} <= set(names))
+        for name in names:
+            self.assertRegex(text, rf"(?m)^  --{re.escape(name)} +\S.*\n +.*default: ")
+
+    def test_version(self):
+        for words in (["--version"], ["version"]):
+            job = self.job(*words)
+            self.assertEqual((job.code, job.err), (0, ""), job.everything())
+            self.assertRegex(job.out, r"(?m)^version +\d+\.\d+\.\d+$")
+            self.assertRegex(job.out, r"(?m)^git_revision +\w+")
+
+    def test_several_ranks_speak_once(self):
+        for words in (["--help"], ["train", "--help"], ["--version"]):
+            with self.subTest(words):
+                job = self.job(*words, ranks=2)
+                self.assertEqual(job.code, 0, job.everything())
+                self.assertTrue(said_once(job.out, r"tessera COMMAND|(?m:^version )"), job.everything())
+        self.refused("frobnicate", ranks=2, says=r"unknown command 'frobnicate'")
+
+    def test_help_and_config_know_the_same_options(self):
+        names = set(re.findall(r"(?m)^  --([a-z0-9_.]+)", self.job("--help").out))
+        self.train(*TINY, "--run.dir=run")
+        written = configparser.ConfigParser(allow_no_value=True, comment_prefixes=(";",), interpolation=None)
+        written.read_string((self.folder / "run" / "config.ini").read_text().split("\n\n", 1)[1])
+        found = {f"{section}.{key.lstrip('# ').split(':')[0]}" for section in written.sections() for key in written[section]}
+        self.assertEqual(found, names)
+
+    def test_config_is_read_as_it_was_written(self):
+        name = 'odd "name" # with ; signs'
+        self.train(*TINY, f"--run.name={name}", "--shard.wrap=size", "--shard.min_params=3000", "--optim.schedule=wsd",
+                   "--optim.decay_fraction=0.123456789", "--optim.lr=0.1234567890123456", "--comm.emulate=1us,2GB/s",
+                   "--run.timeout=90s", "--train.epochs=0")
+        first = self.folder / "runs" / name / "config.ini"
+        self.train(str(first), "--run.name=second")
+        changed = (self.folder / "runs" / "second" / "config.ini").read_text()
+        lines = first.read_text().splitlines()
+        self.assertEqual([line for line in lines if not line.startswith("name = ")],
+                         [line for line in changed.splitlines() if not line.startswith("name = ")])
+        self.assertIn('name = "odd \\"name\\" # with ; signs"', lines)
+        self.assertIn("lr = 0.1234567890123456", lines)
+
+    def test_plan_needs_no_ranks(self):
+        job = self.job("plan", *TINY, "--plan.ranks=4")
+        self.assertEqual((job.code, job.err), (0, ""), job.everything())
+        for strategy in ("ddp", "zero1", "zero2", "zero3"):
+            self.assertRegex(job.out, rf"\b{strategy}\b")
+        for view in ("units", "schedule"):
+            job = self.job("plan", *TINY, "--plan.ranks=2", f"--plan.view={view}")
+            self.assertEqual(job.code, 0, job.everything())
+            self.assertRegex(job.out, "wte")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
