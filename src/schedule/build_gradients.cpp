@@ -79,7 +79,7 @@ void Builder::finish_ready_gradients(const MicroStepKind& kind, PartId part) {
     std::erase(owed->second, part);
     if (apart) {
       ValueId piece = gradient_.at(unit);
-      if (reduces_fresh()) piece = reduce_scatter(piece, rules_.inner, false, -1);
+      if (reduces_fresh()) piece = reduce_scatter(piece, rules_.inner, false, DType::fp32, -1);
       partial_[unit].push_back(piece);
       gradient_.erase(unit);
     }
@@ -121,9 +121,15 @@ void Builder::finish_gradient(const MicroStepKind& kind, UnitId unit) {
   const bool accumulates = policy_.accumulation > 1;
   const bool outer_follows = kind.last && !trivial(rules_.outer);
   const bool inner_follows = kind.last && !trivial(rules_.inner) && !reduces_fresh();
+  // A finished gradient that is gathered back goes over the wire as it was measured: rounded first, so that what the norm
+  // saw (an overflow, say) is what the update applies.
+  const bool state_is_whole = trivial(rules_.state_split);
+  const bool inner_is_gathered = kind.last && state_is_whole && !trivial(rules_.inner);
+  const DType before_inner_gather = inner_is_gathered && !outer_follows ? s_.reduce : DType::fp32;
   ValueId gradient;
   if (apart) {
-    gradient = join_partial(unit, outer_follows && !accumulates);
+    const bool rounds = outer_follows || (inner_is_gathered && reduces_fresh() && s_.reduce != DType::fp32);
+    gradient = join_partial(unit, rounds && !accumulates);
   } else {
     gradient = gradient_.at(unit);
     if (reduces_fresh()) {
@@ -136,22 +142,23 @@ void Builder::finish_gradient(const MicroStepKind& kind, UnitId unit) {
         like.elements /= s_.grid.size(rules_.inner);
         into = accumulator(unit, kind.result_level, like);
       }
-      gradient = reduce_scatter(gradient, rules_.inner, outer_follows && !accumulates, into);
+      const bool more = outer_follows && !accumulates;
+      gradient = reduce_scatter(gradient, rules_.inner, more, accumulates ? DType::fp32 : before_inner_gather, into);
       if (s_.unit(unit).is_block) staged_.push_back(s_.value(gradient).maker);
     }
   }
-  if (accumulates) gradient = accumulate(kind, unit, gradient, inner_follows || outer_follows);
+  const bool rounds_at_last_merge = inner_is_gathered && reduces_fresh() && s_.reduce != DType::fp32;
+  if (accumulates) gradient = accumulate(kind, unit, gradient, inner_follows || outer_follows || rounds_at_last_merge);
   if (!kind.last) return;
-  if (inner_follows) gradient = reduce_scatter(gradient, rules_.inner, outer_follows, -1);
-  if (outer_follows) gradient = reduce_scatter(gradient, rules_.outer, false, -1);
+  if (inner_follows) gradient = reduce_scatter(gradient, rules_.inner, outer_follows, before_inner_gather, -1);
+  if (outer_follows) gradient = reduce_scatter(gradient, rules_.outer, false, s_.reduce, -1);
   pending_norms_.push_back(gradient);
   if (outer_follows) gradient = gather_gradient(gradient, rules_.outer);
-  const bool state_is_whole = trivial(rules_.state_split);
-  if (state_is_whole && !trivial(rules_.inner)) gradient = gather_gradient(gradient, rules_.inner);
+  if (inner_is_gathered) gradient = gather_gradient(gradient, rules_.inner);
   make_final(unit, gradient);
 }
 
-ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_reduce, StorageId into) {
+ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_reduce, DType finished, StorageId into) {
   const Value source = s_.value(gradient);
   Operation op;
   op.kind = OperationKind::reduce_scatter;
@@ -164,7 +171,7 @@ ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_redu
   sum.elements /= s_.grid.size(group);
   sum.split = source.split.with(group);
   sum.owed = source.owed.without(group);
-  sum.dtype = more_to_reduce ? s_.reduce : DType::fp32;
+  sum.dtype = more_to_reduce ? s_.reduce : finished;
   ValueId result;
   if (into >= 0) {
     sum.storage = into;

@@ -73,7 +73,9 @@ class Builder {
   Storage fresh_gradient_storage(UnitId unit) const;
   ValueId join_partial(UnitId unit, bool reduction_follows);
   Storage wire_storage(const Value& gradient) const;
-  ValueId reduce_scatter(ValueId gradient, Group group, bool more_to_reduce, StorageId into);
+  /// The sum goes into a carried storage (`into`) or a fresh one; in the wire's type if another reduction follows, else as
+  /// `finished`.
+  ValueId reduce_scatter(ValueId gradient, Group group, bool more_to_reduce, DType finished, StorageId into);
   ValueId accumulate(const MicroStepKind& kind, UnitId unit, ValueId fresh, bool reduction_follows);
   ValueId gather_gradient(ValueId gradient, Group group);
   void make_final(UnitId unit, ValueId gradient);

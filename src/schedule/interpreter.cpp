@@ -365,6 +365,7 @@ void Interpreter::norm(const Operation& op) {
   demand(owners == s_.grid.world, "each element must be measured on exactly one rank");
   State state = *payload;
   demand(state.norms.insert(unit).second, "measures a unit twice");
+  measured_[unit] = gradient->type.dtype;
   write(op.updates[0].after, std::move(state));
 }
 
@@ -393,6 +394,7 @@ void Interpreter::update(const Operation& op) {
   demand(gradient->type.owed.empty(), "updates with a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == s_.accumulation, "updates with a gradient that does not cover everything");
   demand(updated_.insert(op.unit).second, "updates a unit twice");
+  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype, "applies a gradient in another type than the norm measured");
   bool master = false, moments = false;
   for (const Update& u : op.updates) {
     const State* before = read(u.before);

@@ -81,6 +81,7 @@ class Interpreter {
   std::int64_t micro_steps_played_ = 0;
   std::int64_t step_ = 0;                 ///< version that compute must read
   std::set<UnitId> updated_;
+  std::map<UnitId, DType> measured_;      ///< in which type the norm saw a unit's gradient
 };
 
 }  // namespace tessera
