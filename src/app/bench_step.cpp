@@ -41,7 +41,8 @@ Measured measure(TrainingSession& session, const BenchOptions& options) {
   session.player().times().take();
   for (std::int64_t i = 0; i < options.steps; ++i) {
     const auto start = Clock::now();
-    session.train_step();
+    const StepResult& result = session.train_step();
+    if (!result.finite) throw NumericalError("a measured step has loss {}: a lower optim.lr", result.loss);
     measured.seconds.push_back(seconds_since(start));
   }
   measured.times = session.player().times().take();

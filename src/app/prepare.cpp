@@ -13,6 +13,7 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   require_trainable(architecture);
   data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
+  steps_of_run(options, planned_, *data_);
   require_memory(context, options);
   if (!options.model.from.empty()) weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
 }

@@ -80,10 +80,15 @@ class TrainLoop {
                                  static_cast<double>(after[i].nanoseconds - before[i].nanoseconds) * 1e-9};
     }
     recorder_->record_step(report, session_.global_tokens());
+    if (result.skipped) {
+      recorder_->say(fmt::format("step {}: skipped, the gradient overflowed (loss scale {}; {} skipped so far)", step,
+                                 session_.optimizer().scalars().loss_scale, session_.optimizer().skipped_steps()));
+    }
   }
 
   void after_first_step() {
-    const std::int64_t measured = proportional_set_size() - memory_before_;
+    const std::int64_t now = proportional_set_size();
+    const std::int64_t measured = now < 0 ? -1 : now - memory_before_;
     const std::vector<std::string> all = world_.control().gather(std::to_string(measured));
     if (recorder_ == nullptr) return;
     std::vector<std::int64_t> bytes;
@@ -115,10 +120,11 @@ RunFacts run_facts(World& world, const Invocation& invocation) {
   return facts;
 }
 
-std::string summary(const Options& options, const TrainLoop& loop, const TrainingSession& session, double seconds) {
+std::string summary(const Options& options, const TrainLoop& loop, TrainingSession& session, double seconds) {
   const auto tokens = static_cast<double>(session.steps()) * static_cast<double>(session.global_tokens());
   std::string text = fmt::format("done       {} steps in {}, {} tokens/s; loss {:.4f}", session.steps(), format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss());
   if (!std::isnan(loop.last_validation_loss())) text += fmt::format(", validation loss {:.4f}", loop.last_validation_loss());
+  if (session.optimizer().skipped_steps() > 0) text += fmt::format(", {} steps skipped", session.optimizer().skipped_steps());
   const std::string folder = run_folder(options).string();
   text += fmt::format("\nwritten    {0}/metrics.h5 (curves), {0}/log.jsonl (lines), {0}/status.json, {0}/config.ini (repeats the run)", folder);
   if (options.run.dump > 0) text += fmt::format(", {}/dump-{:08}.h5", folder, options.run.dump);
@@ -131,10 +137,6 @@ void train(World& world, const Options& options, const Invocation& invocation, c
   const std::int64_t memory_before = proportional_set_size();
   const auto opened = prepared.open(world, options);
   TrainingSession& session = *opened;
-  if (options.run.dump > session.steps()) {
-    throw UsageError("run.dump = {} is after the last step, {} (train.epochs = {}): 0 to {}", options.run.dump, session.steps(),
-                     options.train.epochs, session.steps());
-  }
   const RunFacts facts = run_facts(world, invocation);
   if (recorder != nullptr) {
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));

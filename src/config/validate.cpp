@@ -24,8 +24,10 @@ void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& ou
     const std::string reason = strategy + " gathers every unit once a step and keeps it through backward";
     out.push_back({"shard.limit_all_gathers", reason});
     out.push_back({"shard.reshard_after_forward", reason});
+    out.push_back({"shard.prefetch_backward", reason});
   } else if (!shard.reshard_after_forward) {
     out.push_back({"shard.limit_all_gathers", "reshard_after_forward = false keeps every unit through backward"});
+    out.push_back({"shard.prefetch_backward", "reshard_after_forward = false keeps every unit through backward"});
   }
   if (shard.wrap != Wrap::size) out.push_back({"shard.min_params", "only wrap = size merges parts up to a size"});
 }
@@ -48,6 +50,14 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   }
   if (options.optim.schedule == LearningRateSchedule::constant) {
     out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
+  }
+}
+
+void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
+  if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
+  if (options.data.val_fraction > 0.0) return;
+  for (const auto* name : {"train.eval_every", "train.eval_batches"}) {
+    out.push_back({name, "data.val_fraction = 0 leaves nothing to evaluate"});
   }
 }
 
@@ -132,6 +142,7 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_by_strategy(options.shard, out);
   unused_by_model(options.model, out);
   unused_elsewhere(options, out);
+  unused_by_data(options, out);
   return out;
 }
 

@@ -2,7 +2,6 @@
 // Which stream plays which lane.
 
 #include <array>
-#include <chrono>
 #include <memory>
 
 #include "tessera/engine/player.hpp"
@@ -27,27 +26,23 @@ class Player::Lanes {
   Stream& of(Lane lane) { return *stream_[static_cast<std::size_t>(lane)]; }
   bool on_caller(Lane lane) const { return stream_[static_cast<std::size_t>(lane)] == caller_.get(); }
 
-  /// Waits for all lanes; `waited(lane, nanoseconds)` hears how long each worker kept the caller waiting.
-  template <class F>
-  void join(F&& waited) {
+  /// Waits for all lanes and rethrows what their work threw.
+  void join() {
     caller_->synchronize();
-    for (std::size_t i = 0; i < workers_.size(); ++i) {
-      const auto start = std::chrono::steady_clock::now();
-      workers_[i]->synchronize();
-      const auto spent = std::chrono::steady_clock::now() - start;
-      waited(i == 0 && workers_.size() > 1 ? Lane::gather : Lane::reduce, std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
-    }
+    for (auto& worker : workers_) worker->synchronize();
   }
 
   /// Waits for all lanes after a failure; what they throw is known already.
   void drain() {
-    for (auto& worker : workers_) {
+    auto quietly = [](Stream& stream) {
       try {
-        worker->synchronize();
+        stream.synchronize();
       } catch (const std::exception&) {
-        continue;
+        return;
       }
-    }
+    };
+    quietly(*caller_);
+    for (auto& worker : workers_) quietly(*worker);
   }
 
  private:

@@ -56,7 +56,8 @@ void Optimizer::clip(const ScalarPayload& sums) {
   result_.stop_requests = sums.stop_requested;
   const bool overflow = !std::isfinite(result_.grad_norm);
   result_.skipped = overflow && settings_.scales_loss;
-  result_.finite = std::isfinite(result_.loss) && (!overflow || settings_.scales_loss);
+  // An overflow that no smaller loss scale can cure is a failure, not a step to skip.
+  result_.finite = std::isfinite(result_.loss) && (!overflow || (settings_.scales_loss && scale > 1.0));
   scalars_.skip = overflow || !result_.finite ? 1 : 0;
   if (settings_.scales_loss) {
     good_steps_ = overflow ? 0 : good_steps_ + 1;

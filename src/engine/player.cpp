@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <thread>
 
 #include "engine/bound_operation.hpp"
@@ -64,6 +65,7 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
       if (event == nullptr) event = make_host_event();
     }
   }
+  bind_tails();
   for (const Segment& segment : s_.segments) {
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
       Bound& bound = *bound_[static_cast<std::size_t>(id)];
@@ -83,7 +85,26 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
   }
 }
 
-Player::~Player() = default;
+/// Lanes end before what their work touches.
+Player::~Player() { lanes_.reset(); }
+
+/// Per segment: the last operation of each kind of collective that runs beside the caller, in list order.
+void Player::bind_tails() {
+  for (const Segment& segment : s_.segments) {
+    std::map<TimeCategory, OperationId> last;
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      if (!lanes_->on_caller(s_.operation(id).lane)) last[category_of(s_, s_.operation(id))] = id;
+    }
+    std::vector<OperationId> tails;
+    for (const auto& [category, id] : last) {
+      tails.push_back(id);
+      auto& event = bound_[static_cast<std::size_t>(id)]->event;
+      if (event == nullptr) event = make_host_event();
+    }
+    std::sort(tails.begin(), tails.end());
+    tails_.push_back(std::move(tails));
+  }
+}
 
 const ScalarPayload& Player::payload() const { return *payload_; }
 
@@ -94,11 +115,27 @@ void Player::play(const std::vector<Play>& plays, const TokenFeed& feed) {
 void Player::play_segment(const Play& play, const TokenFeed& feed) {
   try {
     issue(play, feed);
-  } catch (const Error& error) {
-    // Lanes of ours may wait for peers that wait for us: tell them before the lanes are joined.
-    resources_.context().notice().raise({resources_.context().rank(), error.code(), error.what()});
+  } catch (...) {
+    tell_peers();
     lanes_->drain();
     throw;
+  }
+}
+
+/// Lanes of ours may wait for peers that wait for us: the exception being handled is told to them before lanes are joined.
+void Player::tell_peers() {
+  FailureNotice& notice = resources_.context().notice();
+  const std::int64_t rank = resources_.context().rank();
+  try {
+    throw;
+  } catch (const PeerError&) {
+    return;  // they know
+  } catch (const Error& error) {
+    notice.raise({rank, error.code(), error.what()});
+  } catch (const std::exception& error) {
+    notice.raise({rank, ExitCode::internal, error.what()});
+  } catch (...) {
+    notice.raise({rank, ExitCode::internal, "an exception of unknown type"});
   }
 }
 
@@ -131,13 +168,23 @@ void Player::issue(const Play& play, const TokenFeed& feed) {
     }
     if (bound.event != nullptr) stream.record(*bound.event);
   }
-  lanes_->join([&](Lane lane, std::int64_t nanoseconds) {
-    times_.add(lane == Lane::gather ? TimeCategory::exposed_gather : TimeCategory::exposed_reduce_scatter, nanoseconds);
-  });
+  // What the border waits for is booked to the kind of collective that is waited for.
+  for (const OperationId id : tails_[static_cast<std::size_t>(play.segment)]) {
+    const auto start = Clock::now();
+    bound_[static_cast<std::size_t>(id)]->event->synchronize();
+    times_.add(category_of(s_, s_.operation(id)), nanoseconds_since(start));
+  }
+  lanes_->join();
 }
 
 void Player::run_task(void* self, std::int64_t argument, Stream& stream) {
-  static_cast<Player*>(self)->execute(static_cast<OperationId>(argument), stream);
+  auto& player = *static_cast<Player*>(self);
+  try {
+    player.execute(static_cast<OperationId>(argument), stream);
+  } catch (...) {
+    player.tell_peers();  // at once: the caller may be waiting for a peer and not see this lane's failure
+    throw;
+  }
 }
 
 void Player::execute(OperationId id, Stream& stream) {

@@ -30,7 +30,9 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
 
 RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder)
     : options_(options), folder_(RunFolder::create(folder)), started_(unix_now()) {
-  folder_.write_config(write_ini(options));
+  Options repeated = options;
+  repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
+  folder_.write_config(write_ini(repeated));
   write_status(RunState::running, 0, "starting");
 }
 
@@ -94,8 +96,30 @@ void RunRecorder::say(const std::string& line) {
 
 void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
   progress_.reset();
-  if (metrics_ != nullptr) metrics_->close();
-  write_status(state, static_cast<int>(code), message);
+  try {
+    if (metrics_ != nullptr) metrics_->close();
+  } catch (const Error& error) {
+    if (state != RunState::finished) {
+      write_status_quietly(state, static_cast<int>(code), message);  // the failure that came first is what counts
+      return;
+    }
+    write_status_quietly(RunState::failed, static_cast<int>(error.code()), error.what());
+    throw;
+  }
+  if (state == RunState::finished) {
+    write_status(state, static_cast<int>(code), message);
+  } else {
+    write_status_quietly(state, static_cast<int>(code), message);
+  }
+}
+
+/// For failures: a status that cannot be written must not hide them.
+void RunRecorder::write_status_quietly(RunState state, int code, const std::string& message) {
+  try {
+    write_status(state, code, message);
+  } catch (const Error&) {
+    return;
+  }
 }
 
 void RunRecorder::write_status(RunState state, int code, const std::string& message) {

@@ -64,12 +64,22 @@ ProcessGrid dealing_grid(const StepSchedule& schedule) {
   return {schedule.grid.world, schedule.grid.world, schedule.grid.size(schedule.deal.inner)};
 }
 
-std::int64_t steps_of(const Options& options, const Dataset& data, std::int64_t samples_per_step) {
-  if (options.train.epochs <= 0) return options.train.steps;
-  return steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), samples_per_step);
-}
-
 }  // namespace
+
+std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data) {
+  const StepSchedule& schedule = planned.schedule;
+  const std::int64_t per_step = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+  const std::int64_t steps = options.train.epochs <= 0 ? options.train.steps : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
+  const std::pair<const char*, std::int64_t> within[] = {{"optim.warmup_steps", options.optim.warmup_steps}, {"run.dump", options.run.dump}};
+  for (const auto& [name, value] : within) {
+    if (value > steps) throw UsageError("{} = {} is after the last step, {} (train.epochs = {}): 0 to {}", name, value, steps, options.train.epochs, steps);
+  }
+  if (data.validation().has_value() && data.validation()->samples_per_epoch() < schedule.model.batch) {
+    throw UsageError("data.val_fraction = {} leaves {} samples for validation (less than one micro-batch of {}): a larger fraction, 0, or a smaller train.micro_batch",
+                     options.data.val_fraction, data.validation()->samples_per_epoch(), schedule.model.batch);
+  }
+  return steps;
+}
 
 TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data,
                                  const MachineShape& machine, const TensorSource& weights)
@@ -77,7 +87,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t micro_batches = schedule.grid.world * schedule.accumulation;
-  steps_ = steps_of(options, data, micro_batches * schedule.model.batch);
+  steps_ = steps_of_run(options, planned, data);
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
 
   resources_ = std::make_unique<Resources>(context, schedule, planned.plan, resource_settings(options, machine));
@@ -148,7 +158,7 @@ double TrainingSession::evaluate(std::int64_t micro_batches) {
   const StepSchedule& schedule = planned_.schedule;
   const Sampler& sampler = *data_.validation();
   const std::int64_t batch = schedule.model.batch, world = schedule.grid.world;
-  const std::int64_t available = std::max<std::int64_t>(1, sampler.samples_per_epoch() / batch);
+  const std::int64_t available = sampler.samples_per_epoch() / batch;
   const std::int64_t wanted = micro_batches > 0 ? std::min(micro_batches, available) : available;
   ExactSum sum{};
   sum.clear();

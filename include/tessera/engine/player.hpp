@@ -58,6 +58,8 @@ class Player {
   void bind_part(OperationId id, Bound& bound);
   void bind_update(OperationId id, Bound& bound);
   void bind_poison();
+  void bind_tails();
+  void tell_peers();
   void issue(const Play& play, const TokenFeed& feed);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
@@ -75,6 +77,7 @@ class Player {
   PlayerSettings settings_;
   std::unique_ptr<Lanes> lanes_;
   std::vector<std::unique_ptr<Bound>> bound_;     ///< per operation
+  std::vector<std::vector<OperationId>> tails_;   ///< per segment: what its end waits for on other threads
   ScalarPayload* payload_ = nullptr;
   std::int64_t first_sample_ = 0;                 ///< of the micro-batch being played
   bool stop_requested_ = false, counts_loss_ = true;

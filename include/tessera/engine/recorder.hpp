@@ -50,6 +50,7 @@ class RunRecorder {
 
  private:
   void write_status(RunState state, int code, const std::string& message);
+  void write_status_quietly(RunState state, int code, const std::string& message);
 
   const Options& options_;
   RunFolder folder_;

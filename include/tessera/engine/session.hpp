@@ -38,6 +38,10 @@ std::int64_t sequence_length(const Options& options, const Architecture& archite
 /// Builds and proves the schedule of a run and plans its memory.
 PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node);
 
+/// train.steps, or the steps that train.epochs make. UsageError where other options do not fit the number of steps, or
+/// where validation has less than a micro-batch.
+std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data);
+
 /// Compute threads of a rank: run.threads, or allowed cores / ranks of the machine, at least 1.
 int threads_of(const Options& options, int machine_ranks);
 /// run.lanes; auto means parallel where a core is left for communication or collectives are slowed on purpose.
