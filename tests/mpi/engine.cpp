@@ -8,7 +8,8 @@ using namespace tessera::testing;
 
 namespace {
 
-/// This rank's part of a run on nodes of that shape: all losses, and weights where this rank holds them (NaN elsewhere).
+/// This rank's part of a run on nodes of that shape: all losses, and weights where this rank holds them (NaN
+/// elsewhere).
 RunOutcome train_here(const Drawn& c, const Architecture& architecture) {
   world().set_ranks_per_node(c.ranks_per_node);
   const PlannedRun planned = plan_run(c.options, architecture, c.world, c.ranks_per_node);
@@ -73,7 +74,7 @@ TEST_CASE("drawn configurations over processes give the bits of one rank") {
     for (std::int64_t i = 0; i < configurations(150); ++i) {
       const Drawn c = draw(first + static_cast<std::uint64_t>(i), options, micro_batches, world().size());
       INFO(c.text);
-        require_reference_bits(reference, train_here(c, architecture));
+      require_reference_bits(reference, train_here(c, architecture));
     }
   }
 }
