@@ -1,5 +1,5 @@
-"""Bad options and data: each ends with exit code 2 and one message that says what, where and what is allowed, and leaves no
-run folder; over one rank and over two."""
+"""Bad options and data: each ends with exit code 2 and one message that says what, where and what is allowed, and leaves
+no run folder; over one rank and over two."""
 import struct
 import unittest
 

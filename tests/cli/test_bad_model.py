@@ -6,8 +6,8 @@ import unittest
 
 from job import REFERENCE, Case
 
-TRAIN = ["train", "--run.dir=run", "--model.from=model", "--data.synthetic_tokens=2000", "--train.steps=2", "--train.micro_batch=1",
-         "--run.threads=1", "--run.timeout=20"]
+TRAIN = ["train", "--run.dir=run", "--model.from=model", "--data.synthetic_tokens=2000", "--train.steps=2",
+         "--train.micro_batch=1", "--run.threads=1", "--run.timeout=20"]
 LARGEST_HEADER = 100_000_000
 
 
