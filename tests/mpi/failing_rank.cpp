@@ -27,6 +27,11 @@ void enter(const std::string& collective, World& world, Communicator& group, Sha
   if (collective == "control") world.control().barrier();
 }
 
+/// Only MPI_Abort ends this.
+[[noreturn]] void hear_nothing() {
+  while (true) std::this_thread::sleep_for(std::chrono::seconds(1));
+}
+
 int play(World& world, const std::string& how, const std::string& collective, std::int64_t ranks_per_node) {
   world.set_ranks_per_node(ranks_per_node);
   if (how == "everywhere") throw UsageError("the option is wrong");
@@ -51,10 +56,11 @@ int play(World& world, const std::string& how, const std::string& collective, st
       std::this_thread::yield();
     }
   }
+  const bool tells_early = how == "raised" || how == "hangs";  // as a player does, before its lanes have come back
+  if (world.rank() == 1 && tells_early) world.notice().raise({1, ExitCode::usage, "the option is wrong"});
+  if (world.rank() == 1 && how == "hangs") hear_nothing();
   if (world.rank() == 1) throw UsageError("the option is wrong");
-  if (world.rank() == 2 && how == "stuck") {
-    while (true) std::this_thread::sleep_for(std::chrono::seconds(1));  // hears nothing: only MPI_Abort ends it
-  }
+  if (world.rank() == 2 && (how == "stuck" || how == "raised")) hear_nothing();
   enter(collective, world, *group, region);
   return 0;
 }
@@ -63,6 +69,7 @@ int play(World& world, const std::string& how, const std::string& collective, st
 
 int main(int argc, char** argv) {
   World world(&argc, &argv);
-  return world.run([&] { return play(world, argv[1], argv[2], std::stoll(argv[3])); },
-                   std::string(argv[1]) == "stuck" ? 0.5 : 20);
+  const std::string how = argv[1];
+  const bool aborts = how == "stuck" || how == "raised" || how == "hangs";
+  return world.run([&] { return play(world, how, argv[2], std::stoll(argv[3])); }, aborts ? 0.5 : 20);
 }

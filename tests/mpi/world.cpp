@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <set>
 
 #include "mpi_world.hpp"
@@ -17,11 +18,15 @@ TEST_CASE("every rank has a number, and nodes are contiguous") {
 
 TEST_CASE("node shapes can be tried, and impossible ones are refused on all ranks") {
   const std::int64_t before = world().ranks_per_node();
+  const std::vector<std::int64_t> machine = world().machine_members();
+  REQUIRE_ALL(static_cast<std::int64_t>(machine.size()) % before == 0);
+  REQUIRE_ALL(std::count(machine.begin(), machine.end(), world().rank()) == 1);
   for (std::int64_t ranks = 0; ranks <= world().size() + 1; ++ranks) {
     if (ranks > 0 && world().size() % ranks == 0 && ranks <= before) {
       world().set_ranks_per_node(ranks);
       REQUIRE_ALL(world().ranks_per_node() == ranks);
       REQUIRE_ALL(world().node() == world().rank() / ranks);
+      REQUIRE_ALL(world().machine_members() == machine);  // the machine stays what it is
     } else if (ranks <= 0 || world().size() % ranks != 0) {
       bool refused = false;
       try {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tessera/comm/rank_context.hpp"
 
@@ -14,7 +15,7 @@ class World final : public RankContext {
  public:
   /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError when it is not provided); without mpiexec a world of one.
   /// Ranks are renumbered so that a node's are contiguous; nodes of unequal size count as nodes of their greatest
-  /// common divisor. Collective over all processes.
+  /// common divisor. Collective over all processes. A rank that fails in here says why and ends the job (MPI_Abort).
   World(int* argc, char*** argv);
   /// Ends MPI if finish() has not.
   ~World() override;
@@ -23,11 +24,15 @@ class World final : public RankContext {
 
   /// Takes nodes of `ranks` contiguous ranks instead (grid.ranks_per_node), to try node shapes on one machine.
   /// UsageError when `ranks` does not divide the world or a node would span machines. Collective; before communicators.
+  /// A rank that fails while the nodes change says why and ends the job.
   void set_ranks_per_node(std::int64_t ranks);
 
   std::int64_t rank() const override;
   std::int64_t size() const override;
   std::int64_t ranks_per_node() const override;
+  /// The ranks on this machine, in order: whole nodes, more than one where machines are of unequal size or
+  /// set_ranks_per_node made nodes smaller.
+  std::vector<std::int64_t> machine_members() const;
   const std::string& host() const override;
   ControlPlane& control() override;
   FailureNotice& notice() override;
@@ -36,8 +41,12 @@ class World final : public RankContext {
 
   /// Runs `body` and ends the world; returns the exit code, the same on every rank: the failed rank's, else the largest
   /// that `body` returned. An exception of `body` frees the other ranks from their waits; one rank prints its message.
-  /// When a rank has not come to its end `grace_seconds` after a failure was known, MPI_Abort takes it down.
-  int run(const std::function<int()>& body, double grace_seconds = 60);
+  /// When a rank has not come to its end `grace_seconds` after a failure was known, the failed rank prints its message
+  /// and takes all down (MPI_Abort); when that is the rank that hangs, another does so a second later.
+  int run(const std::function<int()>& body, double grace_seconds = kGraceSeconds);
+
+  /// Enough for a rank to come out of the operation that it is in and to close its files.
+  static constexpr double kGraceSeconds = 10;
 
  private:
   struct State;

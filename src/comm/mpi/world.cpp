@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <chrono>
+#include <cstdlib>
 #include <limits>
+#include <numeric>
 #include <optional>
 #include <thread>
 
@@ -47,6 +49,13 @@ std::string host_name() {
   return name;
 }
 
+/// Says why this rank cannot go on and takes all ranks down.
+[[noreturn]] void abort_world(const Log& log, ExitCode code, const std::string& message) {
+  log.error(message);
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
+}
+
 }  // namespace
 
 struct World::State {
@@ -60,22 +69,45 @@ struct World::State {
   std::unique_ptr<Transport> transport;
   std::unique_ptr<ControlPlane> control;
 
-  /// The parts that know the node's shape. Collective.
+  Log log() const { return {static_cast<int>(rank), static_cast<int>(size)}; }
+  /// Finds out who is there and builds the parts that know the node's shape. Collective.
+  void start();
   void shape(std::int64_t ranks_of_a_node);
+  /// Runs what must succeed on all ranks before there is a notice to raise: a failure takes the world down, because
+  /// unwinding would wait in MPI_Finalize for ranks that wait for this one.
+  template <class F>
+  void or_abort(F&& work) const;
   std::shared_ptr<SharedMemory> share_notice_block();
 };
 
 World::World(int* argc, char*** argv) : state_(std::make_unique<State>()) {
   State& s = *state_;
   s.mpi.emplace(argc, argv);
-  s.layout = find_nodes(MPI_COMM_WORLD);
-  s.rank = s.layout.world.rank();
-  s.size = s.layout.world.size();
-  s.finish_comm = duplicate(s.layout.world.get());
-  s.shape(s.layout.ranks_per_node);
+  s.or_abort([&] { s.start(); });
 }
 
 World::~World() = default;
+
+template <class F>
+void World::State::or_abort(F&& work) const {
+  try {
+    work();
+  } catch (const Error& error) {
+    abort_world(log(), error.code(), error.what());
+  } catch (const std::exception& error) {
+    abort_world(log(), ExitCode::internal, error.what());
+  } catch (...) {
+    abort_world(log(), ExitCode::internal, "an exception of unknown type");
+  }
+}
+
+void World::State::start() {
+  layout = find_nodes(MPI_COMM_WORLD);
+  rank = layout.world.rank();
+  size = layout.world.size();
+  finish_comm = duplicate(layout.world.get());
+  shape(layout.ranks_per_node);
+}
 
 void World::State::shape(std::int64_t ranks_of_a_node) {
   ranks_per_node = ranks_of_a_node;
@@ -123,12 +155,17 @@ void World::set_ranks_per_node(std::int64_t ranks) {
         "machine are allowed",
         ranks, s.layout.ranks_per_node);
   }
-  if (ranks != s.ranks_per_node) s.shape(ranks);
+  if (ranks != s.ranks_per_node) s.or_abort([&] { s.shape(ranks); });
 }
 
 std::int64_t World::rank() const { return state_->rank; }
 std::int64_t World::size() const { return state_->size; }
 std::int64_t World::ranks_per_node() const { return state_->ranks_per_node; }
+std::vector<std::int64_t> World::machine_members() const {
+  std::vector<std::int64_t> ranks(static_cast<std::size_t>(state_->layout.machine_ranks));
+  std::iota(ranks.begin(), ranks.end(), state_->layout.machine_first);
+  return ranks;
+}
 const std::string& World::host() const { return state_->host; }
 ControlPlane& World::control() { return *state_->control; }
 FailureNotice& World::notice() { return *state_->notice; }
@@ -163,10 +200,16 @@ int World::run(const std::function<int()>& body, double grace_seconds) {
     return failed(error.code(), error.what());
   } catch (const std::exception& error) {
     return failed(ExitCode::internal, error.what());
+  } catch (...) {
+    return failed(ExitCode::internal, "an exception of unknown type");
   }
 }
 
 namespace {
+
+/// How much later than the rank that failed another one speaks for it and ends the job: that one may be what hangs.
+/// Ranks come one after the other, so that one line is printed.
+double patience_for_another(std::int64_t rank) { return 1 + 0.1 * static_cast<double>(std::min<std::int64_t>(rank, 100)); }
 
 /// Who speaks for a failed world: the rank that raised the notice, before others that failed too, before those that
 /// only heard of it; then the lowest rank. Smaller is more important; kNobody when all went well.
@@ -184,8 +227,10 @@ Speaker unpack(std::int64_t word) { return {word >> 40, (word >> 8) & 0xffffffff
 
 int World::finish(ExitCode code, const Failure* failure, double grace_seconds) {
   State& s = *state_;
-  const Log log(static_cast<int>(s.rank), static_cast<int>(s.size));
-  const bool first = failure && s.notice->raise(*failure);
+  const Log log = s.log();
+  if (failure) s.notice->raise(*failure);
+  // The notice may have been raised by this rank's threads before its exception came here.
+  const bool first = failure && s.notice->raised() && s.notice->failure().rank == s.rank;
   const bool well = !failure && !s.notice->raised();
   const int number = static_cast<int>(code);
   const std::int64_t mine = well ? kNobody : pack({first ? 0 : failure ? 1 : 2, s.rank, number});
@@ -202,13 +247,12 @@ int World::finish(ExitCode code, const Failure* failure, double grace_seconds) {
     if (done) break;
     const auto now = std::chrono::steady_clock::now();
     if (!end && s.notice->raised()) {
-      end = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                      std::chrono::duration<double>(grace_seconds));
+      const std::chrono::duration<double> patience(grace_seconds + (first ? 0 : patience_for_another(s.rank)));
+      end = now + std::chrono::duration_cast<std::chrono::steady_clock::duration>(patience);
     }
     if (end && now > *end) {
       const Failure known = s.notice->failure();
-      if (first) log.error(known.message);
-      MPI_Abort(MPI_COMM_WORLD, static_cast<int>(known.code));
+      abort_world(log, known.code, first ? known.message : fmt::format("rank {} failed: {}", known.rank, known.message));
     }
   }
   const bool all_well = least[0] == kNobody;
