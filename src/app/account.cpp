@@ -1,6 +1,5 @@
 #include "tessera/app/account.hpp"
 
-#include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {
@@ -24,7 +23,7 @@ std::string grid_line(const PlannedRun& planned, TrainingSession& session, const
   std::string line = fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {} lanes", counted(grid.world, "rank"),
                                  grid.ranks_per_node, grid.shard, counted(grid.replica, "replica"), counted(settings.threads, "thread"), lanes);
   const int wanted = settings.threads * machine.machine_ranks;
-  if (wanted > allowed_cores()) line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"), counted(allowed_cores(), "core"));
+  if (wanted > machine.machine_cores) line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"), counted(machine.machine_cores, "core"));
   return line;
 }
 

@@ -14,9 +14,10 @@ namespace {
 class Ours {
  public:
   Ours(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes)
-      : threads_(threads_of(options, machine.machine_ranks)),
-        serial_(lanes_of(options, threads_, machine.machine_ranks) == LaneMode::serial),
-        pool_(threads_, threads_ * machine.machine_ranks),
+      : threads_(threads_of(options, machine)),
+        serial_(lanes_of(options, threads_, machine) == LaneMode::serial),
+        threads_on_cores_(threads_on_cores(threads_, machine)),
+        pool_(threads_, threads_on_cores_),
         region_(context, bytes) {
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
     if (grid.within_node(RankGroup::world)) open("shared memory", context, grid, options, false);
@@ -36,7 +37,7 @@ class Ours {
     CommunicatorOptions wanted;
     wanted.timeout_seconds = options.run.timeout;
     wanted.force_pairwise = pairwise;
-    wanted.threads_on_node = threads_ * static_cast<int>(context.ranks_per_node());
+    wanted.threads_on_cores = threads_on_cores_;
     wanted.pool = serial_ ? &pool_ : nullptr;
     auto made = make_communicator(context, grid, RankGroup::world, region_, "bench", wanted);
     const Emulation& slow = options.comm.emulate;
@@ -46,6 +47,7 @@ class Ours {
 
   int threads_;
   bool serial_;  ///< then a collective may use all compute threads, as in a session
+  int threads_on_cores_;
   ThreadPool pool_;
   SharedRegion region_;
   std::vector<std::pair<std::string, std::unique_ptr<Communicator>>> communicators_;

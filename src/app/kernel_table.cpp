@@ -94,7 +94,8 @@ std::string sums_text(const std::vector<KernelRow>& rows, double step, const Rat
 
 std::string kernel_table(RankContext& context, const Options& options, const MachineShape& machine) {
   const StepSchedule schedule = schedule_of(options, context.size(), context.ranks_per_node());
-  ThreadPool pool(threads_of(options, machine.machine_ranks));
+  const int threads = threads_of(options, machine);
+  ThreadPool pool(threads, threads_on_cores(threads, machine));
   const auto kernels = make_cpu_kernels(pool);
   context.control().barrier();
   const double copy = copy_rate(*kernels);

@@ -1,5 +1,9 @@
 #include "tessera/app/prepare.hpp"
 
+#include <algorithm>
+#include <set>
+#include <sstream>
+
 #include "tessera/app/resolve_model.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
@@ -20,11 +24,10 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
 
 /// The rank with the least memory decides, so that all ranks decide alike.
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
-  const std::int64_t usable = -context.control().maximum(-usable_memory());
+  const std::int64_t usable = -context.control().maximum(-(usable_memory() / machine_.machine_ranks));
   if (usable <= 0) return;  // the system does not tell
   const RunShape shape = run_shape(options, planned_.architecture, planned_.sequence, context.size(), context.ranks_per_node());
-  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable / machine_.machine_ranks),
-              fmt::format("{} of usable memory for {} rank{} of a machine", format_bytes(usable), machine_.machine_ranks, machine_.machine_ranks == 1 ? "" : "s"));
+  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable), fmt::format("{} of usable memory for each rank of a machine", format_bytes(usable)));
 }
 
 std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options) const {
@@ -33,9 +36,46 @@ std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const O
   return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source);
 }
 
+namespace {
+
+/// The first line in which two texts differ: "here instead of there".
+std::string first_difference(const std::string& here, const std::string& there) {
+  std::istringstream ours(here), theirs(there);
+  std::string our, their;
+  while (our == their && std::getline(ours, our) && std::getline(theirs, their)) continue;
+  return fmt::format("'{}' instead of '{}'", our, their);
+}
+
+/// What follows is collective as far as options say so, hence they are compared first.
+void compare_options(ControlPlane& control, const Options& options) {
+  const std::vector<std::string> all = control.all_gather(write_ini(options));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UsageError("rank {} differs from rank 0 in its options: {}: all ranks must start with the same options", rank,
+                     first_difference(all[rank], all[0]));
+  }
+}
+
+/// How many cores the ranks of this machine may use together: each may be bound to its own.
+int cores_of_machine(World& world) {
+  std::string mine;
+  for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);
+  const std::vector<std::string> all = world.control().all_gather(mine);
+  std::set<int> cores;
+  for (const std::int64_t rank : world.machine_members()) {
+    std::istringstream numbers(all[static_cast<std::size_t>(rank)]);
+    for (int core = 0; numbers >> core;) cores.insert(core);
+  }
+  return std::max(1, static_cast<int>(cores.size()));
+}
+
+}  // namespace
+
 MachineShape settle_grid(World& world, const Options& options) {
+  compare_options(world.control(), options);
   MachineShape machine;
-  machine.machine_ranks = static_cast<int>(world.ranks_per_node());
+  machine.machine_ranks = static_cast<int>(world.machine_members().size());
+  machine.machine_cores = cores_of_machine(world);
   if (options.grid.ranks_per_node > 0) world.set_ranks_per_node(options.grid.ranks_per_node);
   validate_for_world(options, world.size(), world.ranks_per_node());
   return machine;

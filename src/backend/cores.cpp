@@ -40,14 +40,36 @@ std::int64_t memory_available(const std::string& path) {
                 path);
 }
 
-/// What the group at `folder` and those above it up to `root` leave, by the two file names of a version.
-std::int64_t group_leaves(const std::string& root, std::string group, const std::string& limit,
-                          const std::string& used) {
+/// The files of a group that one version of control groups has, and the keys of memory.stat that count cached files of
+/// the group and those below it.
+struct GroupFiles {
+  const char *limit, *used, *active, *inactive;
+};
+constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_active_file",
+                               "total_inactive_file"};
+constexpr GroupFiles kVersion2{"memory.max", "memory.current", "active_file", "inactive_file"};
+
+/// Bytes of cached files that the system gives up when memory is short: they count as used.
+std::int64_t cached_files(const std::string& path, const GroupFiles& names) {
+  std::ifstream file(path);
+  std::int64_t sum = 0, bytes = 0;
+  for (std::string key; file >> key >> bytes;) {
+    if (key == names.active || key == names.inactive) sum += bytes;
+  }
+  return sum;
+}
+
+/// What `group` and those above it up to `root` leave.
+std::int64_t group_leaves(const std::string& root, std::string group, const GroupFiles& names) {
   std::int64_t least = kUnlimited;
   while (true) {
-    const auto most = read_number(root + group + "/" + limit);
-    const auto now = read_number(root + group + "/" + used);
-    if (most && now) least = std::min(least, std::max<std::int64_t>(*most - *now, 0));
+    const std::string folder = root + group + "/";
+    const auto most = read_number(folder + names.limit);
+    const auto used = read_number(folder + names.used);
+    if (most && used) {
+      const std::int64_t held = std::max<std::int64_t>(*used - cached_files(folder + "memory.stat", names), 0);
+      least = std::min(least, std::max<std::int64_t>(*most - held, 0));
+    }
     if (group.empty()) return least;
     group.erase(group.find_last_of('/'));
   }
@@ -55,16 +77,24 @@ std::int64_t group_leaves(const std::string& root, std::string group, const std:
 
 }  // namespace
 
-int allowed_cores() {
+std::vector<int> allowed_core_numbers() {
+  std::vector<int> cores;
   // A machine may have more processors than cpu_set_t has bits: grow the mask until the kernel's fits.
   for (int processors = CPU_SETSIZE; processors <= (1 << 20); processors *= 2) {
     const auto free_set = [](cpu_set_t* set) { CPU_FREE(set); };
     const std::unique_ptr<cpu_set_t, decltype(free_set)> set(CPU_ALLOC(static_cast<std::size_t>(processors)), free_set);
     const std::size_t bytes = CPU_ALLOC_SIZE(static_cast<std::size_t>(processors));
-    if (sched_getaffinity(0, bytes, set.get()) == 0) return std::max(1, CPU_COUNT_S(bytes, set.get()));
+    if (sched_getaffinity(0, bytes, set.get()) != 0) continue;
+    for (int core = 0; core < processors; ++core) {
+      if (CPU_ISSET_S(static_cast<std::size_t>(core), bytes, set.get())) cores.push_back(core);
+    }
+    return cores;
   }
-  return std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  for (int core = 0; core < static_cast<int>(std::thread::hardware_concurrency()); ++core) cores.push_back(core);
+  return cores;
 }
+
+int allowed_cores() { return std::max(1, static_cast<int>(allowed_core_numbers().size())); }
 
 std::int64_t usable_memory(const std::string& proc, const std::string& cgroup) {
   std::int64_t least = memory_available(proc + "/meminfo");
@@ -78,10 +108,9 @@ std::int64_t usable_memory(const std::string& proc, const std::string& cgroup) {
     std::string group = line.substr(second + 1);
     if (group.empty() || group.front() != '/' || group == "/") group.clear();
     if (controllers == ",,") {
-      least = std::min(least, group_leaves(cgroup, group, "memory.max", "memory.current"));
+      least = std::min(least, group_leaves(cgroup, group, kVersion2));
     } else if (controllers.find(",memory,") != std::string::npos) {
-      least =
-          std::min(least, group_leaves(cgroup + "/memory", group, "memory.limit_in_bytes", "memory.usage_in_bytes"));
+      least = std::min(least, group_leaves(cgroup + "/memory", group, kVersion1));
     }
   }
   return least;

@@ -1,5 +1,6 @@
 #include "tessera/engine/resources.hpp"
 
+#include <algorithm>
 #include <set>
 
 #include "tessera/comm/decorators.hpp"
@@ -31,7 +32,7 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     address_.push_back(bytes(schedule.storage(id).region).data() + plan.offset[static_cast<std::size_t>(id)]);
   }
-  pool_ = std::make_unique<ThreadPool>(settings.threads);
+  pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
   kernels_ = make_cpu_kernels(*pool_);
   if (settings.lanes != LaneMode::serial) {
     single_ = std::make_unique<ThreadPool>(1);
@@ -49,7 +50,7 @@ void Resources::open_communicators(const StepSchedule& schedule) {
   CommunicatorOptions options;
   options.timeout_seconds = settings_.timeout_seconds;
   options.force_pairwise = settings_.force_pairwise;
-  options.threads_on_node = settings_.threads * static_cast<int>(context_.ranks_per_node());
+  options.threads_on_cores = std::max(settings_.threads, settings_.threads_on_cores);
   options.pool = settings_.lanes == LaneMode::serial ? pool_.get() : nullptr;
   for (const auto& [lane, group] : wanted) {
     auto communicator = make_communicator(context_, grid_, rank_group(group), *shared_, std::string(name_of(lane)), options);

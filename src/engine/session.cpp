@@ -30,12 +30,17 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
   return run;
 }
 
-int threads_of(const Options& options, int machine_ranks) {
+int threads_of(const Options& options, const MachineShape& machine) {
   if (options.run.threads > 0) return static_cast<int>(options.run.threads);
-  return std::max(1, allowed_cores() / machine_ranks);
+  return std::max(1, std::min(allowed_cores(), machine.machine_cores / machine.machine_ranks));
 }
 
-LaneMode lanes_of(const Options& options, int threads, int machine_ranks) {
+int threads_on_cores(int threads, const MachineShape& machine) {
+  const int all = threads * machine.machine_ranks;
+  return all > machine.machine_cores ? all : threads;
+}
+
+LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine) {
   switch (options.run.lanes) {
     case Lanes::serial: return LaneMode::serial;
     case Lanes::parallel: return LaneMode::parallel;
@@ -43,7 +48,7 @@ LaneMode lanes_of(const Options& options, int threads, int machine_ranks) {
     case Lanes::automatic: break;
   }
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
-  const bool spare = threads * machine_ranks < allowed_cores();
+  const bool spare = threads * machine.machine_ranks < machine.machine_cores;
   return spare || options.comm.emulate.on() ? LaneMode::parallel : LaneMode::serial;
 }
 
@@ -51,8 +56,9 @@ namespace {
 
 ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {
   ResourceSettings settings;
-  settings.threads = threads_of(options, machine.machine_ranks);
-  settings.lanes = lanes_of(options, settings.threads, machine.machine_ranks);
+  settings.threads = threads_of(options, machine);
+  settings.threads_on_cores = threads_on_cores(settings.threads, machine);
+  settings.lanes = lanes_of(options, settings.threads, machine);
   settings.timeout_seconds = options.run.timeout;
   settings.emulate = options.comm.emulate;
   settings.force_pairwise = machine.force_pairwise;

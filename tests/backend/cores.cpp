@@ -42,6 +42,9 @@ TEST_CASE("allowed cores follow the affinity mask") {
     }
     REQUIRE(sched_setaffinity(0, sizeof one, &one) == 0);
     REQUIRE(allowed_cores() == 1);
+    const std::vector<int> cores = allowed_core_numbers();
+    REQUIRE(cores.size() == 1);
+    REQUIRE(CPU_ISSET(cores[0], &one));
   })
       .join();
 }
@@ -65,6 +68,23 @@ TEST_CASE("usable memory is the least of the machine's and the control groups'")
   machine.write("cgroup/memory/old/memory.limit_in_bytes", "500\n");
   machine.write("cgroup/memory/old/memory.usage_in_bytes", "700\n");
   REQUIRE(machine.memory() == 0);
+}
+
+TEST_CASE("cached files of a control group do not count as used") {
+  const FakeMachine machine;
+  machine.write("proc/meminfo", "MemAvailable: 900 kB\n");
+  machine.write("proc/self/cgroup", "0::/job\n");
+  machine.write("cgroup/job/memory.max", "100000\n");
+  machine.write("cgroup/job/memory.current", "99000\n");
+  machine.write("cgroup/job/memory.stat", "anon 4000\nfile 95000\ninactive_file 50000\nactive_file 40000\nshmem 5000\n");
+  REQUIRE(machine.memory() == 100000 - (99000 - 90000));  // shared memory stays used
+
+  machine.write("proc/self/cgroup", "2:memory:/old\n");
+  machine.write("cgroup/memory/old/memory.limit_in_bytes", "100000\n");
+  machine.write("cgroup/memory/old/memory.usage_in_bytes", "99000\n");
+  machine.write("cgroup/memory/old/memory.stat",
+                "cache 1\nactive_file 1\ninactive_file 1\ntotal_inactive_file 30000\ntotal_active_file 20000\n");
+  REQUIRE(machine.memory() == 100000 - (99000 - 50000));
 }
 
 TEST_CASE("this machine has memory") { REQUIRE(usable_memory() > 0); }

@@ -30,8 +30,8 @@ class PreparedRun {
   std::unique_ptr<HuggingFaceWeights> weights_;  ///< of model.from
 };
 
-/// How many ranks share this machine, before grid.ranks_per_node is applied to `world`; applies it and checks the options
-/// against the world.
+/// What ranks of this machine share; applies grid.ranks_per_node to `world` and checks the options against the world.
+/// UsageError when ranks were started with different options. Collective.
 MachineShape settle_grid(World& world, const Options& options);
 
 }  // namespace tessera

@@ -26,6 +26,7 @@ enum class LaneMode : std::uint8_t {
 
 struct ResourceSettings {
   int threads = 1;               ///< compute threads of this rank
+  int threads_on_cores = 0;      ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
   LaneMode lanes = LaneMode::serial;
   double timeout_seconds = 300;  ///< how long a collective waits for its peers; 0 = for ever
   Emulation emulate;             ///< slows collectives on purpose

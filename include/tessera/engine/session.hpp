@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 
+#include "tessera/backend/cores.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/data/dataset.hpp"
 #include "tessera/data/reader.hpp"
@@ -18,7 +19,8 @@ namespace tessera {
 
 /// How a session runs on this machine: what options leave to it.
 struct MachineShape {
-  int machine_ranks = 1;         ///< ranks that share this machine's cores (grid.ranks_per_node does not change that)
+  int machine_ranks = 1;         ///< ranks on this machine (grid.ranks_per_node does not change that)
+  int machine_cores = allowed_cores();  ///< cores that any of them may run on; each may be bound to some of these
   bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
   std::uint64_t chaos_seed = 1;
   bool poison = false;           ///< fill released storages with NaN (tests)
@@ -42,10 +44,13 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
 /// where validation has less than a micro-batch.
 std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data);
 
-/// Compute threads of a rank: run.threads, or allowed cores / ranks of the machine, at least 1.
-int threads_of(const Options& options, int machine_ranks);
+/// Compute threads of a rank: run.threads, or the machine's cores / its ranks, as far as this rank may use so many; at
+/// least 1.
+int threads_of(const Options& options, const MachineShape& machine);
+/// Threads that compete for this rank's cores: all of the machine's where they are more than its cores, else only its own.
+int threads_on_cores(int threads, const MachineShape& machine);
 /// run.lanes; auto means parallel where a core is left for communication or collectives are slowed on purpose.
-LaneMode lanes_of(const Options& options, int threads, int machine_ranks);
+LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine);
 
 class TrainingSession {
  public:

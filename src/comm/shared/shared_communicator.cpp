@@ -16,7 +16,8 @@ namespace {
 constexpr std::int64_t kPieceBytes = 256 * 1024;
 
 bool may_spin(const RankContext& context, const CommunicatorOptions& options) {
-  return std::max<std::int64_t>(options.threads_on_node, context.ranks_per_node()) <= allowed_cores();
+  const std::int64_t threads = options.threads_on_cores > 0 ? options.threads_on_cores : context.ranks_per_node();
+  return threads <= allowed_cores();
 }
 
 }  // namespace
