@@ -43,11 +43,11 @@ std::string dump(const nlohmann::ordered_json& json, int indent) {
 }
 
 void make_folder(const std::filesystem::path& path) {
-  std::error_code error;
+  std::error_code error, unseen;
   std::filesystem::create_directories(path, error);
-  if (std::filesystem::is_directory(path)) return;
+  if (std::filesystem::is_directory(path, unseen)) return;
   throw UsageError("run.dir = {} cannot be used ({}): name a folder that can be created", path.string(),
-                   error ? error.message() : "it is not a folder");
+                   error ? error.message() : unseen ? unseen.message() : "it is not a folder");
 }
 
 }  // namespace

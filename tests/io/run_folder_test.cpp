@@ -26,6 +26,12 @@ TEST_CASE("a run folder may be missing or empty, not used") {
   write_file(folder / "file", "");
   CHECK_THROWS_AS(RunFolder::create(folder / "file"), UsageError);
   CHECK_THROWS_AS(RunFolder::create(folder / "file/below"), UsageError);
+  const std::string long_name(300, 'x');  // a file system takes 255
+  const std::string refused = message_of<UsageError>([&] { RunFolder::create(folder / long_name); });
+  CHECK_THAT(refused, Contains("run.dir = ") && Contains(long_name) && Contains("too long"));
+  CHECK_THROWS_AS(RunFolder::resume(folder / long_name), UsageError);
+  std::filesystem::create_symlink("loop", folder / "loop");
+  CHECK_THROWS_AS(RunFolder::create(folder / "loop"), UsageError);
 }
 
 TEST_CASE("status.json says how a run stands") {
