@@ -19,7 +19,8 @@ TIMEOUT = 30  # seconds; whoever needs longer hangs
 
 # A model that trains a step in milliseconds.
 TINY = ["--model.layers=2", "--model.width=32", "--model.heads=2", "--model.context=32", "--train.micro_batch=2",
-        "--train.steps=3", "--data.synthetic_tokens=5000", "--run.threads=1", "--run.timeout=20"]
+        "--train.steps=3", "--run.threads=1", "--run.timeout=20"]
+SHORT = ["--data.synthetic_tokens=5000"]
 
 
 def command(arguments, ranks=0):

@@ -49,7 +49,7 @@ class Options(Case):
         (["--data.source="], r"data\.source is empty"),
         (["--train.seq_len=33"], r"train\.seq_len = 33 is longer than the model's context of 32"),
         (["--data.synthetic_tokens=20"], r"18 tokens for training .*less than one sample of train\.seq_len \+ 1 = 33"),
-        (["--data.val_fraction=0.001"], r"validation.*data\.val_fraction"),
+        (["--data.val_fraction=0.001", "--data.synthetic_tokens=5000"], r"validation.*data\.val_fraction"),
         (["--model.preset=gpt3"], r"model\.preset = gpt3 \(no such preset\): nano, gpt2-124m"),
         (["--model.width=33"], r"model\.width = 33 \(not a multiple of model\.heads = 2\)"),
         (["--run.dump=4"], r"run\.dump = 4.*train\.steps = 3"),
@@ -104,10 +104,10 @@ class Data(Case):
         super().setUp()
         (self.folder / "empty").mkdir()
         write_text(self.folder / "text", files=1, sentences=60)
-        good = list(range(100)) * 5
+        good = list(range(100)) * 20
         token_file(self.folder / "good.bin", good)
-        token_file(self.folder / "cut.bin", good, count=600)
-        token_file(self.folder / "long.bin", good, count=400)
+        token_file(self.folder / "cut.bin", good, count=2100)
+        token_file(self.folder / "long.bin", good, count=1900)
         token_file(self.folder / "version.bin", good, version=9)
         token_file(self.folder / "none.bin", [], count=0)
         token_file(self.folder / "wide.bin", good + [300], magic=20240801, version=7, width="I")
@@ -128,15 +128,15 @@ class Data(Case):
         ("blank", r"blank: 1 \.txt files?, all empty"),
         ("mixed", r"a\.jsonl: JSON is not read in this version"),
         ("notes.md", r"data\.source = notes\.md: a file of unknown kind"),
-        ("cut.bin", r"cut\.bin: 2024 bytes, but its header says 600 tokens of 2 bytes \(truncated\): 2224 bytes"),
-        ("long.bin", r"long\.bin: 2024 bytes, but its header says 400 tokens .*\(more than the header knows\): 1824"),
+        ("cut.bin", r"cut\.bin: 5024 bytes, but its header says 2100 tokens of 2 bytes \(truncated\): 5224"),
+        ("long.bin", r"long\.bin: 5024 bytes, but its header says 1900 tokens .*\(more than the header knows\): 4824"),
         ("head.bin", r"head\.bin: 500 bytes \(truncated: llm\.c's header alone has 1024\)"),
         ("version.bin", r"version\.bin: version 9 of llm\.c's token file"),
         ("none.bin", r"none\.bin: header says 0 tokens"),
         ("odd.bin", r"odd\.bin: 401 bytes \(truncated: uint16"),
         ("zero.bin", r"zero\.bin: empty"),
-        ("wide.bin", r"wide\.bin: token 300 at position 500 is beyond the model's vocabulary: ids 0 to 255 \(model\.vocab = 256\)"),
-        ("huge.bin", r"huge\.bin: token 2147483653 at position 500"),
+        ("wide.bin", r"wide\.bin: token 300 at position 2000 is beyond the model's vocabulary: ids 0 to 255 \(model\.vocab = 256\)"),
+        ("huge.bin", r"huge\.bin: token 2147483653 at position 2000"),
     ]
 
     def test_sources(self):
@@ -194,7 +194,7 @@ class Folders(Case):
 class Memory(Case):
     """A model that does not fit says by how much and what would help."""
 
-    ABSURD = ["train", "--run.dir=run"] + TINY + ["--train.micro_batch=1000000"]
+    ABSURD = ["train", "--run.dir=run"] + TINY + ["--train.micro_batch=1000000", "--data.val_fraction=0"]
 
     def test_an_absurd_micro_batch(self):
         for ranks in (0, 2):

@@ -5,7 +5,7 @@ import unittest
 import h5py
 import numpy as np
 
-from job import REFERENCE, TINY, Case, said_once, status, write_text
+from job import REFERENCE, SHORT, TINY, Case, said_once, status, write_text
 
 KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast"]
 STEPS = 40
@@ -169,7 +169,7 @@ class Starts(Case):
 
     def test_epochs_decide_how_long(self):
         tiny = [word for word in TINY if not word.startswith("--train.steps")]
-        self.train(*tiny, "--run.dir=run", "--train.epochs=0.5", "--data.val_fraction=0")
+        self.train(*tiny, *SHORT, "--run.dir=run", "--train.epochs=0.5", "--data.val_fraction=0")
         samples = (5000 - 1) // 32
         self.assertAlmostEqual(status(self.folder / "run")["step"], 0.5 * samples / 2, delta=1)
         with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
