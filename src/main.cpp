@@ -1,5 +1,5 @@
-// tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors to
-// exit codes.
+// tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors
+// to exit codes.
 #include <cstdio>
 #include <cstdlib>
 
@@ -24,28 +24,40 @@ int print_version() {
 /// Commands that need no other ranks.
 int run_alone(const Command& command) {
   switch (command.kind) {
-    case CommandKind::help: std::fputs(usage_text().c_str(), stdout); return 0;
-    case CommandKind::version: return print_version();
-    case CommandKind::plan: return run_plan(command.options);
-    default: throw InternalError("this command needs ranks");
+    case CommandKind::help:
+      std::fputs(usage_text().c_str(), stdout);
+      return 0;
+    case CommandKind::version:
+      return print_version();
+    case CommandKind::plan:
+      return run_plan(command.options);
+    default:
+      throw InternalError("this command needs ranks");
   }
 }
 
 int run_bench(World& world, const Command& command) {
   switch (command.bench) {
-    case BenchKind::step: return run_bench_step(world, command.options);
-    case BenchKind::memory: return run_bench_memory(world, command.options);
-    case BenchKind::comm: return run_bench_comm(world, command.options);
-    case BenchKind::kernels: return run_bench_kernels(world, command.options);
+    case BenchKind::step:
+      return run_bench_step(world, command.options);
+    case BenchKind::memory:
+      return run_bench_memory(world, command.options);
+    case BenchKind::comm:
+      return run_bench_comm(world, command.options);
+    case BenchKind::kernels:
+      return run_bench_kernels(world, command.options);
   }
   throw InternalError("no such bench");
 }
 
 int run_with_ranks(World& world, const Command& command, const Invocation& invocation) {
   switch (command.kind) {
-    case CommandKind::train: return run_train(world, command.options, invocation);
-    case CommandKind::bench: return run_bench(world, command);
-    default: throw InternalError("this command needs no ranks");
+    case CommandKind::train:
+      return run_train(world, command.options, invocation);
+    case CommandKind::bench:
+      return run_bench(world, command);
+    default:
+      throw InternalError("this command needs no ranks");
   }
 }
 
@@ -56,7 +68,8 @@ bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
 }
 
-/// Whether a launcher (Open MPI, MPICH and Intel MPI, Slurm) started others beside this process: then one speaks for all.
+/// Whether a launcher (Open MPI, MPICH and Intel MPI, Slurm) started others beside this process: then one speaks for
+/// all.
 bool has_peers() {
   for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
     const char* ranks = std::getenv(name);
@@ -78,7 +91,8 @@ int main(int argc, char** argv) {
     World world(&argc, &argv);
     return world.run([&] {
       const Command command = read_command(words);
-      return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation) : (world.rank() == 0 ? run_alone(command) : 0);
+      return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation)
+                                       : (world.rank() == 0 ? run_alone(command) : 0);
     });
   } catch (const Error& error) {
     Log(0, 1).error(error.what());

@@ -39,12 +39,28 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
   model.parts.push_back({"embed", PartKind::embedding, -1, {wte, wpe}, {false, false}, {}, cost(0), cost(64), cost(0)});
   for (int block = 0; block < static_cast<int>(shape.layers); ++block) {
     const std::string h = "h." + std::to_string(block) + ".";
-    const TensorId ln1 = tensor(h + "ln_1.weight", {C}), qkv = tensor(h + "attn.c_attn.weight", {C, 3 * C}), proj = tensor(h + "attn.c_proj.weight", {C, C});
-    model.parts.push_back({h + "attn", PartKind::attention, block, {ln1, qkv, proj}, {true, true, true},
-                           {{"qkv", shape.compute, tokens * 3 * C}, {"lse", DType::fp32, tokens}}, cost(100), cost(300), cost(100)});
-    const TensorId ln2 = tensor(h + "ln_2.weight", {C}), fc = tensor(h + "mlp.c_fc.weight", {C, 4 * C}), out = tensor(h + "mlp.c_proj.weight", {4 * C, C});
-    model.parts.push_back({h + "mlp", PartKind::mlp, block, {ln2, fc, out}, {true, true, true},
-                           {{"pre", shape.compute, tokens * 4 * C}}, cost(200), cost(500), cost(150)});
+    const TensorId ln1 = tensor(h + "ln_1.weight", {C}), qkv = tensor(h + "attn.c_attn.weight", {C, 3 * C}),
+                   proj = tensor(h + "attn.c_proj.weight", {C, C});
+    model.parts.push_back({h + "attn",
+                           PartKind::attention,
+                           block,
+                           {ln1, qkv, proj},
+                           {true, true, true},
+                           {{"qkv", shape.compute, tokens * 3 * C}, {"lse", DType::fp32, tokens}},
+                           cost(100),
+                           cost(300),
+                           cost(100)});
+    const TensorId ln2 = tensor(h + "ln_2.weight", {C}), fc = tensor(h + "mlp.c_fc.weight", {C, 4 * C}),
+                   out = tensor(h + "mlp.c_proj.weight", {4 * C, C});
+    model.parts.push_back({h + "mlp",
+                           PartKind::mlp,
+                           block,
+                           {ln2, fc, out},
+                           {true, true, true},
+                           {{"pre", shape.compute, tokens * 4 * C}},
+                           cost(200),
+                           cost(500),
+                           cost(150)});
   }
   std::vector<TensorId> head{tensor("ln_f.weight", {C})};
   head.push_back(shape.tied ? wte : tensor("lm_head.weight", {shape.vocab, C}, true));

@@ -7,31 +7,40 @@ namespace tessera {
 namespace {
 
 /// "1 rank", "2 ranks".
-std::string counted(std::int64_t count, const char* noun) { return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s"); }
+std::string counted(std::int64_t count, const char* noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 std::string model_line(const PlannedRun& planned) {
   const Architecture& a = planned.architecture;
   const ModelParts& model = planned.schedule.model;
-  return fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}, sequence {}", name_of(a.family),
-                     format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab, model.sequence);
+  return fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}, sequence {}",
+                     name_of(a.family), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
+                     model.sequence);
 }
 
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
   const GridShape& grid = planned.schedule.grid;
   const ResourceSettings& settings = session.resources().settings();
-  const char* lanes = settings.lanes == LaneMode::serial ? "serial" : settings.lanes == LaneMode::chaos ? "chaos" : "parallel";
-  std::string line = fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {} lanes", counted(grid.world, "rank"),
-                                 grid.ranks_per_node, grid.shard, counted(grid.replica, "replica"), counted(settings.threads, "thread"), lanes);
+  const char* lanes = settings.lanes == LaneMode::serial  ? "serial"
+                      : settings.lanes == LaneMode::chaos ? "chaos"
+                                                          : "parallel";
+  std::string line = fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {} lanes",
+                                 counted(grid.world, "rank"), grid.ranks_per_node, grid.shard,
+                                 counted(grid.replica, "replica"), counted(settings.threads, "thread"), lanes);
   const int wanted = settings.threads * machine.machine_ranks;
-  if (wanted > machine.machine_cores) line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"), counted(machine.machine_cores, "core"));
+  if (wanted > machine.machine_cores)
+    line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"),
+                        counted(machine.machine_cores, "core"));
   return line;
 }
 
 std::string strategy_line(const Options& options, const PlannedRun& planned) {
   const StepSchedule& s = planned.schedule;
-  return fmt::format("strategy   {}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step", name_of(s.strategy),
-                     name_of(options.shard.wrap), s.layout.units.size(), name_of(options.memory.checkpoint), name_of(s.compute), name_of(s.reduce),
-                     format_bytes(s.wire_bytes_per_step()));
+  return fmt::format(
+      "strategy   {}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step",
+      name_of(s.strategy), name_of(options.shard.wrap), s.layout.units.size(), name_of(options.memory.checkpoint),
+      name_of(s.compute), name_of(s.reduce), format_bytes(s.wire_bytes_per_step()));
 }
 
 std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
@@ -47,22 +56,29 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
   return line;
 }
 
-std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session) {
+std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data,
+                      TrainingSession& session) {
   const StepSchedule& s = planned.schedule;
-  std::string line = fmt::format("batch      {} tokens a step: {} x {} x {} x {}", format_count(session.global_tokens()), counted(s.grid.world, "rank"),
-                                 counted(s.accumulation, "micro-step"), counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
+  std::string line =
+      fmt::format("batch      {} tokens a step: {} x {} x {} x {}", format_count(session.global_tokens()),
+                  counted(s.grid.world, "rank"), counted(s.accumulation, "micro-step"),
+                  counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
   const double epochs = static_cast<double>(session.steps()) * static_cast<double>(session.global_tokens()) /
                         (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));
-  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs", data.source().describe(),
-                      format_count(data.split().train.count), format_count(data.split().validation.count), name_of(options.data.order), counted(session.steps(), "step"), epochs);
+  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",
+                      data.source().describe(), format_count(data.split().train.count),
+                      format_count(data.split().validation.count), name_of(options.data.order),
+                      counted(session.steps(), "step"), epochs);
   return line;
 }
 
 }  // namespace
 
-std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session, const MachineShape& machine) {
-  return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) + "\n" + memory_line(planned, session) + "\n" +
-         data_line(options, planned, data, session) + "\nkernels    " + session.resources().kernels(Lane::compute).description();
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
+                           TrainingSession& session, const MachineShape& machine) {
+  return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
+         "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\nkernels    " +
+         session.resources().kernels(Lane::compute).description();
 }
 
 }  // namespace tessera

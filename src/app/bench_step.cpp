@@ -26,7 +26,8 @@ double quantile(std::vector<double> values, double q) {
 /// FLOPs of one micro-batch's forward and backward, recomputation apart.
 std::int64_t flops_per_micro_batch(const ModelParts& model) {
   std::int64_t flops = 0;
-  for (const Part& part : model.parts) flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
+  for (const Part& part : model.parts)
+    flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
   return flops;
 }
 
@@ -60,7 +61,10 @@ std::string time_table(const Measured& measured) {
   for (std::size_t c = 0; c < kTimeCategories; ++c) {
     const double seconds = measured.times.seconds(static_cast<TimeCategory>(c));
     known += seconds;
-    if (seconds > 0) text += fmt::format("  {:<24}{:>8}  {:>10} a step\n", name_of(static_cast<TimeCategory>(c)), format_percent(seconds / total), format_seconds(seconds / static_cast<double>(measured.seconds.size())));
+    if (seconds > 0)
+      text += fmt::format("  {:<24}{:>8}  {:>10} a step\n", name_of(static_cast<TimeCategory>(c)),
+                          format_percent(seconds / total),
+                          format_seconds(seconds / static_cast<double>(measured.seconds.size())));
   }
   text += fmt::format("  {:<24}{:>8}\n", "rest", format_percent(std::max(0.0, 1 - known / total)));
   return text;
@@ -83,11 +87,13 @@ int run_bench_step(World& world, const Options& options) {
   const double median = quantile(measured.seconds, 0.5);
   const StepSchedule& schedule = prepared.planned().schedule;
   const double flops = static_cast<double>(flops_per_micro_batch(schedule.model) * schedule.accumulation);
-  log.info(fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s", format_seconds(median), format_seconds(quantile(measured.seconds, 0.25)),
+  log.info(fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s",
+                       format_seconds(median), format_seconds(quantile(measured.seconds, 0.25)),
                        format_seconds(quantile(measured.seconds, 0.75)), options.bench.steps, options.bench.warmup,
                        format_rate(static_cast<double>(session->global_tokens()) / median)));
-  log.info(fmt::format("rate       {:.0f} GFLOP/s a rank of the model's {:.1f} GFLOP; matrix products reach {:.0f} here at best: {}", flops / median * 1e-9, flops * 1e-9, peak * 1e-9,
-                       format_percent(flops / median / peak)));
+  log.info(fmt::format(
+      "rate       {:.0f} GFLOP/s a rank of the model's {:.1f} GFLOP; matrix products reach {:.0f} here at best: {}",
+      flops / median * 1e-9, flops * 1e-9, peak * 1e-9, format_percent(flops / median / peak)));
   log.info("time of rank 0\n" + time_table(measured));
   return 0;
 }
@@ -104,11 +110,14 @@ int run_bench_memory(World& world, const Options& options) {
   const std::vector<std::string> all = world.control().gather(fmt::format("{} {}", before, after));
   if (world.rank() != 0) return 0;
   const std::int64_t planned = prepared.planned().plan.total();
-  log.info(fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", "rank", "at start", "planned", "measured", "difference"));
+  log.info(
+      fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", "rank", "at start", "planned", "measured", "difference"));
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto space = all[rank].find(' ');
-    const std::int64_t start = std::stoll(all[rank].substr(0, space)), grown = std::stoll(all[rank].substr(space)) - start;
-    log.info(fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", rank, format_bytes(start), format_bytes(planned), format_bytes(grown),
+    const std::int64_t start = std::stoll(all[rank].substr(0, space)),
+                       grown = std::stoll(all[rank].substr(space)) - start;
+    log.info(fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", rank, format_bytes(start), format_bytes(planned),
+                         format_bytes(grown),
                          format_percent(static_cast<double>(grown - planned) / static_cast<double>(planned))));
   }
   return 0;

@@ -42,18 +42,21 @@ std::string headline(const Options& options, const RunShape& shape, const StepSc
   const ModelParts& model = schedule.model;
   const Architecture& a = shape.architecture;
   std::int64_t flops = 0;
-  for (const Part& part : model.parts) flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
-  return fmt::format("{}: {} parameters ({} layers, width {}, {} heads, vocabulary {}), {} floating point operations a token\n"
-                     "{} tokens a step: {} ranks ({} a node) x {} micro-step{} x {} sequences of {}; compute {}, reduce {}\n",
-                     model_name(options), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
-                     format_count(flops / model.tokens()), format_count(shape.world * shape.policy.accumulation * model.tokens()), shape.world,
-                     shape.ranks_per_node, shape.policy.accumulation, shape.policy.accumulation == 1 ? "" : "s", model.batch, model.sequence,
-                     name_of(shape.policy.compute), name_of(shape.policy.reduce));
+  for (const Part& part : model.parts)
+    flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
+  return fmt::format(
+      "{}: {} parameters ({} layers, width {}, {} heads, vocabulary {}), {} floating point operations a token\n"
+      "{} tokens a step: {} ranks ({} a node) x {} micro-step{} x {} sequences of {}; compute {}, reduce {}\n",
+      model_name(options), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
+      format_count(flops / model.tokens()), format_count(shape.world * shape.policy.accumulation * model.tokens()),
+      shape.world, shape.ranks_per_node, shape.policy.accumulation, shape.policy.accumulation == 1 ? "" : "s",
+      model.batch, model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce));
 }
 
 std::string strategy_table(const RunShape& shape) {
   std::vector<StrategyRow> rows;
-  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
+  for (const Strategy strategy :
+       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
     StrategyRow& row = rows.emplace_back();
     row.strategy = strategy;
     row.chosen = strategy == shape.policy.strategy;
@@ -65,7 +68,8 @@ std::string strategy_table(const RunShape& shape) {
       row.impossible = error.what();
     }
   }
-  return "all strategies: memory of a rank at its peak, bytes it sends and collectives it joins (* as chosen)\n" + print_strategy_table(rows);
+  return "all strategies: memory of a rank at its peak, bytes it sends and collectives it joins (* as chosen)\n" +
+         print_strategy_table(rows);
 }
 
 /// Under accumulation: what either setting of shard.reduce costs.
@@ -76,23 +80,29 @@ std::string reduction_costs(const RunShape& shape) {
     RunShape other = shape;
     other.policy.reduce_each_micro_step = each;
     const PlannedShape planned = plan_shape(other);
-    text += fmt::format("  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", each ? "micro_step" : "step",
-                        format_bytes(planned.plan.total()), format_bytes(planned.schedule.wire_bytes_per_step()),
-                        format_bytes(accumulator_bytes(planned.schedule)), each == shape.policy.reduce_each_micro_step ? " *" : "");
+    text += fmt::format(
+        "  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", each ? "micro_step" : "step",
+        format_bytes(planned.plan.total()), format_bytes(planned.schedule.wire_bytes_per_step()),
+        format_bytes(accumulator_bytes(planned.schedule)), each == shape.policy.reduce_each_micro_step ? " *" : "");
   }
   return text;
 }
 
 std::string view_text(const Options& options, const RunShape& shape, const PlannedShape& planned) {
   switch (options.plan.view) {
-    case PlanView::schedule: return print_schedule(planned.schedule, planned.plan);
-    case PlanView::units: return print_units(planned.schedule);
+    case PlanView::schedule:
+      return print_schedule(planned.schedule, planned.plan);
+    case PlanView::units:
+      return print_units(planned.schedule);
     case PlanView::table:
-      return strategy_table(shape) + "\n" + describe_grid(planned.schedule) + "\n" + print_memory(planned.schedule, planned.plan) + reduction_costs(shape);
+      return strategy_table(shape) + "\n" + describe_grid(planned.schedule) + "\n" +
+             print_memory(planned.schedule, planned.plan) + reduction_costs(shape);
     case PlanView::fit:
-    case PlanView::largest: break;
+    case PlanView::largest:
+      break;
   }
-  throw UsageError("plan.view = {} (not available in this version): table, schedule, units", name_of(options.plan.view));
+  throw UsageError("plan.view = {} (not available in this version): table, schedule, units",
+                   name_of(options.plan.view));
 }
 
 std::string text_of(const Options& options, const RunShape& shape, const PlannedShape& planned) {

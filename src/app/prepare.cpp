@@ -12,27 +12,32 @@
 
 namespace tessera {
 
-PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine) : machine_(machine) {
+PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine)
+    : machine_(machine) {
   const Architecture architecture = resolve_architecture(options.model);
   require_trainable(architecture);
   data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
   steps_of_run(options, planned_, *data_);
   require_memory(context, options);
-  if (!options.model.from.empty()) weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
+  if (!options.model.from.empty())
+    weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
 }
 
 /// The rank with the least memory decides, so that all ranks decide alike.
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
   const std::int64_t usable = -context.control().maximum(-(usable_memory() / machine_.machine_ranks));
   if (usable <= 0) return;  // the system does not tell
-  const RunShape shape = run_shape(options, planned_.architecture, planned_.sequence, context.size(), context.ranks_per_node());
-  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable), fmt::format("{} of usable memory for each rank of a machine", format_bytes(usable)));
+  const RunShape shape =
+      run_shape(options, planned_.architecture, planned_.sequence, context.size(), context.ranks_per_node());
+  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable),
+              fmt::format("{} of usable memory for each rank of a machine", format_bytes(usable)));
 }
 
 std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options) const {
   TensorSource source;
-  if (weights_ != nullptr) source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
+  if (weights_ != nullptr)
+    source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
   return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source);
 }
 

@@ -8,15 +8,16 @@ namespace tessera {
 
 namespace {
 
-/// A family's norm, positions, MLP and biases, without sizes. (Epsilon, rotary base and head tying as its presets have them.)
+/// A family's norm, positions, MLP and biases, without sizes. (Epsilon, rotary base and head tying as its presets have
+/// them.)
 Architecture family_template(const std::string& family) {
   std::string like;
   if (family == name_of(Family::gpt2)) like = "gpt2-124m";
   if (family == name_of(Family::qwen2)) like = "qwen2-0.5b";
   if (family == name_of(Family::llama)) like = "llama-8b";
   if (like.empty()) {
-    throw UsageError("model.family = {} (no such family): {}, {}, {}", family, name_of(Family::gpt2), name_of(Family::qwen2),
-                     name_of(Family::llama));
+    throw UsageError("model.family = {} (no such family): {}, {}, {}", family, name_of(Family::gpt2),
+                     name_of(Family::qwen2), name_of(Family::llama));
   }
   Architecture a = preset(like);
   a.layers = a.heads = a.kv_heads = a.width = a.ffn_width = a.vocab = a.context = 0;

@@ -21,15 +21,21 @@ using Clock = std::chrono::steady_clock;
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 std::array<CommunicationCount, 4> counts_of(const Resources& resources) {
-  return {resources.count(Collective::all_gather), resources.count(Collective::reduce_scatter), resources.count(Collective::all_reduce),
-          resources.count(Collective::broadcast)};
+  return {resources.count(Collective::all_gather), resources.count(Collective::reduce_scatter),
+          resources.count(Collective::all_reduce), resources.count(Collective::broadcast)};
 }
 
 /// The loop around the steps of one rank: times, records, evaluates, dumps.
 class TrainLoop {
  public:
-  TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session, RunRecorder* recorder, std::int64_t memory_before)
-      : world_(world), options_(options), invocation_(invocation), session_(session), recorder_(recorder), memory_before_(memory_before) {}
+  TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
+            RunRecorder* recorder, std::int64_t memory_before)
+      : world_(world),
+        options_(options),
+        invocation_(invocation),
+        session_(session),
+        recorder_(recorder),
+        memory_before_(memory_before) {}
 
   void run() {
     if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
@@ -59,8 +65,10 @@ class TrainLoop {
       if (dumps) dump->write_gradients();
     });
     if (!result.finite) {
-      throw NumericalError("step {}: the loss is {} and the gradient norm {} (numerical failure): try a lower optim.lr, a longer optim.warmup_steps, or optim.clip",
-                           step, result.loss, result.grad_norm);
+      throw NumericalError(
+          "step {}: the loss is {} and the gradient norm {} (numerical failure): try a lower optim.lr, a longer "
+          "optim.warmup_steps, or optim.clip",
+          step, result.loss, result.grad_norm);
     }
     if (dumps) dump->write_weights(step, result);
     loss_ = result.loss;
@@ -122,17 +130,23 @@ RunFacts run_facts(World& world, const Invocation& invocation) {
 
 std::string summary(const Options& options, const TrainLoop& loop, TrainingSession& session, double seconds) {
   const auto tokens = static_cast<double>(session.steps()) * static_cast<double>(session.global_tokens());
-  std::string text = fmt::format("done       {} steps in {}, {} tokens/s; loss {:.4f}", session.steps(), format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss());
-  if (!std::isnan(loop.last_validation_loss())) text += fmt::format(", validation loss {:.4f}", loop.last_validation_loss());
-  if (session.optimizer().skipped_steps() > 0) text += fmt::format(", {} steps skipped", session.optimizer().skipped_steps());
+  std::string text = fmt::format("done       {} steps in {}, {} tokens/s; loss {:.4f}", session.steps(),
+                                 format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss());
+  if (!std::isnan(loop.last_validation_loss()))
+    text += fmt::format(", validation loss {:.4f}", loop.last_validation_loss());
+  if (session.optimizer().skipped_steps() > 0)
+    text += fmt::format(", {} steps skipped", session.optimizer().skipped_steps());
   const std::string folder = run_folder(options).string();
-  text += fmt::format("\nwritten    {0}/metrics.h5 (curves), {0}/log.jsonl (lines), {0}/status.json, {0}/config.ini (repeats the run)", folder);
+  text += fmt::format(
+      "\nwritten    {0}/metrics.h5 (curves), {0}/log.jsonl (lines), {0}/status.json, {0}/config.ini (repeats the run)",
+      folder);
   if (options.run.dump > 0) text += fmt::format(", {}/dump-{:08}.h5", folder, options.run.dump);
   return text;
 }
 
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
-void train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared, RunRecorder* recorder) {
+void train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
+           RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const std::int64_t memory_before = proportional_set_size();
   const auto opened = prepared.open(world, options);

@@ -4,13 +4,20 @@ namespace tessera {
 
 std::string_view name_of(DType dtype) {
   switch (dtype) {
-    case DType::fp32: return "fp32";
-    case DType::bf16: return "bf16";
-    case DType::fp16: return "fp16";
-    case DType::fp64: return "fp64";
-    case DType::int32: return "int32";
-    case DType::int64: return "int64";
-    case DType::byte: return "byte";
+    case DType::fp32:
+      return "fp32";
+    case DType::bf16:
+      return "bf16";
+    case DType::fp16:
+      return "fp16";
+    case DType::fp64:
+      return "fp64";
+    case DType::int32:
+      return "int32";
+    case DType::int64:
+      return "int64";
+    case DType::byte:
+      return "byte";
   }
   return "?";
 }
@@ -23,7 +30,7 @@ fp16::fp16(float value) {
   if (magnitude > 0x7f800000u) {
     result = 0x7e00u;  // NaN
   } else if (magnitude >= 0x477ff000u) {
-    result = 0x7c00u;  // 65520 and above round to infinity
+    result = 0x7c00u;                     // 65520 and above round to infinity
   } else if (magnitude >= 0x38800000u) {  // normal: rebias the exponent and round to nearest even
     const std::uint32_t rebased = magnitude - 0x38000000u;
     result = (rebased + 0xfffu + ((rebased >> 13) & 1u)) >> 13;

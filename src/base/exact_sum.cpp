@@ -10,7 +10,7 @@ namespace {
 __extension__ typedef unsigned __int128 Wide;
 
 constexpr int kLowestExponent = -1074;  // weight of bin 0's lowest bit: the smallest subnormal
-}
+}  // namespace
 
 void ExactSum::add(double term) {
   const auto bits = std::bit_cast<std::uint64_t>(term);
@@ -31,9 +31,12 @@ void ExactSum::add(double term) {
   const std::int64_t sign = (bits >> 63) ? -1 : 1;
   // 53 bits shifted by up to 31 span three windows of 32 bits.
   const Wide wide = static_cast<Wide>(mantissa) << offset;
-  bins[static_cast<std::size_t>(bin)] += sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide) & 0xffffffffu);
-  bins[static_cast<std::size_t>(bin + 1)] += sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 32) & 0xffffffffu);
-  bins[static_cast<std::size_t>(bin + 2)] += sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 64) & 0xffffffffu);
+  bins[static_cast<std::size_t>(bin)] +=
+      sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide) & 0xffffffffu);
+  bins[static_cast<std::size_t>(bin + 1)] +=
+      sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 32) & 0xffffffffu);
+  bins[static_cast<std::size_t>(bin + 2)] +=
+      sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 64) & 0xffffffffu);
 }
 
 void ExactSum::add(const ExactSum& other) {

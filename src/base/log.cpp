@@ -16,7 +16,9 @@ void Log::warn(const std::string& line) const {
 }
 
 void Log::error(const std::string& line) const {
-  std::fputs((world_ > 1 ? fmt::format("tessera: rank {}: {}\n", rank_, line) : fmt::format("tessera: {}\n", line)).c_str(), stderr);
+  std::fputs(
+      (world_ > 1 ? fmt::format("tessera: rank {}: {}\n", rank_, line) : fmt::format("tessera: {}\n", line)).c_str(),
+      stderr);
 }
 
 }  // namespace tessera

@@ -167,8 +167,8 @@ void validate_for_world(const Options& options, std::int64_t world, std::int64_t
   const auto group = shard_group_size(options, world, ranks_per_node);
   if (group < 1 || world % group != 0) {
     const auto source = options.shard.group_size > 0 ? "" : " (the ranks of a node)";
-    throw UsageError("shard.group_size = {}{} does not divide the {} rank{}: {}", group, source, world, world == 1 ? "" : "s",
-                     divisors_text(world));
+    throw UsageError("shard.group_size = {}{} does not divide the {} rank{}: {}", group, source, world,
+                     world == 1 ? "" : "s", divisors_text(world));
   }
 }
 

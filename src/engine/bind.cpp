@@ -28,9 +28,12 @@ void Player::bind(OperationId id) {
   switch (op.kind) {
     case OperationKind::forward:
     case OperationKind::recompute:
-    case OperationKind::backward: return bind_part(id, bound);
-    case OperationKind::update: return bind_update(id, bound);
-    default: return;
+    case OperationKind::backward:
+      return bind_part(id, bound);
+    case OperationKind::update:
+      return bind_update(id, bound);
+    default:
+      return;
   }
 }
 

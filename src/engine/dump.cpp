@@ -65,14 +65,18 @@ void StepDump::write_gradients() {
   for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
     const GradientSlice slice = gradient_slice(session_.schedule(), session_.resources(), unit);
     const std::vector<float> values = widened(slice, scale);
-    collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) { file_->write_gradient(run.tensor, run.first, part); });
+    collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
+      file_->write_gradient(run.tensor, run.first, part);
+    });
   }
 }
 
 void StepDump::write_weights(std::int64_t step, const StepResult& result) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
-    collect(slice, slice.master, [&](const TensorRun& run, std::span<const float> part) { file_->write_weight(run.tensor, run.first, part); });
+    collect(slice, slice.master, [&](const TensorRun& run, std::span<const float> part) {
+      file_->write_weight(run.tensor, run.first, part);
+    });
   }
   if (context_.rank() == 0) io_->run([&] { file_->finish(step, result.loss, result.grad_norm); });
 }

@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-/// Compute runs on the caller's thread, which issues everything in list order. Communication runs there too (serial), on one
-/// thread of its own (parallel; merging lanes is legal, because list order is issue order), or on a thread per lane (chaos).
+/// Compute runs on the caller's thread, which issues everything in list order. Communication runs there too (serial),
+/// on one thread of its own (parallel; merging lanes is legal, because list order is issue order), or on a thread per
+/// lane (chaos).
 class Player::Lanes {
  public:
   explicit Lanes(LaneMode mode) : caller_(make_serial_stream("compute")) {

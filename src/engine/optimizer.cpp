@@ -17,17 +17,20 @@ constexpr double kClipEpsilon = 1e-6;
 }  // namespace
 
 double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps) {
-  if (step <= options.warmup_steps) return options.lr * static_cast<double>(step) / static_cast<double>(options.warmup_steps);
+  if (step <= options.warmup_steps)
+    return options.lr * static_cast<double>(step) / static_cast<double>(options.warmup_steps);
   const auto after = static_cast<double>(step - options.warmup_steps);
   const double length = std::max(1.0, static_cast<double>(steps - options.warmup_steps));
   const double fall = options.lr - options.min_lr;
   switch (options.schedule) {
-    case LearningRateSchedule::constant: return options.lr;
+    case LearningRateSchedule::constant:
+      return options.lr;
     case LearningRateSchedule::cosine: {
       const double done = std::min(1.0, after / length);
       return options.min_lr + fall * 0.5 * (1.0 + std::cos(std::numbers::pi * done));
     }
-    case LearningRateSchedule::linear: return options.lr - fall * std::min(1.0, after / length);
+    case LearningRateSchedule::linear:
+      return options.lr - fall * std::min(1.0, after / length);
     case LearningRateSchedule::wsd: {
       const double decay = std::max(1.0, std::floor(options.decay_fraction * static_cast<double>(steps)));
       const double into = static_cast<double>(step) - (static_cast<double>(steps) - decay);
@@ -62,14 +65,16 @@ void Optimizer::clip(const ScalarPayload& sums) {
   if (settings_.scales_loss) {
     good_steps_ = overflow ? 0 : good_steps_ + 1;
     if (overflow) next_loss_scale_ = std::max(1.0, next_loss_scale_ / 2);
-    if (good_steps_ == kGoodStepsToGrow) next_loss_scale_ = std::min(kLargestLossScale, next_loss_scale_ * 2), good_steps_ = 0;
+    if (good_steps_ == kGoodStepsToGrow)
+      next_loss_scale_ = std::min(kLargestLossScale, next_loss_scale_ * 2), good_steps_ = 0;
   }
   if (scalars_.skip != 0) {
     if (result_.skipped) ++skipped_;
     return;
   }
   double coefficient = 1.0;
-  if (settings_.options.clip > 0) coefficient = std::min(1.0, settings_.options.clip / (result_.grad_norm + kClipEpsilon));
+  if (settings_.options.clip > 0)
+    coefficient = std::min(1.0, settings_.options.clip / (result_.grad_norm + kClipEpsilon));
   scalars_.clip_coefficient = static_cast<float>(coefficient / scale);
   scalars_.adam_step += 1;
   const auto t = static_cast<double>(scalars_.adam_step);

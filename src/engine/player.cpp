@@ -21,26 +21,36 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
 }
 
 bool communicates(const StepSchedule& schedule, const Operation& op) {
-  const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter || op.kind == OperationKind::all_reduce;
+  const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter ||
+                          op.kind == OperationKind::all_reduce;
   return collective && schedule.grid.size(op.group) > 1;
 }
 
 /// Where the time goes in which compute does, or waits for, an operation.
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
   switch (op.kind) {
-    case OperationKind::load: return TimeCategory::data;
-    case OperationKind::forward: return TimeCategory::forward;
-    case OperationKind::recompute: return TimeCategory::recompute;
-    case OperationKind::backward: return TimeCategory::backward;
-    case OperationKind::gather: return communicates(schedule, op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
-    case OperationKind::reduce_scatter: return communicates(schedule, op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
-    case OperationKind::all_reduce: return TimeCategory::exposed_all_reduce;
+    case OperationKind::load:
+      return TimeCategory::data;
+    case OperationKind::forward:
+      return TimeCategory::forward;
+    case OperationKind::recompute:
+      return TimeCategory::recompute;
+    case OperationKind::backward:
+      return TimeCategory::backward;
+    case OperationKind::gather:
+      return communicates(schedule, op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
+    case OperationKind::reduce_scatter:
+      return communicates(schedule, op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
+    case OperationKind::all_reduce:
+      return TimeCategory::exposed_all_reduce;
     case OperationKind::store:
-    case OperationKind::slice: return TimeCategory::exposed_other;
+    case OperationKind::slice:
+      return TimeCategory::exposed_other;
     case OperationKind::accumulate:
     case OperationKind::norm:
     case OperationKind::clip:
-    case OperationKind::update: return TimeCategory::optimizer;
+    case OperationKind::update:
+      return TimeCategory::optimizer;
   }
   return TimeCategory::exposed_other;
 }
@@ -55,11 +65,14 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
       lanes_(std::make_unique<Lanes>(resources.settings().lanes)),
       ring_(1024),
       touches_left_(schedule.storages.size()) {
-  for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id) bound_.push_back(std::make_unique<Bound>());
+  for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id)
+    bound_.push_back(std::make_unique<Bound>());
   for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id) {
     bind(id);
     Bound& bound = *bound_[static_cast<std::size_t>(id)];
-    std::erase_if(bound.waits, [&](OperationId other) { return &lanes_->of(s_.operation(other).lane) == &lanes_->of(s_.operation(id).lane); });
+    std::erase_if(bound.waits, [&](OperationId other) {
+      return &lanes_->of(s_.operation(other).lane) == &lanes_->of(s_.operation(id).lane);
+    });
     for (const OperationId other : bound.waits) {
       auto& event = bound_[static_cast<std::size_t>(other)]->event;
       if (event == nullptr) event = make_host_event();
@@ -122,7 +135,8 @@ void Player::play_segment(const Play& play, const TokenFeed& feed) {
   }
 }
 
-/// Lanes of ours may wait for peers that wait for us: the exception being handled is told to them before lanes are joined.
+/// Lanes of ours may wait for peers that wait for us: the exception being handled is told to them before lanes are
+/// joined.
 void Player::tell_peers() {
   FailureNotice& notice = resources_.context().notice();
   const std::int64_t rank = resources_.context().rank();
@@ -146,7 +160,8 @@ void Player::issue(const Play& play, const TokenFeed& feed) {
   ++plays_;
   if (settings_.poison) {
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
-      for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched) ++touches_left_[static_cast<std::size_t>(storage)];
+      for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched)
+        ++touches_left_[static_cast<std::size_t>(storage)];
     }
   }
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
@@ -191,14 +206,19 @@ void Player::execute(OperationId id, Stream& stream) {
   const Operation& op = s_.operation(id);
   if (resources_.settings().lanes == LaneMode::chaos) delay(id);
   const auto start = Clock::now();
-  const std::uint64_t sequence = ring_.begin(id, static_cast<std::int32_t>(op.kind), op.unit >= 0 ? op.unit : op.part, op.wire_bytes);
+  const std::uint64_t sequence =
+      ring_.begin(id, static_cast<std::int32_t>(op.kind), op.unit >= 0 ? op.unit : op.part, op.wire_bytes);
   {
     const TouchGuard touch(SegmentGuard::current(), s_, resources_, op);
     switch (op.kind) {
-      case OperationKind::gather: execute_gather(op, stream); break;
+      case OperationKind::gather:
+        execute_gather(op, stream);
+        break;
       case OperationKind::forward:
       case OperationKind::recompute:
-      case OperationKind::backward: execute_part(id, stream); break;
+      case OperationKind::backward:
+        execute_part(id, stream);
+        break;
       case OperationKind::reduce_scatter: {
         const Value& source = s_.value(op.reads[0]);
         const Value& sum = s_.value(op.writes[0]);
@@ -208,19 +228,28 @@ void Player::execute(OperationId id, Stream& stream) {
       }
       case OperationKind::all_reduce:
         resources_.communicator(op.lane, op.group)
-            .all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(at(op.updates[0].after)), s_.value(op.updates[0].after).elements);
+            .all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(at(op.updates[0].after)),
+                            s_.value(op.updates[0].after).elements);
         break;
-      case OperationKind::accumulate: execute_accumulate(op, stream); break;
+      case OperationKind::accumulate:
+        execute_accumulate(op, stream);
+        break;
       case OperationKind::norm: {
         const Value& gradient = s_.value(op.reads[0]);
-        resources_.kernels(op.lane).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements, &payload_->square_norm);
+        resources_.kernels(op.lane).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements,
+                                               &payload_->square_norm);
         break;
       }
-      case OperationKind::clip: optimizer_.clip(*payload_); break;
-      case OperationKind::update: resources_.kernels(op.lane).adamw(stream, bound_[static_cast<std::size_t>(id)]->adamw); break;
+      case OperationKind::clip:
+        optimizer_.clip(*payload_);
+        break;
+      case OperationKind::update:
+        resources_.kernels(op.lane).adamw(stream, bound_[static_cast<std::size_t>(id)]->adamw);
+        break;
       case OperationKind::load:
       case OperationKind::store:
-      case OperationKind::slice: throw InternalError("operation {} ({}) cannot be played", id, name_of(op.kind));
+      case OperationKind::slice:
+        throw InternalError("operation {} ({}) cannot be played", id, name_of(op.kind));
     }
   }
   ring_.end(sequence);
@@ -234,7 +263,8 @@ void Player::execute_gather(const Operation& op, Stream& stream) {
   const std::int64_t slice = whole.elements / s_.grid.size(op.group);
   std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(whole.dtype);
   resources_.kernels(op.lane).cast(stream, at(op.reads[0]), source.dtype, mine, whole.dtype, slice);
-  if (s_.grid.size(op.group) > 1) resources_.communicator(op.lane, op.group).all_gather(stream, at(op.writes[0]), slice, whole.dtype);
+  if (s_.grid.size(op.group) > 1)
+    resources_.communicator(op.lane, op.group).all_gather(stream, at(op.writes[0]), slice, whole.dtype);
 }
 
 void Player::execute_part(OperationId id, Stream& stream) {
@@ -245,9 +275,15 @@ void Player::execute_part(OperationId id, Stream& stream) {
   Kernels& kernels = resources_.kernels(op.lane);
   for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
   switch (op.kind) {
-    case OperationKind::forward: part_forward(kernels, stream, s_.model, part, bound.buffers); break;
-    case OperationKind::recompute: part_recompute(kernels, stream, s_.model, part, bound.buffers); break;
-    default: part_backward(kernels, stream, s_.model, part, bound.buffers); break;
+    case OperationKind::forward:
+      part_forward(kernels, stream, s_.model, part, bound.buffers);
+      break;
+    case OperationKind::recompute:
+      part_recompute(kernels, stream, s_.model, part, bound.buffers);
+      break;
+    default:
+      part_backward(kernels, stream, s_.model, part, bound.buffers);
+      break;
   }
   if (part.kind != PartKind::head) return;
   if (bound.starts_account) {
@@ -262,11 +298,13 @@ void Player::execute_accumulate(const Operation& op, Stream& stream) {
   const Value& first = s_.value(op.reads[0]);
   if (!op.updates.empty()) {
     const Value& sum = s_.value(op.updates[0].after);
-    kernels.add(stream, at(op.updates[0].after), sum.dtype, at(op.reads[0]), first.dtype, at(op.updates[0].after), sum.dtype, sum.elements);
+    kernels.add(stream, at(op.updates[0].after), sum.dtype, at(op.reads[0]), first.dtype, at(op.updates[0].after),
+                sum.dtype, sum.elements);
   } else if (op.reads.size() == 2) {
     const Value& second = s_.value(op.reads[1]);
     const Value& sum = s_.value(op.writes[0]);
-    kernels.add(stream, at(op.reads[1]), second.dtype, at(op.reads[0]), first.dtype, at(op.writes[0]), sum.dtype, sum.elements);
+    kernels.add(stream, at(op.reads[1]), second.dtype, at(op.reads[0]), first.dtype, at(op.writes[0]), sum.dtype,
+                sum.elements);
   } else {
     const Value& copy = s_.value(op.writes[0]);
     kernels.cast(stream, at(op.reads[0]), first.dtype, at(op.writes[0]), copy.dtype, copy.elements);
@@ -283,8 +321,9 @@ void Player::release(OperationId id) {
 
 /// Chaos: some operations start late, by seed.
 void Player::delay(OperationId id) {
-  const auto bits = philox(settings_.chaos_seed, RandomUse::chaos, static_cast<std::uint32_t>(resources_.context().rank()),
-                           static_cast<std::uint64_t>(plays_) << 32 | static_cast<std::uint32_t>(id));
+  const auto bits =
+      philox(settings_.chaos_seed, RandomUse::chaos, static_cast<std::uint32_t>(resources_.context().rank()),
+             static_cast<std::uint64_t>(plays_) << 32 | static_cast<std::uint32_t>(id));
   if (bits[0] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(bits[1] % 300));
 }
 

@@ -17,7 +17,8 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   for (int c = 0; c < kCategories; ++c) {
     std::string name(name_of(static_cast<Category>(c)));
     std::replace(name.begin(), name.end(), ' ', '_');
-    layout.memory.push_back({name, std::vector<std::int64_t>(ranks, planned.plan.own_peak[static_cast<std::size_t>(c)])});
+    layout.memory.push_back(
+        {name, std::vector<std::int64_t>(ranks, planned.plan.own_peak[static_cast<std::size_t>(c)])});
   }
   layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
   for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);
@@ -71,9 +72,15 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   progress_->update(state);
 
   if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == steps_) {
-    const std::array<JsonField, 9> fields{{{"step", report.step}, {"loss", report.result.loss}, {"grad_norm", report.result.grad_norm},
-                                           {"lr", report.learning_rate}, {"seconds", report.seconds}, {"tokens_per_second", rate},
-                                           {"exposed_share", exposed}, {"skipped", report.result.skipped}, {"unix_time", unix_now()}}};
+    const std::array<JsonField, 9> fields{{{"step", report.step},
+                                           {"loss", report.result.loss},
+                                           {"grad_norm", report.result.grad_norm},
+                                           {"lr", report.learning_rate},
+                                           {"seconds", report.seconds},
+                                           {"tokens_per_second", rate},
+                                           {"exposed_share", exposed},
+                                           {"skipped", report.result.skipped},
+                                           {"unix_time", unix_now()}}};
     log_->append(json_line(fields));
   }
   if (std::chrono::steady_clock::now() - status_written_ > kStatusEvery) write_status(RunState::running, 0, "");
@@ -86,9 +93,13 @@ void RunRecorder::record_evaluation(std::int64_t step, double loss) {
   say(fmt::format("step {}: validation loss {:.4f}", step, loss));
 }
 
-void RunRecorder::record_process_memory(const std::vector<std::int64_t>& bytes) { metrics_->set_measured_memory("process", bytes); }
+void RunRecorder::record_process_memory(const std::vector<std::int64_t>& bytes) {
+  metrics_->set_measured_memory("process", bytes);
+}
 
-void RunRecorder::record_first_step(double seconds_since_start) { metrics_->set_seconds_to_first_step(seconds_since_start); }
+void RunRecorder::record_first_step(double seconds_since_start) {
+  metrics_->set_seconds_to_first_step(seconds_since_start);
+}
 
 void RunRecorder::say(const std::string& line) {
   if (progress_ != nullptr) progress_->message(line);

@@ -11,23 +11,29 @@ namespace {
 
 RankGroup rank_group(Group group) {
   switch (group) {
-    case Group::self: return RankGroup::self;
-    case Group::world: return RankGroup::world;
-    case Group::shard: return RankGroup::shard;
-    case Group::replica: return RankGroup::replica;
+    case Group::self:
+      return RankGroup::self;
+    case Group::world:
+      return RankGroup::world;
+    case Group::shard:
+      return RankGroup::shard;
+    case Group::replica:
+      return RankGroup::replica;
   }
   throw InternalError("no ranks for group {}", static_cast<int>(group));
 }
 
 }  // namespace
 
-Resources::Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan, const ResourceSettings& settings)
+Resources::Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
+                     const ResourceSettings& settings)
     : context_(context),
       settings_(settings),
       grid_(schedule.grid.world, context.ranks_per_node(), schedule.grid.shard),
       at_rest_(plan.regions[static_cast<std::size_t>(RegionKind::at_rest)].bytes),
       private_(plan.regions[static_cast<std::size_t>(RegionKind::private_)].bytes) {
-  TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}", schedule.grid.world, context.size());
+  TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
+                 schedule.grid.world, context.size());
   shared_ = std::make_unique<SharedRegion>(context, plan.regions[static_cast<std::size_t>(RegionKind::shared)].bytes);
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     address_.push_back(bytes(schedule.storage(id).region).data() + plan.offset[static_cast<std::size_t>(id)]);
@@ -44,7 +50,8 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
 void Resources::open_communicators(const StepSchedule& schedule) {
   std::set<std::pair<Lane, Group>> wanted;  // ordered, hence opened in the same order on all ranks
   for (const Operation& op : schedule.operations) {
-    const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter || op.kind == OperationKind::all_reduce;
+    const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter ||
+                            op.kind == OperationKind::all_reduce;
     if (collective && schedule.grid.size(op.group) > 1) wanted.insert({op.lane, op.group});
   }
   CommunicatorOptions options;
@@ -53,7 +60,8 @@ void Resources::open_communicators(const StepSchedule& schedule) {
   options.threads_on_cores = std::max(settings_.threads, settings_.threads_on_cores);
   options.pool = settings_.lanes == LaneMode::serial ? pool_.get() : nullptr;
   for (const auto& [lane, group] : wanted) {
-    auto communicator = make_communicator(context_, grid_, rank_group(group), *shared_, std::string(name_of(lane)), options);
+    auto communicator =
+        make_communicator(context_, grid_, rank_group(group), *shared_, std::string(name_of(lane)), options);
     staging_bytes_ += tessera::staging_bytes(grid_, rank_group(group), options);
     if (settings_.emulate.on()) {
       const double bandwidth = settings_.emulate.bandwidth > 0 ? settings_.emulate.bandwidth : 1e18;
@@ -65,17 +73,22 @@ void Resources::open_communicators(const StepSchedule& schedule) {
 
 std::int64_t Resources::index_in(Group group) const {
   switch (group) {
-    case Group::self: return 0;
-    case Group::world: return context_.rank();
-    case Group::shard: return grid_.shard_index(context_.rank());
-    case Group::replica: return grid_.replica_index(context_.rank());
+    case Group::self:
+      return 0;
+    case Group::world:
+      return context_.rank();
+    case Group::shard:
+      return grid_.shard_index(context_.rank());
+    case Group::replica:
+      return grid_.replica_index(context_.rank());
   }
   return 0;
 }
 
 Communicator& Resources::communicator(Lane lane, Group group) const {
   const auto it = communicators_.find({lane, group});
-  TESSERA_ASSERT(it != communicators_.end(), "no communicator for lane {} over group {}", name_of(lane), name_of(group));
+  TESSERA_ASSERT(it != communicators_.end(), "no communicator for lane {} over group {}", name_of(lane),
+                 name_of(group));
   return *it->second;
 }
 
@@ -85,9 +98,12 @@ Kernels& Resources::kernels(Lane lane) const {
 
 std::span<std::byte> Resources::bytes(RegionKind region) const {
   switch (region) {
-    case RegionKind::at_rest: return at_rest_.bytes();
-    case RegionKind::private_: return private_.bytes();
-    case RegionKind::shared: return {shared_->data(), static_cast<std::size_t>(shared_->size())};
+    case RegionKind::at_rest:
+      return at_rest_.bytes();
+    case RegionKind::private_:
+      return private_.bytes();
+    case RegionKind::shared:
+      return {shared_->data(), static_cast<std::size_t>(shared_->size())};
   }
   return {};
 }

@@ -13,13 +13,14 @@ namespace tessera {
 std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
   const std::int64_t length = options.train.seq_len > 0 ? options.train.seq_len : architecture.context;
   if (length > architecture.context) {
-    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length, architecture.context,
-                     architecture.context);
+    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length,
+                     architecture.context, architecture.context);
   }
   return length;
 }
 
-PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node) {
+PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
+                    std::int64_t ranks_per_node) {
   PlannedRun run;
   run.architecture = architecture;
   run.sequence = sequence_length(options, architecture);
@@ -42,10 +43,14 @@ int threads_on_cores(int threads, const MachineShape& machine) {
 
 LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine) {
   switch (options.run.lanes) {
-    case Lanes::serial: return LaneMode::serial;
-    case Lanes::parallel: return LaneMode::parallel;
-    case Lanes::chaos: return LaneMode::chaos;
-    case Lanes::automatic: break;
+    case Lanes::serial:
+      return LaneMode::serial;
+    case Lanes::parallel:
+      return LaneMode::parallel;
+    case Lanes::chaos:
+      return LaneMode::chaos;
+    case Lanes::automatic:
+      break;
   }
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
@@ -75,20 +80,27 @@ ProcessGrid dealing_grid(const StepSchedule& schedule) {
 std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data) {
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t per_step = schedule.grid.world * schedule.accumulation * schedule.model.batch;
-  const std::int64_t steps = options.train.epochs <= 0 ? options.train.steps : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
-  const std::pair<const char*, std::int64_t> within[] = {{"optim.warmup_steps", options.optim.warmup_steps}, {"run.dump", options.run.dump}};
+  const std::int64_t steps = options.train.epochs <= 0
+                                 ? options.train.steps
+                                 : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
+  const std::pair<const char*, std::int64_t> within[] = {{"optim.warmup_steps", options.optim.warmup_steps},
+                                                         {"run.dump", options.run.dump}};
   for (const auto& [name, value] : within) {
-    if (value > steps) throw UsageError("{} = {} is after the last step, {} (train.epochs = {}): 0 to {}", name, value, steps, options.train.epochs, steps);
+    if (value > steps)
+      throw UsageError("{} = {} is after the last step, {} (train.epochs = {}): 0 to {}", name, value, steps,
+                       options.train.epochs, steps);
   }
   if (data.validation().has_value() && data.validation()->samples_per_epoch() < schedule.model.batch) {
-    throw UsageError("data.val_fraction = {} leaves {} samples for validation (less than one micro-batch of {}): a larger fraction, 0, or a smaller train.micro_batch",
-                     options.data.val_fraction, data.validation()->samples_per_epoch(), schedule.model.batch);
+    throw UsageError(
+        "data.val_fraction = {} leaves {} samples for validation (less than one micro-batch of {}): a larger fraction, "
+        "0, or a smaller train.micro_batch",
+        options.data.val_fraction, data.validation()->samples_per_epoch(), schedule.model.batch);
   }
   return steps;
 }
 
-TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data,
-                                 const MachineShape& machine, const TensorSource& weights)
+TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned,
+                                 const Dataset& data, const MachineShape& machine, const TensorSource& weights)
     : options_(options), planned_(planned), data_(data), context_(context), dealing_(dealing_grid(planned.schedule)) {
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
@@ -103,7 +115,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
-  player_ = std::make_unique<Player>(schedule, *resources_, *optimizer_, PlayerSettings{machine.chaos_seed, machine.poison});
+  player_ =
+      std::make_unique<Player>(schedule, *resources_, *optimizer_, PlayerSettings{machine.chaos_seed, machine.poison});
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
   };
@@ -136,7 +149,10 @@ void TrainingSession::compare_plans(RankContext& context) const {
     const std::vector<std::string> all = context.control().all_gather(mine);
     for (std::size_t rank = 1; rank < all.size(); ++rank) {
       if (all[rank] == all[0]) continue;
-      throw UsageError("rank {} differs from rank 0 in its {}: all ranks must start with the same options, data, build and kind of processor", rank, what);
+      throw UsageError(
+          "rank {} differs from rank 0 in its {}: all ranks must start with the same options, data, build and kind of "
+          "processor",
+          rank, what);
     }
   }
 }

@@ -69,7 +69,8 @@ void set_masters(const StepSchedule& schedule, Resources& resources, const Tenso
       std::fill(slice.master + end, slice.master + run.offset, 0.0f);
       end = run.offset + run.count;
       for (std::int64_t done = 0; done < run.count; done += kGrain) {
-        pieces.push_back({run.tensor, run.first + done, slice.master + run.offset + done, std::min(kGrain, run.count - done)});
+        pieces.push_back(
+            {run.tensor, run.first + done, slice.master + run.offset + done, std::min(kGrain, run.count - done)});
       }
     }
     std::fill(slice.master + end, slice.master + slice.count, 0.0f);

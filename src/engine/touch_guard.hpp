@@ -1,6 +1,7 @@
 #pragma once
-// In AddressSanitizer builds, an operation may touch only what its schedule entry names: while a segment is played serially
-// the whole private region is poisoned, and each operation's own storages are opened for its duration. Elsewhere: nothing.
+// In AddressSanitizer builds, an operation may touch only what its schedule entry names: while a segment is played
+// serially the whole private region is poisoned, and each operation's own storages are opened for its duration.
+// Elsewhere: nothing.
 
 #include <cstddef>
 #include <span>
@@ -45,9 +46,13 @@ class SegmentGuard {
 /// Opens an operation's private storages.
 class TouchGuard {
  public:
-  TouchGuard(const SegmentGuard& guard, const StepSchedule& s, const Resources& r, const Operation& op) : TouchGuard(&guard, s, r, op) {}
+  TouchGuard(const SegmentGuard& guard, const StepSchedule& s, const Resources& r, const Operation& op)
+      : TouchGuard(&guard, s, r, op) {}
   TouchGuard(const SegmentGuard* guard, const StepSchedule& schedule, const Resources& resources, const Operation& op)
-      : guard_(SegmentGuard::current() != nullptr ? guard : nullptr), schedule_(schedule), resources_(resources), op_(op) {
+      : guard_(SegmentGuard::current() != nullptr ? guard : nullptr),
+        schedule_(schedule),
+        resources_(resources),
+        op_(op) {
     each([](std::byte* data, std::size_t bytes) { __asan_unpoison_memory_region(data, bytes); });
   }
   ~TouchGuard() {
@@ -63,7 +68,8 @@ class TouchGuard {
     for (const ValueId v : touched_values(op_)) {
       const Storage& storage = schedule_.storage_of(v);
       std::byte* data = resources_.address(schedule_.value(v).storage);
-      if (storage.region == RegionKind::private_ && data != guard_->open()) f(data, static_cast<std::size_t>(storage.bytes));
+      if (storage.region == RegionKind::private_ && data != guard_->open())
+        f(data, static_cast<std::size_t>(storage.bytes));
     }
   }
   const SegmentGuard* guard_;

@@ -47,7 +47,9 @@ void make_folder(const std::filesystem::path& path) {
   std::filesystem::create_directories(path, error);
   if (std::filesystem::is_directory(path, unseen)) return;
   throw UsageError("run.dir = {} cannot be used ({}): name a folder that can be created", path.string(),
-                   error ? error.message() : unseen ? unseen.message() : "it is not a folder");
+                   error    ? error.message()
+                   : unseen ? unseen.message()
+                            : "it is not a folder");
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #pragma once
-// How micro-batch gradients add up over the micro-steps of one step. Deterministic: a binary counter, so that the sum is
-// the fixed tree over micro-batches (a node splits at the largest power of two below its size); level j holds the sum of
-// an aligned run of 2^j micro-steps. Otherwise a running sum on level 0.
+// How micro-batch gradients add up over the micro-steps of one step. Deterministic: a binary counter, so that the sum
+// is the fixed tree over micro-batches (a node splits at the largest power of two below its size); level j holds the
+// sum of an aligned run of 2^j micro-steps. Otherwise a running sum on level 0.
 
 #include <cstdint>
 #include <vector>

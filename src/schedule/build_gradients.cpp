@@ -1,8 +1,8 @@
-// A unit's gradient on its way: made by backward, reduced over the inner group, added over the micro-steps, reduced over
-// the replicas, measured for the norm, and brought into the layout that the update reads.
-#include "schedule/builder.hpp"
-
+// A unit's gradient on its way: made by backward, reduced over the inner group, added over the micro-steps, reduced
+// over the replicas, measured for the norm, and brought into the layout that the update reads.
 #include <algorithm>
+
+#include "schedule/builder.hpp"
 
 namespace tessera {
 
@@ -28,8 +28,13 @@ bool Builder::reduces_fresh() const {
 
 Storage Builder::fresh_gradient_storage(UnitId unit) const {
   const bool reduced = reduces_fresh() || (policy_.accumulation == 1 && !trivial(rules_.outer));
-  return {"grad " + s_.unit(unit).name, s_.unit(unit).padded * size_of(s_.reduce), reduced ? RegionKind::shared : RegionKind::private_,
-          Place::device, Category::gradients, false, false};
+  return {"grad " + s_.unit(unit).name,
+          s_.unit(unit).padded * size_of(s_.reduce),
+          reduced ? RegionKind::shared : RegionKind::private_,
+          Place::device,
+          Category::gradients,
+          false,
+          false};
 }
 
 void Builder::contribute(Operation& op, const MicroStepKind& kind) {
@@ -112,8 +117,13 @@ ValueId Builder::join_partial(UnitId unit, bool reduction_follows) {
 
 /// Where a gradient that a collective reads next is put.
 Storage Builder::wire_storage(const Value& gradient) const {
-  return {"summed grad " + s_.unit(gradient.unit).name, gradient.elements * size_of(gradient.dtype), RegionKind::shared, Place::device,
-          Category::gradients, false, false};
+  return {"summed grad " + s_.unit(gradient.unit).name,
+          gradient.elements * size_of(gradient.dtype),
+          RegionKind::shared,
+          Place::device,
+          Category::gradients,
+          false,
+          false};
 }
 
 void Builder::finish_gradient(const MicroStepKind& kind, UnitId unit) {
@@ -121,8 +131,8 @@ void Builder::finish_gradient(const MicroStepKind& kind, UnitId unit) {
   const bool accumulates = policy_.accumulation > 1;
   const bool outer_follows = kind.last && !trivial(rules_.outer);
   const bool inner_follows = kind.last && !trivial(rules_.inner) && !reduces_fresh();
-  // A finished gradient that is gathered back goes over the wire as it was measured: rounded first, so that what the norm
-  // saw (an overflow, say) is what the update applies.
+  // A finished gradient that is gathered back goes over the wire as it was measured: rounded first, so that what the
+  // norm saw (an overflow, say) is what the update applies.
   const bool state_is_whole = trivial(rules_.state_split);
   const bool inner_is_gathered = kind.last && state_is_whole && !trivial(rules_.inner);
   const DType before_inner_gather = inner_is_gathered && !outer_follows ? s_.reduce : DType::fp32;
@@ -179,8 +189,13 @@ ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_redu
     op.writes.push_back(result);
   } else {
     const RegionKind region = more_to_reduce ? RegionKind::shared : RegionKind::private_;
-    const Storage storage{"shard grad " + s_.unit(source.unit).name, sum.elements * size_of(sum.dtype), region, Place::device,
-                          Category::gradients, false, false};
+    const Storage storage{"shard grad " + s_.unit(source.unit).name,
+                          sum.elements * size_of(sum.dtype),
+                          region,
+                          Place::device,
+                          Category::gradients,
+                          false,
+                          false};
     result = write_local(op, storage, std::move(sum));
   }
   emit(std::move(op));
@@ -244,8 +259,13 @@ ValueId Builder::gather_gradient(ValueId gradient, Group group) {
   whole.split = source.split.without(group);
   whole.dtype = s_.reduce;
   op.wire_bytes = wire_bytes(whole.elements, whole.dtype, group);
-  const Storage storage{"reduced grad " + s_.unit(source.unit).name, whole.elements * size_of(whole.dtype), RegionKind::shared,
-                        Place::device, Category::gradients, false, false};
+  const Storage storage{"reduced grad " + s_.unit(source.unit).name,
+                        whole.elements * size_of(whole.dtype),
+                        RegionKind::shared,
+                        Place::device,
+                        Category::gradients,
+                        false,
+                        false};
   const ValueId result = write_local(op, storage, std::move(whole));
   emit(std::move(op));
   return result;

@@ -15,7 +15,8 @@ SegmentId Builder::micro_step(const MicroStepKind& kind) {
   std::string name = "micro-step";
   if (policy_.accumulation > 1) {
     name += kind.first ? " first" : kind.last ? " last" : "";
-    if (!kind.first && !kind.last && policy_.deterministic) name += fmt::format(" merging {}", kind.merged_levels.size());
+    if (!kind.first && !kind.last && policy_.deterministic)
+      name += fmt::format(" merging {}", kind.merged_levels.size());
   }
   open_segment(SegmentRole::micro_step, name);
   expect_contributions();
@@ -46,7 +47,8 @@ void Builder::emit_load() {
 }
 
 /// Units that need no gather here: read from the master, whole at rest, or whole since the first micro-step.
-std::vector<ComputeStep> Builder::without_resident_units(std::vector<ComputeStep> steps, const MicroStepKind* kind) const {
+std::vector<ComputeStep> Builder::without_resident_units(std::vector<ComputeStep> steps,
+                                                         const MicroStepKind* kind) const {
   for (ComputeStep& step : steps) {
     std::erase_if(step.units, [&](UnitId unit) {
       const auto index = static_cast<std::size_t>(unit);
@@ -83,7 +85,8 @@ void Builder::emit_gathers(const GatherPlan& plan, std::int64_t position, Operat
 
 void Builder::note_gather_savings(const GatherPlan& plan) {
   for (const KeptUnit& kept : plan.kept) {
-    const std::int64_t bytes = wire_bytes(s_.unit(kept.unit).padded, s_.compute, rules_.state_split) * policy_.accumulation;
+    const std::int64_t bytes =
+        wire_bytes(s_.unit(kept.unit).padded, s_.compute, rules_.state_split) * policy_.accumulation;
     const char* why = kept.read_once ? "read in one phase only" : "kept from forward to backward";
     if (bytes > 0) s_.savings.push_back({fmt::format("{}: {}", s_.unit(kept.unit).name, why), bytes});
   }
@@ -93,7 +96,8 @@ void Builder::note_gather_savings(const GatherPlan& plan) {
 void Builder::note_reduction_savings() {
   if (trivial(rules_.inner)) return;
   if (trivial(rules_.state_split) && policy_.reduce_each_micro_step && policy_.accumulation > 1) {
-    const std::int64_t bytes = wire_bytes(s_.layout.padded_elements(), s_.reduce, rules_.inner) * (policy_.accumulation - 1);
+    const std::int64_t bytes =
+        wire_bytes(s_.layout.padded_elements(), s_.reduce, rules_.inner) * (policy_.accumulation - 1);
     s_.savings.push_back({"gradients stay split between micro-steps", bytes});
   }
   for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
@@ -149,7 +153,8 @@ OperationId Builder::emit_forward(const ComputeStep& step) {
     const std::string name = "saved " + part.name + " " + part.saved[slot].name;
     saved_[index].push_back(write_local(op, private_storage(name, value, Category::activations), value));
   }
-  add_part_scratch(op, step.kind == OperationKind::recompute ? part.recompute.scratch_bytes : part.forward.scratch_bytes);
+  add_part_scratch(op,
+                   step.kind == OperationKind::recompute ? part.recompute.scratch_bytes : part.forward.scratch_bytes);
   return emit(std::move(op));
 }
 

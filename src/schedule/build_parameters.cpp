@@ -1,5 +1,5 @@
-// Whole copies of parameters: gathered from the shards, as long as the strategy's rules keep them; and the update, which
-// makes them stale.
+// Whole copies of parameters: gathered from the shards, as long as the strategy's rules keep them; and the update,
+// which makes them stale.
 #include "schedule/builder.hpp"
 
 namespace tessera {
@@ -27,14 +27,19 @@ void Builder::emit_gather(UnitId unit, std::vector<Edge> after) {
   op.wire_bytes = wire_bytes(whole.elements, whole.dtype, op.group);
   const auto index = static_cast<std::size_t>(unit);
   const bool of_training = open_->role == SegmentRole::micro_step;
-  const StorageId carried = rest_parameter_[index] >= 0 ? rest_parameter_[index] : of_training ? step_parameter_[index] : -1;
+  const StorageId carried = rest_parameter_[index] >= 0 ? rest_parameter_[index]
+                            : of_training               ? step_parameter_[index]
+                                                        : -1;
   if (carried >= 0) {
     whole.storage = carried;
     whole_[unit] = add_value(whole);
     op.writes.push_back(whole_[unit]);
   } else {
     const std::int64_t bytes = whole.elements * size_of(whole.dtype);
-    whole_[unit] = write_local(op, {"whole " + s_.unit(unit).name, bytes, RegionKind::shared, Place::device, Category::gathered_units, false, false}, whole);
+    whole_[unit] = write_local(op,
+                               {"whole " + s_.unit(unit).name, bytes, RegionKind::shared, Place::device,
+                                Category::gathered_units, false, false},
+                               whole);
   }
   emit(std::move(op));
 }

@@ -20,8 +20,10 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
     const std::string& name = s_.unit(unit).name;
     const bool copy_at_rest = rules_.life == ParameterLife::rest && !reads_master_directly(unit);
     const Category master_category = copy_at_rest ? Category::optimizer_state : Category::parameters;
-    master_.push_back(add_storage({"master " + name, share * 4, RegionKind::at_rest, Place::device, master_category, true, true}));
-    moments_.push_back(add_storage({"moments " + name, share * 8, RegionKind::at_rest, Place::device, Category::optimizer_state, true, true}));
+    master_.push_back(
+        add_storage({"master " + name, share * 4, RegionKind::at_rest, Place::device, master_category, true, true}));
+    moments_.push_back(add_storage(
+        {"moments " + name, share * 8, RegionKind::at_rest, Place::device, Category::optimizer_state, true, true}));
     Value master;
     master.kind = ValueKind::master;
     master.unit = unit;
@@ -44,14 +46,17 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
     whole.elements = s_.unit(unit).padded;
     const std::int64_t bytes = whole.elements * size_of(policy.compute);
     if (copy_at_rest) {
-      rest_parameter_.back() = add_storage({"whole " + name, bytes, RegionKind::shared, Place::device, Category::parameters, true, true});
+      rest_parameter_.back() =
+          add_storage({"whole " + name, bytes, RegionKind::shared, Place::device, Category::parameters, true, true});
       set_entry(rest_parameter_.back(), whole);
     } else if (lives_a_step && policy.accumulation > 1) {
-      step_parameter_.back() = add_storage({"whole " + name, bytes, RegionKind::shared, Place::device, Category::gathered_units, true, false});
+      step_parameter_.back() = add_storage(
+          {"whole " + name, bytes, RegionKind::shared, Place::device, Category::gathered_units, true, false});
       set_entry(step_parameter_.back(), whole);
     }
   }
-  payload_ = add_storage({"payload", static_cast<std::int64_t>(sizeof(ScalarPayload)), RegionKind::private_, Place::device, Category::communication, true, false});
+  payload_ = add_storage({"payload", static_cast<std::int64_t>(sizeof(ScalarPayload)), RegionKind::private_,
+                          Place::device, Category::communication, true, false});
   Value payload;
   payload.kind = ValueKind::scalar;
   payload.dtype = DType::int64;

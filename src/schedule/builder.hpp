@@ -1,5 +1,6 @@
 #pragma once
-// The builder's working state: storages by role, and the values that the operations of the open segment have made so far.
+// The builder's working state: storages by role, and the values that the operations of the open segment have made so
+// far.
 
 #include <map>
 #include <optional>
@@ -73,8 +74,8 @@ class Builder {
   Storage fresh_gradient_storage(UnitId unit) const;
   ValueId join_partial(UnitId unit, bool reduction_follows);
   Storage wire_storage(const Value& gradient) const;
-  /// The sum goes into a carried storage (`into`) or a fresh one; in the wire's type if another reduction follows, else as
-  /// `finished`.
+  /// The sum goes into a carried storage (`into`) or a fresh one; in the wire's type if another reduction follows, else
+  /// as `finished`.
   ValueId reduce_scatter(ValueId gradient, Group group, bool more_to_reduce, DType finished, StorageId into);
   ValueId accumulate(const MicroStepKind& kind, UnitId unit, ValueId fresh, bool reduction_follows);
   ValueId gather_gradient(ValueId gradient, Group group);
@@ -95,15 +96,15 @@ class Builder {
   // the open segment
   std::optional<Segment> open_;
   std::map<StorageId, ValueId> current_;
-  std::map<StorageId, Value> entry_;             ///< what carried storages hold at a segment's start
-  std::map<UnitId, ValueId> whole_;              ///< whole copies alive in the open segment
+  std::map<StorageId, Value> entry_;  ///< what carried storages hold at a segment's start
+  std::map<UnitId, ValueId> whole_;   ///< whole copies alive in the open segment
   ValueId tokens_ = -1, activation_gradient_ = -1;
-  std::vector<ValueId> activations_;             ///< per part: its output
-  std::vector<std::vector<ValueId>> saved_;      ///< per part and slot
-  std::map<UnitId, std::vector<PartId>> owed_parts_;     ///< per unit: parts that still have to contribute
-  std::map<UnitId, ValueId> gradient_;                   ///< per unit: the micro-batch's whole gradient so far
-  std::map<UnitId, std::vector<ValueId>> partial_;       ///< tied_reduce = twice: reduced pieces
-  std::vector<OperationId> staged_;                      ///< last readers of block gradients, in order
+  std::vector<ValueId> activations_;                  ///< per part: its output
+  std::vector<std::vector<ValueId>> saved_;           ///< per part and slot
+  std::map<UnitId, std::vector<PartId>> owed_parts_;  ///< per unit: parts that still have to contribute
+  std::map<UnitId, ValueId> gradient_;                ///< per unit: the micro-batch's whole gradient so far
+  std::map<UnitId, std::vector<ValueId>> partial_;    ///< tied_reduce = twice: reduced pieces
+  std::vector<OperationId> staged_;                   ///< last readers of block gradients, in order
   std::vector<ValueId> pending_norms_;
 };
 

@@ -59,8 +59,10 @@ class MaximumFlow {
   explicit MaximumFlow(int nodes) : graph_(static_cast<std::size_t>(nodes)) {}
 
   void edge(int from, int to, std::int64_t capacity) {
-    graph_[static_cast<std::size_t>(from)].push_back({to, static_cast<int>(graph_[static_cast<std::size_t>(to)].size()), capacity});
-    graph_[static_cast<std::size_t>(to)].push_back({from, static_cast<int>(graph_[static_cast<std::size_t>(from)].size()) - 1, 0});
+    graph_[static_cast<std::size_t>(from)].push_back(
+        {to, static_cast<int>(graph_[static_cast<std::size_t>(to)].size()), capacity});
+    graph_[static_cast<std::size_t>(to)].push_back(
+        {from, static_cast<int>(graph_[static_cast<std::size_t>(from)].size()) - 1, 0});
   }
 
   std::int64_t run(int source, int sink) {
@@ -100,7 +102,8 @@ class MaximumFlow {
     auto& arcs = graph_[static_cast<std::size_t>(node)];
     for (auto& i = next_[static_cast<std::size_t>(node)]; i < arcs.size(); ++i) {
       Arc& arc = arcs[i];
-      if (arc.capacity <= 0 || level_[static_cast<std::size_t>(arc.to)] != level_[static_cast<std::size_t>(node)] + 1) continue;
+      if (arc.capacity <= 0 || level_[static_cast<std::size_t>(arc.to)] != level_[static_cast<std::size_t>(node)] + 1)
+        continue;
       const std::int64_t pushed = push(arc.to, sink, std::min(limit, arc.capacity));
       if (pushed == 0) continue;
       arc.capacity -= pushed;
@@ -138,7 +141,8 @@ std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView&
     flow.edge(source, i, bytes);
     flow.edge(n + i, sink, bytes);
     for (int j = 0; j < n; ++j) {
-      if (i != j && wholly_before(view.order, *nodes[static_cast<std::size_t>(i)], *nodes[static_cast<std::size_t>(j)])) {
+      if (i != j &&
+          wholly_before(view.order, *nodes[static_cast<std::size_t>(i)], *nodes[static_cast<std::size_t>(j)])) {
         flow.edge(i, n + j, std::numeric_limits<std::int64_t>::max() / 4);
       }
     }

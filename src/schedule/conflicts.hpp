@@ -25,9 +25,9 @@ struct SegmentView {
 std::vector<SegmentView> view_segments(const StepSchedule& schedule);
 Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views);
 
-/// The heaviest set of pairwise unordered storages of `region` in one segment: an exact lower bound of the region's size.
-/// "Wholly before" is a partial order, so by Dilworth's theorem (weighted) this is the total weight less a maximum flow in
-/// the bipartite graph of its comparable pairs.
+/// The heaviest set of pairwise unordered storages of `region` in one segment: an exact lower bound of the region's
+/// size. "Wholly before" is a partial order, so by Dilworth's theorem (weighted) this is the total weight less a
+/// maximum flow in the bipartite graph of its comparable pairs.
 std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKind region);
 
 /// Bytes as planned: rounded up to the storages' alignment.

@@ -23,17 +23,24 @@ struct Change {
 /// Strategies that leave less on a rank, in the order of what they send more.
 std::vector<Strategy> that_shard_more(Strategy strategy) {
   switch (strategy) {
-    case Strategy::ddp: return {Strategy::zero1, Strategy::zero2, Strategy::zero3};
-    case Strategy::zero1: return {Strategy::zero2, Strategy::zero3};
-    case Strategy::zero2: return {Strategy::zero3};
-    case Strategy::hsdp_zero2: return {Strategy::hsdp, Strategy::zero2, Strategy::zero3};
-    case Strategy::hsdp: return {Strategy::zero3};
-    case Strategy::zero3: return {};
+    case Strategy::ddp:
+      return {Strategy::zero1, Strategy::zero2, Strategy::zero3};
+    case Strategy::zero1:
+      return {Strategy::zero2, Strategy::zero3};
+    case Strategy::zero2:
+      return {Strategy::zero3};
+    case Strategy::hsdp_zero2:
+      return {Strategy::hsdp, Strategy::zero2, Strategy::zero3};
+    case Strategy::hsdp:
+      return {Strategy::zero3};
+    case Strategy::zero3:
+      return {};
   }
   return {};
 }
 
-/// The largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if none does.
+/// The largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if none
+/// does.
 std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {
   std::int64_t fits = 0, too_large = shape.micro_batch;
   while (too_large - fits > 1) {
@@ -103,7 +110,8 @@ void combine(const RunShape& shape, FitAnswer& answer) {
 
 }  // namespace
 
-RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t sequence, std::int64_t world, std::int64_t ranks_per_node) {
+RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t sequence, std::int64_t world,
+                   std::int64_t ranks_per_node) {
   RunShape shape;
   shape.architecture = architecture;
   shape.micro_batch = options.train.micro_batch;
@@ -118,7 +126,8 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
 
 PlannedShape plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const GridShape grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
-  const ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce);
+  const ModelParts model =
+      declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce);
   PlannedShape run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;
@@ -132,7 +141,8 @@ RunShape with_strategy(RunShape shape, Strategy strategy) {
   return shape;
 }
 
-FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan, std::int64_t allowed) {
+FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan,
+                      std::int64_t allowed) {
   FitAnswer answer;
   answer.needed = plan.total();
   answer.allowed = allowed;
@@ -153,7 +163,8 @@ FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed) {
 }
 
 std::string describe_fit(const FitAnswer& answer) {
-  std::string text = fmt::format("needs {} a rank, {} allowed", format_bytes(answer.needed), format_bytes(answer.allowed));
+  std::string text =
+      fmt::format("needs {} a rank, {} allowed", format_bytes(answer.needed), format_bytes(answer.allowed));
   if (answer.fits()) return text + fmt::format(": fits, {} to spare", format_bytes(answer.allowed - answer.needed));
   text += fmt::format(": {} too much (peak at {}). ", format_bytes(answer.needed - answer.allowed), answer.peak);
   if (answer.changes.empty()) {
@@ -163,7 +174,8 @@ std::string describe_fit(const FitAnswer& answer) {
   }
   text += "Would fit: ";
   for (std::size_t i = 0; i < answer.changes.size(); ++i) {
-    text += fmt::format("{}{} ({})", i == 0 ? "" : ", ", answer.changes[i].option, format_bytes(answer.changes[i].bytes));
+    text +=
+        fmt::format("{}{} ({})", i == 0 ? "" : ", ", answer.changes[i].option, format_bytes(answer.changes[i].bytes));
   }
   return text;
 }

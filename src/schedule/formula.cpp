@@ -1,4 +1,5 @@
-// Bytes that each rank sends per step, by strategy (design section 4): the yardstick for schedules and for bytes counted.
+// Bytes that each rank sends per step, by strategy (design section 4): the yardstick for schedules and for bytes
+// counted.
 #include "schedule/rules.hpp"
 #include "tessera/schedule/build.hpp"
 
@@ -21,12 +22,18 @@ std::int64_t formula_wire_bytes(const StepSchedule& schedule) {
   auto over = [&](Group group, DType dtype) { return sent(schedule, P, dtype, group); };
   const std::int64_t replicas = 2 * sent(schedule, P / schedule.grid.shard, schedule.reduce, Group::replica);
   switch (schedule.strategy) {
-    case Strategy::ddp: return 2 * times * over(Group::world, schedule.reduce);
-    case Strategy::zero1: return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute);
-    case Strategy::zero2: return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute);
-    case Strategy::zero3: return 2 * K * over(Group::shard, schedule.compute) + times * over(Group::shard, schedule.reduce);
-    case Strategy::hsdp: return 2 * K * over(Group::shard, schedule.compute) + times * over(Group::shard, schedule.reduce) + replicas;
-    case Strategy::hsdp_zero2: return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute) + replicas;
+    case Strategy::ddp:
+      return 2 * times * over(Group::world, schedule.reduce);
+    case Strategy::zero1:
+      return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute);
+    case Strategy::zero2:
+      return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute);
+    case Strategy::zero3:
+      return 2 * K * over(Group::shard, schedule.compute) + times * over(Group::shard, schedule.reduce);
+    case Strategy::hsdp:
+      return 2 * K * over(Group::shard, schedule.compute) + times * over(Group::shard, schedule.reduce) + replicas;
+    case Strategy::hsdp_zero2:
+      return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute) + replicas;
   }
   throw InternalError("no formula for strategy {}", static_cast<int>(schedule.strategy));
 }

@@ -7,7 +7,8 @@ namespace tessera {
 
 namespace {
 
-ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, OperationKind kind, PartId id, bool backward_phase) {
+ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, OperationKind kind, PartId id,
+                      bool backward_phase) {
   const Part& part = model.parts[static_cast<std::size_t>(id)];
   ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, {}};
   const bool only_what_backward_reads = kind == OperationKind::backward && part.kind != PartKind::head;
@@ -46,8 +47,8 @@ bool only_head_between(const std::vector<ComputeStep>& steps, std::int64_t from,
   return true;
 }
 
-/// A gather may not be issued while `limit` counted units are alive: it waits for enough earlier ones to be read for the
-/// last time. Returns the earliest position allowed.
+/// A gather may not be issued while `limit` counted units are alive: it waits for enough earlier ones to be read for
+/// the last time. Returns the earliest position allowed.
 std::int64_t position_under_limit(const StepSchedule& schedule, const std::vector<GatherInstance>& earlier,
                                   const GatherInstance& instance, std::int64_t limit) {
   std::vector<std::int64_t> last_uses;
@@ -58,15 +59,18 @@ std::int64_t position_under_limit(const StepSchedule& schedule, const std::vecto
   std::sort(last_uses.rbegin(), last_uses.rend());
   const std::int64_t position = last_uses[static_cast<std::size_t>(limit - 1)] + 1;
   if (position > instance.first_use) {
-    throw UsageError("shard.limit_all_gathers = {} (unit {} is needed while {} others are): at least {} with this wrap and checkpointing",
-                     limit, schedule.unit(instance.unit).name, limit, limit + 1);
+    throw UsageError(
+        "shard.limit_all_gathers = {} (unit {} is needed while {} others are): at least {} with this wrap and "
+        "checkpointing",
+        limit, schedule.unit(instance.unit).name, limit, limit + 1);
   }
   return position;
 }
 
 }  // namespace
 
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks, bool training) {
+std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks,
+                                       bool training) {
   std::vector<ComputeStep> steps;
   const auto parts = static_cast<PartId>(model.parts.size());
   auto kind_of = [&](PartId id) { return model.parts[static_cast<std::size_t>(id)].kind; };
@@ -108,13 +112,20 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
     const bool both = u.first_forward >= 0 && u.first_backward >= 0;
     if (!both) {
       const bool forward = u.first_forward >= 0;
-      wanted.push_back({unit, forward ? u.first_forward : u.first_backward, forward ? u.last_forward : u.last_backward, 0, counts, {}});
+      wanted.push_back({unit,
+                        forward ? u.first_forward : u.first_backward,
+                        forward ? u.last_forward : u.last_backward,
+                        0,
+                        counts,
+                        {}});
       if (gathered_per_phase) plan.kept.push_back({unit, true});
       continue;
     }
-    // A table is kept from the embedding to the head: the head is where memory peaks, and it needs the table there anyway.
+    // A table is kept from the embedding to the head: the head is where memory peaks, and it needs the table there
+    // anyway.
     const bool is_table = !counts;
-    const bool keep = rules.life != ParameterLife::phase || is_table || only_head_between(steps, u.last_forward, u.first_backward);
+    const bool keep =
+        rules.life != ParameterLife::phase || is_table || only_head_between(steps, u.last_forward, u.first_backward);
     if (keep) {
       wanted.push_back({unit, u.first_forward, u.last_backward, 0, counts, {}});
       if (gathered_per_phase) plan.kept.push_back({unit, false});
@@ -144,10 +155,12 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
         instance.reason = EdgeReason::gather_limit;
       }
     }
-    for (const GatherInstance& other : plan.instances) {  // a copy is not made again while the one before it is still read
+    for (const GatherInstance& other :
+         plan.instances) {  // a copy is not made again while the one before it is still read
       if (other.unit == instance.unit && other.last_use + 1 > instance.position) instance.position = other.last_use + 1;
     }
-    if (!plan.instances.empty() && plan.instances.back().position > instance.position) {  // the lane is first-in first-out
+    if (!plan.instances.empty() &&
+        plan.instances.back().position > instance.position) {  // the lane is first-in first-out
       instance.position = plan.instances.back().position;
       instance.reason = plan.instances.back().reason;
     }

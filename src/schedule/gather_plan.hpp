@@ -1,6 +1,6 @@
 #pragma once
-// When units are gathered: for one run of compute operations, which unit is whole from where to where, and at which place
-// of the list its gather is issued, so that prefetch distance and the limit on gathered units hold.
+// When units are gathered: for one run of compute operations, which unit is whole from where to where, and at which
+// place of the list its gather is issued, so that prefetch distance and the limit on gathered units hold.
 
 #include <cstdint>
 #include <vector>
@@ -19,7 +19,8 @@ struct ComputeStep {
 };
 
 /// The compute operations of a training micro-step (or, with `training` false, of an evaluation: forward only).
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks, bool training);
+std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks,
+                                       bool training);
 
 /// A whole copy of a unit: gathered, read, released.
 struct GatherInstance {

@@ -21,7 +21,8 @@ void Interpreter::start() {
   for (const Segment& segment : s_.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& v = s_.value(id);
-      if (v.kind == ValueKind::master || v.kind == ValueKind::moments) holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
+      if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
+        holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
     }
   }
   step_ = 0;
@@ -44,7 +45,8 @@ void Interpreter::play_step() {
   ++step_;
   for (const auto& [storage, state] : holds_) {
     if (s_.storage(storage).always_live) {
-      demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})", s_.storage(storage).name, state.version, step_));
+      demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
+                                                 s_.storage(storage).name, state.version, step_));
     }
   }
 }
@@ -67,8 +69,10 @@ void Interpreter::play(const Play& play) {
       continue;
     }
     const Value& t = held->second.type;
-    demand(t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements && t.split == v.split && t.owed == v.owed,
-           fmt::format("{} finds {} in another layout, type or sum than it expects", segment_->name, name_of_value(s_, id)));
+    demand(t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements &&
+               t.split == v.split && t.owed == v.owed,
+           fmt::format("{} finds {} in another layout, type or sum than it expects", segment_->name,
+                       name_of_value(s_, id)));
     holder_[v.storage] = id;
   }
   for (OperationId id = segment_->first; id < segment_->first + segment_->count; ++id) execute(id);
@@ -78,7 +82,8 @@ void Interpreter::play(const Play& play) {
   for (const ValueId id : segment_->carried_out) carried.insert(s_.value(id).storage);
   for (auto it = holds_.begin(); it != holds_.end();) {
     const Storage& storage = s_.storage(it->first);
-    const bool local = !storage.carried || (holder_.contains(it->first) && !carried.contains(it->first) && !storage.always_live);
+    const bool local =
+        !storage.carried || (holder_.contains(it->first) && !carried.contains(it->first) && !storage.always_live);
     it = local ? holds_.erase(it) : std::next(it);
   }
 }
@@ -116,19 +121,29 @@ void Interpreter::execute(OperationId id) {
     demand(s_.value(u.before).storage == s_.value(u.after).storage, "an update leaves its storage");
   }
   switch (op.kind) {
-    case OperationKind::load: return load(op);
-    case OperationKind::gather: return gather(op);
+    case OperationKind::load:
+      return load(op);
+    case OperationKind::gather:
+      return gather(op);
     case OperationKind::forward:
     case OperationKind::recompute:
-    case OperationKind::backward: return compute(op);
-    case OperationKind::reduce_scatter: return reduce_scatter(op);
-    case OperationKind::all_reduce: return all_reduce(op);
-    case OperationKind::accumulate: return accumulate(op);
-    case OperationKind::norm: return norm(op);
-    case OperationKind::clip: return clip(op);
-    case OperationKind::update: return update(op);
+    case OperationKind::backward:
+      return compute(op);
+    case OperationKind::reduce_scatter:
+      return reduce_scatter(op);
+    case OperationKind::all_reduce:
+      return all_reduce(op);
+    case OperationKind::accumulate:
+      return accumulate(op);
+    case OperationKind::norm:
+      return norm(op);
+    case OperationKind::clip:
+      return clip(op);
+    case OperationKind::update:
+      return update(op);
     case OperationKind::store:
-    case OperationKind::slice: break;
+    case OperationKind::slice:
+      break;
   }
   complain("no rule for this operation");
 }
@@ -148,14 +163,18 @@ void Interpreter::gather(const Operation& op) {
   State whole = *source;
   const Value& out = s_.value(op.writes[0]);
   const Groups expected = s_.grid.size(op.group) > 1 ? source->type.split.without(op.group) : source->type.split;
-  demand(op.group == Group::self || source->type.split.has(op.group) , "gathers over a group that the value is not split over");
+  demand(op.group == Group::self || source->type.split.has(op.group),
+         "gathers over a group that the value is not split over");
   demand(out.split == expected, "the gathered value's layout is not the source's without the group");
-  demand(out.elements == source->type.elements * s_.grid.size(op.group), "the gathered value has another size than the group's slices");
+  demand(out.elements == source->type.elements * s_.grid.size(op.group),
+         "the gathered value has another size than the group's slices");
   demand(out.owed == source->type.owed, "a gather pays no sums");
   if (source->type.kind == ValueKind::master) {
-    demand(out.kind == ValueKind::parameter && out.dtype == s_.compute, "a gathered master is a parameter in the compute type");
+    demand(out.kind == ValueKind::parameter && out.dtype == s_.compute,
+           "a gathered master is a parameter in the compute type");
   } else {
-    demand(source->type.kind == ValueKind::gradient && source->type.owed.empty(), "only masters and finished gradients are gathered");
+    demand(source->type.kind == ValueKind::gradient && source->type.owed.empty(),
+           "only masters and finished gradients are gathered");
   }
   write(op.writes[0], std::move(whole));
 }
@@ -172,8 +191,10 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
       continue;
     }
     demand(state->type.split.empty(), fmt::format("{} reads a slice of {}", part.name, s_.unit(unit).name));
-    demand(state->type.dtype == s_.compute, fmt::format("{} reads {} in another type than it computes in", part.name, s_.unit(unit).name));
-    demand(state->version == step_, fmt::format("{} reads {} of version {} in step {}", part.name, s_.unit(unit).name, state->version, step_));
+    demand(state->type.dtype == s_.compute,
+           fmt::format("{} reads {} in another type than it computes in", part.name, s_.unit(unit).name));
+    demand(state->version == step_,
+           fmt::format("{} reads {} of version {} in step {}", part.name, s_.unit(unit).name, state->version, step_));
   }
 }
 
@@ -186,8 +207,9 @@ void Interpreter::need_content(const Operation& op, const Content& wanted) {
     const State* state = read(u.before);
     if (state != nullptr && state->content == wanted) return;
   }
-  complain(fmt::format("misses its {} of part {} slot {}", wanted.kind == ValueKind::saved ? "saved value" : "activation, gradient or tokens",
-                       wanted.part, wanted.slot));
+  complain(fmt::format("misses its {} of part {} slot {}",
+                       wanted.kind == ValueKind::saved ? "saved value" : "activation, gradient or tokens", wanted.part,
+                       wanted.slot));
 }
 
 void Interpreter::compute(const Operation& op) {
@@ -210,10 +232,14 @@ void Interpreter::compute(const Operation& op) {
   for (const ValueId id : op.writes) {
     const Value& v = s_.value(id);
     State state;
-    if (v.kind == ValueKind::activation) state.content = {v.kind, op.part, -1, now};
-    else if (v.kind == ValueKind::saved) state.content = {v.kind, op.part, v.slot, now};
-    else if (v.kind == ValueKind::activation_gradient) state.content = {v.kind, op.part - 1, -1, now};
-    else if (v.kind != ValueKind::scratch) continue;
+    if (v.kind == ValueKind::activation)
+      state.content = {v.kind, op.part, -1, now};
+    else if (v.kind == ValueKind::saved)
+      state.content = {v.kind, op.part, v.slot, now};
+    else if (v.kind == ValueKind::activation_gradient)
+      state.content = {v.kind, op.part - 1, -1, now};
+    else if (v.kind != ValueKind::scratch)
+      continue;
     write(id, std::move(state));
   }
   for (const Update& u : op.updates) {
@@ -312,7 +338,8 @@ void Interpreter::all_reduce(const Operation& op) {
   const State* before = read(op.updates[0].before);
   if (before == nullptr) return;
   demand(before->type.owed.has(op.group), "the group's sum is not owed");
-  demand(s_.value(op.updates[0].after).owed == before->type.owed.without(op.group), "owes other sums than before less the group");
+  demand(s_.value(op.updates[0].after).owed == before->type.owed.without(op.group),
+         "owes other sums than before less the group");
   write(op.updates[0].after, *before);
 }
 
@@ -321,7 +348,8 @@ void Interpreter::accumulate(const Operation& op) {
   for (const ValueId id : op.reads) terms.push_back(read(id));
   for (const Update& u : op.updates) terms.push_back(read(u.before));
   const ValueId result = !op.updates.empty() ? op.updates[0].after : op.writes.empty() ? -1 : op.writes[0];
-  if (result < 0 || terms.empty() || terms.size() > 2 || std::find(terms.begin(), terms.end(), nullptr) != terms.end()) {
+  if (result < 0 || terms.empty() || terms.size() > 2 ||
+      std::find(terms.begin(), terms.end(), nullptr) != terms.end()) {
     return complain("an accumulation adds one or two values into one");
   }
   State sum = *terms[0];
@@ -342,7 +370,8 @@ void Interpreter::accumulate(const Operation& op) {
       demand(early.covers == late.covers, "adds sums of different contributions");
       demand(early.to == late.from, "adds sums of micro-steps that are not neighbours");
       if (s_.deterministic) {
-        demand(early.to - early.from == tree_split(late.to - early.from), "the sum over micro-steps is not the fixed tree");
+        demand(early.to - early.from == tree_split(late.to - early.from),
+               "the sum over micro-steps is not the fixed tree");
       }
       sum.from = early.from, sum.to = late.to;
     }
@@ -351,13 +380,15 @@ void Interpreter::accumulate(const Operation& op) {
 }
 
 void Interpreter::norm(const Operation& op) {
-  if (op.reads.size() != 1 || op.updates.size() != 1) return complain("a norm reads one gradient and updates the payload");
+  if (op.reads.size() != 1 || op.updates.size() != 1)
+    return complain("a norm reads one gradient and updates the payload");
   const State* gradient = read(op.reads[0]);
   const State* payload = read(op.updates[0].before);
   if (gradient == nullptr || payload == nullptr) return;
   const UnitId unit = gradient->type.unit;
   demand(gradient->type.owed.empty(), "measures a gradient whose sum is not complete");
-  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation, "measures a gradient that does not cover everything");
+  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation,
+         "measures a gradient that does not cover everything");
   std::int64_t owners = 1;
   for (const Group group : {Group::world, Group::shard, Group::replica}) {
     if (gradient->type.split.has(group)) owners *= s_.grid.size(group);
@@ -374,7 +405,8 @@ void Interpreter::clip(const Operation& op) {
   for (const ValueId id : op.reads) {
     const State* state = read(id);
     if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
-    complete = state->type.owed.empty() && state->norms.size() == s_.layout.units.size() && state->losses == s_.accumulation;
+    complete =
+        state->type.owed.empty() && state->norms.size() == s_.layout.units.size() && state->losses == s_.accumulation;
   }
   demand(complete, "clips before loss and norm of all units are summed over all ranks");
   State state;
@@ -392,9 +424,11 @@ void Interpreter::update(const Operation& op) {
   demand(clipped, "updates before the clip coefficient is known");
   if (gradient == nullptr) return complain("updates without a gradient");
   demand(gradient->type.owed.empty(), "updates with a gradient whose sum is not complete");
-  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == s_.accumulation, "updates with a gradient that does not cover everything");
+  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == s_.accumulation,
+         "updates with a gradient that does not cover everything");
   demand(updated_.insert(op.unit).second, "updates a unit twice");
-  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype, "applies a gradient in another type than the norm measured");
+  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype,
+         "applies a gradient in another type than the norm measured");
   bool master = false, moments = false;
   for (const Update& u : op.updates) {
     const State* before = read(u.before);

@@ -35,13 +35,13 @@ class Interpreter {
   };
   /// What a storage holds.
   struct State {
-    Value type;                      ///< kind, unit, dtype, elements, split, owed
+    Value type;  ///< kind, unit, dtype, elements, split, owed
     std::set<PartId> covers;
-    std::int64_t from = 0, to = 0;   ///< gradients: micro-steps [from, to) are in it
-    std::int64_t version = 0;        ///< absolute: steps done
+    std::int64_t from = 0, to = 0;  ///< gradients: micro-steps [from, to) are in it
+    std::int64_t version = 0;       ///< absolute: steps done
     Content content;
-    std::set<UnitId> norms;          ///< the payload: units measured
-    std::int64_t losses = 0;         ///< the payload: micro-steps counted
+    std::set<UnitId> norms;   ///< the payload: units measured
+    std::int64_t losses = 0;  ///< the payload: micro-steps counted
   };
 
   void play(const Play& play);
@@ -73,15 +73,15 @@ class Interpreter {
 
   const StepSchedule& s_;
   std::map<StorageId, State> holds_;
-  std::map<StorageId, ValueId> holder_;   ///< the value that a storage holds in this play
+  std::map<StorageId, ValueId> holder_;  ///< the value that a storage holds in this play
   std::vector<std::string> problems_;
   const Segment* segment_ = nullptr;
   OperationId operation_ = -1;
   std::int32_t micro_step_ = 0;
   std::int64_t micro_steps_played_ = 0;
-  std::int64_t step_ = 0;                 ///< version that compute must read
+  std::int64_t step_ = 0;  ///< version that compute must read
   std::set<UnitId> updated_;
-  std::map<UnitId, DType> measured_;      ///< in which type the norm saw a unit's gradient
+  std::map<UnitId, DType> measured_;  ///< in which type the norm saw a unit's gradient
 };
 
 }  // namespace tessera

@@ -18,9 +18,11 @@ struct SegmentFacts {
         auto& list = touches[schedule.value(v).storage];
         if (list.empty() || list.back() != id) list.push_back(id);
       }
-      const bool computes = op.kind == OperationKind::forward || op.kind == OperationKind::recompute || op.kind == OperationKind::backward;
+      const bool computes = op.kind == OperationKind::forward || op.kind == OperationKind::recompute ||
+                            op.kind == OperationKind::backward;
       if (computes) compute.push_back(id);
-      if (op.kind == OperationKind::gather && !op.writes.empty() && schedule.value(op.writes[0]).kind == ValueKind::parameter) {
+      if (op.kind == OperationKind::gather && !op.writes.empty() &&
+          schedule.value(op.writes[0]).kind == ValueKind::parameter) {
         gathers.push_back(id);
       }
     }
@@ -56,7 +58,8 @@ void check_gathered(const SegmentFacts& facts, std::vector<std::string>& problem
       if (of_earlier == facts.readers.end() || !facts.order.all_before(of_earlier->second, {id})) ++alive;
     }
     if (alive > s.gather_limit) {
-      problems.push_back(fmt::format("{}, operation {}: {} gathered units may be alive, the limit is {}", facts.segment.name, id, alive, s.gather_limit));
+      problems.push_back(fmt::format("{}, operation {}: {} gathered units may be alive, the limit is {}",
+                                     facts.segment.name, id, alive, s.gather_limit));
     }
     counted.push_back(id);
   }
@@ -76,7 +79,8 @@ void check_gradients(const SegmentFacts& facts, std::vector<std::string>& proble
         if (!facts.order.all_before(facts.touches.at(earlier), {id})) ++alive;
       }
       if (alive > s.gradient_limit) {
-        problems.push_back(fmt::format("{}, operation {}: {} whole gradients may be in flight, the limit is {}", facts.segment.name, id, alive, s.gradient_limit));
+        problems.push_back(fmt::format("{}, operation {}: {} whole gradients may be in flight, the limit is {}",
+                                       facts.segment.name, id, alive, s.gradient_limit));
       }
       counted.push_back(value.storage);
     }
@@ -91,7 +95,8 @@ void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problem
   for (const OperationId id : facts.gathers) {
     const auto readers = facts.readers.find(s.operation(id).writes[0]);
     if (readers == facts.readers.end()) {
-      problems.push_back(fmt::format("{}, operation {}: {} is gathered and never read", facts.segment.name, id, s.unit(s.operation(id).unit).name));
+      problems.push_back(fmt::format("{}, operation {}: {} is gathered and never read", facts.segment.name, id,
+                                     s.unit(s.operation(id).unit).name));
       continue;
     }
     const OperationId reader = readers->second.front();
@@ -105,8 +110,9 @@ void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problem
       not_before = facts.compute_before(first_readers[first_readers.size() - distance]);
     }
     if (not_before >= 0 && !facts.order.before(not_before, id)) {
-      problems.push_back(fmt::format("{}, operation {}: {} may be gathered before operation {} has ended, more than {} units ahead",
-                                     facts.segment.name, id, s.unit(s.operation(id).unit).name, not_before, distance));
+      problems.push_back(
+          fmt::format("{}, operation {}: {} may be gathered before operation {} has ended, more than {} units ahead",
+                      facts.segment.name, id, s.unit(s.operation(id).unit).name, not_before, distance));
     }
     if (s.unit(s.operation(id).unit).is_block) first_readers.push_back(reader);
   }

@@ -24,7 +24,9 @@ double MemoryPlan::fragmentation() const {
   return lower_bound() > 0 ? static_cast<double>(total()) / static_cast<double>(lower_bound()) - 1.0 : 0.0;
 }
 
-std::int64_t MemoryPlan::live_at_peak() const { return std::accumulate(at_peak.begin(), at_peak.end(), std::int64_t{0}); }
+std::int64_t MemoryPlan::live_at_peak() const {
+  return std::accumulate(at_peak.begin(), at_peak.end(), std::int64_t{0});
+}
 
 namespace {
 
@@ -76,7 +78,8 @@ std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vect
     for (const Presence& p : views[i].present) {
       Lifetime& life = result[static_cast<std::size_t>(p.storage)];
       const OperationId first = p.live_at_entry || p.touches.empty() ? segment.first : p.touches.front();
-      const OperationId last = p.live_at_exit || p.touches.empty() ? segment.first + segment.count - 1 : p.touches.back();
+      const OperationId last =
+          p.live_at_exit || p.touches.empty() ? segment.first + segment.count - 1 : p.touches.back();
       life.first = std::min(life.first, first);
       life.last = std::max(life.last, last);
     }
@@ -85,7 +88,8 @@ std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vect
 }
 
 /// The largest sum of a region alive at one operation in list order: a quick lower bound.
-std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment, RegionKind region) {
+std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
+                         RegionKind region) {
   std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
   for (const Presence& p : view.present) {
     if (schedule.storage(p.storage).region != region) continue;
@@ -107,15 +111,18 @@ std::int64_t over_segments(const StepSchedule& schedule, const std::vector<Segme
   return largest;
 }
 
-void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& views, const Conflicts& conflicts, const std::vector<Lifetime>& lifetimes,
-                 RegionKind region, const MemoryPlanOptions& options, MemoryPlan& plan) {
+void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& views, const Conflicts& conflicts,
+                 const std::vector<Lifetime>& lifetimes, RegionKind region, const MemoryPlanOptions& options,
+                 MemoryPlan& plan) {
   std::vector<StorageId> members;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     if (schedule.storage(id).region == region) members.push_back(id);
   }
   RegionPlan& result = plan.regions[static_cast<std::size_t>(region)];
   if (members.empty()) return;
-  result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment& segment) { return largest_sum(schedule, view, segment, region); });
+  result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment& segment) {
+    return largest_sum(schedule, view, segment, region);
+  });
   Placer placer(schedule, conflicts);
   auto bytes = [&](StorageId id) { return planned_bytes(schedule.storage(id)); };
   auto duration = [&](StorageId id) {
@@ -142,20 +149,26 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
   };
   by([&](StorageId a, StorageId b) { return bytes(a) > bytes(b); });
   by([&](StorageId a, StorageId b) {
-    return static_cast<double>(bytes(a)) * static_cast<double>(duration(a)) > static_cast<double>(bytes(b)) * static_cast<double>(duration(b));
+    return static_cast<double>(bytes(a)) * static_cast<double>(duration(a)) >
+           static_cast<double>(bytes(b)) * static_cast<double>(duration(b));
   });
-  by([&](StorageId a, StorageId b) { return lifetimes[static_cast<std::size_t>(a)].first < lifetimes[static_cast<std::size_t>(b)].first; });
+  by([&](StorageId a, StorageId b) {
+    return lifetimes[static_cast<std::size_t>(a)].first < lifetimes[static_cast<std::size_t>(b)].first;
+  });
   by([&](StorageId a, StorageId b) { return duration(a) > duration(b); });
 
   // A plan that meets the quick bound needs no exact one: the exact bound lies between the two.
   if (options.exact_bound && best > result.lower_bound) {
-    result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment&) { return heaviest_antichain(schedule, view, region); });
+    result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment&) {
+      return heaviest_antichain(schedule, view, region);
+    });
   }
 
   // Local search: move one storage to another place of the order; keep what is not worse.
   std::mt19937_64 random(1);
   std::int64_t effort_of_trial = 1;
-  for (const StorageId id : members) effort_of_trial += static_cast<std::int64_t>(conflicts.of[static_cast<std::size_t>(id)].size()) + 1;
+  for (const StorageId id : members)
+    effort_of_trial += static_cast<std::int64_t>(conflicts.of[static_cast<std::size_t>(id)].size()) + 1;
   const std::int64_t good_enough = result.lower_bound + result.lower_bound / 100;
   for (std::int64_t left = options.search_effort / effort_of_trial; best > good_enough && left > 0; --left) {
     std::vector<StorageId> trial = best_order;
@@ -180,7 +193,8 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
       const Storage& storage = schedule.storage(p.storage);
       const auto category = static_cast<std::size_t>(storage.category);
       const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
-      const OperationId last = p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
+      const OperationId last =
+          p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
       change[static_cast<std::size_t>(first)][category] += storage.bytes;
       change[static_cast<std::size_t>(last) + 1][category] -= storage.bytes;
     }
@@ -221,7 +235,8 @@ std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const M
   for (StorageId a = 0; a < static_cast<StorageId>(schedule.storages.size()); ++a) {
     const Storage& sa = schedule.storage(a);
     const std::int64_t at = plan.offset[static_cast<std::size_t>(a)];
-    if (at < 0 || at % kStorageAlignment != 0 || at + sa.bytes > plan.regions[static_cast<std::size_t>(sa.region)].bytes) {
+    if (at < 0 || at % kStorageAlignment != 0 ||
+        at + sa.bytes > plan.regions[static_cast<std::size_t>(sa.region)].bytes) {
       problems.push_back(fmt::format("{} lies outside its region or is not aligned", sa.name));
     }
     for (const StorageId b : conflicts.of[static_cast<std::size_t>(a)]) {

@@ -1,6 +1,6 @@
 #pragma once
-// Happens-before inside one segment: the closure of lane order and of the edges that the engine waits for. Segment borders
-// join the lanes, so between segments the order is total.
+// Happens-before inside one segment: the closure of lane order and of the edges that the engine waits for. Segment
+// borders join the lanes, so between segments the order is total.
 
 #include <cstdint>
 #include <vector>

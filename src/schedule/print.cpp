@@ -30,11 +30,13 @@ std::string object_of(const StepSchedule& s, const Operation& op) {
 /// One segment's facts that a line needs.
 class SegmentText {
  public:
-  SegmentText(const StepSchedule& s, const MemoryPlan& plan, const Segment& segment, const std::vector<Presence>& present)
+  SegmentText(const StepSchedule& s, const MemoryPlan& plan, const Segment& segment,
+              const std::vector<Presence>& present)
       : s_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
     for (const Presence& p : present) {
       const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
-      const OperationId last = p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
+      const OperationId last =
+          p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
       alive_[static_cast<std::size_t>(first)] += s.storage(p.storage).bytes;
       alive_[static_cast<std::size_t>(last) + 1] -= s.storage(p.storage).bytes;
       if (!p.live_at_exit && !p.touches.empty()) released_by_[p.storage] = p.touches.back();
@@ -46,8 +48,14 @@ class SegmentText {
     const Operation& op = s_.operation(id);
     const bool peak = id == plan_.peak_operation;
     const std::int64_t alive = alive_[static_cast<std::size_t>(id - segment_.first)];
-    return {std::to_string(id), std::string(name_of(op.lane)), verb_of(s_, op), object_of(s_, op), waits(id), reads(id) + "→ " + writes(op),
-            format_bytes(alive) + (peak ? " (peak)" : ""), op.wire_bytes > 0 ? format_bytes(op.wire_bytes) : ""};
+    return {std::to_string(id),
+            std::string(name_of(op.lane)),
+            verb_of(s_, op),
+            object_of(s_, op),
+            waits(id),
+            reads(id) + "→ " + writes(op),
+            format_bytes(alive) + (peak ? " (peak)" : ""),
+            op.wire_bytes > 0 ? format_bytes(op.wire_bytes) : ""};
   }
 
  private:
@@ -71,7 +79,8 @@ class SegmentText {
     for (const OperationId other : last) {
       if (other < 0) continue;
       const auto reason = reasons.find(other);
-      text += fmt::format("{}{}{}", text.empty() ? "" : " ", other, reason == reasons.end() ? "" : " (" + reason->second + ")");
+      text += fmt::format("{}{}{}", text.empty() ? "" : " ", other,
+                          reason == reasons.end() ? "" : " (" + reason->second + ")");
     }
     return text;
   }
@@ -90,8 +99,10 @@ class SegmentText {
       const bool last = !updated && released != released_by_.end() && released->second == id;
       const std::string text = name(v);
       const auto known = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.first == text; });
-      if (known == names.end()) names.emplace_back(text, last);
-      else known->second = known->second && last;
+      if (known == names.end())
+        names.emplace_back(text, last);
+      else
+        known->second = known->second && last;
     };
     for (const ValueId v : op.reads) add(v, false);
     for (const Update& u : op.updates) add(u.before, true);
@@ -124,17 +135,22 @@ class SegmentText {
 /// How often a segment is played, in words.
 std::string played(const StepSchedule& s, SegmentId id) {
   switch (s.segments[static_cast<std::size_t>(id)].role) {
-    case SegmentRole::prologue: return "played once, before the first step";
-    case SegmentRole::update: return "played once a step";
-    case SegmentRole::evaluation: return "played for each evaluation batch";
-    case SegmentRole::micro_step: break;
+    case SegmentRole::prologue:
+      return "played once, before the first step";
+    case SegmentRole::update:
+      return "played once a step";
+    case SegmentRole::evaluation:
+      return "played for each evaluation batch";
+    case SegmentRole::micro_step:
+      break;
   }
   std::vector<std::int32_t> steps;
   for (const Play& play : s.step) {
     if (play.segment == id) steps.push_back(play.micro_step);
   }
   if (s.accumulation == 1) return "played once a step";
-  std::string text = steps.size() == 1 ? "played once a step, for micro-step" : fmt::format("played {} times a step, for micro-steps", steps.size());
+  std::string text = steps.size() == 1 ? "played once a step, for micro-step"
+                                       : fmt::format("played {} times a step, for micro-steps", steps.size());
   for (std::size_t i = 0; i < steps.size(); ++i) {
     if (i == 8) return text + ", ...";
     text += fmt::format("{} {}", i == 0 ? "" : ",", steps[i]);
@@ -146,26 +162,36 @@ std::string played(const StepSchedule& s, SegmentId id) {
 
 std::string describe_operation(const StepSchedule& schedule, OperationId id) {
   const Operation& op = schedule.operation(id);
-  return verb_of(schedule, op) + (op.part >= 0 && schedule.part(op.part).kind == PartKind::head ? "" : " " + object_of(schedule, op));
+  return verb_of(schedule, op) +
+         (op.part >= 0 && schedule.part(op.part).kind == PartKind::head ? "" : " " + object_of(schedule, op));
 }
 
 std::string describe_grid(const StepSchedule& schedule) {
   const GridShape& grid = schedule.grid;
-  std::string text = fmt::format("{} over {} rank{}", name_of(schedule.strategy), grid.world, grid.world == 1 ? "" : "s");
-  if (is_hybrid(schedule.strategy)) text += fmt::format(" ({} replica{} of shard groups of {})", grid.replica, grid.replica == 1 ? "" : "s", grid.shard);
+  std::string text =
+      fmt::format("{} over {} rank{}", name_of(schedule.strategy), grid.world, grid.world == 1 ? "" : "s");
+  if (is_hybrid(schedule.strategy))
+    text +=
+        fmt::format(" ({} replica{} of shard groups of {})", grid.replica, grid.replica == 1 ? "" : "s", grid.shard);
   return text;
 }
 
 std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan) {
-  std::string text = fmt::format("step schedule: {}, {} operations in {} segments; \"(last)\" = released after it\n", describe_grid(schedule),
-                                 schedule.operations.size(), schedule.segments.size());
+  std::string text = fmt::format("step schedule: {}, {} operations in {} segments; \"(last)\" = released after it\n",
+                                 describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
   const auto presence = presence_of(schedule);
   for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
     const Segment& segment = schedule.segments[i];
     text += fmt::format("\n{}: {}\n", segment.name, played(schedule, static_cast<SegmentId>(i)));
     const SegmentText lines(schedule, plan, segment, presence[i]);
-    TextTable table({{"op", Align::right}, {"lane", Align::left}, {"does", Align::left}, {"of", Align::left}, {"after", Align::left},
-                     {"reads → writes", Align::left}, {"alive", Align::right}, {"sent", Align::right}});
+    TextTable table({{"op", Align::right},
+                     {"lane", Align::left},
+                     {"does", Align::left},
+                     {"of", Align::left},
+                     {"after", Align::left},
+                     {"reads → writes", Align::left},
+                     {"alive", Align::right},
+                     {"sent", Align::right}});
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) table.row(lines.line(id));
     text += table.text();
   }
@@ -174,13 +200,18 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
 
 std::string print_units(const StepSchedule& schedule) {
   const std::int64_t members = schedule.strategy == Strategy::ddp ? 1 : schedule.grid.shard;
-  std::string text = fmt::format("units: {}, {} in all, {} elements with padding\n", describe_grid(schedule), schedule.layout.units.size(),
-                                 format_count(schedule.layout.padded_elements()));
-  TextTable table({{"unit", Align::left}, {"tensors", Align::right}, {"elements", Align::right}, {"padding", Align::right},
-                   {"share of a rank", Align::right}, {"block", Align::left}});
+  std::string text = fmt::format("units: {}, {} in all, {} elements with padding\n", describe_grid(schedule),
+                                 schedule.layout.units.size(), format_count(schedule.layout.padded_elements()));
+  TextTable table({{"unit", Align::left},
+                   {"tensors", Align::right},
+                   {"elements", Align::right},
+                   {"padding", Align::right},
+                   {"share of a rank", Align::right},
+                   {"block", Align::left}});
   for (const Unit& unit : schedule.layout.units) {
-    table.row({unit.name, std::to_string(unit.tensors.size()), std::to_string(unit.elements), std::to_string(unit.padded - unit.elements),
-               std::to_string(unit.share(members)), unit.is_block ? "yes" : ""});
+    table.row({unit.name, std::to_string(unit.tensors.size()), std::to_string(unit.elements),
+               std::to_string(unit.padded - unit.elements), std::to_string(unit.share(members)),
+               unit.is_block ? "yes" : ""});
   }
   return text + table.text();
 }

@@ -25,14 +25,19 @@ void for_each_played(const StepSchedule& s, F&& f) {
 std::string print_categories(const StepSchedule& s, const MemoryPlan& plan) {
   TextTable table({{"category", Align::left}, {"at the peak", Align::right}, {"own peak", Align::right}});
   for (std::size_t c = 0; c < kCategories; ++c) {
-    table.row({std::string(name_of(static_cast<Category>(c))), format_bytes(plan.at_peak[c]), format_bytes(plan.own_peak[c])});
+    table.row({std::string(name_of(static_cast<Category>(c))), format_bytes(plan.at_peak[c]),
+               format_bytes(plan.own_peak[c])});
   }
   table.row({"alive together", format_bytes(plan.live_at_peak()), ""});
-  return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) + table.text();
+  return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
+         table.text();
 }
 
 std::string print_regions(const MemoryPlan& plan) {
-  TextTable table({{"region", Align::left}, {"size", Align::right}, {"lower bound", Align::right}, {"fragmentation", Align::right}});
+  TextTable table({{"region", Align::left},
+                   {"size", Align::right},
+                   {"lower bound", Align::right},
+                   {"fragmentation", Align::right}});
   auto add = [&](const std::string& name, std::int64_t bytes, std::int64_t bound) {
     const double fragmentation = bound > 0 ? static_cast<double>(bytes) / static_cast<double>(bound) - 1.0 : 0.0;
     table.row({name, format_bytes(bytes), format_bytes(bound), format_percent(fragmentation)});
@@ -64,7 +69,8 @@ void add_savings(const StepSchedule& s, TextTable& table) {
       }
       units += (i == 0 ? "" : ", ") + reason.units[i];
     }
-    table.row({(reason.bytes >= 0 ? "saved: " : "more: ") + name + (units.empty() ? "" : " (" + units + ")"), "", format_bytes(-reason.bytes)});
+    table.row({(reason.bytes >= 0 ? "saved: " : "more: ") + name + (units.empty() ? "" : " (" + units + ")"), "",
+               format_bytes(-reason.bytes)});
   }
 }
 
@@ -76,10 +82,18 @@ std::string print_sent(const StepSchedule& s) {
   for_each_played(s, [&](const Operation& op) {
     if (s.grid.size(op.group) == 1 || op.wire_bytes == 0) return;
     std::string what;
-    if (op.kind == OperationKind::reduce_scatter) what = "reduce-scatter of gradients";
-    else if (op.kind == OperationKind::all_reduce) what = "all-reduce of loss and norm (apart)";
-    else what = s.value(op.reads.at(0)).kind == ValueKind::gradient ? "all-gather of gradients" : "all-gather of parameters";
-    what += fmt::format(", {} of {}", op.group == Group::world ? "world" : op.group == Group::shard ? "shard groups" : "replica groups", s.grid.size(op.group));
+    if (op.kind == OperationKind::reduce_scatter)
+      what = "reduce-scatter of gradients";
+    else if (op.kind == OperationKind::all_reduce)
+      what = "all-reduce of loss and norm (apart)";
+    else
+      what =
+          s.value(op.reads.at(0)).kind == ValueKind::gradient ? "all-gather of gradients" : "all-gather of parameters";
+    what += fmt::format(", {} of {}",
+                        op.group == Group::world   ? "world"
+                        : op.group == Group::shard ? "shard groups"
+                                                   : "replica groups",
+                        s.grid.size(op.group));
     ++traffic[what].count, traffic[what].bytes += op.wire_bytes;
   });
   TextTable table({{"sent per step and rank", Align::left}, {"calls", Align::right}, {"bytes", Align::right}});
@@ -104,9 +118,11 @@ std::string print_accumulators(const StepSchedule& s) {
       deepest = std::max(deepest, levels[value.unit]);
     }
   }
-  std::string text = fmt::format("accumulation over {} micro-steps keeps {} of gradient sums", s.accumulation, format_bytes(accumulator_bytes(s)));
+  std::string text = fmt::format("accumulation over {} micro-steps keeps {} of gradient sums", s.accumulation,
+                                 format_bytes(accumulator_bytes(s)));
   if (s.deterministic && deepest > 1) {
-    text += fmt::format(" ({} a unit, for the fixed order of summation; a running sum would be {})", deepest, format_bytes(one_level));
+    text += fmt::format(" ({} a unit, for the fixed order of summation; a running sum would be {})", deepest,
+                        format_bytes(one_level));
   }
   return text + "\n";
 }
@@ -120,7 +136,8 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule) {
     if (segment.role != SegmentRole::micro_step) continue;
     for (const ValueId v : segment.carried_in) {
       const Value& value = schedule.value(v);
-      if (value.kind == ValueKind::gradient && seen.insert(value.storage).second) bytes += schedule.storage(value.storage).bytes;
+      if (value.kind == ValueKind::gradient && seen.insert(value.storage).second)
+        bytes += schedule.storage(value.storage).bytes;
     }
   }
   return bytes;
@@ -139,9 +156,18 @@ std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan) {
 }
 
 std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
-  TextTable table({{"strategy", Align::left}, {"shard x replica", Align::left}, {"parameters", Align::right}, {"gradients", Align::right},
-                   {"optimizer", Align::right}, {"gathered", Align::right}, {"activations", Align::right}, {"comm", Align::right},
-                   {"workspace", Align::right}, {"to allocate", Align::right}, {"sent a step", Align::right}, {"collectives", Align::right}});
+  TextTable table({{"strategy", Align::left},
+                   {"shard x replica", Align::left},
+                   {"parameters", Align::right},
+                   {"gradients", Align::right},
+                   {"optimizer", Align::right},
+                   {"gathered", Align::right},
+                   {"activations", Align::right},
+                   {"comm", Align::right},
+                   {"workspace", Align::right},
+                   {"to allocate", Align::right},
+                   {"sent a step", Align::right},
+                   {"collectives", Align::right}});
   for (const StrategyRow& row : rows) {
     const std::string name = std::string(name_of(row.strategy)) + (row.chosen ? " *" : "");
     if (!row.impossible.empty()) {

@@ -3,16 +3,21 @@
 namespace tessera {
 
 StrategyRules rules_of(const SchedulePolicy& policy) {
-  const ParameterLife whole_or_again =
-      policy.reshard_after_forward ? ParameterLife::phase : ParameterLife::micro_step;
+  const ParameterLife whole_or_again = policy.reshard_after_forward ? ParameterLife::phase : ParameterLife::micro_step;
   switch (policy.strategy) {
     //                               state          parameters           inner         outer           limited
-    case Strategy::ddp: return {Group::self, ParameterLife::rest, Group::world, Group::self, false};
-    case Strategy::zero1: return {Group::shard, ParameterLife::rest, Group::shard, Group::self, false};
-    case Strategy::zero2: return {Group::shard, ParameterLife::step, Group::shard, Group::self, false};
-    case Strategy::zero3: return {Group::shard, whole_or_again, Group::shard, Group::self, policy.reshard_after_forward};
-    case Strategy::hsdp: return {Group::shard, whole_or_again, Group::shard, Group::replica, policy.reshard_after_forward};
-    case Strategy::hsdp_zero2: return {Group::shard, ParameterLife::step, Group::shard, Group::replica, false};
+    case Strategy::ddp:
+      return {Group::self, ParameterLife::rest, Group::world, Group::self, false};
+    case Strategy::zero1:
+      return {Group::shard, ParameterLife::rest, Group::shard, Group::self, false};
+    case Strategy::zero2:
+      return {Group::shard, ParameterLife::step, Group::shard, Group::self, false};
+    case Strategy::zero3:
+      return {Group::shard, whole_or_again, Group::shard, Group::self, policy.reshard_after_forward};
+    case Strategy::hsdp:
+      return {Group::shard, whole_or_again, Group::shard, Group::replica, policy.reshard_after_forward};
+    case Strategy::hsdp_zero2:
+      return {Group::shard, ParameterLife::step, Group::shard, Group::replica, false};
   }
   throw InternalError("no rules for strategy {}", static_cast<int>(policy.strategy));
 }
@@ -26,7 +31,8 @@ SchedulePolicy policy_from(const Options& options) {
   policy.prefetch_forward = options.shard.prefetch_forward;
   policy.prefetch_backward = options.shard.prefetch_backward;
   policy.limit_all_gathers = options.shard.limit_all_gathers;
-  policy.reduce_each_micro_step = resolved_reduce(options.shard.reduce, options.shard.strategy) == ReduceWhen::micro_step;
+  policy.reduce_each_micro_step =
+      resolved_reduce(options.shard.reduce, options.shard.strategy) == ReduceWhen::micro_step;
   policy.tied_reduce = options.shard.tied_reduce;
   policy.checkpoint_blocks = options.memory.checkpoint == Checkpointing::block;
   policy.accumulation = options.train.accumulation;
@@ -49,7 +55,8 @@ GridShape grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per
     grid.shard = world;
   }
   if (world % grid.shard != 0) {
-    throw UsageError("shard.group_size = {} does not divide the world of {} ranks: it must divide it", grid.shard, world);
+    throw UsageError("shard.group_size = {} does not divide the world of {} ranks: it must divide it", grid.shard,
+                     world);
   }
   grid.replica = world / grid.shard;
   return grid;

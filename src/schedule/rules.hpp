@@ -1,6 +1,6 @@
 #pragma once
-// Sharding strategies as a table: a row of layouts and lifetimes. The builder inserts the collective that turns the layout
-// there is into the one that is read; nothing outside this room knows a strategy's name.
+// Sharding strategies as a table: a row of layouts and lifetimes. The builder inserts the collective that turns the
+// layout there is into the one that is read; nothing outside this room knows a strategy's name.
 
 #include "tessera/schedule/build.hpp"
 
@@ -15,11 +15,11 @@ enum class ParameterLife : std::uint8_t {
 };
 
 struct StrategyRules {
-  Group state_split = Group::shard;    ///< master and moments; self = whole
+  Group state_split = Group::shard;  ///< master and moments; self = whole
   ParameterLife life = ParameterLife::phase;
-  Group inner = Group::shard;          ///< the group that sums gradients first
-  Group outer = Group::replica;        ///< then, once a step, this one
-  bool gathers_are_limited = false;    ///< shard.limit_all_gathers applies
+  Group inner = Group::shard;        ///< the group that sums gradients first
+  Group outer = Group::replica;      ///< then, once a step, this one
+  bool gathers_are_limited = false;  ///< shard.limit_all_gathers applies
 };
 
 StrategyRules rules_of(const SchedulePolicy& policy);

@@ -7,20 +7,28 @@ namespace tessera {
 
 std::int64_t GridShape::size(Group group) const {
   switch (group) {
-    case Group::self: return 1;
-    case Group::world: return world;
-    case Group::shard: return shard;
-    case Group::replica: return replica;
+    case Group::self:
+      return 1;
+    case Group::world:
+      return world;
+    case Group::shard:
+      return shard;
+    case Group::replica:
+      return replica;
   }
   return 1;
 }
 
 bool GridShape::within_node(Group group) const {
   switch (group) {
-    case Group::self: return true;
-    case Group::shard: return shard <= ranks_per_node && ranks_per_node % shard == 0;  // members are neighbours
-    case Group::world: return world <= ranks_per_node;
-    case Group::replica: return replica == 1 || world <= ranks_per_node;  // members are a shard group apart
+    case Group::self:
+      return true;
+    case Group::shard:
+      return shard <= ranks_per_node && ranks_per_node % shard == 0;  // members are neighbours
+    case Group::world:
+      return world <= ranks_per_node;
+    case Group::replica:
+      return replica == 1 || world <= ranks_per_node;  // members are a shard group apart
   }
   return false;
 }
@@ -87,7 +95,8 @@ std::uint64_t StepSchedule::hash() const {
     for (const TensorPlace& place : unit.tensors) h.add(place.tensor), h.add(place.offset);
   }
   for (const ParameterTensor& tensor : model.tensors) h.add(tensor.elements);
-  for (const Storage& s : storages) h.add(s.bytes), h.add(s.region), h.add(s.place), h.add(s.carried), h.add(s.always_live);
+  for (const Storage& s : storages)
+    h.add(s.bytes), h.add(s.region), h.add(s.place), h.add(s.carried), h.add(s.always_live);
   for (const Value& v : values) add_value(h, v);
   for (const Operation& op : operations) add_operation(h, op);
   for (const Segment& s : segments) h.add(s.role), h.add(s.first), h.add(s.count);
@@ -127,25 +136,39 @@ std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) 
 
 std::string_view name_of(OperationKind kind) {
   switch (kind) {
-    case OperationKind::load: return "load";
-    case OperationKind::store: return "store";
-    case OperationKind::gather: return "gather";
-    case OperationKind::slice: return "slice";
-    case OperationKind::forward: return "forward";
-    case OperationKind::recompute: return "recompute";
-    case OperationKind::backward: return "backward";
-    case OperationKind::reduce_scatter: return "reduce-scatter";
-    case OperationKind::all_reduce: return "all-reduce";
-    case OperationKind::accumulate: return "accumulate";
-    case OperationKind::norm: return "norm";
-    case OperationKind::clip: return "clip";
-    case OperationKind::update: return "update";
+    case OperationKind::load:
+      return "load";
+    case OperationKind::store:
+      return "store";
+    case OperationKind::gather:
+      return "gather";
+    case OperationKind::slice:
+      return "slice";
+    case OperationKind::forward:
+      return "forward";
+    case OperationKind::recompute:
+      return "recompute";
+    case OperationKind::backward:
+      return "backward";
+    case OperationKind::reduce_scatter:
+      return "reduce-scatter";
+    case OperationKind::all_reduce:
+      return "all-reduce";
+    case OperationKind::accumulate:
+      return "accumulate";
+    case OperationKind::norm:
+      return "norm";
+    case OperationKind::clip:
+      return "clip";
+    case OperationKind::update:
+      return "update";
   }
   return "?";
 }
 
 std::string_view name_of(Lane lane) {
-  constexpr std::array<std::string_view, kLanes> names{"compute", "gather", "reduce", "replica", "load", "store", "host"};
+  constexpr std::array<std::string_view, kLanes> names{"compute", "gather", "reduce", "replica",
+                                                       "load",    "store",  "host"};
   return names[static_cast<std::size_t>(lane)];
 }
 
@@ -155,35 +178,45 @@ std::string_view name_of(Group group) {
 }
 
 std::string_view name_of(Category category) {
-  constexpr std::array<std::string_view, kCategories> names{"parameters",  "gradients",     "optimizer state", "gathered units",
-                                                            "activations", "communication", "workspace"};
+  constexpr std::array<std::string_view, kCategories> names{
+      "parameters", "gradients", "optimizer state", "gathered units", "activations", "communication", "workspace"};
   return names[static_cast<std::size_t>(category)];
 }
 
 std::string_view name_of(EdgeReason reason) {
   switch (reason) {
-    case EdgeReason::prefetch: return "prefetch";
-    case EdgeReason::gather_limit: return "limit";
-    case EdgeReason::staging: return "staging";
+    case EdgeReason::prefetch:
+      return "prefetch";
+    case EdgeReason::gather_limit:
+      return "limit";
+    case EdgeReason::staging:
+      return "staging";
   }
   return "?";
 }
 
 std::string name_of_value(const StepSchedule& schedule, ValueId id) {
   const Value& v = schedule.value(id);
-  const std::string of = v.unit >= 0 ? schedule.unit(v.unit).name : v.part >= 0 ? schedule.part(v.part).name : std::string();
+  const std::string of = v.unit >= 0   ? schedule.unit(v.unit).name
+                         : v.part >= 0 ? schedule.part(v.part).name
+                                       : std::string();
   switch (v.kind) {
-    case ValueKind::master: return (v.split.empty() ? "master " : "shard ") + of;
-    case ValueKind::parameter: return "whole " + of;
-    case ValueKind::gradient: return (v.split.empty() ? "grad " : "shard grad ") + of;
-    case ValueKind::moments: return "moments " + of;
+    case ValueKind::master:
+      return (v.split.empty() ? "master " : "shard ") + of;
+    case ValueKind::parameter:
+      return "whole " + of;
+    case ValueKind::gradient:
+      return (v.split.empty() ? "grad " : "shard grad ") + of;
+    case ValueKind::moments:
+      return "moments " + of;
     case ValueKind::saved:
       return "saved " + of + " " + schedule.part(v.part).saved[static_cast<std::size_t>(v.slot)].name;
     case ValueKind::activation:
     case ValueKind::activation_gradient:
     case ValueKind::scalar:
     case ValueKind::tokens:
-    case ValueKind::scratch: return schedule.storage(v.storage).name;
+    case ValueKind::scratch:
+      return schedule.storage(v.storage).name;
   }
   return "?";
 }

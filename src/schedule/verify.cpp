@@ -17,7 +17,8 @@ void check_edges(const StepSchedule& schedule, Problems& problems) {
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
       for (const Edge& edge : schedule.operation(id).after) {
         if (edge.operation < segment.first || edge.operation >= id) {
-          problems.push_back(fmt::format("{}, operation {}: waits for operation {}, which is not before it", segment.name, id, edge.operation));
+          problems.push_back(fmt::format("{}, operation {}: waits for operation {}, which is not before it",
+                                         segment.name, id, edge.operation));
         }
       }
     }
@@ -46,7 +47,8 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
           const OperationId x = p.touches[a], y = p.touches[b];
           if (!modifies(schedule, x, p.storage) && !modifies(schedule, y, p.storage)) continue;
           if (!order.before(x, y)) {
-            problems.push_back(fmt::format("{}: operations {} and {} race for {}", schedule.segments[i].name, x, y, schedule.storage(p.storage).name));
+            problems.push_back(fmt::format("{}: operations {} and {} race for {}", schedule.segments[i].name, x, y,
+                                           schedule.storage(p.storage).name));
           }
         }
       }
@@ -85,7 +87,8 @@ void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
   for (const Saving& saving : schedule.savings) saved += saving.bytes;
   const std::int64_t formula = formula_wire_bytes(schedule);
   if (schedule.wire_bytes_per_step() != formula - saved) {
-    problems.push_back(fmt::format("a step sends {} bytes; the formula says {} less {} saved", schedule.wire_bytes_per_step(), formula, saved));
+    problems.push_back(fmt::format("a step sends {} bytes; the formula says {} less {} saved",
+                                   schedule.wire_bytes_per_step(), formula, saved));
   }
 }
 

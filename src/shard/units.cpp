@@ -131,9 +131,15 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
   std::vector<Piece> pieces = pieces_of(model);
   switch (wrap) {
-    case Wrap::block: pieces = merge_by_block(pieces); break;
-    case Wrap::size: pieces = merge_by_size(model, pieces, min_params); break;
-    case Wrap::model: pieces = merge_all(pieces); break;
+    case Wrap::block:
+      pieces = merge_by_block(pieces);
+      break;
+    case Wrap::size:
+      pieces = merge_by_size(model, pieces, min_params);
+      break;
+    case Wrap::model:
+      pieces = merge_all(pieces);
+      break;
   }
   UnitLayout layout;
   layout.world = world;
@@ -159,7 +165,8 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
   return layout;
 }
 
-std::vector<TensorRun> runs_in_slice(const ModelParts& model, const Unit& unit, std::int64_t first, std::int64_t count) {
+std::vector<TensorRun> runs_in_slice(const ModelParts& model, const Unit& unit, std::int64_t first,
+                                     std::int64_t count) {
   std::vector<TensorRun> runs;
   for (const TensorPlace& place : unit.tensors) {
     const std::int64_t begin = std::max(place.offset, first);

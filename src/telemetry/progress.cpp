@@ -108,8 +108,8 @@ double StepClock::left(std::int64_t steps) const {
 
 namespace {
 
-/// Whether a person watches the stream. Open MPI gives each rank a terminal of its own and passes the text on, so under it
-/// the question is where mpiexec (our parent on the first machine) writes to.
+/// Whether a person watches the stream. Open MPI gives each rank a terminal of its own and passes the text on, so under
+/// it the question is where mpiexec (our parent on the first machine) writes to.
 bool is_terminal(std::FILE* stream) {
   if (::isatty(::fileno(stream)) == 0) return false;
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return true;
@@ -121,9 +121,7 @@ bool is_terminal(std::FILE* stream) {
 }  // namespace
 
 Progress::Progress(std::FILE* stream, std::int64_t every, Style style)
-    : stream_(stream),
-      every_(every),
-      bar_(style == Style::automatic ? is_terminal(stream) : style == Style::bar) {
+    : stream_(stream), every_(every), bar_(style == Style::automatic ? is_terminal(stream) : style == Style::bar) {
   TESSERA_ASSERT(every > 0, "progress is reported every {} steps", every);
 }
 

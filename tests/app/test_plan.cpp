@@ -1,7 +1,6 @@
-#include <catch2/catch.hpp>
-
 #include <unistd.h>
 
+#include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
 
@@ -28,7 +27,9 @@ std::string refusal(const std::vector<std::string>& arguments) {
   return "nothing was refused";
 }
 
-Architecture resolved(const std::vector<std::string>& arguments) { return resolve_architecture(parse_arguments(arguments).model); }
+Architecture resolved(const std::vector<std::string>& arguments) {
+  return resolve_architecture(parse_arguments(arguments).model);
+}
 
 }  // namespace
 
@@ -36,7 +37,8 @@ TEST_CASE("every preset of every family is planned in every view") {
   for (const std::string& name : preset_names()) {
     for (const char* view : {"table", "schedule", "units"}) {
       INFO(name << " " << view);
-      const std::string text = plan({"--model.preset=" + name, "--train.seq_len=128", std::string("--plan.view=") + view});
+      const std::string text =
+          plan({"--model.preset=" + name, "--train.seq_len=128", std::string("--plan.view=") + view});
       REQUIRE(contains(text, name + ": "));
       REQUIRE(contains(text, "8 ranks (8 a node) x 1 micro-step x 4 sequences of 128"));
     }
@@ -45,7 +47,8 @@ TEST_CASE("every preset of every family is planned in every view") {
 
 TEST_CASE("the table compares all strategies and marks the chosen one") {
   const std::string text = plan({"--shard.strategy=zero2", "--plan.ranks=4"});
-  for (const char* name : {"ddp ", "zero1 ", "zero2 *", "zero3 ", "hsdp ", "hsdp-zero2 "}) REQUIRE(contains(text, name));
+  for (const char* name : {"ddp ", "zero1 ", "zero2 *", "zero3 ", "hsdp ", "hsdp-zero2 "})
+    REQUIRE(contains(text, name));
   REQUIRE(contains(text, "zero2 over 4 ranks"));
   REQUIRE_FALSE(contains(text, "shard.reduce under"));
 }
@@ -67,8 +70,10 @@ TEST_CASE("nodes: as given, or the largest divisor of the ranks up to 8") {
   REQUIRE(ranks(16) == 8);
   REQUIRE(ranks(13) == 1);
   REQUIRE(planned_ranks_per_node(parse_arguments({"--grid.ranks_per_node=4"}), 16) == 4);
-  REQUIRE(contains(plan({"--shard.strategy=hsdp", "--plan.ranks=16"}), "hsdp over 16 ranks (2 replicas of shard groups of 8)"));
-  REQUIRE(contains(plan({"--shard.strategy=hsdp", "--plan.ranks=16", "--grid.ranks_per_node=4"}), "(4 replicas of shard groups of 4)"));
+  REQUIRE(contains(plan({"--shard.strategy=hsdp", "--plan.ranks=16"}),
+                   "hsdp over 16 ranks (2 replicas of shard groups of 8)"));
+  REQUIRE(contains(plan({"--shard.strategy=hsdp", "--plan.ranks=16", "--grid.ranks_per_node=4"}),
+                   "(4 replicas of shard groups of 4)"));
 }
 
 TEST_CASE("what cannot be planned is refused with the option's name") {
@@ -83,7 +88,8 @@ TEST_CASE("what cannot be planned is refused with the option's name") {
 TEST_CASE("plan.memory decides the exit: a usage error that says what would help") {
   REQUIRE(run_plan(parse_arguments({"--plan.memory=8GB", "--plan.view=units"})) == 0);
   try {
-    run_plan(parse_arguments({"--plan.memory=40MB", "--shard.strategy=ddp", "--train.micro_batch=16", "--plan.view=units"}));
+    run_plan(
+        parse_arguments({"--plan.memory=40MB", "--shard.strategy=ddp", "--train.micro_batch=16", "--plan.view=units"}));
     FAIL("it does not fit");
   } catch (const UsageError& error) {
     const std::string text = error.what();
@@ -110,7 +116,8 @@ TEST_CASE("explicit sizes replace the preset's; GPT-2's rules follow them") {
 }
 
 TEST_CASE("a family with its sizes is a model of that family") {
-  const std::vector<std::string> sizes{"--model.layers=2", "--model.heads=4", "--model.width=64", "--model.vocab=100", "--model.context=32"};
+  const std::vector<std::string> sizes{"--model.layers=2", "--model.heads=4", "--model.width=64", "--model.vocab=100",
+                                       "--model.context=32"};
   for (const Family family : {Family::gpt2, Family::qwen2, Family::llama}) {
     auto arguments = sizes;
     arguments.push_back("--model.family=" + name_of(family));
@@ -127,7 +134,8 @@ TEST_CASE("a family with its sizes is a model of that family") {
 TEST_CASE("a Hugging Face folder is planned by its config.json") {
   const auto folder = std::filesystem::temp_directory_path() / ("tessera-test-plan-" + std::to_string(::getpid()));
   std::filesystem::create_directories(folder);
-  std::ofstream(folder / "config.json") << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 64, "vocab_size": 101,
+  std::ofstream(folder / "config.json")
+      << R"({"model_type": "gpt2", "n_layer": 2, "n_head": 2, "n_embd": 32, "n_positions": 64, "vocab_size": 101,
                                             "activation_function": "gelu_new"})";
   const Architecture a = resolved({"--model.from=" + folder.string()});
   REQUIRE(a.layers == 2);

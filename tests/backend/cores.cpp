@@ -76,7 +76,8 @@ TEST_CASE("cached files of a control group do not count as used") {
   machine.write("proc/self/cgroup", "0::/job\n");
   machine.write("cgroup/job/memory.max", "100000\n");
   machine.write("cgroup/job/memory.current", "99000\n");
-  machine.write("cgroup/job/memory.stat", "anon 4000\nfile 95000\ninactive_file 50000\nactive_file 40000\nshmem 5000\n");
+  machine.write("cgroup/job/memory.stat",
+                "anon 4000\nfile 95000\ninactive_file 50000\nactive_file 40000\nshmem 5000\n");
   REQUIRE(machine.memory() == 100000 - (99000 - 90000));  // shared memory stays used
 
   machine.write("proc/self/cgroup", "2:memory:/old\n");

@@ -39,7 +39,8 @@ std::string first_difference(const std::string& found, const std::string& wanted
   std::istringstream a(found), b(wanted);
   for (int number = 1;; ++number) {
     std::string left, right;
-    const bool more_left = static_cast<bool>(std::getline(a, left)), more_right = static_cast<bool>(std::getline(b, right));
+    const bool more_left = static_cast<bool>(std::getline(a, left)),
+               more_right = static_cast<bool>(std::getline(b, right));
     if (!more_left && !more_right) return "";
     if (more_left != more_right || left != right) {
       return "line " + std::to_string(number) + ": \"" + left + "\" instead of \"" + right + "\"";

@@ -24,19 +24,23 @@ class Draw {
     return static_cast<std::int64_t>((state_ >> 11) % static_cast<std::uint64_t>(n));
   }
   template <class T, std::size_t N>
-  T of(const std::array<T, N>& choices) { return choices[static_cast<std::size_t>(below(N))]; }
+  T of(const std::array<T, N>& choices) {
+    return choices[static_cast<std::size_t>(below(N))];
+  }
 
  private:
   std::uint64_t state_;
 };
 
-/// The configuration of a seed: `world` ranks (0: drawn from 1, 2, 4, 8), `micro_batches` over all ranks and micro-steps.
+/// The configuration of a seed: `world` ranks (0: drawn from 1, 2, 4, 8), `micro_batches` over all ranks and
+/// micro-steps.
 inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_batches, std::int64_t world = 0) {
   Draw d(seed);
   Drawn c{base, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
   if (world > 0) c.world = world;
   Options& o = c.options;
-  o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2});
+  o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp,
+                                     Strategy::hsdp_zero2});
   std::int64_t group = c.world;
   while (is_hybrid(o.shard.strategy) && group > 1 && d.below(2) == 0) group /= 2;
   o.shard.group_size = is_hybrid(o.shard.strategy) ? group : 0;
@@ -56,10 +60,13 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   c.machine.chaos_seed = seed;
   c.machine.poison = d.below(2) == 0;
   c.machine.force_pairwise = d.below(4) == 0;
-  c.text = fmt::format("seed {}: {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} checkpoint {} lanes {} threads {} poison {} pairwise {}",
-                       seed, name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap), o.shard.min_params,
-                       o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers, o.shard.reshard_after_forward,
-                       name_of(o.shard.reduce), name_of(o.memory.checkpoint), name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
+  c.text = fmt::format(
+      "seed {}: {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} "
+      "checkpoint {} lanes {} threads {} poison {} pairwise {}",
+      seed, name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap), o.shard.min_params,
+      o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers, o.shard.reshard_after_forward,
+      name_of(o.shard.reduce), name_of(o.memory.checkpoint), name_of(o.run.lanes), o.run.threads, c.machine.poison,
+      c.machine.force_pairwise);
   return c;
 }
 

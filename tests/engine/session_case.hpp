@@ -16,7 +16,7 @@ struct RunOutcome {
   std::vector<std::vector<float>> weights;    ///< per tensor, as in the file formats
   std::vector<std::vector<float>> gradients;  ///< per tensor, of the first step
   std::int64_t skipped = 0;
-  std::int64_t bytes_sent = 0;                ///< by rank 0 in its last step, parameters and gradients
+  std::int64_t bytes_sent = 0;  ///< by rank 0 in its last step, parameters and gradients
   std::int64_t bytes_planned = 0;
 };
 
@@ -34,47 +34,55 @@ inline Architecture small_gpt2() {
 }
 
 inline Options base_options() {
-  Options options = parse_arguments({"--data.source=synthetic", "--data.synthetic_tokens=6000", "--data.val_fraction=0.2",
-                                     "--train.seq_len=9", "--train.micro_batch=2", "--train.steps=6", "--optim.lr=0.01",
-                                     "--run.threads=1", "--optim.warmup_steps=2", "--run.timeout=60"});
+  Options options =
+      parse_arguments({"--data.source=synthetic", "--data.synthetic_tokens=6000", "--data.val_fraction=0.2",
+                       "--train.seq_len=9", "--train.micro_batch=2", "--train.steps=6", "--optim.lr=0.01",
+                       "--run.threads=1", "--optim.warmup_steps=2", "--run.timeout=60"});
   return options;
 }
 
 inline std::vector<std::vector<float>> empty_tensors(const ModelParts& model) {
   std::vector<std::vector<float>> tensors;
-  for (const ParameterTensor& tensor : model.tensors) tensors.emplace_back(static_cast<std::size_t>(tensor.elements), std::nanf(""));
+  for (const ParameterTensor& tensor : model.tensors)
+    tensors.emplace_back(static_cast<std::size_t>(tensor.elements), std::nanf(""));
   return tensors;
 }
 
 /// Copies this rank's master slices into whole tensors.
-inline void collect_weights(const StepSchedule& schedule, const Resources& resources, std::vector<std::vector<float>>& tensors) {
+inline void collect_weights(const StepSchedule& schedule, const Resources& resources,
+                            std::vector<std::vector<float>>& tensors) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (const TensorRun& run : slice.runs) {
-      std::copy_n(slice.master + run.offset, run.count, tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+      std::copy_n(slice.master + run.offset, run.count,
+                  tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
     }
   }
 }
 
-inline void collect_gradients(const StepSchedule& schedule, const Resources& resources, std::vector<std::vector<float>>& tensors) {
+inline void collect_gradients(const StepSchedule& schedule, const Resources& resources,
+                              std::vector<std::vector<float>>& tensors) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const GradientSlice slice = gradient_slice(schedule, resources, unit);
     if (slice.dtype != DType::fp32) continue;
     for (const TensorRun& run : slice.runs) {
-      std::copy_n(static_cast<const float*>(slice.data) + run.offset, run.count, tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+      std::copy_n(static_cast<const float*>(slice.data) + run.offset, run.count,
+                  tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
     }
   }
 }
 
 /// One rank's part of a run: trains options.train.steps steps. Slices of gradients and weights go into `outcome` under
 /// `mutex`; losses, norms and counts too on the rank that `reports`.
-inline void train_rank(RankContext& context, const Options& options, const PlannedRun& planned, const MachineShape& machine,
-                       const TensorSource& weights, bool reports, RunOutcome& outcome, std::mutex& mutex) {
+inline void train_rank(RankContext& context, const Options& options, const PlannedRun& planned,
+                       const MachineShape& machine, const TensorSource& weights, bool reports, RunOutcome& outcome,
+                       std::mutex& mutex) {
   const Dataset data(options.data, planned.architecture.vocab, planned.sequence);
   TrainingSession session(context, options, planned, data, machine, weights);
   for (std::int64_t step = 0; step < session.steps(); ++step) {
     std::int64_t before = 0;
-    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) before += session.resources().count(c).bytes;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
+      before += session.resources().count(c).bytes;
     const StepResult& result = session.train_step([&] {
       if (step != 0) return;
       const std::lock_guard lock(mutex);
@@ -84,7 +92,8 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.grad_norm);
     outcome.bytes_sent = -before;
-    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter}) outcome.bytes_sent += session.resources().count(c).bytes;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
+      outcome.bytes_sent += session.resources().count(c).bytes;
   }
   if (data.validation().has_value()) {
     const double loss = session.evaluate(options.train.eval_batches);
@@ -105,8 +114,9 @@ inline RunOutcome empty_outcome(const PlannedRun& planned) {
 }
 
 /// Trains options.train.steps steps on `world` ranks as threads.
-inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node,
-                                const MachineShape& machine = {}, const TensorSource& weights = {}) {
+inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world,
+                                std::int64_t ranks_per_node, const MachineShape& machine = {},
+                                const TensorSource& weights = {}) {
   std::mutex mutex;
   const PlannedRun planned = plan_run(options, architecture, world, ranks_per_node);
   RunOutcome outcome = empty_outcome(planned);

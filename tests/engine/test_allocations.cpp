@@ -1,8 +1,7 @@
-// Nothing is allocated in a steady step: a hook on operator new counts. (oneDNN takes and returns its packing buffer with
-// malloc inside each product; that is the library's own and not seen here.)
-#include <catch2/catch.hpp>
-
+// Nothing is allocated in a steady step: a hook on operator new counts. (oneDNN takes and returns its packing buffer
+// with malloc inside each product; that is the library's own and not seen here.)
 #include <atomic>
+#include <catch2/catch.hpp>
 #include <cstdlib>
 #include <new>
 

@@ -1,6 +1,5 @@
 // Numerics contract 1: as close to double precision as PyTorch's own fp32 is (tests/reference makes the data).
 #include <catch2/catch.hpp>
-
 #include <cmath>
 
 #include "session_case.hpp"
@@ -39,7 +38,8 @@ Golden read_golden(const std::string& name) {
   auto number = [&](const char* attribute) { return hdf5_read_attribute<double>(file.id(), attribute); };
   auto integer = [&](const char* attribute) { return hdf5_read_attribute<std::int64_t>(file.id(), attribute); };
   Options& o = golden.options;
-  o = parse_arguments({"--data.order=sequential", "--data.val_fraction=0", "--optim.schedule=constant", "--run.threads=1", "--run.timeout=60"});
+  o = parse_arguments({"--data.order=sequential", "--data.val_fraction=0", "--optim.schedule=constant",
+                       "--run.threads=1", "--run.timeout=60"});
   o.data.source = (golden.folder / "tokens.bin").string();
   o.train.seq_len = integer("sequence");
   o.train.steps = integer("steps");
@@ -74,7 +74,8 @@ void check_against(const Golden& golden, const RunOutcome& run) {
   for (std::size_t i = 0; i < golden.tensors.size(); ++i) {
     const bool keys = golden.tensors[i].name.ends_with("c_attn.bias");
     INFO(golden.tensors[i].name);
-    const double g = distance(run.gradients[i], golden.gradients[i], keys), w = distance(run.weights[i], golden.weights[i], keys);
+    const double g = distance(run.gradients[i], golden.gradients[i], keys),
+                 w = distance(run.weights[i], golden.weights[i], keys);
     REQUIRE(g < kGradientTolerance);
     REQUIRE(w < kWeightTolerance);
     gradient = std::max(gradient, g), weight = std::max(weight, w);
@@ -82,10 +83,12 @@ void check_against(const Golden& golden, const RunOutcome& run) {
   INFO("loss " << loss << " norm " << norm << " gradients " << gradient << " weights " << weight);
   CHECK(loss < kLossTolerance);
   CHECK(norm < kNormTolerance);
-  WARN("distance from float64: loss " << loss << ", norm " << norm << ", gradients " << gradient << ", weights " << weight);
+  WARN("distance from float64: loss " << loss << ", norm " << norm << ", gradients " << gradient << ", weights "
+                                      << weight);
 }
 
-RunOutcome train_golden(const Golden& golden, std::int64_t world, std::int64_t accumulation, const std::vector<std::string>& extra) {
+RunOutcome train_golden(const Golden& golden, std::int64_t world, std::int64_t accumulation,
+                        const std::vector<std::string>& extra) {
   Options options = golden.options;
   options.train.accumulation = accumulation;
   options.train.micro_batch /= world * accumulation;
@@ -96,9 +99,9 @@ RunOutcome train_golden(const Golden& golden, std::int64_t world, std::int64_t a
     if (one.is_given("shard.wrap")) options.shard.wrap = one.shard.wrap;
   }
   const HuggingFaceWeights weights(golden.folder, golden.tensors);
-  return train_locally(options, golden.architecture, world, world, {}, [&](TensorId tensor, std::int64_t first, std::span<float> out) {
-    weights.read(tensor, first, out);
-  });
+  return train_locally(
+      options, golden.architecture, world, world, {},
+      [&](TensorId tensor, std::int64_t first, std::span<float> out) { weights.read(tensor, first, out); });
 }
 
 }  // namespace

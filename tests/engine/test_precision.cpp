@@ -1,6 +1,6 @@
-// precision.compute and precision.reduce: 16-bit training follows fp32, and fp16's loss scale is agreed on by all ranks.
+// precision.compute and precision.reduce: 16-bit training follows fp32, and fp16's loss scale is agreed on by all
+// ranks.
 #include <catch2/catch.hpp>
-
 #include <cmath>
 
 #include "session_case.hpp"
@@ -24,7 +24,8 @@ TEST_CASE("bf16 and fp16 follow fp32, the same bits under every strategy of one 
       INFO(name_of(compute) << " reduce " << name_of(reduce));
       REQUIRE(reference.losses.size() == exact.losses.size());
       REQUIRE(reference.losses != exact.losses);
-      for (std::size_t i = 0; i < exact.losses.size(); ++i) REQUIRE(std::abs(reference.losses[i] / exact.losses[i] - 1) < 0.03);
+      for (std::size_t i = 0; i < exact.losses.size(); ++i)
+        REQUIRE(std::abs(reference.losses[i] / exact.losses[i] - 1) < 0.03);
       for (const Strategy strategy : {Strategy::zero2, Strategy::zero3}) {
         options.shard.strategy = strategy;
         options.shard.reduce = ReduceWhen::step;  // as zero1's default
@@ -139,7 +140,8 @@ TEST_CASE("16-bit ddp and hsdp follow fp32") {
       options.shard.group_size = strategy == Strategy::ddp ? 0 : 2;
       const RunOutcome run = train_locally(options, architecture, 4, 4);
       INFO(name_of(strategy) << " " << name_of(type));
-      for (std::size_t i = 0; i < exact.losses.size(); ++i) REQUIRE(std::abs(run.losses[i] / exact.losses[i] - 1) < 0.03);
+      for (std::size_t i = 0; i < exact.losses.size(); ++i)
+        REQUIRE(std::abs(run.losses[i] / exact.losses[i] - 1) < 0.03);
       REQUIRE(run.bytes_sent == run.bytes_planned);
     }
   }

@@ -31,7 +31,8 @@ TEST_CASE("all strategies and worlds give the bits of one rank") {
   const RunOutcome reference = train_locally(options, architecture, 1, 1);
   REQUIRE(reference.losses.back() < reference.losses.front());
   for (const std::int64_t world : {1, 2, 4, 8}) {
-    for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
       for (const std::int64_t group : {1, 2, 4, 8}) {
         if (is_hybrid(strategy) ? (group > world) : group != 1) continue;
         options.shard.strategy = strategy;
@@ -130,7 +131,8 @@ TEST_CASE("without run.deterministic losses stay within 1e-5 over 100 steps") {
   const RunOutcome reference = train_locally(options, architecture, 2, 2);
   options.run.deterministic = false;
   const RunOutcome run = train_locally(options, architecture, 2, 2);
-  for (std::size_t i = 0; i < reference.losses.size(); ++i) REQUIRE(std::abs(run.losses[i] / reference.losses[i] - 1) < 1e-5);
+  for (std::size_t i = 0; i < reference.losses.size(); ++i)
+    REQUIRE(std::abs(run.losses[i] / reference.losses[i] - 1) < 1e-5);
 }
 
 TEST_CASE("more ranks than elements of most tensors") {

@@ -34,18 +34,21 @@ inline void redirect(StepSchedule& s, ValueId from, ValueId to) {
 /// The schedule without operation `id`; what it would have made is not there.
 inline StepSchedule without_operation(StepSchedule s, OperationId id) {
   std::vector<OperationId> number;
-  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i) number.push_back(i < id ? i : i == id ? -1 : i - 1);
+  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i)
+    number.push_back(i < id ? i : i == id ? -1 : i - 1);
   for (Segment& segment : s.segments) {
-    if (id < segment.first) --segment.first;
-    else if (id < segment.first + segment.count) --segment.count;
+    if (id < segment.first)
+      --segment.first;
+    else if (id < segment.first + segment.count)
+      --segment.count;
   }
   s.operations.erase(s.operations.begin() + id);
   renumber(s, number);
   return s;
 }
 
-/// The same, and who would have used its results uses what it was given: the forgotten operation that leaves no gap. Nothing if
-/// the operation has no such pair of values.
+/// The same, and who would have used its results uses what it was given: the forgotten operation that leaves no gap.
+/// Nothing if the operation has no such pair of values.
 inline std::optional<StepSchedule> bridged_operation(StepSchedule s, OperationId id) {
   const Operation op = s.operation(id);
   bool bridged = false;
@@ -56,7 +59,8 @@ inline std::optional<StepSchedule> bridged_operation(StepSchedule s, OperationId
       const Value& v = s.value(written);
       for (ValueId other = 0; other < written; ++other) {
         const Value& o = s.value(other);
-        const bool alike = o.kind == v.kind && o.part == v.part && o.slot == v.slot && o.maker >= 0 && o.kind != ValueKind::scratch;
+        const bool alike =
+            o.kind == v.kind && o.part == v.part && o.slot == v.slot && o.maker >= 0 && o.kind != ValueKind::scratch;
         if (alike && s.operation(o.maker).kind == OperationKind::forward) redirect(s, written, other), bridged = true;
       }
     }
@@ -74,7 +78,8 @@ inline StepSchedule without_edge(StepSchedule s, OperationId id, std::size_t edg
 /// The schedule with operations a and b in each other's place.
 inline StepSchedule swapped(StepSchedule s, OperationId a, OperationId b) {
   std::vector<OperationId> number;
-  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i) number.push_back(i == a ? b : i == b ? a : i);
+  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i)
+    number.push_back(i == a ? b : i == b ? a : i);
   std::swap(s.operations[static_cast<std::size_t>(a)], s.operations[static_cast<std::size_t>(b)]);
   renumber(s, number);
   return s;
@@ -99,7 +104,8 @@ inline bool independent(const StepSchedule& s, OperationId a, OperationId b) {
   return true;
 }
 
-/// Whether a < b may change places: every pair whose order changes with them is independent, and neither waits for the other.
+/// Whether a < b may change places: every pair whose order changes with them is independent, and neither waits for the
+/// other.
 inline bool may_change_places(const StepSchedule& s, OperationId a, OperationId b) {
   auto ordered = [&](OperationId x, OperationId y) {
     const auto& after = s.operation(y).after;

@@ -86,7 +86,8 @@ TEST_CASE("prefetch gathers the next block before the one before it is read") {
     const StepSchedule s = build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
     // The compute operation that the gather of block 3 waits for.
     for (const Operation& op : s.operations) {
-      if (op.kind == OperationKind::gather && s.unit(op.unit).name == "h.3") return op.after.empty() ? std::string("start") : s.part(s.operation(op.after[0].operation).part).name;
+      if (op.kind == OperationKind::gather && s.unit(op.unit).name == "h.3")
+        return op.after.empty() ? std::string("start") : s.part(s.operation(op.after[0].operation).part).name;
     }
     return std::string("none");
   };

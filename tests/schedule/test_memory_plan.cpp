@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <cstdlib>
 #include <iostream>
 
@@ -45,7 +44,8 @@ std::vector<PlanCase> all_plan_cases() {
 
 StepSchedule build(const PlanCase& c) {
   const Architecture architecture = preset(c.preset);
-  const auto model = declare_parts(architecture, 4, std::min<std::int64_t>(1024, architecture.context), c.policy.compute, c.policy.reduce);
+  const auto model = declare_parts(architecture, 4, std::min<std::int64_t>(1024, architecture.context),
+                                   c.policy.compute, c.policy.reduce);
   return build_schedule(model, grid_for(c.policy.strategy, 8, 8, is_hybrid(c.policy.strategy) ? 4 : 0), c.policy);
 }
 
@@ -100,8 +100,8 @@ TEST_CASE("fragmentation is at most 5% of the exact bound, over presets and stra
   // By default every 13th of them: 13 shares no factor with the counts of wraps, checkpointing and accumulations.
   for (std::size_t i = 0; i < cases.size(); i += all ? 1 : 13) {
     const PlanCase& c = cases[i];
-    INFO(c.preset << " " << name_of(c.policy.strategy) << " " << name_of(c.policy.wrap) << " checkpoint=" << c.policy.checkpoint_blocks
-                  << " K=" << c.policy.accumulation);
+    INFO(c.preset << " " << name_of(c.policy.strategy) << " " << name_of(c.policy.wrap)
+                  << " checkpoint=" << c.policy.checkpoint_blocks << " K=" << c.policy.accumulation);
     const StepSchedule schedule = build(c);
     const MemoryPlan plan = plan_memory(schedule);
     REQUIRE(check_memory_plan(schedule, plan).empty());
@@ -115,7 +115,8 @@ TEST_CASE("fragmentation is at most 5% of the exact bound, over presets and stra
     worst = std::max(worst, plan.fragmentation());
     ++planned;
   }
-  std::cout << fmt::format("memory plans: {} of {}, fragmentation at most {:.2f}%\n", planned, cases.size(), 100 * worst);
+  std::cout << fmt::format("memory plans: {} of {}, fragmentation at most {:.2f}%\n", planned, cases.size(),
+                           100 * worst);
   REQUIRE(planned >= 49);
 }
 
@@ -149,7 +150,8 @@ TEST_CASE("the quick bound never exceeds the exact one, and plans are the same e
     c.policy.strategy = strategy;
     c.policy.accumulation = 3;
     const StepSchedule schedule = build(c);
-    const MemoryPlan exact = plan_memory(schedule), again = plan_memory(schedule), quick = plan_memory(schedule, {false, 0});
+    const MemoryPlan exact = plan_memory(schedule), again = plan_memory(schedule),
+                     quick = plan_memory(schedule, {false, 0});
     INFO(name_of(strategy));
     REQUIRE(quick.lower_bound() <= exact.lower_bound());
     REQUIRE(exact.offset == again.offset);
@@ -190,11 +192,13 @@ TEST_CASE("a broken plan is noticed") {
     MemoryPlan broken = plan;
     auto& offset = broken.offset[static_cast<std::size_t>(id)];
     const auto& region = plan.regions[static_cast<std::size_t>(schedule.storage(id).region)];
-    offset = region.bytes - round_up(schedule.storage(id).bytes, kStorageAlignment) + kStorageAlignment;  // over the end
+    offset =
+        region.bytes - round_up(schedule.storage(id).bytes, kStorageAlignment) + kStorageAlignment;  // over the end
     REQUIRE_FALSE(check_memory_plan(schedule, broken).empty());
     offset = plan.offset[static_cast<std::size_t>(id)] + 1;
     REQUIRE_FALSE(check_memory_plan(schedule, broken).empty());
-    offset = plan.offset[static_cast<std::size_t>(id)] == 0 ? kStorageAlignment : 0;  // another storage's place, most often
+    offset =
+        plan.offset[static_cast<std::size_t>(id)] == 0 ? kStorageAlignment : 0;  // another storage's place, most often
     noticed += check_memory_plan(schedule, broken).empty() ? 0 : 1;
     ++storages;
   }

@@ -1,7 +1,6 @@
-// The verifier's own test: schedules with one thing wrong must be rejected, by it or by the memory plan of the right schedule,
-// or be proved to be as good as the right one.
+// The verifier's own test: schedules with one thing wrong must be rejected, by it or by the memory plan of the right
+// schedule, or be proved to be as good as the right one.
 #include <catch2/catch.hpp>
-
 #include <iostream>
 
 #include "all_policies.hpp"
@@ -48,7 +47,10 @@ bool same_order(const StepSchedule& a, const StepSchedule& b) {
 
 std::string text_of(const StepSchedule& s, OperationId id) {
   const Operation& op = s.operation(id);
-  return fmt::format("operation {} {} {}", id, name_of(op.kind), op.part >= 0 ? s.part(op.part).name : op.unit >= 0 ? s.unit(op.unit).name : "");
+  return fmt::format("operation {} {} {}", id, name_of(op.kind),
+                     op.part >= 0   ? s.part(op.part).name
+                     : op.unit >= 0 ? s.unit(op.unit).name
+                                    : "");
 }
 
 void drop_operations(const Subject& subject, std::map<OperationKind, Count>& counts) {
@@ -69,7 +71,8 @@ void drop_edges(const Subject& subject, std::map<EdgeReason, Count>& counts) {
   for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
     for (std::size_t e = 0; e < s.operation(id).after.size(); ++e) {
       const StepSchedule mutant = without_edge(s, id, e);
-      INFO(text_of(s, id) << " without its edge to " << s.operation(id).after[e].operation << ", " << name_of(s.operation(id).after[e].reason));
+      INFO(text_of(s, id) << " without its edge to " << s.operation(id).after[e].operation << ", "
+                          << name_of(s.operation(id).after[e].reason));
       if (rejected(mutant, subject.plan, counts[s.operation(id).after[e].reason])) continue;
       // Another wait implies this one.
       REQUIRE(same_order(s, mutant));
@@ -109,12 +112,23 @@ std::vector<PolicyCase> subjects() {
     const std::int64_t group = is_hybrid(strategy) ? 2 : 0;
     const bool each = shards_gradients(strategy);
     add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each; });
-    add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16; });
-    add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = !each, p.accumulation = 3, p.checkpoint_blocks = true; });
-    add(strategy, 4, group, [&](SchedulePolicy& p) { p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2, p.tied_reduce = TiedReduce::twice; });
-    add(strategy, 4, group, [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
-    add(strategy, 4, group, [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 0, p.checkpoint_blocks = true; });
-    add(strategy, 4, group, [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2, p.reshard_after_forward = strategy != Strategy::zero3; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) {
+      p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16;
+    });
+    add(strategy, 4, group,
+        [&](SchedulePolicy& p) { p.reduce_each_micro_step = !each, p.accumulation = 3, p.checkpoint_blocks = true; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) {
+      p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2,
+      p.tied_reduce = TiedReduce::twice;
+    });
+    add(strategy, 4, group,
+        [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
+    add(strategy, 4, group,
+        [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 0, p.checkpoint_blocks = true; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) {
+      p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2,
+      p.reshard_after_forward = strategy != Strategy::zero3;
+    });
     add(strategy, 1, is_hybrid(strategy) ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2; });
     if (is_hybrid(strategy)) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
   }
@@ -124,8 +138,9 @@ std::vector<PolicyCase> subjects() {
 template <class Key>
 void report(const std::string& what, const std::map<Key, Count>& counts) {
   for (const auto& [key, c] : counts) {
-    std::cout << fmt::format("  {:<5}{:<15} {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} redundant\n", what,
-                             name_of(key), c.made, c.by_verifier, c.by_plan, c.redundant);
+    std::cout << fmt::format(
+        "  {:<5}{:<15} {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} redundant\n", what,
+        name_of(key), c.made, c.by_verifier, c.by_plan, c.redundant);
   }
 }
 
@@ -152,8 +167,9 @@ TEST_CASE("no mutant of a schedule slips through") {
   report("drop", operations);
   report("edge", edges);
   for (const auto& [what, c] : {std::pair{"neighbours", neighbours}, std::pair{"other pairs", others}}) {
-    std::cout << fmt::format("  swap {:<15} {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} legal orders\n", what, c.made,
-                             c.by_verifier, c.by_plan, c.redundant);
+    std::cout << fmt::format(
+        "  swap {:<15} {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} legal orders\n",
+        what, c.made, c.by_verifier, c.by_plan, c.redundant);
   }
   for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
   REQUIRE(operations.size() == 11);  // every kind that the builder makes today; slice and store are of later features

@@ -1,6 +1,5 @@
-#include <catch2/catch.hpp>
-
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <regex>
 #include <sstream>
 
@@ -65,8 +64,10 @@ TEST_CASE("columns begin at the same character") {
   std::string header;
   int checked = 0;
   for (const std::string& line : lines_of(schedule_text(schedule))) {
-    if (contains(line, "reads → writes")) header = line;
-    else if (line.empty()) header.clear();
+    if (contains(line, "reads → writes"))
+      header = line;
+    else if (line.empty())
+      header.clear();
     else if (!header.empty()) {
       for (const char* column : {"lane", "does", "of", "after", "reads"}) {
         const auto at = header.find(column);
@@ -102,7 +103,8 @@ TEST_CASE("every released storage that is read says so exactly once a segment") 
   int whole = 0;  // 5 units; h.0 is gathered again for backward, h.1 is kept
   for (const std::string& line : lines_of(micro_step)) {
     static const std::regex released(R"(whole \S+ \(last\))");
-    whole += static_cast<int>(std::distance(std::sregex_iterator(line.begin(), line.end(), released), std::sregex_iterator()));
+    whole += static_cast<int>(
+        std::distance(std::sregex_iterator(line.begin(), line.end(), released), std::sregex_iterator()));
   }
   REQUIRE(whole == 6);
 }
@@ -147,12 +149,14 @@ TEST_CASE("the account of memory and bytes shows what the plan and the formula s
     const std::string text = print_memory(schedule, plan);
     INFO(text);
     for (std::size_t c = 0; c < kCategories; ++c) {
-      const std::string row = fmt::format("{} +{} +{}\n", name_of(static_cast<Category>(c)), format_bytes(plan.at_peak[c]), format_bytes(plan.own_peak[c]));
+      const std::string row = fmt::format("{} +{} +{}\n", name_of(static_cast<Category>(c)),
+                                          format_bytes(plan.at_peak[c]), format_bytes(plan.own_peak[c]));
       REQUIRE(std::regex_search(text, std::regex(row)));
     }
     REQUIRE(std::regex_search(text, std::regex("to allocate +" + format_bytes(plan.total()))));
     REQUIRE(std::regex_search(text, std::regex("in all +" + format_bytes(schedule.wire_bytes_per_step()) + "\n")));
-    REQUIRE(std::regex_search(text, std::regex(fmt::format("formula of {} +{}\n", name_of(strategy), format_bytes(formula_wire_bytes(schedule))))));
+    REQUIRE(std::regex_search(text, std::regex(fmt::format("formula of {} +{}\n", name_of(strategy),
+                                                           format_bytes(formula_wire_bytes(schedule))))));
     REQUIRE(contains(text, "accumulation over 4 micro-steps keeps " + format_bytes(accumulator_bytes(schedule))));
     REQUIRE(contains(text, "2 a unit"));  // log2 4 sums
   }

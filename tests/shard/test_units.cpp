@@ -1,5 +1,4 @@
 #include <catch2/catch.hpp>
-
 #include <set>
 
 #include "tessera/base/math.hpp"
@@ -47,7 +46,8 @@ TEST_CASE("every tensor lies in exactly one unit, aligned, for all wraps and wor
       for (const std::int64_t world : {1, 2, 3, 5, 8, 64}) {
         check_layout(model, divide_into_units(model, Wrap::block, 0, world));
         check_layout(model, divide_into_units(model, Wrap::model, 0, world));
-        for (const std::int64_t min : {1, 100, 1000, 10'000'000}) check_layout(model, divide_into_units(model, Wrap::size, min, world));
+        for (const std::int64_t min : {1, 100, 1000, 10'000'000})
+          check_layout(model, divide_into_units(model, Wrap::size, min, world));
       }
     }
   }

@@ -9,6 +9,7 @@
 namespace tessera {
 
 /// Model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines.
-std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data, TrainingSession& session, const MachineShape& machine);
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
+                           TrainingSession& session, const MachineShape& machine);
 
 }  // namespace tessera

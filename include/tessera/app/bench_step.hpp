@@ -6,9 +6,9 @@
 
 namespace tessera {
 
-/// Trains bench.warmup + bench.steps steps of the options' run without writing anything and reports the median step time
-/// with its quartiles, tokens/s, where the time goes, and the rate of the model's FLOPs beside the matrix-product rate
-/// that this machine reaches in the same run. Collective; rank 0 prints.
+/// Trains bench.warmup + bench.steps steps of the options' run without writing anything and reports the median step
+/// time with its quartiles, tokens/s, where the time goes, and the rate of the model's FLOPs beside the matrix-product
+/// rate that this machine reaches in the same run. Collective; rank 0 prints.
 int run_bench_step(World& world, const Options& options);
 
 /// Trains a few steps and prints, per rank, planned bytes beside the growth of the process's proportional set size.

@@ -12,7 +12,8 @@ namespace tessera {
 /// A run, resolved and planned, before its session is opened.
 class PreparedRun {
  public:
-  /// UsageError where options, model, data or memory do not fit together. `machine` says how many ranks share the machine.
+  /// UsageError where options, model, data or memory do not fit together. `machine` says how many ranks share the
+  /// machine.
   PreparedRun(RankContext& context, const Options& options, const MachineShape& machine);
 
   const MachineShape& machine() const { return machine_; }

@@ -14,7 +14,7 @@ namespace tessera {
 struct Invocation {
   std::vector<std::string> words;  ///< argv
   std::chrono::steady_clock::time_point start;
-  double unix_start = 0;           ///< seconds since 1970
+  double unix_start = 0;  ///< seconds since 1970
 };
 
 /// Trains as the options say; collective. Returns the exit code; errors are exceptions.

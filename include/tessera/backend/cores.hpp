@@ -13,7 +13,8 @@ std::vector<int> allowed_core_numbers();
 int allowed_cores();
 
 /// Bytes that this process may still allocate: the smaller of MemAvailable and what the control group (v1 or v2, this
-/// one and those above it) leaves; cached files do not count as used. `proc` and `cgroup` are the mount points to read, for tests.
+/// one and those above it) leaves; cached files do not count as used. `proc` and `cgroup` are the mount points to read,
+/// for tests.
 std::int64_t usable_memory(const std::string& proc = "/proc", const std::string& cgroup = "/sys/fs/cgroup");
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 #pragma once
 // Streams and events: the one interface through which the engine drives a CPU and a GPU alike.
-// A host stream is a worker thread with a bounded queue (or the caller's own thread, when it is serial); a CUDA stream is
-// a CUDA stream. Work is submitted in list order by one host thread; nothing is allocated after construction.
+// A host stream is a worker thread with a bounded queue (or the caller's own thread, when it is serial); a CUDA stream
+// is a CUDA stream. Work is submitted in list order by one host thread; nothing is allocated after construction.
 
 #include <cstdint>
 #include <memory>
@@ -35,7 +35,8 @@ class Stream {
   virtual void submit(Task task) = 0;
   /// Records `event` behind the work submitted so far.
   virtual void record(Event& event) = 0;
-  /// Makes work submitted after this wait for `event`'s last record. The waiting time of host streams is in waited_ns().
+  /// Makes work submitted after this wait for `event`'s last record. The waiting time of host streams is in
+  /// waited_ns().
   virtual void wait(Event& event) = 0;
   /// Blocks the host until the stream is empty; rethrows the first exception of its work (and forgets it).
   virtual void synchronize() = 0;

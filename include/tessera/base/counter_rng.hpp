@@ -1,6 +1,6 @@
 #pragma once
-// Counter-based random numbers (Philox4x32-10, Salmon et al., SC11): value = f(key, counter), no state. The same element
-// gets the same number on any rank, in any order, on CPU and GPU.
+// Counter-based random numbers (Philox4x32-10, Salmon et al., SC11): value = f(key, counter), no state. The same
+// element gets the same number on any rank, in any order, on CPU and GPU.
 
 #include <array>
 #include <cstdint>
@@ -8,7 +8,13 @@
 namespace tessera {
 
 /// What a stream of random numbers is for: keeps the uses of one seed apart.
-enum class RandomUse : std::uint32_t { initialization = 1, dropout = 2, sample_order = 3, synthetic_data = 4, chaos = 5 };
+enum class RandomUse : std::uint32_t {
+  initialization = 1,
+  dropout = 2,
+  sample_order = 3,
+  synthetic_data = 4,
+  chaos = 5
+};
 
 /// Four 32-bit numbers for (seed, use, high counter, low counter).
 std::array<std::uint32_t, 4> philox(std::uint64_t seed, RandomUse use, std::uint32_t stream, std::uint64_t counter);
@@ -16,8 +22,8 @@ std::array<std::uint32_t, 4> philox(std::uint64_t seed, RandomUse use, std::uint
 /// Uniform in [0, 1): 24 bits of one 32-bit number.
 inline float to_uniform(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// Standard normal of global element `index` of tensor number `stream` (Box-Muller in double, so that it does not depend
-/// on vector libraries). Elements 2i and 2i+1 share one Philox block half.
+/// Standard normal of global element `index` of tensor number `stream` (Box-Muller in double, so that it does not
+/// depend on vector libraries). Elements 2i and 2i+1 share one Philox block half.
 float normal_at(std::uint64_t seed, std::uint32_t stream, std::uint64_t index);
 
 }  // namespace tessera

@@ -17,12 +17,16 @@ enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, int32, int64, byte };
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
     case DType::fp32:
-    case DType::int32: return 4;
+    case DType::int32:
+      return 4;
     case DType::bf16:
-    case DType::fp16: return 2;
+    case DType::fp16:
+      return 2;
     case DType::fp64:
-    case DType::int64: return 8;
-    case DType::byte: return 1;
+    case DType::int64:
+      return 8;
+    case DType::byte:
+      return 1;
   }
   return 0;
 }
@@ -56,20 +60,30 @@ struct fp16 {
 template <class T>
 constexpr DType dtype_of();
 template <>
-constexpr DType dtype_of<float>() { return DType::fp32; }
+constexpr DType dtype_of<float>() {
+  return DType::fp32;
+}
 template <>
-constexpr DType dtype_of<bf16>() { return DType::bf16; }
+constexpr DType dtype_of<bf16>() {
+  return DType::bf16;
+}
 template <>
-constexpr DType dtype_of<fp16>() { return DType::fp16; }
+constexpr DType dtype_of<fp16>() {
+  return DType::fp16;
+}
 
 /// Calls f.template operator()<T>() with the C++ type of a floating dtype of tensors (fp32, bf16, fp16).
 template <class F>
 decltype(auto) with_float_type(DType dtype, F&& f) {
   switch (dtype) {
-    case DType::fp32: return f.template operator()<float>();
-    case DType::bf16: return f.template operator()<bf16>();
-    case DType::fp16: return f.template operator()<fp16>();
-    default: throw InternalError("no floating tensor type for dtype {}", name_of(dtype));
+    case DType::fp32:
+      return f.template operator()<float>();
+    case DType::bf16:
+      return f.template operator()<bf16>();
+    case DType::fp16:
+      return f.template operator()<fp16>();
+    default:
+      throw InternalError("no floating tensor type for dtype {}", name_of(dtype));
   }
 }
 

@@ -85,7 +85,7 @@ namespace detail {
 }  // namespace tessera
 
 /// Checks an invariant in every build; the message is fmt-formatted and says what was expected.
-#define TESSERA_ASSERT(condition, ...)                                                               \
-  do {                                                                                               \
+#define TESSERA_ASSERT(condition, ...)                                                                               \
+  do {                                                                                                               \
     if (!(condition)) ::tessera::detail::assertion_failed(#condition, __FILE__, __LINE__, fmt::format(__VA_ARGS__)); \
   } while (false)

@@ -1,7 +1,7 @@
 #pragma once
 // A sum of doubles that does not depend on the order of its terms: fixed bins of 32 bits each over the whole range of
-// double, 64-bit integers inside, so that ranks add their bins as integers (one all-reduce) and every split of the terms
-// gives the same bits. (The idea: Kulisch's long accumulator; Demmel & Nguyen, "Reproducible summation".)
+// double, 64-bit integers inside, so that ranks add their bins as integers (one all-reduce) and every split of the
+// terms gives the same bits. (The idea: Kulisch's long accumulator; Demmel & Nguyen, "Reproducible summation".)
 
 #include <array>
 #include <cstdint>

@@ -16,8 +16,8 @@ namespace tessera {
 struct CommunicatorOptions {
   double timeout_seconds = 0;   ///< how long a collective waits for its peers before CommunicationError; 0 = for ever
   bool force_pairwise = false;  ///< messages even inside a node (tests, measurements)
-  /// All threads that compete for this rank's cores, those of other ranks too (0 = one for each rank of the node): waits
-  /// spin for a moment only where each has a core of its own.
+  /// All threads that compete for this rank's cores, those of other ranks too (0 = one for each rank of the node):
+  /// waits spin for a moment only where each has a core of its own.
   int threads_on_cores = 0;
   /// Threads that share a collective's copies and sums, where the lane's work may use them (serial lanes). Not owned.
   /// Results do not depend on it.

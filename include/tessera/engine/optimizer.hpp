@@ -16,10 +16,10 @@ double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_
 
 /// What a step reports.
 struct StepResult {
-  double loss = 0;        ///< mean over the tokens of the global batch
-  double grad_norm = 0;   ///< of the full gradient, before clipping
-  bool skipped = false;   ///< fp16: the gradient overflowed, nothing was updated
-  bool finite = true;     ///< loss and norm are finite (fp16 overflow aside)
+  double loss = 0;       ///< mean over the tokens of the global batch
+  double grad_norm = 0;  ///< of the full gradient, before clipping
+  bool skipped = false;  ///< fp16: the gradient overflowed, nothing was updated
+  bool finite = true;    ///< loss and norm are finite (fp16 overflow aside)
   std::int64_t stop_requests = 0;
 };
 

@@ -76,12 +76,12 @@ class Player {
   Optimizer& optimizer_;
   PlayerSettings settings_;
   std::unique_ptr<Lanes> lanes_;
-  std::vector<std::unique_ptr<Bound>> bound_;     ///< per operation
-  std::vector<std::vector<OperationId>> tails_;   ///< per segment: what its end waits for on other threads
+  std::vector<std::unique_ptr<Bound>> bound_;    ///< per operation
+  std::vector<std::vector<OperationId>> tails_;  ///< per segment: what its end waits for on other threads
   ScalarPayload* payload_ = nullptr;
-  std::int64_t first_sample_ = 0;                 ///< of the micro-batch being played
+  std::int64_t first_sample_ = 0;  ///< of the micro-batch being played
   bool stop_requested_ = false, counts_loss_ = true;
-  std::int64_t plays_ = 0;                        ///< segments played: part of the delays' counter
+  std::int64_t plays_ = 0;  ///< segments played: part of the delays' counter
   StepTimes times_;
   OperationRing ring_;
   std::vector<std::atomic<std::int32_t>> touches_left_;  ///< poison: per storage, in the segment being played

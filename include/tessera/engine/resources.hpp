@@ -1,5 +1,6 @@
 #pragma once
-// Everything that playing a schedule on one rank needs, each owned once: memory regions, communicators, kernels, threads.
+// Everything that playing a schedule on one rank needs, each owned once: memory regions, communicators, kernels,
+// threads.
 
 #include <cstddef>
 #include <map>
@@ -25,8 +26,8 @@ enum class LaneMode : std::uint8_t {
 };
 
 struct ResourceSettings {
-  int threads = 1;               ///< compute threads of this rank
-  int threads_on_cores = 0;      ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
+  int threads = 1;           ///< compute threads of this rank
+  int threads_on_cores = 0;  ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
   LaneMode lanes = LaneMode::serial;
   double timeout_seconds = 300;  ///< how long a collective waits for its peers; 0 = for ever
   Emulation emulate;             ///< slows collectives on purpose
@@ -37,7 +38,8 @@ struct ResourceSettings {
 class Resources {
  public:
   /// Collective over the world. IoError when the memory cannot be had.
-  Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan, const ResourceSettings& settings);
+  Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
+            const ResourceSettings& settings);
 
   RankContext& context() const { return context_; }
   const ResourceSettings& settings() const { return settings_; }
@@ -69,7 +71,7 @@ class Resources {
   Region at_rest_, private_;
   std::unique_ptr<SharedRegion> shared_;
   std::vector<std::byte*> address_;
-  std::unique_ptr<ThreadPool> pool_, single_;      ///< single_: for lanes beside compute
+  std::unique_ptr<ThreadPool> pool_, single_;  ///< single_: for lanes beside compute
   std::unique_ptr<Kernels> kernels_, lane_kernels_;
   std::map<std::pair<Lane, Group>, std::unique_ptr<Communicator>> communicators_;
   std::int64_t staging_bytes_ = 0;

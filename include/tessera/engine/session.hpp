@@ -1,6 +1,6 @@
 #pragma once
-// One rank's training session: from resolved options to steps. Builds and proves the schedule, plans memory, binds it, and
-// plays steps and evaluations. What is shown, logged and written around it is the trainer's.
+// One rank's training session: from resolved options to steps. Builds and proves the schedule, plans memory, binds it,
+// and plays steps and evaluations. What is shown, logged and written around it is the trainer's.
 
 #include <cstdint>
 #include <functional>
@@ -19,11 +19,11 @@ namespace tessera {
 
 /// How a session runs on this machine: what options leave to it.
 struct MachineShape {
-  int machine_ranks = 1;         ///< ranks on this machine (grid.ranks_per_node does not change that)
+  int machine_ranks = 1;                ///< ranks on this machine (grid.ranks_per_node does not change that)
   int machine_cores = allowed_cores();  ///< cores that any of them may run on; each may be bound to some of these
-  bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
+  bool force_pairwise = false;          ///< messages even inside a node (tests, measurements)
   std::uint64_t chaos_seed = 1;
-  bool poison = false;           ///< fill released storages with NaN (tests)
+  bool poison = false;  ///< fill released storages with NaN (tests)
 };
 
 /// Schedule and plan of a run, before anything is allocated.
@@ -38,7 +38,8 @@ struct PlannedRun {
 std::int64_t sequence_length(const Options& options, const Architecture& architecture);
 
 /// Builds and proves the schedule of a run and plans its memory.
-PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world, std::int64_t ranks_per_node);
+PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
+                    std::int64_t ranks_per_node);
 
 /// train.steps, or the steps that train.epochs make. UsageError where other options do not fit the number of steps, or
 /// where validation has less than a micro-batch.
@@ -47,7 +48,8 @@ std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, con
 /// Compute threads of a rank: run.threads, or the machine's cores / its ranks, as far as this rank may use so many; at
 /// least 1.
 int threads_of(const Options& options, const MachineShape& machine);
-/// Threads that compete for this rank's cores: all of the machine's where they are more than its cores, else only its own.
+/// Threads that compete for this rank's cores: all of the machine's where they are more than its cores, else only its
+/// own.
 int threads_on_cores(int threads, const MachineShape& machine);
 /// run.lanes; auto means parallel where a core is left for communication or collectives are slowed on purpose.
 LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine);
@@ -59,8 +61,8 @@ class TrainingSession {
                   const MachineShape& machine = {}, const TensorSource& weights = {});
   ~TrainingSession();
 
-  std::int64_t steps() const { return steps_; }       ///< of the whole run
-  std::int64_t step() const { return step_; }         ///< done so far
+  std::int64_t steps() const { return steps_; }  ///< of the whole run
+  std::int64_t step() const { return step_; }    ///< done so far
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
   /// One optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
@@ -89,7 +91,7 @@ class TrainingSession {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
-  std::vector<std::int32_t> row_;   ///< scratch of evaluation's batches
+  std::vector<std::int32_t> row_;  ///< scratch of evaluation's batches
 };
 
 }  // namespace tessera

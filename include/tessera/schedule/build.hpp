@@ -1,6 +1,6 @@
 #pragma once
-// The builder: the one place where a sharding strategy is a set of rules. A pure function of the model's declaration, the
-// grid's shape and the policy; makes no ranks, touches no device.
+// The builder: the one place where a sharding strategy is a set of rules. A pure function of the model's declaration,
+// the grid's shape and the policy; makes no ranks, touches no device.
 
 #include "tessera/schedule/schedule.hpp"
 
@@ -19,15 +19,15 @@ struct SchedulePolicy {
   bool checkpoint_blocks = false;
   std::int64_t accumulation = 1;
   DType compute = DType::fp32, reduce = DType::fp32;
-  bool deterministic = true;   ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
-  bool evaluation = true;      ///< include the evaluation segment
+  bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
+  bool evaluation = true;     ///< include the evaluation segment
 };
 
 /// The policy that resolved options ask for (defaults by strategy filled in).
 SchedulePolicy policy_from(const Options& options);
 
-/// The grid that a strategy uses: hybrid strategies split over `group_size` (0 = the ranks of a node), ddp over one rank,
-/// the others over the world.
+/// The grid that a strategy uses: hybrid strategies split over `group_size` (0 = the ranks of a node), ddp over one
+/// rank, the others over the world.
 GridShape grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size);
 
 /// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).

@@ -1,6 +1,6 @@
 #pragma once
-// Does it fit? And if not: by how much, and which single option would make it fit. Every answer is a planned schedule, not an
-// estimate.
+// Does it fit? And if not: by how much, and which single option would make it fit. Every answer is a planned schedule,
+// not an estimate.
 
 #include <cstdint>
 #include <string>
@@ -22,7 +22,8 @@ struct RunShape {
 };
 
 /// The shape that resolved options ask for.
-RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t sequence, std::int64_t world, std::int64_t ranks_per_node);
+RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t sequence, std::int64_t world,
+                   std::int64_t ranks_per_node);
 
 struct PlannedShape {
   StepSchedule schedule;
@@ -50,14 +51,17 @@ struct FitAnswer {
   bool fits() const { return needed <= allowed; }
 };
 
-/// Plans the run and, where it needs more than `allowed` bytes per rank, one changed option after the other: checkpointing,
-/// strategies that shard more, a smaller micro-batch (the largest that fits), bf16. Where none is enough, these one upon the other.
+/// Plans the run and, where it needs more than `allowed` bytes per rank, one changed option after the other:
+/// checkpointing, strategies that shard more, a smaller micro-batch (the largest that fits), bf16. Where none is
+/// enough, these one upon the other.
 FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed);
 
 /// The same for a run that is planned already.
-FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan, std::int64_t allowed);
+FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan,
+                      std::int64_t allowed);
 
-/// "needs 31.2 GB a rank, 24.0 GB allowed: 7.2 GB too much (peak at backward h.11.mlp). Would fit: ...", or "needs ...: fits".
+/// "needs 31.2 GB a rank, 24.0 GB allowed: 7.2 GB too much (peak at backward h.11.mlp). Would fit: ...", or "needs ...:
+/// fits".
 std::string describe_fit(const FitAnswer& answer);
 
 /// UsageError with that text when the run does not fit; `limit_name` says whose limit it is ("plan.memory = 24.0 GB").

@@ -1,6 +1,6 @@
 #pragma once
-// The memory plan: an address for every storage, from the schedule alone, before anything is allocated. Two storages may
-// share bytes only if every operation that touches the one happens before every operation that touches the other
+// The memory plan: an address for every storage, from the schedule alone, before anything is allocated. Two storages
+// may share bytes only if every operation that touches the one happens before every operation that touches the other
 // (happens-before, not list order or predicted time), in every segment in which both are present.
 
 #include <array>
@@ -23,29 +23,30 @@ struct RegionPlan {
 };
 
 struct MemoryPlan {
-  std::vector<std::int64_t> offset;           ///< per storage: bytes from the start of its region
+  std::vector<std::int64_t> offset;  ///< per storage: bytes from the start of its region
   std::array<RegionPlan, kRegions> regions;
-  CategoryBytes at_peak{};                    ///< at the operation where the sum is largest: these add up
-  CategoryBytes own_peak{};                   ///< each category at its own peak: these do not
+  CategoryBytes at_peak{};   ///< at the operation where the sum is largest: these add up
+  CategoryBytes own_peak{};  ///< each category at its own peak: these do not
   OperationId peak_operation = -1;
 
-  std::int64_t total() const;        ///< all regions
-  std::int64_t lower_bound() const;  ///< over all regions
-  double fragmentation() const;      ///< total / lower bound - 1
-  std::int64_t live_at_peak() const; ///< sum of at_peak
+  std::int64_t total() const;         ///< all regions
+  std::int64_t lower_bound() const;   ///< over all regions
+  double fragmentation() const;       ///< total / lower bound - 1
+  std::int64_t live_at_peak() const;  ///< sum of at_peak
 };
 
 struct MemoryPlanOptions {
   bool exact_bound = true;  ///< the bound by a maximum flow; otherwise the largest sum alive at one operation
-  /// Local search while a region's fragmentation is above 1%, measured in pairs of storages looked at (about 0.1 s). Not in
-  /// seconds: all ranks must come to the same addresses.
+  /// Local search while a region's fragmentation is above 1%, measured in pairs of storages looked at (about 0.1 s).
+  /// Not in seconds: all ranks must come to the same addresses.
   std::int64_t search_effort = 4'000'000;
 };
 
 /// Plans all storages of a schedule.
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options = {});
 
-/// What is wrong with a plan (storages that may be alive together and overlap, a storage outside its region); empty if nothing.
+/// What is wrong with a plan (storages that may be alive together and overlap, a storage outside its region); empty if
+/// nothing.
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan);
 
 }  // namespace tessera

@@ -9,16 +9,16 @@
 
 namespace tessera {
 
-/// The operations, one a line, by segment: lane, what it does of which unit or part, after which operations (with the reason
-/// where no data asks for it), what it reads and writes, "(last)" where a value is released, bytes alive while it runs, bytes
-/// that a rank sends.
+/// The operations, one a line, by segment: lane, what it does of which unit or part, after which operations (with the
+/// reason where no data asks for it), what it reads and writes, "(last)" where a value is released, bytes alive while
+/// it runs, bytes that a rank sends.
 std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan);
 
 /// Units: tensors, elements, padding, the share of a rank.
 std::string print_units(const StepSchedule& schedule);
 
-/// Memory by category at the peak and at each category's own, regions against their lower bounds, the price of accumulators,
-/// bytes sent per step and rank: by the formula, less what is saved.
+/// Memory by category at the peak and at each category's own, regions against their lower bounds, the price of
+/// accumulators, bytes sent per step and rank: by the formula, less what is saved.
 std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan);
 
 /// One strategy of a comparison: a schedule with its plan, or why there is none.

@@ -1,15 +1,15 @@
 #pragma once
-// The step as data. A StepSchedule lists every operation of an optimizer step before the first step runs: what it reads,
-// writes and updates, on which lane, over which group. The builder (build.hpp) makes it; the verifier, the memory plan,
-// the printer and the engine only read it. It names no rank, no address, no time and no backend, and is the same on every
-// rank.
+// The step as data. A StepSchedule lists every operation of an optimizer step before the first step runs: what it
+// reads, writes and updates, on which lane, over which group. The builder (build.hpp) makes it; the verifier, the
+// memory plan, the printer and the engine only read it. It names no rank, no address, no time and no backend, and is
+// the same on every rank.
 //
 // Reading guide: Storage is memory, Value is what one operation left in a storage (never changed; an update makes a new
 // value in the same storage), Operation reads and makes values, Segment is a run of operations that is played several
 // times at the same addresses, Play says which segment is played for which micro-step.
 //
-// Order: list order is issue order. A lane is first-in first-out. An operation waits for the makers of what it reads and
-// updates, and for its `after` edges; edges point backwards. A segment's border joins all lanes.
+// Order: list order is issue order. A lane is first-in first-out. An operation waits for the makers of what it reads
+// and updates, and for its `after` edges; edges point backwards. A segment's border joins all lanes.
 
 #include <cstdint>
 #include <string>
@@ -29,7 +29,19 @@ using OperationId = std::int32_t;
 using SegmentId = std::int32_t;
 
 enum class OperationKind : std::uint8_t {
-  load, store, gather, slice, forward, recompute, backward, reduce_scatter, all_reduce, accumulate, norm, clip, update
+  load,
+  store,
+  gather,
+  slice,
+  forward,
+  recompute,
+  backward,
+  reduce_scatter,
+  all_reduce,
+  accumulate,
+  norm,
+  clip,
+  update
 };
 enum class Lane : std::uint8_t { compute, gather, reduce, replica, load, store, host };
 inline constexpr int kLanes = 7;
@@ -40,8 +52,8 @@ enum class Group : std::uint8_t { self, world, shard, replica };
 /// The shape of the process grid: sizes only.
 struct GridShape {
   std::int64_t world = 1;
-  std::int64_t shard = 1;            ///< ranks that a flat parameter is split over
-  std::int64_t replica = 1;          ///< ranks that hold the same shard; world = shard x replica
+  std::int64_t shard = 1;    ///< ranks that a flat parameter is split over
+  std::int64_t replica = 1;  ///< ranks that hold the same shard; world = shard x replica
   std::int64_t ranks_per_node = 1;
   std::int64_t size(Group group) const;
   /// A group whose members all share a node's memory needs no staging for its collectives.
@@ -54,7 +66,9 @@ struct Groups {
   bool empty() const { return bits == 0; }
   bool has(Group group) const { return (bits >> static_cast<unsigned>(group)) & 1u; }
   Groups with(Group group) const { return {static_cast<std::uint8_t>(bits | (1u << static_cast<unsigned>(group)))}; }
-  Groups without(Group group) const { return {static_cast<std::uint8_t>(bits & ~(1u << static_cast<unsigned>(group)))}; }
+  Groups without(Group group) const {
+    return {static_cast<std::uint8_t>(bits & ~(1u << static_cast<unsigned>(group)))};
+  }
   bool operator==(const Groups&) const = default;
 };
 
@@ -64,7 +78,15 @@ inline constexpr int kRegions = 3;
 enum class Place : std::uint8_t { device, host };
 
 /// Where the bytes of the account go.
-enum class Category : std::uint8_t { parameters, gradients, optimizer_state, gathered_units, activations, communication, workspace };
+enum class Category : std::uint8_t {
+  parameters,
+  gradients,
+  optimizer_state,
+  gathered_units,
+  activations,
+  communication,
+  workspace
+};
 inline constexpr int kCategories = 7;
 
 /// A piece of memory; the memory plan gives it an address inside its region.
@@ -74,12 +96,21 @@ struct Storage {
   RegionKind region = RegionKind::private_;
   Place place = Place::device;
   Category category = Category::workspace;
-  bool carried = false;        ///< its content crosses segment borders
-  bool always_live = false;    ///< holds something at every border: state at rest
+  bool carried = false;      ///< its content crosses segment borders
+  bool always_live = false;  ///< holds something at every border: state at rest
 };
 
 enum class ValueKind : std::uint8_t {
-  master, parameter, gradient, moments, activation, activation_gradient, saved, scalar, tokens, scratch
+  master,
+  parameter,
+  gradient,
+  moments,
+  activation,
+  activation_gradient,
+  saved,
+  scalar,
+  tokens,
+  scratch
 };
 
 /// What one operation left in a storage.
@@ -88,14 +119,14 @@ struct Value {
   StorageId storage = -1;
   UnitId unit = -1;
   PartId part = -1;
-  std::int32_t slot = -1;        ///< saved: index in Part::saved
+  std::int32_t slot = -1;  ///< saved: index in Part::saved
   DType dtype = DType::byte;
-  std::int64_t elements = 0;     ///< on this rank
-  Groups split;                  ///< layout: empty = whole; else this rank's slice over these groups (shard, then replica)
-  Groups owed;                   ///< groups whose sum is still missing
-  std::vector<PartId> covers;    ///< gradients: the parts whose contributions of this micro-step are in it
-  std::int32_t version = 0;      ///< masters and copies: 0 = this step's parameters, 1 = after the update
-  OperationId maker = -1;        ///< -1: carried in at the segment's start
+  std::int64_t elements = 0;  ///< on this rank
+  Groups split;               ///< layout: empty = whole; else this rank's slice over these groups (shard, then replica)
+  Groups owed;                ///< groups whose sum is still missing
+  std::vector<PartId> covers;  ///< gradients: the parts whose contributions of this micro-step are in it
+  std::int32_t version = 0;    ///< masters and copies: 0 = this step's parameters, 1 = after the update
+  OperationId maker = -1;      ///< -1: carried in at the segment's start
 };
 
 enum class EdgeReason : std::uint8_t { prefetch, gather_limit, staging };
@@ -120,7 +151,7 @@ struct Operation {
   std::vector<ValueId> reads, writes;
   std::vector<Update> updates;
   std::vector<Edge> after;
-  std::int64_t wire_bytes = 0;   ///< sent per rank: (n-1)/n of the collective's size
+  std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size
 };
 
 enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation };
@@ -163,16 +194,18 @@ struct StepSchedule {
   bool deterministic = true;
   Deal deal;
   std::int64_t gather_limit = 0;  ///< block units gathered at a time; 0 = no limit
-  std::int64_t gradient_limit = 0;  ///< whole gradients of block units between backward and their reduction; 0 = no limit
-  std::int64_t prefetch_forward = 0, prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
+  std::int64_t gradient_limit =
+      0;  ///< whole gradients of block units between backward and their reduction; 0 = no limit
+  std::int64_t prefetch_forward = 0,
+               prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
 
   std::vector<Storage> storages;
   std::vector<Value> values;
   std::vector<Operation> operations;
   std::vector<Segment> segments;
-  std::vector<Play> prologue;     ///< once, before the first step and after a resume
-  std::vector<Play> step;         ///< every step
-  std::vector<Play> evaluation;   ///< one evaluation batch
+  std::vector<Play> prologue;    ///< once, before the first step and after a resume
+  std::vector<Play> step;        ///< every step
+  std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Saving> savings;
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
@@ -201,6 +234,5 @@ std::string_view name_of(Group group);
 std::string_view name_of(Category category);
 std::string_view name_of(EdgeReason reason);
 std::string name_of_value(const StepSchedule& schedule, ValueId id);  ///< "whole h.0", "saved h.1.attn qkv", ...
-
 
 }  // namespace tessera

@@ -22,11 +22,11 @@ struct TensorPlace {
 };
 
 struct Unit {
-  std::string name;                 ///< "wte", "h.0", "h.3.mlp", "model"
-  std::vector<TensorPlace> tensors; ///< ascending offsets
-  std::int64_t elements = 0;        ///< of the tensors alone
-  std::int64_t padded = 0;          ///< of the flat parameter; a multiple of world x 64
-  bool is_block = false;            ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
+  std::string name;                  ///< "wte", "h.0", "h.3.mlp", "model"
+  std::vector<TensorPlace> tensors;  ///< ascending offsets
+  std::int64_t elements = 0;         ///< of the tensors alone
+  std::int64_t padded = 0;           ///< of the flat parameter; a multiple of world x 64
+  bool is_block = false;  ///< holds block tensors: counts in shard.limit_all_gathers and in prefetch distances
 
   /// Elements of one member's share of a group of `members` ranks that divides the world.
   std::int64_t share(std::int64_t members) const { return padded / members; }
@@ -35,11 +35,11 @@ struct Unit {
 /// All units in forward order of first use; every tensor is in exactly one.
 struct UnitLayout {
   std::vector<Unit> units;
-  std::vector<UnitId> unit_of;            ///< per tensor
-  std::vector<std::int64_t> offset_of;    ///< per tensor: elements from the start of its unit
+  std::vector<UnitId> unit_of;          ///< per tensor
+  std::vector<std::int64_t> offset_of;  ///< per tensor: elements from the start of its unit
   std::int64_t world = 1;
 
-  std::int64_t padded_elements() const;   ///< P of the volume formulas: the sum over the units
+  std::int64_t padded_elements() const;  ///< P of the volume formulas: the sum over the units
 };
 
 /// Divides a model into units. `block`: a block each; `size`: neighbouring parts merged until they hold min_params
@@ -50,7 +50,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
 /// A run of elements of one tensor inside a slice of a flat parameter.
 struct TensorRun {
   TensorId tensor = -1;
-  std::int64_t first = 0;   ///< first element in the tensor
+  std::int64_t first = 0;  ///< first element in the tensor
   std::int64_t count = 0;
   std::int64_t offset = 0;  ///< where the run starts, in elements from the start of the slice
 };

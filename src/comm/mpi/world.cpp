@@ -209,7 +209,9 @@ namespace {
 
 /// How much later than the rank that failed another one speaks for it and ends the job: that one may be what hangs.
 /// Ranks come one after the other, so that one line is printed.
-double patience_for_another(std::int64_t rank) { return 1 + 0.1 * static_cast<double>(std::min<std::int64_t>(rank, 100)); }
+double patience_for_another(std::int64_t rank) {
+  return 1 + 0.1 * static_cast<double>(std::min<std::int64_t>(rank, 100));
+}
 
 /// Who speaks for a failed world: the rank that raised the notice, before others that failed too, before those that
 /// only heard of it; then the lowest rank. Smaller is more important; kNobody when all went well.
@@ -252,7 +254,8 @@ int World::finish(ExitCode code, const Failure* failure, double grace_seconds) {
     }
     if (end && now > *end) {
       const Failure known = s.notice->failure();
-      abort_world(log, known.code, first ? known.message : fmt::format("rank {} failed: {}", known.rank, known.message));
+      abort_world(log, known.code,
+                  first ? known.message : fmt::format("rank {} failed: {}", known.rank, known.message));
     }
   }
   const bool all_well = least[0] == kNobody;
