@@ -34,8 +34,11 @@ void futex_wake(const std::atomic<std::uint32_t>& word, int count, FutexScope sc
 
 bool Backoff::pause() {
   if (spins_ > 0) {
-    --spins_;
-    cpu_relax();
+    if (--spins_ % kRound == 0) {
+      sched_yield();
+    } else {
+      cpu_relax();
+    }
     return false;
   }
   if (yields_ > 0) {

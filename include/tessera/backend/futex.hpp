@@ -26,7 +26,8 @@ inline void cpu_relax() {
 #endif
 }
 
-/// How a thread waits: spins for a moment where a core is to spare, gives the core away a few times, then sleeps.
+/// How a thread waits: spins for a moment where a core is to spare, gives the core away a few times, then sleeps. Spinning
+/// too is cut by giving the core away: the system may have put the awaited thread on this very core.
 /// One object per wait.
 class Backoff {
  public:
@@ -39,6 +40,7 @@ class Backoff {
 
  private:
   static constexpr int kSpins = 4096;  ///< some 30 to 100 microseconds, about what a sleep and a wake-up cost
+  static constexpr int kRound = 128;   ///< spins between two moments in which the core is given away
   static constexpr int kYields = 8;
   int spins_;
   int yields_ = kYields;
