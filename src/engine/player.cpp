@@ -251,10 +251,10 @@ void Player::execute(OperationId id, Stream& stream) {
       case OperationKind::slice:
         throw InternalError("operation {} ({}) cannot be played", id, name_of(op.kind));
     }
+    if (settings_.poison) release(id);  // while its storages are open to it
   }
   ring_.end(sequence);
   if (lanes_->on_caller(op.lane)) times_.add(category_of(s_, op), nanoseconds_since(start));
-  if (settings_.poison) release(id);
 }
 
 void Player::execute_gather(const Operation& op, Stream& stream) {
