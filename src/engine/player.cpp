@@ -155,8 +155,7 @@ void Player::tell_peers() {
 
 void Player::issue(const Play& play, const TokenFeed& feed) {
   const Segment& segment = s_.segments[static_cast<std::size_t>(play.segment)];
-  const SegmentGuard guard(resources_.bytes(RegionKind::private_), resources_.settings().lanes == LaneMode::serial,
-                           reinterpret_cast<std::byte*>(payload_), sizeof(ScalarPayload));
+  const SegmentGuard guard(resources_.bytes(RegionKind::private_), resources_.settings().lanes == LaneMode::serial);
   ++plays_;
   if (settings_.poison) {
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {

@@ -16,14 +16,13 @@ namespace tessera {
 
 #if defined(__SANITIZE_ADDRESS__)
 
-/// Poisons the private region, except `open` (which the host reads too), until the segment ends.
+/// Poisons the private region until the segment ends.
 class SegmentGuard {
  public:
-  SegmentGuard(std::span<std::byte> region, bool active, std::byte* open, std::size_t open_bytes)
-      : region_(active ? region : std::span<std::byte>{}), open_(open), open_bytes_(open_bytes) {
+  SegmentGuard(std::span<std::byte> region, bool active)
+      : region_(active ? region : std::span<std::byte>{}) {
     if (region_.empty()) return;
     __asan_poison_memory_region(region_.data(), region_.size());
-    __asan_unpoison_memory_region(open_, open_bytes_);
     current_ = this;
   }
   ~SegmentGuard() {
@@ -34,12 +33,9 @@ class SegmentGuard {
   SegmentGuard(const SegmentGuard&) = delete;
   SegmentGuard& operator=(const SegmentGuard&) = delete;
   static const SegmentGuard* current() { return current_; }
-  std::byte* open() const { return open_; }
 
  private:
   std::span<std::byte> region_;
-  std::byte* open_;
-  std::size_t open_bytes_;
   static inline thread_local const SegmentGuard* current_ = nullptr;
 };
 
@@ -68,8 +64,7 @@ class TouchGuard {
     for (const ValueId v : touched_values(op_)) {
       const Storage& storage = schedule_.storage_of(v);
       std::byte* data = resources_.address(schedule_.value(v).storage);
-      if (storage.region == RegionKind::private_ && data != guard_->open())
-        f(data, static_cast<std::size_t>(storage.bytes));
+      if (storage.region == RegionKind::private_) f(data, static_cast<std::size_t>(storage.bytes));
     }
   }
   const SegmentGuard* guard_;
@@ -82,7 +77,7 @@ class TouchGuard {
 
 class SegmentGuard {
  public:
-  SegmentGuard(std::span<std::byte>, bool, std::byte*, std::size_t) {}
+  SegmentGuard(std::span<std::byte>, bool) {}
   ~SegmentGuard() {}
   static const SegmentGuard* current() { return nullptr; }
 };
