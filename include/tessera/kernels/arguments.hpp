@@ -128,6 +128,30 @@ struct AttentionBackward {
   void* scratch = nullptr;  ///< attention_backward_scratch_bytes
 };
 
+/// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen2: with i < head_width / 2, position
+/// p = row mod sequence and the angle's (cos, sin) = table[p, i], the pair (x[i], x[i + head_width / 2]) of each head
+/// is turned by the angle; `inverse` turns it back, which is the backward of a rotation. May be in place.
+struct RotaryArguments {
+  std::int64_t batch = 0, sequence = 0, heads = 0, head_width = 0;
+  const float* table = nullptr;  ///< [>= sequence, head_width / 2, 2]: cosine, sine
+  bool inverse = false;
+  ConstView input;  ///< [batch * sequence, heads * head_width]
+  View output;      ///< shaped and typed as input
+};
+
+/// output = silu(gate) * up, silu(x) = x / (1 + exp(-x)) (Shazeer 2020).
+struct SwigluForward {
+  std::int64_t tokens = 0, width = 0;
+  ConstView gate, up;  ///< [tokens, width]
+  View output;         ///< [tokens, width]; may be gate's or up's own memory
+};
+
+struct SwigluBackward {
+  std::int64_t tokens = 0, width = 0;
+  ConstView gate, up, output_gradient;  ///< [tokens, width]
+  View gate_gradient, up_gradient;      ///< [tokens, width]; each may be one of the three inputs' own memory
+};
+
 /// Final norm, vocabulary product and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists whole.
 /// Per token: loss = log(sum_v exp(logit_v)) - logit_target.
 struct HeadArguments {
