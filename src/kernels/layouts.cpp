@@ -50,28 +50,63 @@ HeadLayout::HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, 
   norm_scratch = carver.take_bytes(norm_backward_scratch_bytes(tokens, width));
 }
 
-std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens) {
+CudaNormBackwardLayout::CudaNormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width)
+    : groups(Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, 512)))),
+      gain_sums(carver.take<float>(groups.count() * width)),
+      bias_sums(carver.take<float>(groups.count() * width)) {}
+
+CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(Carver& carver, const AttentionShape& shape)
+    : delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)) {}
+
+CudaHeadLayout::CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
+                               DType compute, DType gradient, bool training, std::int64_t most_logits)
+    : chunks(Tiling::balanced(tokens, std::max<std::int64_t>(128, most_logits / vocab), 128)),
+      logits_stride(round_up(vocab, 64)),
+      normalized(carver.take_bytes(tokens * width * size_of(compute))),
+      mean(carver.take<float>(tokens)),
+      reciprocal_deviation(carver.take<float>(tokens)),
+      token_loss(carver.take<double>(tokens)),
+      logits(carver.take<float>(checked_multiply(chunks.largest(), logits_stride))) {
+  if (!training) return;
+  normalized_gradient = carver.take_bytes(tokens * width * size_of(compute));
+  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = carver.take<float>(checked_multiply(vocab, width));
+  norm_scratch = carver.take_bytes(norm_backward_scratch_bytes(tokens, width, DeviceKind::cuda));
+}
+
+std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens, DeviceKind) {
   Carver carver;
-  carver.take<std::int32_t>(tokens);
+  carver.take<std::int32_t>(tokens);  // places in order of their token
   return carver.used();
 }
 
-std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width) {
+std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width, DeviceKind device) {
   Carver carver;
-  NormBackwardLayout(carver, tokens, width);
+  if (device == DeviceKind::cuda) {
+    CudaNormBackwardLayout(carver, tokens, width);
+  } else {
+    NormBackwardLayout(carver, tokens, width);
+  }
   return carver.used();
 }
 
-std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype) {
+std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype, DeviceKind device) {
   Carver carver;
-  AttentionBackwardLayout(carver, shape, dtype);
+  if (device == DeviceKind::cuda) {
+    CudaAttentionBackwardLayout(carver, shape);
+  } else {
+    AttentionBackwardLayout(carver, shape, dtype);
+  }
   return carver.used();
 }
 
 std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                                DType gradient, bool training) {
+                                DType gradient, bool training, DeviceKind device) {
   Carver carver;
-  HeadLayout(carver, tokens, width, vocab, compute, gradient, training);
+  if (device == DeviceKind::cuda) {
+    CudaHeadLayout(carver, tokens, width, vocab, compute, gradient, training);
+  } else {
+    HeadLayout(carver, tokens, width, vocab, compute, gradient, training);
+  }
   return carver.used();
 }
 

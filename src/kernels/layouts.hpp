@@ -17,11 +17,25 @@ struct NormBackwardLayout {
   float* bias_sums;  ///< [groups, width]
 };
 
+/// Norm backward on a GPU: a thread block sums a group of tokens into one row; at most 512 groups of at least 16.
+struct CudaNormBackwardLayout {
+  CudaNormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width);
+  Tiling groups;
+  float* gain_sums;  ///< [groups, width]
+  float* bias_sums;  ///< [groups, width]
+};
+
 /// Attention backward: fp32 accumulator of the query gradient (16-bit storage only) and dot(output, d output) per row.
 struct AttentionBackwardLayout {
   AttentionBackwardLayout(Carver& carver, const AttentionShape& shape, DType dtype);
   float* query_gradient;  ///< [tokens, heads * head_width], or null for fp32
   float* delta;           ///< [batch, heads, sequence]
+};
+
+/// Attention backward on a GPU: key/value and query gradients are two kernels that share nothing but delta.
+struct CudaAttentionBackwardLayout {
+  CudaAttentionBackwardLayout(Carver& carver, const AttentionShape& shape);
+  float* delta;  ///< [batch, heads, sequence]
 };
 
 /// The head's chunks of tokens and everything that lives between its steps.
@@ -41,6 +55,26 @@ struct HeadLayout {
   // Training:
   void* normalized_gradient = nullptr;  ///< [tokens, width] in compute
   float* partial_gradient = nullptr;    ///< [vocab_groups, chunk, width]
+  float* table_sum = nullptr;           ///< [vocab, width]; null when the gradient buffer itself can accumulate
+  void* norm_scratch = nullptr;
+};
+
+/// The head on a GPU: a chunk is one matrix product, its logits become their own gradient in place.
+struct CudaHeadLayout {
+  /// A chunk's logits: 1 GiB at most (each chunk reads and writes the whole table gradient), and at least 128 tokens.
+  static constexpr std::int64_t kLogits = std::int64_t{1} << 28;
+
+  /// `logits`: so many at most in a chunk.
+  CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+                 DType gradient, bool training, std::int64_t logits = kLogits);
+  Tiling chunks;                       ///< of tokens
+  std::int64_t logits_stride;          ///< in fp32 elements: rows are 256 bytes aligned
+  void* normalized;                    ///< [tokens, width] in compute
+  float *mean, *reciprocal_deviation;  ///< [tokens]
+  double* token_loss;                  ///< [tokens]
+  float* logits;  ///< [chunk, logits_stride]; then its gradient in compute, rows as many bytes apart
+  // Training:
+  void* normalized_gradient = nullptr;  ///< [tokens, width] in compute
   float* table_sum = nullptr;           ///< [vocab, width]; null when the gradient buffer itself can accumulate
   void* norm_scratch = nullptr;
 };

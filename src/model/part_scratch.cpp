@@ -47,8 +47,8 @@ AttentionBackwardScratch attention_backward_scratch(const ModelParts& model, voi
   s.qkv_gradient = pieces.elements(tokens, qkv_width(model.architecture), model.compute);
   s.width_gradient = pieces.elements(tokens, width, model.compute);
   if (model.architecture.dropout > 0) s.masked_gradient = pieces.elements(tokens, width, model.compute);
-  s.attention = pieces.bytes(attention_backward_scratch_bytes(attention_shape(model), model.compute));
-  s.norm = pieces.bytes(norm_backward_scratch_bytes(tokens, width));
+  s.attention = pieces.bytes(attention_backward_scratch_bytes(attention_shape(model), model.compute, model.device));
+  s.norm = pieces.bytes(norm_backward_scratch_bytes(tokens, width, model.device));
   s.bytes = pieces.used();
   return s;
 }
@@ -73,7 +73,7 @@ MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory) {
   s.width_gradient = memory == nullptr ? nullptr : static_cast<std::byte*>(s.activated) + row_bytes;
   s.ffn_gradient = pieces.elements(tokens, gates * ffn, model.compute);
   if (model.architecture.dropout > 0) s.masked_gradient = pieces.elements(tokens, width, model.compute);
-  s.norm = pieces.bytes(norm_backward_scratch_bytes(tokens, width));
+  s.norm = pieces.bytes(norm_backward_scratch_bytes(tokens, width, model.device));
   s.bytes = pieces.used();
   return s;
 }

@@ -76,7 +76,7 @@ class Declaration {
     } else {
       reads(part, "model.embed_tokens.weight", InBackward::not_read);
     }
-    part.backward.scratch_bytes = embedding_backward_scratch_bytes(model_.tokens());
+    part.backward.scratch_bytes = embedding_backward_scratch_bytes(model_.tokens(), model_.device);
     const std::int64_t stream = model_.residual_elements() * size_of(model_.compute);
     part.forward.bytes = part.recompute.bytes = 2 * stream;  // the rows that are looked up, not the table
     part.backward.bytes = stream + elements_of(part) * size_of(model_.gradient);
@@ -168,9 +168,9 @@ class Declaration {
     part.backward.flops = 3 * product;
     count_bytes(part);
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
-        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false);
+        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false, model_.device);
     part.backward.scratch_bytes =
-        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, true);
+        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, true, model_.device);
   }
 
   ModelParts& model_;
@@ -181,7 +181,7 @@ class Declaration {
 }  // namespace
 
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
-                         DType gradient) {
+                         DType gradient, DeviceKind device) {
   if (batch < 1) throw UsageError("train.micro_batch = {} (no sequence at all): at least 1", batch);
   if (sequence < 1 || sequence > architecture.context) {
     throw UsageError("train.seq_len = {} (the model's context is {}): 1 to {}", sequence, architecture.context,
@@ -191,7 +191,7 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   ModelParts model;
   model.architecture = architecture;
   model.batch = batch, model.sequence = sequence;
-  model.compute = compute, model.gradient = gradient;
+  model.compute = compute, model.gradient = gradient, model.device = device;
   model.tensors = parameter_tensors(architecture);
   Declaration(model).all_parts();
   return model;

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 
+#include "tessera/backend/device_kind.hpp"
 #include "tessera/kernels/step_scalars.hpp"
 #include "tessera/kernels/views.hpp"
 
@@ -188,13 +189,15 @@ struct AdamWArguments {
   const StepScalars* scalars = nullptr;
 };
 
-/// Bytes of `scratch`, by shape alone, so that a plan needs no device. An upper bound for every implementation.
-std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens);
-std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width);
-std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype);
+/// Bytes of `scratch`, by shape and kind of device alone, so that a plan needs no device. An upper bound for every
+/// implementation on that kind.
+std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens, DeviceKind device = DeviceKind::cpu);
+std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width, DeviceKind device = DeviceKind::cpu);
+std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype,
+                                              DeviceKind device = DeviceKind::cpu);
 /// `training`: loss and gradients, otherwise the loss alone. `gradient` is the dtype of table_gradient: 16-bit tables
 /// need an fp32 accumulator when there is more than one chunk.
 std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                                DType gradient, bool training);
+                                DType gradient, bool training, DeviceKind device = DeviceKind::cpu);
 
 }  // namespace tessera

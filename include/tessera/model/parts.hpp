@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
 #include "tessera/model/architecture.hpp"
 
@@ -56,10 +57,11 @@ struct Part {
 /// All tensors (in forward order of first use) and all parts of one model at one micro-batch shape.
 struct ModelParts {
   Architecture architecture;
-  std::int64_t batch = 0;        ///< sequences per micro-batch
-  std::int64_t sequence = 0;     ///< tokens per sequence
-  DType compute = DType::fp32;   ///< dtype of parameters as read, activations and saved values
-  DType gradient = DType::fp32;  ///< dtype of parameter gradients as parts write them
+  std::int64_t batch = 0;               ///< sequences per micro-batch
+  std::int64_t sequence = 0;            ///< tokens per sequence
+  DType compute = DType::fp32;          ///< dtype of parameters as read, activations and saved values
+  DType gradient = DType::fp32;         ///< dtype of parameter gradients as parts write them
+  DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
   std::vector<ParameterTensor> tensors;
   std::vector<Part> parts;
 
@@ -73,8 +75,8 @@ std::vector<ParameterTensor> parameter_tensors(const Architecture& architecture)
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or
 /// the sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32
-/// accumulator.
+/// accumulator, `device` how much scratch the kernels want.
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
-                         DType gradient = DType::fp32);
+                         DType gradient = DType::fp32, DeviceKind device = DeviceKind::cpu);
 
 }  // namespace tessera
