@@ -120,6 +120,23 @@ class TimedKernels final : public Kernels {
          [&] { inner_.attention_backward(stream, a); });
   }
 
+  void rotary(Stream& stream, const RotaryArguments& a) override {
+    time({a.inverse ? "rotary backward" : "rotary", matrix(a.batch * a.sequence, a.heads * a.head_width),
+          KernelGroup::other, 0, bytes_of(2 * a.batch * a.sequence * a.heads * a.head_width, a.input.dtype)},
+         [&] { inner_.rotary(stream, a); });
+  }
+
+  void swiglu_forward(Stream& stream, const SwigluForward& a) override {
+    time({"swiglu", matrix(a.tokens, a.width), KernelGroup::other, 0, bytes_of(3 * a.tokens * a.width, a.gate.dtype)},
+         [&] { inner_.swiglu_forward(stream, a); });
+  }
+
+  void swiglu_backward(Stream& stream, const SwigluBackward& a) override {
+    time({"swiglu backward", matrix(a.tokens, a.width), KernelGroup::other, 0,
+          bytes_of(5 * a.tokens * a.width, a.gate.dtype)},
+         [&] { inner_.swiglu_backward(stream, a); });
+  }
+
   void head_loss(Stream& stream, const HeadArguments& a) override {
     time(head(a, "head loss", 1), [&] { inner_.head_loss(stream, a); });
   }

@@ -35,6 +35,10 @@ class Kernels {
   virtual void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) = 0;
   virtual void attention_forward(Stream& stream, const AttentionForward& a) = 0;
   virtual void attention_backward(Stream& stream, const AttentionBackward& a) = 0;
+  /// Turns queries or keys by their positions' angles.
+  virtual void rotary(Stream& stream, const RotaryArguments& a) = 0;
+  virtual void swiglu_forward(Stream& stream, const SwigluForward& a) = 0;
+  virtual void swiglu_backward(Stream& stream, const SwigluBackward& a) = 0;
   /// Loss only.
   virtual void head_loss(Stream& stream, const HeadArguments& a) = 0;
   /// Loss and all gradients.

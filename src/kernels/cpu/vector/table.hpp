@@ -5,7 +5,9 @@
 #include "kernels/cpu/vector/linear_rows.hpp"
 #include "kernels/cpu/vector/norm_rows.hpp"
 #include "kernels/cpu/vector/optimizer_rows.hpp"
+#include "kernels/cpu/vector/rotary_rows.hpp"
 #include "kernels/cpu/vector/softmax_rows.hpp"
+#include "kernels/cpu/vector/swiglu_rows.hpp"
 #include "kernels/cpu/vector/vector_kernels.hpp"
 
 namespace tessera {
@@ -33,6 +35,9 @@ constexpr VectorKernels make_table() {
       .linear_epilogue = TESSERA_BY_STORAGE(linear_epilogue_row),
       .gelu = TESSERA_BY_STORAGE(gelu_row),
       .gelu_backward = TESSERA_BY_STORAGE(gelu_backward_row),
+      .rotary = TESSERA_BY_STORAGE(rotary_row),
+      .swiglu = TESSERA_BY_STORAGE(swiglu_row),
+      .swiglu_backward = TESSERA_BY_STORAGE(swiglu_backward_row),
       .softmax_online = softmax_online_row,
       .softmax_again = softmax_again_row,
       .softmax_backward = softmax_backward_row,

@@ -63,6 +63,16 @@ struct VectorKernels {
   ByStorage<void (*)(const float* c, const void* before, void* out, std::int64_t n)>
       gelu_backward;  ///< out = c * gelu'(before)
 
+  // Llama's halves of a block.
+  /// One head: pairs (x[i], x[half + i]) turned by angle i; out may be x.
+  ByStorage<void (*)(const void* x, const float* cosine, const float* sine, void* out, std::int64_t half)> rotary;
+  /// out = silu(gate) * up; out may be either.
+  ByStorage<void (*)(const void* gate, const void* up, void* out, std::int64_t n)> swiglu;
+  /// Each gradient may be any of the inputs.
+  ByStorage<void (*)(const void* gate, const void* up, const void* output_gradient, void* gate_gradient,
+                     void* up_gradient, std::int64_t n)>
+      swiglu_backward;
+
   // Softmax.
   /// One tile of online softmax: s becomes exp(scale * s - new maximum); updates maximum and sum; returns the factor
   /// by which what was summed before shrinks.

@@ -1,0 +1,27 @@
+#include "kernels/cpu/cpu_kernels.hpp"
+#include "kernels/cpu/storage.hpp"
+#include "kernels/tiling.hpp"
+
+namespace tessera {
+
+void CpuKernels::swiglu_forward(Stream&, const SwigluForward& a) {
+  const int type = storage_index(a.gate.dtype);
+  const Tiling tiles = Tiling::of_size(a.tokens, 16);
+  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+    for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t)
+      vector_.swiglu[type](a.gate.at(t), a.up.at(t), a.output.at(t), a.width);
+  });
+}
+
+void CpuKernels::swiglu_backward(Stream&, const SwigluBackward& a) {
+  const int type = storage_index(a.gate.dtype);
+  const Tiling tiles = Tiling::of_size(a.tokens, 16);
+  pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
+    for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {
+      vector_.swiglu_backward[type](a.gate.at(t), a.up.at(t), a.output_gradient.at(t), a.gate_gradient.at(t),
+                                    a.up_gradient.at(t), a.width);
+    }
+  });
+}
+
+}  // namespace tessera

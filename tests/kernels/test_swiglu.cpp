@@ -1,0 +1,113 @@
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+struct Reference {
+  Doubles output, gate_gradient, up_gradient;
+  Reference(const Doubles& gate, const Doubles& up, const Doubles& upstream) {
+    for (std::size_t i = 0; i < gate.size(); ++i) {
+      const double x = gate[i], s = 1 / (1 + std::exp(-x));
+      output.push_back(x * s * up[i]);
+      up_gradient.push_back(upstream[i] * x * s);
+      gate_gradient.push_back(upstream[i] * up[i] * s * (1 + x * (1 - s)));
+    }
+  }
+};
+
+struct Result {
+  Tensor output, gate_gradient, up_gradient;
+};
+
+SwigluBackward backward_arguments(std::int64_t tokens, std::int64_t width, const Tensor& gate, const Tensor& up,
+                                  const Tensor& upstream) {
+  SwigluBackward b;
+  b.tokens = tokens, b.width = width;
+  b.gate = gate.view(), b.up = up.view(), b.output_gradient = upstream.view();
+  return b;
+}
+
+Result both(Device& device, std::int64_t tokens, std::int64_t width, DType dtype, const Tensor& gate, const Tensor& up,
+            const Tensor& upstream) {
+  Result r{Tensor(tokens, width, dtype), Tensor(tokens, width, dtype), Tensor(tokens, width, dtype)};
+  device->swiglu_forward(*device.stream, {tokens, width, gate.view(), up.view(), r.output.view()});
+  SwigluBackward b = backward_arguments(tokens, width, gate, up, upstream);
+  b.gate_gradient = r.gate_gradient.view(), b.up_gradient = r.up_gradient.view();
+  device->swiglu_backward(*device.stream, b);
+  return r;
+}
+
+constexpr std::int64_t kShapes[][2] = {{1, 1}, {3, 15}, {5, 17}, {33, 64}, {40, 257}};
+
+}  // namespace
+
+TEST_CASE("swiglu and its gradients against double precision, and in place", "[swiglu]") {
+  for (const InstructionSet set : kInstructionSets) {
+    if (!is_supported(set)) continue;
+    Device device(2, set);
+    for (const DType dtype : kFloatTypes) {
+      for (const auto& [tokens, width] : kShapes) {
+        INFO(name_of(set) << " " << name_of(dtype) << " " << tokens << " x " << width);
+        const Tensor gate = Tensor::random(tokens, width, dtype, 1, 4.0), up = Tensor::random(tokens, width, dtype, 2),
+                     upstream = Tensor::random(tokens, width, dtype, 3);
+        const Reference reference(gate.values(), up.values(), upstream.values());
+        const Result r = both(device, tokens, width, dtype, gate, up, upstream);
+        CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+        CHECK(relative_error(r.gate_gradient.values(), reference.gate_gradient) < tolerance(dtype));
+        CHECK(relative_error(r.up_gradient.values(), reference.up_gradient) < tolerance(dtype));
+        CHECK((r.output.intact() && r.gate_gradient.intact() && r.up_gradient.intact()));
+
+        Tensor over_gate = gate, over_up = up, over_upstream = upstream;
+        device->swiglu_forward(*device.stream, {tokens, width, over_gate.view(), up.view(), over_gate.view()});
+        CHECK(over_gate.same_bits(r.output));
+        device->swiglu_forward(*device.stream, {tokens, width, gate.view(), over_up.view(), over_up.view()});
+        CHECK(over_up.same_bits(r.output));
+        over_up = up;
+        SwigluBackward b = backward_arguments(tokens, width, gate, over_up, over_upstream);
+        b.gate_gradient = over_upstream.view(), b.up_gradient = over_up.view();
+        device->swiglu_backward(*device.stream, b);
+        CHECK((over_upstream.same_bits(r.gate_gradient) && over_up.same_bits(r.up_gradient)));
+      }
+    }
+  }
+}
+
+TEST_CASE("swiglu has the same bits on all instruction sets and thread counts", "[swiglu]") {
+  const std::int64_t tokens = 37, width = 41;
+  for (const DType dtype : kFloatTypes) {
+    const Tensor gate = Tensor::random(tokens, width, dtype, 1, 30.0), up = Tensor::random(tokens, width, dtype, 2),
+                 upstream = Tensor::random(tokens, width, dtype, 3);
+    std::vector<Result> results;
+    for (const InstructionSet set : kInstructionSets) {
+      if (!is_supported(set)) continue;
+      for (const int threads : {1, 3}) {
+        Device device(threads, set);
+        results.push_back(both(device, tokens, width, dtype, gate, up, upstream));
+        CHECK(results.back().output.same_bits(results.front().output));
+        CHECK(results.back().gate_gradient.same_bits(results.front().gate_gradient));
+        CHECK(results.back().up_gradient.same_bits(results.front().up_gradient));
+      }
+    }
+  }
+}
+
+TEST_CASE("swiglu of gates that overflow exp is finite, and NaN is passed on", "[swiglu]") {
+  Device device;
+  Tensor gate = Tensor::random(1, 4, DType::fp32, 1);
+  const Tensor up = Tensor::random(1, 4, DType::fp32, 2), upstream = Tensor::random(1, 4, DType::fp32, 3);
+  gate.floats()[0] = 1e4f, gate.floats()[1] = -1e4f, gate.floats()[2] = NAN;
+  const Result r = both(device, 1, 4, DType::fp32, gate, up, upstream);
+  const double u0 = up.values()[0], d0 = upstream.values()[0];
+  CHECK(static_cast<double>(r.output.floats()[0]) == Approx(1e4 * u0));
+  CHECK(static_cast<double>(r.gate_gradient.floats()[0]) == Approx(d0 * u0));
+  CHECK(static_cast<double>(r.up_gradient.floats()[0]) == Approx(d0 * 1e4));
+  for (const Tensor* t : {&r.output, &r.gate_gradient, &r.up_gradient}) {
+    CHECK(std::abs(t->floats()[1]) < 1e-30f);
+    CHECK(std::isnan(t->floats()[2]));
+    CHECK(std::isfinite(t->floats()[3]));
+  }
+}
