@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-enum class DeviceKind : std::uint8_t { automatic, cpu, cuda };
+enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
 enum class Lanes : std::uint8_t { automatic, serial, chaos, parallel };
 enum class Strategy : std::uint8_t { ddp, zero1, zero2, zero3, hsdp, hsdp_zero2 };
 enum class Wrap : std::uint8_t { block, size, model };
@@ -25,7 +25,7 @@ enum class PlanFormat : std::uint8_t { text, json, svg };
 enum class SweepAction : std::uint8_t { print, run, submit };
 
 /// The user's spelling: "hsdp-zero2", "micro_step", ...
-std::string_view name_of(DeviceKind value);
+std::string_view name_of(DeviceChoice value);
 std::string_view name_of(Lanes value);
 std::string_view name_of(Strategy value);
 std::string_view name_of(Wrap value);

@@ -18,7 +18,7 @@ namespace tessera {
 struct RunOptions {
   std::string dir;  ///< empty: runs/NAME (see run_folder)
   std::string name = "run";
-  DeviceKind device = DeviceKind::automatic;
+  DeviceChoice device = DeviceChoice::automatic;
   std::int64_t seed = 1;      ///< of weights and dropout
   std::int64_t threads = 0;   ///< per rank; 0 = allowed cores / ranks on the node
   bool deterministic = true;  ///< numerics contract 2
