@@ -31,13 +31,3 @@ target_include_directories(tessera_onednn SYSTEM INTERFACE ${DNNL_INCLUDE})
 target_link_libraries(tessera_onednn INTERFACE ${DNNL_LIBRARY} ${OpenMP_gomp_LIBRARY})
 
 include(cmake/BuildFacts.cmake)
-
-# CUDA is found or left out by itself. This version has no CUDA sources: the toolkit is reported, never pretended to be used.
-if(TESSERA_CUDA STREQUAL "ON")
-  find_package(CUDAToolkit 12.4 REQUIRED)
-elseif(TESSERA_CUDA STREQUAL "AUTO")
-  find_package(CUDAToolkit 12.4 QUIET)
-endif()
-if(CUDAToolkit_FOUND)
-  message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} found; this version computes on CPU ranks only")
-endif()

@@ -1,4 +1,7 @@
-# tessera_room(NAME ROOMS lower rooms... LIBRARIES outside libraries...): the sources of src/NAME as one static library.
+# tessera_room(NAME ROOMS lower rooms... LIBRARIES outside libraries...): the sources of src/NAME as one static library,
+# without what needs CUDA's headers (cmake/Cuda.cmake builds that).
+
+set(TESSERA_CUDA_FOLDERS "/src/(backend/cuda|backend/cuda_absent|kernels/cuda|kernels/cuda_absent|comm/nccl|comm/staged|comm/cuda_absent)/")
 
 add_library(tessera_options INTERFACE)
 # -Wrestrict: false alarms on std::string concatenation in GCC 12 (its bug 105651).
@@ -16,6 +19,7 @@ endif()
 function(tessera_room name)
   cmake_parse_arguments(arg "" "" "ROOMS;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(FILTER sources EXCLUDE REGEX "${TESSERA_CUDA_FOLDERS}")
   list(TRANSFORM arg_ROOMS PREPEND tessera_)
   if(sources)
     add_library(tessera_${name} STATIC ${sources})

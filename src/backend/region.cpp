@@ -6,20 +6,10 @@
 #include <cstring>
 #include <utility>
 
+#include "tessera/backend/pattern.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
-
-namespace {
-
-/// The pattern's byte at an offset. Odd bytes are 0xff and even ones 0xf1..0xfe: a NaN as fp16, bf16, fp32 and fp64.
-std::byte pattern_at(std::size_t offset) {
-  if (offset % 2 == 1) return std::byte{0xff};
-  const std::uint64_t mixed = (offset / 2 + 1) * 0x9e3779b97f4a7c15u;
-  return static_cast<std::byte>(0xf1u + (mixed >> 32) % 14u);
-}
-
-}  // namespace
 
 Region::Region(std::int64_t bytes) : size_(bytes) {
   TESSERA_ASSERT(bytes >= 0, "a region of {} bytes", bytes);
@@ -49,13 +39,13 @@ Region& Region::operator=(Region&& other) noexcept {
 }
 
 void fill_pattern(std::span<std::byte> memory) {
-  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = pattern_at(i);
+  for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = std::byte{pattern_at(i)};
 }
 
 Extent touched_extent(std::span<const std::byte> memory) {
   std::size_t begin = 0, end = memory.size();
-  while (begin < end && memory[begin] == pattern_at(begin)) ++begin;
-  while (end > begin && memory[end - 1] == pattern_at(end - 1)) --end;
+  while (begin < end && memory[begin] == std::byte{pattern_at(begin)}) ++begin;
+  while (end > begin && memory[end - 1] == std::byte{pattern_at(end - 1)}) --end;
   if (begin == end) return {};
   return {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
 }

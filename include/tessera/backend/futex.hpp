@@ -26,9 +26,9 @@ inline void cpu_relax() {
 #endif
 }
 
-/// How a thread waits: spins for a moment where a core is to spare, gives the core away a few times, then sleeps. Spinning
-/// too is cut by giving the core away: the system may have put the awaited thread on this very core.
-/// One object per wait.
+/// How a thread waits: spins for a moment where a core is to spare, gives the core away a few times, then sleeps.
+/// Spinning too is cut by giving the core away: the system may have put the awaited thread on this very core. One
+/// object per wait.
 class Backoff {
  public:
   /// `spin`: whether every thread that may run has a core of its own; otherwise spinning only keeps the awaited one

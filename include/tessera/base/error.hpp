@@ -64,6 +64,14 @@ class CommunicationError : public Error {
       : Error(ExitCode::communication, fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
+/// A GPU or its driver reported an error that no option of ours explains.
+class DeviceError : public Error {
+ public:
+  template <class... Args>
+  explicit DeviceError(fmt::format_string<Args...> text, Args&&... args)
+      : Error(ExitCode::internal, fmt::format(text, std::forward<Args>(args)...)) {}
+};
+
 /// Another rank failed first and told us; carries that rank's exit code, is not printed again.
 class PeerError : public Error {
  public:

@@ -1,0 +1,63 @@
+# The CUDA side of the rooms, as interchangeable libraries of objects. A binary that uses the engine links exactly one:
+#   tessera_cuda           nvcc and the real libraries (where a toolkit is found)
+#   tessera_cuda_emulated  the same sources as plain C++ over tests/emulator (for tests; built there)
+#   tessera_cuda_absent    the same factory functions, which say that there is no CUDA in this build
+# cudart is linked statically; cuBLASLt, NCCL and NVML are loaded at run time (tessera/backend/dynamic_library.hpp), so the
+# executable starts on machines that have none of them, and no driver either.
+
+set(TESSERA_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to compile for (90: code for sm_90, and PTX for later ones)")
+
+set(TESSERA_HAS_CUDA OFF)
+if(TESSERA_CUDA STREQUAL "ON")
+  find_package(CUDAToolkit 12.4 REQUIRED)
+elseif(TESSERA_CUDA STREQUAL "AUTO")
+  find_package(CUDAToolkit 12.4 QUIET)
+endif()
+if(CUDAToolkit_FOUND)
+  # A toolkit need not be in PATH for enable_language to find its compiler.
+  if(NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  set(CMAKE_CUDA_ARCHITECTURES ${TESSERA_CUDA_ARCHITECTURES})
+  enable_language(CUDA)
+  # CMake 3.25 does not know nvcc's flag for C++20.
+  if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)
+    set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+    set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  endif()
+  set(CMAKE_CUDA_STANDARD 20)  # after enable_language, not before
+  set(TESSERA_HAS_CUDA ON)
+  message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} for ${TESSERA_CUDA_ARCHITECTURES}")
+else()
+  message(STATUS "no CUDA toolkit (TESSERA_CUDA = ${TESSERA_CUDA}): this build computes on CPUs only")
+endif()
+
+file(GLOB_RECURSE TESSERA_CUDA_SOURCES CONFIGURE_DEPENDS
+  ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cpp ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu
+  ${CMAKE_SOURCE_DIR}/src/kernels/cuda/*.cpp ${CMAKE_SOURCE_DIR}/src/kernels/cuda/*.cu
+  ${CMAKE_SOURCE_DIR}/src/comm/nccl/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/nccl/*.cu
+  ${CMAKE_SOURCE_DIR}/src/comm/staged/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/staged/*.cu)
+file(GLOB TESSERA_CUDA_ABSENT_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/cuda_absent/*.cpp)
+set(TESSERA_CUDA_ROOMS tessera_comm tessera_kernels tessera_backend tessera_config tessera_base)
+
+# How nvcc is called. Host code is checked by the host compiler's warnings, device code by nvcc's.
+add_library(tessera_cuda_options INTERFACE)
+target_compile_options(tessera_cuda_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
+  $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-ffp-contract=off>)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_cuda_options INTERFACE $<$<COMPILE_LANGUAGE:CUDA>:-Werror=all-warnings>)
+endif()
+
+if(TESSERA_HAS_CUDA)
+  add_library(tessera_cuda OBJECT ${TESSERA_CUDA_SOURCES})
+  target_include_directories(tessera_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(tessera_cuda PUBLIC ${TESSERA_CUDA_ROOMS} CUDA::cudart_static PRIVATE tessera_options tessera_cuda_options)
+  set(TESSERA_CUDA_LIBRARY tessera_cuda)
+else()
+  set(TESSERA_CUDA_LIBRARY tessera_cuda_absent)
+endif()
+
+add_library(tessera_cuda_absent OBJECT ${TESSERA_CUDA_ABSENT_SOURCES})
+target_link_libraries(tessera_cuda_absent PUBLIC ${TESSERA_CUDA_ROOMS} PRIVATE tessera_options)

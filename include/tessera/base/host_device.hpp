@@ -1,0 +1,8 @@
+#pragma once
+// Small functions that hosts and GPUs share are written once: under nvcc they are compiled for both.
+
+#if defined(__CUDACC__)
+#define TESSERA_HOST_DEVICE __host__ __device__
+#else
+#define TESSERA_HOST_DEVICE
+#endif

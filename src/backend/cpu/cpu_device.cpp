@@ -1,0 +1,57 @@
+// The machine's cores as a device: streams are threads, memory is the process's own.
+
+#include <cstring>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/backend/device.hpp"
+#include "tessera/backend/region.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+class HostMemory final : public DeviceMemory {
+ public:
+  explicit HostMemory(std::int64_t bytes) : region_(bytes) {}
+  std::byte* data() const override { return region_.data(); }
+  std::int64_t size() const override { return region_.size(); }
+
+ private:
+  Region region_;
+};
+
+class CpuDevice final : public Device {
+ public:
+  DeviceKind kind() const override { return DeviceKind::cpu; }
+  std::string description() const override { return fmt::format("{} cores", allowed_cores()); }
+  std::string identity() const override { return {}; }
+  std::int64_t free_memory() const override { return usable_memory(); }
+  std::int64_t total_memory() const override { return 0; }
+
+  std::unique_ptr<Stream> make_stream(const std::string& name) override { return make_host_stream(name); }
+  std::unique_ptr<Event> make_event(EventUse) override { return make_host_event(); }
+  std::int64_t nanoseconds_between(Event&, Event&) override {
+    throw InternalError("events of host streams carry no time");
+  }
+
+  std::unique_ptr<DeviceMemory> allocate(MemoryKind, std::int64_t bytes) override {
+    return std::make_unique<HostMemory>(bytes);
+  }
+  void copy(void* to, const void* from, std::int64_t bytes) override {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+  void copy(Stream&, void* to, const void* from, std::int64_t bytes) override { copy(to, from, bytes); }
+  void fill_pattern(Stream&, std::span<std::byte> memory) override { tessera::fill_pattern(memory); }
+
+  void enter_thread() override {}
+  bool can_capture() const override { return false; }
+  void begin_capture(Stream&) override { throw InternalError("host streams cannot be captured"); }
+  std::unique_ptr<DeviceGraph> end_capture(Stream&) override { throw InternalError("host streams cannot be captured"); }
+};
+
+}  // namespace
+
+std::unique_ptr<Device> make_cpu_device() { return std::make_unique<CpuDevice>(); }
+
+}  // namespace tessera

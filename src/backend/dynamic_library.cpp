@@ -1,0 +1,146 @@
+#include "tessera/backend/dynamic_library.hpp"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+namespace tessera {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string environment(const char* name) {
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody here changes the environment
+  return value != nullptr ? value : "";
+}
+
+std::vector<std::string> split(const std::string& text, char separator) {
+  std::vector<std::string> parts;
+  std::string::size_type begin = 0;
+  while (begin <= text.size()) {
+    const auto end = std::min(text.find(separator, begin), text.size());
+    if (end > begin) parts.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+/// Folders in `parent` whose name starts with `prefix`, the last name first (the newest version).
+std::vector<fs::path> folders_like(const fs::path& parent, const std::string& prefix) {
+  std::vector<fs::path> found;
+  std::error_code error;
+  for (fs::directory_iterator it(parent, error), end; !error && it != end; it.increment(error)) {
+    if (it->path().filename().string().rfind(prefix, 0) == 0 && it->is_directory(error)) found.push_back(it->path());
+  }
+  std::sort(found.rbegin(), found.rend());
+  return found;
+}
+
+/// Python's package folders under an installation prefix.
+std::vector<fs::path> package_folders(const fs::path& prefix) {
+  std::vector<fs::path> found;
+  for (const fs::path& python : folders_like(prefix / "lib", "python")) {
+    found.push_back(python / "site-packages");
+    found.push_back(python / "dist-packages");
+  }
+  return found;
+}
+
+class Candidates {
+ public:
+  explicit Candidates(const LibrarySearch& search) : search_(search) {}
+
+  void add(const fs::path& folder) {
+    for (const std::string& name : search_.names) paths_.push_back((folder / name).string());
+  }
+  void add_toolkit(const fs::path& root) { add(root / "lib64"), add(root / "targets" / "x86_64-linux" / "lib"); }
+  void add_packages(const fs::path& packages) {
+    for (const std::string& package : search_.python_packages) add(packages / "nvidia" / package / "lib");
+  }
+  /// Files that are there (each once); bare names are left to the system's search.
+  std::vector<std::string> existing() const {
+    std::vector<std::string> found;
+    for (const std::string& path : paths_) {
+      std::error_code error;
+      const bool there = path.find('/') == std::string::npos || fs::exists(path, error);
+      if (there && std::find(found.begin(), found.end(), path) == found.end()) found.push_back(path);
+    }
+    return found;
+  }
+
+ private:
+  const LibrarySearch& search_;
+  std::vector<std::string> paths_;
+};
+
+}  // namespace
+
+std::vector<std::string> library_candidates(const LibrarySearch& search) {
+  Candidates candidates(search);
+  for (const std::string& folder : split(environment("TESSERA_LIBRARY_PATH"), ':')) {
+    candidates.add(folder);
+    candidates.add_toolkit(folder);
+    candidates.add_packages(folder);
+  }
+  candidates.add("");
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH"}) {
+    if (const std::string home = environment(variable); !home.empty()) candidates.add_toolkit(home);
+  }
+  for (const fs::path& toolkit : folders_like("/usr/local", "cuda")) candidates.add_toolkit(toolkit);
+  for (const char* variable : {"VIRTUAL_ENV", "CONDA_PREFIX"}) {
+    if (const std::string prefix = environment(variable); !prefix.empty()) {
+      for (const fs::path& packages : package_folders(prefix)) candidates.add_packages(packages);
+    }
+  }
+  if (const std::string home = environment("HOME"); !home.empty()) {
+    for (const fs::path& packages : package_folders(fs::path(home) / ".local")) candidates.add_packages(packages);
+  }
+  for (const char* prefix : {"/usr/local", "/usr"}) {
+    for (const fs::path& packages : package_folders(prefix)) candidates.add_packages(packages);
+  }
+  return candidates.existing();
+}
+
+DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
+  std::string tried;
+  for (const std::string& candidate : library_candidates(search)) {
+    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, candidate};
+    const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread's last call
+    tried += fmt::format("\n  {}: {}", candidate, reason != nullptr ? reason : "?");
+  }
+  throw UsageError(
+      "{} cannot be loaded (tried:{}): install it, or name its folder, a CUDA toolkit or a Python site-packages folder "
+      "in TESSERA_LIBRARY_PATH",
+      search.what, tried);
+}
+
+DynamicLibrary::~DynamicLibrary() {
+  if (handle_ != nullptr) dlclose(handle_);
+}
+
+DynamicLibrary::DynamicLibrary(DynamicLibrary&& other) noexcept
+    : handle_(std::exchange(other.handle_, nullptr)), path_(std::move(other.path_)) {}
+
+DynamicLibrary& DynamicLibrary::operator=(DynamicLibrary&& other) noexcept {
+  std::swap(handle_, other.handle_);
+  std::swap(path_, other.path_);
+  return *this;
+}
+
+void* DynamicLibrary::find(const char* name) const {
+  TESSERA_ASSERT(handle_ != nullptr, "{} is looked up in a library that is not open", name);
+  return dlsym(handle_, name);
+}
+
+void* DynamicLibrary::symbol(const char* name) const {
+  void* const address = find(name);
+  if (address == nullptr) throw UsageError("{} has no function {} (too old): a newer version", path_, name);
+  return address;
+}
+
+}  // namespace tessera

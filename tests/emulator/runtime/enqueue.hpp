@@ -1,0 +1,32 @@
+#pragma once
+// The emulated CUDA runtime, as the rest of the emulator and the tests see it. Streams are threads with queues; device
+// memory is host memory that only their work may touch.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace emulator {
+
+/// Enqueues work on a stream: what a kernel launch, a copy or a library call comes to. While the stream is captured,
+/// the work becomes a node of the graph, and runs at every replay. An exception fails the stream: later calls return
+/// cudaErrorLaunchFailure, and its text is printed. A null stream is the device's default one.
+void enqueue(cudaStream_t stream, std::function<void()> work);
+
+/// How many GPUs there are (1 at start). Before the first use of those that are taken away.
+void set_device_count(int count);
+
+/// Some pieces of work start late, and nodes of graphs run in other orders that their edges allow, by this seed; 0:
+/// none of it. The start is seed 1.
+void set_chaos(std::uint64_t seed);
+
+/// Bytes of device memory that are allocated, over all devices, and how often memory of either kind was allocated.
+std::int64_t allocated_bytes();
+std::int64_t allocations();
+
+/// What the last failed piece of work threw; empty if none did. Cleared by the call.
+std::string take_failure();
+
+}  // namespace emulator
