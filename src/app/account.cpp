@@ -12,8 +12,8 @@ std::string counted(std::int64_t count, const char* noun) {
 }
 
 std::string model_line(const PlannedRun& planned) {
-  const Architecture& a = planned.architecture;
   const ModelParts& model = planned.schedule.model;
+  const Architecture& a = model.architecture;
   return fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}, sequence {}",
                      name_of(a.family), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
                      model.sequence);

@@ -23,14 +23,6 @@ double quantile(std::vector<double> values, double q) {
   return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
 }
 
-/// FLOPs of one micro-batch's forward and backward, recomputation apart.
-std::int64_t flops_per_micro_batch(const ModelParts& model) {
-  std::int64_t flops = 0;
-  for (const Part& part : model.parts)
-    flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
-  return flops;
-}
-
 struct Measured {
   std::vector<double> seconds;
   StepTimeTotals times;  ///< summed over the measured steps
@@ -86,7 +78,7 @@ int run_bench_step(World& world, const Options& options) {
   if (world.rank() != 0) return 0;
   const double median = quantile(measured.seconds, 0.5);
   const StepSchedule& schedule = prepared.planned().schedule;
-  const double flops = static_cast<double>(flops_per_micro_batch(schedule.model) * schedule.accumulation);
+  const double flops = static_cast<double>(schedule.model.training_flops() * schedule.accumulation);
   log.info(fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s",
                        format_seconds(median), format_seconds(quantile(measured.seconds, 0.25)),
                        format_seconds(quantile(measured.seconds, 0.75)), options.bench.steps, options.bench.warmup,

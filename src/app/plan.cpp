@@ -27,8 +27,8 @@ RunShape shape_of(const Options& options) {
   return run_shape(options, architecture, sequence_length(options, architecture), world, ranks_per_node);
 }
 
-PlannedShape planned_and_proven(const RunShape& shape) {
-  PlannedShape planned = plan_shape(shape);
+PlannedRun planned_and_proven(const RunShape& shape) {
+  PlannedRun planned = plan_shape(shape);
   require_verified(planned.schedule, planned.plan);
   return planned;
 }
@@ -41,16 +41,14 @@ std::string model_name(const Options& options) {
 std::string headline(const Options& options, const RunShape& shape, const StepSchedule& schedule) {
   const ModelParts& model = schedule.model;
   const Architecture& a = shape.architecture;
-  std::int64_t flops = 0;
-  for (const Part& part : model.parts)
-    flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
   return fmt::format(
       "{}: {} parameters ({} layers, width {}, {} heads, vocabulary {}), {} floating point operations a token\n"
       "{} tokens a step: {} ranks ({} a node) x {} micro-step{} x {} sequences of {}; compute {}, reduce {}\n",
       model_name(options), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
-      format_count(flops / model.tokens()), format_count(shape.world * shape.policy.accumulation * model.tokens()),
-      shape.world, shape.ranks_per_node, shape.policy.accumulation, shape.policy.accumulation == 1 ? "" : "s",
-      model.batch, model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce));
+      format_count(model.training_flops() / model.tokens()),
+      format_count(shape.world * shape.policy.accumulation * model.tokens()), shape.world, shape.ranks_per_node,
+      shape.policy.accumulation, shape.policy.accumulation == 1 ? "" : "s", model.batch, model.sequence,
+      name_of(shape.policy.compute), name_of(shape.policy.reduce));
 }
 
 std::string strategy_table(const RunShape& shape) {
@@ -61,7 +59,7 @@ std::string strategy_table(const RunShape& shape) {
     row.strategy = strategy;
     row.chosen = strategy == shape.policy.strategy;
     try {
-      PlannedShape planned = plan_shape(with_strategy(shape, strategy));
+      PlannedRun planned = plan_shape(with_strategy(shape, strategy));
       row.schedule = std::move(planned.schedule);
       row.plan = std::move(planned.plan);
     } catch (const UsageError& error) {
@@ -79,7 +77,7 @@ std::string reduction_costs(const RunShape& shape) {
   for (const bool each : {true, false}) {
     RunShape other = shape;
     other.policy.reduce_each_micro_step = each;
-    const PlannedShape planned = plan_shape(other);
+    const PlannedRun planned = plan_shape(other);
     text += fmt::format(
         "  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", each ? "micro_step" : "step",
         format_bytes(planned.plan.total()), format_bytes(planned.schedule.wire_bytes_per_step()),
@@ -88,7 +86,7 @@ std::string reduction_costs(const RunShape& shape) {
   return text;
 }
 
-std::string view_text(const Options& options, const RunShape& shape, const PlannedShape& planned) {
+std::string view_text(const Options& options, const RunShape& shape, const PlannedRun& planned) {
   switch (options.plan.view) {
     case PlanView::schedule:
       return print_schedule(planned.schedule, planned.plan);
@@ -105,7 +103,7 @@ std::string view_text(const Options& options, const RunShape& shape, const Plann
                    name_of(options.plan.view));
 }
 
-std::string text_of(const Options& options, const RunShape& shape, const PlannedShape& planned) {
+std::string text_of(const Options& options, const RunShape& shape, const PlannedRun& planned) {
   return headline(options, shape, planned.schedule) + "\n" + view_text(options, shape, planned);
 }
 
@@ -125,7 +123,7 @@ std::string plan_text(const Options& options) {
 
 int run_plan(const Options& options) {
   const RunShape shape = shape_of(options);
-  const PlannedShape planned = planned_and_proven(shape);
+  const PlannedRun planned = planned_and_proven(shape);
   fmt::print("{}", text_of(options, shape, planned));
   std::fflush(stdout);  // before what may be said on stderr
   if (options.plan.memory > 0) {

@@ -8,7 +8,6 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/schedule/fit.hpp"
 
 namespace tessera {
 
@@ -28,8 +27,9 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
   const std::int64_t usable = -context.control().maximum(-(usable_memory() / machine_.machine_ranks));
   if (usable <= 0) return;  // the system does not tell
+  const ModelParts& model = planned_.schedule.model;
   const RunShape shape =
-      run_shape(options, planned_.architecture, planned_.sequence, context.size(), context.ranks_per_node());
+      run_shape(options, model.architecture, model.sequence, context.size(), context.ranks_per_node());
   require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable),
               fmt::format("{} of usable memory for each rank of a machine", format_bytes(usable)));
 }

@@ -20,12 +20,6 @@ std::int64_t nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
 }
 
-bool communicates(const StepSchedule& schedule, const Operation& op) {
-  const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter ||
-                          op.kind == OperationKind::all_reduce;
-  return collective && schedule.grid.size(op.group) > 1;
-}
-
 /// Where the time goes in which compute does, or waits for, an operation.
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
   switch (op.kind) {
@@ -38,9 +32,9 @@ TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
     case OperationKind::backward:
       return TimeCategory::backward;
     case OperationKind::gather:
-      return communicates(schedule, op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
+      return schedule.communicates(op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
     case OperationKind::reduce_scatter:
-      return communicates(schedule, op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
+      return schedule.communicates(op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
     case OperationKind::all_reduce:
       return TimeCategory::exposed_all_reduce;
     case OperationKind::store:
@@ -262,7 +256,7 @@ void Player::execute_gather(const Operation& op, Stream& stream) {
   const std::int64_t slice = whole.elements / s_.grid.size(op.group);
   std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(whole.dtype);
   resources_.kernels(op.lane).cast(stream, at(op.reads[0]), source.dtype, mine, whole.dtype, slice);
-  if (s_.grid.size(op.group) > 1)
+  if (s_.communicates(op))
     resources_.communicator(op.lane, op.group).all_gather(stream, at(op.writes[0]), slice, whole.dtype);
 }
 

@@ -50,9 +50,7 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
 void Resources::open_communicators(const StepSchedule& schedule) {
   std::set<std::pair<Lane, Group>> wanted;  // ordered, hence opened in the same order on all ranks
   for (const Operation& op : schedule.operations) {
-    const bool collective = op.kind == OperationKind::gather || op.kind == OperationKind::reduce_scatter ||
-                            op.kind == OperationKind::all_reduce;
-    if (collective && schedule.grid.size(op.group) > 1) wanted.insert({op.lane, op.group});
+    if (schedule.communicates(op)) wanted.insert({op.lane, op.group});
   }
   CommunicatorOptions options;
   options.timeout_seconds = settings_.timeout_seconds;

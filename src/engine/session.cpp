@@ -5,7 +5,6 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/comm/deal.hpp"
 #include "tessera/model/initialize.hpp"
-#include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/verify.hpp"
 
 namespace tessera {
@@ -21,12 +20,8 @@ std::int64_t sequence_length(const Options& options, const Architecture& archite
 
 PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
                     std::int64_t ranks_per_node) {
-  PlannedRun run;
-  run.architecture = architecture;
-  run.sequence = sequence_length(options, architecture);
-  PlannedShape planned = plan_shape(run_shape(options, architecture, run.sequence, world, ranks_per_node));
-  run.schedule = std::move(planned.schedule);
-  run.plan = std::move(planned.plan);
+  const std::int64_t sequence = sequence_length(options, architecture);
+  PlannedRun run = plan_shape(run_shape(options, architecture, sequence, world, ranks_per_node));
   require_verified(run.schedule, run.plan);
   return run;
 }

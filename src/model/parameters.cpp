@@ -107,4 +107,10 @@ std::int64_t ModelParts::parameter_count() const {
   return count;
 }
 
+std::int64_t ModelParts::training_flops() const {
+  std::int64_t flops = 0;
+  for (const Part& part : parts) flops += part.backward.flops + (part.kind == PartKind::head ? 0 : part.forward.flops);
+  return flops;
+}
+
 }  // namespace tessera

@@ -124,11 +124,11 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   return shape;
 }
 
-PlannedShape plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
+PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const GridShape grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
   const ModelParts model =
       declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce);
-  PlannedShape run{build_schedule(model, grid, shape.policy), {}};
+  PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;
 }
@@ -158,7 +158,7 @@ FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const
 }
 
 FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed) {
-  const PlannedShape planned = plan_shape(shape);
+  const PlannedRun planned = plan_shape(shape);
   return examine_fit(shape, planned.schedule, planned.plan, allowed);
 }
 

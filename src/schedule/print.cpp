@@ -17,7 +17,7 @@ namespace {
 std::string verb_of(const StepSchedule& s, const Operation& op) {
   const bool head = op.part >= 0 && s.part(op.part).kind == PartKind::head;
   if (head) return op.kind == OperationKind::backward ? "head+loss" : "loss";
-  if (op.kind == OperationKind::gather && s.grid.size(op.group) == 1) return "cast";
+  if (op.kind == OperationKind::gather && !s.communicates(op)) return "cast";
   return std::string(name_of(op.kind));
 }
 

@@ -145,7 +145,7 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule) {
 
 std::int64_t collectives_per_step(const StepSchedule& schedule) {
   std::int64_t count = 0;
-  for_each_played(schedule, [&](const Operation& op) { count += schedule.grid.size(op.group) > 1 ? 1 : 0; });
+  for_each_played(schedule, [&](const Operation& op) { count += schedule.communicates(op) ? 1 : 0; });
   return count;
 }
 

@@ -77,7 +77,7 @@ inline void collect_gradients(const StepSchedule& schedule, const Resources& res
 inline void train_rank(RankContext& context, const Options& options, const PlannedRun& planned,
                        const MachineShape& machine, const TensorSource& weights, bool reports, RunOutcome& outcome,
                        std::mutex& mutex) {
-  const Dataset data(options.data, planned.architecture.vocab, planned.sequence);
+  const Dataset data(options.data, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
   TrainingSession session(context, options, planned, data, machine, weights);
   for (std::int64_t step = 0; step < session.steps(); ++step) {
     std::int64_t before = 0;

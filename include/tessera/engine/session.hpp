@@ -13,7 +13,7 @@
 #include "tessera/data/reader.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/fit.hpp"
 
 namespace tessera {
 
@@ -24,14 +24,6 @@ struct MachineShape {
   bool force_pairwise = false;          ///< messages even inside a node (tests, measurements)
   std::uint64_t chaos_seed = 1;
   bool poison = false;  ///< fill released storages with NaN (tests)
-};
-
-/// Schedule and plan of a run, before anything is allocated.
-struct PlannedRun {
-  Architecture architecture;
-  std::int64_t sequence = 0;
-  StepSchedule schedule;
-  MemoryPlan plan;
 };
 
 /// train.seq_len, or the model's context; UsageError when longer than the context.

@@ -68,6 +68,8 @@ struct ModelParts {
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t residual_elements() const { return tokens() * architecture.width; }  ///< [tokens, width]
   std::int64_t parameter_count() const;
+  /// FLOPs of one micro-batch's forward and backward; what is recomputed does not count.
+  std::int64_t training_flops() const;
 };
 
 /// The parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.

@@ -25,13 +25,14 @@ struct RunShape {
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t sequence, std::int64_t world,
                    std::int64_t ranks_per_node);
 
-struct PlannedShape {
-  StepSchedule schedule;
+/// Schedule and plan of a run, before anything is allocated.
+struct PlannedRun {
+  StepSchedule schedule;  ///< its model says architecture, micro-batch and sequence
   MemoryPlan plan;
 };
 
 /// Declares, builds and plans. UsageError where the policy is impossible.
-PlannedShape plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
+PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
 
 /// The same run under another strategy; what that strategy does not use is left at its defaults.
 RunShape with_strategy(RunShape shape, Strategy strategy);

@@ -215,6 +215,8 @@ struct StepSchedule {
   const Unit& unit(UnitId id) const { return layout.units[static_cast<std::size_t>(id)]; }
   const Part& part(PartId id) const { return model.parts[static_cast<std::size_t>(id)]; }
 
+  /// Whether an operation is a collective of more than one rank (operations that are none have the group `self`).
+  bool communicates(const Operation& op) const { return grid.size(op.group) > 1; }
   /// Bytes sent per rank and step over parameters and gradients (scalar reductions apart).
   std::int64_t wire_bytes_per_step() const;
   /// A hash of everything above except names: equal on all ranks, compared before step 1.
