@@ -59,10 +59,10 @@ void Builder::contribute(Operation& op, const MicroStepKind& kind) {
     gradient.elements = s_.unit(unit).padded;
     gradient.owed = groups({rules_.inner, rules_.outer});
     gradient.covers = {op.part};
-    const bool is_leaf = policy_.accumulation > 1 && !kind.last && kind.merged_levels.empty();
+    const bool is_leaf = policy_.accumulation > 1 && !kind.last && kind.merged_slots.empty();
     if (is_leaf && !reduces_fresh() && s_.reduce == DType::fp32 && !contributes_apart(unit) &&
         !partial_.contains(unit)) {
-      gradient.storage = accumulator(unit, kind.result_level, gradient);
+      gradient.storage = accumulator(unit, kind.result_slot, gradient);
       gradient_[unit] = add_value(gradient);
       op.writes.push_back(gradient_[unit]);
     } else {
@@ -143,14 +143,14 @@ void Builder::finish_gradient(const MicroStepKind& kind, UnitId unit) {
   } else {
     gradient = gradient_.at(unit);
     if (reduces_fresh()) {
-      const bool is_leaf = accumulates && !kind.last && kind.merged_levels.empty();
+      const bool is_leaf = accumulates && !kind.last && kind.merged_slots.empty();
       StorageId into = -1;
       if (is_leaf) {
         Value like = s_.value(gradient);
         like.split = groups({rules_.inner});
         like.owed = groups({rules_.outer});
         like.elements /= s_.grid.size(rules_.inner);
-        into = accumulator(unit, kind.result_level, like);
+        into = accumulator(unit, kind.result_slot, like);
       }
       const bool more = outer_follows && !accumulates;
       gradient = reduce_scatter(gradient, rules_.inner, more, accumulates ? DType::fp32 : before_inner_gather, into);
@@ -205,8 +205,8 @@ ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_redu
 ValueId Builder::accumulate(const MicroStepKind& kind, UnitId unit, ValueId fresh, bool reduction_follows) {
   Value like = s_.value(fresh);
   like.dtype = DType::fp32;
-  if (kind.merged_levels.empty()) {
-    const StorageId target = accumulator(unit, kind.result_level, like);
+  if (kind.merged_slots.empty()) {
+    const StorageId target = accumulator(unit, kind.result_slot, like);
     if (s_.value(fresh).storage == target) return fresh;
     Operation op;  // a copy: widens a 16-bit gradient to the accumulator's fp32
     op.kind = OperationKind::accumulate;
@@ -219,10 +219,10 @@ ValueId Builder::accumulate(const MicroStepKind& kind, UnitId unit, ValueId fres
     return result;
   }
   ValueId sum = fresh;
-  for (std::size_t i = 0; i < kind.merged_levels.size(); ++i) {
-    const int level = kind.merged_levels[i];
-    const bool final_merge = i + 1 == kind.merged_levels.size();
-    const ValueId held = current(accumulator(unit, level, like));
+  for (std::size_t i = 0; i < kind.merged_slots.size(); ++i) {
+    const int slot = kind.merged_slots[i];
+    const bool final_merge = i + 1 == kind.merged_slots.size();
+    const ValueId held = current(accumulator(unit, slot, like));
     Operation op;
     op.kind = OperationKind::accumulate;
     op.unit = unit;
@@ -232,10 +232,10 @@ ValueId Builder::accumulate(const MicroStepKind& kind, UnitId unit, ValueId fres
       Value out = like;
       out.dtype = s_.reduce;
       sum = write_local(op, wire_storage(out), out);
-    } else if (final_merge && !kind.last && kind.result_level != level) {
+    } else if (final_merge && !kind.last && kind.result_slot != slot) {
       op.reads.push_back(held);
       Value out = like;
-      out.storage = accumulator(unit, kind.result_level, like);
+      out.storage = accumulator(unit, kind.result_slot, like);
       sum = add_value(std::move(out));
       op.writes.push_back(sum);
     } else {
@@ -291,10 +291,10 @@ void Builder::flush_norms(std::size_t keep) {
   }
 }
 
-StorageId Builder::accumulator(UnitId unit, int level, const Value& like) {
-  const auto key = std::make_pair(unit, level);
+StorageId Builder::accumulator(UnitId unit, int slot, const Value& like) {
+  const auto key = std::make_pair(unit, slot);
   if (const auto it = accumulators_.find(key); it != accumulators_.end()) return it->second;
-  const std::string name = fmt::format("sum {} level {}", s_.unit(unit).name, level);
+  const std::string name = fmt::format("sum {} slot {}", s_.unit(unit).name, slot);
   const StorageId storage =
       add_storage({name, like.elements * 4, RegionKind::private_, Place::device, Category::gradients, true, false});
   Value held = like;

@@ -16,7 +16,7 @@ SegmentId Builder::micro_step(const MicroStepKind& kind) {
   if (policy_.accumulation > 1) {
     name += kind.first ? " first" : kind.last ? " last" : "";
     if (!kind.first && !kind.last && policy_.deterministic)
-      name += fmt::format(" merging {}", kind.merged_levels.size());
+      name += fmt::format(" merging {}{}", kind.merged_slots.size(), kind.ends_block() ? " in place" : "");
   }
   open_segment(SegmentRole::micro_step, name);
   expect_contributions();

@@ -81,7 +81,7 @@ class Builder {
   ValueId gather_gradient(ValueId gradient, Group group);
   void make_final(UnitId unit, ValueId gradient);
   void flush_norms(std::size_t keep);
-  StorageId accumulator(UnitId unit, int level, const Value& like);
+  StorageId accumulator(UnitId unit, int slot, const Value& like);
 
   StepSchedule& s_;
   SchedulePolicy policy_;

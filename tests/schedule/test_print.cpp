@@ -6,6 +6,7 @@
 #include "all_policies.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
+#include "tessera/schedule/verify.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -162,12 +163,14 @@ TEST_CASE("the account of memory and bytes shows what the plan and the formula s
   }
 }
 
-TEST_CASE("accumulators are as many levels as the tree needs, and none without accumulation") {
-  for (const std::int64_t K : {1, 2, 3, 4, 5, 8, 9}) {
+TEST_CASE("accumulators are log2 of the micro-steps, rounded down") {
+  for (std::int64_t K = 1; K <= 17; ++K) {
     const StepSchedule schedule = toy(Strategy::zero3, K);
-    std::int64_t levels = 0;
-    while ((std::int64_t{1} << levels) < K) ++levels;  // log2 K, rounded up
-    REQUIRE(accumulator_bytes(schedule) == levels * schedule.layout.padded_elements() / 4 * 4);
+    INFO(K << " micro-steps");
+    CHECK(verify_schedule(schedule).empty());
+    std::int64_t slots = 0;
+    while ((std::int64_t{2} << slots) <= K) ++slots;
+    CHECK(accumulator_bytes(schedule) == slots * schedule.layout.padded_elements() / 4 * 4);
   }
 }
 
