@@ -1,8 +1,5 @@
 #pragma once
-// What several tests of this room need: a folder that goes away, files as text, safetensors files from parts, Python
-// checks.
-
-#include <unistd.h>
+// What several tests of this room need: files as text, safetensors files from parts, Python checks.
 
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -16,27 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "temporary_folder.hpp"
+
 namespace tessera::test {
 
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    std::string name = (std::filesystem::temp_directory_path() / "tessera-io-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no temporary folder");
-    path_ = name;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  const std::filesystem::path& path() const { return path_; }
-  std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
+using tessera::testing::bytes_of;
+using tessera::testing::TemporaryFolder;
 
 inline void write_file(const std::filesystem::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
@@ -60,13 +42,6 @@ struct RawTensor {
   std::vector<std::int64_t> shape;
   std::string bytes;
 };
-
-template <class T>
-std::string bytes_of(const std::vector<T>& values) {
-  std::string bytes(values.size() * sizeof(T), '\0');
-  if (!values.empty()) std::memcpy(bytes.data(), values.data(), bytes.size());
-  return bytes;
-}
 
 inline std::string header_text(const std::vector<RawTensor>& tensors) {
   std::ostringstream header;

@@ -26,21 +26,14 @@ struct Heading {
 
 PairwiseCommunicator::PairwiseCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
                                            const CommunicatorOptions& options)
-    : members_(std::move(members)),
-      size_(static_cast<std::int64_t>(members_.size())),
-      index_(std::find(members_.begin(), members_.end(), context.rank()) - members_.begin()),
-      name_(std::move(name)),
-      timeout_seconds_(options.timeout_seconds),
-      notice_(context.notice()),
+    : MemberCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
       transport_(context.open_transport(members_)),
       staging_(static_cast<std::size_t>(staging_bytes(size_))),
       sources_(static_cast<std::size_t>(size_)) {}
 
 template <class F>
 void PairwiseCommunicator::call(const CallShape& shape, F&& work) {
-  shape_ = shape;
-  ++number_;
-  deadline_ = Deadline(timeout_seconds_);
+  begin_call(shape);
   try {
     compare_with_neighbour();
     tag_ = static_cast<int>(shape.kind) * kTagsPerKind + static_cast<int>(number_ % kTagsPerKind);
@@ -65,8 +58,8 @@ void PairwiseCommunicator::compare_with_neighbour() {
   throw CommunicationError(
       "collective {} of '{}': rank {} is in {}, rank {} in number {}, {}: all ranks must make the "
       "same calls",
-      number_, name_, members_[static_cast<std::size_t>(index_)], shape_.text(),
-      members_[static_cast<std::size_t>(before)], theirs.number, CallShape::unpacked(theirs.shape).text());
+      number_, name_, world_rank(index_), shape_.text(), world_rank(before), theirs.number,
+      CallShape::unpacked(theirs.shape).text());
 }
 
 void PairwiseCommunicator::send(std::int64_t peer, const void* data, std::int64_t bytes) {
@@ -120,7 +113,7 @@ bool PairwiseCommunicator::poll() {
 
 void PairwiseCommunicator::timed_out() {
   std::vector<std::int64_t> missing;
-  for (std::size_t i = 0; i < under_way_; ++i) missing.push_back(members_[static_cast<std::size_t>(pending_[i].peer)]);
+  for (std::size_t i = 0; i < under_way_; ++i) missing.push_back(world_rank(pending_[i].peer));
   std::sort(missing.begin(), missing.end());
   missing.erase(std::unique(missing.begin(), missing.end()), missing.end());
   throw CommunicationError("collective {} of '{}' ({}): {} did not arrive within {} s", number_, name_, shape_.text(),

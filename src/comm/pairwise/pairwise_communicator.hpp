@@ -8,13 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "comm/collective_call.hpp"
-#include "comm/wait.hpp"
-#include "tessera/comm/make_communicator.hpp"
+#include "comm/member.hpp"
 
 namespace tessera {
 
-class PairwiseCommunicator final : public Communicator {
+class PairwiseCommunicator final : public MemberCommunicator {
  public:
   /// Staging of a reduction: a block from each member, kStaging in all unless the blocks get too small.
   static constexpr std::int64_t kStaging = std::int64_t{16} << 20;
@@ -28,15 +26,12 @@ class PairwiseCommunicator final : public Communicator {
   PairwiseCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
                        const CommunicatorOptions& options);
 
-  int rank() const override { return static_cast<int>(index_); }
-  int size() const override { return static_cast<int>(size_); }
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void barrier(Stream& stream) override;
-  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 
  private:
   /// A message under way, and with whom.
@@ -62,21 +57,12 @@ class PairwiseCommunicator final : public Communicator {
 
   static constexpr std::size_t kWindow = 16;  ///< messages under way: enough to keep a link busy
 
-  std::vector<std::int64_t> members_;
-  std::int64_t size_, index_;
-  std::string name_;
-  double timeout_seconds_;
-  FailureNotice& notice_;
   std::unique_ptr<Transport> transport_;
   std::vector<std::byte> staging_;
   std::vector<const void*> sources_;
   std::array<Pending, kWindow> pending_;
   std::size_t under_way_ = 0;
-  std::int64_t number_ = 0;  ///< of the current collective
-  CallShape shape_;
   int tag_ = 0;
-  Deadline deadline_{0};
-  CallCounters counters_;
 };
 
 }  // namespace tessera

@@ -24,13 +24,9 @@ bool may_spin(const RankContext& context, const CommunicatorOptions& options) {
 
 SharedCommunicator::SharedCommunicator(RankContext& context, std::vector<std::int64_t> members,
                                        const SharedRegion& region, std::string name, const CommunicatorOptions& options)
-    : members_(std::move(members)),
-      size_(static_cast<std::int64_t>(members_.size())),
-      index_(std::find(members_.begin(), members_.end(), context.rank()) - members_.begin()),
+    : MemberCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
       region_(region),
-      name_(std::move(name)),
       options_(options),
-      notice_(context.notice()),
       spin_(may_spin(context, options)),
       block_(context, members_, index_) {
   for (const std::int64_t member : members_) peers_.push_back(region.peer(member));
@@ -38,19 +34,18 @@ SharedCommunicator::SharedCommunicator(RankContext& context, std::vector<std::in
 }
 
 void SharedCommunicator::enter(const CallShape& shape, std::int64_t offset) {
-  shape_ = shape;
+  begin_call(shape);
   offset_ = offset;
-  deadline_ = Deadline(options_.timeout_seconds);
   MemberFlags& mine = block_.member(index_);
   mine.shape.store(shape.packed(), std::memory_order_relaxed);
   mine.offset.store(offset, std::memory_order_relaxed);
-  publish(mine.entered, ++number_, mine.sleepers);
+  publish(mine.entered, round(), mine.sleepers);
 }
 
 void SharedCommunicator::wait_for_entry(std::int64_t member) {
   if (member == index_) return;
   MemberFlags& flags = block_.member(member);
-  if (!wait_until_reached(flags.entered, number_, flags.sleepers, spin_, deadline_, notice_)) timed_out(true);
+  if (!wait_until_reached(flags.entered, round(), flags.sleepers, spin_, deadline_, notice_)) timed_out(true);
   check_same_call(member);
 }
 
@@ -59,8 +54,7 @@ void SharedCommunicator::check_same_call(std::int64_t member) {
   const MemberFlags& flags = block_.member(member);
   const std::uint64_t theirs = flags.shape.load(std::memory_order_relaxed);
   const std::int64_t their_offset = flags.offset.load(std::memory_order_relaxed);
-  const std::int64_t other = members_[static_cast<std::size_t>(member)],
-                     self = members_[static_cast<std::size_t>(index_)];
+  const std::int64_t other = world_rank(member), self = world_rank(index_);
   if (theirs != shape_.packed()) {
     throw CommunicationError(
         "collective {} of '{}': rank {} is in {}, rank {} in {}: all ranks must make the same calls", number_, name_,
@@ -80,10 +74,10 @@ void SharedCommunicator::wait_for_all_entries() {
 
 void SharedCommunicator::leave_and_wait() {
   MemberFlags& mine = block_.member(index_);
-  publish(mine.left, number_, mine.sleepers);
+  publish(mine.left, round(), mine.sleepers);
   for (std::int64_t step = 1; step < size_; ++step) {
     MemberFlags& flags = block_.member((index_ + step) % size_);
-    if (!wait_until_reached(flags.left, number_, flags.sleepers, spin_, deadline_, notice_)) timed_out(false);
+    if (!wait_until_reached(flags.left, round(), flags.sleepers, spin_, deadline_, notice_)) timed_out(false);
   }
 }
 
@@ -92,7 +86,7 @@ void SharedCommunicator::timed_out(bool at_entry) {
   for (std::int64_t member = 0; member < size_; ++member) {
     const MemberFlags& flags = block_.member(member);
     const std::uint32_t state = at_entry ? flags.entered.load() : flags.left.load();
-    if (static_cast<std::int32_t>(state - number_) < 0) missing.push_back(members_[static_cast<std::size_t>(member)]);
+    if (static_cast<std::int32_t>(state - round()) < 0) missing.push_back(world_rank(member));
   }
   throw CommunicationError("collective {} of '{}' ({}): {} did not {} within {} s", number_, name_, shape_.text(),
                            rank_list(missing), at_entry ? "arrive" : "finish", options_.timeout_seconds);

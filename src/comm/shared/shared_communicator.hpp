@@ -6,28 +6,23 @@
 #include <string>
 #include <vector>
 
-#include "comm/collective_call.hpp"
+#include "comm/member.hpp"
 #include "comm/shared/group_block.hpp"
-#include "comm/wait.hpp"
-#include "tessera/comm/make_communicator.hpp"
 
 namespace tessera {
 
-class SharedCommunicator final : public Communicator {
+class SharedCommunicator final : public MemberCommunicator {
  public:
   /// Collective over `members`: world ranks of one node, the caller among them.
   SharedCommunicator(RankContext& context, std::vector<std::int64_t> members, const SharedRegion& region,
                      std::string name, const CommunicatorOptions& options);
 
-  int rank() const override { return static_cast<int>(index_); }
-  int size() const override { return static_cast<int>(size_); }
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void barrier(Stream& stream) override;
-  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 
  private:
   // A collective is enter, wait_for_entry of whom it reads, work, leave, wait_for_exit of all.
@@ -42,21 +37,16 @@ class SharedCommunicator final : public Communicator {
   template <class F>
   void in_pieces(std::int64_t elements, std::int64_t bytes_per_element, F&& work);
 
-  std::vector<std::int64_t> members_;
-  std::int64_t size_, index_;
+  /// The current collective's number as flags count: it wraps around.
+  std::uint32_t round() const { return static_cast<std::uint32_t>(number_); }
+
   const SharedRegion& region_;
-  std::string name_;
   CommunicatorOptions options_;
-  FailureNotice& notice_;
   bool spin_;
   GroupBlock block_;
   std::vector<const std::byte*> peers_;  ///< base of each member's region
   std::vector<const void*> sources_;     ///< scratch of reduce_scatter: sources of the sum, a set per pool thread
-  std::uint32_t number_ = 0;             ///< of the current collective
-  CallShape shape_;
   std::int64_t offset_ = 0;
-  Deadline deadline_{0};
-  CallCounters counters_;
 };
 
 }  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+// What a member of a group knows whatever carries its collectives: who the others are, which call it is in, and what
+// was sent so far.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "comm/collective_call.hpp"
+#include "comm/wait.hpp"
+#include "tessera/comm/make_communicator.hpp"
+
+namespace tessera {
+
+class MemberCommunicator : public Communicator {
+ public:
+  int rank() const final { return static_cast<int>(index_); }
+  int size() const final { return static_cast<int>(size_); }
+  CommunicationCount count(Collective collective) const final { return counters_.get(collective); }
+
+ protected:
+  /// `members` are world ranks, the caller's among them.
+  MemberCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name, double timeout_seconds)
+      : members_(std::move(members)),
+        size_(static_cast<std::int64_t>(members_.size())),
+        index_(std::find(members_.begin(), members_.end(), context.rank()) - members_.begin()),
+        name_(std::move(name)),
+        timeout_seconds_(timeout_seconds),
+        notice_(context.notice()) {}
+
+  /// The world rank of a member.
+  std::int64_t world_rank(std::int64_t member) const { return members_[static_cast<std::size_t>(member)]; }
+
+  void begin_call(const CallShape& shape) {
+    shape_ = shape;
+    deadline_ = Deadline(timeout_seconds_);
+    ++number_;
+  }
+
+  std::vector<std::int64_t> members_;
+  std::int64_t size_, index_;
+  std::string name_;
+  double timeout_seconds_;
+  FailureNotice& notice_;
+  std::int64_t number_ = 0;  ///< of the current collective
+  CallShape shape_;          ///< of the current collective
+  Deadline deadline_{0};     ///< of the current collective
+  CallCounters counters_;
+};
+
+}  // namespace tessera
