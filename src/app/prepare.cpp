@@ -34,6 +34,39 @@ void PreparedRun::require_memory(RankContext& context, const Options& options) c
               fmt::format("{} of usable memory for each rank of a machine", format_bytes(usable)));
 }
 
+Options PreparedRun::resolved(const Options& options) const {
+  const StepSchedule& schedule = planned_.schedule;
+  Options out = options;
+  out.run.device = DeviceChoice::cpu;
+  const int threads = threads_of(options, machine_);
+  out.run.threads = threads;
+  switch (lanes_of(options, threads, machine_)) {
+    case LaneMode::serial:
+      out.run.lanes = Lanes::serial;
+      break;
+    case LaneMode::parallel:
+      out.run.lanes = Lanes::parallel;
+      break;
+    case LaneMode::chaos:
+      out.run.lanes = Lanes::chaos;
+      break;
+  }
+  if (options.model.from.empty()) {  // a folder names its own sizes
+    const Architecture& a = schedule.model.architecture;
+    out.model.layers = a.layers;
+    out.model.heads = a.heads;
+    out.model.kv_heads = a.kv_heads;
+    out.model.width = a.width;
+    out.model.ffn_width = a.ffn_width;
+    out.model.vocab = a.vocab;
+    out.model.context = a.context;
+  }
+  out.train.seq_len = schedule.model.sequence;
+  out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
+  if (is_hybrid(options.shard.strategy)) out.shard.group_size = schedule.grid.shard;
+  return out;
+}
+
 std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options) const {
   TensorSource source;
   if (weights_ != nullptr)

@@ -2,6 +2,7 @@
 
 #include <cmath>
 #include <optional>
+#include <sstream>
 
 #include "tessera/app/account.hpp"
 #include "tessera/app/prepare.hpp"
@@ -9,6 +10,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/engine/dump.hpp"
 #include "tessera/engine/recorder.hpp"
+#include "tessera/engine/resident.hpp"
 #include "tessera/io/hdf5.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
@@ -96,12 +98,19 @@ class TrainLoop {
 
   void after_first_step() {
     const std::int64_t now = proportional_set_size();
-    const std::int64_t measured = now < 0 ? -1 : now - memory_before_;
-    const std::vector<std::string> all = world_.control().gather(std::to_string(measured));
+    std::string mine = std::to_string(now < 0 ? -1 : now - memory_before_);
+    for (const std::int64_t bytes : resident_bytes(session_.schedule(), session_.resources()))
+      mine += fmt::format(" {}", bytes);
+    const std::vector<std::string> all = world_.control().gather(mine);
     if (recorder_ == nullptr) return;
-    std::vector<std::int64_t> bytes;
-    for (const std::string& one : all) bytes.push_back(std::stoll(one));
-    recorder_->record_process_memory(bytes);
+    std::vector<MeasuredMemory> ranks;
+    for (const std::string& one : all) {
+      std::istringstream numbers(one);
+      MeasuredMemory& rank = ranks.emplace_back();
+      numbers >> rank.process;
+      for (std::int64_t& bytes : rank.categories) numbers >> bytes;
+    }
+    recorder_->record_memory(ranks);
   }
 
   void evaluate(std::int64_t step) {
@@ -171,7 +180,8 @@ int run_train(World& world, const Options& options, const Invocation& invocation
   const PreparedRun prepared(world, options, machine);
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
-  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options));
+  const Options resolved = prepared.resolved(options);
+  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options));
   world.control().barrier();  // nobody goes on before the folder is known to be free
   try {
     train(world, options, invocation, prepared, recorder.get());

@@ -10,15 +10,20 @@ constexpr auto kStatusEvery = std::chrono::seconds(2);
 
 double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
+/// The category's group in /memory.
+std::string memory_name(Category category) {
+  std::string name(name_of(category));
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunFacts& facts) {
   MetricsLayout layout;
   layout.step_times = time_category_names();
   const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world);
   for (int c = 0; c < kCategories; ++c) {
-    std::string name(name_of(static_cast<Category>(c)));
-    std::replace(name.begin(), name.end(), ' ', '_');
-    layout.memory.push_back(
-        {name, std::vector<std::int64_t>(ranks, planned.plan.own_peak[static_cast<std::size_t>(c)])});
+    layout.memory.push_back({memory_name(static_cast<Category>(c)),
+                             std::vector<std::int64_t>(ranks, planned.plan.own_peak[static_cast<std::size_t>(c)])});
   }
   layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
   for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);
@@ -51,6 +56,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   const double rate = static_cast<double>(global_tokens) / report.seconds;
   StepRow row;
   row.step = report.step;
+  row.skipped = report.result.skipped;
   row.loss = report.result.loss;
   row.grad_norm = report.result.grad_norm;
   row.lr = report.learning_rate;
@@ -93,7 +99,13 @@ void RunRecorder::record_evaluation(std::int64_t step, double loss) {
   say(fmt::format("step {}: validation loss {:.4f}", step, loss));
 }
 
-void RunRecorder::record_process_memory(const std::vector<std::int64_t>& bytes) {
+void RunRecorder::record_memory(const std::vector<MeasuredMemory>& ranks) {
+  std::vector<std::int64_t> bytes(ranks.size());
+  for (std::size_t c = 0; c < kCategories; ++c) {
+    for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].categories[c];
+    metrics_->set_measured_memory(memory_name(static_cast<Category>(c)), bytes);
+  }
+  for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].process;
   metrics_->set_measured_memory("process", bytes);
 }
 

@@ -43,6 +43,7 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
 void MetricsTables::create_steps(const MetricsLayout& layout) {
   const Hdf5Group steps = hdf5_create_group(file_.id(), "steps");
   step_ = Hdf5Series<std::int64_t>::create(steps.id(), "step");
+  skipped_ = Hdf5Series<std::int64_t>::create(steps.id(), "skipped");
   const std::pair<const char*, double StepRow::*> columns[] = {{"loss", &StepRow::loss},
                                                                {"grad_norm", &StepRow::grad_norm},
                                                                {"lr", &StepRow::lr},
@@ -81,6 +82,7 @@ void MetricsTables::create_memory(const MetricsLayout& layout) {
 
 void MetricsTables::write_steps(const std::vector<StepRow>& rows) {
   append_column(step_, rows, [](const StepRow& row) { return row.step; });
+  append_column(skipped_, rows, [](const StepRow& row) { return std::int64_t{row.skipped}; });
   for (auto& [member, series] : columns_) {
     append_column(series, rows, [member = member](const StepRow& row) { return row.*member; });
   }
@@ -110,6 +112,7 @@ void MetricsTables::write_seconds_to_first_step(double seconds) {
 template <class F>
 void MetricsTables::for_each_series(F&& f) {
   f(step_);
+  f(skipped_);
   for (auto& column : columns_) f(column.second);
   for (auto& series : times_) f(series);
   for (auto& communication : communication_) {

@@ -47,7 +47,7 @@ class MetricsTables {
 
   Hdf5File file_;
   Hdf5Group provenance_;
-  Hdf5Series<std::int64_t> step_, eval_step_;
+  Hdf5Series<std::int64_t> step_, skipped_, eval_step_;
   std::vector<std::pair<double StepRow::*, Hdf5Series<double>>> columns_;
   std::vector<Hdf5Series<double>> times_;
   Hdf5Series<double> eval_loss_;

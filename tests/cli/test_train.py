@@ -1,5 +1,8 @@
 """Training from the command line: what a run leaves, that it repeats, and that strategies and ranks do not show."""
+import configparser
 import json
+import os
+import re
 import unittest
 
 import h5py
@@ -41,10 +44,11 @@ class Files(Case):
 
     def check_steps(self, file):
         steps = {name: data[...] for name, data in file["steps"].items() if isinstance(data, h5py.Dataset)}
-        self.assertEqual(set(steps), {"step", "loss", "grad_norm", "lr", "seconds", "unix_time", "tokens_per_second"})
+        self.assertEqual(set(steps), {"step", "skipped", "loss", "grad_norm", "lr", "seconds", "unix_time", "tokens_per_second"})
         self.assertEqual({len(values) for values in steps.values()}, {STEPS})
         self.assertEqual({len(values) for values in file["steps/time"].values()}, {STEPS})
-        self.assertEqual(steps["step"].dtype, np.int64)
+        self.assertEqual((steps["step"].dtype, steps["skipped"].dtype), (np.int64, np.int64))
+        self.assertFalse(steps["skipped"].any())
         np.testing.assert_array_equal(steps["step"], np.arange(1, STEPS + 1))
         self.assertTrue(all(np.isfinite(values).all() for values in steps.values()))
         self.assertLess(steps["loss"][-5:].mean(), steps["loss"][:5].mean() - 1)
@@ -71,6 +75,11 @@ class Files(Case):
             self.assertEqual(data["planned"].shape, (2,), category)
             self.assertEqual(data["measured"].shape, (2,), category)
         self.assertTrue((file["memory/process/measured"][...] > 0).all())
+        for category in ("parameters", "optimizer_state"):  # all of it is touched, and nothing else lies there
+            np.testing.assert_array_equal(file[f"memory/{category}/measured"], file[f"memory/{category}/planned"])
+        for category in ("gradients", "gathered_units", "activations", "workspace"):
+            self.assertTrue((file[f"memory/{category}/measured"][...] > 0).all(), category)
+        self.assertTrue((file["memory/communication/measured"][...] >= 0).all())
         config = file["config"].attrs
         self.assertEqual((config["shard.strategy"], config["train.steps"], config["data.source"]),
                          ("zero3", str(STEPS), "text"))
@@ -122,6 +131,22 @@ class Files(Case):
             np.testing.assert_array_equal(first, second)
         again = (self.folder / "again" / "config.ini").read_text()
         self.assertEqual(again.replace("dir = again", "dir = run"), (self.run_folder / "config.ini").read_text())
+
+    def test_config_says_what_was_used(self):
+        written = configparser.ConfigParser(interpolation=None)
+        written.read(self.run_folder / "config.ini")
+        self.assertEqual({name: written["run"][name] for name in ("device", "threads")}, {"device": "cpu", "threads": "1"})
+        self.assertIn(written["run"]["lanes"], ("serial", "parallel"))
+        self.assertNotIn("dir", written["run"])
+        sizes = {"layers": "2", "heads": "2", "kv_heads": "2", "width": "32", "ffn_width": "128", "vocab": "256", "context": "32"}
+        self.assertEqual({name: written["model"][name] for name in sizes}, sizes)
+        self.assertEqual((written["train"]["seq_len"], written["shard"]["reduce"]), ("32", "micro_step"))
+        self.train(*SHORT, *(word for word in TINY if "threads" not in word), "--shard.strategy=hsdp", "--run.dir=all")
+        written.read(self.folder / "all" / "config.ini")
+        self.assertEqual(written["run"]["threads"], str(len(os.sched_getaffinity(0))))
+        self.assertEqual(written["shard"]["group_size"], "1")
+        with h5py.File(self.folder / "all" / "metrics.h5", "r", swmr=True) as file:
+            self.assertEqual(file["config"].attrs["run.threads"], written["run"]["threads"])
 
     def test_other_strategies_and_worlds_give_the_same_bits(self):
         for ranks, strategy, options in ((0, "ddp", ["--train.accumulation=2"]), (1, "zero2", ["--train.accumulation=2"]),
@@ -178,10 +203,14 @@ class Starts(Case):
     def test_low_precision_learns(self):
         for compute in ("bf16", "fp16"):
             with self.subTest(compute):
-                self.train(*RUN[:-1], f"--precision.compute={compute}", f"--precision.reduce={compute}",
+                job = self.train(*RUN[:-1], f"--precision.compute={compute}", f"--precision.reduce={compute}",
                            f"--run.dir={compute}", ranks=2)
                 loss = curves(self.folder / compute)[0]
                 self.assertTrue(np.isfinite(loss).all() and loss[-1] < loss[0])
+                with h5py.File(self.folder / compute / "metrics.h5", "r", swmr=True) as file:
+                    skipped = file["steps/skipped"][...].sum()
+                said = re.search(r"(\d+) steps skipped", job.out)
+                self.assertEqual(skipped, int(said[1]) if said else 0)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ MetricsLayout layout() {
 /// The row that read_metrics.py expects.
 StepRow row(std::int64_t step) {
   const auto s = static_cast<double>(step);
-  StepRow row{step, 10.0 / (s + 1), s, 1e-3 * s, 0.5, 1.7e9 + s, 1000 + s, {0.25 * s, 0.5 * s}, {}};
+  StepRow row{step, step % 3 == 0, 10.0 / (s + 1), s, 1e-3 * s, 0.5, 1.7e9 + s, 1000 + s, {0.25 * s, 0.5 * s}, {}};
   for (std::size_t k = 0; k < row.communication.size(); ++k) {
     const auto kind = static_cast<std::int64_t>(k);
     row.communication[k] = {kind + 1, step * (kind + 1), 0.001 * static_cast<double>(kind)};

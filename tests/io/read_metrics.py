@@ -11,7 +11,7 @@ import numpy as np
 path, steps, evals, how = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 
 COLUMNS = {
-    "step": lambda s: s, "loss": lambda s: 10 / (s + 1), "grad_norm": lambda s: s, "lr": lambda s: 1e-3 * s,
+    "step": lambda s: s, "skipped": lambda s: s % 3 == 0, "loss": lambda s: 10 / (s + 1), "grad_norm": lambda s: s, "lr": lambda s: 1e-3 * s,
     "seconds": lambda s: 0.5 + 0 * s, "unix_time": lambda s: 1.7e9 + s, "tokens_per_second": lambda s: 1000 + s,
     "time/forward": lambda s: 0.25 * s, "time/backward": lambda s: 0.5 * s,
 }

@@ -19,6 +19,10 @@ class PreparedRun {
   const MachineShape& machine() const { return machine_; }
   const PlannedRun& planned() const { return planned_; }
   const Dataset& data() const { return *data_; }
+  /// The options with what this machine, the model and the strategy made of those that leave it to them (0, auto):
+  /// device, threads, lanes, model sizes, sequence length, shard group, when gradients are reduced. They repeat the
+  /// run. grid.ranks_per_node stays as given: it overrides what a machine says.
+  Options resolved(const Options& options) const;
   /// Opens the session: allocates, initialises or reads weights. Collective.
   std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options) const;
 

@@ -26,9 +26,16 @@ struct StepReport {
   std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
 };
 
+/// Measured bytes of one rank; -1 where unknown.
+struct MeasuredMemory {
+  CategoryBytes categories{};  ///< resident bytes of each category's storages (see resident_bytes)
+  std::int64_t process = -1;   ///< proportional set size, less what it was before memory was allocated
+};
+
 class RunRecorder {
  public:
-  /// Takes the folder (UsageError when it is used) and writes config.ini and status.json. Rank 0 only.
+  /// Takes the folder (UsageError when it is used) and writes config.ini and status.json. Rank 0 only. `options` as
+  /// resolved for this run; they must outlive the recorder.
   RunRecorder(const Options& options, const std::filesystem::path& folder);
   ~RunRecorder();
 
@@ -36,8 +43,8 @@ class RunRecorder {
   void begin(const PlannedRun& planned, std::int64_t steps, const RunFacts& facts);
   void record_step(const StepReport& report, std::int64_t global_tokens);
   void record_evaluation(std::int64_t step, double loss);
-  /// Measured bytes of each rank's process (proportional set size, less what it had before memory was planned).
-  void record_process_memory(const std::vector<std::int64_t>& bytes);
+  /// What was measured, an entry per rank.
+  void record_memory(const std::vector<MeasuredMemory>& ranks);
   void record_first_step(double seconds_since_start);
   /// Closes everything and leaves the last status. Safe after a failure.
   void finish(RunState state, ExitCode code, const std::string& message);

@@ -1,11 +1,12 @@
 #pragma once
 // RUN/metrics.h5 (design section 7): what a run measures, readable while it is written (SWMR) and after a crash.
-//   /steps/{step,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}, /steps/time/NAME   a row per step
+//   /steps/{step,skipped,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}             a row per step
+//   /steps/time/NAME                                                                        a row per step
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
 //   /eval/{step,loss}                                                                       a row per evaluation
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance                  an attribute per option, per fact
-// step, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5,
+// step, skipped, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5,
 // metrics.1.h5, ...
 
 #include <array>
@@ -36,6 +37,7 @@ struct CommunicationRow {
 /// One optimizer step.
 struct StepRow {
   std::int64_t step = 0;
+  bool skipped = false;  ///< the gradient overflowed (fp16): weights stayed as they were
   double loss = 0.0, grad_norm = 0.0, lr = 0.0;
   double seconds = 0.0;    ///< duration
   double unix_time = 0.0;  ///< at its end, seconds since 1970
