@@ -1,38 +1,33 @@
 #include "schedule/order.hpp"
 
-#include <array>
+#include <algorithm>
 
 namespace tessera {
 
-SegmentOrder::SegmentOrder(const StepSchedule& schedule, const Segment& segment)
-    : first_(segment.first), words_((segment.count + 63) / 64) {
-  bits_.assign(static_cast<std::size_t>(segment.count * words_), 0);
-  std::array<OperationId, kLanes> last;
-  last.fill(-1);
+SegmentOrder::SegmentOrder(const StepSchedule& schedule, const Segment& segment) : first_(segment.first) {
+  Clock none;
+  none.fill(-1);
+  Clock last = none;
+  clocks_.assign(static_cast<std::size_t>(segment.count), none);
+  for (OperationId id = segment.first; id < segment.first + segment.count; ++id)
+    lanes_.push_back(static_cast<std::uint8_t>(schedule.operation(id).lane));
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
-    std::uint64_t* mine = &bits_[static_cast<std::size_t>((id - first_) * words_)];
-    auto inherit = [&](OperationId other) {
+    Clock& mine = clocks_[static_cast<std::size_t>(id - first_)];
+    const auto inherit = [&](OperationId other) {
       if (other < first_) return;
-      const std::uint64_t* theirs = row(other);
-      for (std::int64_t w = 0; w < words_; ++w) mine[w] |= theirs[w];
-      const std::int64_t i = other - first_;
-      mine[i / 64] |= std::uint64_t{1} << (i % 64);
+      const Clock& theirs = last_before(other);
+      for (std::size_t l = 0; l < mine.size(); ++l) mine[l] = std::max(mine[l], theirs[l]);
+      mine[lane(other)] = std::max(mine[lane(other)], other);
     };
-    const Operation& op = schedule.operation(id);
-    inherit(last[static_cast<std::size_t>(op.lane)]);
+    inherit(last[lane(id)]);
     for (const OperationId other : waits_of(schedule, id)) inherit(other);
-    last[static_cast<std::size_t>(op.lane)] = id;
+    last[lane(id)] = id;
   }
 }
 
 bool SegmentOrder::all_before(const std::vector<OperationId>& earlier, const std::vector<OperationId>& later) const {
-  for (const OperationId b : later) {
-    const std::uint64_t* before_b = row(b);
-    for (const OperationId a : earlier) {
-      if (!test(before_b, a - first_)) return false;
-    }
-  }
-  return true;
+  return std::ranges::all_of(
+      later, [&](OperationId b) { return std::ranges::all_of(earlier, [&](OperationId a) { return before(a, b); }); });
 }
 
 }  // namespace tessera

@@ -2,6 +2,7 @@
 // Happens-before inside one segment: the closure of lane order and of the edges that the engine waits for. Segment
 // borders join the lanes, so between segments the order is total.
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -14,18 +15,22 @@ class SegmentOrder {
   SegmentOrder(const StepSchedule& schedule, const Segment& segment);
 
   /// Operation a has finished before operation b starts, in every legal play.
-  bool before(OperationId a, OperationId b) const { return test(row(b), a - first_); }
+  bool before(OperationId a, OperationId b) const { return last_before(b)[lane(a)] >= a; }
 
   /// All of `earlier` happen before all of `later`.
   bool all_before(const std::vector<OperationId>& earlier, const std::vector<OperationId>& later) const;
 
  private:
-  const std::uint64_t* row(OperationId b) const { return &bits_[static_cast<std::size_t>((b - first_) * words_)]; }
-  static bool test(const std::uint64_t* words, std::int64_t i) { return (words[i / 64] >> (i % 64)) & 1u; }
+  using Clock = std::array<OperationId, kLanes>;
+
+  const Clock& last_before(OperationId b) const { return clocks_[static_cast<std::size_t>(b - first_)]; }
+  std::size_t lane(OperationId a) const { return lanes_[static_cast<std::size_t>(a - first_)]; }
 
   OperationId first_ = 0;
-  std::int64_t words_ = 0;
-  std::vector<std::uint64_t> bits_;  ///< row b: the operations before b
+  /// Per operation b and lane: the last operation of the lane that is before b (-1: none). A lane is first-in
+  /// first-out, so all earlier ones of it are before b too.
+  std::vector<Clock> clocks_;
+  std::vector<std::uint8_t> lanes_;
 };
 
 }  // namespace tessera
