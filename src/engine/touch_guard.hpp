@@ -19,8 +19,7 @@ namespace tessera {
 /// Poisons the private region until the segment ends.
 class SegmentGuard {
  public:
-  SegmentGuard(std::span<std::byte> region, bool active)
-      : region_(active ? region : std::span<std::byte>{}) {
+  SegmentGuard(std::span<std::byte> region, bool active) : region_(active ? region : std::span<std::byte>{}) {
     if (region_.empty()) return;
     __asan_poison_memory_region(region_.data(), region_.size());
     current_ = this;

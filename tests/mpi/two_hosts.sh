@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Two hosts on one machine, each a network and a UTS namespace, joined by a virtual cable; mpiexec starts two ranks on
+# each. hsdp with the default group size (the ranks of a node) must give the bits of one host that is taken for two
+# nodes (grid.ranks_per_node = 2). Needs root; 77 (skipped) where namespaces are not allowed.
+#
+#   two_hosts.sh TESSERA MPIEXEC
+set -euo pipefail
+tessera=$(realpath "$1")
+mpiexec=$2
+
+skip() { echo "skipped: $1"; exit 77; }
+
+[[ $(id -u) -eq 0 ]] || skip "namespaces of networks need root"
+for tool in ip unshare nsenter h5dump; do
+  command -v "$tool" >/dev/null || skip "$tool is missing"
+done
+
+folder=$(mktemp -d)
+holders=() # a sleeping process for each host, whose namespaces are the host
+end() {
+  [[ ${#holders[@]} -eq 0 ]] || kill "${holders[@]}" 2>/dev/null || true
+  rm -rf "$folder"
+}
+trap end EXIT
+
+# open_host NAME: namespaces of its own for a new process in `holders`.
+open_host() {
+  unshare --net --uts sh -c "hostname $1 && exec sleep 600" &
+  local pid=$! tries
+  holders+=("$pid")
+  for tries in {1..50}; do
+    [[ $(nsenter --target "$pid" --uts hostname 2>/dev/null) == "$1" ]] && return
+    kill -0 "$pid" 2>/dev/null || break
+    sleep 0.1
+  done
+  skip "this system allows no namespaces of networks"
+}
+on() { nsenter --target "$1" --net --uts "${@:2}"; }
+
+open_host tessera-one
+open_host tessera-two
+ip link add name tess0 netns "${holders[0]}" type veth peer name tess0 netns "${holders[1]}" ||
+  skip "this system allows no virtual cable"
+for host in 0 1; do
+  on "${holders[host]}" ip link set lo up
+  on "${holders[host]}" ip address add "10.97.0.$((host + 1))/24" dev tess0
+  on "${holders[host]}" ip link set tess0 up
+done
+
+# What mpiexec calls instead of ssh: AGENT [-option...] ADDRESS COMMAND...
+cat >"$folder/agent" <<AGENT
+#!/usr/bin/env bash
+while [[ \$1 == -* ]]; do shift; done
+pids=(${holders[*]})
+address=\$1
+shift
+exec nsenter --target "\${pids[\${address##*.} - 1]}" --net --uts /bin/bash -c "\$*"
+AGENT
+chmod +x "$folder/agent"
+
+run=(train --model.layers=2 --model.width=32 --model.heads=2 --model.context=32 --train.micro_batch=1 --train.steps=10
+  --data.synthetic_tokens=5000 --shard.strategy=hsdp --train.accumulation=2 --run.threads=1 --run.timeout=60)
+
+cd "$folder"
+network=10.97.0.0/24
+on "${holders[0]}" "$mpiexec" --mca plm rsh --mca plm_rsh_agent "$folder/agent" --mca oob_tcp_if_include "$network" \
+  --mca btl_tcp_if_include "$network" --host 10.97.0.1:2,10.97.0.2:2 -n 4 "$tessera" "${run[@]}" --run.dir=two
+"$mpiexec" -n 4 "$tessera" "${run[@]}" --grid.ranks_per_node=2 --run.dir=one
+
+hosts=$(h5dump -a /provenance/hosts two/metrics.h5)
+grep -q 'tessera-one.*tessera-two' <<<"$hosts" || { echo "not on two hosts: $hosts"; exit 1; }
+for series in /steps/loss /steps/grad_norm /eval/loss; do
+  for where in one two; do h5dump -d "$series" -b LE -o "$where.bin" "$where/metrics.h5" >/dev/null; done
+  [[ -s one.bin ]] && cmp one.bin two.bin || { echo "$series differs between one host and two"; exit 1; }
+done
+echo "the same bits on two hosts and on one"
