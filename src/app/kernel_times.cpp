@@ -180,6 +180,10 @@ class TimedKernels final : public Kernels {
          [&] { inner_.adamw(stream, a); });
   }
 
+  // A few hundred operations on numbers: nothing to measure.
+  void account_loss(Stream& stream, const AccountArguments& a) override { inner_.account_loss(stream, a); }
+  void clip(Stream& stream, const ClipArguments& a) override { inner_.clip(stream, a); }
+
   std::string description() const override { return inner_.description(); }
 
  private:

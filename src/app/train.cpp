@@ -63,7 +63,7 @@ class TrainLoop {
       const std::filesystem::path path = run_folder(options_) / fmt::format("dump-{:08}.h5", step);
       dump.emplace(session_, world_, recorder_ != nullptr ? &recorder_->io() : nullptr, path);
     }
-    const StepResult& result = session_.train_step([&] {
+    const StepResult result = session_.train_step([&] {
       if (dumps) dump->write_gradients();
     });
     if (!result.finite) {
@@ -81,7 +81,7 @@ class TrainLoop {
     StepReport report;
     report.step = step;
     report.result = result;
-    report.learning_rate = session_.optimizer().scalars().learning_rate;
+    report.learning_rate = result.learning_rate;
     report.seconds = seconds_since(start);
     report.times = session_.player().times().take();
     const auto after = counts_of(session_.resources());
@@ -92,7 +92,7 @@ class TrainLoop {
     recorder_->record_step(report, session_.global_tokens());
     if (result.skipped) {
       recorder_->say(fmt::format("step {}: skipped, the gradient overflowed (loss scale {}; {} skipped so far)", step,
-                                 session_.optimizer().scalars().loss_scale, session_.optimizer().skipped_steps()));
+                                 result.loss_scale, session_.optimizer().skipped_steps()));
     }
   }
 

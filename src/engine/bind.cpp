@@ -41,8 +41,8 @@ void Player::bind_part(OperationId id, Bound& bound) {
   const Operation& op = s_.operation(id);
   const Part& part = s_.part(op.part);
   PartBuffers& b = bound.buffers;
-  b.scalars = &optimizer_.scalars();
-  b.loss = &bound.loss;
+  b.scalars = scalars_;
+  b.loss = &scalars_->micro_loss;
   b.gradient_dtype = s_.reduce;
   bound.saved.assign(part.saved.size(), nullptr);
   bound.parameters.assign(part.tensors.size(), nullptr);
@@ -135,7 +135,20 @@ void Player::bind_update(OperationId id, Bound& bound) {
   a.epsilon = options.eps;
   a.weight_decay = options.weight_decay;
   a.runs = bound.runs;
-  a.scalars = &optimizer_.scalars();
+  a.scalars = scalars_;
+}
+
+void Player::bind_scalars() {
+  for (const Value& value : s_.values) {
+    if (value.kind != ValueKind::scalar) continue;
+    std::byte* const address = resources_.address(value.storage);
+    if (value.dtype == DType::int64) {
+      payload_ = reinterpret_cast<ScalarPayload*>(address);
+    } else {
+      scalars_ = reinterpret_cast<StepScalars*>(address);
+    }
+  }
+  TESSERA_ASSERT(payload_ != nullptr && scalars_ != nullptr, "a schedule has sums and scalars");
 }
 
 void Player::bind_poison() {
@@ -143,7 +156,8 @@ void Player::bind_poison() {
     for (const ValueId v : touched_values(s_.operation(id))) {
       const StorageId storage = s_.value(v).storage;
       auto& touched = bound_[static_cast<std::size_t>(id)]->touched;
-      if (s_.storage(storage).carried || std::find(touched.begin(), touched.end(), storage) != touched.end()) continue;
+      const bool stays = s_.storage(storage).carried || s_.storage(storage).always_live;
+      if (stays || std::find(touched.begin(), touched.end(), storage) != touched.end()) continue;
       touched.push_back(storage);
     }
   }

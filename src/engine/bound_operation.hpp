@@ -16,7 +16,6 @@ struct Player::Bound {
   std::vector<const void*> parameters;
   std::unique_ptr<bool[]> gradient_adds;
   std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
-  double loss = 0;
   bool starts_account = false;
   // update
   AdamWArguments adamw;

@@ -7,10 +7,11 @@ namespace tessera {
 namespace {
 
 /// A gradient slice in fp32, the loss scale divided out (a power of two: exact).
-std::vector<float> widened(const GradientSlice& slice, float loss_scale) {
+std::vector<float> widened(const Resources& resources, const GradientSlice& slice, float loss_scale) {
   std::vector<float> values(static_cast<std::size_t>(slice.count));
   with_float_type(slice.dtype, [&]<class T>() {
-    const T* data = static_cast<const T*>(slice.data);
+    std::vector<T> data(values.size());
+    resources.download(data.data(), slice.data, slice.count * size_of(slice.dtype));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(data[i]) / loss_scale;
   });
   return values;
@@ -64,7 +65,7 @@ void StepDump::write_gradients() {
   const float scale = session_.optimizer().scalars().loss_scale;
   for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
     const GradientSlice slice = gradient_slice(session_.schedule(), session_.resources(), unit);
-    const std::vector<float> values = widened(slice, scale);
+    const std::vector<float> values = widened(session_.resources(), slice, scale);
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
       file_->write_gradient(run.tensor, run.first, part);
     });
@@ -74,7 +75,9 @@ void StepDump::write_gradients() {
 void StepDump::write_weights(std::int64_t step, const StepResult& result) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
-    collect(slice, slice.master, [&](const TensorRun& run, std::span<const float> part) {
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    session_.resources().download(values.data(), slice.master, slice.count * size_of(DType::fp32));
+    collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
       file_->write_weight(run.tensor, run.first, part);
     });
   }

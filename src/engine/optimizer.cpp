@@ -9,10 +9,6 @@ namespace tessera {
 namespace {
 
 constexpr double kFirstLossScale = 65536;
-constexpr double kLargestLossScale = 16777216;
-constexpr std::int64_t kGoodStepsToGrow = 2000;
-// torch.nn.utils.clip_grad_norm_ divides by norm + 1e-6; kept, so that clipped runs compare.
-constexpr double kClipEpsilon = 1e-6;
 
 }  // namespace
 
@@ -41,45 +37,32 @@ double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_
 }
 
 Optimizer::Optimizer(const OptimizerSettings& settings, std::uint64_t seed) : settings_(settings) {
+  const double scale = settings.scales_loss ? kFirstLossScale : 1.0;
   scalars_.seed = seed;
-  next_loss_scale_ = settings.scales_loss ? kFirstLossScale : 1.0;
+  scalars_.loss_scale = static_cast<float>(scale);
+  scalars_.gradient_scale = static_cast<float>(scale / static_cast<double>(settings.global_tokens));
 }
 
 void Optimizer::begin_step(std::int64_t step, std::int64_t steps) {
   scalars_.step = step;
   scalars_.learning_rate = static_cast<float>(tessera::learning_rate(settings_.options, step, steps));
-  scalars_.loss_scale = static_cast<float>(next_loss_scale_);
-  scalars_.gradient_scale = static_cast<float>(next_loss_scale_ / static_cast<double>(settings_.global_tokens));
 }
 
-void Optimizer::clip(const ScalarPayload& sums) {
-  const double scale = scalars_.loss_scale;
-  result_.loss = sums.loss.value() / static_cast<double>(settings_.global_tokens);
-  result_.grad_norm = std::sqrt(sums.square_norm.value()) / scale;
-  result_.stop_requests = sums.stop_requested;
-  const bool overflow = !std::isfinite(result_.grad_norm);
-  result_.skipped = overflow && settings_.scales_loss;
-  // An overflow that no smaller loss scale can cure is a failure, not a step to skip.
-  result_.finite = std::isfinite(result_.loss) && (!overflow || (settings_.scales_loss && scale > 1.0));
-  scalars_.skip = overflow || !result_.finite ? 1 : 0;
-  if (settings_.scales_loss) {
-    good_steps_ = overflow ? 0 : good_steps_ + 1;
-    if (overflow) next_loss_scale_ = std::max(1.0, next_loss_scale_ / 2);
-    if (good_steps_ == kGoodStepsToGrow)
-      next_loss_scale_ = std::min(kLargestLossScale, next_loss_scale_ * 2), good_steps_ = 0;
-  }
-  if (scalars_.skip != 0) {
-    if (result_.skipped) ++skipped_;
-    return;
-  }
-  double coefficient = 1.0;
-  if (settings_.options.clip > 0)
-    coefficient = std::min(1.0, settings_.options.clip / (result_.grad_norm + kClipEpsilon));
-  scalars_.clip_coefficient = static_cast<float>(coefficient / scale);
-  scalars_.adam_step += 1;
-  const auto t = static_cast<double>(scalars_.adam_step);
-  scalars_.bias_correction1 = static_cast<float>(1.0 - std::pow(settings_.options.beta1, t));
-  scalars_.bias_correction2 = static_cast<float>(1.0 - std::pow(settings_.options.beta2, t));
+ClipArguments Optimizer::clip_arguments(const ScalarPayload* payload, StepScalars* scalars) const {
+  ClipArguments a;
+  a.payload = payload;
+  a.scalars = scalars;
+  a.global_tokens = settings_.global_tokens;
+  a.clip = settings_.options.clip;
+  a.beta1 = settings_.options.beta1;
+  a.beta2 = settings_.options.beta2;
+  a.scales_loss = settings_.scales_loss;
+  return a;
+}
+
+StepResult Optimizer::result() const {
+  const StepOutcome& o = scalars_.outcome;
+  return {o.loss, o.grad_norm, o.skipped != 0, o.finite != 0, o.stop_requests, scalars_.learning_rate, o.loss_scale};
 }
 
 }  // namespace tessera

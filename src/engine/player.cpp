@@ -6,6 +6,7 @@
 #include <thread>
 
 #include "engine/bound_operation.hpp"
+#include "engine/exchange.hpp"
 #include "engine/lanes.hpp"
 #include "engine/touch_guard.hpp"
 #include "tessera/base/counter_rng.hpp"
@@ -56,9 +57,11 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
       resources_(resources),
       optimizer_(optimizer),
       settings_(settings),
-      lanes_(std::make_unique<Lanes>(resources.settings().lanes)),
+      lanes_(std::make_unique<Lanes>(resources.device(), resources.settings().lanes)),
+      exchange_(std::make_unique<Exchange>(resources.device(), schedule.model.tokens())),
       ring_(1024),
       touches_left_(schedule.storages.size()) {
+  bind_scalars();
   for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id)
     bound_.push_back(std::make_unique<Bound>());
   for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id) {
@@ -69,7 +72,7 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
     });
     for (const OperationId other : bound.waits) {
       auto& event = bound_[static_cast<std::size_t>(other)]->event;
-      if (event == nullptr) event = make_host_event();
+      if (event == nullptr) event = resources_.device().make_event();
     }
   }
   bind_tails();
@@ -79,49 +82,66 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
       bound.buffers.evaluation = segment.role == SegmentRole::evaluation;
     }
   }
-  for (const Value& value : s_.values) {
-    if (value.kind == ValueKind::scalar && value.dtype == DType::int64) {
-      payload_ = reinterpret_cast<ScalarPayload*>(resources_.address(value.storage));
-    }
-  }
-  TESSERA_ASSERT(payload_ != nullptr, "a schedule has a payload of scalars");
   if (settings_.poison) {
     bind_poison();
-    fill_pattern(resources_.bytes(RegionKind::private_));
-    fill_pattern(resources_.bytes(RegionKind::shared));
+    resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::private_));
+    resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::shared));
   }
 }
 
 /// Lanes end before what their work touches.
-Player::~Player() { lanes_.reset(); }
+Player::~Player() {
+  lanes_->drain();
+  lanes_.reset();
+}
 
 /// Per segment: the last operation of each kind of collective that runs beside the caller, in list order.
 void Player::bind_tails() {
   for (const Segment& segment : s_.segments) {
     std::map<TimeCategory, OperationId> last;
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    const bool on_host = resources_.device().kind() == DeviceKind::cpu;  // a GPU's borders are on the GPU
+    for (OperationId id = segment.first; on_host && id < segment.first + segment.count; ++id) {
       if (!lanes_->on_caller(s_.operation(id).lane)) last[category_of(s_, s_.operation(id))] = id;
     }
     std::vector<OperationId> tails;
     for (const auto& [category, id] : last) {
       tails.push_back(id);
       auto& event = bound_[static_cast<std::size_t>(id)]->event;
-      if (event == nullptr) event = make_host_event();
+      if (event == nullptr) event = resources_.device().make_event();
     }
     std::sort(tails.begin(), tails.end());
     tails_.push_back(std::move(tails));
   }
 }
 
-const ScalarPayload& Player::payload() const { return *payload_; }
+const ScalarPayload& Player::payload() const { return exchange_->payload(); }
+
+void Player::send_scalars() { exchange_->send(lanes_->compute(), optimizer_.scalars(), scalars_); }
+
+void Player::send_inputs() { exchange_->send_inputs(lanes_->compute(), optimizer_.scalars(), scalars_); }
+
+void Player::receive_scalars() {
+  guarded([&] { exchange_->receive(lanes_->compute(), scalars_, payload_); });
+  optimizer_.scalars() = exchange_->scalars();
+}
+
+void Player::synchronize() {
+  guarded([&] { lanes_->synchronize(); });
+}
 
 void Player::play(const std::vector<Play>& plays, const TokenFeed& feed) {
   for (const Play& play : plays) play_segment(play, feed);
 }
 
 void Player::play_segment(const Play& play, const TokenFeed& feed) {
+  guarded([&] { issue(play, feed); });
+}
+
+/// What fails here is told to the other ranks.
+template <class Work>
+void Player::guarded(Work&& work) {
   try {
-    issue(play, feed);
+    work();
   } catch (...) {
     tell_peers();
     lanes_->drain();
@@ -151,6 +171,7 @@ void Player::issue(const Play& play, const TokenFeed& feed) {
   const Segment& segment = s_.segments[static_cast<std::size_t>(play.segment)];
   const SegmentGuard guard(resources_.bytes(RegionKind::private_), resources_.settings().lanes == LaneMode::serial);
   ++plays_;
+  lanes_->fork();
   if (settings_.poison) {
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
       for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched)
@@ -170,7 +191,7 @@ void Player::issue(const Play& play, const TokenFeed& feed) {
       const TimeScope scope(times_, TimeCategory::data);
       auto* tokens = reinterpret_cast<std::int32_t*>(at(op.writes[0]));
       const TouchGuard touch(guard, s_, resources_, op);
-      first_sample_ = feed(tokens, tokens + s_.model.tokens());
+      exchange_->load(stream, feed, tokens, &scalars_->first_sample);
     } else {
       stream.submit({&Player::run_task, this, id});
     }
@@ -234,7 +255,7 @@ void Player::execute(OperationId id, Stream& stream) {
         break;
       }
       case OperationKind::clip:
-        optimizer_.clip(*payload_);
+        resources_.kernels(op.lane).clip(stream, optimizer_.clip_arguments(payload_, scalars_));
         break;
       case OperationKind::update:
         resources_.kernels(op.lane).adamw(stream, bound_[static_cast<std::size_t>(id)]->adamw);
@@ -244,7 +265,7 @@ void Player::execute(OperationId id, Stream& stream) {
       case OperationKind::slice:
         throw InternalError("operation {} ({}) cannot be played", id, name_of(op.kind));
     }
-    if (settings_.poison) release(id);  // while its storages are open to it
+    if (settings_.poison) release(id, stream);  // while its storages are open to it
   }
   ring_.end(sequence);
   if (lanes_->on_caller(op.lane)) times_.add(category_of(s_, op), nanoseconds_since(start));
@@ -264,7 +285,6 @@ void Player::execute_part(OperationId id, Stream& stream) {
   const Operation& op = s_.operation(id);
   const Part& part = s_.part(op.part);
   Bound& bound = *bound_[static_cast<std::size_t>(id)];
-  bound.buffers.first_sample = first_sample_;
   Kernels& kernels = resources_.kernels(op.lane);
   for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
   switch (op.kind) {
@@ -279,11 +299,7 @@ void Player::execute_part(OperationId id, Stream& stream) {
       break;
   }
   if (part.kind != PartKind::head) return;
-  if (bound.starts_account) {
-    payload_->clear();
-    payload_->stop_requested = stop_requested_ ? 1 : 0;
-  }
-  if (counts_loss_) payload_->loss.add(bound.loss);
+  kernels.account_loss(stream, {scalars_, payload_, bound.starts_account});
 }
 
 void Player::execute_accumulate(const Operation& op, Stream& stream) {
@@ -305,10 +321,11 @@ void Player::execute_accumulate(const Operation& op, Stream& stream) {
 }
 
 /// Poisons the storages whose last operation in this segment this was.
-void Player::release(OperationId id) {
+void Player::release(OperationId id, Stream& stream) {
   for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched) {
     if (--touches_left_[static_cast<std::size_t>(storage)] > 0) continue;
-    fill_pattern({resources_.address(storage), static_cast<std::size_t>(s_.storage(storage).bytes)});
+    resources_.device().fill_pattern(
+        stream, {resources_.address(storage), static_cast<std::size_t>(s_.storage(storage).bytes)});
   }
 }
 

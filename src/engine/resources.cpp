@@ -23,6 +23,14 @@ RankGroup rank_group(Group group) {
   throw InternalError("no ranks for group {}", static_cast<int>(group));
 }
 
+std::int64_t region_bytes(const MemoryPlan& plan, RegionKind region) {
+  return plan.regions[static_cast<std::size_t>(region)].bytes;
+}
+
+std::span<std::byte> bytes_of(const DeviceMemory& memory) {
+  return {memory.data(), static_cast<std::size_t>(memory.size())};
+}
+
 }  // namespace
 
 Resources::Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
@@ -30,11 +38,12 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
     : context_(context),
       settings_(settings),
       grid_(schedule.grid.world, context.ranks_per_node(), schedule.grid.shard),
-      at_rest_(plan.regions[static_cast<std::size_t>(RegionKind::at_rest)].bytes),
-      private_(plan.regions[static_cast<std::size_t>(RegionKind::private_)].bytes) {
+      device_(make_cpu_device()),
+      at_rest_(device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::at_rest))),
+      private_(device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::private_))) {
   TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
                  schedule.grid.world, context.size());
-  shared_ = std::make_unique<SharedRegion>(context, plan.regions[static_cast<std::size_t>(RegionKind::shared)].bytes);
+  shared_ = std::make_unique<SharedRegion>(context, region_bytes(plan, RegionKind::shared));
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     address_.push_back(bytes(schedule.storage(id).region).data() + plan.offset[static_cast<std::size_t>(id)]);
   }
@@ -69,6 +78,12 @@ void Resources::open_communicators(const StepSchedule& schedule) {
   }
 }
 
+void Resources::upload(void* device, const void* host, std::int64_t bytes) const { device_->copy(device, host, bytes); }
+
+void Resources::download(void* host, const void* device, std::int64_t bytes) const {
+  device_->copy(host, device, bytes);
+}
+
 std::int64_t Resources::index_in(Group group) const {
   switch (group) {
     case Group::self:
@@ -97,9 +112,9 @@ Kernels& Resources::kernels(Lane lane) const {
 std::span<std::byte> Resources::bytes(RegionKind region) const {
   switch (region) {
     case RegionKind::at_rest:
-      return at_rest_.bytes();
+      return bytes_of(*at_rest_);
     case RegionKind::private_:
-      return private_.bytes();
+      return bytes_of(*private_);
     case RegionKind::shared:
       return {shared_->data(), static_cast<std::size_t>(shared_->size())};
   }

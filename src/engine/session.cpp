@@ -116,6 +116,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
     initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
   };
   set_masters(schedule, *resources_, weights ? weights : initial);
+  player_->send_scalars();
   player_->play(schedule.prologue, {});
   reader_ = std::make_unique<BatchReader>(data.source(), data.train(), data.vocab(), schedule.model.batch,
                                           [this](std::int64_t request) { return first_sample(request); });
@@ -152,9 +153,10 @@ void TrainingSession::compare_plans(RankContext& context) const {
   }
 }
 
-const StepResult& TrainingSession::train_step(const std::function<void()>& before_update) {
+StepResult TrainingSession::train_step(const std::function<void()>& before_update) {
   const StepSchedule& schedule = planned_.schedule;
   optimizer_->begin_step(step_ + 1, steps_);
+  player_->send_inputs();
   const TokenFeed feed = [this](std::int32_t* tokens, std::int32_t* targets) {
     const Batch batch = reader_->take();
     std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
@@ -163,9 +165,13 @@ const StepResult& TrainingSession::train_step(const std::function<void()>& befor
   };
   for (const Play& play : schedule.step) {
     const bool updates = schedule.segments[static_cast<std::size_t>(play.segment)].role == SegmentRole::update;
-    if (updates && before_update) before_update();
+    if (updates && before_update) {
+      player_->synchronize();
+      before_update();
+    }
     player_->play_segment(play, feed);
   }
+  player_->receive_scalars();
   ++step_;
   return optimizer_->result();
 }
@@ -181,15 +187,18 @@ double TrainingSession::evaluate(std::int64_t micro_batches) {
   sum.clear();
   for (std::int64_t round = 0; round * world < wanted; ++round) {
     const std::int64_t number = round * world + context_.rank();
-    player_->set_counts_loss(number < wanted);  // the last round may have more ranks than micro-batches
+    optimizer_->scalars().counts_loss =
+        number < wanted ? 1 : 0;  // the last round may have more ranks than micro-batches
+    player_->send_inputs();
     player_->play(schedule.evaluation, [&](std::int32_t* tokens, std::int32_t* targets) {
       const std::int64_t first = std::min(number, wanted - 1) * batch;
       fill_batch(data_.source(), sampler, data_.vocab(), first, batch, row_, tokens, targets);
       return first;
     });
+    player_->receive_scalars();
     sum.add(player_->payload().loss);
   }
-  player_->set_counts_loss(true);
+  optimizer_->scalars().counts_loss = 1;
   return sum.value() / static_cast<double>(wanted * schedule.model.tokens());
 }
 

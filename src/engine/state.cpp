@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// Elements that one task of set_masters fills.
+/// Elements that one task of `fill` makes.
 constexpr std::int64_t kGrain = 1 << 16;
 
 StorageId storage_of_kind(const StepSchedule& schedule, ValueKind kind, UnitId unit) {
@@ -17,6 +17,32 @@ StorageId storage_of_kind(const StepSchedule& schedule, ValueKind kind, UnitId u
     }
   }
   throw InternalError("unit {} has no state", schedule.unit(unit).name);
+}
+
+struct Piece {
+  TensorId tensor = -1;
+  std::int64_t first = 0;
+  float* out = nullptr;
+  std::int64_t count = 0;
+};
+
+/// What is to be filled of a slice whose values are at `values`; its padding becomes zero here.
+void add_pieces(const StateSlice& slice, float* values, std::vector<Piece>& pieces) {
+  std::int64_t end = 0;
+  for (const TensorRun& run : slice.runs) {
+    std::fill(values + end, values + run.offset, 0.0f);
+    end = run.offset + run.count;
+    for (std::int64_t done = 0; done < run.count; done += kGrain)
+      pieces.push_back({run.tensor, run.first + done, values + run.offset + done, std::min(kGrain, run.count - done)});
+  }
+  std::fill(values + end, values + slice.count, 0.0f);
+}
+
+void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>& pieces) {
+  pool.parallel_for(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i, int) {
+    const Piece& piece = pieces[static_cast<std::size_t>(i)];
+    source(piece.tensor, piece.first, {piece.out, static_cast<std::size_t>(piece.count)});
+  });
 }
 
 }  // namespace
@@ -55,31 +81,25 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
 }
 
 void set_masters(const StepSchedule& schedule, Resources& resources, const TensorSource& source) {
-  struct Piece {
-    TensorId tensor;
-    std::int64_t first;
-    float* out;
-    std::int64_t count;
-  };
+  // Where the host reaches the masters they are filled in place, by all threads over all units; otherwise unit by unit
+  // in a buffer, which no rank needs more of than its largest slice.
   std::vector<Piece> pieces;
+  std::vector<float> buffer;
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(schedule, resources, unit);
-    std::int64_t end = 0;  // padding between runs becomes zero; runs are filled below
-    for (const TensorRun& run : slice.runs) {
-      std::fill(slice.master + end, slice.master + run.offset, 0.0f);
-      end = run.offset + run.count;
-      for (std::int64_t done = 0; done < run.count; done += kGrain) {
-        pieces.push_back(
-            {run.tensor, run.first + done, slice.master + run.offset + done, std::min(kGrain, run.count - done)});
-      }
+    float* values = slice.master;
+    if (!resources.host_reaches_memory()) {
+      buffer.resize(static_cast<std::size_t>(slice.count));
+      values = buffer.data();
     }
-    std::fill(slice.master + end, slice.master + slice.count, 0.0f);
+    add_pieces(slice, values, pieces);
+    if (resources.host_reaches_memory()) continue;
+    fill(resources.pool(), source, pieces);
+    resources.upload(slice.master, values, slice.count * size_of(DType::fp32));
+    pieces.clear();
   }
   // Fresh memory is zero already: moments are not touched, so that their pages are taken at the first update.
-  resources.pool().parallel_for(static_cast<std::int64_t>(pieces.size()), [&](std::int64_t i, int) {
-    const Piece& piece = pieces[static_cast<std::size_t>(i)];
-    source(piece.tensor, piece.first, {piece.out, static_cast<std::size_t>(piece.count)});
-  });
+  fill(resources.pool(), source, pieces);
 }
 
 }  // namespace tessera

@@ -41,7 +41,6 @@ Dropout PartCall::dropout(DropoutSite site) const {
   Dropout d;
   if (buffers.evaluation) return d;
   d.probability = static_cast<float>(architecture().dropout);
-  d.first_sample = buffers.first_sample;
   d.sequence = model.sequence;
   d.layer = part.block < 0 ? 0 : part.block;
   d.site = site;

@@ -2,7 +2,8 @@
 // build_gradients.
 #include "schedule/builder.hpp"
 
-#include "tessera/schedule/scalar_payload.hpp"
+#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/kernels/step_scalars.hpp"
 
 namespace tessera {
 
@@ -63,7 +64,9 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
   payload.elements = kPayloadIntegers;
   payload.owed = groups({Group::world});
   set_entry(payload_, payload);
-  scalars_ = add_storage({"clip", 64, RegionKind::private_, Place::device, Category::communication, false, false});
+  // All scalars of the step; of these only the clip's result is a value of the schedule, and it ends with its segment.
+  scalars_ = add_storage({"scalars", static_cast<std::int64_t>(sizeof(StepScalars)), RegionKind::at_rest, Place::device,
+                          Category::communication, false, true});
 }
 
 StorageId Builder::add_storage(Storage storage) {

@@ -53,8 +53,10 @@ inline void collect_weights(const StepSchedule& schedule, const Resources& resou
                             std::vector<std::vector<float>>& tensors) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(schedule, resources, unit);
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    resources.download(values.data(), slice.master, slice.count * size_of(DType::fp32));
     for (const TensorRun& run : slice.runs) {
-      std::copy_n(slice.master + run.offset, run.count,
+      std::copy_n(values.begin() + run.offset, run.count,
                   tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
     }
   }
@@ -65,8 +67,10 @@ inline void collect_gradients(const StepSchedule& schedule, const Resources& res
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const GradientSlice slice = gradient_slice(schedule, resources, unit);
     if (slice.dtype != DType::fp32) continue;
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    resources.download(values.data(), slice.data, slice.count * size_of(DType::fp32));
     for (const TensorRun& run : slice.runs) {
-      std::copy_n(static_cast<const float*>(slice.data) + run.offset, run.count,
+      std::copy_n(values.begin() + run.offset, run.count,
                   tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
     }
   }

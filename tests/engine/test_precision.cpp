@@ -39,45 +39,79 @@ TEST_CASE("bf16 and fp16 follow fp32, the same bits under every strategy of one 
   }
 }
 
-TEST_CASE("the optimizer halves the loss scale on overflow, skips the update, and recovers") {
-  OptimizerSettings settings;
-  settings.global_tokens = 10;
-  settings.scales_loss = true;
-  Optimizer optimizer(settings, 1);
+namespace {
+
+/// The host's and the kernels' side of one optimizer, on the CPU.
+struct Steps {
+  explicit Steps(bool scales_loss) : optimizer({OptimOptions{}, 10, scales_loss}, 1) { sums.clear(); }
+  void clip() { kernels->clip(*stream, optimizer.clip_arguments(&sums, &optimizer.scalars())); }
+  ThreadPool pool{1};
+  std::unique_ptr<Kernels> kernels = make_cpu_kernels(pool);
+  std::unique_ptr<Stream> stream = make_serial_stream("test");
+  Optimizer optimizer;
   ScalarPayload sums;
-  sums.clear();
+};
+
+}  // namespace
+
+TEST_CASE("the optimizer halves the loss scale on overflow, skips the update, and recovers") {
+  Steps steps(true);
+  Optimizer& optimizer = steps.optimizer;
+  ScalarPayload& sums = steps.sums;
   sums.loss.add(20.0);
   sums.square_norm.add(std::numeric_limits<double>::infinity());
   optimizer.begin_step(1, 10);
   const float scale = optimizer.scalars().loss_scale;
-  optimizer.clip(sums);
-  REQUIRE(optimizer.result().skipped);
-  REQUIRE(optimizer.result().finite);
-  REQUIRE(optimizer.scalars().skip == 1);
-  REQUIRE(optimizer.scalars().adam_step == 0);
+  CHECK(optimizer.scalars().gradient_scale == scale / 10);
+  steps.clip();
+  CHECK(optimizer.result().skipped);
+  CHECK(optimizer.result().finite);
+  CHECK(optimizer.result().loss == Approx(2.0));
+  CHECK(optimizer.result().loss_scale == scale);
+  CHECK(optimizer.scalars().skip == 1);
+  CHECK(optimizer.scalars().adam_step == 0);
   optimizer.begin_step(2, 10);
   REQUIRE(optimizer.scalars().loss_scale == scale / 2);
+  CHECK(optimizer.scalars().gradient_scale == scale / 2 / 10);
   sums.square_norm.clear();
   sums.square_norm.add(9.0 * (scale / 2) * (scale / 2));
-  optimizer.clip(sums);
-  REQUIRE_FALSE(optimizer.result().skipped);
-  REQUIRE(optimizer.result().grad_norm == Approx(3.0));
-  REQUIRE(optimizer.scalars().adam_step == 1);
-  REQUIRE(optimizer.skipped_steps() == 1);
+  steps.clip();
+  CHECK_FALSE(optimizer.result().skipped);
+  CHECK(optimizer.result().grad_norm == Approx(3.0));
+  CHECK(optimizer.scalars().skip == 0);
+  CHECK(optimizer.scalars().adam_step == 1);
+  CHECK(optimizer.skipped_steps() == 1);
+  for (int i = 2; i <= 2000; ++i) steps.clip();
+  CHECK(optimizer.scalars().loss_scale == scale);  // after 2000 good steps
 }
 
 TEST_CASE("a loss that is not finite is no overflow") {
-  OptimizerSettings settings;
-  settings.global_tokens = 10;
-  Optimizer optimizer(settings, 1);
-  ScalarPayload sums;
-  sums.clear();
-  sums.loss.add(std::nan(""));
-  sums.square_norm.add(1.0);
-  optimizer.begin_step(1, 10);
-  optimizer.clip(sums);
-  REQUIRE_FALSE(optimizer.result().finite);
-  REQUIRE(optimizer.scalars().skip == 1);
+  Steps steps(false);
+  steps.sums.loss.add(std::nan(""));
+  steps.sums.square_norm.add(1.0);
+  steps.optimizer.begin_step(1, 10);
+  steps.clip();
+  REQUIRE_FALSE(steps.optimizer.result().finite);
+  REQUIRE(steps.optimizer.scalars().skip == 1);
+}
+
+TEST_CASE("the account of a step starts with its first micro-batch and knows which losses count") {
+  Steps steps(false);
+  StepScalars& scalars = steps.optimizer.scalars();
+  const auto account = [&](double loss, bool starts) {
+    scalars.micro_loss = loss;
+    steps.kernels->account_loss(*steps.stream, {&scalars, &steps.sums, starts});
+  };
+  steps.sums.loss.add(1e9);
+  steps.sums.square_norm.add(3.0);
+  scalars.stop_requested = 7;
+  account(2.5, true);
+  account(4.0, false);
+  scalars.counts_loss = 0;
+  account(8.0, false);
+  CHECK(steps.sums.loss.value() == 6.5);
+  CHECK(steps.sums.square_norm.value() == 0);
+  CHECK(steps.sums.stop_requested == 1);
 }
 
 TEST_CASE("learning rate schedules") {

@@ -154,9 +154,9 @@ TEST_CASE("attention with dropout: backward is the gradient of forward with the 
   const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
                upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
   StepScalars scalars;
-  scalars.seed = 3, scalars.step = 5;
+  scalars.seed = 3, scalars.step = 5, scalars.first_sample = 11;
   Dropout dropout;
-  dropout.probability = 0.3f, dropout.first_sample = 11, dropout.sequence = 70, dropout.layer = 2;
+  dropout.probability = 0.3f, dropout.sequence = 70, dropout.layer = 2;
   dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
   const Result r = attend(device, p, qkv, upstream, dropout);
   const Doubles gradient = r.gradient.values(), direction = Tensor::random(p.tokens(), p.width(), p.dtype, 9).values();

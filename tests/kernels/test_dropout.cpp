@@ -22,9 +22,9 @@ Doubles mask_of(std::int64_t samples, const Dropout& dropout, int threads = 2) {
 
 TEST_CASE("dropout: the share, the scale, and one mask per (seed, step, sample, layer, site)", "[dropout]") {
   StepScalars scalars;
-  scalars.seed = 1, scalars.step = 1;
+  scalars.seed = 1, scalars.step = 1, scalars.first_sample = 100;
   Dropout d;
-  d.probability = 0.25f, d.first_sample = 100, d.sequence = kSequence, d.layer = 3, d.site = DropoutSite::mlp_residual;
+  d.probability = 0.25f, d.sequence = kSequence, d.layer = 3, d.site = DropoutSite::mlp_residual;
   d.scalars = &scalars;
   const Doubles mask = mask_of(4, d);
   double zeros = 0;
@@ -37,7 +37,9 @@ TEST_CASE("dropout: the share, the scale, and one mask per (seed, step, sample, 
   CHECK(mask_of(4, d, 3) == mask);
 
   Dropout later = d;  // samples 102 and 103 alone: their masks do not depend on the micro-batch that they are in
-  later.first_sample = 102;
+  StepScalars later_scalars = scalars;
+  later_scalars.first_sample = 102;
+  later.scalars = &later_scalars;
   const Doubles tail(mask.begin() + 2 * kSequence * kWidth, mask.end());
   CHECK(mask_of(2, later) == tail);
 
@@ -55,13 +57,13 @@ TEST_CASE("dropout: the share, the scale, and one mask per (seed, step, sample, 
   CHECK(differs([](Dropout&, StepScalars& s) { s.step = 2; }));
   CHECK(differs([](Dropout& o, StepScalars&) { o.layer = 4; }));
   CHECK(differs([](Dropout& o, StepScalars&) { o.site = DropoutSite::attention_residual; }));
-  CHECK(differs([](Dropout& o, StepScalars&) { o.first_sample = 200; }));
+  CHECK(differs([](Dropout&, StepScalars& s) { s.first_sample = 200; }));
 }
 
 TEST_CASE("dropout fused into a linear is the linear, then dropout, then the residual", "[dropout][linear]") {
   Device device;
   StepScalars scalars;
-  scalars.seed = 4, scalars.step = 9;
+  scalars.seed = 4, scalars.step = 9, scalars.first_sample = 7;
   const std::int64_t tokens = 2 * kSequence, in = 20;
   const Tensor x = Tensor::random(tokens, in, DType::fp32, 1), w = Tensor::random(in, kWidth, DType::fp32, 2);
   const Tensor r = Tensor::random(tokens, kWidth, DType::fp32, 3);
@@ -70,7 +72,7 @@ TEST_CASE("dropout fused into a linear is the linear, then dropout, then the res
   a.tokens = tokens, a.in = in, a.out = kWidth, a.input = x.view(), a.weight = w.view(), a.output = plain.view();
   device->linear_forward(*device.stream, a);
   a.output = fused.view(), a.residual = r.view();
-  a.dropout = {0.5f, 7, kSequence, 1, DropoutSite::attention_residual, &scalars};
+  a.dropout = {0.5f, kSequence, 1, DropoutSite::attention_residual, &scalars};
   device->linear_forward(*device.stream, a);
   device->dropout(*device.stream, plain.view(), plain.view(), tokens, kWidth, a.dropout);
   device->add(*device.stream, plain.data(), DType::fp32, r.data(), DType::fp32, plain.data(), DType::fp32,

@@ -48,7 +48,6 @@ class ModelRun {
     const Part& part = model.parts[p];
     PartBuffers b;
     b.tokens = tokens.data(), b.targets = targets.data();
-    b.first_sample = first_sample;
     b.evaluation = evaluation;
     b.input = p == 0 ? nullptr : activations[p - 1].data();
     b.output = part.kind == PartKind::head || !with_output || direction == Direction::backward ? nullptr
@@ -119,7 +118,6 @@ class ModelRun {
   Guarded residual_gradient;
   std::vector<std::int32_t> tokens, targets;
   StepScalars scalars;
-  std::int64_t first_sample = 0;
   bool evaluation = false;
   bool scratch_intact = true;
   double loss = 0;

@@ -5,8 +5,7 @@
 #include <cstdint>
 
 #include "tessera/config/options.hpp"
-#include "tessera/kernels/step_scalars.hpp"
-#include "tessera/schedule/scalar_payload.hpp"
+#include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
 
@@ -21,6 +20,8 @@ struct StepResult {
   bool skipped = false;  ///< fp16: the gradient overflowed, nothing was updated
   bool finite = true;    ///< loss and norm are finite (fp16 overflow aside)
   std::int64_t stop_requests = 0;
+  float learning_rate = 0;
+  double loss_scale = 1;  ///< that the step's gradients were made with
 };
 
 /// Settings of the optimizer that do not change during a run.
@@ -30,28 +31,29 @@ struct OptimizerSettings {
   bool scales_loss = false;        ///< fp16: dynamic loss scaling
 };
 
-/// The scalars of a run, at one address, and how they move from step to step.
+/// The host's side of the step's scalars: what it decides before a step, and what it reads after one. How they move in
+/// between is the clip kernel's (kernels/arguments.hpp).
 class Optimizer {
  public:
   Optimizer(const OptimizerSettings& settings, std::uint64_t seed);
 
-  /// Before step `step` of `steps`: learning rate, and what d loss starts from.
+  /// Before step `step` of `steps`: the learning rate.
   void begin_step(std::int64_t step, std::int64_t steps);
-  /// The schedule's clip operation: reads the summed payload, sets clip coefficient, skip flag, Adam's step and bias
-  /// corrections. Dynamic loss scale (Micikevicius et al. 2018): halved on overflow, doubled after 2000 good steps.
-  void clip(const ScalarPayload& sums);
+  /// The schedule's clip operation on scalars and sums at these addresses.
+  ClipArguments clip_arguments(const ScalarPayload* payload, StepScalars* scalars) const;
 
+  /// The inputs of the coming step and the state that the last one left: as they were read back last
+  /// (Player::finish_step), or to be sent (Player::send_scalars: what a resumed run does).
   const StepScalars& scalars() const { return scalars_; }
-  const StepResult& result() const { return result_; }
+  StepScalars& scalars() { return scalars_; }
+  /// Of the last step that was read back.
+  StepResult result() const;
   const OptimizerSettings& settings() const { return settings_; }
-  std::int64_t skipped_steps() const { return skipped_; }
+  std::int64_t skipped_steps() const { return scalars_.skipped_steps; }
 
  private:
   OptimizerSettings settings_;
   StepScalars scalars_;
-  StepResult result_;
-  double next_loss_scale_ = 1;
-  std::int64_t good_steps_ = 0, skipped_ = 0;
 };
 
 }  // namespace tessera

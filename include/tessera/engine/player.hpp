@@ -33,19 +33,23 @@ class Player {
   Player(const Player&) = delete;
   Player& operator=(const Player&) = delete;
 
-  /// Plays segments one after the other and returns when all is done. `feed` is called once per load operation, on the
-  /// calling thread. Rethrows what an operation threw, after telling the other ranks, so that none is left waiting.
+  /// Plays segments one after the other; on a CPU until all is done, on a GPU until all is submitted. `feed` is called
+  /// once per load operation, on the calling thread. Rethrows what an operation threw, after telling the other ranks,
+  /// so that none is left waiting.
   void play(const std::vector<Play>& plays, const TokenFeed& feed);
-  /// The same for one segment: lets the caller look at values between segments (dumps).
+  /// The same for one segment: lets the caller do something between segments (dumps; after synchronize()).
   void play_segment(const Play& play, const TokenFeed& feed);
 
+  /// Sends the optimizer's scalars to the device: all of them (at start, and when a run is resumed), or what the host
+  /// decides for what is played next (StepInputs). Between a send and the next one lies a receive_scalars().
+  void send_scalars();
+  void send_inputs();
+  /// Waits for all that was played; then the optimizer's scalars and payload() are what it left.
+  void receive_scalars();
   /// The sums of the last evaluation segment or step.
   const ScalarPayload& payload() const;
-  /// Asks all ranks to stop: travels with the next step's scalars.
-  void request_stop() { stop_requested_ = true; }
-
-  /// Whether the losses of coming micro-batches count (an evaluation's last round may have ranks to spare).
-  void set_counts_loss(bool counts) { counts_loss_ = counts; }
+  /// Waits for all that was played: device memory may be looked at.
+  void synchronize();
 
   StepTimes& times() { return times_; }
   const OperationRing& ring() const { return ring_; }
@@ -53,13 +57,17 @@ class Player {
  private:
   struct Bound;
   class Lanes;
+  class Exchange;
 
   void bind(OperationId id);
   void bind_part(OperationId id, Bound& bound);
   void bind_update(OperationId id, Bound& bound);
   void bind_poison();
   void bind_tails();
+  void bind_scalars();
   void tell_peers();
+  template <class Work>
+  void guarded(Work&& work);
   void issue(const Play& play, const TokenFeed& feed);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
@@ -67,7 +75,7 @@ class Player {
   void execute_part(OperationId id, Stream& stream);
   void execute_accumulate(const Operation& op, Stream& stream);
   void execute_update(OperationId id, Stream& stream);
-  void release(OperationId id);
+  void release(OperationId id, Stream& stream);
   void delay(OperationId id);
   std::byte* at(ValueId value) const { return resources_.address(s_.value(value).storage); }
 
@@ -76,11 +84,11 @@ class Player {
   Optimizer& optimizer_;
   PlayerSettings settings_;
   std::unique_ptr<Lanes> lanes_;
+  std::unique_ptr<Exchange> exchange_;
   std::vector<std::unique_ptr<Bound>> bound_;    ///< per operation
   std::vector<std::vector<OperationId>> tails_;  ///< per segment: what its end waits for on other threads
-  ScalarPayload* payload_ = nullptr;
-  std::int64_t first_sample_ = 0;  ///< of the micro-batch being played
-  bool stop_requested_ = false, counts_loss_ = true;
+  ScalarPayload* payload_ = nullptr;             ///< on the device, as scalars_
+  StepScalars* scalars_ = nullptr;
   std::int64_t plays_ = 0;  ///< segments played: part of the delays' counter
   StepTimes times_;
   OperationRing ring_;

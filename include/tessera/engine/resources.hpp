@@ -1,6 +1,6 @@
 #pragma once
-// Everything that playing a schedule on one rank needs, each owned once: memory regions, communicators, kernels,
-// threads.
+// Everything that playing a schedule on one rank needs, each owned once: the device, memory regions, communicators,
+// kernels, threads.
 
 #include <cstddef>
 #include <map>
@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "tessera/backend/region.hpp"
+#include "tessera/backend/device.hpp"
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/config/options.hpp"
@@ -32,6 +32,7 @@ struct ResourceSettings {
   double timeout_seconds = 300;  ///< how long a collective waits for its peers; 0 = for ever
   Emulation emulate;             ///< slows collectives on purpose
   bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
+  bool share_device = false;     ///< several ranks may compute on one GPU
 };
 
 /// Memory of this rank as the plan says, and what computes and communicates on it.
@@ -44,8 +45,17 @@ class Resources {
   RankContext& context() const { return context_; }
   const ResourceSettings& settings() const { return settings_; }
 
-  /// Where a storage lies on this rank.
+  Device& device() const { return *device_; }
+
+  /// Where a storage lies on this rank: an address of the device, which the host reaches by upload and download only.
   std::byte* address(StorageId storage) const { return address_[static_cast<std::size_t>(storage)]; }
+  /// Copies host memory to the device, or device memory to the host, and returns when it is done; while nothing is
+  /// played. Both ends are contiguous; any host memory, any thread.
+  void upload(void* device, const void* host, std::int64_t bytes) const;
+  void download(void* host, const void* device, std::int64_t bytes) const;
+  /// Whether the host may read and write the device's memory by address (a CPU).
+  bool host_reaches_memory() const { return device_->kind() == DeviceKind::cpu; }
+
   /// This rank's place in a group.
   std::int64_t index_in(Group group) const;
   /// The communicator of a lane over a group of more than one rank.
@@ -68,7 +78,8 @@ class Resources {
   RankContext& context_;
   ResourceSettings settings_;
   ProcessGrid grid_;
-  Region at_rest_, private_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceMemory> at_rest_, private_;
   std::unique_ptr<SharedRegion> shared_;
   std::vector<std::byte*> address_;
   std::unique_ptr<ThreadPool> pool_, single_;  ///< single_: for lanes beside compute

@@ -58,7 +58,7 @@ class TrainingSession {
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
   /// One optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
-  const StepResult& train_step(const std::function<void()>& before_update = {});
+  StepResult train_step(const std::function<void()>& before_update = {});
 
   /// Mean loss over `micro_batches` of the validation part (0 = all of it); the same number on every rank and world.
   double evaluate(std::int64_t micro_batches);

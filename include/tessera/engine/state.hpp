@@ -1,6 +1,6 @@
 #pragma once
-// A rank's state by unit: which elements of the flat parameters it holds, and where. What initialisation, weights from
-// files, dumps and (later) checkpoints go by.
+// A rank's state by unit: which elements of the flat parameters it holds, and where on its device (Resources::download
+// and upload reach them). What initialisation, weights from files, dumps and checkpoints go by.
 
 #include <cstdint>
 #include <functional>

@@ -5,6 +5,7 @@
 #include <span>
 
 #include "tessera/backend/device_kind.hpp"
+#include "tessera/kernels/scalar_payload.hpp"
 #include "tessera/kernels/step_scalars.hpp"
 #include "tessera/kernels/views.hpp"
 
@@ -20,11 +21,10 @@ enum class DropoutSite : std::uint32_t { embedding = 0, attention = 1, attention
 /// What is kept is scaled by 1 / (1 - probability). probability 0 costs nothing.
 struct Dropout {
   float probability = 0;
-  std::int64_t first_sample = 0;  ///< global number of the micro-batch's first sample
-  std::int64_t sequence = 0;      ///< tokens per sample: row r belongs to sample first_sample + r / sequence
+  std::int64_t sequence = 0;  ///< tokens per sample: row r belongs to sample first_sample + r / sequence
   std::int32_t layer = 0;
   DropoutSite site = DropoutSite::embedding;
-  const StepScalars* scalars = nullptr;  ///< seed and step; read when the kernel runs
+  const StepScalars* scalars = nullptr;  ///< seed, step and first_sample; read when the kernel runs
 
   bool on() const { return probability > 0; }
 };
@@ -185,8 +185,28 @@ struct AdamWArguments {
   const void* gradient = nullptr;                                              ///< [elements]
   DType gradient_dtype = DType::fp32;
   double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8, weight_decay = 0;  ///< 1 - beta is taken in double
-  std::span<const DecayRun> runs;  ///< ascending, disjoint; elements outside every run are left alone (padding)
+  /// Ascending, disjoint; elements outside every run are left alone (padding). Host memory, read when submitted.
+  std::span<const DecayRun> runs;
   const StepScalars* scalars = nullptr;
+};
+
+/// What a micro-batch leaves in the step's sums: adds scalars->micro_loss to the payload if scalars->counts_loss.
+struct AccountArguments {
+  const StepScalars* scalars = nullptr;
+  ScalarPayload* payload = nullptr;
+  bool starts = false;  ///< the step's first: clears the payload and notes scalars->stop_requested in it
+};
+
+/// The step's decision, from sums that are complete over all ranks: outcome, skip, clip coefficient, Adam's step and
+/// bias corrections, and the loss scale of the next step: with scales_loss halved on overflow, doubled after 2000 good
+/// steps (Micikevicius et al. 2018).
+struct ClipArguments {
+  const ScalarPayload* payload = nullptr;
+  StepScalars* scalars = nullptr;
+  std::int64_t global_tokens = 0;  ///< tokens of the global batch
+  double clip = 0;                 ///< largest norm; 0: no clipping
+  double beta1 = 0.9, beta2 = 0.999;
+  bool scales_loss = false;  ///< fp16: dynamic loss scaling
 };
 
 /// Bytes of `scratch`, by shape and kind of device alone, so that a plan needs no device. An upper bound for every

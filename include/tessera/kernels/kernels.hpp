@@ -58,6 +58,10 @@ class Kernels {
   virtual void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) = 0;
   /// The optimizer's update; the same bits for every split of the range. Does nothing when scalars->skip is set.
   virtual void adamw(Stream& stream, const AdamWArguments& a) = 0;
+  /// A micro-batch's loss goes into the step's sums.
+  virtual void account_loss(Stream& stream, const AccountArguments& a) = 0;
+  /// What a step decides from its sums.
+  virtual void clip(Stream& stream, const ClipArguments& a) = 0;
 
   /// What computes, for the log: "AVX-512, oneDNN 2.6.3".
   virtual std::string description() const = 0;

@@ -48,7 +48,6 @@ struct MlpSaved {
 struct PartBuffers {
   const std::int32_t* tokens = nullptr;   ///< [batch, sequence]
   const std::int32_t* targets = nullptr;  ///< [batch, sequence]; the head's
-  std::int64_t first_sample = 0;          ///< global number of the micro-batch's first sample (dropout's counter)
   bool evaluation = false;                ///< forward without dropout
   const void* input = nullptr;            ///< residual stream [tokens, width]; null for embedding
   void* output =

@@ -37,6 +37,8 @@ class CpuKernels final : public Kernels {
            std::int64_t n) override;
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
   void adamw(Stream& stream, const AdamWArguments& a) override;
+  void account_loss(Stream& stream, const AccountArguments& a) override;
+  void clip(Stream& stream, const ClipArguments& a) override;
   std::string description() const override;
 
  private:

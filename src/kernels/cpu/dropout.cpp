@@ -16,7 +16,7 @@ DropoutMask::DropoutMask(const Dropout& dropout)
 void DropoutMask::fill(std::int64_t sample, std::uint64_t first, std::int64_t n, float* mask) const {
   // A counter has 64 bits for the element, so sample and step go into the key: seed -> (sample) -> (step).
   const auto of_sample = philox(dropout_.scalars->seed, RandomUse::dropout, site_,
-                                static_cast<std::uint64_t>(dropout_.first_sample + sample));
+                                static_cast<std::uint64_t>(dropout_.scalars->first_sample + sample));
   const auto of_step = philox(of_sample[0] | static_cast<std::uint64_t>(of_sample[1]) << 32, RandomUse::dropout, site_,
                               static_cast<std::uint64_t>(dropout_.scalars->step));
   const std::uint64_t key = of_step[0] | static_cast<std::uint64_t>(of_step[1]) << 32;

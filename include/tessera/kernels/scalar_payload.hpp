@@ -13,7 +13,7 @@ struct ScalarPayload {
   ExactSum square_norm;  ///< of the summed gradient (times the loss scale, squared), every element counted once
   std::int64_t stop_requested = 0;  ///< how many ranks were asked to stop
 
-  void clear() { loss.clear(), square_norm.clear(), stop_requested = 0; }
+  TESSERA_HOST_DEVICE void clear() { loss.clear(), square_norm.clear(), stop_requested = 0; }
 };
 
 inline constexpr std::int64_t kPayloadIntegers = sizeof(ScalarPayload) / sizeof(std::int64_t);

@@ -1,0 +1,67 @@
+#pragma once
+// How a step's scalars move, written once for hosts and GPUs.
+
+#include <cmath>
+
+#include "tessera/base/host_device.hpp"
+#include "tessera/kernels/arguments.hpp"
+
+namespace tessera {
+
+inline constexpr double kLargestLossScale = 16777216;
+inline constexpr std::int64_t kGoodStepsToGrow = 2000;
+// torch.nn.utils.clip_grad_norm_ divides by norm + 1e-6; kept, so that clipped runs compare.
+inline constexpr double kClipEpsilon = 1e-6;
+
+TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
+  if (a.starts) {
+    a.payload->clear();
+    a.payload->stop_requested = a.scalars->stop_requested != 0 ? 1 : 0;
+  }
+  if (a.scalars->counts_loss != 0) a.payload->loss.add(a.scalars->micro_loss);
+}
+
+/// Whether a number is neither infinite nor NaN.
+TESSERA_HOST_DEVICE inline bool is_finite(double x) { return x - x == 0; }
+
+TESSERA_HOST_DEVICE inline void clip_rule(const ClipArguments& a) {
+  StepScalars& s = *a.scalars;
+  StepOutcome& o = s.outcome;
+  const double scale = s.loss_scale;
+  o.loss_scale = scale;
+  o.loss = a.payload->loss.value() / static_cast<double>(a.global_tokens);
+  o.grad_norm = std::sqrt(a.payload->square_norm.value()) / scale;
+  o.stop_requests = a.payload->stop_requested;
+  const bool overflow = !is_finite(o.grad_norm);
+  o.skipped = overflow && a.scales_loss ? 1 : 0;
+  // An overflow that no smaller loss scale can cure is a failure, not a step to skip.
+  o.finite = is_finite(o.loss) && (!overflow || (a.scales_loss && scale > 1.0)) ? 1 : 0;
+  s.skip = overflow || o.finite == 0 ? 1 : 0;
+  if (a.scales_loss) {
+    double next = scale;
+    s.good_steps = overflow ? 0 : s.good_steps + 1;
+    if (overflow) next = scale / 2 > 1.0 ? scale / 2 : 1.0;
+    if (s.good_steps == kGoodStepsToGrow) {
+      next = next * 2 < kLargestLossScale ? next * 2 : kLargestLossScale;
+      s.good_steps = 0;
+    }
+    s.loss_scale = static_cast<float>(next);
+    s.gradient_scale = static_cast<float>(next / static_cast<double>(a.global_tokens));
+  }
+  if (s.skip != 0) {
+    s.skipped_steps += o.skipped;
+    return;
+  }
+  double coefficient = 1.0;
+  if (a.clip > 0) {
+    const double wanted = a.clip / (o.grad_norm + kClipEpsilon);
+    if (wanted < coefficient) coefficient = wanted;
+  }
+  s.clip_coefficient = static_cast<float>(coefficient / scale);
+  s.adam_step += 1;
+  const auto t = static_cast<double>(s.adam_step);
+  s.bias_correction1 = static_cast<float>(1.0 - std::pow(a.beta1, t));
+  s.bias_correction2 = static_cast<float>(1.0 - std::pow(a.beta2, t));
+}
+
+}  // namespace tessera
