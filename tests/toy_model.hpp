@@ -9,6 +9,7 @@ struct ToyShape {
   std::int64_t layers = 2, width = 8, vocab = 50, context = 16, batch = 2, sequence = 5;
   bool tied = true;
   DType compute = DType::fp32;
+  bool rotary = false;  ///< attention reads a constant
 };
 
 inline ModelParts toy_model(const ToyShape& shape = {}) {
@@ -22,6 +23,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
   model.sequence = shape.sequence;
   model.compute = shape.compute;
   const std::int64_t C = shape.width, tokens = model.tokens();
+  if (shape.rotary) model.constants = {{"rotary", DType::fp32, shape.sequence * C}};
   auto tensor = [&](const std::string& name, std::vector<std::int64_t> dims, bool table = false) {
     ParameterTensor t;
     t.name = "transformer." + name;
@@ -50,6 +52,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
                            cost(100),
                            cost(300),
                            cost(100)});
+    if (shape.rotary) model.parts.back().constants = {0};
     const TensorId ln2 = tensor(h + "ln_2.weight", {C}), fc = tensor(h + "mlp.c_fc.weight", {C, 4 * C}),
                    out = tensor(h + "mlp.c_proj.weight", {4 * C, C});
     model.parts.push_back({h + "mlp",

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/counter_rng.hpp"
+#include "tessera/model/constants.hpp"
 #include "tessera/model/initialize.hpp"
 
 namespace tessera {
@@ -64,6 +65,8 @@ KernelRehearsal::KernelRehearsal(const StepSchedule& schedule, const KernelWork&
   for (std::byte*& stream : residual_) stream = take(residual);
   residual_gradient_ = take(residual);
   std::int64_t scratch = 0;
+  for (std::size_t i = 0; i < schedule.model.constants.size(); ++i)
+    constants_.push_back(constant_values(schedule.model, static_cast<std::int32_t>(i)));
   for (const PartWork& one : work.parts) {
     scratch = std::max(scratch, cost_of(schedule.part(one.part), one.kind).scratch_bytes);
     open_part(one.part, kernels);
@@ -81,6 +84,8 @@ void KernelRehearsal::open_part(PartId id, Kernels& kernels) {
   const ModelParts& model = schedule_.model;
   const Part& part = schedule_.part(id);
   for (const SavedTensor& saved : part.saved) memory.saved.push_back(take(saved.elements * size_of(saved.dtype)));
+  for (const std::int32_t number : part.constants)
+    memory.constants.push_back(constants_[static_cast<std::size_t>(number)].data());
   for (const TensorId tensor : part.tensors) {
     const auto at = static_cast<std::size_t>(tensor);
     const ParameterTensor& declared = model.tensors[at];
@@ -141,6 +146,7 @@ void KernelRehearsal::play(Kernels& kernels, const PartWork& work) {
   b.residual_gradient = backward ? residual_gradient_ : nullptr;
   b.saved = memory.saved;
   b.parameters = memory.parameters;
+  b.constants = memory.constants;
   b.gradients = memory.gradients;
   b.gradient_adds = {adds.get(), part.tensors.size()};
   b.gradient_dtype = schedule_.model.gradient;

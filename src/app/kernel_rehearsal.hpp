@@ -31,7 +31,7 @@ class KernelRehearsal {
   /// A part of block 0, or an end of the model.
   struct PartMemory {
     std::vector<void*> saved;
-    std::vector<const void*> parameters;
+    std::vector<const void*> parameters, constants;
     std::vector<void*> gradients;
   };
 
@@ -45,8 +45,9 @@ class KernelRehearsal {
   std::uint64_t seed_;
   std::unique_ptr<Stream> stream_;
   std::vector<Region> memory_;
-  std::vector<PartMemory> parts_;         ///< by PartId; empty for parts that have a representative
-  std::vector<void*> tensor_, gradient_;  ///< by TensorId, null where no part played here reads it
+  std::vector<std::vector<float>> constants_;  ///< per ModelParts::constants
+  std::vector<PartMemory> parts_;              ///< by PartId; empty for parts that have a representative
+  std::vector<void*> tensor_, gradient_;       ///< by TensorId, null where no part played here reads it
   std::vector<std::int32_t> tokens_, targets_;
   std::byte* residual_[3] = {};  ///< the stream after embedding, attention and MLP
   std::byte* residual_gradient_ = nullptr;

@@ -20,7 +20,6 @@ struct Rates {
 
 StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
   const Architecture architecture = resolve_architecture(options.model);
-  require_trainable(architecture);
   const ModelParts model =
       declare_parts(architecture, options.train.micro_batch, sequence_length(options, architecture),
                     options.precision.compute, options.precision.reduce);

@@ -14,7 +14,6 @@ namespace tessera {
 PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine)
     : machine_(machine) {
   const Architecture architecture = resolve_architecture(options.model);
-  require_trainable(architecture);
   data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
   steps_of_run(options, planned_, *data_);

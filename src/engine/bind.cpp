@@ -47,6 +47,7 @@ void Player::bind_part(OperationId id, Bound& bound) {
   bound.saved.assign(part.saved.size(), nullptr);
   bound.parameters.assign(part.tensors.size(), nullptr);
   bound.gradients.assign(part.tensors.size(), nullptr);
+  bound.constants.assign(part.constants.size(), nullptr);
   bound.gradient_adds = std::make_unique<bool[]>(part.tensors.size());
 
   std::vector<ValueId> touched = touched_values(op);
@@ -62,6 +63,9 @@ void Player::bind_part(OperationId id, Bound& bound) {
       b.residual_gradient = at(v);
     } else if (value.kind == ValueKind::saved) {
       bound.saved[static_cast<std::size_t>(value.slot)] = at(v);
+    } else if (value.kind == ValueKind::constant) {
+      const auto place = std::find(part.constants.begin(), part.constants.end(), value.slot);
+      bound.constants[static_cast<std::size_t>(place - part.constants.begin())] = at(v);
     } else if (value.kind == ValueKind::scratch) {
       b.scratch = at(v);
     }
@@ -108,6 +112,7 @@ void Player::bind_part(OperationId id, Bound& bound) {
   }
   b.saved = bound.saved;
   b.parameters = bound.parameters;
+  b.constants = bound.constants;
   b.gradients = bound.gradients;
   b.gradient_adds = {bound.gradient_adds.get(), part.tensors.size()};
 }

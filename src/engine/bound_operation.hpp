@@ -13,7 +13,7 @@ struct Player::Bound {
   // compute
   PartBuffers buffers;
   std::vector<void*> saved, gradients;
-  std::vector<const void*> parameters;
+  std::vector<const void*> parameters, constants;
   std::unique_ptr<bool[]> gradient_adds;
   std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
   bool starts_account = false;

@@ -4,6 +4,7 @@
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/comm/deal.hpp"
+#include "tessera/engine/constants.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
 
@@ -104,6 +105,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
 
   resources_ = std::make_unique<Resources>(context, schedule, planned.plan, resource_settings(options, machine));
+  set_constants(schedule, *resources_);
   OptimizerSettings settings;
   settings.options = options.optim;
   settings.global_tokens = micro_batches * schedule.model.tokens();

@@ -65,22 +65,20 @@ class ConfigReader {
     refuse(key, ("only " + list + " is supported").c_str());
   }
 
-  /// Rotary base; UsageError where positions are scaled. `rope_parameters` is how newer Transformers write both.
-  double rope_theta() const {
-    double theta = positive("rope_theta", 10000.0);
+  /// Rotary base and scaling. Older folders write rope_theta and rope_scaling, newer ones rope_parameters for both; a
+  /// scaling's kind is called rope_type, or type.
+  void read_rope(Architecture& model) const {
+    require_number("partial_rotary_factor", json_, 1);
+    model.rope_theta = positive_in(json_, "rope_theta", 10000.0);
     for (const char* key : {"rope_scaling", "rope_parameters"}) {
       const nlohmann::json* value = find(key);
       if (value == nullptr) continue;
       if (!value->is_object()) refuse(key, "an object or null is allowed");
-      for (const char* kind : {"rope_type", "type"}) {
-        const auto type = value->find(kind);
-        if (type != value->end() && !type->is_null() && *type != "default") {
-          refuse(key, "only plain rotary positions (null, or rope_type default) are supported");
-        }
-      }
-      theta = positive_in(*value, "rope_theta", theta);
+      model.rope_theta = positive_in(*value, "rope_theta", model.rope_theta);
+      require_number("partial_rotary_factor", *value, 1);
+      const std::string kind = rope_kind(key, *value);
+      if (kind == "llama3") model.rope_scaling = llama3_scaling(key, *value);
     }
-    return theta;
   }
 
   /// UsageError if a layer's attention is not full.
@@ -113,6 +111,46 @@ class ConfigReader {
   const nlohmann::json* find(const char* key) const {
     const auto place = json_.find(key);
     return place == json_.end() || place->is_null() ? nullptr : &*place;
+  }
+
+  std::string rope_kind(const char* key, const nlohmann::json& object) const {
+    for (const char* name : {"rope_type", "type"}) {
+      const auto kind = object.find(name);
+      if (kind == object.end() || kind->is_null()) continue;
+      if (*kind == "default" || *kind == "llama3") return kind->get<std::string>();
+      const std::string shown = kind->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+      throw UsageError("{}: {} of {} {} is not supported (default or llama3 is allowed)", path_.string(), name, key,
+                       shown.substr(0, 100));
+    }
+    return "default";
+  }
+
+  RopeScaling llama3_scaling(const char* key, const nlohmann::json& object) const {
+    const auto needed = [&](const char* name) {
+      const auto place = object.find(name);
+      if (place == object.end() || place->is_null())
+        throw UsageError("{}: {} lacks {}, which rope_type llama3 needs", path_.string(), key, name);
+      return positive_in(object, name, 1);
+    };
+    RopeScaling scaling;
+    scaling.factor = needed("factor");
+    scaling.low_freq_factor = needed("low_freq_factor");
+    scaling.high_freq_factor = needed("high_freq_factor");
+    const double context = needed("original_max_position_embeddings");
+    if (context != std::floor(context) || context > static_cast<double>(kLargestSize)) {
+      throw UsageError("{}: original_max_position_embeddings of {} is not supported (a whole number is allowed)",
+                       path_.string(), key);
+    }
+    scaling.original_context = static_cast<std::int64_t>(context);
+    require_number("attention_factor", object, 1);
+    return scaling;
+  }
+
+  /// UsageError unless a number, if it is there, is what this program computes.
+  void require_number(const char* key, const nlohmann::json& object, double wanted) const {
+    const auto place = object.find(key);
+    if (place == object.end() || place->is_null() || (place->is_number() && *place == wanted)) return;
+    throw UsageError("{}: {} is not supported (only {} is)", path_.string(), key, wanted);
   }
 
   double positive_in(const nlohmann::json& object, const char* key, double fallback) const {
@@ -174,7 +212,7 @@ Architecture read_rotary(const ConfigReader& config, Family family) {
   model.vocab = config.needed_size("vocab_size");
   model.context = config.needed_size("max_position_embeddings");
   model.norm_epsilon = config.positive("rms_norm_eps", 1e-6);
-  model.rope_theta = config.rope_theta();
+  config.read_rope(model);
   model.tied_head = config.truth("tie_word_embeddings", false);
   const auto head_width = config.size("head_dim");
   if (head_width && *head_width * model.heads != model.width) {

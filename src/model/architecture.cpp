@@ -25,6 +25,7 @@ struct LlamaShape {
   std::int64_t layers, heads, kv_heads, width, ffn_width, vocab, context;
   double rope_theta, norm_epsilon;
   bool tied_head;
+  RopeScaling rope_scaling = {};
 };
 
 Architecture llama_like(Family family, const LlamaShape& shape) {
@@ -36,6 +37,7 @@ Architecture llama_like(Family family, const LlamaShape& shape) {
   a.linear_bias = false, a.qkv_bias = family == Family::qwen2;
   a.tied_head = shape.tied_head;
   a.norm_epsilon = shape.norm_epsilon, a.rope_theta = shape.rope_theta;
+  a.rope_scaling = shape.rope_scaling;
   return a;
 }
 
@@ -54,13 +56,24 @@ std::array<Preset, 9> presets() {
       {"gpt2-1558m", gpt2(48, 25, 1600, 50257, 1024)},
       {"qwen2-0.5b", llama_like(Family::qwen2, {24, 14, 2, 896, 4864, 151936, 131072, 1e6, 1e-6, true})},
       {"qwen2-1.5b", llama_like(Family::qwen2, {28, 12, 2, 1536, 8960, 151936, 131072, 1e6, 1e-6, true})},
-      {"llama-1b", llama_like(Family::llama, {16, 32, 8, 2048, 8192, 128256, 131072, 5e5, 1e-5, true})},
+      {"llama-1b",
+       llama_like(Family::llama, {16, 32, 8, 2048, 8192, 128256, 131072, 5e5, 1e-5, true, {8192, 32, 1, 4}})},
       {"llama-8b", llama_like(Family::llama, {32, 32, 8, 4096, 14336, 128256, 8192, 5e5, 1e-5, false})},
   }};
 }
 
 void require_positive(const char* option, std::int64_t value, std::int64_t largest) {
   if (value < 1 || value > largest) throw UsageError("model.{} = {} (out of range): 1 to {}", option, value, largest);
+}
+
+void validate_scaling(const RopeScaling& s) {
+  const bool sound = s.original_context > 0 && s.factor >= 1 && std::isfinite(s.factor) && s.low_freq_factor > 0 &&
+                     s.high_freq_factor > s.low_freq_factor && std::isfinite(s.high_freq_factor);
+  if (sound) return;
+  throw UsageError(
+      "rope scaling with factor {}, low_freq_factor {}, high_freq_factor {}, original context {}: a factor of at least "
+      "1, 0 < low_freq_factor < high_freq_factor, a context of at least 1",
+      s.factor, s.low_freq_factor, s.high_freq_factor, s.original_context);
 }
 
 /// The options that a family fixes: its Hugging Face form has no place for anything else.
@@ -145,6 +158,7 @@ void validate(const Architecture& a) {
     throw UsageError("norm epsilon = {} (must keep the norm finite): above 0", a.norm_epsilon);
   }
   if (!(a.rope_theta > 0 && std::isfinite(a.rope_theta))) throw UsageError("rope theta = {}: above 0", a.rope_theta);
+  if (a.rope_scaling != RopeScaling{}) validate_scaling(a.rope_scaling);
   validate_family(a);
 }
 

@@ -7,13 +7,14 @@ namespace tessera {
 namespace {
 
 void check(const PartCall& call, bool backward) {
-  require_trainable(call.architecture());
   const Part& part = call.part;
   const PartBuffers& b = call.buffers;
   TESSERA_ASSERT(b.parameters.size() == part.tensors.size(), "{}: {} parameters given, {} declared", part.name,
                  b.parameters.size(), part.tensors.size());
   TESSERA_ASSERT(b.saved.size() == part.saved.size(), "{}: {} saved values given, {} declared", part.name,
                  b.saved.size(), part.saved.size());
+  TESSERA_ASSERT(b.constants.size() == part.constants.size(), "{}: {} constants given, {} declared", part.name,
+                 b.constants.size(), part.constants.size());
   if (!backward) return;
   TESSERA_ASSERT(b.gradients.size() == part.tensors.size(), "{}: {} gradients given, {} declared", part.name,
                  b.gradients.size(), part.tensors.size());
@@ -46,14 +47,6 @@ Dropout PartCall::dropout(DropoutSite site) const {
   d.site = site;
   d.scalars = buffers.scalars;
   return d;
-}
-
-void require_trainable(const Architecture& architecture) {
-  if (architecture.family == Family::gpt2) return;
-  throw UsageError(
-      "model.family = {} (this version has no kernels for rotary positions and SwiGLU, so it can plan and inspect "
-      "such a model but not run it): gpt2",
-      name_of(architecture.family));
 }
 
 void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,

@@ -1,44 +1,79 @@
-// What both halves of a block share: the norm at their start and the residual path at their end.
+// What both halves of a block share: the norm at their start, linears, and the residual path at their end.
 
 #include "model/decoder_parts.hpp"
 
 namespace tessera {
 
-static_assert(int{AttentionTensors::norm_gain} == int{MlpTensors::norm_gain} &&
-              int{AttentionTensors::norm_bias} == int{MlpTensors::norm_bias} &&
-              int{AttentionSaved::mean} == int{MlpSaved::mean} &&
-              int{AttentionSaved::reciprocal_deviation} == int{MlpSaved::reciprocal_deviation});
+namespace {
 
-void normalize_input(const PartCall& call, void* normalized, bool given_statistics) {
+/// Columns of a weight as it is stored.
+std::int64_t weight_columns(WeightLayout layout, std::int64_t in, std::int64_t out) {
+  return layout == WeightLayout::in_out ? out : in;
+}
+
+}  // namespace
+
+LinearForward linear_forward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out) {
+  LinearForward l;
+  l.tokens = call.model.tokens(), l.in = in, l.out = out;
+  l.layout = weight_layout(call.architecture());
+  l.weight = call.parameter(tensors.weight, weight_columns(l.layout, in, out));
+  l.bias = call.parameter(tensors.bias, out);
+  return l;
+}
+
+LinearBackward linear_backward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out) {
+  LinearBackward l;
+  l.tokens = call.model.tokens(), l.in = in, l.out = out;
+  l.layout = weight_layout(call.architecture());
+  l.weight = call.parameter(tensors.weight, weight_columns(l.layout, in, out));
+  l.weight_gradient = call.gradient(tensors.weight, weight_columns(l.layout, in, out));
+  l.bias_gradient = call.gradient(tensors.bias, out);
+  return l;
+}
+
+void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized,
+                     bool given_statistics) {
   const std::int64_t width = call.architecture().width;
   NormForward n;
   n.tokens = call.model.tokens(), n.width = width;
   n.epsilon = static_cast<float>(call.architecture().norm_epsilon);
+  n.subtract_mean = call.architecture().subtracts_mean();
   n.input = call.read(call.buffers.input, width);
-  n.gain = call.parameter(AttentionTensors::norm_gain, width);
-  n.bias = call.parameter(AttentionTensors::norm_bias, width);
+  n.gain = call.parameter(tensors.gain, width);
+  n.bias = call.parameter(tensors.bias, width);
   n.output = call.write(normalized, width);
-  n.mean = call.saved_floats(AttentionSaved::mean);
-  n.reciprocal_deviation = call.saved_floats(AttentionSaved::reciprocal_deviation);
+  n.mean = call.saved_floats(saved.mean);
+  n.reciprocal_deviation = call.saved_floats(saved.reciprocal_deviation);
   n.given_statistics = given_statistics;
   call.kernels.norm_forward(call.stream, n);
 }
 
-void normalize_input_backward(const PartCall& call, const void* normalized_gradient, void* scratch) {
+void normalize_input_backward(const PartCall& call, const NormTensors& tensors, const NormSaved& saved,
+                              const void* normalized_gradient, void* scratch) {
   const std::int64_t width = call.architecture().width;
   NormBackward n;
   n.tokens = call.model.tokens(), n.width = width;
+  n.subtract_mean = call.architecture().subtracts_mean();
   n.input = call.read(call.buffers.input, width);
-  n.gain = call.parameter(AttentionTensors::norm_gain, width);
-  n.mean = call.saved_floats(AttentionSaved::mean);
-  n.reciprocal_deviation = call.saved_floats(AttentionSaved::reciprocal_deviation);
+  n.gain = call.parameter(tensors.gain, width);
+  n.mean = call.saved_floats(saved.mean);
+  n.reciprocal_deviation = call.saved_floats(saved.reciprocal_deviation);
   n.output_gradient = call.read(normalized_gradient, width);
   n.input_gradient = call.write(call.buffers.residual_gradient, width);
   n.input_adds = true;
-  n.gain_gradient = call.gradient(AttentionTensors::norm_gain, width);
-  n.bias_gradient = call.gradient(AttentionTensors::norm_bias, width);
+  n.gain_gradient = call.gradient(tensors.gain, width);
+  n.bias_gradient = call.gradient(tensors.bias, width);
   n.scratch = scratch;
   call.kernels.norm_backward(call.stream, n);
+}
+
+void InputGradientSum::add(LinearBackward linear) {
+  linear.input_gradient = call_.write(first_ ? sum_ : partial_, linear.in);
+  call_.kernels.linear_backward(call_.stream, linear);
+  const DType dtype = call_.model.compute;
+  if (!first_) call_.kernels.add(call_.stream, sum_, dtype, partial_, dtype, sum_, dtype, linear.tokens * linear.in);
+  first_ = false;
 }
 
 ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked) {

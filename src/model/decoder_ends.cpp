@@ -6,11 +6,12 @@ namespace tessera {
 
 void embedding_forward_part(const PartCall& call) {
   const Architecture& a = call.architecture();
+  const EmbeddingTensors tensors(a);
   EmbeddingForward e;
   e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab;
   e.tokens = call.buffers.tokens;
-  e.token_table = call.parameter(EmbeddingTensors::token_table, a.width);
-  e.position_table = call.parameter(EmbeddingTensors::position_table, a.width);
+  e.token_table = call.parameter(tensors.token_table, a.width);
+  e.position_table = call.parameter(tensors.position_table, a.width);
   e.output = call.write(call.buffers.output, a.width);
   e.dropout = call.dropout(DropoutSite::embedding);
   call.kernels.embedding_forward(call.stream, e);
@@ -18,13 +19,14 @@ void embedding_forward_part(const PartCall& call) {
 
 void embedding_backward_part(const PartCall& call) {
   const Architecture& a = call.architecture();
+  const EmbeddingTensors tensors(a);
   EmbeddingBackward e;
   e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab,
   e.context = a.context;
   e.tokens = call.buffers.tokens;
   e.output_gradient = call.read(call.buffers.residual_gradient, a.width);
-  e.token_gradient = call.gradient(EmbeddingTensors::token_table, a.width);
-  e.position_gradient = call.gradient(EmbeddingTensors::position_table, a.width);
+  e.token_gradient = call.gradient(tensors.token_table, a.width);
+  e.position_gradient = call.gradient(tensors.position_table, a.width);
   e.dropout = call.dropout(DropoutSite::embedding);
   e.scratch = call.buffers.scratch;
   call.kernels.embedding_backward(call.stream, e);
@@ -34,13 +36,15 @@ namespace {
 
 HeadArguments head_arguments(const PartCall& call) {
   const Architecture& a = call.architecture();
+  const HeadTensors tensors(a);
   HeadArguments h;
   h.tokens = call.model.tokens(), h.width = a.width, h.vocab = a.vocab;
   h.epsilon = static_cast<float>(a.norm_epsilon);
+  h.subtract_mean = a.subtracts_mean();
   h.input = call.read(call.buffers.input, a.width);
-  h.gain = call.parameter(HeadTensors::norm_gain, a.width);
-  h.bias = call.parameter(HeadTensors::norm_bias, a.width);
-  h.table = call.parameter(HeadTensors::table, a.width);
+  h.gain = call.parameter(tensors.norm.gain, a.width);
+  h.bias = call.parameter(tensors.norm.bias, a.width);
+  h.table = call.parameter(tensors.table, a.width);
   h.targets = call.buffers.targets;
   h.loss = call.buffers.loss;
   h.scratch = call.buffers.scratch;
@@ -53,11 +57,12 @@ void head_loss_part(const PartCall& call) { call.kernels.head_loss(call.stream, 
 
 void head_training_part(const PartCall& call) {
   const std::int64_t width = call.architecture().width;
+  const HeadTensors tensors(call.architecture());
   HeadArguments h = head_arguments(call);
   h.input_gradient = call.write(call.buffers.residual_gradient, width);
-  h.gain_gradient = call.gradient(HeadTensors::norm_gain, width);
-  h.bias_gradient = call.gradient(HeadTensors::norm_bias, width);
-  h.table_gradient = call.gradient(HeadTensors::table, width);
+  h.gain_gradient = call.gradient(tensors.norm.gain, width);
+  h.bias_gradient = call.gradient(tensors.norm.bias, width);
+  h.table_gradient = call.gradient(tensors.table, width);
   h.scalars = call.buffers.scalars;
   call.kernels.head_training(call.stream, h);
 }

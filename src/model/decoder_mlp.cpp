@@ -1,4 +1,6 @@
-// The MLP half of a block:  n = norm(x);  u = n Wup + b;  y = x + dropout(gelu(u) Wdown + b')
+// The MLP half of a block:  n = norm(x);  y = x + dropout(h Wdown + b'), with
+//   GELU:    h = gelu(n Wup + b)
+//   SwiGLU:  h = silu(n Wgate) * (n Wup)
 
 #include "model/decoder_parts.hpp"
 #include "model/part_scratch.hpp"
@@ -7,78 +9,103 @@ namespace tessera {
 
 namespace {
 
-/// u, and gelu(u) unless nobody goes on to the output.
-void project_up(const PartCall& call, const MlpForwardScratch& s) {
-  const std::int64_t width = call.architecture().width, ffn = call.architecture().ffn_width;
-  LinearForward l;
-  l.tokens = call.model.tokens(), l.in = width, l.out = ffn;
-  l.input = call.read(s.normalized, width);
-  l.weight = call.parameter(MlpTensors::up_weight, ffn);
-  l.bias = call.parameter(MlpTensors::up_bias, ffn);
-  l.output = call.write(call.saved(MlpSaved::before_gelu), ffn);
-  if (call.buffers.output != nullptr) l.activated = call.write(s.activated, ffn_stride(call.architecture()));
-  call.kernels.linear_forward(call.stream, l);
+/// What the functions of one direction share.
+struct MlpCall : PartCall {
+  explicit MlpCall(const PartCall& call) : PartCall(call), tensors(call.architecture()), values(call.architecture()) {}
+
+  std::int64_t width() const { return architecture().width; }
+  std::int64_t ffn() const { return architecture().ffn_width; }
+  bool gated() const { return architecture().mlp == MlpKind::swiglu; }
+  ConstView gate() const { return read(saved(values.gate), ffn()); }
+  ConstView up() const { return read(saved(values.up), ffn()); }
+  /// A [tokens, ffn_width] matrix in scratch.
+  View hidden(void* data) const { return write(data, ffn_stride(architecture())); }
+
+  MlpTensors tensors;
+  MlpSaved values;
+};
+
+void swiglu(const MlpCall& call, void* activated) {
+  SwigluForward f;
+  f.tokens = call.model.tokens(), f.width = call.ffn();
+  f.gate = call.gate(), f.up = call.up(), f.output = call.hidden(activated);
+  call.kernels.swiglu_forward(call.stream, f);
 }
 
-void project_down(const PartCall& call, const MlpForwardScratch& s) {
-  const std::int64_t width = call.architecture().width, ffn = call.architecture().ffn_width;
-  LinearForward l;
-  l.tokens = call.model.tokens(), l.in = ffn, l.out = width;
-  l.input = call.read(s.activated, ffn_stride(call.architecture()));
-  l.weight = call.parameter(MlpTensors::down_weight, width);
-  l.bias = call.parameter(MlpTensors::down_bias, width);
-  l.residual = call.read(call.buffers.input, width);
-  l.output = call.write(call.buffers.output, width);
+/// What is saved of gate and up, and h unless nobody goes on to the output.
+void project_up(const MlpCall& call, const MlpForwardScratch& s) {
+  const bool goes_on = call.buffers.output != nullptr;
+  const auto project = [&](const LinearTensors& tensors, void* saved, bool with_gelu) {
+    LinearForward l = linear_forward(call, tensors, call.width(), call.ffn());
+    l.input = call.read(s.normalized, call.width());
+    l.output = call.write(saved, call.ffn());
+    if (with_gelu) l.activated = call.hidden(s.activated);
+    call.kernels.linear_forward(call.stream, l);
+  };
+  if (call.gated()) project(call.tensors.gate, call.saved(call.values.gate), false);
+  project(call.tensors.up, call.saved(call.values.up), goes_on && !call.gated());
+  if (goes_on && call.gated()) swiglu(call, s.activated);
+}
+
+void project_down(const MlpCall& call, const MlpForwardScratch& s) {
+  LinearForward l = linear_forward(call, call.tensors.down, call.ffn(), call.width());
+  l.input = call.hidden(s.activated);
+  l.residual = call.read(call.buffers.input, call.width());
+  l.output = call.write(call.buffers.output, call.width());
   l.dropout = call.dropout(DropoutSite::mlp_residual);
   call.kernels.linear_forward(call.stream, l);
 }
 
-/// Makes gelu(u) again for the weight's gradient; d u comes through the GELU with the product.
-void project_down_backward(const PartCall& call, const MlpBackwardScratch& s) {
-  const std::int64_t width = call.architecture().width, ffn = call.architecture().ffn_width;
-  const ConstView before = call.read(call.saved(MlpSaved::before_gelu), ffn);
-  call.kernels.gelu(call.stream, before, call.write(s.activated, ffn_stride(call.architecture())), call.model.tokens(),
-                    ffn);
-  LinearBackward l;
-  l.tokens = call.model.tokens(), l.in = ffn, l.out = width;
-  l.input = call.read(s.activated, ffn_stride(call.architecture()));
-  l.weight = call.parameter(MlpTensors::down_weight, width);
+/// Makes h again for the weight's gradient. GELU: d u comes through it with the product. SwiGLU: d h becomes d gate, in
+/// place, and d up.
+void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
+  if (call.gated())
+    swiglu(call, s.activated);
+  else
+    call.kernels.gelu(call.stream, call.up(), call.hidden(s.activated), call.model.tokens(), call.ffn());
+  LinearBackward l = linear_backward(call, call.tensors.down, call.ffn(), call.width());
+  l.input = call.hidden(s.activated);
   l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);
-  l.input_gradient = call.write(s.ffn_gradient, ffn_stride(call.architecture()));
-  l.before_gelu = before;
-  l.weight_gradient = call.gradient(MlpTensors::down_weight, width);
-  l.bias_gradient = call.gradient(MlpTensors::down_bias, width);
+  l.input_gradient = call.hidden(call.gated() ? s.gate_gradient : s.up_gradient);
+  if (!call.gated()) l.before_gelu = call.up();
   call.kernels.linear_backward(call.stream, l);
+  if (!call.gated()) return;
+  SwigluBackward b;
+  b.tokens = call.model.tokens(), b.width = call.ffn();
+  b.gate = call.gate(), b.up = call.up(), b.output_gradient = call.hidden(s.gate_gradient);
+  b.gate_gradient = call.hidden(s.gate_gradient), b.up_gradient = call.hidden(s.up_gradient);
+  call.kernels.swiglu_backward(call.stream, b);
 }
 
-void project_up_backward(const PartCall& call, const MlpBackwardScratch& s) {
-  const std::int64_t width = call.architecture().width, ffn = call.architecture().ffn_width;
-  LinearBackward l;
-  l.tokens = call.model.tokens(), l.in = width, l.out = ffn;
-  l.input = call.read(s.normalized, width);
-  l.weight = call.parameter(MlpTensors::up_weight, ffn);
-  l.output_gradient = call.read(s.ffn_gradient, ffn_stride(call.architecture()));
-  l.input_gradient = call.write(s.width_gradient, width);
-  l.weight_gradient = call.gradient(MlpTensors::up_weight, ffn);
-  l.bias_gradient = call.gradient(MlpTensors::up_bias, ffn);
-  call.kernels.linear_backward(call.stream, l);
+void project_up_backward(const MlpCall& call, const MlpBackwardScratch& s) {
+  InputGradientSum sum(call, s.width_gradient, s.partial_gradient);
+  const auto project = [&](const LinearTensors& tensors, void* gradient) {
+    LinearBackward l = linear_backward(call, tensors, call.width(), call.ffn());
+    l.input = call.read(s.normalized, call.width());
+    l.output_gradient = call.hidden(gradient);
+    sum.add(l);
+  };
+  if (call.gated()) project(call.tensors.gate, s.gate_gradient);
+  project(call.tensors.up, s.up_gradient);
 }
 
 }  // namespace
 
-void mlp_forward_part(const PartCall& call) {
+void mlp_forward_part(const PartCall& part) {
+  const MlpCall call(part);
   const MlpForwardScratch s = mlp_forward_scratch(call.model, call.buffers.scratch);
-  normalize_input(call, s.normalized, false);
+  normalize_input(call, call.tensors.norm, call.values.norm, s.normalized, false);
   project_up(call, s);
   if (call.buffers.output != nullptr) project_down(call, s);
 }
 
-void mlp_backward_part(const PartCall& call) {
+void mlp_backward_part(const PartCall& part) {
+  const MlpCall call(part);
   const MlpBackwardScratch s = mlp_backward_scratch(call.model, call.buffers.scratch);
   project_down_backward(call, s);
-  normalize_input(call, s.normalized, true);
+  normalize_input(call, call.tensors.norm, call.values.norm, s.normalized, true);
   project_up_backward(call, s);
-  normalize_input_backward(call, s.width_gradient, s.norm);
+  normalize_input_backward(call, call.tensors.norm, call.values.norm, s.width_gradient, s.norm);
 }
 
 }  // namespace tessera

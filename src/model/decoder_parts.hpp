@@ -1,6 +1,7 @@
 #pragma once
 // The directions of each kind of part, one source file a kind. What they are given has been checked by decoder.cpp.
 
+#include "model/part_order.hpp"
 #include "tessera/model/decoder.hpp"
 
 namespace tessera {
@@ -17,25 +18,45 @@ struct PartCall {
   /// A [rows, columns] matrix in the compute dtype.
   ConstView read(const void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
   View write(void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
-  /// Parameter number `tensor` of the part, `columns` wide.
+  /// Parameter number `tensor` of the part, `columns` wide; empty for -1. (Gradients and saved values likewise.)
   ConstView parameter(int tensor, std::int64_t columns) const {
+    if (tensor < 0) return {};
     return read(buffers.parameters[static_cast<std::size_t>(tensor)], columns);
   }
   GradientView gradient(int tensor, std::int64_t columns) const {
+    if (tensor < 0) return {};
     const auto i = static_cast<std::size_t>(tensor);
     return {{buffers.gradients[i], buffers.gradient_dtype, columns},
             !buffers.gradient_adds.empty() && buffers.gradient_adds[i]};
   }
-  void* saved(int value) const { return buffers.saved[static_cast<std::size_t>(value)]; }
+  void* saved(int value) const { return value < 0 ? nullptr : buffers.saved[static_cast<std::size_t>(value)]; }
   float* saved_floats(int value) const { return static_cast<float*>(saved(value)); }
   Dropout dropout(DropoutSite site) const;
 };
 
-/// The norm that both halves of a block start with; tensors and saved values of the same numbers in both.
-/// `given_statistics`: from saved mean and deviation (backward), otherwise these are written.
-void normalize_input(const PartCall& call, void* normalized, bool given_statistics);
+/// output = input W + bias of a linear [tokens, in] to [tokens, out]: the caller sets input, output and the rest.
+LinearForward linear_forward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
+LinearBackward linear_backward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
+
+/// The norm that both halves of a block start with. `given_statistics`: from saved mean and deviation (backward),
+/// otherwise these are written.
+void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized,
+                     bool given_statistics);
 /// Adds the norm's input gradient to residual_gradient; writes the gradients of gain and bias.
-void normalize_input_backward(const PartCall& call, const void* normalized_gradient, void* scratch);
+void normalize_input_backward(const PartCall& call, const NormTensors& tensors, const NormSaved& saved,
+                              const void* normalized_gradient, void* scratch);
+/// Backward of several linears that read one input: the first stores its input's gradient in `sum`, later ones go
+/// through `partial` (all [tokens, in], packed) and are added.
+class InputGradientSum {
+ public:
+  InputGradientSum(const PartCall& call, void* sum, void* partial) : call_(call), sum_(sum), partial_(partial) {}
+  void add(LinearBackward linear);
+
+ private:
+  const PartCall& call_;
+  void *sum_, *partial_;
+  bool first_ = true;
+};
 /// Gradient of what a half adds to the residual stream: d output, through the dropout's mask (into `masked`) if there
 /// is one.
 ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked);

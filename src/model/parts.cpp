@@ -114,9 +114,17 @@ class Declaration {
     part.recompute.flops = part.forward.flops;
     part.backward.flops = 2 * linears + 5 * product;
     count_bytes(part);
+    if (a_.positions == PositionKind::rotary) part.constants = {rotary()};
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
         round_up(model_.residual_elements() * size_of(model_.compute), 64);
     part.backward.scratch_bytes = attention_backward_scratch(model_, nullptr).bytes;
+  }
+
+  /// The table of angles, declared by the first part that reads it.
+  std::int32_t rotary() {
+    if (model_.constants.empty())
+      model_.constants.push_back({"rotary", DType::fp32, checked_multiply(model_.sequence, a_.head_width())});
+    return 0;
   }
 
   void mlp(int block) {

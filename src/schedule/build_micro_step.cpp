@@ -116,6 +116,11 @@ void Builder::read_parameters(Operation& op, const ComputeStep& step) {
   for (const UnitId unit : step.units) op.reads.push_back(whole_parameter(unit));
 }
 
+void Builder::read_constants(Operation& op) {
+  for (const std::int32_t number : s_.part(op.part).constants)
+    op.reads.push_back(current(constants_[static_cast<std::size_t>(number)]));
+}
+
 void Builder::add_part_scratch(Operation& op, std::int64_t bytes) {
   if (bytes == 0) return;
   Value scratch;
@@ -133,6 +138,7 @@ OperationId Builder::emit_forward(const ComputeStep& step) {
   op.part = step.part;
   op.reads.push_back(part.kind == PartKind::embedding ? tokens_ : activations_[index - 1]);
   read_parameters(op, step);
+  read_constants(op);
   // The output of a recomputed MLP half is the next block's input, which was never dropped.
   if (step.kind == OperationKind::forward || part.kind == PartKind::attention) {
     Value output;
@@ -165,6 +171,7 @@ OperationId Builder::emit_head(const ComputeStep& step, const MicroStepKind* kin
   op.part = step.part;
   op.reads = {tokens_, activations_[static_cast<std::size_t>(step.part) - 1]};
   read_parameters(op, step);
+  read_constants(op);
   Value account = entry_.at(payload_);
   if (kind == nullptr || kind->first) {  // the account of a step starts here
     const ValueId id = add_value(account);
@@ -197,6 +204,7 @@ OperationId Builder::emit_backward(const ComputeStep& step, const MicroStepKind&
   }
   op.reads.insert(op.reads.end(), saved_[index].begin(), saved_[index].end());
   read_parameters(op, step);
+  read_constants(op);
   if (part.kind != PartKind::embedding) {
     activation_gradient_ = update_in_place(op, activation_gradient_, s_.value(activation_gradient_));
   }

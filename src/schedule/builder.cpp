@@ -56,6 +56,16 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
       set_entry(step_parameter_.back(), whole);
     }
   }
+  for (const ConstantTensor& constant : s_.model.constants) {
+    Value value;
+    value.kind = ValueKind::constant;
+    value.slot = static_cast<std::int32_t>(constants_.size());
+    value.dtype = constant.dtype;
+    value.elements = constant.elements;
+    constants_.push_back(add_storage({constant.name, constant.elements * size_of(constant.dtype), RegionKind::at_rest,
+                                      Place::device, Category::workspace, true, true}));
+    set_entry(constants_.back(), value);
+  }
   payload_ = add_storage({"payload", static_cast<std::int64_t>(sizeof(ScalarPayload)), RegionKind::private_,
                           Place::device, Category::communication, true, false});
   Value payload;

@@ -59,6 +59,7 @@ class Builder {
   OperationId emit_head(const ComputeStep& step, const MicroStepKind* kind);
   void add_part_scratch(Operation& op, std::int64_t bytes);
   void read_parameters(Operation& op, const ComputeStep& step);
+  void read_constants(Operation& op);
   void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
   std::vector<ComputeStep> without_resident_units(std::vector<ComputeStep> steps, const MicroStepKind* kind) const;
   void note_gather_savings(const GatherPlan& plan);
@@ -91,6 +92,7 @@ class Builder {
   std::vector<StorageId> master_, moments_, rest_parameter_, step_parameter_;
   std::map<std::pair<UnitId, int>, StorageId> accumulators_;
   std::map<UnitId, StorageId> final_gradient_;
+  std::vector<StorageId> constants_;  ///< per ModelParts::constants
   StorageId payload_ = -1, scalars_ = -1;
 
   // the open segment

@@ -17,12 +17,13 @@ void Interpreter::complain(const std::string& what) {
 
 void Interpreter::start() {
   holds_.clear();
-  // Values of masters and moments at some segment's start tell what those storages hold.
+  // Values of masters, moments and constants at some segment's start tell what those storages hold.
   for (const Segment& segment : s_.segments) {
     for (const ValueId id : segment.carried_in) {
       const Value& v = s_.value(id);
       if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
         holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
+      if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, -1, v.slot, -1}, {}, 0};
     }
   }
   step_ = 0;
@@ -44,7 +45,7 @@ void Interpreter::play_step() {
   }
   ++step_;
   for (const auto& [storage, state] : holds_) {
-    if (s_.storage(storage).always_live) {
+    if (s_.storage(storage).always_live && state.type.kind != ValueKind::constant) {
       demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
                                                  s_.storage(storage).name, state.version, step_));
     }
@@ -100,6 +101,8 @@ Interpreter::State* Interpreter::read(ValueId id) {
 
 void Interpreter::write(ValueId id, State state) {
   const Value& v = s_.value(id);
+  if (const auto held = holds_.find(v.storage); held != holds_.end())
+    demand(held->second.type.kind != ValueKind::constant, fmt::format("overwrites {}", s_.storage(v.storage).name));
   state.type = v;
   holds_[v.storage] = std::move(state);
   holder_[v.storage] = id;
@@ -208,8 +211,10 @@ void Interpreter::need_content(const Operation& op, const Content& wanted) {
     if (state != nullptr && state->content == wanted) return;
   }
   complain(fmt::format("misses its {} of part {} slot {}",
-                       wanted.kind == ValueKind::saved ? "saved value" : "activation, gradient or tokens", wanted.part,
-                       wanted.slot));
+                       wanted.kind == ValueKind::saved      ? "saved value"
+                       : wanted.kind == ValueKind::constant ? "constant"
+                                                            : "activation, gradient or tokens",
+                       wanted.part, wanted.slot));
 }
 
 void Interpreter::compute(const Operation& op) {
@@ -219,6 +224,7 @@ void Interpreter::compute(const Operation& op) {
   const bool backward = op.kind == OperationKind::backward;
   const std::int64_t now = micro_steps_played_;
   need_parameters(op, part);
+  for (const std::int32_t number : part.constants) need_content(op, {ValueKind::constant, -1, number, -1});
   if (embedding || head) need_content(op, {ValueKind::tokens, -1, -1, now});
   if (!embedding) need_content(op, {ValueKind::activation, op.part - 1, -1, now});
   if (backward && !head) {

@@ -16,7 +16,7 @@ class Interpreter {
  public:
   explicit Interpreter(const StepSchedule& schedule);
 
-  /// State as it is before the prologue: masters and moments there, nothing else.
+  /// State as it is before the prologue: masters, moments and constants there, nothing else.
   void start();
   void play_prologue();
   void play_step();
@@ -25,7 +25,7 @@ class Interpreter {
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  /// Which activation, saved value or gradient of an activation this is.
+  /// Which activation, saved value, gradient of an activation or constant this is.
   struct Content {
     ValueKind kind = ValueKind::scratch;
     PartId part = -1;

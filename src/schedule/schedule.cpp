@@ -216,6 +216,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::scalar:
     case ValueKind::tokens:
     case ValueKind::scratch:
+    case ValueKind::constant:
       return schedule.storage(v.storage).name;
   }
   return "?";

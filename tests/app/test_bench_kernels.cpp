@@ -162,9 +162,20 @@ TEST_CASE("the table of bench kernels") {
   CHECK(table.find('?') == std::string::npos);
 }
 
-TEST_CASE("kernels of a model that cannot be trained are not measured") {
+TEST_CASE("a Llama's kernels are measured") {
   Options options = small_run();
   options.model = ModelOptions{};
-  options.model.preset = "qwen2-1.5b";
-  CHECK_THROWS_AS(run_ranks(1, 1, [&](RankContext& context) { kernel_table(context, options, {}); }), UsageError);
+  options.model.family = "llama";
+  options.model.layers = 2, options.model.heads = 4, options.model.kv_heads = 2, options.model.width = 32;
+  options.model.ffn_width = 48, options.model.vocab = 256, options.model.context = 64;
+  std::string table;
+  run_ranks(1, 1, [&](RankContext& context) { table = kernel_table(context, options, {}); });
+  CAPTURE(table);
+  for (const char* kernel : {"rotary backward", "swiglu backward", "all kernels", "matrix products"}) {
+    CAPTURE(kernel);
+    CHECK(lines_of(table, kernel).size() == 1);
+  }
+  CHECK(lines_of(table, "swiglu").size() == 2);
+  CHECK(lines_of(table, "gelu").empty());
+  CHECK(table.find("nan") == std::string::npos);
 }

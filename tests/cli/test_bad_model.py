@@ -137,15 +137,15 @@ class Weights(Case):
 
 
 class Families(Case):
-    """Models that can be planned but not trained."""
+    """Families and what they leave no choice in."""
 
     def test_llama_and_qwen(self):
-        for ranks in (0, 2):
-            self.refused("train", "--run.dir=run", "--model.preset=llama-1b", ranks=ranks,
-                         says=r"model\.family = llama \(this version.*gpt2")
-        self.refused("train", "--run.dir=run", "--model.preset=qwen2-0.5b", says=r"model\.family = qwen2")
-        self.refused("train", "--run.dir=run", "--model.family=llama", "--model.layers=2", "--model.heads=2",
-                     "--model.width=32", "--model.vocab=256", "--model.context=32", says=r"model\.family = llama")
+        sizes = ["--model.layers=2", "--model.heads=4", "--model.width=32", "--model.vocab=256", "--model.context=32"]
+        self.refused("train", "--run.dir=run", "--model.family=llama", *sizes, "--model.dropout=0.1", ranks=2,
+                     says=r"model\.dropout = 0\.1 \(llama has no dropout\)")
+        self.refused("train", "--run.dir=run", "--model.family=qwen2", *sizes, "--model.kv_heads=3",
+                     says=r"model\.kv_heads = 3 .*divisor")
+        self.refused("train", "--run.dir=run", "--model.family=qwen2", *sizes, "--model.width=36", says=r"even head width")
 
     def test_a_family_needs_its_sizes(self):
         self.refused("train", "--run.dir=run", "--model.family=gpt2", "--model.layers=2",

@@ -1,16 +1,20 @@
 #pragma once
-// Configurations drawn from a seed: every option that may not change a bit, and the shape of the machine.
+// Configurations drawn from a seed: every option that may not change a bit, the shape of the machine, and a family of
+// models.
 
 #include <array>
+#include <map>
 #include <string>
 
 #include "session_case.hpp"
 
 namespace tessera::testing {
 
-/// A configuration drawn from a seed; every field that may not change a bit is drawn.
+/// A configuration drawn from a seed; every field that may not change a bit is drawn, and the family
+/// (session_case.hpp's small_model), for tests that have a reference for each.
 struct Drawn {
   Options options;
+  Family family = Family::gpt2;
   std::int64_t world = 1, ranks_per_node = 1;
   MachineShape machine;
   std::string text;
@@ -36,7 +40,7 @@ class Draw {
 /// micro-steps.
 inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_batches, std::int64_t world = 0) {
   Draw d(seed);
-  Drawn c{base, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
+  Drawn c{base, Family::gpt2, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
   if (world > 0) c.world = world;
   Options& o = c.options;
   o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp,
@@ -60,14 +64,23 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   c.machine.chaos_seed = seed;
   c.machine.poison = d.below(2) == 0;
   c.machine.force_pairwise = d.below(4) == 0;
+  c.family = d.of(std::array{Family::gpt2, Family::qwen2, Family::llama});
   c.text = fmt::format(
-      "seed {}: {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} "
+      "seed {}: {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} "
       "checkpoint {} lanes {} threads {} poison {} pairwise {}",
-      seed, name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap), o.shard.min_params,
-      o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers, o.shard.reshard_after_forward,
-      name_of(o.shard.reduce), name_of(o.memory.checkpoint), name_of(o.run.lanes), o.run.threads, c.machine.poison,
-      c.machine.force_pairwise);
+      seed, name_of(c.family), name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap),
+      o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers,
+      o.shard.reshard_after_forward, name_of(o.shard.reduce), name_of(o.memory.checkpoint), name_of(o.run.lanes),
+      o.run.threads, c.machine.poison, c.machine.force_pairwise);
   return c;
+}
+
+/// What one rank computes for each family of models.
+inline std::map<Family, RunOutcome> reference_of_families(const Options& options) {
+  std::map<Family, RunOutcome> references;
+  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama})
+    references[family] = train_locally(options, small_model(family), 1, 1);
+  return references;
 }
 
 }  // namespace tessera::testing

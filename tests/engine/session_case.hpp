@@ -33,6 +33,23 @@ inline Architecture small_gpt2() {
   return a;
 }
 
+/// The same as a Qwen2 (grouped queries, biases on q, k, v, tied head) or a Llama (scaled positions, untied head).
+inline Architecture small_model(Family family) {
+  if (family == Family::gpt2) return small_gpt2();
+  const bool qwen2 = family == Family::qwen2;
+  Architecture a = preset(qwen2 ? "qwen2-0.5b" : "llama-8b");
+  a.layers = 2;
+  a.heads = qwen2 ? 3 : 4;
+  a.kv_heads = qwen2 ? 1 : 2;
+  a.width = qwen2 ? 18 : 24;
+  a.ffn_width = 35;
+  a.vocab = 67;
+  a.context = 12;
+  a.rope_theta = 20;
+  if (!qwen2) a.rope_scaling = {30, 4, 1, 4};
+  return a;
+}
+
 inline Options base_options() {
   Options options =
       parse_arguments({"--data.source=synthetic", "--data.synthetic_tokens=6000", "--data.val_fraction=0.2",

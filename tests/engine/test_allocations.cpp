@@ -39,7 +39,7 @@ namespace {
 
 /// Allocations in five steps, after two, of two ranks as threads.
 std::int64_t allocations_in_steps(const Options& options, std::int64_t ranks_per_node) {
-  const Architecture architecture = small_gpt2();
+  const Architecture architecture = GENERATE(small_model(Family::gpt2), small_model(Family::qwen2));
   const PlannedRun planned = plan_run(options, architecture, 2, ranks_per_node);
   std::atomic<std::int64_t> counted_total{0};
   run_ranks(2, ranks_per_node, [&](RankContext& context) {

@@ -106,17 +106,21 @@ RunOutcome train_golden(const Golden& golden, std::int64_t world, std::int64_t a
 
 }  // namespace
 
-TEST_CASE("25 steps on one rank follow the float64 reference") {
-  for (const char* name : {"clipped", "deep", "shallow"}) {
+TEST_CASE("training on one rank follows the float64 reference") {
+  for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3"}) {
     INFO(name);
     const Golden golden = read_golden(name);
     check_against(golden, train_golden(golden, 1, 1, {"--shard.strategy=ddp"}));
   }
 }
 
-TEST_CASE("25 steps sharded over ranks follow the float64 reference") {
+TEST_CASE("training sharded over ranks follows the float64 reference") {
   const Golden clipped = read_golden("clipped"), deep = read_golden("deep"), shallow = read_golden("shallow");
   check_against(clipped, train_golden(clipped, 4, 2, {"--shard.strategy=zero3"}));
   check_against(deep, train_golden(deep, 3, 1, {"--shard.strategy=zero2", "--memory.checkpoint=block"}));
   check_against(shallow, train_golden(shallow, 2, 2, {"--shard.strategy=zero1", "--shard.wrap=model"}));
+  const Golden qwen2 = read_golden("qwen2-tied"), untied = read_golden("qwen2-untied"), llama = read_golden("llama3");
+  check_against(qwen2, train_golden(qwen2, 4, 1, {"--shard.strategy=zero3", "--memory.checkpoint=block"}));
+  check_against(untied, train_golden(untied, 3, 2, {"--shard.strategy=zero2", "--shard.wrap=size"}));
+  check_against(llama, train_golden(llama, 2, 3, {"--shard.strategy=zero3"}));
 }

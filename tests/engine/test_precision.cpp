@@ -11,7 +11,7 @@ using namespace tessera::testing;
 TEST_CASE("bf16 and fp16 follow fp32, the same bits under every strategy of one world") {
   Options options = base_options();
   options.train.steps = 12;
-  const Architecture architecture = small_gpt2();
+  const Architecture architecture = GENERATE(small_model(Family::gpt2), small_model(Family::llama));
   options.train.accumulation = 2;
   options.shard.strategy = Strategy::ddp;
   const RunOutcome exact = train_locally(options, architecture, 2, 2);

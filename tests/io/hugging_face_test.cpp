@@ -144,6 +144,44 @@ TEST_CASE("Qwen2 and Llama configurations become architectures") {
   CHECK(read(llama) == wanted);
 }
 
+TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused where they are incomplete") {
+  json config = qwen2_config();
+  config["model_type"] = "llama";
+  config["rope_theta"] = 500000.0;
+  const json scaling = {{"rope_type", "llama3"},
+                        {"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 32}};
+  config["rope_scaling"] = scaling;
+  const Architecture older = read(config);
+  CHECK(older.rope_scaling == RopeScaling{32, 8, 1, 4});
+  CHECK(older.rope_theta == 5e5);
+  json newer = config;
+  newer.erase("rope_theta");
+  newer.erase("rope_scaling");
+  newer["rope_parameters"] = scaling;
+  newer["rope_parameters"]["rope_theta"] = 500000.0;
+  CHECK(read(newer) == older);
+  json oldest = config;
+  oldest["rope_scaling"].erase("rope_type");
+  oldest["rope_scaling"]["type"] = "llama3";
+  CHECK(read(oldest) == older);
+  for (const auto& [key, value] : scaling.items()) {
+    json lacking = scaling;
+    lacking[key] = key == "rope_type" ? json("dynamic") : json(nullptr);
+    CHECK_THAT(refusal(config, "rope_scaling", lacking), Contains(key) && Contains("rope_scaling"));
+    lacking[key] = key == "rope_type" ? json(3) : json(-1.5);
+    CHECK_THAT(refusal(config, "rope_scaling", lacking), Contains(key));
+  }
+  json other = scaling;
+  other["attention_factor"] = 0.5;
+  CHECK_THAT(refusal(config, "rope_scaling", other), Contains("attention_factor"));
+  other["original_max_position_embeddings"] = 32.5;
+  CHECK_THAT(refusal(config, "rope_scaling", other), Contains("original_max_position_embeddings"));
+  CHECK_THAT(refusal(config, "partial_rotary_factor", 0.5), Contains("partial_rotary_factor"));
+}
+
 TEST_CASE("what this program does not compute is refused by name") {
   const json gpt2 = gpt2_config(), qwen2 = qwen2_config();
   CHECK_THAT(refusal(gpt2, "model_type", "mamba"), Contains("mamba") && Contains("gpt2, qwen2 or llama"));
@@ -280,10 +318,12 @@ TEST_CASE("weights may lie in several files with an index") {
 }
 
 TEST_CASE("the reference models are read, and agree with their golden files in names and shapes") {
-  const auto reference = std::filesystem::path(__FILE__).parent_path().parent_path() / "reference";
-  for (const std::string name : {"shallow", "deep", "clipped"}) {
+  const auto reference = std::filesystem::path(TESSERA_REFERENCE_DIR);
+  for (const std::string name : {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3"}) {
     const Architecture model = read_config(reference / name);
-    CHECK(model.family == Family::gpt2);
+    CHECK(model.family == (name.starts_with("qwen2")   ? Family::qwen2
+                           : name.starts_with("llama") ? Family::llama
+                                                       : Family::gpt2));
     CHECK(model.ffn_width > 0);
     const Hdf5File golden = Hdf5File::open(reference / name / "golden.h5");
     const Hdf5Group gradients = hdf5_open_group(golden.id(), "gradients");

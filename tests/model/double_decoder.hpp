@@ -1,8 +1,9 @@
 #pragma once
-// GPT-2's forward pass written down plainly in double: the truth that the decoder's gradients are compared with, by
-// central differences. It knows nothing of parts, tiles or saved values.
+// The forward pass of GPT-2, Qwen2 and Llama written down plainly in double: the truth that the decoder's gradients are
+// compared with, by central differences. It knows nothing of parts, tiles or saved values.
 
 #include <cmath>
+#include <complex>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -47,78 +48,137 @@ class DoubleDecoder {
 
  private:
   using Rows = std::vector<Doubles>;
-  const Doubles& p(const std::string& name) const { return parameters.at("transformer." + name); }
+  const Doubles& p(const std::string& name) const { return parameters.at(name); }
+  bool gpt2() const { return a_.family == Family::gpt2; }
 
   Doubles norm(const Doubles& x, const std::string& name) const {
     double mean = 0, variance = 0;
-    for (const double v : x) mean += v / static_cast<double>(x.size());
+    if (gpt2()) {
+      for (const double v : x) mean += v / static_cast<double>(x.size());
+    }
     for (const double v : x) variance += (v - mean) * (v - mean) / static_cast<double>(x.size());
     Doubles y(x.size());
     for (std::size_t i = 0; i < x.size(); ++i) {
-      y[i] = (x[i] - mean) / std::sqrt(variance + a_.norm_epsilon) * p(name + ".weight")[i] + p(name + ".bias")[i];
+      y[i] = (x[i] - mean) / std::sqrt(variance + a_.norm_epsilon) * p(name + ".weight")[i];
+      if (gpt2()) y[i] += p(name + ".bias")[i];
     }
     return y;
   }
 
+  /// GPT-2's weights are [in, out], the others' [out, in]; a bias where there is one.
   Doubles linear(const Doubles& x, const std::string& name) const {
     const Doubles& w = p(name + ".weight");
-    Doubles y = p(name + ".bias");
+    Doubles y(w.size() / x.size());
+    if (parameters.contains(name + ".bias")) y = p(name + ".bias");
     for (std::size_t i = 0; i < x.size(); ++i) {
-      for (std::size_t o = 0; o < y.size(); ++o) y[o] += x[i] * w[i * y.size() + o];
+      for (std::size_t o = 0; o < y.size(); ++o) y[o] += x[i] * (gpt2() ? w[i * y.size() + o] : w[o * x.size() + i]);
     }
     return y;
   }
 
-  void attention(Rows& x, const std::string& h) const {
-    const auto width = static_cast<std::size_t>(a_.width), head_width = static_cast<std::size_t>(a_.head_width());
-    Rows qkv;
-    for (const Doubles& row : x) qkv.push_back(linear(norm(row, h + "ln_1"), h + "attn.c_attn"));
+  /// Llama 3's frequencies by wavelength, as its publication has them.
+  double frequency(double i) const {
+    const double plain = 1 / std::pow(a_.rope_theta, 2 * i / static_cast<double>(a_.head_width()));
+    const RopeScaling& s = a_.rope_scaling;
+    if (!s.on()) return plain;
+    const double wavelength = 2 * M_PI / plain, old_context = static_cast<double>(s.original_context);
+    if (wavelength > old_context / s.low_freq_factor) return plain / s.factor;
+    if (wavelength < old_context / s.high_freq_factor) return plain;
+    const double smooth = (old_context / wavelength - s.low_freq_factor) / (s.high_freq_factor - s.low_freq_factor);
+    return (1 - smooth) * plain / s.factor + smooth * plain;
+  }
+
+  /// Every head of `row` turned by its position: a pair is a complex number, times exp(i angle).
+  Doubles turned(Doubles row, std::size_t position) const {
+    const auto head_width = static_cast<std::size_t>(a_.head_width()), half = head_width / 2;
+    for (std::size_t h = 0; h < row.size(); h += head_width) {
+      for (std::size_t i = 0; i < half; ++i) {
+        const double angle = static_cast<double>(position) * frequency(static_cast<double>(i));
+        const std::complex<double> z = std::complex<double>(row[h + i], row[h + half + i]) * std::polar(1.0, angle);
+        row[h + i] = z.real(), row[h + half + i] = z.imag();
+      }
+    }
+    return row;
+  }
+
+  void attention(Rows& x, std::int64_t block) const {
+    const std::string h = (gpt2() ? "transformer.h." : "model.layers.") + std::to_string(block) + ".";
+    Rows query, key, value;
+    for (std::size_t t = 0; t < x.size(); ++t) {
+      if (gpt2()) {
+        const Doubles qkv = linear(norm(x[t], h + "ln_1"), h + "attn.c_attn");
+        const auto third = [&](std::ptrdiff_t i) {
+          return Doubles(qkv.begin() + i * a_.width, qkv.begin() + (i + 1) * a_.width);
+        };
+        query.push_back(third(0)), key.push_back(third(1)), value.push_back(third(2));
+      } else {
+        const Doubles n = norm(x[t], h + "input_layernorm");
+        query.push_back(turned(linear(n, h + "self_attn.q_proj"), t));
+        key.push_back(turned(linear(n, h + "self_attn.k_proj"), t));
+        value.push_back(linear(n, h + "self_attn.v_proj"));
+      }
+    }
+    const auto head_width = static_cast<std::size_t>(a_.head_width());
+    const auto group = static_cast<std::size_t>(a_.heads / a_.kv_heads);
     for (std::size_t i = 0; i < x.size(); ++i) {
-      Doubles out(width);
-      for (std::size_t q0 = 0; q0 < width; q0 += head_width) {
+      Doubles out(query[i].size());
+      for (std::size_t head = 0; head < static_cast<std::size_t>(a_.heads); ++head) {
+        const std::size_t q0 = head * head_width, k0 = head / group * head_width;
         Doubles probability(i + 1);
         double sum = 0;
         for (std::size_t j = 0; j <= i; ++j) {
           double score = 0;
-          for (std::size_t c = 0; c < head_width; ++c) score += qkv[i][q0 + c] * qkv[j][width + q0 + c];
+          for (std::size_t c = 0; c < head_width; ++c) score += query[i][q0 + c] * key[j][k0 + c];
           sum += probability[j] = std::exp(score / std::sqrt(static_cast<double>(head_width)));
         }
         for (std::size_t j = 0; j <= i; ++j) {
-          for (std::size_t c = 0; c < head_width; ++c) out[q0 + c] += probability[j] / sum * qkv[j][2 * width + q0 + c];
+          for (std::size_t c = 0; c < head_width; ++c) out[q0 + c] += probability[j] / sum * value[j][k0 + c];
         }
       }
-      const Doubles projected = linear(out, h + "attn.c_proj");
-      for (std::size_t c = 0; c < width; ++c) x[i][c] += projected[c];
+      const Doubles projected = linear(out, h + (gpt2() ? "attn.c_proj" : "self_attn.o_proj"));
+      for (std::size_t c = 0; c < x[i].size(); ++c) x[i][c] += projected[c];
     }
   }
 
-  void mlp(Rows& x, const std::string& h) const {
+  void mlp(Rows& x, std::int64_t block) const {
+    const std::string h = (gpt2() ? "transformer.h." : "model.layers.") + std::to_string(block) + ".";
     for (Doubles& row : x) {
-      Doubles u = linear(norm(row, h + "ln_2"), h + "mlp.c_fc");
-      for (double& v : u) v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
-      const Doubles y = linear(u, h + "mlp.c_proj");
+      Doubles u;
+      if (gpt2()) {
+        u = linear(norm(row, h + "ln_2"), h + "mlp.c_fc");
+        for (double& v : u) v = 0.5 * v * (1 + std::tanh(std::sqrt(2 / M_PI) * (v + 0.044715 * v * v * v)));
+      } else {
+        const Doubles n = norm(row, h + "post_attention_layernorm");
+        const Doubles gate = linear(n, h + "mlp.gate_proj");
+        u = linear(n, h + "mlp.up_proj");
+        for (std::size_t i = 0; i < u.size(); ++i) u[i] *= gate[i] / (1 + std::exp(-gate[i]));
+      }
+      const Doubles y = linear(u, h + (gpt2() ? "mlp.c_proj" : "mlp.down_proj"));
       for (std::size_t c = 0; c < row.size(); ++c) row[c] += y[c];
     }
   }
 
   double sequence_loss(std::int64_t b) const {
     const auto width = static_cast<std::size_t>(a_.width), vocab = static_cast<std::size_t>(a_.vocab);
+    const Doubles& tokens = p(gpt2() ? "transformer.wte.weight" : "model.embed_tokens.weight");
     Rows x;
     for (std::int64_t t = 0; t < model_.sequence; ++t) {
       const auto token = static_cast<std::size_t>(tokens_[static_cast<std::size_t>(b * model_.sequence + t)]);
       Doubles row(width);
-      for (std::size_t c = 0; c < width; ++c)
-        row[c] = p("wte.weight")[token * width + c] + p("wpe.weight")[static_cast<std::size_t>(t) * width + c];
+      for (std::size_t c = 0; c < width; ++c) {
+        row[c] = tokens[token * width + c];
+        if (gpt2()) row[c] += p("transformer.wpe.weight")[static_cast<std::size_t>(t) * width + c];
+      }
       x.push_back(row);
     }
     for (std::int64_t i = 0; i < a_.layers; ++i) {
-      attention(x, "h." + std::to_string(i) + ".");
-      mlp(x, "h." + std::to_string(i) + ".");
+      attention(x, i);
+      mlp(x, i);
     }
-    const Doubles& table = a_.tied_head ? p("wte.weight") : parameters.at("lm_head.weight");
+    const Doubles& table = a_.tied_head ? tokens : p("lm_head.weight");
     double loss = 0;
     for (std::int64_t t = 0; t < model_.sequence; ++t) {
-      const Doubles n = norm(x[static_cast<std::size_t>(t)], "ln_f");
+      const Doubles n = norm(x[static_cast<std::size_t>(t)], gpt2() ? "transformer.ln_f" : "model.norm");
       const auto target = static_cast<std::size_t>(targets_[static_cast<std::size_t>(b * model_.sequence + t)]);
       double sum = 0, chosen = 0;
       for (std::size_t v = 0; v < vocab; ++v) {

@@ -8,6 +8,7 @@
 #include "kernels/guarded.hpp"
 #include "tessera/backend/stream.hpp"
 #include "tessera/backend/thread_pool.hpp"
+#include "tessera/model/constants.hpp"
 #include "tessera/model/decoder.hpp"
 #include "tessera/model/initialize.hpp"
 
@@ -34,6 +35,11 @@ class ModelRun {
       activations.emplace_back(stream_bytes);
       saved.emplace_back();
       for (const SavedTensor& s : model.parts[p].saved) saved.back().emplace_back(s.elements * size_of(s.dtype));
+    }
+    for (std::size_t i = 0; i < model.constants.size(); ++i) {
+      const std::vector<float> values = constant_values(model, static_cast<std::int32_t>(i));
+      constants.emplace_back(static_cast<std::int64_t>(values.size() * sizeof(float)));
+      std::memcpy(constants.back().data(), values.data(), values.size() * sizeof(float));
     }
     residual_gradient = Guarded(stream_bytes);
     scalars.gradient_scale = 1.0f / static_cast<float>(model.tokens());
@@ -70,6 +76,10 @@ class ModelRun {
       b.gradient_adds = std::span<const bool>(flags.get(), part.tensors.size());
     }
     b.gradient_dtype = model.gradient;
+    std::vector<const void*> constant_pointers;
+    for (const std::int32_t number : part.constants)
+      constant_pointers.push_back(constants[static_cast<std::size_t>(number)].data());
+    b.constants = constant_pointers;
     const PartCost& cost = direction == Direction::forward    ? part.forward
                            : direction == Direction::backward ? part.backward
                                                               : part.recompute;
@@ -100,7 +110,7 @@ class ModelRun {
 
   bool intact() const {
     bool good = scratch_intact && residual_gradient.intact();
-    for (const auto& list : {&parameters, &gradients, &activations}) {
+    for (const auto& list : {&parameters, &gradients, &activations, &constants}) {
       for (const Guarded& g : *list) good = good && g.intact();
     }
     for (const auto& list : saved) {
@@ -113,7 +123,7 @@ class ModelRun {
   ThreadPool pool;
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Stream> stream;
-  std::vector<Guarded> parameters, gradients, activations;
+  std::vector<Guarded> parameters, gradients, activations, constants;
   std::vector<std::vector<Guarded>> saved;
   Guarded residual_gradient;
   std::vector<std::int32_t> tokens, targets;

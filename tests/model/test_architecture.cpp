@@ -3,7 +3,7 @@
 #include <set>
 
 #include "tessera/base/error.hpp"
-#include "tessera/model/decoder.hpp"
+#include "tessera/model/constants.hpp"
 #include "tessera/model/parts.hpp"
 
 using namespace tessera;
@@ -67,6 +67,40 @@ TEST_CASE("impossible shapes are refused with the option's name", "[architecture
              Catch::Contains("model.family"));
 }
 
+TEST_CASE("the rotary table is Llama 3's", "[constants]") {
+  // Head width 64 and base 5e5 scaled by 32 from a context of 8192, as Llama 3.2 has them. Frequencies from Hugging
+  // Face's rope_init_fn (transformers 5.23, fp32).
+  ModelParts m = declare_parts(preset("llama-1b"), 1, 3, DType::bf16);
+  REQUIRE(m.constants.size() == 1);
+  for (const Part& p : m.parts) CHECK(p.constants.size() == (p.kind == PartKind::attention ? 1 : 0));
+  const std::vector<float> table = constant_values(m, 0);
+  REQUIRE(table.size() == 3 * 64);
+  const std::pair<std::size_t, double> frequencies[] = {{0, 1},
+                                                        {1, 0.663601279},
+                                                        {10, 0.0165604409},
+                                                        {14, 0.00321144611},
+                                                        {15, 0.00129054801},
+                                                        {16, 0.000429556705},
+                                                        {17, 9.70828623e-05},
+                                                        {18, 1.94616387e-05},
+                                                        {20, 8.57025589e-06},
+                                                        {25, 1.10288363e-06},
+                                                        {31, 9.41830649e-08}};
+  for (const auto& [i, f] : frequencies) {
+    INFO("frequency " << i);
+    for (std::size_t position = 0; position < 3; ++position) {
+      const double angle = static_cast<double>(position) * f;
+      CHECK(static_cast<double>(table[position * 64 + 2 * i]) == Approx(std::cos(angle)).margin(1e-12).epsilon(5e-7));
+      CHECK(static_cast<double>(table[position * 64 + 2 * i + 1]) ==
+            Approx(std::sin(angle)).margin(1e-12).epsilon(5e-7));
+    }
+  }
+  CHECK(declare_parts(preset("nano"), 1, 3, DType::fp32).constants.empty());
+  Architecture a = preset("llama-1b");
+  a.rope_scaling.high_freq_factor = 0.5;
+  CHECK_THROWS_WITH(validate(a), Catch::Contains("high_freq_factor"));
+}
+
 TEST_CASE("the inventory has Hugging Face's names, shapes and GPT-2's initialisation", "[parameters]") {
   const auto gpt2 = parameter_tensors(preset("gpt2-124m"));
   CHECK(gpt2.size() == 2 + 12 * 12 + 2);
@@ -127,10 +161,4 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
   }
   CHECK_THROWS_WITH(declare_parts(preset("nano"), 1, 257, DType::fp32), Catch::Contains("train.seq_len"));
   CHECK_THROWS_WITH(declare_parts(preset("nano"), 0, 1, DType::fp32), Catch::Contains("train.micro_batch"));
-}
-
-TEST_CASE("families without kernels are refused when they are to run", "[decoder]") {
-  CHECK_NOTHROW(require_trainable(preset("gpt2-1558m")));
-  CHECK_THROWS_WITH(require_trainable(preset("qwen2-0.5b")),
-                    Catch::Contains("model.family = qwen2") && Catch::Contains("gpt2"));
 }

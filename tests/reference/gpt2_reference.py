@@ -11,7 +11,7 @@ import torch
 
 
 @dataclass(frozen=True)
-class Shape:
+class Gpt2Shape:
     """Sizes of a GPT-2. n_inner None means 4 * width, as in Hugging Face's config.json."""
 
     vocab: int
@@ -43,6 +43,16 @@ class Shape:
         shapes |= {"transformer.ln_f.weight": (w,), "transformer.ln_f.bias": (w,)}
         return shapes
 
+    def logits(self, p, inputs):
+        """[batch, tokens, vocab] of token ids [batch, tokens]; the head reads the token table."""
+        x = p["transformer.wte.weight"][inputs] + p["transformer.wpe.weight"][: inputs.shape[1]]
+        for layer in range(self.layers):
+            h = f"transformer.h.{layer}."
+            x = x + attention(layer_norm(x, p[h + "ln_1.weight"], p[h + "ln_1.bias"], self.norm_epsilon), p, h, self)
+            x = x + mlp(layer_norm(x, p[h + "ln_2.weight"], p[h + "ln_2.bias"], self.norm_epsilon), p, h)
+        x = layer_norm(x, p["transformer.ln_f.weight"], p["transformer.ln_f.bias"], self.norm_epsilon)
+        return x @ p["transformer.wte.weight"].T
+
 
 def layer_norm(x, weight, bias, epsilon):
     centred = x - x.mean(dim=-1, keepdim=True)
@@ -71,21 +81,3 @@ def attention(x, p, h, shape):
 def mlp(x, p, h):
     hidden = gelu_new(x @ p[h + "mlp.c_fc.weight"] + p[h + "mlp.c_fc.bias"])
     return hidden @ p[h + "mlp.c_proj.weight"] + p[h + "mlp.c_proj.bias"]
-
-
-def logits(p, shape, inputs):
-    """[batch, tokens, vocab] of token ids [batch, tokens]; the head reads the token table."""
-    x = p["transformer.wte.weight"][inputs] + p["transformer.wpe.weight"][: inputs.shape[1]]
-    for layer in range(shape.layers):
-        h = f"transformer.h.{layer}."
-        x = x + attention(layer_norm(x, p[h + "ln_1.weight"], p[h + "ln_1.bias"], shape.norm_epsilon), p, h, shape)
-        x = x + mlp(layer_norm(x, p[h + "ln_2.weight"], p[h + "ln_2.bias"], shape.norm_epsilon), p, h)
-    x = layer_norm(x, p["transformer.ln_f.weight"], p["transformer.ln_f.bias"], shape.norm_epsilon)
-    return x @ p["transformer.wte.weight"].T
-
-
-def loss(p, shape, inputs, targets):
-    """Mean over all tokens of -log softmax(logits)[target]."""
-    scores = logits(p, shape, inputs)
-    chosen = scores.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
-    return (torch.logsumexp(scores, dim=-1) - chosen).mean()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the golden data in this folder: odd-shaped GPT-2s, their tokens, and 25 AdamW steps in float64.
+"""Makes the golden data in this folder: odd-shaped models, their tokens, and 20 or 25 AdamW steps in float64.
 
     python make_golden.py           checks the reference against Transformers, then writes one folder per model
     python make_golden.py --check   makes everything again and compares it with the files that are here
@@ -19,10 +19,10 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from gpt2_reference import Shape, logits, loss
+from gpt2_reference import Gpt2Shape
+from llama_reference import LlamaShape, RopeScaling
 
 HERE = Path(__file__).resolve().parent
-STEPS = 25
 LOGIT_TOLERANCE = 1e-5
 
 
@@ -31,17 +31,19 @@ class Case:
     """One model and one training run. clip 0 = off. `stored` is the dtype in model.safetensors."""
 
     name: str
-    shape: Shape
+    shape: Gpt2Shape | LlamaShape
     batch: int
     sequence: int
     lr: float
     beta2: float
     weight_decay: float
     clip: float
-    prefix: bool
+    prefix: bool = True     # names begin with "transformer." or "model."
     stored: torch.dtype = torch.float32
-    buffers: bool = False   # also store attn.bias and attn.masked_bias, as older GPT-2 files do
+    buffers: bool = False   # also store attn.bias and attn.masked_bias or rotary_emb.inv_freq, as older files do
     lm_head: bool = False   # also store the tied lm_head.weight
+    old_rope: bool = False  # config.json with rope_theta and rope_scaling instead of rope_parameters
+    steps: int = 25
     seed: int = 0
     beta1: float = 0.9
     eps: float = 1e-8
@@ -49,15 +51,39 @@ class Case:
 
 CASES = [
     # Every size odd to something; the clip bites in every step; the whole context is used.
-    Case("clipped", Shape(61, 17, 24, 3, 2), batch=8, sequence=17, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25,
+    Case("clipped", Gpt2Shape(61, 17, 24, 3, 2), batch=8, sequence=17, lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25,
          prefix=True, seed=1),
     # Deeper, an odd ffn width, sequences shorter than the context, names without prefix and with the old buffers.
-    Case("deep", Shape(130, 33, 40, 5, 3, n_inner=75), batch=6, sequence=29, lr=5e-3, beta2=0.999, weight_decay=0.0,
+    Case("deep", Gpt2Shape(130, 33, 40, 5, 3, n_inner=75), batch=6, sequence=29, lr=5e-3, beta2=0.999, weight_decay=0.0,
          clip=1.0, prefix=False, buffers=True, seed=2),
     # One block, few wide heads, no clip, weights stored as bf16 (exact in fp32), a stored tied head, another epsilon.
-    Case("shallow", Shape(257, 9, 48, 2, 1, norm_epsilon=1e-6), batch=8, sequence=9, lr=5e-3, beta2=0.99,
+    Case("shallow", Gpt2Shape(257, 9, 48, 2, 1, norm_epsilon=1e-6), batch=8, sequence=9, lr=5e-3, beta2=0.99,
          weight_decay=0.3, clip=0.0, prefix=True, stored=torch.bfloat16, lm_head=True, seed=3),
+    # Grouped queries (4 on 2), biases on q, k, v, a tied head; the clip bites in every step; rope_parameters.
+    Case("qwen2-tied", LlamaShape("qwen2", 61, 40, 24, 4, 2, 2, 37, tied=True, theta=100.0), batch=8, sequence=19,
+         lr=3e-3, beta2=0.95, weight_decay=0.1, clip=0.25, seed=4, steps=20),
+    # One key/value head for three, three blocks, an untied head, no clip, rope_theta, names without prefix.
+    Case("qwen2-untied", LlamaShape("qwen2", 130, 33, 30, 3, 1, 3, 45, tied=False, theta=50.0, norm_epsilon=1e-5),
+         batch=6, sequence=11, lr=3e-3, beta2=0.999, weight_decay=0.0, clip=0.0, prefix=False, old_rope=True, seed=5,
+         steps=20),
+    # Llama 3's scaled positions with kept, mixed and divided frequencies, an untied head, stored as bf16 with the old
+    # inv_freq buffers, rope_scaling.
+    Case("llama3", LlamaShape("llama", 97, 64, 32, 4, 2, 2, 50, tied=False, theta=100.0, norm_epsilon=1e-5,
+                              scaling=RopeScaling(8.0, 1.0, 4.0, 32)),
+         batch=6, sequence=29, lr=3e-3, beta2=0.99, weight_decay=0.1, clip=1.0, stored=torch.bfloat16, buffers=True,
+         old_rope=True, seed=6, steps=20),
 ]
+
+
+def is_gpt2(case):
+    return isinstance(case.shape, Gpt2Shape)
+
+
+def loss(p, shape, inputs, targets):
+    """Mean over all tokens of -log softmax(logits)[target]."""
+    scores = shape.logits(p, inputs)
+    chosen = scores.gather(-1, targets.unsqueeze(-1)).squeeze(-1)
+    return (torch.logsumexp(scores, dim=-1) - chosen).mean()
 
 
 def initial_weights(case):
@@ -68,7 +94,7 @@ def initial_weights(case):
         noise = torch.randn(size, generator=generator, dtype=torch.float32)
         if len(size) == 2:
             weights[name] = 0.1 * noise
-        elif ".ln_" in name and name.endswith("weight"):
+        elif name.endswith("weight"):
             weights[name] = 1.0 + 0.1 * noise
         else:
             weights[name] = 0.05 * noise
@@ -77,12 +103,12 @@ def initial_weights(case):
 
 
 def make_tokens(case):
-    """Tokens that can be learned in 25 steps: at most 40 ids, first and last of the vocabulary among them; mostly a fixed
-    successor of the last token, else uniform. STEPS * batch samples."""
+    """Tokens that can be learned in so few steps: at most 40 ids, first and last of the vocabulary among them; mostly a fixed
+    successor of the last token, else uniform. steps * batch samples."""
     random = np.random.default_rng(case.seed)
     ids = np.linspace(0, case.shape.vocab - 1, min(case.shape.vocab, 40)).astype(np.int64)
     successor = random.permutation(len(ids))
-    places = np.empty(STEPS * case.batch * case.sequence + 1, dtype=np.int64)
+    places = np.empty(case.steps * case.batch * case.sequence + 1, dtype=np.int64)
     places[0] = random.integers(len(ids))
     for i in range(1, len(places)):
         places[i] = successor[places[i - 1]] if random.random() < 0.7 else random.integers(len(ids))
@@ -98,7 +124,7 @@ def batch_of_step(tokens, case, step):
 
 
 def train(case, weights, tokens, dtype):
-    """25 AdamW steps; returns loss[25], grad_norm[25] (before clipping), gradients of step 1, final weights."""
+    """The case's AdamW steps; returns loss[steps], grad_norm[steps] (before clipping), gradients of step 1, final weights."""
     p = {name: tensor.to(dtype).clone().requires_grad_(True) for name, tensor in weights.items()}
     groups = [
         {"params": [t for t in p.values() if t.dim() >= 2], "weight_decay": case.weight_decay},
@@ -106,7 +132,7 @@ def train(case, weights, tokens, dtype):
     ]
     optimizer = torch.optim.AdamW(groups, lr=case.lr, betas=(case.beta1, case.beta2), eps=case.eps, foreach=False)
     losses, norms, gradients = [], [], {}
-    for step in range(STEPS):
+    for step in range(case.steps):
         optimizer.zero_grad()
         value = loss(p, case.shape, *batch_of_step(tokens, case, step))
         value.backward()
@@ -148,9 +174,33 @@ def fp32_distances(case, weights, tokens, exact):
     }
 
 
+def rope_json(case):
+    s = case.shape
+    scaling = {} if s.scaling is None else {
+        "rope_type": "llama3", "factor": s.scaling.factor, "low_freq_factor": s.scaling.low_freq_factor,
+        "high_freq_factor": s.scaling.high_freq_factor,
+        "original_max_position_embeddings": s.scaling.original_context,
+    }
+    if case.old_rope:
+        return {"rope_theta": s.theta, "rope_scaling": scaling or None}
+    return {"rope_parameters": {"rope_type": "default", **scaling, "rope_theta": s.theta}}
+
+
 def config_json(case):
     s = case.shape
     dtype = {torch.float32: "float32", torch.bfloat16: "bfloat16"}[case.stored]
+    if not is_gpt2(case):
+        qwen2 = s.family == "qwen2"
+        own = {"use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1} if qwen2 else {
+            "attention_bias": False, "mlp_bias": False, "head_dim": s.head_width, "pretraining_tp": 1}
+        return {
+            "architectures": ["Qwen2ForCausalLM" if qwen2 else "LlamaForCausalLM"], "model_type": s.family,
+            "hidden_act": "silu", "vocab_size": s.vocab, "max_position_embeddings": s.context, "hidden_size": s.width,
+            "num_attention_heads": s.heads, "num_key_value_heads": s.kv_heads, "num_hidden_layers": s.layers,
+            "intermediate_size": s.ffn_width, "rms_norm_eps": s.norm_epsilon, "attention_dropout": 0.0,
+            "tie_word_embeddings": s.tied, "bos_token_id": 0, "eos_token_id": 0, **rope_json(case), **own,
+            "torch_dtype": dtype,
+        }
     return {
         "architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
         "vocab_size": s.vocab, "n_positions": s.context, "n_ctx": s.context, "n_embd": s.width, "n_head": s.heads,
@@ -162,8 +212,12 @@ def config_json(case):
 
 def stored_tensors(case, weights):
     """The content of model.safetensors, with the variations of Hugging Face files that the case asks for."""
-    tensors = {n if case.prefix else n.removeprefix("transformer."): t.to(case.stored) for n, t in weights.items()}
-    if case.buffers:
+    tensors = {n if case.prefix else n.removeprefix("transformer.").removeprefix("model."): t.to(case.stored)
+               for n, t in weights.items()}
+    if case.buffers and not is_gpt2(case):
+        for layer in range(case.shape.layers):
+            tensors[f"model.layers.{layer}.self_attn.rotary_emb.inv_freq"] = case.shape.frequencies().float()
+    if case.buffers and is_gpt2(case):
         c = case.shape.context
         for layer in range(case.shape.layers):
             tensors[f"h.{layer}.attn.bias"] = torch.ones(c, c, dtype=torch.uint8).tril().view(1, 1, c, c)
@@ -182,20 +236,21 @@ def write_model(case, folder, weights, tokens):
 
 
 def check_against_transformers(case, folder, weights, tokens):
-    """Largest |logit difference| to GPT2LMHeadModel, which reads the folder itself, in float64 and float32."""
+    """Largest |logit difference| to Transformers' model, which reads the folder itself, in float64 and float32."""
     inputs, _ = batch_of_step(tokens, case, 0)
     deviations = {}
     for dtype in (torch.float64, torch.float32):
-        model, info = transformers.GPT2LMHeadModel.from_pretrained(
+        model, info = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, attn_implementation="eager", output_loading_info=True
         )
-        missing = set(info["missing_keys"]) - {"lm_head.weight"}
+        tied = getattr(case.shape, "tied", True)
+        missing = set(info["missing_keys"]) - ({"lm_head.weight"} if tied else set())
         if missing or info["mismatched_keys"]:
             sys.exit(f"{case.name}: Transformers misses {missing} or mismatches {info['mismatched_keys']}")
         model.eval()
         with torch.no_grad():
             theirs = model(inputs).logits
-            ours = logits({n: t.to(dtype) for n, t in weights.items()}, case.shape, inputs)
+            ours = case.shape.logits({n: t.to(dtype) for n, t in weights.items()}, inputs)
         deviation = (ours - theirs).abs().max().item()
         if not deviation <= LOGIT_TOLERANCE:
             sys.exit(f"{case.name}: logits are {deviation:.1e} from Transformers' in {dtype}: at most {LOGIT_TOLERANCE}")
@@ -208,7 +263,7 @@ def check_run(case, exact):
     losses, norms = exact[0], exact[1]
     if not losses[-5:].mean() < 0.9 * losses[:5].mean():
         sys.exit(f"{case.name}: the loss does not fall ({losses[0]:.3f} to {losses[-1]:.3f}): change the learning rate")
-    if case.name == "clipped" and not (norms > 1.2 * case.clip).all():
+    if case.clip == 0.25 and not (norms > 1.2 * case.clip).all():
         sys.exit(f"{case.name}: the clip of {case.clip} does not bite in every step (norms {norms.min():.2f} and up)")
 
 
@@ -216,7 +271,7 @@ def write_golden(case, folder, exact, measured):
     losses, norms, gradients, final = exact
     with h5py.File(folder / "golden.h5", "w") as file:
         attributes = {
-            "batch": case.batch, "sequence": case.sequence, "steps": STEPS, "lr": case.lr, "beta1": case.beta1,
+            "batch": case.batch, "sequence": case.sequence, "steps": case.steps, "lr": case.lr, "beta1": case.beta1,
             "beta2": case.beta2, "eps": case.eps, "weight_decay": case.weight_decay, "clip": case.clip,
             "schedule": "constant", "order": "sequential",
             "order_rule": "step s (from 0): samples s*batch .. s*batch+batch-1; sample i: tokens [i*sequence, i*sequence+sequence]",
@@ -258,12 +313,16 @@ def compare(case, folder, weights, tokens, exact):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--check", action="store_true", help="compare with the files that are here, write nothing")
-    check_only = parser.parse_args().check
+    parser.add_argument("cases", nargs="*", help="names of folders; without any: all")
+    arguments = parser.parse_args()
+    check_only = arguments.check
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     failures = []
     for case in CASES:
+        if arguments.cases and case.name not in arguments.cases:
+            continue
         folder = HERE / case.name
         weights, tokens = initial_weights(case), make_tokens(case)
         if not check_only:

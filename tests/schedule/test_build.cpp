@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "all_policies.hpp"
 #include "tessera/schedule/memory_plan.hpp"
@@ -13,6 +15,7 @@ TEST_CASE("every policy's schedule verifies, with its memory plan") {
     ToyShape shape;
     shape.layers = 1 + cases % 4;
     shape.tied = cases % 3 != 0;
+    shape.rotary = cases % 2 != 0;
     shape.compute = c.policy.compute;
     INFO(c.describe() << " layers=" << shape.layers << " tied=" << shape.tied);
     StepSchedule schedule;
@@ -116,4 +119,39 @@ TEST_CASE("the hash tells schedules apart and is reproducible") {
   REQUIRE(base == build_schedule(toy_model(), grid, policy).hash());
   policy.prefetch_forward = 2;
   REQUIRE(base != build_schedule(toy_model(), grid, policy).hash());
+}
+
+TEST_CASE("a constant lies at rest, is read by every direction of its parts, and nobody may leave it out or write it") {
+  ToyShape shape;
+  shape.rotary = true;
+  SchedulePolicy policy;
+  policy.checkpoint_blocks = true;
+  const StepSchedule s = build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
+  REQUIRE(verify_schedule(s).empty());
+  std::map<OperationKind, int> readers;
+  StorageId storage = -1;
+  for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
+    const Operation& op = s.operation(id);
+    const auto reads = [&](ValueId v) { return s.value(v).kind == ValueKind::constant; };
+    const auto place = std::find_if(op.reads.begin(), op.reads.end(), reads);
+    const bool attention = op.part >= 0 && s.part(op.part).kind == PartKind::attention;
+    REQUIRE((place != op.reads.end()) == attention);
+    if (!attention) continue;
+    ++readers[op.kind];
+    REQUIRE((storage < 0 || storage == s.value(*place).storage));
+    storage = s.value(*place).storage;
+    StepSchedule mutant = s;
+    auto& left = mutant.operations[static_cast<std::size_t>(id)].reads;
+    left.erase(left.begin() + (place - op.reads.begin()));
+    REQUIRE_FALSE(verify_schedule(mutant).empty());
+    mutant = s;  // its scratch is the constant
+    for (const ValueId v : op.writes) {
+      if (s.value(v).kind == ValueKind::scratch) mutant.values[static_cast<std::size_t>(v)].storage = storage;
+    }
+    REQUIRE_FALSE(verify_schedule(mutant).empty());
+  }
+  REQUIRE((readers[OperationKind::forward] > 0 && readers[OperationKind::recompute] > 0));
+  REQUIRE(readers[OperationKind::backward] > 0);
+  REQUIRE(s.storage(storage).region == RegionKind::at_rest);
+  REQUIRE(s.storage(storage).bytes == shape.sequence * shape.width * 4);
 }

@@ -154,6 +154,7 @@ TEST_CASE("no mutant of a schedule slips through") {
     ToyShape shape;
     shape.layers = 4;
     shape.compute = c.policy.compute;
+    shape.rotary = c.policy.accumulation > 1;
     INFO(c.describe());
     Subject subject{build_schedule(toy_model(shape), c.grid, c.policy), {}};
     subject.plan = plan_memory(subject.schedule, {true, 0});

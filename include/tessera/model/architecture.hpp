@@ -12,6 +12,16 @@ enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary };
 enum class MlpKind : std::uint8_t { gelu, swiglu };
 
+/// How Llama 3.1 and later stretch rotary positions over a longer context ("llama3" in config.json): wavelengths above
+/// original_context / low_freq_factor grow by `factor`, those below original_context / high_freq_factor stay, between
+/// them the change is gradual.
+struct RopeScaling {
+  std::int64_t original_context = 0;  ///< 0: no scaling
+  double factor = 1, low_freq_factor = 1, high_freq_factor = 4;
+  bool on() const { return original_context > 0; }
+  bool operator==(const RopeScaling&) const = default;
+};
+
 struct Architecture {
   Family family = Family::gpt2;
   std::int64_t layers = 0, heads = 0, kv_heads = 0, width = 0, ffn_width = 0, vocab = 0, context = 0;
@@ -23,8 +33,12 @@ struct Architecture {
   bool tied_head = true;    ///< the head reads the token table
   double norm_epsilon = 1e-5;
   double rope_theta = 10000.0;
+  RopeScaling rope_scaling;
   double dropout = 0.0;  ///< embedding, attention and residual dropout
   std::int64_t head_width() const { return width / heads; }
+  bool subtracts_mean() const { return norm == NormKind::layer_norm; }
+  /// One weight makes queries, keys and values (GPT-2), or one each.
+  bool fused_qkv() const { return family == Family::gpt2; }
   bool operator==(const Architecture&) const = default;
 };
 

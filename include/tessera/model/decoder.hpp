@@ -10,39 +10,6 @@
 
 namespace tessera {
 
-/// The order of Part::tensors (and of PartBuffers::parameters, gradients) in GPT-2's parts. A tensor that a family
-/// lacks is left out and later ones move up (model/parts.cpp).
-struct EmbeddingTensors {
-  enum : int { token_table, position_table };
-};
-struct AttentionTensors {
-  enum : int { norm_gain, norm_bias, qkv_weight, qkv_bias, output_weight, output_bias };
-};
-struct MlpTensors {
-  enum : int { norm_gain, norm_bias, up_weight, up_bias, down_weight, down_bias };
-};
-struct HeadTensors {
-  enum : int { norm_gain, norm_bias, table };
-};
-
-/// The order of Part::saved. Embedding and head save nothing.
-struct AttentionSaved {
-  enum : int {
-    mean,                  ///< fp32 [tokens]
-    reciprocal_deviation,  ///< fp32 [tokens]
-    qkv,                   ///< [tokens, (heads + 2 kv_heads) * head_width]: queries, keys, values side by side
-    output,                ///< [tokens, width]: attention's output, before its projection
-    log_sum_exp,           ///< fp32 [batch, heads, sequence]
-  };
-};
-struct MlpSaved {
-  enum : int {
-    mean,                  ///< fp32 [tokens]
-    reciprocal_deviation,  ///< fp32 [tokens]
-    before_gelu,           ///< [tokens, ffn_width]
-  };
-};
-
 /// The buffers of one operation on one part. Spans follow the order of Part::tensors and Part::saved.
 /// Activations and saved values are in ModelParts::compute unless their declaration says otherwise.
 struct PartBuffers {
@@ -56,6 +23,7 @@ struct PartBuffers {
       nullptr;  ///< [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads)
   std::span<void* const> saved;
   std::span<const void* const> parameters;  ///< in ModelParts::compute; null where backward does not read it
+  std::span<const void* const> constants;   ///< in the order of Part::constants
   std::span<void* const> gradients;         ///< in gradient_dtype
   std::span<const bool>
       gradient_adds;  ///< per tensor: add to what is there (a tied table's second contribution) instead of storing
@@ -64,9 +32,6 @@ struct PartBuffers {
   double* loss = nullptr;   ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
   const StepScalars* scalars = nullptr;
 };
-
-/// UsageError where the kernels of a family do not exist yet (its parameters, plan and schedule do).
-void require_trainable(const Architecture& architecture);
 
 /// Writes output (and saved values). Head: loss only (evaluation).
 void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,

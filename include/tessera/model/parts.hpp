@@ -36,6 +36,13 @@ struct SavedTensor {
   std::int64_t elements = 0;
 };
 
+/// What parts read and nobody ever changes: computed once on the host (model/constants.hpp), alike on every rank.
+struct ConstantTensor {
+  std::string name;  ///< "rotary"
+  DType dtype = DType::fp32;
+  std::int64_t elements = 0;
+};
+
 /// What one direction of a part costs per micro-batch.
 struct PartCost {
   std::int64_t scratch_bytes = 0;  ///< private workspace while it runs
@@ -47,11 +54,12 @@ struct PartCost {
 struct Part {
   std::string name;  ///< "embed", "h.0.attn", "h.0.mlp", "head"
   PartKind kind = PartKind::embedding;
-  int block = -1;                         ///< of attention and mlp parts
-  std::vector<TensorId> tensors;          ///< in the order of model/decoder.hpp's parameter enums
-  std::vector<bool> read_in_backward;     ///< per tensor: backward reads the parameter itself
-  std::vector<SavedTensor> saved;         ///< in the order of model/decoder.hpp's saved enums
-  PartCost forward, backward, recompute;  ///< the head's `backward` is forward and backward in one (training)
+  int block = -1;                            ///< of attention and mlp parts
+  std::vector<TensorId> tensors;             ///< in the order of model/part_order.hpp
+  std::vector<bool> read_in_backward;        ///< per tensor: backward reads the parameter itself
+  std::vector<SavedTensor> saved;            ///< in the order of model/part_order.hpp
+  PartCost forward, backward, recompute;     ///< the head's `backward` is forward and backward in one (training)
+  std::vector<std::int32_t> constants = {};  ///< numbers of ModelParts::constants that every direction reads
 };
 
 /// All tensors (in forward order of first use) and all parts of one model at one micro-batch shape.
@@ -64,6 +72,7 @@ struct ModelParts {
   DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
   std::vector<ParameterTensor> tensors;
   std::vector<Part> parts;
+  std::vector<ConstantTensor> constants;
 
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t residual_elements() const { return tokens() * architecture.width; }  ///< [tokens, width]

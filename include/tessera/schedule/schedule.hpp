@@ -110,7 +110,8 @@ enum class ValueKind : std::uint8_t {
   saved,
   scalar,
   tokens,
-  scratch
+  scratch,
+  constant
 };
 
 /// What one operation left in a storage.
@@ -119,7 +120,7 @@ struct Value {
   StorageId storage = -1;
   UnitId unit = -1;
   PartId part = -1;
-  std::int32_t slot = -1;  ///< saved: index in Part::saved
+  std::int32_t slot = -1;  ///< saved: index in Part::saved; constant: in ModelParts::constants
   DType dtype = DType::byte;
   std::int64_t elements = 0;  ///< on this rank
   Groups split;               ///< layout: empty = whole; else this rank's slice over these groups (shard, then replica)
