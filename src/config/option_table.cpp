@@ -181,6 +181,20 @@ void add_resources(Rows& t) {
                           "keep activations in host memory", all_but_default()));
   t.push_back(integer_option("grid.ranks_per_node", Place{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
                              "take so many ranks for a node; 0: as the machine is (plan: at most 8)"));
+  using C = CommOptions;
+  t.push_back(choice_option("comm.backend", Place{&O::comm, &C::backend},
+                            "how ranks on GPUs talk: NCCL, or staged through host memory; auto: NCCL"));
+  t.push_back(bool_option("comm.register_buffers", Place{&O::comm, &C::register_buffers},
+                          "NCCL: register the buffers of collectives, which then copy less"));
+  t.push_back(bool_option("comm.symmetric", Place{&O::comm, &C::symmetric},
+                          "NCCL 2.27: buffers of collectives in symmetric windows (sums then round differently; known "
+                          "faults before 2.31)"));
+  t.push_back(bool_option("comm.copy_engine_gather", Place{&O::comm, &C::copy_engine_gather},
+                          "NCCL 2.28, with comm.symmetric: gather by copy engines instead of kernels, within a node"));
+  t.push_back(integer_option("comm.min_ctas", Place{&O::comm, &C::min_ctas}, 0, 64,
+                             "NCCL: least thread blocks of a collective; 0: NCCL decides"));
+  t.push_back(integer_option("comm.max_ctas", Place{&O::comm, &C::max_ctas}, 0, 64,
+                             "NCCL: most thread blocks of a collective; 0: NCCL decides"));
   t.push_back({"comm.emulate",
                "none, or latency,bandwidth such as 1ms,2GB/s",
                "slow every collective down to this latency and bandwidth (bandwidth 0: unlimited)",

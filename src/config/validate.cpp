@@ -53,6 +53,28 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   }
 }
 
+/// Options of [comm] that only ranks on GPUs have a use for.
+void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
+  const CommOptions& comm = options.comm;
+  const auto unused = [&](const char* reason) {
+    for (const auto* name :
+         {"comm.register_buffers", "comm.symmetric", "comm.copy_engine_gather", "comm.min_ctas", "comm.max_ctas"}) {
+      out.push_back({name, reason});
+    }
+  };
+  if (options.run.device == DeviceChoice::cpu) {
+    const char* const reason = "run.device = cpu: ranks talk through shared memory and MPI";
+    out.push_back({"comm.backend", reason});
+    unused(reason);
+  } else if (comm.backend == CommBackend::staged) {
+    unused("comm.backend = staged does not use NCCL");
+  } else if (!comm.symmetric) {
+    out.push_back({"comm.copy_engine_gather", "copy engines gather within symmetric windows only: comm.symmetric"});
+  } else {
+    out.push_back({"comm.register_buffers", "comm.symmetric = true registers them as windows"});
+  }
+}
+
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
   if (options.data.val_fraction > 0.0) return;
@@ -117,6 +139,10 @@ void check_ranges(const Options& options) {
     throw UsageError("run.dump = {} is after the last step (train.steps = {}): 0 to {}", options.run.dump,
                      options.train.steps, options.train.steps);
   }
+  if (options.comm.max_ctas > 0 && options.comm.min_ctas > options.comm.max_ctas) {
+    throw UsageError("comm.min_ctas = {} is above comm.max_ctas = {}: 0 to {}", options.comm.min_ctas,
+                     options.comm.max_ctas, options.comm.max_ctas);
+  }
   if (options.data.source.empty()) {
     throw UsageError("data.source is empty (there is nothing to train on): {}", find_option("data.source")->allowed);
   }
@@ -142,6 +168,7 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_by_strategy(options.shard, out);
   unused_by_model(options.model, out);
   unused_elsewhere(options, out);
+  unused_by_backend(options, out);
   unused_by_data(options, out);
   return out;
 }

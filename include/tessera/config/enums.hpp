@@ -9,6 +9,8 @@
 namespace tessera {
 
 enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
+/// How ranks on GPUs talk; automatic: NCCL.
+enum class CommBackend : std::uint8_t { automatic, nccl, staged };
 enum class Lanes : std::uint8_t { automatic, serial, chaos, parallel };
 enum class Strategy : std::uint8_t { ddp, zero1, zero2, zero3, hsdp, hsdp_zero2 };
 enum class Wrap : std::uint8_t { block, size, model };
@@ -26,6 +28,7 @@ enum class SweepAction : std::uint8_t { print, run, submit };
 
 /// The user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
+std::string_view name_of(CommBackend value);
 std::string_view name_of(Lanes value);
 std::string_view name_of(Strategy value);
 std::string_view name_of(Wrap value);

@@ -25,6 +25,7 @@ struct Block {
 struct Memory {
   std::mutex lock;
   std::map<std::byte*, Block> blocks;
+  std::map<std::byte*, std::size_t> registered;  ///< host memory that was pinned where it lay
   std::int64_t device_bytes = 0, allocations = 0;
   int running = 0;  ///< pieces of device work
 };
@@ -126,6 +127,18 @@ cudaError_t cudaMallocHost(void** data, std::size_t bytes) { return report(alloc
 cudaError_t cudaHostAlloc(void** data, std::size_t bytes, unsigned) { return report(allocate(data, bytes, false)); }
 cudaError_t cudaFree(void* data) { return report(release(data, true)); }
 cudaError_t cudaFreeHost(void* data) { return report(release(data, false)); }
+
+cudaError_t cudaHostRegister(void* data, std::size_t bytes, unsigned) {
+  const std::lock_guard guard(memory().lock);
+  const bool fresh = bytes > 0 && memory().registered.emplace(static_cast<std::byte*>(data), bytes).second;
+  return fresh ? cudaSuccess : report(cudaErrorHostMemoryAlreadyRegistered);
+}
+
+cudaError_t cudaHostUnregister(void* data) {
+  const std::lock_guard guard(memory().lock);
+  const bool there = memory().registered.erase(static_cast<std::byte*>(data)) == 1;
+  return there ? cudaSuccess : report(cudaErrorHostMemoryNotRegistered);
+}
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
   *total = kDeviceMemory;

@@ -1,0 +1,82 @@
+#pragma once
+// A thread that looks whether NCCL is well: a rank that waits inside NCCL, or in a stream behind it, can be freed by
+// nothing else. When it is not, the process ends with exit code 5 and one line.
+
+#include <cuda_runtime_api.h>
+#include <nccl.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/comm/rank_context.hpp"
+
+namespace tessera {
+
+class NcclWatchdog {
+ public:
+  /// `timeout_seconds`: how long a collective may wait without any of this rank's ending; 0 = for ever.
+  NcclWatchdog(RankContext& context, Device& device, double timeout_seconds);
+  ~NcclWatchdog();
+  NcclWatchdog(const NcclWatchdog&) = delete;
+  NcclWatchdog& operator=(const NcclWatchdog&) = delete;
+
+  void add(ncclComm_t comm, const std::string& name);
+  void remove(ncclComm_t comm);
+
+  /// Follows the work that `stream` has so far, "all_gather of 640 bf16 a rank". Not while the stream is captured. Some
+  /// calls are not followed while many are under way.
+  void follow(cudaStream_t stream, const std::string& name, const std::string& what);
+
+  /// While it lives, the calling thread may be stuck in a call of NCCL: the process ends after the time-out.
+  class Guard {
+   public:
+    Guard(NcclWatchdog& watchdog, std::string what);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    NcclWatchdog& watchdog_;
+  };
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Watched {
+    ncclComm_t comm;
+    std::string name;
+  };
+  struct Mark {
+    cudaEvent_t event = nullptr;
+    Clock::time_point issued;
+    std::string what;
+  };
+  void watch();
+  /// What is wrong now; empty when nothing is.
+  std::string look();
+  [[noreturn]] void end(const std::string& message);
+
+  static constexpr std::size_t kMarks = 32;
+  static constexpr auto kLookEvery = std::chrono::milliseconds(50);
+
+  RankContext& context_;
+  Device& device_;
+  double timeout_seconds_;
+  std::mutex lock_;
+  std::condition_variable stopped_;
+  bool stop_ = false;
+  std::vector<Watched> watched_;
+  std::array<Mark, kMarks> marks_;  ///< a ring: [first_, first_ + count_)
+  std::size_t first_ = 0, count_ = 0;
+  Clock::time_point progress_ = Clock::now();  ///< when a followed collective last ended
+  std::string guarded_;                        ///< the call that a thread is in, empty when none
+  Clock::time_point guarded_since_;
+  std::thread thread_;
+};
+
+}  // namespace tessera

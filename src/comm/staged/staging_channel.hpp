@@ -1,0 +1,79 @@
+#pragma once
+// What all staged collectives of a rank pass through: one CUDA stream, one pinned buffer that peers of the node can
+// read, and the host work between the copies.
+//
+// Host functions of CUDA may run one after the other in any order between streams, and here they wait for peers: two
+// of them on different streams could wait for each other across ranks. On one stream they run in the order in which
+// they were issued, which is the same on all ranks (schedule rule 2).
+
+#include <array>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <mutex>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/comm/communicator.hpp"
+#include "tessera/comm/rank_context.hpp"
+
+namespace tessera {
+
+/// A host function's work: a plain function and what it needs. Nothing is allocated per call.
+struct StagedWork {
+  void (*run)(const StagedWork& work, Stream& host) = nullptr;
+  Communicator* inner = nullptr;
+  void* data = nullptr;       ///< in the pinned buffer
+  void* result = nullptr;     ///< reduce_scatter: where its shard goes, in the pinned buffer
+  std::int64_t elements = 0;  ///< or bytes
+  DType dtype = DType::byte, result_dtype = DType::byte;
+  int root = 0;
+};
+
+class StagingChannel {
+ public:
+  /// Collective over the node. Room for whole buffers of `largest_whole` bytes and shards of `largest_result`.
+  StagingChannel(RankContext& context, Device& device, std::int64_t largest_whole, std::int64_t largest_result);
+  ~StagingChannel();
+  StagingChannel(const StagingChannel&) = delete;
+  StagingChannel& operator=(const StagingChannel&) = delete;
+
+  const SharedRegion& region() const { return region_; }
+  std::byte* whole() const { return region_.data(); }
+  std::byte* result() const { return region_.data() + result_offset_; }
+  /// InternalError unless `whole` and `result` bytes fit.
+  void check_room(std::int64_t whole, std::int64_t result) const;
+
+  /// Work issued from here to end() comes after what `caller` has so far. InternalError while `caller` is captured.
+  void begin(Stream& caller);
+  void copy(void* to, const void* from, std::int64_t bytes);
+  void work(const StagedWork& work);
+  /// What `caller` is given from here on comes after the work since begin().
+  void end(Stream& caller);
+
+  /// Rethrows the failure of host work, if any: nothing is staged after it.
+  void check();
+
+ private:
+  struct Slot {
+    StagingChannel* channel = nullptr;
+    StagedWork work;
+    std::atomic<bool> busy{false};
+  };
+  static void run_slot(void* slot) noexcept;
+  void run(const StagedWork& work) noexcept;
+  void fail(ExitCode code, const char* what) noexcept;
+
+  RankContext& context_;
+  Device& device_;
+  std::int64_t result_offset_;
+  SharedRegion region_;
+  std::unique_ptr<Stream> stream_, host_;
+  std::unique_ptr<Event> ready_, done_;
+  std::array<Slot, 64> slots_;  ///< work that was issued and has not run yet
+  std::size_t next_ = 0;
+  std::atomic<bool> failed_{false};
+  std::mutex failure_lock_;
+  std::exception_ptr failure_;
+};
+
+}  // namespace tessera

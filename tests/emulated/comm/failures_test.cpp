@@ -1,0 +1,189 @@
+// What goes wrong between GPUs: shared GPUs, calls that differ, hosts that fail between the copies, NCCL that fails.
+
+#include <nccl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <catch2/catch.hpp>
+#include <thread>
+
+#include "emulated/comm/device_collectives.hpp"
+#include "emulator/nccl/nccl.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+DeviceCommunicationSettings small(CommBackend backend, double timeout_seconds = 60) {
+  DeviceCommunicationSettings settings;
+  settings.comm.backend = backend;
+  settings.timeout_seconds = timeout_seconds;
+  settings.largest_whole = 4096;
+  settings.largest_result = 4096;
+  return settings;
+}
+
+/// Two ranks with a communicator each, and what `body` does with it.
+template <class Body>
+void with_two(const DeviceCommunicationSettings& settings, Body&& body, int devices = 2) {
+  emulator::set_device_count(devices);
+  run_ranks(2, 2, [&](RankContext& context) {
+    const auto device = make_cuda_device(static_cast<int>(context.rank()) % devices);
+    const auto communication = make_device_communication(context, *device, settings);
+    const auto shared = communication->allocate_shared(4096);
+    const auto stream = device->make_stream("gather");
+    const auto communicator = communication->open(ProcessGrid(2, 2, 2), RankGroup::world, "test", 4096);
+    body(context, *communication, *communicator, *stream, shared->data());
+  });
+}
+
+/// Runs a hidden test case of this binary in a process of its own: its exit code, and what it wrote to stderr.
+std::pair<int, std::string> in_child(const char* test) {
+  int pipe_ends[2];
+  REQUIRE(pipe(pipe_ends) == 0);
+  const pid_t child = fork();
+  REQUIRE(child >= 0);
+  if (child == 0) {
+    dup2(pipe_ends[1], 2);
+    close(pipe_ends[0]);
+    execl("/proc/self/exe", "test_emulated_comm", test, static_cast<char*>(nullptr));
+    _exit(98);
+  }
+  close(pipe_ends[1]);
+  std::string text;
+  char piece[512];
+  for (ssize_t got = 0; (got = read(pipe_ends[0], piece, sizeof piece)) > 0;) {
+    text.append(piece, static_cast<std::size_t>(got));
+  }
+  close(pipe_ends[0]);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, text};
+}
+
+}  // namespace
+
+TEST_CASE("NCCL is refused where ranks share a GPU, and the message names what to do") {
+  const auto run = [](CommBackend backend) {
+    with_two(
+        small(backend), [](auto&, auto&, auto&, auto&, auto*) {}, 1);
+  };
+  CHECK_THROWS_WITH(run(CommBackend::automatic),
+                    Catch::Contains("ranks 0 and 1 share a GPU") && Catch::Contains("comm.backend = staged"));
+  CHECK_NOTHROW(run(CommBackend::staged));
+}
+
+TEST_CASE("a way of talking says what it is") {
+  with_two(small(CommBackend::automatic), [](auto&, DeviceCommunication& communication, auto&, auto&, auto*) {
+    CHECK(communication.backend() == CommBackend::nccl);
+    CHECK_THAT(communication.description(), Catch::Contains("NCCL 2.") && Catch::Contains("fixed tree"));
+    CHECK(communication.device_bytes() >= 4096);
+  });
+  with_two(small(CommBackend::staged), [](auto&, DeviceCommunication& communication, auto&, auto&, auto*) {
+    CHECK(communication.backend() == CommBackend::staged);
+    CHECK(communication.pinned_bytes() >= 8192);
+  });
+}
+
+TEST_CASE("comm.emulate needs the staged way") {
+  auto settings = small(CommBackend::nccl);
+  settings.comm.emulate.latency = 1e-3;
+  CHECK_THROWS_WITH(with_two(settings, [](auto&, auto&, auto&, auto&, auto*) {}), Catch::Contains("comm.emulate"));
+  settings.comm.backend = CommBackend::staged;
+  with_two(settings, [](auto&, DeviceCommunication& communication, Communicator& group, Stream& stream, auto*) {
+    group.barrier(stream);
+    group.broadcast(stream, nullptr, 0, 0);
+    stream.synchronize();
+    communication.check();
+    CHECK(group.count(Collective::broadcast).nanoseconds >= 1'000'000);
+  });
+}
+
+TEST_CASE("ranks in different collectives are told apart") {
+  const auto run = [](CommBackend backend) {
+    with_two(small(backend), [](RankContext& context, DeviceCommunication& communication, Communicator& group,
+                                Stream& stream, std::byte* shared) {
+      group.all_gather(stream, shared, context.rank() == 0 ? 16 : 32, DType::fp32);
+      try {
+        stream.synchronize();
+      } catch (const std::exception&) {  // a real GPU's stream would not know
+      }
+      communication.check();
+    });
+  };
+  CHECK_THROWS_AS(run(CommBackend::staged), CommunicationError);
+  CHECK_THROWS_AS(run(CommBackend::nccl), CommunicationError);
+}
+
+TEST_CASE("a staged collective that fails frees the device's stream and is thrown by check") {
+  CHECK_THROWS_WITH(with_two(small(CommBackend::staged, 0.2),
+                             [](RankContext& context, DeviceCommunication& communication, Communicator& group,
+                                Stream& stream, std::byte* shared) {
+                               if (context.rank() == 0) group.all_gather(stream, shared, 16, DType::fp32);
+                               stream.synchronize();
+                               if (context.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
+                               communication.check();
+                             }),
+                    Catch::Contains("did not arrive within 0.2 s"));
+}
+
+TEST_CASE("a collective that does not fit is refused before it is staged") {
+  CHECK_THROWS_WITH(with_two(small(CommBackend::staged),
+                             [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+                               group.all_gather(stream, shared, 4096, DType::fp32);
+                             }),
+                    Catch::Contains("is staged in"));
+}
+
+TEST_CASE("child: NCCL fails", "[.]") {
+  with_two(small(CommBackend::nccl), [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+    emulator::fail_nccl_operation(3);
+    for (int i = 0; i < 4; ++i) group.all_gather(stream, shared, 16, DType::fp32);
+    stream.synchronize();
+  });
+}
+
+TEST_CASE("an asynchronous error of NCCL ends the process with exit code 5 and one line") {
+  const auto [code, text] = in_child("child: NCCL fails");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("NCCL failed on 'world/test'"));
+  CHECK(std::count(text.begin(), text.end(), '\n') == 1);
+}
+
+TEST_CASE("child: a rank does not come", "[.]") {
+  with_two(small(CommBackend::nccl, 0.3),
+           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             if (context.rank() == 0) group.all_gather(stream, shared, 16, DType::fp32);
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+           });
+}
+
+TEST_CASE("a rank that does not come ends the process within the time-out") {
+  const auto [code, text] = in_child("child: a rank does not come");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("all_gather of 16 fp32 a rank on 'world/test' did not end within 0.3 s"));
+}
+
+TEST_CASE("child: NCCL does not start", "[.]") {
+  emulator::set_device_count(2);
+  run_ranks(2, 2, [](RankContext& context) {
+    const auto device = make_cuda_device(static_cast<int>(context.rank()));
+    const auto communication = make_device_communication(context, *device, small(CommBackend::nccl, 0.3));
+    const ProcessGrid grid(2, 2, 2);
+    if (context.rank() == 0) {
+      const auto group = communication->open(grid, RankGroup::world, "test", 0);
+    } else {  // takes the id and does not come
+      ControlPlane plane = context.control().part({0, 1});
+      ncclUniqueId id;
+      plane.broadcast(std::as_writable_bytes(std::span(id.internal)), 0);
+      std::this_thread::sleep_for(std::chrono::seconds(20));
+    }
+  });
+}
+
+TEST_CASE("a start of NCCL that hangs ends the process within the time-out") {
+  const auto [code, text] = in_child("child: NCCL does not start");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("the start of NCCL on 'world/test' did not return within 0.3 s"));
+}

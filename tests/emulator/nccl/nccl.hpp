@@ -1,0 +1,22 @@
+#pragma once
+// What tests may ask of the emulated NCCL. Its ranks are threads of one process, each with a device of its own; work
+// runs on the emulated streams. Ranks that call different things are refused: the communicator reports an asynchronous
+// error, where the real library would hang or mix data up.
+
+#include <cstdint>
+#include <string>
+
+namespace emulator {
+
+/// The n-th operation from now (1: the next), over all ranks of the process, fails on its rank: the communicator
+/// reports an asynchronous error, and the operation never ends. 0: none.
+void fail_nccl_operation(std::int64_t n);
+
+/// Devices issue work of several communicators in some order; where two devices share communicators, it must be the
+/// same. Returns what differs, "" if nothing does, and forgets the orders.
+std::string nccl_issue_orders();
+
+/// Communicators that are open in this process, all ranks' counted.
+std::int64_t open_nccl_communicators();
+
+}  // namespace emulator
