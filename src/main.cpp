@@ -10,6 +10,7 @@
 #include "tessera/app/train.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/config/command.hpp"
+#include "tessera/engine/device_choice.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace {
@@ -21,6 +22,12 @@ int print_version() {
   return 0;
 }
 
+/// A plan for GPUs needs none here.
+int run_plan_here(Options options) {
+  if (options.run.device == DeviceChoice::automatic) options.run.device = resolved_device(options.run.device);
+  return run_plan(options);
+}
+
 /// Commands that need no other ranks.
 int run_alone(const Command& command) {
   switch (command.kind) {
@@ -30,7 +37,7 @@ int run_alone(const Command& command) {
     case CommandKind::version:
       return print_version();
     case CommandKind::plan:
-      return run_plan(command.options);
+      return run_plan_here(command.options);
     default:
       throw InternalError("this command needs ranks");
   }
@@ -50,7 +57,8 @@ int run_bench(World& world, const Command& command) {
   throw InternalError("no such bench");
 }
 
-int run_with_ranks(World& world, const Command& command, const Invocation& invocation) {
+int run_with_ranks(World& world, Command command, const Invocation& invocation) {
+  command.options.run.device = resolved_device(command.options.run.device);
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);

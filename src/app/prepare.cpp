@@ -8,6 +8,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/engine/device_choice.hpp"
 
 namespace tessera {
 
@@ -24,19 +25,23 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
 
 /// The rank with the least memory decides, so that all ranks decide alike.
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
-  const std::int64_t usable = -context.control().maximum(-(usable_memory() / machine_.machine_ranks));
+  const bool on_gpu = planned_.schedule.model.device == DeviceKind::cuda;
+  const std::int64_t mine = on_gpu ? open_device(context, DeviceKind::cuda, options.run.share_gpu)->free_memory()
+                                   : usable_memory() / machine_.machine_ranks;
+  const std::int64_t usable = -context.control().maximum(-mine);
   if (usable <= 0) return;  // the system does not tell
   const ModelParts& model = planned_.schedule.model;
   const RunShape shape =
       run_shape(options, model.architecture, model.sequence, context.size(), context.ranks_per_node());
-  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable),
-              fmt::format("{} of usable memory for each rank of a machine", format_bytes(usable)));
+  require_fit(
+      examine_fit(shape, planned_.schedule, planned_.plan, usable),
+      format_bytes(usable) + (on_gpu ? " of free memory on the GPU" : " of usable memory for each rank of a machine"));
 }
 
 Options PreparedRun::resolved(const Options& options) const {
   const StepSchedule& schedule = planned_.schedule;
   Options out = options;
-  out.run.device = DeviceChoice::cpu;
+  out.run.device = schedule.model.device == DeviceKind::cuda ? DeviceChoice::cuda : DeviceChoice::cpu;
   const int threads = threads_of(options, machine_);
   out.run.threads = threads;
   switch (lanes_of(options, threads, machine_)) {

@@ -16,7 +16,8 @@ void add_run(Rows& t) {
   using S = RunOptions;
   t.push_back(text_option("run.dir", Place{&O::run, &S::dir}, "folder", "where the run writes; empty: runs/NAME"));
   t.push_back(text_option("run.name", Place{&O::run, &S::name}, "text", "name of the run"));
-  t.push_back(choice_option("run.device", Place{&O::run, &S::device}, "where the computation runs", only({"cuda"})));
+  t.push_back(choice_option("run.device", Place{&O::run, &S::device},
+                            "where the computation runs; auto: a GPU if there is one"));
   t.push_back(
       integer_option("run.seed", Place{&O::run, &S::seed}, 0, kAnyCount, "seed of the first weights and of dropout"));
   t.push_back(integer_option("run.threads", Place{&O::run, &S::threads}, 0, 4096,
@@ -31,9 +32,8 @@ void add_run(Rows& t) {
   t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001,
                              "how long a rank waits for another before the run fails"));
   t.push_back(
-      bool_option("run.graph", Place{&O::run, &S::graph}, "capture segments as CUDA graphs", all_but_default()));
-  t.push_back(
-      bool_option("run.share_gpu", Place{&O::run, &S::share_gpu}, "let several ranks share a GPU", all_but_default()));
+      bool_option("run.graph", Place{&O::run, &S::graph}, "on GPUs: capture segments as CUDA graphs and replay them"));
+  t.push_back(bool_option("run.share_gpu", Place{&O::run, &S::share_gpu}, "let several ranks compute on one GPU"));
   t.push_back(text_option("run.trace", Place{&O::run, &S::trace}, "first:last step",
                           "steps whose operations are traced; empty: none", all_but_default()));
   t.push_back(integer_option("run.dump", Place{&O::run, &S::dump}, 0, kAnyCount,

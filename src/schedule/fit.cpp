@@ -120,14 +120,15 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.ranks_per_node = ranks_per_node;
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
+  shape.device = options.run.device == DeviceChoice::cuda ? DeviceKind::cuda : DeviceKind::cpu;
   shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
   return shape;
 }
 
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const GridShape grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
-  const ModelParts model =
-      declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute, shape.policy.reduce);
+  const ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
+                                         shape.policy.reduce, shape.device);
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;

@@ -44,7 +44,7 @@ class Options(Case):
         (["--optim.min_lr=1"], r"optim\.min_lr = 1 is above optim\.lr"),
         (["--shard.strategy=hsdp", "--shard.group_size=3"], r"shard\.group_size = 3 does not divide the \d+ rank.*: 1"),
         (["--grid.ranks_per_node=3"], r"grid\.ranks_per_node = 3 does not divide"),
-        (["--run.device=cuda"], r"run\.device = cuda \(not available in this version\)"),
+        (["--run.device=cuda"], r"run\.device = cuda \(.+\): cpu, auto, or a machine with a GPU"),
         (["--checkpoint.every=10"], r"checkpoint\.every = '10' \(not available in this version\)"),
         (["--data.source="], r"data\.source is empty"),
         (["--train.seq_len=33"], r"train\.seq_len = 33 is longer than the model's context of 32"),

@@ -76,10 +76,7 @@ TEST_CASE("Contradictions are errors") {
 }
 
 TEST_CASE("What this version cannot do is refused, its default is not") {
-  for (const std::string option : {"run.device=cuda",
-                                   "run.graph=true",
-                                   "run.share_gpu=true",
-                                   "run.trace=1:3",
+  for (const std::string option : {"run.trace=1:3",
                                    "run.walltime=01:00:00",
                                    "data.tokenizer=gpt2",
                                    "data.on_error=skip",
@@ -108,8 +105,8 @@ TEST_CASE("What this version cannot do is refused, its default is not") {
     const auto message = error_of({"--" + option});
     CHECK_THAT(message, Contains("not available in this version") && Contains(option.substr(0, option.find('='))));
   }
-  CHECK(error_of({"--run.device=cpu", "--run.graph=false", "--checkpoint.every=0", "--checkpoint.resume=none",
-                  "--shard.offload=none", "--data.tokenizer=bytes", "--memory.checkpoint=block"})
+  CHECK(error_of({"--run.device=cpu", "--checkpoint.every=0", "--checkpoint.resume=none", "--shard.offload=none",
+                  "--data.tokenizer=bytes", "--memory.checkpoint=block"})
             .empty());
 }
 

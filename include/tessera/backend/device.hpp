@@ -46,6 +46,8 @@ class Device {
   virtual DeviceKind kind() const = 0;
   /// For the log: "8 cores", "NVIDIA H200, 139 GiB, sm_90, driver 12.8".
   virtual std::string description() const = 0;
+  /// What kind of device it is, the same where the same arithmetic can be expected: "NVIDIA H200, sm_90".
+  virtual std::string model() const = 0;
   /// Names the device itself, the same for every rank that uses it ("GPU-2f0c..."); empty on the CPU.
   virtual std::string identity() const = 0;
   /// Bytes that this process may still take of the device's memory, and all there are; 0 where that is not known.

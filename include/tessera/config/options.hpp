@@ -25,7 +25,7 @@ struct RunOptions {
   Lanes lanes = Lanes::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
-  bool graph = false;
+  bool graph = true;
   bool share_gpu = false;
   std::string trace;      ///< first:last step; empty = none
   std::int64_t dump = 0;  ///< the step (from 1) whose loss, gradients and weights are written; 0 = none

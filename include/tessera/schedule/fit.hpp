@@ -18,10 +18,11 @@ struct RunShape {
   std::int64_t world = 1, ranks_per_node = 1;
   std::int64_t group_size = 0;  ///< shard.group_size; 0 = the ranks of a node
   SchedulePolicy policy;
+  DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
   bool reduce_by_strategy = true;  ///< shard.reduce is left to the strategy: another strategy takes its own default
 };
 
-/// The shape that resolved options ask for.
+/// The shape that resolved options ask for; run.device = auto counts as cpu (engine/device_choice.hpp resolves it).
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t sequence, std::int64_t world,
                    std::int64_t ranks_per_node);
 

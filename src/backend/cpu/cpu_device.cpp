@@ -25,6 +25,7 @@ class CpuDevice final : public Device {
  public:
   DeviceKind kind() const override { return DeviceKind::cpu; }
   std::string description() const override { return fmt::format("{} cores", allowed_cores()); }
+  std::string model() const override { return "CPU"; }
   std::string identity() const override { return {}; }
   std::int64_t free_memory() const override { return usable_memory(); }
   std::int64_t total_memory() const override { return 0; }

@@ -85,8 +85,10 @@ class CudaDevice final : public Device {
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
   std::string description() const override {
-    return fmt::format("{}, {}, sm_{}{}, {}", static_cast<const char*>(properties_.name), format_bytes(total_memory()),
-                       properties_.major, properties_.minor, cuda_versions());
+    return fmt::format("{}, {}, {}", model(), format_bytes(total_memory()), cuda_versions());
+  }
+  std::string model() const override {
+    return fmt::format("{}, sm_{}{}", static_cast<const char*>(properties_.name), properties_.major, properties_.minor);
   }
   std::string identity() const override { return uuid_text(properties_.uuid); }
   std::int64_t free_memory() const override { return memory().first; }

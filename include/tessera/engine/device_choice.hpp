@@ -1,0 +1,21 @@
+#pragma once
+// Which device a rank computes on: run.device, and which of a machine's GPUs.
+
+#include <memory>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/comm/rank_context.hpp"
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+/// What run.device comes to on this machine: `auto` takes a GPU if there is one. UsageError for `cuda` without CUDA in
+/// this build, a driver or a GPU.
+DeviceChoice resolved_device(DeviceChoice choice);
+
+/// Opens this rank's device. On a machine with as many GPUs as ranks or more, GPU i is rank i's (counted among the
+/// ranks of the machine); where a process sees only one GPU, that one. UsageError when two ranks of a machine come to
+/// one GPU and `share` does not allow it. Collective over the world.
+std::unique_ptr<Device> open_device(RankContext& context, DeviceKind kind, bool share);
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "tessera/engine/device_choice.hpp"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/cuda_device.hpp"
+
+namespace tessera {
+
+DeviceChoice resolved_device(DeviceChoice choice) {
+  if (choice == DeviceChoice::cpu) return choice;
+  const bool there = cuda_device_count() > 0;
+  if (choice == DeviceChoice::automatic) return there ? DeviceChoice::cuda : DeviceChoice::cpu;
+  if (!there) throw UsageError("run.device = cuda ({}): cpu, auto, or a machine with a GPU", why_no_cuda_device());
+  return choice;
+}
+
+namespace {
+
+/// A rank's place among the ranks of its machine, and how many those are.
+struct LocalPlace {
+  std::int64_t index = 0, ranks = 0;
+};
+
+LocalPlace local_place(RankContext& context) {
+  LocalPlace place;
+  const std::vector<std::string> hosts = context.control().all_gather(context.host());
+  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
+    if (hosts[rank] != context.host()) continue;
+    ++place.ranks;
+    if (static_cast<std::int64_t>(rank) < context.rank()) ++place.index;
+  }
+  return place;
+}
+
+/// Other GPUs round otherwise, and take other times.
+void require_equal_models(RankContext& context, const Device& device) {
+  const std::vector<std::string> all = context.control().all_gather(device.model());
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UsageError("rank {} has a {}, rank 0 a {}: GPUs of one kind for all ranks", rank, all[rank], all[0]);
+  }
+}
+
+/// Ranks that came to the same GPU by different ways (masks of the job system, for one) are found by its own name.
+void require_own_device(RankContext& context, const Device& device) {
+  const std::string mine = context.host() + " " + device.identity();
+  const std::vector<std::string> all = context.control().all_gather(mine);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const auto other = std::find(all.begin() + static_cast<std::ptrdiff_t>(rank) + 1, all.end(), all[rank]);
+    if (other == all.end()) continue;
+    throw UsageError(
+        "ranks {} and {} compute on one GPU ({}): a GPU for each rank, fewer ranks on the machine, or "
+        "run.share_gpu = true",
+        rank, other - all.begin(), all[rank]);
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<Device> open_device(RankContext& context, DeviceKind kind, bool share) {
+  if (kind == DeviceKind::cpu) return make_cpu_device();
+  const LocalPlace place = local_place(context);
+  const int count = cuda_device_count();
+  if (count > 1 && place.ranks > count && !share) {
+    throw UsageError(
+        "{} ranks on {} with {} GPUs (two would compute on one): a rank for each GPU, or run.share_gpu = true",
+        place.ranks, context.host(), count);
+  }
+  auto device = make_cuda_device(count > 0 ? static_cast<int>(place.index % count) : 0);
+  require_equal_models(context, *device);
+  if (!share) require_own_device(context, *device);
+  return device;
+}
+
+}  // namespace tessera
