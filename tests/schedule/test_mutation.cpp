@@ -45,6 +45,14 @@ bool same_order(const StepSchedule& a, const StepSchedule& b) {
   return true;
 }
 
+/// The gradient that an update applies.
+ValueId gradient_read(const StepSchedule& s, const Operation& update) {
+  const auto found =
+      std::ranges::find_if(update.reads, [&](ValueId v) { return s.value(v).kind == ValueKind::gradient; });
+  REQUIRE(found != update.reads.end());
+  return *found;
+}
+
 std::string text_of(const StepSchedule& s, OperationId id) {
   const Operation& op = s.operation(id);
   return fmt::format("operation {} {} {}", id, name_of(op.kind),
@@ -95,6 +103,25 @@ void swap_pairs(const Subject& subject, Count& neighbours, Count& others) {
         REQUIRE(may_change_places(s, a, b));
       }
     }
+  }
+}
+
+/// What the norm measures, in another type than what is then gathered and applied: an overflow would not be seen.
+void retype_measured(const Subject& subject, Count& count) {
+  const StepSchedule& s = subject.schedule;
+  for (const Operation& op : s.operations) {
+    if (op.kind != OperationKind::norm) continue;
+    const ValueId measured = op.reads[0];
+    const bool is_applied = std::ranges::any_of(s.operations, [&](const Operation& other) {
+      return other.kind == OperationKind::update &&
+             s.value(measured).storage == s.value(gradient_read(s, other)).storage;
+    });
+    if (is_applied) continue;  // one value: it has one type
+    StepSchedule mutant = s;
+    DType& type = mutant.values[static_cast<std::size_t>(measured)].dtype;
+    type = type == DType::fp32 ? DType::bf16 : DType::fp32;
+    INFO("another type for what the norm of " << s.unit(op.unit).name << " measures");
+    REQUIRE(rejected(mutant, subject.plan, count));
   }
 }
 
@@ -149,7 +176,7 @@ void report(const std::string& what, const std::map<Key, Count>& counts) {
 TEST_CASE("no mutant of a schedule slips through") {
   std::map<OperationKind, Count> operations;
   std::map<EdgeReason, Count> edges;
-  Count neighbours, others;
+  Count neighbours, others, retyped;
   for (const PolicyCase& c : subjects()) {
     ToyShape shape;
     shape.layers = 4;
@@ -163,6 +190,7 @@ TEST_CASE("no mutant of a schedule slips through") {
     drop_operations(subject, operations);
     drop_edges(subject, edges);
     swap_pairs(subject, neighbours, others);
+    retype_measured(subject, retyped);
   }
   std::cout << "mutants of schedules:\n";
   report("drop", operations);
@@ -172,6 +200,10 @@ TEST_CASE("no mutant of a schedule slips through") {
         "  swap {:<15} {:>5} made, {:>5} rejected by the verifier, {:>4} by the memory plan, {:>4} legal orders\n",
         what, c.made, c.by_verifier, c.by_plan, c.redundant);
   }
+  std::cout << fmt::format("  measured in another type {:>5} made, {:>5} rejected by the verifier\n", retyped.made,
+                           retyped.by_verifier);
+  REQUIRE(retyped.made > 0);
+  REQUIRE(retyped.by_verifier == retyped.made);
   for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
   REQUIRE(operations.size() == 11);  // every kind that the builder makes today; slice and store are of later features
   REQUIRE(edges.size() == 3);
