@@ -77,7 +77,6 @@ class TouchGuard {
 class SegmentGuard {
  public:
   SegmentGuard(std::span<std::byte>, bool) {}
-  ~SegmentGuard() {}
   static const SegmentGuard* current() { return nullptr; }
 };
 
@@ -85,7 +84,6 @@ class TouchGuard {
  public:
   TouchGuard(const SegmentGuard&, const StepSchedule&, const Resources&, const Operation&) {}
   TouchGuard(const SegmentGuard*, const StepSchedule&, const Resources&, const Operation&) {}
-  ~TouchGuard() {}
 };
 
 #endif

@@ -136,7 +136,7 @@ void Builder::finish_gradient(const MicroStepKind& kind, UnitId unit) {
   const bool state_is_whole = trivial(rules_.state_split);
   const bool inner_is_gathered = kind.last && state_is_whole && !trivial(rules_.inner);
   const DType before_inner_gather = inner_is_gathered && !outer_follows ? s_.reduce : DType::fp32;
-  ValueId gradient;
+  ValueId gradient = -1;
   if (apart) {
     const bool rounds = outer_follows || (inner_is_gathered && reduces_fresh() && s_.reduce != DType::fp32);
     gradient = join_partial(unit, rounds && !accumulates);
@@ -182,7 +182,7 @@ ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_redu
   sum.split = source.split.with(group);
   sum.owed = source.owed.without(group);
   sum.dtype = more_to_reduce ? s_.reduce : finished;
-  ValueId result;
+  ValueId result = -1;
   if (into >= 0) {
     sum.storage = into;
     result = add_value(std::move(sum));

@@ -109,7 +109,9 @@ void Builder::note_reduction_savings() {
 
 OperationId Builder::emit_compute(const ComputeStep& step, const MicroStepKind* kind) {
   if (step.is_head) return emit_head(step, kind);
-  return step.kind == OperationKind::backward ? emit_backward(step, *kind) : emit_forward(step);
+  if (step.kind != OperationKind::backward) return emit_forward(step);
+  TESSERA_ASSERT(kind != nullptr, "evaluation has no backward");
+  return emit_backward(step, *kind);
 }
 
 void Builder::read_parameters(Operation& op, const ComputeStep& step) {

@@ -1,5 +1,7 @@
 // Whole copies of parameters: gathered from the shards, as long as the strategy's rules keep them; and the update,
 // which makes them stale.
+#include <algorithm>
+
 #include "schedule/builder.hpp"
 
 namespace tessera {
@@ -54,10 +56,7 @@ ValueId Builder::whole_parameter(UnitId unit) {
 }
 
 bool Builder::has_prologue() const {
-  for (const StorageId storage : rest_parameter_) {
-    if (storage >= 0) return true;
-  }
-  return false;
+  return std::ranges::any_of(rest_parameter_, [](StorageId storage) { return storage >= 0; });
 }
 
 SegmentId Builder::prologue() {

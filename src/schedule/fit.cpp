@@ -102,7 +102,7 @@ void combine(const RunShape& shape, FitAnswer& answer) {
     }
     if (!best) break;
     options += (options.empty() ? "" : " with ") + best->option;
-    now = std::move(best->shape);
+    now = best->shape;
   }
   const std::string text = fmt::format("{} ({})", options, format_bytes(bytes));
   if (!options.empty()) (bytes <= answer.allowed ? answer.together : answer.smallest) = text;

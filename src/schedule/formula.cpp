@@ -25,7 +25,6 @@ std::int64_t formula_wire_bytes(const StepSchedule& schedule) {
     case Strategy::ddp:
       return 2 * times * over(Group::world, schedule.reduce);
     case Strategy::zero1:
-      return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute);
     case Strategy::zero2:
       return times * over(Group::shard, schedule.reduce) + over(Group::shard, schedule.compute);
     case Strategy::zero3:

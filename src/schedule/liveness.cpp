@@ -31,10 +31,11 @@ std::vector<SegmentTouch> touches_of(const StepSchedule& schedule) {
 /// Backward data flow over a sequence of plays; cyclic for the step. Marks entry and exit per segment.
 void flow(const std::vector<Play>& plays, bool cyclic, const std::vector<SegmentTouch>& touches,
           std::vector<std::set<StorageId>>& entry, std::vector<std::set<StorageId>>& exit) {
-  std::set<StorageId> live;  // at the point between plays, walking backwards
+  const std::vector<Play> backwards(plays.rbegin(), plays.rend());
+  std::set<StorageId> live;  // at the point between plays
   for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
-    for (auto play = plays.rbegin(); play != plays.rend(); ++play) {
-      const auto segment = static_cast<std::size_t>(play->segment);
+    for (const Play& play : backwards) {
+      const auto segment = static_cast<std::size_t>(play.segment);
       exit[segment].insert(live.begin(), live.end());
       for (const auto& [storage, list] : touches[segment].touches) live.erase(storage);
       live.insert(touches[segment].carried_in.begin(), touches[segment].carried_in.end());

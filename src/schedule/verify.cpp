@@ -1,5 +1,7 @@
 #include "tessera/schedule/verify.hpp"
 
+#include <algorithm>
+
 #include "schedule/interpreter.hpp"
 #include "schedule/limits.hpp"
 #include "schedule/liveness.hpp"
@@ -27,13 +29,9 @@ void check_edges(const StepSchedule& schedule, Problems& problems) {
 
 bool modifies(const StepSchedule& schedule, OperationId id, StorageId storage) {
   const Operation& op = schedule.operation(id);
-  for (const ValueId v : op.writes) {
-    if (schedule.value(v).storage == storage) return true;
-  }
-  for (const Update& u : op.updates) {
-    if (schedule.value(u.after).storage == storage) return true;
-  }
-  return false;
+  const auto lies_there = [&](ValueId v) { return schedule.value(v).storage == storage; };
+  return std::ranges::any_of(op.writes, lies_there) ||
+         std::ranges::any_of(op.updates, [&](const Update& u) { return lies_there(u.after); });
 }
 
 /// Two operations that touch one storage, one of them changing it, must be ordered.
