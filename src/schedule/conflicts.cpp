@@ -27,26 +27,58 @@ std::vector<SegmentView> view_segments(const StepSchedule& schedule) {
   return views;
 }
 
+namespace {
+
+/// When a storage is present, in list order: whoever begins at `end` or later comes wholly after it.
+struct Interval {
+  OperationId begin = 0, end = 0;
+  const Presence* presence = nullptr;
+};
+
+std::vector<Interval> intervals_of(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
+                                   RegionKind region, Place place) {
+  std::vector<Interval> intervals;
+  for (const Presence& p : view.present) {
+    const Storage& storage = schedule.storage(p.storage);
+    if (storage.region != region || storage.place != place) continue;
+    intervals.push_back({p.live_at_entry || p.touches.empty() ? segment.first - 1 : p.touches.front(),
+                         p.live_at_exit ? segment.first + segment.count : view.order.all_after(p.touches), &p});
+  }
+  std::ranges::stable_sort(intervals, {}, &Interval::begin);
+  return intervals;
+}
+
+}  // namespace
+
 Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views) {
   Conflicts conflicts;
   conflicts.of.resize(schedule.storages.size());
-  for (const SegmentView& view : views) {
-    for (std::size_t i = 0; i < view.present.size(); ++i) {
-      const Presence& a = view.present[i];
-      const Storage& sa = schedule.storage(a.storage);
-      for (std::size_t j = i + 1; j < view.present.size(); ++j) {
-        const Presence& b = view.present[j];
-        const Storage& sb = schedule.storage(b.storage);
-        if (sa.region != sb.region || sa.place != sb.place) continue;
-        if (wholly_before(view.order, a, b) || wholly_before(view.order, b, a)) continue;
-        conflicts.of[static_cast<std::size_t>(a.storage)].push_back(b.storage);
-        conflicts.of[static_cast<std::size_t>(b.storage)].push_back(a.storage);
+  const auto add = [&](StorageId a, StorageId b) {
+    conflicts.of[static_cast<std::size_t>(a)].push_back(b);
+    conflicts.of[static_cast<std::size_t>(b)].push_back(a);
+  };
+  for (std::size_t s = 0; s < views.size(); ++s) {
+    for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
+      for (const Place place : {Place::device, Place::host}) {
+        const auto intervals = intervals_of(schedule, views[s], schedule.segments[s], region, place);
+        for (auto a = intervals.begin(); a != intervals.end(); ++a) {
+          for (auto b = std::next(a); b != intervals.end() && b->begin < a->end; ++b) {
+            if (!wholly_before(views[s].order, *a->presence, *b->presence))
+              add(a->presence->storage, b->presence->storage);
+          }
+        }
       }
     }
   }
-  for (auto& others : conflicts.of) {  // two storages may meet in several segments
-    std::sort(others.begin(), others.end());
-    others.erase(std::unique(others.begin(), others.end()), others.end());
+  std::vector<int> segments(schedule.storages.size(), 0);
+  for (const SegmentView& view : views) {
+    for (const Presence& p : view.present) ++segments[static_cast<std::size_t>(p.storage)];
+  }
+  for (std::size_t id = 0; id < conflicts.of.size(); ++id) {
+    if (segments[id] < 2) continue;  // two storages may meet in several segments
+    auto& others = conflicts.of[id];
+    std::ranges::sort(others);
+    others.erase(std::ranges::unique(others).begin(), others.end());
   }
   return conflicts;
 }

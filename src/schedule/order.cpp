@@ -9,8 +9,10 @@ SegmentOrder::SegmentOrder(const StepSchedule& schedule, const Segment& segment)
   none.fill(-1);
   Clock last = none;
   clocks_.assign(static_cast<std::size_t>(segment.count), none);
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id)
+  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
     lanes_.push_back(static_cast<std::uint8_t>(schedule.operation(id).lane));
+    of_lane_[lane(id)].push_back(id);
+  }
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
     Clock& mine = clocks_[static_cast<std::size_t>(id - first_)];
     const auto inherit = [&](OperationId other) {
@@ -28,6 +30,24 @@ SegmentOrder::SegmentOrder(const StepSchedule& schedule, const Segment& segment)
 bool SegmentOrder::all_before(const std::vector<OperationId>& earlier, const std::vector<OperationId>& later) const {
   return std::ranges::all_of(
       later, [&](OperationId b) { return std::ranges::all_of(earlier, [&](OperationId a) { return before(a, b); }); });
+}
+
+OperationId SegmentOrder::all_after(const std::vector<OperationId>& earlier) const {
+  Clock last;
+  last.fill(-1);
+  for (const OperationId a : earlier) last[lane(a)] = std::max(last[lane(a)], a);
+  OperationId from = first_;
+  for (const auto& operations : of_lane_) {  // along a lane, what is before an operation only grows
+    const auto after = std::ranges::partition_point(operations, [&](OperationId b) {
+      const Clock& before_b = last_before(b);
+      for (std::size_t l = 0; l < last.size(); ++l) {
+        if (before_b[l] < last[l]) return true;
+      }
+      return false;
+    });
+    if (after != operations.begin()) from = std::max(from, *std::prev(after) + 1);
+  }
+  return from;
 }
 
 }  // namespace tessera

@@ -20,6 +20,9 @@ class SegmentOrder {
   /// All of `earlier` happen before all of `later`.
   bool all_before(const std::vector<OperationId>& earlier, const std::vector<OperationId>& later) const;
 
+  /// From this operation on, in list order, every operation of the segment has all of `earlier` before it.
+  OperationId all_after(const std::vector<OperationId>& earlier) const;
+
  private:
   using Clock = std::array<OperationId, kLanes>;
 
@@ -31,6 +34,7 @@ class SegmentOrder {
   /// first-out, so all earlier ones of it are before b too.
   std::vector<Clock> clocks_;
   std::vector<std::uint8_t> lanes_;
+  std::array<std::vector<OperationId>, kLanes> of_lane_;  ///< operations of each lane, in order
 };
 
 }  // namespace tessera

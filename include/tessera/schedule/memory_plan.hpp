@@ -18,8 +18,11 @@ inline constexpr std::int64_t kStorageAlignment = 256;
 using CategoryBytes = std::array<std::int64_t, kCategories>;
 
 struct RegionPlan {
-  std::int64_t bytes = 0;        ///< to allocate
-  std::int64_t lower_bound = 0;  ///< heaviest set of storages no two of which are ordered: no plan can be smaller
+  std::int64_t bytes = 0;  ///< to allocate
+  /// No plan can be smaller: the largest sum alive at one operation in list order or, where `bytes` is more than 1%
+  /// above that and the region has no more than some thousand storages, the heaviest set of them no two of which are
+  /// ordered.
+  std::int64_t lower_bound = 0;
 };
 
 struct MemoryPlan {
@@ -36,7 +39,7 @@ struct MemoryPlan {
 };
 
 struct MemoryPlanOptions {
-  bool exact_bound = true;  ///< the bound by a maximum flow; otherwise the largest sum alive at one operation
+  bool exact_bound = true;  ///< look for the heaviest set (a maximum flow) where the quick bound leaves more than 1%
   /// Local search while a region's fragmentation is above 1%, measured in pairs of storages looked at (about 0.1 s).
   /// Not in seconds: all ranks must come to the same addresses.
   std::int64_t search_effort = 4'000'000;
