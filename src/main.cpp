@@ -1,5 +1,7 @@
 // tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors
 // to exit codes.
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,7 +17,7 @@
 
 namespace {
 
-using namespace tessera;
+using namespace tessera;  // NOLINT(google-build-using-namespace): the program, which nobody includes
 
 int print_version() {
   for (const auto& [name, value] : build_facts()) std::printf("%-14s %s\n", name.c_str(), value.c_str());
@@ -79,11 +81,11 @@ bool words_need_ranks(const std::vector<std::string>& words) {
 /// Whether a launcher (Open MPI, MPICH and Intel MPI, Slurm) started others beside this process: then one speaks for
 /// all.
 bool has_peers() {
-  for (const char* name : {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"}) {
-    const char* ranks = std::getenv(name);
-    if (ranks != nullptr && std::atoll(ranks) > 1) return true;
-  }
-  return false;
+  const std::array<const char*, 3> names = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
+  return std::ranges::any_of(names, [](const char* name) {
+    const char* ranks = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
+    return ranks != nullptr && std::atoll(ranks) > 1;
+  });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "app/machine_rates.hpp"
 #include "tessera/app/account.hpp"
@@ -20,7 +21,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 double quantile(std::vector<double> values, double q) {
   std::sort(values.begin(), values.end());
-  return values[static_cast<std::size_t>(q * static_cast<double>(values.size() - 1) + 0.5)];
+  return values[static_cast<std::size_t>(std::llround(q * static_cast<double>(values.size() - 1)))];
 }
 
 struct Measured {
@@ -78,7 +79,7 @@ int run_bench_step(World& world, const Options& options) {
   if (world.rank() != 0) return 0;
   const double median = quantile(measured.seconds, 0.5);
   const StepSchedule& schedule = prepared.planned().schedule;
-  const double flops = static_cast<double>(schedule.model.training_flops() * schedule.accumulation);
+  const auto flops = static_cast<double>(schedule.model.training_flops() * schedule.accumulation);
   log.info(fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s",
                        format_seconds(median), format_seconds(quantile(measured.seconds, 0.25)),
                        format_seconds(quantile(measured.seconds, 0.75)), options.bench.steps, options.bench.warmup,

@@ -53,8 +53,8 @@ class Trial {
   }
 
  private:
-  float* floats() { return reinterpret_cast<float*>(contender_.buffer); }
-  std::int64_t* integers() { return reinterpret_cast<std::int64_t*>(contender_.buffer); }
+  float* floats() const { return reinterpret_cast<float*>(contender_.buffer); }
+  std::int64_t* integers() const { return reinterpret_cast<std::int64_t*>(contender_.buffer); }
   static std::int64_t number(std::int64_t place, std::int64_t rank) { return place % 13 + rank; }
   std::int64_t sum(std::int64_t place) const { return ranks_ * (place % 13) + ranks_ * (ranks_ - 1) / 2; }
   void fill() {

@@ -36,7 +36,7 @@ class KernelRehearsal {
   };
 
   std::byte* take(std::int64_t bytes);
-  void open_part(PartId part, Kernels& kernels);
+  void open_part(PartId id, Kernels& kernels);
   void draw_tokens();
   void open_flat(const KernelWork& work);
 

@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "tessera/backend/pattern.hpp"
@@ -18,7 +18,7 @@ Region::Region(std::int64_t bytes) : size_(bytes) {
   void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (memory == MAP_FAILED) {
     throw IoError("cannot allocate a region of {} bytes ({}): more memory or a smaller plan is needed", bytes,
-                  std::strerror(errno));
+                  std::generic_category().message(errno));
   }
   data_ = static_cast<std::byte*>(memory);
   constexpr std::size_t kHugePage = std::size_t{2} << 20;

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 #include "tessera/base/error.hpp"
 
@@ -14,7 +14,8 @@ namespace tessera {
 
 FileDescriptor::FileDescriptor(const std::filesystem::path& file)
     : descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
-  if (descriptor_ < 0) throw IoError("{}: cannot be opened ({})", file.string(), std::strerror(errno));
+  if (descriptor_ < 0)
+    throw IoError("{}: cannot be opened ({})", file.string(), std::generic_category().message(errno));
 }
 
 FileDescriptor::~FileDescriptor() { ::close(descriptor_); }
@@ -23,12 +24,13 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
   const FileDescriptor descriptor(file);
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) {
-    throw IoError("{}: cannot be examined ({})", file.string(), std::strerror(errno));
+    throw IoError("{}: cannot be examined ({})", file.string(), std::generic_category().message(errno));
   }
   const auto size = static_cast<std::size_t>(status.st_size);
   if (size == 0) return;
   void* address = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor.get(), 0);
-  if (address == MAP_FAILED) throw IoError("{}: cannot be mapped ({})", file.string(), std::strerror(errno));
+  if (address == MAP_FAILED)
+    throw IoError("{}: cannot be mapped ({})", file.string(), std::generic_category().message(errno));
   bytes_ = {static_cast<const std::byte*>(address), size};
 }
 
@@ -41,7 +43,7 @@ void read_at(const std::filesystem::path& file, std::int64_t first, std::span<st
   while (!out.empty()) {
     const auto got = ::pread(descriptor.get(), out.data(), out.size(), first);
     if (got < 0 && errno == EINTR) continue;
-    if (got < 0) throw IoError("{}: cannot be read ({})", file.string(), std::strerror(errno));
+    if (got < 0) throw IoError("{}: cannot be read ({})", file.string(), std::generic_category().message(errno));
     if (got == 0)
       throw IoError("{}: ended {} bytes too early (it became shorter while in use)", file.string(), out.size());
     out = out.subspan(static_cast<std::size_t>(got));

@@ -14,7 +14,7 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "token files are little-endian and read in place");
 
 /// llm.c's header: 256 int32, of which the first three mean something.
-constexpr std::int64_t kHeaderBytes = 256 * 4;
+constexpr std::int64_t kHeaderBytes = std::int64_t{256} * 4;
 struct HeaderKind {
   std::int32_t magic, version;
   std::int64_t token_bytes;

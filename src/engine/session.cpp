@@ -101,7 +101,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
   const std::int64_t micro_batches = schedule.grid.world * schedule.accumulation;
-  steps_ = steps_of_run(options, planned, data);
+  // Not before the ranks have compared their plans: one that differs must not be alone in an error.
+  steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
 
   resources_ = std::make_unique<Resources>(context, schedule, planned.plan, resource_settings(options, machine));

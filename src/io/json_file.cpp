@@ -5,8 +5,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
 #include <string>
+#include <system_error>
 
 #include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
@@ -18,9 +18,10 @@ namespace {
 std::string read_text(const std::filesystem::path& path, std::int64_t limit) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
-  if (!file) throw IoError("cannot open {} ({})", path.string(), std::strerror(errno));
+  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
+  if (::fstat(file.get(), &status) != 0)
+    throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
   if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
   if (status.st_size > limit)
     throw UsageError("{} has {} bytes: at most {} are read", path.string(), status.st_size, limit);
@@ -29,7 +30,7 @@ std::string read_text(const std::filesystem::path& path, std::int64_t limit) {
   while (got < text.size()) {
     const ssize_t n = ::read(file.get(), text.data() + got, text.size() - got);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
+    if (n < 0) throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
     if (n == 0) break;
     got += static_cast<std::size_t>(n);
   }

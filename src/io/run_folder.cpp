@@ -5,8 +5,8 @@
 
 #include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
@@ -20,7 +20,7 @@ void write_all(int file, std::string_view text, const std::filesystem::path& pat
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
-    if (written < 0) throw IoError("cannot write {} ({})", path.string(), std::strerror(errno));
+    if (written < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }
@@ -30,7 +30,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some file systems refuse to sync folders; the rename itself is atomic there all the same.
   if (descriptor && ::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
-    throw IoError("cannot write folder {} ({})", folder.string(), std::strerror(errno));
+    throw IoError("cannot write folder {} ({})", folder.string(), std::generic_category().message(errno));
   }
 }
 
@@ -59,11 +59,13 @@ void write_text_atomically(const std::filesystem::path& path, std::string_view t
   const std::filesystem::path beside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
   try {
     const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-    if (!file) throw IoError("cannot create {} ({})", beside.string(), std::strerror(errno));
+    if (!file) throw IoError("cannot create {} ({})", beside.string(), std::generic_category().message(errno));
     write_all(file.get(), text, beside);
-    if (::fsync(file.get()) != 0) throw IoError("cannot write {} ({})", beside.string(), std::strerror(errno));
+    if (::fsync(file.get()) != 0)
+      throw IoError("cannot write {} ({})", beside.string(), std::generic_category().message(errno));
     if (::rename(beside.c_str(), path.c_str()) != 0) {
-      throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), std::strerror(errno));
+      throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(),
+                    std::generic_category().message(errno));
     }
   } catch (...) {
     ::unlink(beside.c_str());
@@ -117,7 +119,7 @@ std::string json_line(std::span<const JsonField> fields) {
 
 LineLog::LineLog(const std::filesystem::path& path)
     : path_(path), file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
-  if (file_ < 0) throw IoError("cannot open {} ({})", path.string(), std::strerror(errno));
+  if (file_ < 0) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
 }
 
 LineLog::~LineLog() { ::close(file_); }

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "io/file_descriptor.hpp"
@@ -35,15 +36,16 @@ void widen(const std::byte* from, std::span<float> out) {
 SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
-  if (!file) throw IoError("cannot open {} ({})", path.string(), std::strerror(errno));
+  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
+  if (::fstat(file.get(), &status) != 0)
+    throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
   if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size < kSizeBytes) throw UsageError("{} is not a safetensors file (it has {} bytes)", path.string(), size);
 
   void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (mapped == MAP_FAILED) throw IoError("cannot map {} ({})", path.string(), std::strerror(errno));
+  if (mapped == MAP_FAILED) throw IoError("cannot map {} ({})", path.string(), std::generic_category().message(errno));
   mapped_ = static_cast<const std::byte*>(mapped);
   mapped_bytes_ = size;
   try {

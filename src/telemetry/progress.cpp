@@ -112,6 +112,7 @@ namespace {
 /// it the question is where mpiexec (our parent on the first machine) writes to.
 bool is_terminal(std::FILE* stream) {
   if (::isatty(::fileno(stream)) == 0) return false;
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return true;
   std::error_code error;
   const auto target = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", ::getppid()), error).string();

@@ -30,9 +30,10 @@ class OperationRing {
   explicit OperationRing(std::size_t capacity = 1024);
 
   /// Enters an operation that starts now; returns its sequence number.
-  std::uint64_t begin(std::int32_t operation, std::int32_t kind, std::int32_t unit, std::int64_t bytes);
+  std::uint64_t begin(std::int32_t operation_index, std::int32_t kind_number, std::int32_t unit_number,
+                      std::int64_t byte_count);
   /// Notes that it has ended; nothing happens if its entry has been overwritten since.
-  void end(std::uint64_t sequence);
+  void end(std::uint64_t number);
 
   /// The entries present, oldest first. While others write, the newest or oldest may be missing.
   std::vector<RingEntry> snapshot() const;

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 #include <utility>
 
 #include "tessera/backend/cores.hpp"
@@ -36,7 +36,8 @@ class MappedFile final : public SharedMemory {
   MappedFile(FileHandle file, std::int64_t bytes, bool writable) : file_(std::move(file)), size_(bytes) {
     const auto size = static_cast<std::size_t>(bytes);
     void* const memory = mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file_.get(), 0);
-    if (memory == MAP_FAILED) throw IoError("cannot map {} bytes of shared memory ({})", bytes, std::strerror(errno));
+    if (memory == MAP_FAILED)
+      throw IoError("cannot map {} bytes of shared memory ({})", bytes, std::generic_category().message(errno));
     data_ = static_cast<std::byte*>(memory);
   }
   ~MappedFile() override { munmap(data_, static_cast<std::size_t>(size_)); }
@@ -61,10 +62,11 @@ MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
                   bytes, usable);
   }
   FileHandle file(memfd_create("tessera", MFD_CLOEXEC));
-  if (file.get() < 0) throw IoError("cannot make shared memory (memfd_create: {})", std::strerror(errno));
+  if (file.get() < 0)
+    throw IoError("cannot make shared memory (memfd_create: {})", std::generic_category().message(errno));
   if (const int error = posix_fallocate(file.get(), 0, bytes); error != 0) {
     throw IoError("cannot get {} bytes of shared memory ({}): use fewer ranks a node or shard further", bytes,
-                  std::strerror(error));
+                  std::generic_category().message(error));
   }
   const int number = file.get();
   return {std::make_shared<MappedFile>(std::move(file), bytes, true), fmt::format("/proc/{}/fd/{}", getpid(), number)};
@@ -76,7 +78,7 @@ std::shared_ptr<SharedMemory> ProcessMemory::open(const std::string& token, std:
     throw CommunicationError(
         "cannot open the memory of a peer ({}: {}): ranks of a node must run as one user and see each other's "
         "processes",
-        token, std::strerror(errno));
+        token, std::generic_category().message(errno));
   }
   return std::make_shared<MappedFile>(std::move(file), bytes, writable);
 }
