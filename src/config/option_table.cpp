@@ -45,11 +45,11 @@ void add_model(Rows& t) {
   constexpr std::int64_t most = std::int64_t{1} << 31;
   t.push_back(text_option("model.preset", Place{&O::model, &S::preset},
                           "nano|gpt2-124m|gpt2-350m|gpt2-774m|gpt2-1558m|qwen2-0.5b|qwen2-1.5b|llama-1b|llama-8b",
-                          "shape of the model; sizes given below replace the preset's (qwen2, llama: plan only)"));
+                          "shape of the model; sizes given below replace the preset's"));
   t.push_back(text_option("model.from", Place{&O::model, &S::from}, "folder",
                           "Hugging Face folder (config.json, model.safetensors) that gives shape and first weights"));
   t.push_back(text_option("model.family", Place{&O::model, &S::family}, "gpt2|qwen2|llama",
-                          "instead of a preset: a family, its sizes given below (qwen2, llama: plan only)"));
+                          "instead of a preset: a family, its sizes given below"));
   t.push_back(integer_option("model.layers", Place{&O::model, &S::layers}, 0, 100000, "blocks; 0: the preset's"));
   t.push_back(integer_option("model.heads", Place{&O::model, &S::heads}, 0, 1 << 20, "query heads; 0: the preset's"));
   t.push_back(integer_option("model.kv_heads", Place{&O::model, &S::kv_heads}, 0, 1 << 20,

@@ -64,10 +64,10 @@ ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked);
 void embedding_forward_part(const PartCall& call);
 void embedding_backward_part(const PartCall& call);
 /// Forward and recompute alike: writes output only where there is one.
-void attention_forward_part(const PartCall& call);
-void attention_backward_part(const PartCall& call);
-void mlp_forward_part(const PartCall& call);
-void mlp_backward_part(const PartCall& call);
+void attention_forward_part(const PartCall& part);
+void attention_backward_part(const PartCall& part);
+void mlp_forward_part(const PartCall& part);
+void mlp_backward_part(const PartCall& part);
 void head_loss_part(const PartCall& call);
 void head_training_part(const PartCall& call);
 
