@@ -94,11 +94,11 @@ class ConfigReader {
 
   /// model_type, or what `architectures` says if it is missing.
   std::string model_type() const {
-    const std::string type = text("model_type", "");
+    std::string type = text("model_type", "");
     if (!type.empty()) return type;
     const nlohmann::json* list = find("architectures");
     if (list == nullptr || !list->is_array() || list->empty() || !list->front().is_string()) return "";
-    const auto name = list->front().get<std::string>();
+    auto name = list->front().get<std::string>();
     if (name.starts_with("GPT2")) return "gpt2";
     if (name.starts_with("Qwen2F") || name.starts_with("Qwen2M")) return "qwen2";
     if (name.starts_with("Llama")) return "llama";
