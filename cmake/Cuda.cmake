@@ -44,6 +44,7 @@ set(TESSERA_CUDA_ROOMS tessera_comm tessera_kernels tessera_backend tessera_conf
 add_library(tessera_cuda_options INTERFACE)
 target_compile_options(tessera_cuda_options INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
+  $<$<COMPILE_LANGUAGE:CUDA>:-DFMT_CONSTEVAL=>
   $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>
   $<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-ffp-contract=off>)

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
@@ -12,11 +14,50 @@
 
 namespace tessera::testing {
 
+/// A piece of memory that a test owns, found by any address inside: kernels of a GPU get a copy of the whole piece.
+class Block {
+ public:
+  explicit Block(std::int64_t bytes) : bytes_(bytes), memory_(new std::byte[static_cast<std::size_t>(bytes)]) {
+    std::memset(memory_.get(), 0xff, static_cast<std::size_t>(bytes));
+    all()[memory_.get()] = bytes;
+  }
+  ~Block() { forget(); }
+  Block(Block&&) noexcept = default;
+  Block& operator=(Block&& other) noexcept {
+    forget();
+    bytes_ = other.bytes_;
+    memory_ = std::move(other.memory_);
+    return *this;
+  }
+  std::byte* data() { return memory_.get(); }
+
+  struct Place {
+    std::byte* data = nullptr;  ///< null: no block
+    std::int64_t bytes = 0;
+  };
+  static Place find(const void* address) {
+    auto it = all().upper_bound(static_cast<std::byte*>(const_cast<void*>(address)));
+    if (it == all().begin()) return {};
+    --it;
+    return address < it->first + it->second ? Place{it->first, it->second} : Place{};
+  }
+
+ private:
+  static std::map<std::byte*, std::int64_t>& all() {
+    static std::map<std::byte*, std::int64_t> blocks;
+    return blocks;
+  }
+  void forget() {
+    if (memory_ != nullptr) all().erase(memory_.get());
+  }
+  std::int64_t bytes_;
+  std::unique_ptr<std::byte[]> memory_;
+};
+
 /// Bytes with 64 guard bytes on either side, filled with a pattern that reads as NaN in every float type.
 class Guarded {
  public:
-  explicit Guarded(std::int64_t bytes = 0)
-      : bytes_(bytes), memory_(static_cast<std::size_t>(bytes + 2 * kGuard) + 64, std::byte{0xff}) {}
+  explicit Guarded(std::int64_t bytes = 0) : bytes_(bytes), memory_(bytes + 2 * kGuard + 64) {}
   /// A copy has its own alignment: contents are copied, not their place.
   Guarded(const Guarded& other) : Guarded(other.bytes_) {
     std::memcpy(data(), other.data(), static_cast<std::size_t>(bytes_));
@@ -53,7 +94,7 @@ class Guarded {
     return memory_.data() + kGuard + ((64 - address % 64) % 64);
   }
   std::int64_t bytes_;
-  std::vector<std::byte> memory_;
+  Block memory_;
 };
 
 /// Elements of a storage type as doubles.

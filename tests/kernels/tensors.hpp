@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "kernels/guarded.hpp"
+#include "kernels/tested.hpp"
 #include "tessera/backend/stream.hpp"
-#include "tessera/backend/thread_pool.hpp"
 #include "tessera/kernels/kernels.hpp"
 
 namespace tessera::testing {
@@ -53,26 +53,32 @@ class Tensor {
   Guarded memory_;
 };
 
-/// Kernels over a pool of so many threads.
+/// Kernels of the kind that this binary tests, and a stream for them (kernels/tested.hpp).
 struct Device {
-  explicit Device(int threads = 2, InstructionSet set = best_instruction_set())
-      : pool(threads), kernels(make_cpu_kernels(pool, set)), stream(make_serial_stream("test")) {}
-  Kernels* operator->() { return kernels.get(); }
+  explicit Device(int threads = 2, InstructionSet set = best_instruction_set(), Pieces pieces = Pieces::usual)
+      : tested(open_tested(threads, set, pieces)), kernels(tested.kernels.get()), stream(tested.stream.get()) {}
+  Kernels* operator->() { return kernels; }
 
-  ThreadPool pool;
-  std::unique_ptr<Kernels> kernels;
-  std::unique_ptr<Stream> stream;
+  Tested tested;
+  Kernels* kernels;
+  Stream* stream;
 };
 
 /// Relative error that a kernel may have with values stored in `dtype`.
-inline double tolerance(DType dtype) { return dtype == DType::fp32 ? 1e-6 : dtype == DType::fp16 ? 2e-3 : 1e-2; }
+inline double tolerance(DType dtype) {
+  if (dtype == DType::fp32) return tested_kind() == DeviceKind::cpu ? 1e-6 : 1e-5;
+  return dtype == DType::fp16 ? 2e-3 : 1e-2;
+}
 
 inline double at(const Doubles& m, std::int64_t columns, std::int64_t row, std::int64_t column) {
   return m[static_cast<std::size_t>(row * columns + column)];
 }
 
 inline constexpr DType kFloatTypes[] = {DType::fp32, DType::bf16, DType::fp16};
-inline constexpr InstructionSet kInstructionSets[] = {InstructionSet::scalar, InstructionSet::avx2,
-                                                      InstructionSet::avx512};
+/// Of CPUs. (A GPU's kernels are tested with one of them.)
+inline const std::vector<InstructionSet> kInstructionSets =
+    tested_kind() == DeviceKind::cpu
+        ? std::vector<InstructionSet>{InstructionSet::scalar, InstructionSet::avx2, InstructionSet::avx512}
+        : std::vector<InstructionSet>{InstructionSet::scalar};
 
 }  // namespace tessera::testing

@@ -86,7 +86,7 @@ Result attend(Device& device, const Problem& p, const Tensor& qkv, const Tensor&
   f.query = qkv.view(), f.key = qkv.view().columns_from(p.key()), f.value = qkv.view().columns_from(p.value());
   f.output = r.output.view(), f.log_sum_exp = r.log_sum_exp.floats();
   device->attention_forward(*device.stream, f);
-  Guarded scratch(attention_backward_scratch_bytes(p.shape, p.dtype));
+  Guarded scratch(attention_backward_scratch_bytes(p.shape, p.dtype, tested_kind()));
   AttentionBackward b;
   b.shape = p.shape, b.dropout = dropout;
   b.query = f.query, b.key = f.key, b.value = f.value, b.output = r.output.view(), b.log_sum_exp = f.log_sum_exp;
@@ -101,8 +101,9 @@ Result attend(Device& device, const Problem& p, const Tensor& qkv, const Tensor&
 }  // namespace
 
 TEST_CASE("attention forward and backward: tiles, odd lengths, shared key/value heads", "[attention]") {
-  const AttentionShape shapes[] = {{1, 1, 1, 1, 8},   {2, 5, 1, 1, 3},   {1, 64, 2, 2, 64},  {2, 65, 3, 3, 16},
-                                   {1, 130, 2, 1, 5}, {2, 100, 6, 2, 8}, {1, 200, 4, 4, 32}, {3, 63, 4, 1, 256}};
+  const AttentionShape shapes[] = {{1, 1, 1, 1, 8},    {2, 5, 1, 1, 3},     {1, 64, 2, 2, 64},  {2, 65, 3, 3, 16},
+                                   {1, 130, 2, 1, 5},  {2, 100, 6, 2, 8},   {1, 200, 4, 4, 32}, {3, 63, 4, 1, 256},
+                                   {1, 150, 4, 2, 64}, {1, 140, 2, 1, 128}, {2, 33, 1, 1, 72},  {1, 40, 2, 2, 136}};
   Device device;
   for (const DType dtype : kFloatTypes) {
     for (const AttentionShape& shape : shapes) {
@@ -114,7 +115,7 @@ TEST_CASE("attention forward and backward: tiles, odd lengths, shared key/value 
       const Reference reference(p, qkv.values(), upstream.values());
       const Result r = attend(device, p, qkv, upstream);
       CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
-      CHECK(relative_error(r.log_sum_exp.values(), reference.log_sum_exp) < 1e-6);
+      CHECK(relative_error(r.log_sum_exp.values(), reference.log_sum_exp) < tolerance(DType::fp32));
       CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
       CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
     }
@@ -172,6 +173,6 @@ TEST_CASE("attention with dropout: backward is the gradient of forward with the 
   };
   double along = 0;
   for (std::size_t i = 0; i < gradient.size(); ++i) along += gradient[i] * direction[i];
-  CHECK((objective(1e-3) - objective(-1e-3)) / 2e-3 == Approx(along).epsilon(1e-3));
+  CHECK((objective(1e-3) - objective(-1e-3)) / 2e-3 == Approx(along).epsilon(3e-3));
   CHECK(relative_error(r.output.values(), attend(device, p, qkv, upstream).output.values()) > 0.1);
 }

@@ -16,8 +16,8 @@ double gelu_new_slope(double x) {
 struct Shape {
   std::int64_t tokens, in, out;
 };
-constexpr Shape kShapes[] = {{1, 1, 1},       {1, 64, 48},    {3, 5, 7},      {65, 33, 129},
-                             {130, 257, 391}, {257, 96, 400}, {300, 1100, 40}};
+constexpr Shape kShapes[] = {{1, 1, 1},       {1, 64, 48},    {3, 5, 7},       {65, 33, 129},
+                             {130, 257, 391}, {257, 96, 400}, {300, 1100, 40}, {96, 64, 192}};
 
 /// y = x W + b in double.
 Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, const Shape& s, WeightLayout layout) {

@@ -1,34 +1,56 @@
 #pragma once
-// Runs the threads of a grid. Without barriers: every thread of a block runs to its end before the next one starts.
+// An emulated GPU's thread blocks: every thread is a fiber, blocks run one after the other on the calling thread. A
+// fiber runs until it meets others (barrier, warp operation). What is caught: threads that wait for each other in vain
+// or at different places, lanes missing in a warp operation, shared memory read before it was written (it starts as
+// NaN), writes beside shared arrays; and with an order seed, results that depend on which thread or block comes first.
 
-#include <cuda_runtime_api.h>
-#include <vector_functions.h>
 #include <vector_types.h>
 
 #include <cstddef>
-#include <memory>
-
-inline thread_local uint3 threadIdx{}, blockIdx{};
-inline thread_local dim3 blockDim{}, gridDim{};
+#include <cstdint>
+#include <functional>
+#include <source_location>
 
 namespace emulator {
 
-inline void*& dynamic_shared_memory() {
-  static thread_local void* memory = nullptr;
-  return memory;
-}
+/// Runs `thread` for every thread of every block and returns when all are done. std::runtime_error for an impossible
+/// launch or a fault in the kernel.
+void run_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const std::function<void()>& thread);
 
-template <class Body>
-void run_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, Body&& body) {
-  const std::unique_ptr<std::byte[]> shared(new std::byte[dynamic_shared_bytes + 256]);
-  dynamic_shared_memory() = shared.get();
-  gridDim = grid, blockDim = block;
-  for (blockIdx.z = 0; blockIdx.z < grid.z; ++blockIdx.z)
-    for (blockIdx.y = 0; blockIdx.y < grid.y; ++blockIdx.y)
-      for (blockIdx.x = 0; blockIdx.x < grid.x; ++blockIdx.x)
-        for (threadIdx.z = 0; threadIdx.z < block.z; ++threadIdx.z)
-          for (threadIdx.y = 0; threadIdx.y < block.y; ++threadIdx.y)
-            for (threadIdx.x = 0; threadIdx.x < block.x; ++threadIdx.x) body();
-}
+/// The running block's dynamic shared memory, aligned to 128 bytes, as many bytes as were asked for.
+void* dynamic_shared_memory();
+
+/// 0: threads and blocks in ascending order (the start value is the environment's TESSERA_EMULATOR_SEED). Otherwise
+/// they come in an order drawn from the seed, anew after every barrier.
+void set_order_seed(std::uint64_t seed);
+
+/// The running thread's place.
+struct ThreadPlace {
+  dim3 grid, block;
+  uint3 block_index, thread_index;
+  unsigned lane = 0;
+};
+const ThreadPlace& place();
+
+/// `bytes` of the block's shared memory for the array that is declared at `site` (the address of anything unique).
+void* shared_array(const void* site, std::size_t bytes, std::size_t alignment);
+
+/// Waits until every thread of the block is here.
+void block_barrier(const std::source_location& at);
+
+/// What the lanes of a warp bring to an operation and take from it; null for lanes outside the mask.
+struct Meeting {
+  const void* in[32] = {};
+  void* out[32] = {};
+};
+
+/// Waits until every lane in `mask` is at this same operation; the last one calls combine.
+void meet(std::uint32_t mask, const void* in, void* out, const std::function<void(const Meeting&)>& combine,
+          const std::source_location& at);
+
+/// A fault of the running kernel: ends the launch with std::runtime_error.
+[[noreturn]] void fault(const char* what, const std::source_location& at);
 
 }  // namespace emulator
+
+#include "emulator/device/builtins.hpp"

@@ -1,0 +1,128 @@
+#include "kernels/cuda/cross_entropy.hpp"
+#include "kernels/cuda/grid.hpp"
+#include "kernels/cuda/packs.cuh"
+#include "tessera/backend/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kThreads = 1024, kWarps = kThreads / 32;
+constexpr int kGroup = 4;  ///< fp32 elements of a 16-byte access
+constexpr float kLog2e = 1.4426950408889634f;
+
+/// Where storage has 16 bits, exponentials are the hardware's.
+template <class T>
+__device__ __forceinline__ float exponential(float x) {
+  if constexpr (sizeof(T) == 2) {
+    return exp2_fast(x * kLog2e);
+  } else {
+    return expf(x);
+  }
+}
+
+/// A running maximum and the sum of exp(x - maximum).
+struct Softmax {
+  float top = -3.0e38f, sum = 0;
+};
+
+template <class T>
+__device__ Softmax merge(const Softmax& a, const Softmax& b) {
+  const float top = larger(a.top, b.top);
+  return {top, a.sum * exponential<T>(a.top - top) + b.sum * exponential<T>(b.top - top)};
+}
+
+struct alignas(16) Four {
+  float x[kGroup];
+};
+
+/// A block has a row: it is read once from memory, and once more from the cache.
+template <class T, bool Training>
+__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a) {
+  TESSERA_SHARED(Softmax, of_warp, kWarps);
+  const std::int64_t row = blockIdx.x;
+  float* logits = a.logits + row * a.stride;
+  const std::int32_t target = a.targets[row];
+  const bool known = target >= 0 && target < a.vocab;
+  const float target_logit = known ? logits[target] : __uint_as_float(0x7fc00000u);
+
+  Softmax mine;
+#pragma unroll 4
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kGroup; i < a.vocab; i += kThreads * kGroup) {
+    const Four four = *reinterpret_cast<const Four*>(logits + i);  // (a row's padding may be read)
+    float top = mine.top;
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      if (i + j < a.vocab) top = larger(top, four.x[j]);
+    }
+    float sum = top == mine.top ? mine.sum : mine.sum * exponential<T>(mine.top - top);
+#pragma unroll
+    for (int j = 0; j < kGroup; ++j) {
+      if (i + j < a.vocab) sum += exponential<T>(four.x[j] - top);
+    }
+    mine = {top, sum};
+  }
+  for (int half = 16; half >= 1; half /= 2) {
+    mine = merge<T>(mine, {__shfl_xor_sync(kAllLanes, mine.top, half), __shfl_xor_sync(kAllLanes, mine.sum, half)});
+  }
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
+  __syncthreads();
+  mine = of_warp[0];
+  for (unsigned warp = 1; warp < kWarps; ++warp) mine = merge<T>(mine, of_warp[warp]);
+  const double log_sum_exp = static_cast<double>(mine.top) + log(static_cast<double>(mine.sum));
+  if (threadIdx.x == 0) a.token_loss[row] = log_sum_exp - static_cast<double>(target_logit);
+  if constexpr (Training) {
+    const float offset = static_cast<float>(log_sum_exp), scale = a.scalars->gradient_scale;
+    T* gradient = reinterpret_cast<T*>(logits);
+    const std::int64_t rounds = (a.vocab + kThreads * kGroup - 1) / (kThreads * kGroup);
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      const std::int64_t i = (round * kThreads + threadIdx.x) * kGroup;
+      Four four{};
+      if (i < a.vocab) four = *reinterpret_cast<const Four*>(logits + i);
+      // A narrower gradient lies over logits of this round and earlier ones: nobody writes before all have read.
+      if constexpr (sizeof(T) < sizeof(float)) __syncthreads();
+      if (i >= a.vocab) continue;
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) {
+        four.x[j] = (exponential<T>(four.x[j] - offset) - (i + j == target ? 1.0f : 0.0f)) * scale;
+      }
+      if (i + kGroup <= a.vocab) {
+        if constexpr (sizeof(T) == 2) {
+          const std::uint64_t low = packed<T>(four.x[0], four.x[1]), high = packed<T>(four.x[2], four.x[3]);
+          *reinterpret_cast<std::uint64_t*>(gradient + i) = low | high << 32;
+        } else {
+          *reinterpret_cast<Four*>(gradient + i) = four;
+        }
+      } else {
+        for (int j = 0; i + j < a.vocab; ++j) gradient[i + j] = from_float<T>(four.x[j]);
+      }
+    }
+  }
+}
+
+__global__ void __launch_bounds__(kThreads) sum_losses_kernel(const double* x, std::int64_t n, double* result) {
+  TESSERA_SHARED(double, of_warp, kWarps);
+  double sum = 0;
+  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += x[i];
+  sum = warp_sum(sum);
+  if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  for (unsigned warp = 1; warp < kWarps; ++warp) sum += of_warp[warp];
+  *result = sum;
+}
+
+}  // namespace
+
+void cross_entropy(cudaStream_t stream, const CrossEntropy& a, DType gradient) {
+  with_float_type(gradient, [&]<class T>() {
+    const auto kernel = a.scalars != nullptr ? cross_entropy_kernel<T, true> : cross_entropy_kernel<T, false>;
+    launch(stream, blocks_for(a.rows, 1), dim3(kThreads), 0, kernel, a);
+  });
+}
+
+void sum_losses(cudaStream_t stream, const double* x, std::int64_t n, double* sum) {
+  launch(stream, dim3(1), dim3(kThreads), 0, sum_losses_kernel, x, n, sum);
+}
+
+}  // namespace tessera

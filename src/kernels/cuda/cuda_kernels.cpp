@@ -1,0 +1,28 @@
+#include "kernels/cuda/cuda_kernels.hpp"
+
+#include "kernels/cuda/scalars.hpp"
+#include "tessera/backend/cuda/launch.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
+
+namespace tessera {
+
+std::int64_t cuda_kernels_bytes() { return CudaKernels::Limits{}.workspace_bytes(); }
+
+CudaKernels::CudaKernels(void* workspace, const Limits& limits)
+    : products_(workspace, limits.library_bytes),
+      workspace_(reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + limits.library_bytes)),
+      limits_(limits) {}
+
+void CudaKernels::account_loss(Stream& stream, const AccountArguments& a) {
+  launch_account_loss(cuda_stream(stream), a);
+}
+
+void CudaKernels::clip(Stream& stream, const ClipArguments& a) { launch_clip(cuda_stream(stream), a); }
+
+std::string CudaKernels::description() const { return "CUDA, " + products_.library_name(); }
+
+std::unique_ptr<Kernels> make_cuda_kernels(void* workspace) {
+  return std::make_unique<CudaKernels>(workspace, CudaKernels::Limits{});
+}
+
+}  // namespace tessera

@@ -1,0 +1,198 @@
+// Everything of ours is row-major and cuBLASLt's matrices are column-major, so it is told of the transposed product:
+// d^T [n, m] = b^T [n, k] a^T [k, m], where a row-major matrix in memory *is* its transpose.
+
+#include "kernels/cuda/matrix_product.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::fp16:
+      return CUDA_R_16F;
+    default:
+      throw InternalError("matrix products of dtype {}: fp32, bf16, fp16", name_of(dtype));
+  }
+}
+
+/// The largest power of two, up to 256, that divides address and row length: 256 for an empty view.
+std::uint32_t alignment_of(const ConstView& view) {
+  if (!view) return 256;
+  const auto bits = reinterpret_cast<std::uintptr_t>(view.data) | 256u;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+bool in_sixteens(const ConstView& view, bool one_row) {
+  return alignment_of(view) >= 16 && (one_row || view.stride * size_of(view.dtype) % 16 == 0);
+}
+
+/// What the library's fused epilogues are known to take: whole 16-byte vectors everywhere.
+bool epilogue_allowed(const Product& p) {
+  if (p.epilogue == ProductEpilogue::none) return true;
+  if (p.operand.dtype != p.d.dtype || p.d.dtype != p.a.view.dtype) return false;
+  const bool bias = p.epilogue == ProductEpilogue::bias;
+  // (Its fp32 GELU is not known to be as exact as fp32 asks for.)
+  if (!bias && p.d.dtype == DType::fp32) return false;
+  return in_sixteens(p.operand, bias) && in_sixteens(p.d, false) && in_sixteens(p.c, false) &&
+         p.n * size_of(p.d.dtype) % 16 == 0;
+}
+
+template <class Value>
+void set(decltype(CublasLt::desc_set) function, cublasLtMatmulDesc_t description,
+         cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check_cublaslt(function(description, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+}
+
+cublasLtEpilogue_t epilogue_of(ProductEpilogue epilogue) {
+  switch (epilogue) {
+    case ProductEpilogue::none:
+      break;
+    case ProductEpilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case ProductEpilogue::gelu_backward:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+}  // namespace
+
+void check_cublaslt(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) throw DeviceError("{} ends with status {}", call, static_cast<int>(status));
+}
+
+CublasLt::CublasLt()
+    : library(open_cuda_library({"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, {"cu13", "cublas"}})) {}
+
+MatrixProducts::MatrixProducts(void* workspace, std::int64_t workspace_bytes)
+    : workspace_(workspace), workspace_bytes_(workspace_bytes) {
+  cublasLtHandle_t handle = nullptr;
+  check_cublaslt(library_.create(&handle), "cublasLtCreate");
+  handle_ = {handle, library_.destroy};
+}
+
+std::string MatrixProducts::library_name() const {
+  const std::size_t version = library_.version();
+  return version >= 100000 ? fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100)
+                           : fmt::format("cuBLASLt {}", version);
+}
+
+MatrixProducts::Key MatrixProducts::key_of(const Product& p) {
+  const std::int64_t flags =
+      (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) | static_cast<std::int64_t>(p.epilogue) << 3 |
+      static_cast<std::int64_t>(p.a.view.dtype) << 8 | static_cast<std::int64_t>(p.d.dtype) << 16;
+  return {p.m,
+          p.n,
+          p.k,
+          p.a.view.stride,
+          p.b.view.stride,
+          p.c ? p.c.stride : 0,
+          p.d.stride,
+          p.operand ? p.operand.stride : 0,
+          flags,
+          alignment_of(p.a.view),
+          alignment_of(p.b.view),
+          alignment_of(p.c),
+          alignment_of(p.d),
+          alignment_of(p.operand)};
+}
+
+CublasLtOwner<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::int64_t rows, std::int64_t columns,
+                                                             std::int64_t stride) const {
+  cublasLtMatrixLayout_t made = nullptr;
+  check_cublaslt(library_.layout_create(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(columns), stride),
+                 "cublasLtMatrixLayoutCreate");
+  return {made, library_.layout_destroy};
+}
+
+MatrixProducts::Plan MatrixProducts::make_plan(const Product& p) const {
+  Plan plan;
+  const DType in = p.a.view.dtype;
+  if (p.b.view.dtype != in || (p.d.dtype != in && p.d.dtype != DType::fp32) || !epilogue_allowed(p)) return plan;
+  if (p.c && p.c.stride != p.d.stride) return plan;  // one layout for both
+
+  cublasLtMatmulDesc_t description = nullptr;
+  check_cublaslt(library_.desc_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  plan.description = {description, library_.desc_destroy};
+  const auto operation = [](bool transposed) {
+    return static_cast<std::int32_t>(transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  };
+  set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.b.transposed));
+  set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a.transposed));
+  if (p.epilogue != ProductEpilogue::none) {
+    set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
+    if (p.epilogue == ProductEpilogue::bias) {
+      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.operand.data);
+    } else {
+      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.operand.data);
+      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.operand.stride);
+    }
+  }
+  plan.a = p.b.transposed ? layout(in, p.k, p.n, p.b.view.stride) : layout(in, p.n, p.k, p.b.view.stride);
+  plan.b = p.a.transposed ? layout(in, p.m, p.k, p.a.view.stride) : layout(in, p.k, p.m, p.a.view.stride);
+  plan.d = layout(p.d.dtype, p.n, p.m, p.d.stride);
+
+  cublasLtMatmulPreference_t made = nullptr;
+  check_cublaslt(library_.preference_create(&made), "cublasLtMatmulPreferenceCreate");
+  const CublasLtOwner<cublasLtMatmulPreference_t> preference(made, library_.preference_destroy);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check_cublaslt(library_.preference_set(made, attribute, &value, sizeof(value)),
+                   "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.view));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.view));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c ? alignment_of(p.c) : alignment_of(p.d));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.d));
+
+  cublasLtMatmulHeuristicResult_t result{};
+  int found = 0;
+  const cublasStatus_t status = library_.heuristic(handle_.get(), description, plan.a.get(), plan.b.get(), plan.d.get(),
+                                                   plan.d.get(), preference.get(), 1, &result, &found);
+  if (status != CUBLAS_STATUS_SUCCESS || found < 1 || result.state != CUBLAS_STATUS_SUCCESS) return plan;
+  plan.algorithm = result.algo;
+  plan.workspace_bytes = result.workspaceSize;
+  plan.possible = true;
+  return plan;
+}
+
+bool MatrixProducts::run(cudaStream_t stream, const Product& p) {
+  const Key key = key_of(p);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) found = plans_.emplace(key, make_plan(p)).first;
+  const Plan& plan = found->second;
+  if (!plan.possible) return false;
+  if (p.epilogue != ProductEpilogue::none) {
+    set(library_.desc_set, plan.description.get(),
+        p.epilogue == ProductEpilogue::bias ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
+                                            : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+        p.operand.data);
+  }
+  const float one = 1.0f, zero = 0.0f;
+  const void* c = p.c ? p.c.data : p.d.data;
+  check_cublaslt(library_.matmul(handle_.get(), plan.description.get(), &one, p.b.view.data, plan.a.get(),
+                                 p.a.view.data, plan.b.get(), p.c ? &one : &zero, c, plan.d.get(), p.d.data,
+                                 plan.d.get(), &plan.algorithm, workspace_, plan.workspace_bytes, stream),
+                 "cublasLtMatmul");
+  return true;
+}
+
+void MatrixProducts::require(cudaStream_t stream, const Product& p) {
+  if (run(stream, p)) return;
+  throw UsageError("a matrix product {} x {} x {} of {} into {} (cuBLASLt has no algorithm for it): another {}", p.m,
+                   p.n, p.k, name_of(p.a.view.dtype), name_of(p.d.dtype), library_name());
+}
+
+}  // namespace tessera

@@ -1,0 +1,81 @@
+#pragma once
+// Matrix products by cuBLASLt. An algorithm is asked for once per kind of product and kept: the same shapes, strides,
+// types and alignments always run the same one, none that adds up in an order of its own (split sums only through the
+// workspace, in order).
+
+#include <cublasLt.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+
+#include "kernels/cuda/cublaslt.hpp"
+#include "tessera/kernels/views.hpp"
+
+namespace tessera {
+
+/// A row-major matrix as it is stored, read as it is or transposed.
+struct ProductOperand {
+  ConstView view;
+  bool transposed = false;
+};
+
+/// What is done to a sum before it is rounded and stored.
+enum class ProductEpilogue : std::uint8_t {
+  none,
+  bias,           ///< + bias[column]
+  gelu_backward,  ///< * gelu'(before_gelu[row, column])
+};
+
+/// d[m, n] = epilogue(a[m, k] b[k, n] + c), row-major, in fp32, rounded once.
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  ProductOperand a, b;  ///< one dtype
+  ConstView c;          ///< of d's dtype; empty: nothing is added. May be d's own memory.
+  View d;
+  ProductEpilogue epilogue = ProductEpilogue::none;
+  ConstView operand;  ///< of the epilogue: bias [n], or before_gelu [m, n]; of d's dtype
+};
+
+class MatrixProducts {
+ public:
+  /// What cuBLASLt's own documentation recommends for Hopper.
+  static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+
+  /// `workspace`: so many bytes of device memory, aligned to 256 bytes.
+  MatrixProducts(void* workspace, std::int64_t workspace_bytes);
+
+  /// Launches the product. False, and nothing is done, where cuBLASLt cannot: types (d is a's type or fp32), an
+  /// epilogue on unaligned memory, no algorithm. A product into fp32 without epilogue is always possible.
+  bool run(cudaStream_t stream, const Product& p);
+  /// The same; DeviceError where it cannot.
+  void require(cudaStream_t stream, const Product& p);
+
+  /// "cuBLASLt 13.1.0"
+  std::string library_name() const;
+
+ private:
+  struct Plan {
+    CublasLtOwner<cublasLtMatmulDesc_t> description;
+    CublasLtOwner<cublasLtMatrixLayout_t> a, b, d;  ///< c lies as d
+    cublasLtMatmulAlgo_t algorithm{};
+    std::size_t workspace_bytes = 0;
+    bool possible = false;
+  };
+  /// Shapes, strides, types, flags and alignments.
+  using Key = std::array<std::int64_t, 16>;
+
+  static Key key_of(const Product& p);
+  Plan make_plan(const Product& p) const;
+  CublasLtOwner<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,
+                                               std::int64_t stride) const;
+
+  CublasLt library_;
+  CublasLtOwner<cublasLtHandle_t> handle_;
+  std::map<Key, Plan> plans_;
+  void* workspace_;
+  std::int64_t workspace_bytes_;
+};
+
+}  // namespace tessera

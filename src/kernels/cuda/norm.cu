@@ -1,0 +1,284 @@
+// Layer norm and RMS norm (Ba et al. 2016; Zhang & Sennrich 2019). Forward: a warp or a block keeps a row in registers.
+// Backward: a block walks a group of rows and keeps its columns' gradients of gain and bias in registers; a second
+// kernel sums the groups in order.
+
+#include "kernels/cuda/column_sums.hpp"
+#include "kernels/cuda/cuda_kernels.hpp"
+#include "kernels/cuda/grid.hpp"
+#include "kernels/cuda/packs.cuh"
+#include "tessera/backend/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kForwardThreads = 256;
+constexpr std::int64_t kWidest = 16384;
+
+/// The sum of x over the `Threads` neighbours that share a row: 32 (a warp), or all 256 of the block.
+template <int Threads>
+__device__ float row_sum(float x, float* partial) {
+  x = warp_sum(x);
+  if constexpr (Threads == 32) {
+    return x;
+  } else {
+    __syncthreads();  // what was read last time is not needed any more
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < Threads / 32; ++i) sum += partial[i];
+    return sum;
+  }
+}
+
+template <class T>
+struct ForwardRows {
+  Rows<const T> input;
+  const T *gain, *bias;
+  Rows<T> output;
+  float *mean, *rstd;
+  std::int64_t tokens, width;
+  float epsilon;
+  bool subtract_mean, given_statistics, aligned;
+};
+
+/// Threads of a row hold `Packs` packs each.
+template <class T, int Threads, int Packs>
+__global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const ForwardRows<T> a) {
+  TESSERA_SHARED(float, partial, kForwardThreads / 32);
+  const int member = static_cast<int>(threadIdx.x) % Threads;
+  const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
+  if (row >= a.tokens) return;  // a whole warp, or a whole block
+  float x[Packs][kPack];
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t column = (std::int64_t{p} * Threads + member) * kPack;
+    load_pack(a.input.at(row, column), a.width - column, a.aligned, x[p]);
+  }
+  const auto count = static_cast<float>(a.width);
+  float mean = 0, rstd = 0;
+  if (a.given_statistics) {
+    mean = a.subtract_mean ? a.mean[row] : 0.0f, rstd = a.rstd[row];
+  } else {
+    if (a.subtract_mean) {
+      float sum = 0;
+#pragma unroll
+      for (int p = 0; p < Packs; ++p) {
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) sum += x[p][i];
+      }
+      mean = __fdiv_rn(row_sum<Threads>(sum, partial), count);
+    }
+    float squares = 0;
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t left = a.width - (std::int64_t{p} * Threads + member) * kPack;
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        const float d = i < left ? x[p][i] - mean : 0.0f;
+        squares = fmaf(d, d, squares);
+      }
+    }
+    const float variance = __fdiv_rn(row_sum<Threads>(squares, partial), count);
+    rstd = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, a.epsilon)));
+    if (member == 0) {
+      if (a.subtract_mean) a.mean[row] = mean;
+      a.rstd[row] = rstd;
+    }
+  }
+  if (a.output.data == nullptr) return;
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t column = (std::int64_t{p} * Threads + member) * kPack, left = a.width - column;
+    if (left <= 0) break;
+    float gain[kPack], bias[kPack];
+    load_pack(a.gain + column, left, a.aligned, gain);
+    if (a.bias != nullptr) load_pack(a.bias + column, left, a.aligned, bias);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const float h = __fmul_rn(__fsub_rn(x[p][i], mean), rstd);
+      x[p][i] = a.bias != nullptr ? __fmaf_rn(h, gain[i], bias[i]) : __fmul_rn(h, gain[i]);
+    }
+    store_pack(a.output.at(row, column), left, a.aligned, x[p]);
+  }
+}
+
+template <class T>
+struct BackwardRows {
+  Rows<const T> input, output_gradient;
+  const T* gain;
+  Rows<T> input_gradient;
+  const float *mean, *rstd;
+  float *gain_sums, *bias_sums;  ///< [groups, width]
+  std::int64_t tokens, width, group;
+  bool adds, aligned;
+};
+
+constexpr int kMostWarps = 16;
+
+/// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
+/// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group.
+template <class T, int Packs>
+__global__ void __launch_bounds__(kMostWarps * 32) norm_backward_kernel(const BackwardRows<T> a) {
+  TESSERA_SHARED(float, partial, 2 * kMostWarps * 2);
+  float* columns = dynamic_shared<float>();  // [2, blockDim.x * Packs * 8]
+  const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
+  const int row_warps = static_cast<int>(blockDim.x) / 32, first_warp = static_cast<int>(threadIdx.y) * row_warps;
+  const std::int64_t begin = std::int64_t{blockIdx.x} * a.group;
+  const std::int64_t end = begin + a.group < a.tokens ? begin + a.group : a.tokens;
+  const auto column_of = [&](int p) { return (std::int64_t{p} * blockDim.x + threadIdx.x) * kPack; };
+  float gain_sum[Packs][kPack] = {}, bias_sum[Packs][kPack] = {};
+  int parity = 0;
+  for (std::int64_t first = begin; first < end; first += blockDim.y, parity ^= 1) {
+    const std::int64_t row = first + threadIdx.y;
+    const bool inside = row < end;  // all threads of a block come to the barrier
+    const float mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, rstd = inside ? a.rstd[row] : 0.0f;
+    float h[Packs][kPack], w[Packs][kPack];
+    float sum = 0, projected = 0;
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t column = column_of(p), left = inside ? a.width - column : 0;
+      float upstream[kPack], gain[kPack];
+      load_pack(a.input.at(row, column), left, a.aligned, h[p]);
+      load_pack(a.output_gradient.at(row, column), left, a.aligned, upstream);
+      load_pack(a.gain + column, left, a.aligned, gain);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        h[p][i] = (h[p][i] - mean) * rstd;
+        w[p][i] = upstream[i] * gain[i];
+        sum += w[p][i];
+        projected = fmaf(w[p][i], h[p][i], projected);
+        gain_sum[p][i] = fmaf(upstream[i], h[p][i], gain_sum[p][i]);
+        bias_sum[p][i] += upstream[i];
+      }
+    }
+    sum = warp_sum(sum), projected = warp_sum(projected);
+    float* slots = partial + parity * 2 * kMostWarps;  // two sets in turn: one barrier a row is enough
+    if (threadIdx.x % 32 == 0) slots[2 * warp] = sum, slots[2 * warp + 1] = projected;
+    __syncthreads();
+    sum = 0, projected = 0;
+    for (int i = 0; i < row_warps; ++i) {
+      sum += slots[2 * (first_warp + i)], projected += slots[2 * (first_warp + i) + 1];
+    }
+    const auto count = static_cast<float>(a.width);
+    const float mean_w = a.mean != nullptr ? sum / count : 0.0f, mean_wh = projected / count;
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t column = column_of(p), left = inside ? a.width - column : 0;
+      if (left <= 0) break;
+      float dx[kPack];
+      if (a.adds) load_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        const float inner = fmaf(-h[p][i], mean_wh, w[p][i] - mean_w);
+        dx[i] = a.adds ? fmaf(inner, rstd, dx[i]) : inner * rstd;
+      }
+      store_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+    }
+  }
+  // The block's rows y = 0, 1, ... one after the other.
+  const auto width = static_cast<std::int64_t>(blockDim.x) * Packs * kPack;
+  for (unsigned turn = 0; turn < blockDim.y; ++turn) {
+    if (threadIdx.y == turn) {
+#pragma unroll
+      for (int p = 0; p < Packs; ++p) {
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) {
+          const std::int64_t c = column_of(p) + i;
+          columns[c] = turn == 0 ? gain_sum[p][i] : columns[c] + gain_sum[p][i];
+          columns[width + c] = turn == 0 ? bias_sum[p][i] : columns[width + c] + bias_sum[p][i];
+        }
+      }
+    }
+    __syncthreads();
+  }
+  const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
+  for (std::int64_t c = thread; c < a.width; c += blockDim.x * blockDim.y) {
+    a.gain_sums[std::int64_t{blockIdx.x} * a.width + c] = columns[c];
+    if (a.bias_sums != nullptr) a.bias_sums[std::int64_t{blockIdx.x} * a.width + c] = columns[width + c];
+  }
+}
+
+template <class T, int Threads, int Packs>
+void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
+  launch(stream, blocks_for(rows.tokens, kForwardThreads / Threads), dim3(kForwardThreads), 0,
+         norm_forward_kernel<T, Threads, Packs>, rows);
+}
+
+template <class T, int Packs>
+void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int64_t groups) {
+  const auto x = static_cast<unsigned>(round_up(ceil_div(rows.width, Packs * kPack), 32));
+  const unsigned y = std::max(1u, std::min(kMostWarps * 32 / x, 8u));
+  launch(stream, blocks_for(groups, 1), dim3(x, y), 2 * std::size_t{x} * Packs * kPack * sizeof(float),
+         norm_backward_kernel<T, Packs>, rows);
+}
+
+void check_width(std::int64_t width) {
+  if (width > kWidest)
+    throw UsageError("a norm of {} columns (the GPU's kernels hold a row): up to {}", width, kWidest);
+}
+
+}  // namespace
+
+void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
+  check_width(a.width);
+  with_float_type(a.input.dtype, [&]<class T>() {
+    const bool aligned =
+        is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.gain.data) && is_aligned(a.bias.data);
+    const ForwardRows<T> rows{rows_of<T>(a.input),
+                              static_cast<const T*>(a.gain.data),
+                              static_cast<const T*>(a.bias.data),
+                              rows_of<T>(a.output),
+                              a.mean,
+                              a.reciprocal_deviation,
+                              a.tokens,
+                              a.width,
+                              a.epsilon,
+                              a.subtract_mean,
+                              a.given_statistics,
+                              aligned};
+    const std::int64_t packs = ceil_div(a.width, kPack);
+    const cudaStream_t s = cuda_stream(stream);
+    if (packs <= 32) return launch_forward<T, 32, 1>(s, rows);
+    if (packs <= 64) return launch_forward<T, 32, 2>(s, rows);
+    if (packs <= 96) return launch_forward<T, 32, 3>(s, rows);
+    if (packs <= 128) return launch_forward<T, 32, 4>(s, rows);
+    if (packs <= 512) return launch_forward<T, 256, 2>(s, rows);
+    if (packs <= 1024) return launch_forward<T, 256, 4>(s, rows);
+    launch_forward<T, 256, 8>(s, rows);
+  });
+}
+
+void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
+  check_width(a.width);
+  Carver carver(a.scratch, norm_backward_scratch_bytes(a.tokens, a.width, DeviceKind::cuda));
+  const CudaNormBackwardLayout layout(carver, a.tokens, a.width);
+  with_float_type(a.input.dtype, [&]<class T>() {
+    const bool aligned =
+        is_aligned(a.input) && is_aligned(a.output_gradient) && is_aligned(a.input_gradient) && is_aligned(a.gain.data);
+    const BackwardRows<T> rows{rows_of<T>(a.input),
+                               rows_of<T>(a.output_gradient),
+                               static_cast<const T*>(a.gain.data),
+                               rows_of<T>(a.input_gradient),
+                               a.subtract_mean ? a.mean : nullptr,
+                               a.reciprocal_deviation,
+                               layout.gain_sums,
+                               a.bias_gradient ? layout.bias_sums : nullptr,
+                               a.tokens,
+                               a.width,
+                               layout.groups[0].size(),
+                               a.input_adds,
+                               aligned};
+    const std::int64_t packs = ceil_div(a.width, kPack), groups = layout.groups.count();
+    const cudaStream_t s = cuda_stream(stream);
+    if (packs <= 256) return launch_backward<T, 1>(s, rows, groups);
+    if (packs <= 1024) return launch_backward<T, 2>(s, rows, groups);
+    launch_backward<T, 4>(s, rows, groups);
+  });
+  sum_columns(cuda_stream(stream), layout.gain_sums, layout.groups.count(), a.width, a.gain_gradient);
+  if (a.bias_gradient) {
+    sum_columns(cuda_stream(stream), layout.bias_sums, layout.groups.count(), a.width, a.bias_gradient);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,92 @@
+#pragma once
+// Eight neighbouring elements of a row at a time: 16 bytes of a 16-bit type, 2 x 16 bytes of fp32, whole where the
+// memory is aligned and the row long enough, element by element otherwise.
+
+#include <cstdint>
+
+#include "kernels/cuda/intrinsics.cuh"
+#include "tessera/kernels/views.hpp"
+
+namespace tessera {
+
+inline constexpr int kPack = 8;
+
+/// Eight elements in the type that they are stored in.
+template <class T>
+struct alignas(16) StoredPack {
+  T element[kPack];
+};
+
+template <class T>
+__device__ __forceinline__ StoredPack<T> load_stored(const T* p) {
+  StoredPack<T> stored;
+  auto* parts = reinterpret_cast<Bytes16*>(&stored);
+#pragma unroll
+  for (int i = 0; i < static_cast<int>(sizeof(stored) / 16); ++i) parts[i] = load16(p + i * (16 / sizeof(T)));
+  return stored;
+}
+
+/// x = p[0..8), zeros from `left` on. `aligned`: p is a multiple of 16 bytes.
+template <class T>
+__device__ __forceinline__ void load_pack(const T* p, std::int64_t left, bool aligned, float (&x)[kPack]) {
+  if (aligned && left >= kPack) {
+    const StoredPack<T> stored = load_stored(p);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) x[i] = to_float(stored.element[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) x[i] = i < left ? to_float(p[i]) : 0.0f;
+  }
+}
+
+/// p[0..min(8, left)) = x.
+template <class T>
+__device__ __forceinline__ void store_pack(T* p, std::int64_t left, bool aligned, const float (&x)[kPack]) {
+  if (aligned && left >= kPack) {
+    StoredPack<T> stored;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) stored.element[i] = from_float<T>(x[i]);
+    const auto* parts = reinterpret_cast<const Bytes16*>(&stored);
+#pragma unroll
+    for (int i = 0; i < static_cast<int>(sizeof(stored) / 16); ++i) store16(p + i * (16 / sizeof(T)), parts[i]);
+  } else {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      if (i < left) p[i] = from_float<T>(x[i]);
+    }
+  }
+}
+
+/// x as it reads after being stored in T.
+template <class T>
+__device__ __forceinline__ float rounded(float x) {
+  return to_float(from_float<T>(x));
+}
+
+/// A matrix that a kernel reads or writes, typed. Null where a view was empty.
+template <class T>
+struct Rows {
+  T* data = nullptr;
+  std::int64_t stride = 0;
+
+  __device__ T* at(std::int64_t row, std::int64_t column = 0) const { return data + row * stride + column; }
+};
+
+// ---- Host side.
+
+inline bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
+/// Whether every row starts at a multiple of 16 bytes. (An empty view is.)
+inline bool is_aligned(const ConstView& view) {
+  return is_aligned(view.data) && (view.stride * size_of(view.dtype)) % 16 == 0;
+}
+
+template <class T>
+Rows<const T> rows_of(const ConstView& view) {
+  return {static_cast<const T*>(view.data), view.stride};
+}
+template <class T>
+Rows<T> rows_of(const View& view) {
+  return {static_cast<T*>(view.data), view.stride};
+}
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#include "kernels/tested.hpp"
+#include "tessera/backend/thread_pool.hpp"
+
+namespace tessera::testing {
+
+DeviceKind tested_kind() { return DeviceKind::cpu; }
+
+Tested open_tested(int threads, InstructionSet set, Pieces) {
+  const auto pool = std::make_shared<ThreadPool>(threads);
+  return {pool, make_serial_stream("test"), make_cpu_kernels(*pool, set)};
+}
+
+std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+                                    DType gradient, bool training, Pieces) {
+  return head_scratch_bytes(tokens, width, vocab, compute, gradient, training);
+}
+
+}  // namespace tessera::testing

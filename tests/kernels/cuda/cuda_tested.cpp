@@ -1,0 +1,61 @@
+#include "kernels/cuda/cuda_kernels.hpp"
+#include "kernels/cuda/mirrored_kernels.hpp"
+#include "kernels/tested.hpp"
+#include "tessera/backend/cuda_device.hpp"
+
+#if defined(TESSERA_CUDA_EMULATED)
+#include "emulator/device/grid.hpp"
+#include "emulator/runtime/enqueue.hpp"
+#endif
+
+namespace tessera::testing {
+
+namespace {
+
+/// A GPU, its kernels and their workspace.
+struct Gpu {
+  explicit Gpu(const CudaKernels::Limits& limits)
+      : device(make_cuda_device(0)),
+        workspace(device->allocate(MemoryKind::device, limits.workspace_bytes())),
+        kernels(workspace->data(), limits) {}
+  std::unique_ptr<tessera::Device> device;
+  std::unique_ptr<DeviceMemory> workspace;
+  CudaKernels kernels;
+};
+
+// (Small workspaces: the emulator opens and closes all device memory around every piece of work.)
+constexpr std::int64_t kFewLogits = 20000, kFewFloats = 4000, kSomeFloats = 300000, kLibraryBytes = 1 << 16;
+
+/// One for all tests: its memory and what cuBLASLt prepared are used again.
+std::shared_ptr<Gpu> usual_gpu() {
+  static const auto gpu =
+      std::make_shared<Gpu>(CudaKernels::Limits{CudaHeadLayout::kLogits, kSomeFloats, kLibraryBytes});
+  return gpu;
+}
+std::shared_ptr<Gpu> gpu_of_small_pieces() {
+  static const auto gpu = std::make_shared<Gpu>(CudaKernels::Limits{kFewLogits, kFewFloats, kLibraryBytes});
+  return gpu;
+}
+
+}  // namespace
+
+DeviceKind tested_kind() { return DeviceKind::cuda; }
+
+Tested open_tested([[maybe_unused]] int threads, InstructionSet, Pieces pieces) {
+#if defined(TESSERA_CUDA_EMULATED)
+  emulator::set_chaos(0);  // one stream, whose work is waited for: delays would show nothing
+  emulator::set_order_seed(static_cast<std::uint64_t>(threads - 1));
+#endif
+  const auto gpu = pieces == Pieces::small ? gpu_of_small_pieces() : usual_gpu();
+  return {gpu, gpu->device->make_stream("test"), make_mirrored_kernels(*gpu->device, gpu->kernels)};
+}
+
+std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+                                    DType gradient, bool training, Pieces pieces) {
+  Carver carver;
+  CudaHeadLayout(carver, tokens, width, vocab, compute, gradient, training,
+                 pieces == Pieces::small ? kFewLogits : CudaHeadLayout::kLogits);
+  return carver.used();
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,302 @@
+#include "kernels/cuda/mirrored_kernels.hpp"
+
+#include <cstring>
+#include <deque>
+#include <stdexcept>
+
+#include "kernels/guarded.hpp"
+
+namespace tessera::testing {
+
+namespace {
+
+/// The device's copies of one call's memory.
+class Mirror {
+ public:
+  Mirror(tessera::Device& device, Stream& stream) : device_(device), stream_(stream) {}
+
+  /// The device's address for `host`. Memory that no Block knows has `bytes` bytes from there on.
+  template <class T>
+  const T* read(const T* host, std::int64_t bytes) {
+    return static_cast<const T*>(place(const_cast<T*>(host), bytes, false));
+  }
+  template <class T>
+  T* write(T* host, std::int64_t bytes) {
+    return static_cast<T*>(place(host, bytes, true));
+  }
+  void in(ConstView& view, std::int64_t rows, std::int64_t columns) {
+    view.data = read(view.data, bytes_of(view, rows, columns));
+  }
+  void out(View& view, std::int64_t rows, std::int64_t columns) {
+    view.data = write(view.data, bytes_of(view, rows, columns));
+  }
+  void out(GradientView& gradient, std::int64_t rows, std::int64_t columns) { out(gradient.view, rows, columns); }
+  void in(Dropout& dropout) { dropout.scalars = read(dropout.scalars, sizeof(StepScalars)); }
+
+  /// Waits for the stream and brings everything back.
+  void finish() {
+    stream_.synchronize();
+    for (const Copy& copy : copies_) {
+      if (copy.written) {
+        device_.copy(copy.host, copy.device, copy.bytes);
+        continue;
+      }
+      std::vector<std::byte> now(static_cast<std::size_t>(copy.bytes));
+      device_.copy(now.data(), copy.device, copy.bytes);
+      if (std::memcmp(now.data(), copy.host, now.size()) != 0) {
+        throw std::runtime_error("a kernel changed memory that it may only read");
+      }
+    }
+  }
+
+ private:
+  struct Copy {
+    std::byte* host;
+    std::int64_t bytes;
+    std::byte* device;
+    std::unique_ptr<DeviceMemory> memory;
+    bool written;
+  };
+
+  static std::int64_t bytes_of(const ConstView& view, std::int64_t rows, std::int64_t columns) {
+    return ((rows - 1) * view.stride + columns) * size_of(view.dtype);
+  }
+
+  void* place(const void* address, std::int64_t bytes, bool written) {
+    if (address == nullptr) return nullptr;
+    auto* host = static_cast<std::byte*>(const_cast<void*>(address));
+    for (Copy& copy : copies_) {
+      if (host < copy.host || host >= copy.host + copy.bytes) continue;
+      copy.written = copy.written || written;
+      return copy.device + (host - copy.host);
+    }
+    const Block::Place block = Block::find(host);
+    std::byte* begin = block.data != nullptr ? block.data : host;
+    const std::int64_t size = block.data != nullptr ? block.bytes : bytes;
+    // The same place between multiples of 256 as on the host: alignment is part of a test.
+    const auto offset = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) % 256);
+    auto memory = device_.allocate(MemoryKind::device, size + offset);
+    std::byte* device = memory->data() + offset;
+    device_.copy(device, begin, size);
+    copies_.push_back({begin, size, device, std::move(memory), written});
+    return device + (host - begin);
+  }
+
+  tessera::Device& device_;
+  Stream& stream_;
+  std::deque<Copy> copies_;
+};
+
+class MirroredKernels final : public Kernels {
+ public:
+  MirroredKernels(tessera::Device& device, Kernels& kernels) : device_(device), kernels_(kernels) {}
+
+  void embedding_forward(Stream& stream, const EmbeddingForward& arguments) override {
+    Mirror m(device_, stream);
+    EmbeddingForward a = arguments;
+    a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
+    m.in(a.token_table, a.vocab, a.width), m.in(a.position_table, a.sequence, a.width);
+    m.out(a.output, a.batch * a.sequence, a.width), m.in(a.dropout);
+    kernels_.embedding_forward(stream, a);
+    m.finish();
+  }
+  void embedding_backward(Stream& stream, const EmbeddingBackward& arguments) override {
+    Mirror m(device_, stream);
+    EmbeddingBackward a = arguments;
+    a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
+    m.in(a.output_gradient, a.batch * a.sequence, a.width);
+    m.out(a.token_gradient, a.vocab, a.width), m.out(a.position_gradient, a.context, a.width), m.in(a.dropout);
+    a.scratch = m.write(a.scratch, embedding_backward_scratch_bytes(a.batch * a.sequence, DeviceKind::cuda));
+    kernels_.embedding_backward(stream, a);
+    m.finish();
+  }
+  void norm_forward(Stream& stream, const NormForward& arguments) override {
+    Mirror m(device_, stream);
+    NormForward a = arguments;
+    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
+    m.out(a.output, a.tokens, a.width);
+    a.mean = m.write(a.mean, a.tokens * 4);
+    a.reciprocal_deviation = m.write(a.reciprocal_deviation, a.tokens * 4);
+    kernels_.norm_forward(stream, a);
+    m.finish();
+  }
+  void norm_backward(Stream& stream, const NormBackward& arguments) override {
+    Mirror m(device_, stream);
+    NormBackward a = arguments;
+    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.output_gradient, a.tokens, a.width);
+    a.mean = m.read(a.mean, a.tokens * 4);
+    a.reciprocal_deviation = m.read(a.reciprocal_deviation, a.tokens * 4);
+    m.out(a.input_gradient, a.tokens, a.width);
+    m.out(a.gain_gradient, 1, a.width), m.out(a.bias_gradient, 1, a.width);
+    a.scratch = m.write(a.scratch, norm_backward_scratch_bytes(a.tokens, a.width, DeviceKind::cuda));
+    kernels_.norm_backward(stream, a);
+    m.finish();
+  }
+  void linear_forward(Stream& stream, const LinearForward& arguments) override {
+    Mirror m(device_, stream);
+    LinearForward a = arguments;
+    m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out), m.in(a.bias, 1, a.out);
+    m.in(a.residual, a.tokens, a.out), m.out(a.output, a.tokens, a.out), m.out(a.activated, a.tokens, a.out);
+    m.in(a.dropout);
+    kernels_.linear_forward(stream, a);
+    m.finish();
+  }
+  void linear_backward(Stream& stream, const LinearBackward& arguments) override {
+    Mirror m(device_, stream);
+    LinearBackward a = arguments;
+    const bool in_out = a.layout == WeightLayout::in_out;
+    m.in(a.input, a.tokens, a.in), weight(m, a.weight, a.layout, a.in, a.out);
+    m.in(a.output_gradient, a.tokens, a.out), m.in(a.before_gelu, a.tokens, a.in);
+    m.out(a.input_gradient, a.tokens, a.in);
+    m.out(a.weight_gradient, in_out ? a.in : a.out, in_out ? a.out : a.in), m.out(a.bias_gradient, 1, a.out);
+    kernels_.linear_backward(stream, a);
+    m.finish();
+  }
+  void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override {
+    Mirror m(device_, stream);
+    m.in(input, rows, columns), m.out(output, rows, columns);
+    kernels_.gelu(stream, input, output, rows, columns);
+    m.finish();
+  }
+  void attention_forward(Stream& stream, const AttentionForward& arguments) override {
+    Mirror m(device_, stream);
+    AttentionForward a = arguments;
+    const AttentionShape& s = a.shape;
+    const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
+    m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
+    a.log_sum_exp = m.write(a.log_sum_exp, rows * s.heads * 4);
+    m.in(a.dropout);
+    kernels_.attention_forward(stream, a);
+    m.finish();
+  }
+  void attention_backward(Stream& stream, const AttentionBackward& arguments) override {
+    Mirror m(device_, stream);
+    AttentionBackward a = arguments;
+    const AttentionShape& s = a.shape;
+    const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
+    m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.in(a.output, rows, width);
+    a.log_sum_exp = m.read(a.log_sum_exp, rows * s.heads * 4);
+    m.in(a.output_gradient, rows, width);
+    m.out(a.query_gradient, rows, width), m.out(a.key_gradient, rows, kv), m.out(a.value_gradient, rows, kv);
+    m.in(a.dropout);
+    a.scratch = m.write(a.scratch, attention_backward_scratch_bytes(s, a.query.dtype, DeviceKind::cuda));
+    kernels_.attention_backward(stream, a);
+    m.finish();
+  }
+  void rotary(Stream& stream, const RotaryArguments& arguments) override {
+    Mirror m(device_, stream);
+    RotaryArguments a = arguments;
+    a.table = m.read(a.table, a.sequence * a.head_width * 4);
+    m.in(a.input, a.batch * a.sequence, a.heads * a.head_width);
+    m.out(a.output, a.batch * a.sequence, a.heads * a.head_width);
+    kernels_.rotary(stream, a);
+    m.finish();
+  }
+  void swiglu_forward(Stream& stream, const SwigluForward& arguments) override {
+    Mirror m(device_, stream);
+    SwigluForward a = arguments;
+    m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.out(a.output, a.tokens, a.width);
+    kernels_.swiglu_forward(stream, a);
+    m.finish();
+  }
+  void swiglu_backward(Stream& stream, const SwigluBackward& arguments) override {
+    Mirror m(device_, stream);
+    SwigluBackward a = arguments;
+    m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.in(a.output_gradient, a.tokens, a.width);
+    m.out(a.gate_gradient, a.tokens, a.width), m.out(a.up_gradient, a.tokens, a.width);
+    kernels_.swiglu_backward(stream, a);
+    m.finish();
+  }
+  void head_loss(Stream& stream, const HeadArguments& a) override { head(stream, a, false); }
+  void head_training(Stream& stream, const HeadArguments& a) override { head(stream, a, true); }
+  void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+               const Dropout& dropout) override {
+    Mirror m(device_, stream);
+    Dropout d = dropout;
+    m.in(input, rows, columns), m.out(output, rows, columns), m.in(d);
+    kernels_.dropout(stream, input, output, rows, columns, d);
+    m.finish();
+  }
+  void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override {
+    Mirror m(device_, stream);
+    src = m.read(src, n * size_of(src_dtype)), dst = m.write(dst, n * size_of(dst_dtype));
+    kernels_.cast(stream, src, src_dtype, dst, dst_dtype, n);
+    m.finish();
+  }
+  void fill_zero(Stream& stream, void* data, std::int64_t bytes) override {
+    Mirror m(device_, stream);
+    kernels_.fill_zero(stream, m.write(data, bytes), bytes);
+    m.finish();
+  }
+  void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out, DType out_dtype,
+           std::int64_t n) override {
+    Mirror m(device_, stream);
+    a = m.read(a, n * size_of(a_dtype)), b = m.read(b, n * size_of(b_dtype)),
+    out = m.write(out, n * size_of(out_dtype));
+    kernels_.add(stream, a, a_dtype, b, b_dtype, out, out_dtype, n);
+    m.finish();
+  }
+  void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override {
+    Mirror m(device_, stream);
+    x = m.read(x, n * size_of(dtype)), sum = m.write(sum, sizeof(ExactSum));
+    kernels_.square_sum(stream, x, dtype, n, sum);
+    m.finish();
+  }
+  void adamw(Stream& stream, const AdamWArguments& arguments) override {
+    Mirror m(device_, stream);
+    AdamWArguments a = arguments;
+    a.master = m.write(a.master, a.elements * 4), a.first_moment = m.write(a.first_moment, a.elements * 4);
+    a.second_moment = m.write(a.second_moment, a.elements * 4);
+    a.gradient = m.read(a.gradient, a.elements * size_of(a.gradient_dtype));
+    a.scalars = m.read(a.scalars, sizeof(StepScalars));
+    kernels_.adamw(stream, a);
+    m.finish();
+  }
+  void account_loss(Stream& stream, const AccountArguments& arguments) override {
+    Mirror m(device_, stream);
+    AccountArguments a = arguments;
+    a.scalars = m.read(a.scalars, sizeof(StepScalars)), a.payload = m.write(a.payload, sizeof(ScalarPayload));
+    kernels_.account_loss(stream, a);
+    m.finish();
+  }
+  void clip(Stream& stream, const ClipArguments& arguments) override {
+    Mirror m(device_, stream);
+    ClipArguments a = arguments;
+    a.payload = m.read(a.payload, sizeof(ScalarPayload)), a.scalars = m.write(a.scalars, sizeof(StepScalars));
+    kernels_.clip(stream, a);
+    m.finish();
+  }
+  std::string description() const override { return kernels_.description(); }
+
+ private:
+  static void weight(Mirror& m, ConstView& view, WeightLayout layout, std::int64_t in, std::int64_t out) {
+    layout == WeightLayout::in_out ? m.in(view, in, out) : m.in(view, out, in);
+  }
+
+  void head(Stream& stream, const HeadArguments& arguments, bool training) {
+    Mirror m(device_, stream);
+    HeadArguments a = arguments;
+    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
+    m.in(a.table, a.vocab, a.width);
+    a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
+    a.scratch = m.write(a.scratch, 0);  // always in a Block
+    if (training) {
+      m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
+      m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.vocab, a.width);
+      a.scalars = m.read(a.scalars, sizeof(StepScalars));
+    }
+    training ? kernels_.head_training(stream, a) : kernels_.head_loss(stream, a);
+    m.finish();
+  }
+
+  tessera::Device& device_;
+  Kernels& kernels_;
+};
+
+}  // namespace
+
+std::unique_ptr<Kernels> make_mirrored_kernels(tessera::Device& device, Kernels& kernels) {
+  return std::make_unique<MirroredKernels>(device, kernels);
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,32 @@
+#pragma once
+// Which kernels a binary of this suite tests: decided when it is linked. The CPU's (test_kernels); the GPU's over the
+// emulated device (test_emulated_kernels); the GPU's on one (test_gpu_kernels).
+
+#include <memory>
+
+#include "tessera/backend/stream.hpp"
+#include "tessera/kernels/kernels.hpp"
+
+namespace tessera::testing {
+
+/// CPU or GPU (emulated or not).
+DeviceKind tested_kind();
+
+/// Whether work that is usually one piece at test sizes is cut into several.
+enum class Pieces { usual, small };
+
+struct Tested {
+  std::shared_ptr<void> keeps;  ///< what kernels and stream live on
+  std::unique_ptr<Stream> stream;
+  std::unique_ptr<Kernels> kernels;
+};
+
+/// `threads`: of a CPU; on the emulated GPU another order of threads and blocks instead. GPU kernels take the test's
+/// own memory, and copy (kernels/cuda/mirrored_kernels.hpp).
+Tested open_tested(int threads, InstructionSet set, Pieces pieces);
+
+/// Scratch of the head as kernels opened with `pieces` divide it.
+std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+                                    DType gradient, bool training, Pieces pieces);
+
+}  // namespace tessera::testing
