@@ -70,6 +70,7 @@ struct TwoLanes {
 
 TEST_CASE("gathers and reductions on streams of their own do not wait for each other across ranks") {
   const CommBackend backend = GENERATE(CommBackend::staged, CommBackend::nccl);
+  static_cast<void>(emulator::nccl_issue_orders());  // forgets those of other tests
   emulator::set_device_count(3);
   run_ranks(3, 3, [&](RankContext& context) {
     TwoLanes rank(context, backend);
@@ -82,6 +83,20 @@ TEST_CASE("gathers and reductions on streams of their own do not wait for each o
     }
   });
   CHECK(emulator::nccl_issue_orders() == "");
+}
+
+TEST_CASE("the emulated NCCL notices ranks that issue work in different orders") {
+  static_cast<void>(emulator::nccl_issue_orders());
+  emulator::set_device_count(2);
+  run_ranks(2, 2, [&](RankContext& context) {
+    TwoLanes rank(context, CommBackend::nccl);
+    Communicator& first = context.rank() == 0 ? *rank.gathers : *rank.reduces;
+    Communicator& second = context.rank() == 0 ? *rank.reduces : *rank.gathers;
+    first.barrier(*rank.lanes[0]);
+    second.barrier(*rank.lanes[1]);
+    for (auto& lane : rank.lanes) lane->synchronize();
+  });
+  CHECK(emulator::nccl_issue_orders() != "");
 }
 
 TEST_CASE("NCCL's collectives are captured and replayed") {
