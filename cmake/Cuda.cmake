@@ -40,7 +40,8 @@ file(GLOB_RECURSE TESSERA_CUDA_SOURCES CONFIGURE_DEPENDS
 file(GLOB TESSERA_CUDA_ABSENT_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/cuda_absent/*.cpp)
 set(TESSERA_CUDA_ROOMS tessera_comm tessera_kernels tessera_backend tessera_config tessera_base)
 
-# How nvcc is called. (fmt 9 takes nvcc for a compiler without constexpr and then contradicts itself in C++20.) Host code is checked by the host compiler's warnings, device code by nvcc's.
+# How nvcc is called. (fmt 9 takes nvcc for a compiler without constexpr and then contradicts itself in
+# C++20.) Host code is checked by the host compiler's warnings, device code by nvcc's.
 add_library(tessera_cuda_options INTERFACE)
 target_compile_options(tessera_cuda_options INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>

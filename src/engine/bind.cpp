@@ -1,7 +1,9 @@
 // Binding: from values to addresses, once, before the first step.
 #include <algorithm>
+#include <map>
 
 #include "engine/bound_operation.hpp"
+#include "engine/lanes.hpp"
 #include "tessera/engine/state.hpp"
 
 namespace tessera {
@@ -154,6 +156,36 @@ void Player::bind_scalars() {
     }
   }
   TESSERA_ASSERT(payload_ != nullptr && scalars_ != nullptr, "a schedule has sums and scalars");
+}
+
+void Player::bind_names() {
+  for (OperationId id = 0; id < static_cast<OperationId>(s_.operations.size()); ++id) {
+    const Operation& op = s_.operation(id);
+    std::string& name = bound_[static_cast<std::size_t>(id)]->name;
+    name = name_of(op.kind);
+    if (op.unit >= 0) name += " " + s_.unit(op.unit).name;
+    if (op.unit < 0 && op.part >= 0) name += " " + s_.part(op.part).name;
+  }
+}
+
+/// On a GPU the host does not see when an operation is done: a storage is poisoned on the stream of the last operation
+/// that touches it, where that one is behind all others by its stream or by a wait of its own.
+void Player::bind_device_poison() {
+  for (const Segment& segment : s_.segments) {
+    std::map<StorageId, std::vector<OperationId>> touches;
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched) touches[storage].push_back(id);
+    }
+    for (const auto& [storage, by] : touches) {
+      Bound& last = *bound_[static_cast<std::size_t>(by.back())];
+      const Stream* const stream = &lanes_->of(s_.operation(by.back()).lane);
+      const bool behind_all = std::all_of(by.begin(), by.end(), [&](OperationId other) {
+        return &lanes_->of(s_.operation(other).lane) == stream ||
+               std::find(last.waits.begin(), last.waits.end(), other) != last.waits.end();
+      });
+      if (behind_all) last.poisons.push_back(storage);
+    }
+  }
 }
 
 void Player::bind_poison() {

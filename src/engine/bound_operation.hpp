@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tessera/engine/player.hpp"
@@ -22,6 +23,8 @@ struct Player::Bound {
   std::vector<DecayRun> runs;
   // poison: storages that this operation touches and that do not outlive the segment
   std::vector<StorageId> touched;
+  std::vector<StorageId> poisons;  ///< GPU: those that nobody touches after this operation
+  std::string name;                ///< "gather h.3"
   // order
   std::vector<OperationId> waits;
   std::unique_ptr<Event> event;  ///< where another stream waits for this operation

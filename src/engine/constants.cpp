@@ -1,6 +1,5 @@
 #include "tessera/engine/constants.hpp"
 
-#include <cstring>
 #include <set>
 
 #include "tessera/model/constants.hpp"
@@ -12,7 +11,8 @@ void set_constants(const StepSchedule& schedule, const Resources& resources) {
   for (const Value& value : schedule.values) {
     if (value.kind != ValueKind::constant || !done.insert(value.storage).second) continue;
     const std::vector<float> values = constant_values(schedule.model, value.slot);
-    std::memcpy(resources.address(value.storage), values.data(), values.size() * sizeof(float));
+    resources.upload(resources.address(value.storage), values.data(),
+                     static_cast<std::int64_t>(values.size() * sizeof(float)));
   }
 }
 

@@ -25,9 +25,9 @@ struct LocalPlace {
 
 LocalPlace local_place(RankContext& context) {
   LocalPlace place;
-  const std::vector<std::string> hosts = context.control().all_gather(context.host());
-  for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
-    if (hosts[rank] != context.host()) continue;
+  const std::vector<std::string> machines = context.control().all_gather(context.machine());
+  for (std::size_t rank = 0; rank < machines.size(); ++rank) {
+    if (machines[rank] != context.machine()) continue;
     ++place.ranks;
     if (static_cast<std::int64_t>(rank) < context.rank()) ++place.index;
   }
@@ -45,8 +45,7 @@ void require_equal_models(RankContext& context, const Device& device) {
 
 /// Ranks that came to the same GPU by different ways (masks of the job system, for one) are found by its own name.
 void require_own_device(RankContext& context, const Device& device) {
-  const std::string mine = context.host() + " " + device.identity();
-  const std::vector<std::string> all = context.control().all_gather(mine);
+  const std::vector<std::string> all = context.control().all_gather(device.identity());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const auto other = std::find(all.begin() + static_cast<std::ptrdiff_t>(rank) + 1, all.end(), all[rank]);
     if (other == all.end()) continue;

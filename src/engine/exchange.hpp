@@ -42,11 +42,13 @@ class Player::Exchange {
     stream.record(*slot.copied);
   }
 
-  /// Sends all scalars, or only the inputs. The last send must have been waited for.
+  /// Sends all scalars and waits until they are there.
   void send(Stream& stream, const StepScalars& from, StepScalars* to) {
     pinned().sent = from;
     device_.copy(stream, to, &pinned().sent, sizeof from);
+    stream.synchronize();
   }
+  /// Sends the inputs. What was sent last must be there (send, receive).
   void send_inputs(Stream& stream, const StepInputs& from, StepScalars* to) {
     static_cast<StepInputs&>(pinned().sent) = from;
     device_.copy(stream, static_cast<StepInputs*>(to), static_cast<StepInputs*>(&pinned().sent), sizeof from);

@@ -6,6 +6,8 @@
 #include <thread>
 
 #include "engine/bound_operation.hpp"
+#include "engine/categories.hpp"
+#include "engine/device_times.hpp"
 #include "engine/exchange.hpp"
 #include "engine/lanes.hpp"
 #include "engine/touch_guard.hpp"
@@ -19,35 +21,6 @@ using Clock = std::chrono::steady_clock;
 
 std::int64_t nanoseconds_since(Clock::time_point start) {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
-
-/// Where the time goes in which compute does, or waits for, an operation.
-TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
-  switch (op.kind) {
-    case OperationKind::load:
-      return TimeCategory::data;
-    case OperationKind::forward:
-      return TimeCategory::forward;
-    case OperationKind::recompute:
-      return TimeCategory::recompute;
-    case OperationKind::backward:
-      return TimeCategory::backward;
-    case OperationKind::gather:
-      return schedule.communicates(op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
-    case OperationKind::reduce_scatter:
-      return schedule.communicates(op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
-    case OperationKind::all_reduce:
-      return TimeCategory::exposed_all_reduce;
-    case OperationKind::store:
-    case OperationKind::slice:
-      return TimeCategory::exposed_other;
-    case OperationKind::accumulate:
-    case OperationKind::norm:
-    case OperationKind::clip:
-    case OperationKind::update:
-      return TimeCategory::optimizer;
-  }
-  return TimeCategory::exposed_other;
 }
 
 }  // namespace
@@ -82,8 +55,17 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
       bound.buffers.evaluation = segment.role == SegmentRole::evaluation;
     }
   }
+  bind_names();
+  if (resources_.device().kind() != DeviceKind::cpu) {
+    graphs_.resize(s_.segments.size());
+    played_.resize(s_.segments.size());
+    settings_.graph = settings_.graph && resources_.can_capture();
+    device_times_ = std::make_unique<DeviceTimes>(resources_.device(), s_);
+    resources_.warm_up(lanes_->compute());
+  }
   if (settings_.poison) {
     bind_poison();
+    if (!resources_.host_reaches_memory()) bind_device_poison();
     resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::private_));
     resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::shared));
   }
@@ -99,7 +81,7 @@ Player::~Player() {
 void Player::bind_tails() {
   for (const Segment& segment : s_.segments) {
     std::map<TimeCategory, OperationId> last;
-    const bool on_host = resources_.device().kind() == DeviceKind::cpu;  // a GPU's borders are on the GPU
+    const bool on_host = resources_.host_reaches_memory();  // a GPU's borders are on the GPU
     for (OperationId id = segment.first; on_host && id < segment.first + segment.count; ++id) {
       if (!lanes_->on_caller(s_.operation(id).lane)) last[category_of(s_, s_.operation(id))] = id;
     }
@@ -116,17 +98,29 @@ void Player::bind_tails() {
 
 const ScalarPayload& Player::payload() const { return exchange_->payload(); }
 
-void Player::send_scalars() { exchange_->send(lanes_->compute(), optimizer_.scalars(), scalars_); }
+void Player::send_scalars() {
+  guarded([&] { exchange_->send(lanes_->compute(), optimizer_.scalars(), scalars_); });
+}
 
-void Player::send_inputs() { exchange_->send_inputs(lanes_->compute(), optimizer_.scalars(), scalars_); }
+void Player::send_inputs() {
+  const std::int64_t step = optimizer_.scalars().step;
+  measures_ = step <= 2 || step % settings_.measure_every == 0;
+  guarded([&] { exchange_->send_inputs(lanes_->compute(), optimizer_.scalars(), scalars_); });
+}
 
 void Player::receive_scalars() {
-  guarded([&] { exchange_->receive(lanes_->compute(), scalars_, payload_); });
+  guarded([&] {
+    exchange_->receive(lanes_->compute(), scalars_, payload_);
+    resources_.check();
+  });
   optimizer_.scalars() = exchange_->scalars();
 }
 
 void Player::synchronize() {
-  guarded([&] { lanes_->synchronize(); });
+  guarded([&] {
+    lanes_->synchronize();
+    resources_.check();
+  });
 }
 
 void Player::play(const std::vector<Play>& plays, const TokenFeed& feed) {
@@ -168,10 +162,14 @@ void Player::tell_peers() {
 }
 
 void Player::issue(const Play& play, const TokenFeed& feed) {
+  ++plays_;
+  if (resources_.host_reaches_memory()) return issue_on_host(play, feed);
+  issue_on_device(play, feed);
+}
+
+void Player::issue_on_host(const Play& play, const TokenFeed& feed) {
   const Segment& segment = s_.segments[static_cast<std::size_t>(play.segment)];
   const SegmentGuard guard(resources_.bytes(RegionKind::private_), resources_.settings().lanes == LaneMode::serial);
-  ++plays_;
-  lanes_->fork();
   if (settings_.poison) {
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
       for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched)
@@ -220,6 +218,7 @@ void Player::execute(OperationId id, Stream& stream) {
   const Operation& op = s_.operation(id);
   if (resources_.settings().lanes == LaneMode::chaos) delay(id);
   const auto start = Clock::now();
+  resources_.device().begin_range(bound_[static_cast<std::size_t>(id)]->name.c_str());
   const std::uint64_t sequence =
       ring_.begin(id, static_cast<std::int32_t>(op.kind), op.unit >= 0 ? op.unit : op.part, op.wire_bytes);
   {
@@ -267,6 +266,7 @@ void Player::execute(OperationId id, Stream& stream) {
     }
     if (settings_.poison) release(id, stream);  // while its storages are open to it
   }
+  resources_.device().end_range();
   ring_.end(sequence);
   if (lanes_->on_caller(op.lane)) times_.add(category_of(s_, op), nanoseconds_since(start));
 }
@@ -322,6 +322,12 @@ void Player::execute_accumulate(const Operation& op, Stream& stream) {
 
 /// Poisons the storages whose last operation in this segment this was.
 void Player::release(OperationId id, Stream& stream) {
+  if (!resources_.host_reaches_memory()) {
+    for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->poisons)
+      resources_.device().fill_pattern(
+          stream, {resources_.address(storage), static_cast<std::size_t>(s_.storage(storage).bytes)});
+    return;
+  }
   for (const StorageId storage : bound_[static_cast<std::size_t>(id)]->touched) {
     if (--touches_left_[static_cast<std::size_t>(storage)] > 0) continue;
     resources_.device().fill_pattern(

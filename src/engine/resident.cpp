@@ -35,6 +35,10 @@ std::vector<Bytes> addresses_of(const StepSchedule& schedule, const Resources& r
 
 CategoryBytes resident_bytes(const StepSchedule& schedule, const Resources& resources) {
   CategoryBytes bytes{};
+  if (!resources.host_reaches_memory()) {
+    bytes.fill(-1);
+    return bytes;
+  }
   for (std::size_t c = 0; c < kCategories; ++c) {
     for (const Bytes& memory : addresses_of(schedule, resources, static_cast<Category>(c))) {
       const std::int64_t here = resident_bytes(memory);

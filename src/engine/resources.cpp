@@ -4,6 +4,8 @@
 #include <set>
 
 #include "tessera/comm/decorators.hpp"
+#include "tessera/engine/device_choice.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
 
 namespace tessera {
 
@@ -31,6 +33,40 @@ std::span<std::byte> bytes_of(const DeviceMemory& memory) {
   return {memory.data(), static_cast<std::size_t>(memory.size())};
 }
 
+/// Lanes and groups that have collectives; ordered, hence opened in the same order on all ranks.
+std::set<std::pair<Lane, Group>> wanted_communicators(const StepSchedule& schedule) {
+  std::set<std::pair<Lane, Group>> wanted;
+  for (const Operation& op : schedule.operations) {
+    if (schedule.communicates(op)) wanted.insert({op.lane, op.group});
+  }
+  return wanted;
+}
+
+/// The largest buffers that collectives touch.
+struct LargestBuffers {
+  std::int64_t whole = 0;   ///< gathered, contributed, or summed in place
+  std::int64_t result = 0;  ///< written by a reduce_scatter
+  std::map<std::pair<Lane, Group>, std::int64_t> contribution;
+};
+
+LargestBuffers largest_buffers(const StepSchedule& schedule) {
+  LargestBuffers largest;
+  const auto bytes = [&](ValueId v) { return schedule.value(v).elements * size_of(schedule.value(v).dtype); };
+  for (const Operation& op : schedule.operations) {
+    if (!schedule.communicates(op)) continue;
+    if (op.kind == OperationKind::reduce_scatter) {
+      std::int64_t& contribution = largest.contribution[{op.lane, op.group}];
+      contribution = std::max(contribution, bytes(op.reads[0]));
+      largest.whole = std::max(largest.whole, contribution);
+      largest.result = std::max(largest.result, bytes(op.writes[0]));
+    } else {
+      const ValueId whole = op.kind == OperationKind::gather ? op.writes[0] : op.updates[0].after;
+      largest.whole = std::max(largest.whole, bytes(whole));
+    }
+  }
+  return largest;
+}
+
 }  // namespace
 
 Resources::Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
@@ -38,44 +74,101 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
     : context_(context),
       settings_(settings),
       grid_(schedule.grid.world, context.ranks_per_node(), schedule.grid.shard),
-      device_(make_cpu_device()),
-      at_rest_(device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::at_rest))),
-      private_(device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::private_))) {
+      device_(open_device(context, schedule.model.device, settings.share_device)) {
   TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
                  schedule.grid.world, context.size());
-  shared_ = std::make_unique<SharedRegion>(context, region_bytes(plan, RegionKind::shared));
+  pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
+  allocate(schedule, plan);
+  make_kernels();
+  if (host_reaches_memory()) {
+    open_host_communicators(schedule);
+  } else if (communication_ != nullptr) {
+    open_device_communicators(schedule);
+  }
+}
+
+void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
+  const std::int64_t shared = region_bytes(plan, RegionKind::shared);
+  at_rest_ = device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::at_rest));
+  private_ = device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::private_));
+  if (host_reaches_memory()) {
+    host_shared_ = std::make_unique<SharedRegion>(context_, shared);
+  } else if (wanted_communicators(schedule).empty()) {
+    device_shared_ = device_->allocate(MemoryKind::device, shared);
+  } else {
+    const LargestBuffers largest = largest_buffers(schedule);
+    DeviceCommunicationSettings settings;
+    settings.comm = settings_.comm;
+    settings.deterministic = settings_.deterministic;
+    settings.timeout_seconds = settings_.timeout_seconds;
+    settings.force_pairwise = settings_.force_pairwise;
+    settings.largest_whole = largest.whole;
+    settings.largest_result = largest.result;
+    communication_ = make_device_communication(context_, *device_, settings);
+    device_shared_ = communication_->allocate_shared(shared);
+  }
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     address_.push_back(bytes(schedule.storage(id).region).data() + plan.offset[static_cast<std::size_t>(id)]);
   }
-  pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
-  kernels_ = make_cpu_kernels(*pool_);
-  if (settings.lanes != LaneMode::serial) {
-    single_ = std::make_unique<ThreadPool>(1);
-    lane_kernels_ = make_cpu_kernels(*single_);
-  }
-  open_communicators(schedule);
 }
 
-void Resources::open_communicators(const StepSchedule& schedule) {
-  std::set<std::pair<Lane, Group>> wanted;  // ordered, hence opened in the same order on all ranks
-  for (const Operation& op : schedule.operations) {
-    if (schedule.communicates(op)) wanted.insert({op.lane, op.group});
+void Resources::make_kernels() {
+  if (!host_reaches_memory()) {
+    workspace_ = device_->allocate(MemoryKind::device, cuda_kernels_bytes());
+    kernels_ = make_cuda_kernels(workspace_->data());
+    return;
   }
+  kernels_ = make_cpu_kernels(*pool_);
+  if (settings_.lanes == LaneMode::serial) return;
+  single_ = std::make_unique<ThreadPool>(1);
+  lane_kernels_ = make_cpu_kernels(*single_);
+}
+
+void Resources::open_host_communicators(const StepSchedule& schedule) {
   CommunicatorOptions options;
   options.timeout_seconds = settings_.timeout_seconds;
   options.force_pairwise = settings_.force_pairwise;
   options.threads_on_cores = std::max(settings_.threads, settings_.threads_on_cores);
   options.pool = settings_.lanes == LaneMode::serial ? pool_.get() : nullptr;
-  for (const auto& [lane, group] : wanted) {
+  const Emulation& emulate = settings_.comm.emulate;
+  for (const auto& [lane, group] : wanted_communicators(schedule)) {
     auto communicator =
-        make_communicator(context_, grid_, rank_group(group), *shared_, std::string(name_of(lane)), options);
+        make_communicator(context_, grid_, rank_group(group), *host_shared_, std::string(name_of(lane)), options);
     staging_bytes_ += tessera::staging_bytes(grid_, rank_group(group), options);
-    if (settings_.emulate.on()) {
-      const double bandwidth = settings_.emulate.bandwidth > 0 ? settings_.emulate.bandwidth : 1e18;
-      communicator = make_emulated(std::move(communicator), settings_.emulate.latency, bandwidth);
+    if (emulate.on()) {
+      const double bandwidth = emulate.bandwidth > 0 ? emulate.bandwidth : 1e18;
+      communicator = make_emulated(std::move(communicator), emulate.latency, bandwidth);
     }
     communicators_[{lane, group}] = std::move(communicator);
   }
+}
+
+void Resources::open_device_communicators(const StepSchedule& schedule) {
+  const LargestBuffers largest = largest_buffers(schedule);
+  for (const auto& key : wanted_communicators(schedule)) {
+    const auto contribution = largest.contribution.find(key);
+    communicators_[key] = communication_->open(grid_, rank_group(key.second), std::string(name_of(key.first)),
+                                               contribution == largest.contribution.end() ? 0 : contribution->second);
+  }
+  staging_bytes_ = communication_->pinned_bytes();
+}
+
+std::string Resources::description() const {
+  std::string text = device_->description() + ", " + kernels_->description();
+  if (communication_ != nullptr) text += ", " + communication_->description();
+  return text;
+}
+
+void Resources::warm_up(Stream& stream) {
+  if (communication_ != nullptr) communication_->warm_up(stream);
+}
+
+bool Resources::can_capture() const {
+  return device_->can_capture() && (communication_ == nullptr || communication_->backend() == CommBackend::nccl);
+}
+
+void Resources::check() const {
+  if (communication_ != nullptr) communication_->check();
 }
 
 void Resources::upload(void* device, const void* host, std::int64_t bytes) const { device_->copy(device, host, bytes); }
@@ -116,7 +209,8 @@ std::span<std::byte> Resources::bytes(RegionKind region) const {
     case RegionKind::private_:
       return bytes_of(*private_);
     case RegionKind::shared:
-      return {shared_->data(), static_cast<std::size_t>(shared_->size())};
+      if (device_shared_ != nullptr) return bytes_of(*device_shared_);
+      return {host_shared_->data(), static_cast<std::size_t>(host_shared_->size())};
   }
   return {};
 }

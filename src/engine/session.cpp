@@ -48,6 +48,7 @@ LaneMode lanes_of(const Options& options, int threads, const MachineShape& machi
     case Lanes::automatic:
       break;
   }
+  if (options.run.device == DeviceChoice::cuda) return LaneMode::parallel;  // streams cost nothing
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
   return spare || options.comm.emulate.on() ? LaneMode::parallel : LaneMode::serial;
@@ -61,8 +62,18 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.threads_on_cores = threads_on_cores(settings.threads, machine);
   settings.lanes = lanes_of(options, settings.threads, machine);
   settings.timeout_seconds = options.run.timeout;
-  settings.emulate = options.comm.emulate;
+  settings.comm = options.comm;
+  settings.deterministic = options.run.deterministic;
+  settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
+  return settings;
+}
+
+PlayerSettings player_settings(const Options& options, const MachineShape& machine) {
+  PlayerSettings settings;
+  settings.chaos_seed = machine.chaos_seed;
+  settings.poison = machine.poison;
+  settings.graph = options.run.graph;
   return settings;
 }
 
@@ -113,8 +124,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
-  player_ =
-      std::make_unique<Player>(schedule, *resources_, *optimizer_, PlayerSettings{machine.chaos_seed, machine.poison});
+  player_ = std::make_unique<Player>(schedule, *resources_, *optimizer_, player_settings(options, machine));
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
   };

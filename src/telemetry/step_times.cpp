@@ -1,5 +1,7 @@
 #include "tessera/telemetry/step_times.hpp"
 
+#include <limits>
+
 namespace tessera {
 
 const char* name_of(TimeCategory category) {
@@ -33,6 +35,7 @@ std::vector<std::string> time_category_names() {
 }
 
 double StepTimeTotals::seconds(TimeCategory category) const {
+  if (!measured) return std::numeric_limits<double>::quiet_NaN();
   return static_cast<double>(nanoseconds[static_cast<std::size_t>(category)]) * 1e-9;
 }
 
@@ -49,6 +52,7 @@ double StepTimeTotals::exposed_seconds() const {
 
 StepTimeTotals StepTimes::take() {
   StepTimeTotals totals;
+  totals.measured = measured_.exchange(true, std::memory_order_relaxed);
   for (std::size_t i = 0; i < kTimeCategories; ++i) {
     totals.nanoseconds[i] = nanoseconds_[i].exchange(0, std::memory_order_relaxed);
   }

@@ -75,6 +75,10 @@ class Device {
   /// Makes this the device of the calling thread; every thread that calls anything here does it first.
   virtual void enter_thread() = 0;
 
+  /// Names what this thread submits until the range ends, for profilers (NVTX). Ranges nest. Nothing on the CPU.
+  virtual void begin_range(const char* name) = 0;
+  virtual void end_range() = 0;
+
   /// Whether work can be captured (begin_capture .. end_capture). On a device that cannot, both are InternalErrors.
   virtual bool can_capture() const = 0;
   /// From here on, what this thread submits to `stream`, and to streams that wait for events recorded there, is not run

@@ -22,6 +22,8 @@ class RankContext {
   /// Nodes are contiguous ranks of equal number.
   virtual std::int64_t ranks_per_node() const = 0;
   virtual const std::string& host() const = 0;
+  /// Equal for ranks of one machine, whatever nodes it is taken for: they share its GPUs.
+  virtual const std::string& machine() const { return host(); }
 
   std::int64_t node() const { return rank() / ranks_per_node(); }
   std::int64_t node_rank() const { return rank() % ranks_per_node(); }

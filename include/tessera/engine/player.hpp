@@ -23,6 +23,9 @@ using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t*
 struct PlayerSettings {
   std::uint64_t chaos_seed = 1;  ///< of the delays of LaneMode::chaos
   bool poison = false;           ///< fill a storage with NaN once its last reader in a segment is done (tests)
+  bool graph = true;             ///< GPU: segments are captured as graphs and replayed, as far as collectives allow it
+  /// GPU: steps 1 and 2 and every so many are played operation by operation and timed; steps that are replayed are not.
+  std::int64_t measure_every = 50;
 };
 
 class Player {
@@ -58,17 +61,23 @@ class Player {
   struct Bound;
   class Lanes;
   class Exchange;
+  class DeviceTimes;
 
   void bind(OperationId id);
   void bind_part(OperationId id, Bound& bound);
   void bind_update(OperationId id, Bound& bound);
   void bind_poison();
+  void bind_device_poison();
+  void bind_names();
   void bind_tails();
   void bind_scalars();
   void tell_peers();
   template <class Work>
   void guarded(Work&& work);
   void issue(const Play& play, const TokenFeed& feed);
+  void issue_on_host(const Play& play, const TokenFeed& feed);
+  void issue_on_device(const Play& play, const TokenFeed& feed);
+  void submit_segment(const Segment& segment);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
   void execute_gather(const Operation& op, Stream& stream);
@@ -89,7 +98,11 @@ class Player {
   std::vector<std::vector<OperationId>> tails_;  ///< per segment: what its end waits for on other threads
   ScalarPayload* payload_ = nullptr;             ///< on the device, as scalars_
   StepScalars* scalars_ = nullptr;
-  std::int64_t plays_ = 0;  ///< segments played: part of the delays' counter
+  std::unique_ptr<DeviceTimes> device_times_;         ///< GPU: of steps that are timed
+  std::vector<std::unique_ptr<DeviceGraph>> graphs_;  ///< GPU: per segment, once captured
+  std::vector<bool> played_;  ///< GPU: per segment, whether it was (what is captured was played)
+  bool measures_ = false;     ///< GPU: what is played now is timed
+  std::int64_t plays_ = 0;    ///< segments played: part of the delays' counter
   StepTimes times_;
   OperationRing ring_;
   std::vector<std::atomic<std::int32_t>> touches_left_;  ///< poison: per storage, in the segment being played

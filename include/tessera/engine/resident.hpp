@@ -9,7 +9,8 @@ namespace tessera {
 /// category, as far as their pages are in memory (telemetry/process_memory.hpp). A measurement of touched memory, not
 /// of a moment: storages that are never alive together share addresses, within a category and across categories. So a
 /// category may be above its own planned peak (its storages lie at several places that others use in between), and all
-/// of them together are more than the process holds. -1 where the kernel does not tell.
+/// of them together are more than the process holds. -1 where the kernel does not tell,
+/// and on a GPU.
 CategoryBytes resident_bytes(const StepSchedule& schedule, const Resources& resources);
 
 }  // namespace tessera

@@ -11,6 +11,7 @@
 
 #include "tessera/backend/device.hpp"
 #include "tessera/backend/thread_pool.hpp"
+#include "tessera/comm/device_communicators.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/kernels/kernels.hpp"
@@ -30,7 +31,8 @@ struct ResourceSettings {
   int threads_on_cores = 0;  ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
   LaneMode lanes = LaneMode::serial;
   double timeout_seconds = 300;  ///< how long a collective waits for its peers; 0 = for ever
-  Emulation emulate;             ///< slows collectives on purpose
+  CommOptions comm;              ///< how GPUs talk; how slow collectives are on purpose
+  bool deterministic = true;     ///< sums of collectives in one fixed order
   bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
   bool share_device = false;     ///< several ranks may compute on one GPU
 };
@@ -46,6 +48,8 @@ class Resources {
   const ResourceSettings& settings() const { return settings_; }
 
   Device& device() const { return *device_; }
+  /// What computes and how it talks, for the log.
+  std::string description() const;
 
   /// Where a storage lies on this rank: an address of the device, which the host reaches by upload and download only.
   std::byte* address(StorageId storage) const { return address_[static_cast<std::size_t>(storage)]; }
@@ -60,6 +64,12 @@ class Resources {
   std::int64_t index_in(Group group) const;
   /// The communicator of a lane over a group of more than one rank.
   Communicator& communicator(Lane lane, Group group) const;
+  /// On a GPU: runs every collective once on `stream`, as a capture wants it. Collective over the world.
+  void warm_up(Stream& stream);
+  /// Whether all that a schedule does can be captured as graphs: on a GPU, unless collectives pass through the host.
+  bool can_capture() const;
+  /// Throws what failed in collectives of a GPU, after it was waited for.
+  void check() const;
   /// Kernels that may be called from the thread that plays a lane.
   Kernels& kernels(Lane lane) const;
   /// All compute threads; not while a schedule is played.
@@ -67,20 +77,26 @@ class Resources {
 
   /// The planned memory (tests read touched extents from it).
   std::span<std::byte> bytes(RegionKind region) const;
-  /// Bytes outside the plan in which messages between nodes are staged.
+  /// Bytes of host memory outside the plan in which messages are staged.
   std::int64_t staging_bytes() const { return staging_bytes_; }
   /// What this rank has sent so far, by kind of collective.
   CommunicationCount count(Collective collective) const;
 
  private:
-  void open_communicators(const StepSchedule& schedule);
+  void allocate(const StepSchedule& schedule, const MemoryPlan& plan);
+  void make_kernels();
+  void open_host_communicators(const StepSchedule& schedule);
+  void open_device_communicators(const StepSchedule& schedule);
 
   RankContext& context_;
   ResourceSettings settings_;
   ProcessGrid grid_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<DeviceCommunication> communication_;  ///< of a GPU among others
   std::unique_ptr<DeviceMemory> at_rest_, private_;
-  std::unique_ptr<SharedRegion> shared_;
+  std::unique_ptr<SharedRegion> host_shared_;    ///< a CPU's shared region: peers read it
+  std::unique_ptr<DeviceMemory> device_shared_;  ///< a GPU's
+  std::unique_ptr<DeviceMemory> workspace_;      ///< of a GPU's kernels
   std::vector<std::byte*> address_;
   std::unique_ptr<ThreadPool> pool_, single_;  ///< single_: for lanes beside compute
   std::unique_ptr<Kernels> kernels_, lane_kernels_;

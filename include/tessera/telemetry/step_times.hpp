@@ -33,6 +33,7 @@ std::vector<std::string> time_category_names();
 /// One step's account.
 struct StepTimeTotals {
   std::array<std::int64_t, kTimeCategories> nanoseconds{};
+  bool measured = true;  ///< false: a GPU replayed the step as graphs, and only it knows; all seconds are NaN
   double seconds(TimeCategory category) const;
   /// In the order of the names, as StepRow::times wants them.
   std::vector<double> all_seconds() const;
@@ -46,11 +47,14 @@ class StepTimes {
   void add(TimeCategory category, std::int64_t nanoseconds) {
     nanoseconds_[static_cast<std::size_t>(category)].fetch_add(nanoseconds, std::memory_order_relaxed);
   }
+  /// Something was played whose times are not known.
+  void leave_out() { measured_.store(false, std::memory_order_relaxed); }
   /// What was added since the last take().
   StepTimeTotals take();
 
  private:
   std::array<std::atomic<std::int64_t>, kTimeCategories> nanoseconds_{};
+  std::atomic<bool> measured_{true};
 };
 
 /// Adds the time from here to the end of its scope.

@@ -46,6 +46,8 @@ class CpuDevice final : public Device {
   void fill_pattern(Stream&, std::span<std::byte> memory) override { tessera::fill_pattern(memory); }
 
   void enter_thread() override {}
+  void begin_range(const char*) override {}
+  void end_range() override {}
   bool can_capture() const override { return false; }
   void begin_capture(Stream&) override { throw InternalError("host streams cannot be captured"); }
   std::unique_ptr<DeviceGraph> end_capture(Stream&) override { throw InternalError("host streams cannot be captured"); }

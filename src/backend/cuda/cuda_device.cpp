@@ -1,5 +1,7 @@
 #include "tessera/backend/cuda_device.hpp"
 
+#include <nvtx3/nvToolsExt.h>
+
 #include <cstring>
 #include <utility>
 
@@ -123,6 +125,9 @@ class CudaDevice final : public Device {
   }
 
   void enter_thread() override { TESSERA_CHECK_CUDA(cudaSetDevice(index_)); }
+
+  void begin_range(const char* name) override { nvtxRangePushA(name); }
+  void end_range() override { nvtxRangePop(); }
 
   bool can_capture() const override { return true; }
   void begin_capture(Stream& stream) override {

@@ -88,6 +88,7 @@ class LocalRank final : public RankContext {
   std::int64_t size() const override { return hub_.ranks; }
   std::int64_t ranks_per_node() const override { return hub_.per_node; }
   const std::string& host() const override { return host_; }
+  const std::string& machine() const override { return machine_; }
   ControlPlane& control() override { return control_; }
   FailureNotice& notice() override { return notice_; }
   MemoryExchange& memory() override { return memory_; }
@@ -108,7 +109,7 @@ class LocalRank final : public RankContext {
 
   Hub& hub_;
   std::int64_t rank_;
-  std::string host_;
+  std::string host_, machine_ = "this process";
   BlockNotice notice_;
   LocalExchange memory_;
   std::map<std::vector<std::int64_t>, std::int64_t> opened_;

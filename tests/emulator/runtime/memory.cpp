@@ -27,7 +27,8 @@ struct Memory {
   std::map<std::byte*, Block> blocks;
   std::map<std::byte*, std::size_t> registered;  ///< host memory that was pinned where it lay
   std::int64_t device_bytes = 0, allocations = 0;
-  int running = 0;  ///< pieces of device work
+  int running = 0;    ///< pieces of device work
+  bool open = false;  ///< device memory may be touched
 };
 
 Memory& memory() {
@@ -55,7 +56,7 @@ cudaError_t allocate(void** out, std::size_t bytes, bool device) {
   std::memset(data, static_cast<int>(kFresh), bytes);
   std::memset(data + bytes, static_cast<int>(kBeyond), mapped - bytes);
   const auto it = m.blocks.emplace(data, Block{bytes, mapped, device}).first;
-  if (m.running == 0) protect(*it, false);
+  if (!m.open) protect(*it, false);
   if (device) m.device_bytes += static_cast<std::int64_t>(bytes);
   ++m.allocations;
   *out = data;
@@ -96,13 +97,21 @@ namespace emulator {
 
 DeviceAccess::DeviceAccess() {
   const std::lock_guard guard(memory().lock);
-  if (memory().running++ > 0) return;
+  ++memory().running;
+  if (memory().open) return;
+  memory().open = true;
   for (const auto& block : memory().blocks) protect(block, true);
 }
 
 DeviceAccess::~DeviceAccess() {
   const std::lock_guard guard(memory().lock);
-  if (--memory().running > 0) return;
+  --memory().running;
+}
+
+void close_device_memory() {
+  const std::lock_guard guard(memory().lock);
+  if (!memory().open || memory().running > 0) return;
+  memory().open = false;
   for (const auto& block : memory().blocks) protect(block, false);
 }
 

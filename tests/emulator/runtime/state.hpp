@@ -30,8 +30,9 @@ struct Capture {
   std::vector<cudaStream_t> streams;  ///< the origin and those that joined
 };
 
-/// Lets device memory be touched while it lives, in any thread; otherwise it is out of bounds for everybody, so that a
-/// host that reads a device's pointer crashes here as it would on a real machine.
+/// Lets device memory be touched while it lives, in any thread. Once a host has waited for a stream and no work runs,
+/// memory is out of bounds for everybody, so that a host that reads a device's pointer crashes here as it would on a real
+/// machine.
 class DeviceAccess {
  public:
   DeviceAccess();
@@ -39,6 +40,9 @@ class DeviceAccess {
   DeviceAccess(const DeviceAccess&) = delete;
   DeviceAccess& operator=(const DeviceAccess&) = delete;
 };
+
+/// Unless work runs.
+void close_device_memory();
 
 /// Sleeps sometimes, by seed.
 void maybe_delay(std::minstd_rand& random);

@@ -56,6 +56,7 @@ void CUstream_st::push(std::function<void()> entry) {
 cudaError_t CUstream_st::drain() {
   std::unique_lock guard(lock_);
   emptied_.wait(guard, [&] { return queue_.empty() && !busy_; });
+  emulator::close_device_memory();
   return failure;
 }
 

@@ -1,0 +1,33 @@
+#include "engine/categories.hpp"
+
+namespace tessera {
+
+TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
+  switch (op.kind) {
+    case OperationKind::load:
+      return TimeCategory::data;
+    case OperationKind::forward:
+      return TimeCategory::forward;
+    case OperationKind::recompute:
+      return TimeCategory::recompute;
+    case OperationKind::backward:
+      return TimeCategory::backward;
+    case OperationKind::gather:
+      return schedule.communicates(op) ? TimeCategory::exposed_gather : TimeCategory::optimizer;
+    case OperationKind::reduce_scatter:
+      return schedule.communicates(op) ? TimeCategory::exposed_reduce_scatter : TimeCategory::optimizer;
+    case OperationKind::all_reduce:
+      return TimeCategory::exposed_all_reduce;
+    case OperationKind::store:
+    case OperationKind::slice:
+      return TimeCategory::exposed_other;
+    case OperationKind::accumulate:
+    case OperationKind::norm:
+    case OperationKind::clip:
+    case OperationKind::update:
+      return TimeCategory::optimizer;
+  }
+  return TimeCategory::exposed_other;
+}
+
+}  // namespace tessera

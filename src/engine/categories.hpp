@@ -1,0 +1,12 @@
+#pragma once
+// Where an operation's time is booked.
+
+#include "tessera/schedule/schedule.hpp"
+#include "tessera/telemetry/step_times.hpp"
+
+namespace tessera {
+
+/// Where the time goes in which compute does, or waits for, an operation.
+TimeCategory category_of(const StepSchedule& schedule, const Operation& op);
+
+}  // namespace tessera

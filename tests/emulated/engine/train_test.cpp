@@ -1,0 +1,133 @@
+// Whole training sessions on emulated GPUs: the same schedules, played on streams.
+
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "emulator/runtime/enqueue.hpp"
+#include "engine/session_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+Options gpu_options() {
+  Options options = base_options();
+  options.run.device = DeviceChoice::cuda;
+  options.train.steps = 4;  // two that are timed, one that is captured, one that is replayed
+  options.train.seq_len = 5;
+  options.train.eval_batches = 2;
+  options.comm.backend = CommBackend::staged;
+  return options;
+}
+
+/// Small, for threads of a GPU are fibers here.
+Architecture tiny_gpt2() {
+  Architecture a = small_gpt2();
+  a.heads = a.kv_heads = 2;
+  a.width = 16;
+  a.ffn_width = 24;
+  a.vocab = 37;
+  return a;
+}
+
+double distance(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  double difference = 0, size = 0;
+  for (std::size_t t = 0; t < a.size(); ++t) {
+    for (std::size_t i = 0; i < a[t].size(); ++i) {
+      const double x = static_cast<double>(a[t][i]), y = static_cast<double>(b[t][i]);
+      difference += (x - y) * (x - y);
+      size += y * y;
+    }
+  }
+  return std::sqrt(difference / size);
+}
+
+}  // namespace
+
+TEST_CASE("one GPU follows the CPU") {
+  Options options = gpu_options();
+  const Architecture architecture = tiny_gpt2();
+  const RunOutcome gpu = train_locally(options, architecture, 1, 1);
+  options.run.device = DeviceChoice::cpu;
+  const RunOutcome cpu = train_locally(options, architecture, 1, 1);
+  REQUIRE(gpu.losses.size() == cpu.losses.size());
+  for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
+    CHECK(gpu.losses[i] == Approx(cpu.losses[i]).epsilon(2e-6));
+    CHECK(gpu.norms[i] == Approx(cpu.norms[i]).epsilon(2e-5));
+  }
+  CHECK(gpu.evaluations[0] == Approx(cpu.evaluations[0]).epsilon(2e-6));
+  CHECK(distance(gpu.gradients, cpu.gradients) < 1e-5);
+  CHECK(distance(gpu.weights, cpu.weights) < 1e-4);
+}
+
+TEST_CASE("graphs, lanes, chaos and poison leave no trace") {
+  Options options = gpu_options();
+  options.train.accumulation = 3;
+  options.train.micro_batch = 1;
+  const Architecture architecture = tiny_gpt2();
+  options.run.graph = false;
+  options.run.lanes = Lanes::serial;
+  const RunOutcome plain = train_locally(options, architecture, 1, 1);
+  const auto same = [&](const RunOutcome& run) {
+    return run.losses == plain.losses && run.norms == plain.norms && run.weights == plain.weights &&
+           run.evaluations == plain.evaluations;
+  };
+  CHECK(std::isfinite(plain.losses.back()));
+  MachineShape poisoned;
+  poisoned.poison = true;
+  options.run.lanes = Lanes::parallel;
+  emulator::set_chaos(7);
+  CHECK(same(train_locally(options, architecture, 1, 1, poisoned)));
+  options.run.graph = true;
+  CHECK(same(train_locally(options, architecture, 1, 1, poisoned)));
+  emulator::set_chaos(1);
+}
+
+TEST_CASE("several GPUs, staged: strategies leave no trace, and the bits are those of one GPU") {
+  emulator::set_device_count(2);
+  Options options = gpu_options();
+  options.train.micro_batch = 1;
+  options.train.accumulation = 2;
+  const Architecture architecture = tiny_gpt2();
+  options.shard.strategy = Strategy::ddp;
+  const RunOutcome alone = train_locally(options, architecture, 1, 1);
+  options.train.accumulation = 1;
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero2, Strategy::zero3}) {
+    options.shard.strategy = strategy;
+    INFO(name_of(strategy));
+    const RunOutcome run = train_locally(options, architecture, 2, 2);
+    CHECK(run.losses == alone.losses);
+    CHECK(run.norms == alone.norms);
+    CHECK(run.weights == alone.weights);
+    CHECK(run.bytes_sent == run.bytes_planned);
+  }
+  emulator::set_device_count(1);
+}
+
+TEST_CASE("NCCL in graphs has the bits of the staged way") {
+  emulator::set_device_count(2);
+  Options options = gpu_options();
+  options.train.micro_batch = 1;
+  options.shard.strategy = Strategy::zero3;
+  const Architecture architecture = tiny_gpt2();
+  const RunOutcome staged = train_locally(options, architecture, 2, 2);
+  options.comm.backend = CommBackend::nccl;
+  for (const bool graph : {false, true}) {
+    options.run.graph = graph;
+    const RunOutcome nccl = train_locally(options, architecture, 2, 2);
+    CHECK(nccl.losses == staged.losses);
+    CHECK(nccl.weights == staged.weights);
+  }
+  emulator::set_device_count(1);
+}
+
+TEST_CASE("ranks share a GPU only where they may") {
+  Options options = gpu_options();
+  options.train.steps = 2;
+  options.train.micro_batch = 1;
+  const Architecture architecture = tiny_gpt2();
+  CHECK_THROWS_WITH(train_locally(options, architecture, 2, 2), Catch::Contains("run.share_gpu"));
+  options.run.share_gpu = true;
+  CHECK(train_locally(options, architecture, 2, 2).losses.size() == 2);
+}
