@@ -7,8 +7,8 @@ namespace tessera {
 
 namespace {
 
-constexpr unsigned kThreads = 1024, kWarps = kThreads / 32;
-constexpr int kGroup = 4;  ///< fp32 elements of a 16-byte access
+constexpr unsigned kThreads = 1024, kWarps = kThreads / 32;  ///< at most
+constexpr int kGroup = 4;                                    ///< fp32 elements of a 16-byte access
 constexpr float kLog2e = 1.4426950408889634f;
 
 /// Where storage has 16 bits, exponentials are the hardware's.
@@ -40,6 +40,7 @@ struct alignas(16) Four {
 template <class T, bool Training>
 __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a) {
   TESSERA_SHARED(Softmax, of_warp, kWarps);
+  const std::int64_t step = std::int64_t{blockDim.x} * kGroup;
   const std::int64_t row = blockIdx.x;
   float* logits = a.logits + row * a.stride;
   const std::int32_t target = a.targets[row];
@@ -48,7 +49,7 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
 
   Softmax mine;
 #pragma unroll 4
-  for (std::int64_t i = std::int64_t{threadIdx.x} * kGroup; i < a.vocab; i += kThreads * kGroup) {
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kGroup; i < a.vocab; i += step) {
     const Four four = *reinterpret_cast<const Four*>(logits + i);  // (a row's padding may be read)
     float top = mine.top;
 #pragma unroll
@@ -68,15 +69,15 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
   mine = of_warp[0];
-  for (unsigned warp = 1; warp < kWarps; ++warp) mine = merge<T>(mine, of_warp[warp]);
+  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) mine = merge<T>(mine, of_warp[warp]);
   const double log_sum_exp = static_cast<double>(mine.top) + log(static_cast<double>(mine.sum));
   if (threadIdx.x == 0) a.token_loss[row] = log_sum_exp - static_cast<double>(target_logit);
   if constexpr (Training) {
     const float offset = static_cast<float>(log_sum_exp), scale = a.scalars->gradient_scale;
     T* gradient = reinterpret_cast<T*>(logits);
-    const std::int64_t rounds = (a.vocab + kThreads * kGroup - 1) / (kThreads * kGroup);
+    const std::int64_t rounds = (a.vocab + step - 1) / step;
     for (std::int64_t round = 0; round < rounds; ++round) {
-      const std::int64_t i = (round * kThreads + threadIdx.x) * kGroup;
+      const std::int64_t i = round * step + threadIdx.x * kGroup;
       Four four{};
       if (i < a.vocab) four = *reinterpret_cast<const Four*>(logits + i);
       // A narrower gradient lies over logits of this round and earlier ones: nobody writes before all have read.
@@ -117,7 +118,8 @@ __global__ void __launch_bounds__(kThreads) sum_losses_kernel(const double* x, s
 void cross_entropy(cudaStream_t stream, const CrossEntropy& a, DType gradient) {
   with_float_type(gradient, [&]<class T>() {
     const auto kernel = a.scalars != nullptr ? cross_entropy_kernel<T, true> : cross_entropy_kernel<T, false>;
-    launch(stream, blocks_for(a.rows, 1), dim3(kThreads), 0, kernel, a);
+    const std::int64_t threads = std::min<std::int64_t>(kThreads, round_up(ceil_div(a.vocab, kGroup), 32));
+    launch(stream, blocks_for(a.rows, 1), dim3(static_cast<unsigned>(threads)), 0, kernel, a);
   });
 }
 
