@@ -174,3 +174,50 @@ TEST_CASE("norms give the same bits on every instruction set and number of threa
     }
   }
 }
+
+TEST_CASE("norm backward of wide rows against its formula in double", "[norm]") {
+  // With h = (x - mean) rstd, w = gain dy: dx = rstd (w - mean(w) - h mean(w h)).
+  for (const int threads : {1, 2, 3}) {
+    Device device(threads);
+    for (const std::int64_t width : {300, 1000, 2500}) {
+      for (const bool subtract_mean : {true, false}) {
+        const std::int64_t tokens = 41;
+        INFO(width << " mean " << subtract_mean << " threads " << threads);
+        const Tensor x = Tensor::random(tokens, width, DType::fp32, 1, 2.0);
+        const Tensor gain = Tensor::random(1, width, DType::fp32, 2),
+                     dy = Tensor::random(tokens, width, DType::fp32, 4);
+        const Doubles xv = x.values(), g = gain.values(), d = dy.values();
+        Doubles dx(xv.size()), dg(g.size()), db(g.size());
+        Tensor mean(1, tokens, DType::fp32), rstd(1, tokens, DType::fp32);
+        for (std::int64_t t = 0; t < tokens; ++t) {
+          const Statistics s = statistics(xv, width, t, subtract_mean);
+          mean.floats()[t] = static_cast<float>(s.mean), rstd.floats()[t] = static_cast<float>(s.rstd);
+          double mean_w = 0, mean_wh = 0;
+          for (std::int64_t i = 0; i < width; ++i) {
+            const double h = (at(xv, width, t, i) - s.mean) * s.rstd, up = at(d, width, t, i);
+            const double w = up * g[static_cast<std::size_t>(i)];
+            mean_w += subtract_mean ? w / static_cast<double>(width) : 0, mean_wh += w * h / static_cast<double>(width);
+            dg[static_cast<std::size_t>(i)] += up * h, db[static_cast<std::size_t>(i)] += up;
+          }
+          for (std::int64_t i = 0; i < width; ++i) {
+            const double h = (at(xv, width, t, i) - s.mean) * s.rstd;
+            dx[static_cast<std::size_t>(t * width + i)] =
+                s.rstd * (at(d, width, t, i) * g[static_cast<std::size_t>(i)] - mean_w - h * mean_wh);
+          }
+        }
+        Tensor dx_out(tokens, width, DType::fp32), dg_out(1, width, DType::fp32), db_out(1, width, DType::fp32);
+        Guarded scratch(norm_backward_scratch_bytes(tokens, width, tested_kind()));
+        NormBackward b;
+        b.tokens = tokens, b.width = width, b.subtract_mean = subtract_mean, b.input = x.view(), b.gain = gain.view();
+        b.mean = subtract_mean ? mean.floats() : nullptr, b.reciprocal_deviation = rstd.floats();
+        b.output_gradient = dy.view(), b.input_gradient = dx_out.view();
+        b.gain_gradient = dg_out.gradient(), b.bias_gradient = db_out.gradient(), b.scratch = scratch.data();
+        device->norm_backward(*device.stream, b);
+        CHECK(relative_error(dx_out.values(), dx) < tolerance(DType::fp32));
+        CHECK(relative_error(dg_out.values(), dg) < tolerance(DType::fp32));
+        CHECK(relative_error(db_out.values(), db) < tolerance(DType::fp32));
+        CHECK((dx_out.intact() && dg_out.intact() && db_out.intact() && scratch.intact()));
+      }
+    }
+  }
+}

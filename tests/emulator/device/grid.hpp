@@ -21,7 +21,7 @@ void run_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const std
 void* dynamic_shared_memory();
 
 /// 0: threads and blocks in ascending order (the start value is the environment's TESSERA_EMULATOR_SEED). Otherwise
-/// they come in an order drawn from the seed, anew after every barrier.
+/// they come in an order drawn from the seed; with even seeds one warp runs as far ahead of the others as it can.
 void set_order_seed(std::uint64_t seed);
 
 /// The running thread's place.
