@@ -3,11 +3,15 @@
 
 #include <unistd.h>
 
+#include <utility>
+
 namespace tessera {
 
 class FileDescriptor {
  public:
   explicit FileDescriptor(int file) : file_(file) {}
+  FileDescriptor(FileDescriptor&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
+  FileDescriptor& operator=(FileDescriptor&&) = delete;
   FileDescriptor(const FileDescriptor&) = delete;
   FileDescriptor& operator=(const FileDescriptor&) = delete;
   ~FileDescriptor() {

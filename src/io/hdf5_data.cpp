@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "io/array_boxes.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 
@@ -78,39 +79,6 @@ std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset) {
   return {sizes.begin(), sizes.end()};
 }
 
-/// A box inside an array: what one hyperslab selects.
-struct Box {
-  std::vector<hsize_t> start, count;
-  std::int64_t elements = 0;
-};
-
-/// Cuts the run [first, first + count) of a row-major array into boxes, in order: along each dimension a rest of a row,
-/// whole rows, a rest of a row; at most 2 * dimensions - 1 boxes.
-void for_each_box(const std::vector<std::int64_t>& shape, std::int64_t first, std::int64_t count,
-                  const std::function<void(const Box&)>& visit) {
-  std::vector<std::int64_t> row(shape.size(), 1);  // elements below one index of dimension d
-  for (std::size_t d = shape.size() - 1; d > 0; --d) row[d - 1] = row[d] * shape[d];
-  while (count > 0) {
-    // The outermost dimension along which a whole row starts here and fits; the last dimension always does.
-    std::size_t d = 0;
-    while (first % row[d] != 0 || count < row[d]) ++d;
-    // As many rows as fit, within the enclosing row.
-    const std::int64_t index = first / row[d] % shape[d];
-    const std::int64_t rows = std::min(count / row[d], shape[d] - index);
-    Box box;
-    box.start.resize(shape.size());
-    box.count.resize(shape.size());
-    for (std::size_t k = 0; k < shape.size(); ++k) {
-      box.start[k] = static_cast<hsize_t>(first / row[k] % shape[k]);
-      box.count[k] = static_cast<hsize_t>(k < d ? 1 : k == d ? rows : shape[k]);
-    }
-    box.elements = rows * row[d];
-    visit(box);
-    first += box.elements;
-    count -= box.elements;
-  }
-}
-
 /// Calls transfer(memory space, file space, offset into the caller's elements) for each box of the run.
 void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64_t>& shape, std::int64_t first,
                         std::int64_t count, const std::function<void(hid_t, hid_t, std::int64_t)>& transfer) {
@@ -124,7 +92,7 @@ void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64
   const std::string what = fmt::format("cannot select elements of {}", name);
   const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
   std::int64_t offset = 0;
-  for_each_box(shape, first, count, [&](const Box& box) {
+  for_each_box(shape, first, count, [&](const ArrayBox& box) {
     hdf5_check(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, box.start.data(), nullptr, box.count.data(), nullptr),
                what);
     const Hdf5Space memory = simple_space({box.elements});

@@ -5,6 +5,7 @@
 #include <optional>
 #include <string_view>
 
+#include "io/hugging_face_json.hpp"
 #include "io/json_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/hugging_face.hpp"
@@ -226,7 +227,11 @@ Architecture read_rotary(const ConfigReader& config, Family family) {
 
 Architecture read_config(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
-  const ConfigReader config(path, read_json_object(path, kLargestConfig));
+  return architecture_of(read_json_object(path, kLargestConfig), path);
+}
+
+Architecture architecture_of(const nlohmann::json& json, const std::filesystem::path& path) {
+  const ConfigReader config(path, json);
   const std::string type = config.model_type();
   if (type == "gpt2") return read_gpt2(config);
   if (type == "qwen2") return read_rotary(config, Family::qwen2);

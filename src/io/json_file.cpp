@@ -13,9 +13,7 @@
 
 namespace tessera {
 
-namespace {
-
-std::string read_text(const std::filesystem::path& path, std::int64_t limit) {
+std::string read_text_file(const std::filesystem::path& path, std::int64_t limit) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
   if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
@@ -38,10 +36,8 @@ std::string read_text(const std::filesystem::path& path, std::int64_t limit) {
   return text;
 }
 
-}  // namespace
-
 nlohmann::json read_json_object(const std::filesystem::path& path, std::int64_t limit) {
-  const std::string text = read_text(path, limit);
+  const std::string text = read_text_file(path, limit);
   try {
     nlohmann::json json = nlohmann::json::parse(text);
     if (!json.is_object()) throw UsageError("{} holds no JSON object", path.string());

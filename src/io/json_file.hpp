@@ -4,11 +4,15 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 
 namespace tessera {
 
 /// The JSON object in a file of at most `limit` bytes. UsageError if it is missing, too long, not JSON or not an
 /// object; IoError if it cannot be read.
 nlohmann::json read_json_object(const std::filesystem::path& path, std::int64_t limit);
+
+/// The text of a file of at most `limit` bytes; errors as above.
+std::string read_text_file(const std::filesystem::path& path, std::int64_t limit);
 
 }  // namespace tessera

@@ -11,6 +11,7 @@
 #include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/io/checkpoint_folder.hpp"
 
 namespace tessera {
 
@@ -22,15 +23,6 @@ void write_all(int file, std::string_view text, const std::filesystem::path& pat
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
     text.remove_prefix(static_cast<std::size_t>(written));
-  }
-}
-
-/// Makes a rename in this folder durable.
-void sync_folder(const std::filesystem::path& folder) {
-  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  // Some file systems refuse to sync folders; the rename itself is atomic there all the same.
-  if (descriptor && ::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
-    throw IoError("cannot write folder {} ({})", folder.string(), std::generic_category().message(errno));
   }
 }
 

@@ -1,0 +1,95 @@
+#pragma once
+// What a checkpoint is made of. RUN/checkpoints/step-00000100/ holds
+//   shard-NNNNN.h5   what one writer wrote: runs of elements of tensors, of parameters and both Adam moments
+//   tensors.h5       virtual datasets: every tensor under its Hugging Face name and shape (NaN where a shard is
+//   missing) manifest.json    schema, step, grid, model, data position, optimizer, options, provenance, files with
+//   checksums
+// Neither world size nor wrap nor padding shows. postprocess/README.md describes the files for other readers.
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "tessera/model/architecture.hpp"
+#include "tessera/model/parts.hpp"
+
+namespace tessera {
+
+inline constexpr std::int64_t kCheckpointSchema = 1;
+inline constexpr std::string_view kManifestName = "manifest.json";
+inline constexpr std::string_view kVirtualName = "tensors.h5";
+
+/// What is kept of each parameter element, all in fp32: the name of a dataset in a shard, of a group in tensors.h5.
+enum class StateKind : std::uint8_t { parameter, first_moment, second_moment };
+inline constexpr std::size_t kStateKinds = 3;
+inline constexpr std::array<StateKind, kStateKinds> kAllStateKinds{StateKind::parameter, StateKind::first_moment,
+                                                                   StateKind::second_moment};
+std::string_view name_of(StateKind kind);
+
+/// Elements [first, first + count) of a tensor, row-major.
+struct ElementRun {
+  std::int64_t tensor = 0, first = 0, count = 0;
+  bool operator==(const ElementRun&) const = default;
+};
+
+/// A tensor as the manifest lists it.
+struct TensorRecord {
+  std::string name;
+  std::vector<std::int64_t> shape;
+  std::int64_t elements = 0;
+  bool operator==(const TensorRecord&) const = default;
+};
+std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors);
+
+/// A file of a checkpoint, as it must be.
+struct FileRecord {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::int64_t block_bytes = 0;       ///< the file is cut into blocks of so many bytes, the last one may be shorter
+  std::vector<std::uint64_t> blocks;  ///< XXH3 (64 bit) of each
+  // Of shards:
+  std::vector<ElementRun> runs;                        ///< what each of the three datasets holds, end to end
+  std::array<std::int64_t, kStateKinds> offsets = {};  ///< first byte of each dataset in the file
+  std::int64_t elements() const;                       ///< of the runs together
+  bool is_shard() const { return name != kVirtualName; }
+};
+
+/// The grid that wrote a checkpoint; for people, nothing depends on it.
+struct GridRecord {
+  std::int64_t world = 1, shard_group = 1, replicas = 1, ranks_per_node = 1;
+  std::string strategy;
+};
+
+/// Where a run stands in its data, and what must not change for the samples to go on as they would have.
+struct DataPosition {
+  bool known = false;  ///< false for imported weights: nothing of the following is set
+  std::string fingerprint, order;
+  std::int64_t sequence = 0, global_batch = 0, data_seed = 0, run_seed = 0;
+  std::int64_t next_sample = 0;  ///< samples of the run so far
+};
+
+/// What the optimizer keeps besides the moments.
+struct OptimizerRecord {
+  std::int64_t adam_step = 0, good_steps = 0, skipped_steps = 0;
+  double loss_scale = 0;  ///< of the next step; 0: the run's first one (imported weights, runs without loss scaling)
+  bool operator==(const OptimizerRecord&) const = default;
+};
+
+using NamedTexts = std::vector<std::pair<std::string, std::string>>;
+
+/// manifest.json.
+struct Manifest {
+  std::int64_t step = 0;
+  GridRecord grid;
+  Architecture architecture;
+  std::vector<TensorRecord> tensors;
+  DataPosition data;
+  OptimizerRecord optimizer;
+  NamedTexts options, provenance;
+  std::vector<FileRecord> files;
+};
+
+}  // namespace tessera

@@ -1,0 +1,23 @@
+#pragma once
+// manifest.json as text and back. The last key, "checksum", is the XXH3 of the text with that checksum as zeros.
+
+#include <filesystem>
+#include <string>
+
+#include "tessera/io/checkpoint.hpp"
+
+namespace tessera {
+
+/// The file's whole text.
+std::string manifest_text(const Manifest& manifest);
+
+/// FOLDER/manifest.json, checked in itself: schema, checksum, sizes that fit each other, and every element of every
+/// tensor in exactly one run. Nothing is allocated that the text does not pay for. IoError naming the file and what is
+/// wrong.
+Manifest read_manifest(const std::filesystem::path& folder);
+
+/// One file's record as a JSON text, for sending it to the rank that writes the manifest, and back.
+std::string file_record_text(const FileRecord& record);
+FileRecord parse_file_record(const std::string& text);
+
+}  // namespace tessera

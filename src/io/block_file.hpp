@@ -1,0 +1,45 @@
+#pragma once
+// Plain reads and writes of whole byte ranges, and checksums of blocks.
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <vector>
+
+#include "io/file_descriptor.hpp"
+#include "tessera/io/checkpoint.hpp"
+
+namespace tessera {
+
+/// Bytes that one checksum covers.
+inline constexpr std::int64_t kBlockBytes = 1 << 20;
+
+enum class OpenFor : std::uint8_t { reading, writing };
+/// An existing file. IoError.
+FileDescriptor open_file(const std::filesystem::path& path, OpenFor use);
+std::int64_t size_of_file(const FileDescriptor& file, const std::filesystem::path& path);
+
+/// All `bytes` bytes from `offset` on; IoError naming the file, also when it ends early.
+void read_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,
+             std::int64_t bytes);
+void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,
+              std::int64_t bytes);
+/// Waits until the file is on disk.
+void sync_file(const FileDescriptor& file, const std::filesystem::path& path);
+
+std::uint64_t checksum(const void* data, std::int64_t bytes);
+/// Name, size and checksums of a finished file.
+FileRecord record_of(const std::filesystem::path& path);
+
+/// Bytes of block `block` of a file.
+std::int64_t bytes_in_block(const FileRecord& record, std::int64_t block);
+/// Reads block `block` into `out` (record.block_bytes of room) and compares its checksum. IoError.
+void read_block(const FileDescriptor& file, const std::filesystem::path& path, const FileRecord& record,
+                std::int64_t block, std::byte* out);
+
+/// Calls task(i, thread) for i = 0 .. tasks-1, dealt in order to `threads` threads; rethrows the first exception when
+/// all have stopped.
+void on_threads(std::int64_t tasks, int threads, const std::function<void(std::int64_t, int)>& task);
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+#pragma once
+// config.json as JSON: read (see read_config) and written.
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "tessera/model/architecture.hpp"
+
+namespace tessera {
+
+/// As read_config; `path` is for messages.
+Architecture architecture_of(const nlohmann::json& json, const std::filesystem::path& path);
+
+/// What Transformers and architecture_of read back as this model.
+nlohmann::ordered_json config_of(const Architecture& architecture);
+
+}  // namespace tessera
