@@ -71,11 +71,12 @@ Options PreparedRun::resolved(const Options& options) const {
   return out;
 }
 
-std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options) const {
+std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options,
+                                                   const StateLoader& load) const {
   TensorSource source;
   if (weights_ != nullptr)
     source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
-  return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source);
+  return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source, load);
 }
 
 namespace {

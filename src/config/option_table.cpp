@@ -28,7 +28,8 @@ void add_run(Rows& t) {
                             "serial: one operation at a time; parallel: communication beside compute; chaos: random "
                             "delays (a test); auto: parallel where a core is free"));
   t.push_back(seconds_option("run.walltime", Place{&O::run, &S::walltime}, 0.0,
-                             "stop before so much time has passed; 0: no limit", all_but_default()));
+                             "stop with a checkpoint before so much time has passed since the start; 0: no limit but "
+                             "that of a Slurm job"));
   t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001,
                              "how long a rank waits for another before the run fails"));
   t.push_back(
@@ -210,19 +211,23 @@ void add_resources(Rows& t) {
 void add_files(Rows& t) {
   using C = CheckpointOptions;
   t.push_back(integer_option("checkpoint.every", Place{&O::checkpoint, &C::every}, 0, kAnyCount,
-                             "steps between checkpoints; 0: none", all_but_default()));
+                             "steps between checkpoints, the last step has one too; 0: none but at an early stop"));
   t.push_back(number_option("checkpoint.every_minutes", Place{&O::checkpoint, &C::every_minutes}, {0.0, 1e9},
-                            "minutes between checkpoints; 0: none", all_but_default()));
+                            "minutes between checkpoints; 0: checkpoint.every decides alone"));
   t.push_back(integer_option("checkpoint.keep", Place{&O::checkpoint, &C::keep}, 0, kAnyCount,
-                             "newest checkpoints kept; 0: all", all_but_default()));
+                             "newest checkpoints that are kept; 0: all"));
+  t.push_back(integer_option("checkpoint.keep_every", Place{&O::checkpoint, &C::keep_every}, 0, kAnyCount,
+                             "checkpoints of steps that are multiples of this are kept as well; 0: none"));
   t.push_back(bool_option("checkpoint.async", Place{&O::checkpoint, &C::async}, "write while the next steps run",
                           all_but_default()));
   t.push_back(text_option("checkpoint.resume", Place{&O::checkpoint, &C::resume}, "none|auto|PATH",
-                          "checkpoint to go on from", all_but_default()));
-  t.push_back(text_option("checkpoint.allow", Place{&O::checkpoint, &C::allow}, "list of option names",
-                          "options that may differ from the checkpoint's", all_but_default()));
+                          "go on from a checkpoint: auto: the newest complete one in the run's folder, if there is "
+                          "one; PATH: a checkpoint or a run's folder"));
+  t.push_back(text_option(
+      "checkpoint.allow", Place{&O::checkpoint, &C::allow}, "list of data, seq_len, global_batch, seed, order",
+      "what may differ from the checkpoint although samples then are not what they would have been"));
   t.push_back(integer_option("checkpoint.writers_per_node", Place{&O::checkpoint, &C::writers_per_node}, 0, 1 << 20,
-                             "ranks of a node that write at once; 0: all", all_but_default()));
+                             "ranks of a node that write files, for the others too; 0: all"));
   t.push_back(integer_option("metrics.every", Place{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
                              "steps between log lines (the metrics file has every step)"));
   t.push_back(bool_option("metrics.swmr", Place{&O::metrics, &MetricsOptions::swmr},

@@ -1,6 +1,7 @@
 #include "tessera/config/validate.hpp"
 
 #include <algorithm>
+#include <sstream>
 
 #include "config/option_table.hpp"
 #include "tessera/base/error.hpp"
@@ -153,6 +154,11 @@ void check_ranges(const Options& options) {
   }
 }
 
+void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOption>& out) {
+  if (options.resume == "none") out.push_back({"checkpoint.allow", "checkpoint.resume = none compares nothing"});
+  if (options.keep == 0) out.push_back({"checkpoint.keep_every", "checkpoint.keep = 0 keeps all"});
+}
+
 std::string divisors_text(std::int64_t world) {
   std::string text;
   for (std::int64_t size = 1; size <= world; ++size) {
@@ -170,6 +176,7 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_elsewhere(options, out);
   unused_by_backend(options, out);
   unused_by_data(options, out);
+  unused_by_checkpoint(options.checkpoint, out);
   return out;
 }
 
@@ -178,6 +185,22 @@ void validate(const Options& options) {
   check_used(options);
   check_sizes(options.model);
   check_ranges(options);
+  allowed_changes(options.checkpoint);
+}
+
+std::vector<std::string> allowed_changes(const CheckpointOptions& options) {
+  static constexpr std::string_view known[] = {"data", "seq_len", "global_batch", "seed", "order"};
+  std::vector<std::string> names;
+  std::istringstream list(options.allow);
+  for (std::string name; std::getline(list, name, ',');) {
+    std::erase(name, ' ');
+    if (std::ranges::find(known, name) == std::end(known)) {
+      throw UsageError("checkpoint.allow = {} (it lists {}): a list of data, seq_len, global_batch, seed, order",
+                       options.allow, in_quotes(name));
+    }
+    names.push_back(name);
+  }
+  return names;
 }
 
 std::int64_t shard_group_size(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {

@@ -43,6 +43,21 @@ Optimizer::Optimizer(const OptimizerSettings& settings, std::uint64_t seed) : se
   scalars_.gradient_scale = static_cast<float>(scale / static_cast<double>(settings.global_tokens));
 }
 
+OptimizerRecord Optimizer::record() const {
+  const double scale = settings_.scales_loss ? scalars_.loss_scale : 0.0;
+  return {scalars_.adam_step, scalars_.good_steps, scalars_.skipped_steps, scale};
+}
+
+void Optimizer::restore(const OptimizerRecord& record) {
+  scalars_.adam_step = record.adam_step;
+  scalars_.skipped_steps = record.skipped_steps;
+  // Without a loss scale on record (another precision, imported weights) this run starts with its own first one.
+  if (!settings_.scales_loss || record.loss_scale <= 0) return;
+  scalars_.good_steps = record.good_steps;
+  scalars_.loss_scale = static_cast<float>(record.loss_scale);
+  scalars_.gradient_scale = static_cast<float>(record.loss_scale / static_cast<double>(settings_.global_tokens));
+}
+
 void Optimizer::begin_step(std::int64_t step, std::int64_t steps) {
   scalars_.step = step;
   scalars_.learning_rate = static_cast<float>(tessera::learning_rate(settings_.options, step, steps));

@@ -1,5 +1,6 @@
 #include "tessera/engine/recorder.hpp"
 
+#include "tessera/base/format.hpp"
 #include "tessera/config/describe.hpp"
 
 namespace tessera {
@@ -35,7 +36,10 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
 }  // namespace
 
 RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder)
-    : options_(options), folder_(RunFolder::create(folder)), started_(unix_now()) {
+    : options_(options),
+      folder_(options.checkpoint.resume == "none" ? RunFolder::create(folder) : RunFolder::resume(folder)),
+      lock_(folder_.path(), 0),
+      started_(unix_now()) {
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
   folder_.write_config(write_ini(repeated));
@@ -99,6 +103,18 @@ void RunRecorder::record_evaluation(std::int64_t step, double loss) {
   say(fmt::format("step {}: validation loss {:.4f}", step, loss));
 }
 
+void RunRecorder::record_checkpoint(const CheckpointReport& report) {
+  const std::array<JsonField, 5> fields{{{"step", report.step},
+                                         {"checkpoint_bytes", report.bytes},
+                                         {"blocked_seconds", report.blocked_seconds},
+                                         {"background_seconds", report.background_seconds},
+                                         {"unix_time", unix_now()}}};
+  metrics_->append_checkpoint({report.step, report.bytes, report.blocked_seconds, report.background_seconds});
+  log_->append(json_line(fields));
+  say(fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
+                  format_seconds(report.blocked_seconds + report.background_seconds)));
+}
+
 void RunRecorder::record_memory(const std::vector<MeasuredMemory>& ranks) {
   std::vector<std::int64_t> bytes(ranks.size());
   for (std::size_t c = 0; c < kCategories; ++c) {
@@ -122,14 +138,14 @@ void RunRecorder::finish(RunState state, ExitCode code, const std::string& messa
   try {
     if (metrics_ != nullptr) metrics_->close();
   } catch (const Error& error) {
-    if (state != RunState::finished) {
+    if (state == RunState::failed) {
       write_status_quietly(state, static_cast<int>(code), message);  // the failure that came first is what counts
       return;
     }
     write_status_quietly(RunState::failed, static_cast<int>(error.code()), error.what());
     throw;
   }
-  if (state == RunState::finished) {
+  if (state == RunState::finished || state == RunState::stopped) {
     write_status(state, static_cast<int>(code), message);
   } else {
     write_status_quietly(state, static_cast<int>(code), message);

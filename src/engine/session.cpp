@@ -107,7 +107,8 @@ std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, con
 }
 
 TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned,
-                                 const Dataset& data, const MachineShape& machine, const TensorSource& weights)
+                                 const Dataset& data, const MachineShape& machine, const TensorSource& weights,
+                                 const StateLoader& load)
     : options_(options), planned_(planned), data_(data), context_(context), dealing_(dealing_grid(planned.schedule)) {
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
@@ -128,7 +129,15 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
   };
-  set_masters(schedule, *resources_, weights ? weights : initial);
+  std::optional<StartPoint> start;
+  if (load) start = load(schedule, *resources_);
+  if (start) {
+    start_ = *start;
+    step_ = start_.step;
+    optimizer_->restore(start_.optimizer);
+  } else {
+    set_masters(schedule, *resources_, weights ? weights : initial);
+  }
   player_->send_scalars();
   player_->play(schedule.prologue, {});
   reader_ = std::make_unique<BatchReader>(data.source(), data.train(), data.vocab(), schedule.model.batch,
@@ -137,13 +146,27 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
 
 TrainingSession::~TrainingSession() = default;
 
-/// Request q of the reader is micro-step q mod K of step q div K.
+/// Request q of the reader is micro-step q mod K of step q div K, counted from where the session started.
 std::int64_t TrainingSession::first_sample(std::int64_t request) const {
   const StepSchedule& schedule = planned_.schedule;
   const std::int64_t K = schedule.accumulation;
   const ReduceWhen reduced = schedule.deal.reduced_each_micro_step ? ReduceWhen::micro_step : ReduceWhen::step;
   const std::int64_t number = micro_batch_index(dealing_, reduced, K, context_.rank(), request % K);
-  return first_sample_of(request / K, schedule.grid.world * K, number, schedule.model.batch);
+  return start_.next_sample + first_sample_of(request / K, schedule.grid.world * K, number, schedule.model.batch);
+}
+
+DataPosition TrainingSession::data_position() const {
+  const StepSchedule& schedule = planned_.schedule;
+  DataPosition position;
+  position.known = true;
+  position.fingerprint = fmt::format("{:016x}", data_.fingerprint());
+  position.order = name_of(data_.train().order());
+  position.sequence = schedule.model.sequence;
+  position.global_batch = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+  position.data_seed = options_.data.seed;
+  position.run_seed = options_.run.seed;
+  position.next_sample = start_.next_sample + (step_ - start_.step) * position.global_batch;
+  return position;
 }
 
 /// Ranks that would compute something else than rank 0 are found before anything runs.

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "tessera/base/error.hpp"
@@ -20,13 +21,14 @@ namespace tessera {
 
 FileDescriptor open_file(const std::filesystem::path& path, OpenFor use) {
   FileDescriptor file(::open(path.c_str(), (use == OpenFor::reading ? O_RDONLY : O_RDWR) | O_CLOEXEC));
-  if (!file) throw IoError("cannot open {} ({})", path.string(), std::strerror(errno));
+  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
   return file;
 }
 
 std::int64_t size_of_file(const FileDescriptor& file, const std::filesystem::path& path) {
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
+  if (::fstat(file.get(), &status) != 0)
+    throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
   if (!S_ISREG(status.st_mode)) throw IoError("{} is not a file", path.string());
   return status.st_size;
 }
@@ -37,7 +39,7 @@ void read_at(const FileDescriptor& file, const std::filesystem::path& path, std:
   while (bytes > 0) {
     const ssize_t n = ::pread(file.get(), to, static_cast<std::size_t>(bytes), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError("cannot read {} ({})", path.string(), std::strerror(errno));
+    if (n < 0) throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
     if (n == 0) throw IoError("{} ends early ({} bytes are missing at byte {})", path.string(), bytes, offset);
     to += n, offset += n, bytes -= n;
   }
@@ -49,13 +51,14 @@ void write_at(const FileDescriptor& file, const std::filesystem::path& path, std
   while (bytes > 0) {
     const ssize_t n = ::pwrite(file.get(), from, static_cast<std::size_t>(bytes), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError("cannot write {} ({})", path.string(), std::strerror(errno));
+    if (n < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
     from += n, offset += n, bytes -= n;
   }
 }
 
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {
-  if (::fsync(file.get()) != 0) throw IoError("cannot write {} ({})", path.string(), std::strerror(errno));
+  if (::fsync(file.get()) != 0)
+    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
 }
 
 std::uint64_t checksum(const void* data, std::int64_t bytes) {

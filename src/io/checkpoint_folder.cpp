@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
@@ -51,7 +52,7 @@ void remove_folder(const std::filesystem::path& path) {
 
 void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0)
-    throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), std::strerror(errno));
+    throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), std::generic_category().message(errno));
 }
 
 }  // namespace
@@ -60,7 +61,7 @@ void sync_folder(const std::filesystem::path& folder) {
   const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   // Some file systems refuse to sync folders; the rename itself is atomic there all the same.
   if (descriptor && ::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP) {
-    throw IoError("cannot write folder {} ({})", folder.string(), std::strerror(errno));
+    throw IoError("cannot write folder {} ({})", folder.string(), std::generic_category().message(errno));
   }
 }
 

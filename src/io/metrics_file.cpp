@@ -40,6 +40,7 @@ struct MetricsFile::State {
   std::mutex mutex;
   std::vector<StepRow> steps;
   std::vector<EvalRow> evals;
+  std::vector<CheckpointRow> checkpoints;
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> measured;
   std::optional<double> seconds_to_first_step;
   bool write_posted = false, write_planned = false;  // a task that writes is queued, is queued for later
@@ -60,21 +61,24 @@ struct MetricsFile::State {
 void MetricsFile::State::write_pending() {
   decltype(steps) new_steps;
   decltype(evals) new_evals;
+  decltype(checkpoints) new_checkpoints;
   decltype(measured) new_measured;
   decltype(seconds_to_first_step) new_seconds;
   {
     const std::lock_guard lock(mutex);
     new_steps.swap(steps);
     new_evals.swap(evals);
+    new_checkpoints.swap(checkpoints);
     new_measured.swap(measured);
     new_seconds.swap(seconds_to_first_step);
     write_posted = write_planned = false;
   }
   if (!tables) return;
-  if (new_steps.empty() && new_evals.empty() && new_measured.empty() && !new_seconds) return;
+  if (new_steps.empty() && new_evals.empty() && new_checkpoints.empty() && new_measured.empty() && !new_seconds) return;
   try {
     tables->write_steps(new_steps);
     tables->write_evals(new_evals);
+    tables->write_checkpoints(new_checkpoints);
     for (const auto& [category, bytes] : new_measured) tables->write_measured_memory(category, bytes);
     if (new_seconds) tables->write_seconds_to_first_step(*new_seconds);
     tables->flush();
@@ -142,6 +146,10 @@ void MetricsFile::append_step(StepRow row) {
 
 void MetricsFile::append_eval(std::int64_t step, double loss) {
   queue([&](State& state) { state.evals.push_back({step, loss}); });
+}
+
+void MetricsFile::append_checkpoint(CheckpointRow row) {
+  queue([&](State& state) { state.checkpoints.push_back(row); });
 }
 
 void MetricsFile::set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes) {

@@ -58,6 +58,11 @@ void MetricsTables::create_steps(const MetricsLayout& layout) {
   const Hdf5Group eval = hdf5_create_group(file_.id(), "eval");
   eval_step_ = Hdf5Series<std::int64_t>::create(eval.id(), "step");
   eval_loss_ = Hdf5Series<double>::create(eval.id(), "loss");
+  const Hdf5Group checkpoints = hdf5_create_group(file_.id(), "checkpoints");
+  checkpoint_step_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "step");
+  checkpoint_bytes_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "bytes");
+  checkpoint_blocked_ = Hdf5Series<double>::create(checkpoints.id(), "blocked_seconds");
+  checkpoint_background_ = Hdf5Series<double>::create(checkpoints.id(), "background_seconds");
 }
 
 void MetricsTables::create_communication() {
@@ -101,6 +106,13 @@ void MetricsTables::write_evals(const std::vector<EvalRow>& rows) {
   append_column(eval_loss_, rows, [](const EvalRow& row) { return row.loss; });
 }
 
+void MetricsTables::write_checkpoints(const std::vector<CheckpointRow>& rows) {
+  append_column(checkpoint_step_, rows, [](const CheckpointRow& row) { return row.step; });
+  append_column(checkpoint_bytes_, rows, [](const CheckpointRow& row) { return row.bytes; });
+  append_column(checkpoint_blocked_, rows, [](const CheckpointRow& row) { return row.blocked_seconds; });
+  append_column(checkpoint_background_, rows, [](const CheckpointRow& row) { return row.background_seconds; });
+}
+
 void MetricsTables::write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes) {
   measured_.at(category).write(0, bytes);
 }
@@ -122,6 +134,10 @@ void MetricsTables::for_each_series(F&& f) {
   }
   f(eval_step_);
   f(eval_loss_);
+  f(checkpoint_step_);
+  f(checkpoint_bytes_);
+  f(checkpoint_blocked_);
+  f(checkpoint_background_);
   for (auto& [category, array] : measured_) f(array);
 }
 

@@ -27,6 +27,7 @@ class MetricsTables {
 
   void write_steps(const std::vector<StepRow>& rows);
   void write_evals(const std::vector<EvalRow>& rows);
+  void write_checkpoints(const std::vector<CheckpointRow>& rows);
   void write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes);
   void write_seconds_to_first_step(double seconds);
   /// Makes what was written visible to readers.
@@ -51,6 +52,8 @@ class MetricsTables {
   std::vector<std::pair<double StepRow::*, Hdf5Series<double>>> columns_;
   std::vector<Hdf5Series<double>> times_;
   Hdf5Series<double> eval_loss_;
+  Hdf5Series<std::int64_t> checkpoint_step_, checkpoint_bytes_;
+  Hdf5Series<double> checkpoint_blocked_, checkpoint_background_;
   std::vector<Communication> communication_;
   std::map<std::string, Hdf5Array<std::int64_t>> measured_;
 };

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
+#include <system_error>
 #include <thread>
 
 #include "tessera/base/error.hpp"
@@ -34,9 +35,9 @@ int take(int file, std::int64_t first, std::int64_t length) {
 }  // namespace
 
 RunLock::RunLock(const std::filesystem::path& folder, std::int64_t rank, double patience) {
-  const std::filesystem::path path = folder / "lock";
+  const std::filesystem::path path = folder / "log.jsonl";
   file_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-  if (file_ < 0) throw IoError("cannot open {} ({})", path.string(), std::strerror(errno));
+  if (file_ < 0) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::duration<double>(patience);
   for (;;) {
     // Rank 0 needs all bytes free for a moment, then keeps its own.

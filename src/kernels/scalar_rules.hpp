@@ -16,7 +16,7 @@ inline constexpr double kClipEpsilon = 1e-6;
 TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
   if (a.starts) {
     a.payload->clear();
-    a.payload->stop_requested = a.scalars->stop_requested != 0 ? 1 : 0;
+    a.payload->stop_requested = a.scalars->stop_requested;
   }
   if (a.scalars->counts_loss != 0) a.payload->loss.add(a.scalars->micro_loss);
 }

@@ -23,8 +23,9 @@ class PreparedRun {
   /// device, threads, lanes, model sizes, sequence length, shard group, when gradients are reduced. They repeat the
   /// run. grid.ranks_per_node stays as given: it overrides what a machine says.
   Options resolved(const Options& options) const;
-  /// Opens the session: allocates, initialises or reads weights. Collective.
-  std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options) const;
+  /// Opens the session: allocates, initialises or reads weights, or goes on from what `load` finds. Collective.
+  std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options,
+                                        const StateLoader& load = {}) const;
 
  private:
   void require_memory(RankContext& context, const Options& options) const;

@@ -138,8 +138,9 @@ struct CommOptions {
 struct CheckpointOptions {
   std::int64_t every = 0;
   double every_minutes = 0.0;
-  std::int64_t keep = 3;
-  bool async = true;
+  std::int64_t keep = 3;        ///< newest ones; 0 = all
+  std::int64_t keep_every = 0;  ///< steps whose multiples are kept for ever; 0 = none
+  bool async = false;
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;
   std::int64_t writers_per_node = 0;

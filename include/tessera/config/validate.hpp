@@ -22,6 +22,9 @@ std::vector<UnusedOption> unused_options(const Options& options);
 /// contradict each other.
 void validate(const Options& options);
 
+/// What checkpoint.allow lists: data, seq_len, global_batch, seed, order. UsageError for another name.
+std::vector<std::string> allowed_changes(const CheckpointOptions& options);
+
 /// The shard group of this run: 1 for ddp's parameters and up (the world for zero*, shard.group_size or the ranks of a
 /// node for hsdp*).
 std::int64_t shard_group_size(const Options& options, std::int64_t world, std::int64_t ranks_per_node);

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "tessera/config/options.hpp"
+#include "tessera/io/checkpoint.hpp"
 #include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
@@ -15,11 +16,11 @@ double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_
 
 /// What a step reports.
 struct StepResult {
-  double loss = 0;       ///< mean over the tokens of the global batch
-  double grad_norm = 0;  ///< of the full gradient, before clipping
-  bool skipped = false;  ///< fp16: the gradient overflowed, nothing was updated
-  bool finite = true;    ///< loss and norm are finite (fp16 overflow aside)
-  std::int64_t stop_requests = 0;
+  double loss = 0;                 ///< mean over the tokens of the global batch
+  double grad_norm = 0;            ///< of the full gradient, before clipping
+  bool skipped = false;            ///< fp16: the gradient overflowed, nothing was updated
+  bool finite = true;              ///< loss and norm are finite (fp16 overflow aside)
+  std::int64_t stop_requests = 0;  ///< the sum of what ranks asked for: engine/stop.hpp
   float learning_rate = 0;
   double loss_scale = 1;  ///< that the step's gradients were made with
 };
@@ -41,6 +42,10 @@ class Optimizer {
   void begin_step(std::int64_t step, std::int64_t steps);
   /// The schedule's clip operation on scalars and sums at these addresses.
   ClipArguments clip_arguments(const ScalarPayload* payload, StepScalars* scalars) const;
+
+  /// What a checkpoint keeps between two steps, and going on from it.
+  OptimizerRecord record() const;
+  void restore(const OptimizerRecord& record);
 
   /// The inputs of the coming step and the state that the last one left: as they were read back last
   /// (Player::finish_step), or to be sent (Player::send_scalars: what a resumed run does).

@@ -9,9 +9,11 @@
 #include <memory>
 #include <string>
 
+#include "tessera/engine/checkpoint.hpp"
 #include "tessera/engine/session.hpp"
 #include "tessera/io/metrics_file.hpp"
 #include "tessera/io/run_folder.hpp"
+#include "tessera/io/run_lock.hpp"
 #include "tessera/telemetry/progress.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
@@ -34,8 +36,9 @@ struct MeasuredMemory {
 
 class RunRecorder {
  public:
-  /// Takes the folder (UsageError when it is used) and writes config.ini and status.json. Rank 0 only. `options` as
-  /// resolved for this run; they must outlive the recorder.
+  /// Takes the folder (UsageError when it is used, or has files in it that checkpoint.resume does not speak of) and
+  /// writes config.ini and status.json. Rank 0 only. `options` as resolved for this run; they must outlive the
+  /// recorder.
   RunRecorder(const Options& options, const std::filesystem::path& folder);
   ~RunRecorder();
 
@@ -43,6 +46,7 @@ class RunRecorder {
   void begin(const PlannedRun& planned, std::int64_t steps, const RunFacts& facts);
   void record_step(const StepReport& report, std::int64_t global_tokens);
   void record_evaluation(std::int64_t step, double loss);
+  void record_checkpoint(const CheckpointReport& report);
   /// What was measured, an entry per rank.
   void record_memory(const std::vector<MeasuredMemory>& ranks);
   void record_first_step(double seconds_since_start);
@@ -61,6 +65,7 @@ class RunRecorder {
 
   const Options& options_;
   RunFolder folder_;
+  RunLock lock_;
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;

@@ -13,6 +13,7 @@
 #include "tessera/data/reader.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
+#include "tessera/io/checkpoint.hpp"
 #include "tessera/schedule/fit.hpp"
 
 namespace tessera {
@@ -46,16 +47,34 @@ int threads_on_cores(int threads, const MachineShape& machine);
 /// run.lanes; auto means parallel where a core is left for communication or collectives are slowed on purpose.
 LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine);
 
+/// Where a session goes on.
+struct StartPoint {
+  std::int64_t step = 0;         ///< steps done
+  std::int64_t next_sample = 0;  ///< samples of the run so far
+  OptimizerRecord optimizer;
+};
+
+/// Fills masters and moments of this rank's slices from a checkpoint and says where it stands; nothing: there is none,
+/// and the session starts afresh. Collective.
+using StateLoader = std::function<std::optional<StartPoint>(const StepSchedule& schedule, Resources& resources)>;
+
 class TrainingSession {
  public:
-  /// Collective. `planned` and `data` must outlive the session. Weights: from `weights`, or initialised from run.seed.
+  /// Collective. `planned` and `data` must outlive the session. The state is what `load` fills in; without it weights
+  /// come from `weights`, or are initialised from run.seed.
   TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned, const Dataset& data,
-                  const MachineShape& machine = {}, const TensorSource& weights = {});
+                  const MachineShape& machine = {}, const TensorSource& weights = {}, const StateLoader& load = {});
   ~TrainingSession();
 
-  std::int64_t steps() const { return steps_; }  ///< of the whole run
-  std::int64_t step() const { return step_; }    ///< done so far
+  std::int64_t steps() const { return steps_; }                ///< of the whole run
+  std::int64_t step() const { return step_; }                  ///< done so far
+  std::int64_t first_step() const { return start_.step + 1; }  ///< the first that this session does
+  /// Where the run stands in its data, after step().
+  DataPosition data_position() const;
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
+
+  /// What this rank asks of all ranks (engine/stop.hpp): travels with the sums of the coming steps.
+  void request(std::int32_t requests) { optimizer_->scalars().stop_requested = requests; }
 
   /// One optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
   StepResult train_step(const std::function<void()>& before_update = {});
@@ -79,6 +98,7 @@ class TrainingSession {
   RankContext& context_;
   ProcessGrid dealing_;
   std::int64_t steps_ = 0, step_ = 0;
+  StartPoint start_;
   std::unique_ptr<Resources> resources_;
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Player> player_;

@@ -4,6 +4,7 @@
 //   /steps/time/NAME                                                                        a row per step
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
 //   /eval/{step,loss}                                                                       a row per evaluation
+//   /checkpoints/{step,bytes,blocked_seconds,background_seconds}                            a row per checkpoint
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance                  an attribute per option, per fact
 // step, skipped, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5,
@@ -46,6 +47,13 @@ struct StepRow {
   std::array<CommunicationRow, kCollectiveNames.size()> communication;
 };
 
+/// One checkpoint that was written.
+struct CheckpointRow {
+  std::int64_t step = 0, bytes = 0;
+  double blocked_seconds = 0.0;     ///< training waited
+  double background_seconds = 0.0;  ///< training went on
+};
+
 /// Memory of one category as planned.
 struct PlannedMemory {
   std::string category;
@@ -76,6 +84,7 @@ class MetricsFile {
 
   void append_step(StepRow row);
   void append_eval(std::int64_t step, double loss);
+  void append_checkpoint(CheckpointRow row);
   /// /memory/CATEGORY/measured, an element per rank. InternalError for a category that the layout does not have.
   void set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes);
   /// Attribute seconds_to_first_step of /provenance (NaN until then).

@@ -1,6 +1,6 @@
 #pragma once
-// Who uses a run folder. Every rank holds one byte of RUN/lock; the kernel frees it when the process dies, however it
-// dies, so nothing stale is left behind.
+// Who uses a run folder. Every rank holds a lock on one byte of RUN/log.jsonl, which is only ever
+// appended to; the kernel frees it when the process dies, however it dies, so nothing stale is left behind.
 
 #include <cstdint>
 #include <filesystem>

@@ -11,7 +11,7 @@ namespace tessera {
 struct ScalarPayload {
   ExactSum loss;         ///< sum of token losses, a term per micro-batch
   ExactSum square_norm;  ///< of the summed gradient (times the loss scale, squared), every element counted once
-  std::int64_t stop_requested = 0;  ///< how many ranks were asked to stop
+  std::int64_t stop_requested = 0;  ///< what ranks ask of all: see engine/stop.hpp
 
   TESSERA_HOST_DEVICE void clear() { loss.clear(), square_norm.clear(), stop_requested = 0; }
 };

@@ -12,7 +12,7 @@ struct StepInputs {
   std::int64_t step = 0;  ///< 1, 2, ... (dropout's counter)
   std::uint64_t seed = 0;
   float learning_rate = 0;
-  std::int32_t stop_requested = 0;  ///< this rank was asked to stop: travels with the step's sums
+  std::int32_t stop_requested = 0;  ///< what this rank asks of all: travels with the step's sums
   std::int32_t counts_loss =
       1;  ///< 0: the coming losses do not count (an evaluation's last round may have ranks to spare)
   std::int32_t reserved = 0;
@@ -23,7 +23,7 @@ struct StepOutcome {
   double loss = 0;                 ///< mean over the tokens of the global batch
   double grad_norm = 0;            ///< of the full gradient, before clipping
   double loss_scale = 1;           ///< that this step's gradients were made with
-  std::int64_t stop_requests = 0;  ///< how many ranks were asked to stop
+  std::int64_t stop_requests = 0;  ///< the sum of what ranks asked for
   std::int32_t finite = 1;         ///< loss and norm are finite (fp16 overflow that a smaller scale can cure aside)
   std::int32_t skipped = 0;        ///< fp16: the gradient overflowed, nothing was updated
 };

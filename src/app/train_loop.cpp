@@ -1,0 +1,164 @@
+#include "app/train_loop.hpp"
+
+#include <optional>
+#include <sstream>
+
+#include "tessera/base/format.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/engine/dump.hpp"
+#include "tessera/engine/resident.hpp"
+#include "tessera/telemetry/process_memory.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::array<CommunicationCount, 4> counts_of(const Resources& resources) {
+  return {resources.count(Collective::all_gather), resources.count(Collective::reduce_scatter),
+          resources.count(Collective::all_reduce), resources.count(Collective::broadcast)};
+}
+
+CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& facts, RunRecorder* recorder) {
+  CheckpointSettings settings;
+  settings.options = options.checkpoint;
+  settings.folder = run_folder(options) / "checkpoints";
+  for (const OptionValue& option : flat_options(options)) settings.all_options.emplace_back(option.name, option.value);
+  settings.provenance = provenance(facts);
+  // One thread of a process calls HDF5.
+  if (recorder != nullptr) {
+    settings.hdf5 = [recorder](const std::function<void()>& task) {
+      recorder->io().run([&] { task(); }, IoPriority::bulk);
+    };
+  }
+  return settings;
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
+                     const RunFacts& facts, RunRecorder* recorder, std::int64_t memory_before)
+    : world_(world),
+      options_(options),
+      invocation_(invocation),
+      session_(session),
+      recorder_(recorder),
+      memory_before_(memory_before),
+      conditions_(options, invocation.unix_start, run_folder(options), world.rank() == 0),
+      checkpoints_(world, session, checkpoint_settings(options, facts, recorder)) {}
+
+std::string TrainLoop::run() {
+  if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
+  for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
+    session_.request(conditions_.requests(step_seconds_, checkpoint_seconds_));
+    const std::int64_t requests = train(step);
+    if (step == session_.first_step()) after_first_step();
+    const bool last = step == session_.steps();
+    if (checkpoint_is_due(step, requests)) write_checkpoint();
+    const bool evaluation_is_due = options_.train.eval_every > 0 && step % options_.train.eval_every == 0;
+    if (options_.data.val_fraction > 0 && (evaluation_is_due || last)) evaluate(step);
+    if (StepRequests::stop(requests) && !last) return reason_to_stop();
+  }
+  return {};
+}
+
+/// The same on every rank: options and sums only.
+bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
+  const CheckpointOptions& options = options_.checkpoint;
+  if (step == session_.steps()) return options.every > 0 || options.every_minutes > 0;
+  return (options.every > 0 && step % options.every == 0) || StepRequests::checkpoint(requests) ||
+         StepRequests::stop(requests);
+}
+
+void TrainLoop::write_checkpoint() {
+  const CheckpointReport report = checkpoints_.write();
+  conditions_.checkpoint_written();
+  checkpoint_seconds_ = report.blocked_seconds + report.background_seconds;
+  if (recorder_ != nullptr) recorder_->record_checkpoint(report);
+}
+
+/// The reasons of all ranks that had one, on every rank.
+std::string TrainLoop::reason_to_stop() {
+  conditions_.stopped();
+  std::string text;
+  const std::vector<std::string> reasons = world_.control().all_gather(conditions_.reason());
+  for (const std::string& reason : reasons) {
+    if (reason.empty()) continue;
+    text = reason;
+    break;
+  }
+  return fmt::format("after step {} of {} ({})", session_.step(), session_.steps(), text);
+}
+
+/// One step, recorded; returns the sum of what ranks asked for.
+std::int64_t TrainLoop::train(std::int64_t step) {
+  const auto before = counts_of(session_.resources());
+  const auto start = Clock::now();
+  const bool dumps = options_.run.dump == step;
+  std::optional<StepDump> dump;
+  if (dumps) {
+    const std::filesystem::path path = run_folder(options_) / fmt::format("dump-{:08}.h5", step);
+    dump.emplace(session_, world_, recorder_ != nullptr ? &recorder_->io() : nullptr, path);
+  }
+  const StepResult result = session_.train_step([&] {
+    if (dumps) dump->write_gradients();
+  });
+  if (!result.finite) {
+    throw NumericalError(
+        "step {}: the loss is {} and the gradient norm {} (numerical failure): try a lower optim.lr, a longer "
+        "optim.warmup_steps, or optim.clip",
+        step, result.loss, result.grad_norm);
+  }
+  if (dumps) dump->write_weights(step, result);
+  loss_ = result.loss;
+  step_seconds_ = seconds_since(start);
+  if (recorder_ == nullptr) {
+    session_.player().times().take();
+    return result.stop_requests;
+  }
+  StepReport report;
+  report.step = step;
+  report.result = result;
+  report.learning_rate = result.learning_rate;
+  report.seconds = step_seconds_;
+  report.times = session_.player().times().take();
+  const auto after = counts_of(session_.resources());
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
+                               static_cast<double>(after[i].nanoseconds - before[i].nanoseconds) * 1e-9};
+  }
+  recorder_->record_step(report, session_.global_tokens());
+  if (result.skipped) {
+    recorder_->say(fmt::format("step {}: skipped, the gradient overflowed (loss scale {}; {} skipped so far)", step,
+                               result.loss_scale, session_.optimizer().skipped_steps()));
+  }
+  return result.stop_requests;
+}
+
+void TrainLoop::after_first_step() {
+  const std::int64_t now = proportional_set_size();
+  std::string mine = std::to_string(now < 0 ? -1 : now - memory_before_);
+  for (const std::int64_t bytes : resident_bytes(session_.schedule(), session_.resources()))
+    mine += fmt::format(" {}", bytes);
+  const std::vector<std::string> all = world_.control().gather(mine);
+  if (recorder_ == nullptr) return;
+  std::vector<MeasuredMemory> ranks;
+  for (const std::string& one : all) {
+    std::istringstream numbers(one);
+    MeasuredMemory& rank = ranks.emplace_back();
+    numbers >> rank.process;
+    for (std::int64_t& bytes : rank.categories) numbers >> bytes;
+  }
+  recorder_->record_memory(ranks);
+}
+
+void TrainLoop::evaluate(std::int64_t step) {
+  validation_loss_ = session_.evaluate(options_.train.eval_batches);
+  session_.player().times().take();
+  if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);
+}
+
+}  // namespace tessera

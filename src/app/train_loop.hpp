@@ -1,0 +1,49 @@
+#pragma once
+// The loop around the steps of one rank: times, records, evaluates, dumps, makes checkpoints, stops.
+
+#include <cmath>
+#include <memory>
+#include <string>
+
+#include "tessera/app/train.hpp"
+#include "tessera/engine/checkpoint.hpp"
+#include "tessera/engine/recorder.hpp"
+#include "tessera/engine/session.hpp"
+#include "tessera/engine/stop.hpp"
+#include "tessera/telemetry/provenance.hpp"
+
+namespace tessera {
+
+class TrainLoop {
+ public:
+  /// Collective. `recorder` is there on rank 0 only; everything outlives the loop.
+  TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
+            const RunFacts& facts, RunRecorder* recorder, std::int64_t memory_before);
+
+  /// All steps that are left. Empty when all are done; else why it stopped before, with a checkpoint on disk.
+  std::string run();
+
+  double last_validation_loss() const { return validation_loss_; }
+  double last_loss() const { return loss_; }
+
+ private:
+  std::int64_t train(std::int64_t step);
+  void after_first_step();
+  void evaluate(std::int64_t step);
+  void write_checkpoint();
+  bool checkpoint_is_due(std::int64_t step, std::int64_t requests) const;
+  std::string reason_to_stop();
+
+  World& world_;
+  const Options& options_;
+  const Invocation& invocation_;
+  TrainingSession& session_;
+  RunRecorder* recorder_;
+  std::int64_t memory_before_;
+  StopConditions conditions_;
+  CheckpointWriter checkpoints_;
+  double validation_loss_ = std::nan(""), loss_ = std::nan("");
+  double step_seconds_ = 0, checkpoint_seconds_ = 0;
+};
+
+}  // namespace tessera

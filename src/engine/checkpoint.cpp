@@ -1,0 +1,153 @@
+#include "tessera/engine/checkpoint.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "engine/checkpoint_slices.hpp"
+#include "engine/checkpoint_stream.hpp"
+#include "tessera/io/manifest.hpp"
+#include "tessera/io/run_folder.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Consecutive ranks of a node that share a writer: node_ranks / writers, rounded up; 0 writers = every rank writes.
+std::int64_t ranks_per_writer(std::int64_t ranks_per_node, std::int64_t writers_per_node) {
+  if (writers_per_node <= 0 || writers_per_node >= ranks_per_node) return 1;
+  return (ranks_per_node + writers_per_node - 1) / writers_per_node;
+}
+
+}  // namespace
+
+/// What is written, fixed when the checkpoint begins.
+struct CheckpointWriter::Job {
+  std::int64_t step = 0;
+  DataPosition data;
+  OptimizerRecord optimizer;
+  StateView state;
+  std::filesystem::path beside;
+};
+
+CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& session, CheckpointSettings settings)
+    : context_(context), session_(session), settings_(std::move(settings)), folder_(settings_.folder) {
+  std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));
+  std::iota(world.begin(), world.end(), 0);
+  transport_ = context.open_transport(world);
+  plane_ = std::make_unique<ControlPlane>(*transport_, context.notice());
+  const std::int64_t share = ranks_per_writer(context.ranks_per_node(), settings_.options.writers_per_node);
+  const std::int64_t node_first = context.node() * context.ranks_per_node();
+  writer_ = node_first + context.node_rank() / share * share;
+  if (writer_ != context.rank()) return;
+  const std::int64_t end = std::min(writer_ + share, node_first + context.ranks_per_node());
+  for (std::int64_t rank = writer_; rank < end; ++rank) members_.push_back(rank);
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+Manifest CheckpointWriter::manifest_of(const Job& job) const {
+  const StepSchedule& schedule = session_.schedule();
+  Manifest manifest;
+  manifest.step = job.step;
+  manifest.grid = {schedule.grid.world, schedule.grid.shard, schedule.grid.replica, schedule.grid.ranks_per_node,
+                   std::string(name_of(schedule.strategy))};
+  manifest.architecture = schedule.model.architecture;
+  manifest.tensors = tensor_records(schedule.model.tensors);
+  manifest.data = job.data;
+  manifest.optimizer = job.optimizer;
+  manifest.options = settings_.all_options;
+  manifest.provenance = settings_.provenance;
+  return manifest;
+}
+
+/// The file of this rank and of those that it writes for.
+FileRecord CheckpointWriter::write_own_file(const Job& job) {
+  std::vector<ElementRun> runs;
+  std::vector<std::int64_t> counts;  // elements of each member
+  for (const std::int64_t rank : members_) {
+    const auto theirs = element_runs(owned_runs(session_.schedule(), rank));
+    std::int64_t count = 0;
+    for (const ElementRun& run : theirs) count += run.count;
+    counts.push_back(count);
+    runs.insert(runs.end(), theirs.begin(), theirs.end());
+  }
+  const StateReader mine(session_.resources(), job.state, owned_runs(session_.schedule(), context_.rank()));
+  StreamReceiver others(*plane_, members_, counts);
+  const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
+    // Elements of members lie end to end, this rank's own first.
+    const std::int64_t own = std::clamp<std::int64_t>(counts[0] - first, 0, static_cast<std::int64_t>(out.size()));
+    if (own > 0) mine.read(kind, first, out.first(static_cast<std::size_t>(own)));
+    others.read(kind, first + own - counts[0], out.subspan(static_cast<std::size_t>(own)));
+  };
+  const std::int64_t share = ranks_per_writer(context_.ranks_per_node(), settings_.options.writers_per_node);
+  const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
+  const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
+  return write_shard(job.beside, number, tensor_records(session_.schedule().model.tensors), runs, source,
+                     settings_.hdf5);
+}
+
+void CheckpointWriter::send_to_writer(const Job& job) {
+  const StateReader mine(session_.resources(), job.state, owned_runs(session_.schedule(), context_.rank()));
+  send_stream(*plane_, static_cast<int>(writer_), mine);
+}
+
+/// Rank 0: everything is on disk but what says that it is.
+void CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records) {
+  Manifest manifest = manifest_of(job);
+  for (const std::string& record : records) {
+    if (!record.empty()) manifest.files.push_back(parse_file_record(record));
+  }
+  manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
+  write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
+  folder_.publish(job.step);
+  folder_.prune(settings_.options.keep, settings_.options.keep_every);
+  written_bytes_ = 0;
+  for (const FileRecord& file : manifest.files) written_bytes_ += file.bytes;
+}
+
+void CheckpointWriter::write_collectively(const Job& job) {
+  if (context_.rank() == 0) folder_.begin(job.step);
+  plane_->barrier();
+  std::string record;
+  if (members_.empty()) {
+    send_to_writer(job);
+  } else {
+    record = file_record_text(write_own_file(job));
+  }
+  const std::vector<std::string> records = plane_->gather(record);
+  if (context_.rank() == 0) finish_folder(job, records);
+  plane_->barrier();
+}
+
+CheckpointReport CheckpointWriter::write() {
+  const auto start = Clock::now();
+  Job job;
+  job.step = session_.step();
+  job.data = session_.data_position();
+  job.optimizer = session_.optimizer().record();
+  job.state = state_view(session_.schedule(), session_.resources());
+  job.beside = folder_.beside(job.step);
+  try {
+    write_collectively(job);
+  } catch (...) {
+    // What is half written helps nobody and may be what fills the disk.
+    std::error_code ignored;
+    if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
+    throw;
+  }
+  CheckpointReport report;
+  report.step = job.step;
+  report.bytes = written_bytes_;
+  report.blocked_seconds = seconds_since(start);
+  report.folder = folder_.of_step(job.step);
+  return report;
+}
+
+}  // namespace tessera

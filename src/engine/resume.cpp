@@ -1,0 +1,232 @@
+#include "tessera/engine/resume.hpp"
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "tessera/base/format.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/io/checkpoint_folder.hpp"
+#include "tessera/io/checkpoint_reader.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::filesystem::path checkpoints_of(const std::filesystem::path& run) { return run / "checkpoints"; }
+
+std::vector<std::filesystem::path> newest_first(const std::filesystem::path& folder) {
+  const CheckpointFolder checkpoints(folder);
+  std::vector<std::filesystem::path> paths;
+  for (const std::int64_t step : checkpoints.steps()) paths.push_back(checkpoints.of_step(step));
+  std::reverse(paths.begin(), paths.end());
+  return paths;
+}
+
+std::string short_name(const std::filesystem::path& path) { return path.string(); }
+
+/// Compares a run with a checkpoint.
+class Comparison {
+ public:
+  Comparison(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest)
+      : where_(short_name(checkpoint)), settings_(settings), manifest_(manifest) {}
+
+  /// UsageError naming what must not differ.
+  void require_fit() const {
+    Architecture mine = settings_.planned.schedule.model.architecture;
+    mine.dropout = manifest_.architecture.dropout;
+    const auto tensors = tensor_records(settings_.planned.schedule.model.tensors);
+    if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
+      throw UsageError("{} is of another model ({}): the options must describe the same one", where_,
+                       difference(tensors));
+    }
+    if (!manifest_.data.known) return;
+    const auto allowed = allowed_changes(settings_.options.checkpoint);
+    const StepSchedule& schedule = settings_.planned.schedule;
+    const std::int64_t batch = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+    const DataPosition& there = manifest_.data;
+    const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now) {
+      if (then == now || std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return;
+      throw UsageError("{} was made with another {} ({} then, {} now): give the same, or checkpoint.allow = {}", where_,
+                       what, then, now, name);
+    };
+    refuse("data", "corpus or validation part (data.source, data.val_fraction)", there.fingerprint,
+           fmt::format("{:016x}", settings_.data.fingerprint()));
+    refuse("seq_len", "sequence length (train.seq_len)", there.sequence, schedule.model.sequence);
+    refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch);
+    refuse("seed", "data.seed", there.data_seed, settings_.options.data.seed);
+    refuse("seed", "run.seed", there.run_seed, settings_.options.run.seed);
+    refuse("order", "data.order", there.order, std::string(name_of(settings_.options.data.order)));
+  }
+
+  /// "ranks 2 -> 4, shard.strategy zero3 -> ddp", or empty.
+  std::string changes() const {
+    std::string text;
+    const auto add = [&](const std::string& name, const std::string& then, const std::string& now) {
+      text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", name, then.empty() ? "(empty)" : then,
+                          now.empty() ? "(empty)" : now);
+    };
+    const std::int64_t world = settings_.planned.schedule.grid.world;
+    if (manifest_.grid.world != world) add("ranks", std::to_string(manifest_.grid.world), std::to_string(world));
+    const std::map<std::string, std::string> then(manifest_.options.begin(), manifest_.options.end());
+    for (const OptionValue& option : flat_options(settings_.options)) {
+      const auto old = then.find(option.name);
+      if (old == then.end() || old->second == option.value || option.name.starts_with("checkpoint.") ||
+          option.name == "run.dir" || option.name == "run.name") {
+        continue;
+      }
+      add(option.name, old->second, option.value);
+    }
+    return text;
+  }
+
+ private:
+  std::string difference(const std::vector<TensorRecord>& mine) const {
+    const Architecture &a = manifest_.architecture, &b = settings_.planned.schedule.model.architecture;
+    const std::tuple<const char*, std::int64_t, std::int64_t> sizes[] = {
+        {"layers", a.layers, b.layers},          {"heads", a.heads, b.heads},
+        {"kv_heads", a.kv_heads, b.kv_heads},    {"width", a.width, b.width},
+        {"ffn_width", a.ffn_width, b.ffn_width}, {"vocab", a.vocab, b.vocab},
+        {"context", a.context, b.context}};
+    if (a.family != b.family) return fmt::format("{} there, {} here", name_of(a.family), name_of(b.family));
+    for (const auto& [name, there, here] : sizes) {
+      if (there != here) return fmt::format("model.{} = {} there, {} here", name, there, here);
+    }
+    for (std::size_t i = 0; i < std::min(mine.size(), manifest_.tensors.size()); ++i) {
+      if (mine[i] != manifest_.tensors[i]) return fmt::format("tensor {} differs", mine[i].name);
+    }
+    return "its description differs";
+  }
+
+  std::string where_;
+  const ResumeSettings& settings_;
+  const Manifest& manifest_;
+};
+
+/// What this rank needs, and where it goes; padding becomes zero.
+std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& resources) {
+  std::vector<WantedRun> wanted;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(schedule, resources, unit);
+    const std::pair<StateKind, float*> kinds[] = {{StateKind::parameter, slice.master},
+                                                  {StateKind::first_moment, slice.first_moment},
+                                                  {StateKind::second_moment, slice.second_moment}};
+    for (const auto& [kind, memory] : kinds) {
+      for (const TensorRun& run : slice.runs)
+        wanted.push_back({kind, run.tensor, run.first, run.count, memory + run.offset});
+    }
+  }
+  return wanted;
+}
+
+/// Padding between runs is zero and must stay so, whatever was in memory.
+void clear_padding(const StepSchedule& schedule, Resources& resources) {
+  const std::vector<float> zeros(static_cast<std::size_t>(kTensorAlignment));
+  const auto clear = [&](float* first, float* last) {
+    for (; first < last; first += std::min<std::ptrdiff_t>(last - first, kTensorAlignment)) {
+      const auto count = static_cast<std::size_t>(std::min<std::ptrdiff_t>(last - first, kTensorAlignment));
+      resources.upload(first, zeros.data(), static_cast<std::int64_t>(count * sizeof(float)));
+    }
+  };
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(schedule, resources, unit);
+    for (float* memory : {slice.master, slice.first_moment, slice.second_moment}) {
+      std::int64_t end = 0;
+      for (const TensorRun& run : slice.runs) {
+        clear(memory + end, memory + run.offset);
+        end = run.offset + run.count;
+      }
+      clear(memory + end, memory + slice.count);
+    }
+  }
+}
+
+/// The first rank's failure, the same text on every rank; empty where all went well.
+std::string agree(RankContext& context, const std::string& mine) {
+  for (const std::string& text : context.control().all_gather(mine)) {
+    if (!text.empty()) return text;
+  }
+  return {};
+}
+
+/// Every rank sees the candidates that rank 0 sees.
+std::vector<std::filesystem::path> common_candidates(RankContext& context, const ResumeSettings& settings) {
+  std::string list;
+  if (context.rank() == 0) {
+    for (const auto& path : resume_candidates(settings.options.checkpoint.resume, settings.run))
+      list += path.string() + "\n";
+  }
+  std::istringstream lines(context.control().broadcast(list));
+  std::vector<std::filesystem::path> paths;
+  for (std::string line; std::getline(lines, line);) paths.emplace_back(line);
+  return paths;
+}
+
+std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings& settings,
+                                      const StepSchedule& schedule, Resources& resources) {
+  const auto say = [&](const std::string& line) {
+    if (context.rank() == 0 && settings.say) settings.say(line);
+  };
+  const auto candidates = common_candidates(context, settings);
+  std::string failure;
+  for (const auto& path : candidates) {
+    std::string mine;
+    StartPoint start;
+    std::string changes;
+    try {
+      const CheckpointReader reader(path);
+      const Comparison comparison(path, settings, reader.manifest());
+      comparison.require_fit();
+      reader.read(wanted_runs(schedule, resources), settings.threads,
+                  [&](void* to, const void* from, std::size_t bytes) {
+                    resources.upload(to, from, static_cast<std::int64_t>(bytes));
+                  });
+      changes = comparison.changes();
+      start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
+    } catch (const IoError& error) {
+      mine = error.what();
+    }
+    failure = agree(context, mine);
+    if (failure.empty()) {
+      clear_padding(schedule, resources);
+      say(fmt::format("resume     step {} from {}", start.step, path.string()));
+      if (!changes.empty()) say(fmt::format("changed    {}", changes));
+      return start;
+    }
+    if (settings.options.checkpoint.resume != "auto") throw IoError("{}", failure);
+    say(fmt::format("resume     {} is passed over: {}", path.string(), failure));
+  }
+  if (candidates.empty()) {
+    say(fmt::format("resume     no checkpoint in {}: a fresh start", checkpoints_of(settings.run).string()));
+    return std::nullopt;
+  }
+  throw IoError("none of the {} checkpoints in {} can be read ({}): repair or remove them", candidates.size(),
+                checkpoints_of(settings.run).string(), failure);
+}
+
+}  // namespace
+
+std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
+  if (resume == "auto") return newest_first(checkpoints_of(run));
+  const std::filesystem::path path(resume);
+  if (std::filesystem::exists(path / std::string(kManifestName))) return {path};
+  const auto of_run = newest_first(checkpoints_of(path));
+  if (!of_run.empty()) return {of_run.front()};
+  if (std::filesystem::is_directory(path) && path.filename().string().starts_with("step-")) return {path};
+  throw UsageError(
+      "checkpoint.resume = {} is no checkpoint (it has no {}) and no run with checkpoints: none, auto, or the folder "
+      "of "
+      "one",
+      resume, kManifestName);
+}
+
+StateLoader state_loader(RankContext& context, const ResumeSettings& settings) {
+  if (settings.options.checkpoint.resume == "none") return {};
+  return [&context, settings](const StepSchedule& schedule, Resources& resources) {
+    return load_newest(context, settings, schedule, resources);
+  };
+}
+
+}  // namespace tessera

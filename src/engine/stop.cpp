@@ -1,0 +1,139 @@
+#include "tessera/engine/stop.hpp"
+
+#include <fmt/format.h>
+#include <time.h>
+
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A handler reaches nothing but what is static.
+std::atomic<int> g_signal{0};
+std::atomic<std::int64_t> g_received_at{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+
+constexpr std::int64_t kSameSignal = 500'000'000;  // nanoseconds: launchers may send a signal twice
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
+
+std::int64_t now_in_handler() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+extern "C" void note_signal(int number) {
+  if (g_signal.load() == 0) {
+    g_received_at.store(now_in_handler());
+    g_signal.store(number);
+    return;
+  }
+  if (now_in_handler() - g_received_at.load() < kSameSignal) return;
+  std::signal(number, SIG_DFL);  // a second one: as if nobody listened
+  std::raise(number);
+}
+
+/// When Slurm ends the job, in seconds since 1970; infinity if it does not say.
+double end_of_slurm_job() {
+  const char* text = std::getenv("SLURM_JOB_END_TIME");
+  if (text == nullptr) return std::numeric_limits<double>::infinity();
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  return end != text && *end == '\0' && seconds > 0 ? seconds : std::numeric_limits<double>::infinity();
+}
+
+}  // namespace
+
+StopSignals::StopSignals() {
+  g_signal.store(0);
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
+}
+
+StopSignals::~StopSignals() {
+  for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+std::string StopSignals::received() const {
+  switch (g_signal.load()) {
+    case 0:
+      return "";
+    case SIGUSR1:
+      return "SIGUSR1";
+    case SIGTERM:
+      return "SIGTERM";
+    default:
+      return "SIGINT";
+  }
+}
+
+Deadline::Deadline(double walltime, double start) : end_(end_of_slurm_job()), name_("the end of the Slurm job") {
+  if (walltime > 0 && start + walltime < end_) {
+    end_ = start + walltime;
+    name_ = "run.walltime";
+  }
+}
+
+double Deadline::seconds_left() const {
+  return end_ - std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
+}
+
+StopConditions::StopConditions(const Options& options, double start, std::filesystem::path folder, bool is_rank_0)
+    : every_minutes_(options.checkpoint.every_minutes),
+      deadline_(options.run.walltime, start),
+      stop_file_(folder / "stop"),
+      checkpoint_file_(folder / "checkpoint"),
+      is_rank_0_(is_rank_0),
+      last_checkpoint_(std::chrono::steady_clock::now()) {}
+
+bool StopConditions::looks_at_files() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_look_ < kLookEvery) return false;
+  last_look_ = now;
+  return true;
+}
+
+std::int32_t StopConditions::requests(double step_seconds, double checkpoint_seconds) {
+  std::int32_t requests = 0;
+  if (const std::string signal = signals_.received(); !signal.empty()) reason_ = signal;
+  if (is_rank_0_) {
+    if (looks_at_files()) {
+      std::error_code unseen;
+      stop_file_seen_ = std::filesystem::exists(stop_file_, unseen);
+      checkpoint_file_seen_ = std::filesystem::exists(checkpoint_file_, unseen);
+    }
+    if (stop_file_seen_ && reason_.empty()) reason_ = "the file " + stop_file_.string();
+    // Enough for the step to come, one more, and a checkpoint that is slower than the last one.
+    const double needed = 1.5 * checkpoint_seconds + 2 * step_seconds + 0.5;
+    if (const double left = deadline_.seconds_left(); left < needed && reason_.empty())
+      reason_ = fmt::format("{} ({:.1f} s left)", deadline_.name(), left);
+    const auto since = std::chrono::steady_clock::now() - last_checkpoint_;
+    const bool due = every_minutes_ > 0 && std::chrono::duration<double>(since).count() >= 60 * every_minutes_;
+    if (due || checkpoint_file_seen_) requests += StepRequests::kCheckpoint;
+  }
+  if (!reason_.empty()) requests += StepRequests::kStop;
+  return requests;
+}
+
+void StopConditions::checkpoint_written() {
+  last_checkpoint_ = std::chrono::steady_clock::now();
+  std::error_code ignored;
+  if (checkpoint_file_seen_) std::filesystem::remove(checkpoint_file_, ignored);
+  checkpoint_file_seen_ = false;
+}
+
+void StopConditions::stopped() {
+  std::error_code ignored;
+  if (is_rank_0_) std::filesystem::remove(stop_file_, ignored);
+}
+
+}  // namespace tessera

@@ -1,0 +1,88 @@
+"""Runs in the middle of which something happens: started, watched, signalled, killed."""
+import json
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+from job import TIMEOUT, command
+
+
+def ranks_of(process):
+    """Process numbers of the ranks that mpiexec (or nobody) started, by rank."""
+    ranks = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if not entry.name.isdigit():
+                continue
+            parent = int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1])
+            if parent != process.pid:
+                continue
+            for variable in (entry / "environ").read_bytes().split(b"\0"):
+                if variable.startswith(b"OMPI_COMM_WORLD_RANK="):
+                    ranks[int(variable.split(b"=")[1])] = int(entry.name)
+        except (OSError, IndexError, ValueError):
+            continue
+    return ranks or {0: process.pid}
+
+
+def logged(run, key="loss"):
+    """What log.jsonl says, by step; of steps that were done again, the last. A line that was cut off is left out."""
+    values = {}
+    path = Path(run) / "log.jsonl"
+    for line in path.read_text().splitlines() if path.exists() else []:
+        try:
+            row = json.loads(line)
+        except ValueError:
+            continue
+        if key in row:
+            values[row["step"]] = row[key]
+    return values
+
+
+def checkpoints(run):
+    folder = Path(run) / "checkpoints"
+    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp")) if folder.exists() else []
+
+
+class Running:
+    """A job that goes on until something ends it."""
+
+    def __init__(self, arguments, ranks, cwd):
+        self.launch(command(arguments, ranks), cwd)
+
+    def launch(self, words, cwd):
+        # A file, not a pipe: nobody reads a pipe while the job runs, and a full one stops it.
+        self.output = tempfile.TemporaryFile()
+        self.process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=self.output,
+                                        stderr=subprocess.STDOUT, start_new_session=True)
+
+    def said(self):
+        self.output.seek(0)
+        return self.output.read().decode()
+
+    def wait_for(self, ready, what, timeout=TIMEOUT):
+        deadline = time.monotonic() + timeout
+        while not ready():
+            if self.process.poll() is not None:
+                raise AssertionError(f"ended before {what}: {self.said()}")
+            if time.monotonic() > deadline:
+                self.remove()
+                raise AssertionError(f"no {what}")
+            time.sleep(0.01)
+
+    def end(self, timeout=TIMEOUT):
+        """Exit code and output."""
+        try:
+            self.process.wait(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            self.remove()
+            raise AssertionError("hangs") from None
+        return self.process.returncode, self.said()
+
+    def remove(self):
+        if self.process.poll() is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()

@@ -1,0 +1,192 @@
+"""Checkpoints from the command line: stopping and going on, the files as others read them, and what goes wrong."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+import unittest
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from job import SHORT, TINY, Case, status
+from running import Running, checkpoints, logged, ranks_of
+
+RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
+    "--run.dir=run", "--metrics.every=1", "--optim.schedule=constant", "--data.val_fraction=0"]
+ENDLESS = ["train"] + RUN + ["--train.steps=1000000"]
+
+
+class Stopping(Case):
+    def start(self, *arguments, ranks=2, steps=20):
+        running = Running(ENDLESS + list(arguments), ranks, self.folder)
+        self.addCleanup(running.remove)
+        running.wait_for(lambda: (self.folder / "run" / "metrics.h5").exists(), "metrics")
+        running.wait_for(lambda: len(logged(self.folder / "run")) >= steps, "steps")
+        return running
+
+    def check_stopped(self, running, says):
+        code, out = running.end()
+        self.assertEqual(code, 75, out)
+        self.assertRegex(out, says)
+        state = status(self.folder / "run")
+        self.assertEqual((state["state"], state["code"]), ("stopped", 75), out)
+        self.assertEqual(checkpoints(self.folder / "run"), [f"step-{state['step']:08}"])
+        return state["step"]
+
+    def test_signals_to_a_rank_or_to_mpiexec_stop_all_with_a_checkpoint(self):
+        for name, to_rank in (("USR1", False), ("USR1", True), ("TERM", True), ("INT", True)):
+            with self.subTest(signal=name, to_rank=to_rank):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                running = self.start()
+                target = ranks_of(running.process)[1] if to_rank else running.process.pid
+                os.kill(target, getattr(signal, "SIG" + name))
+                self.check_stopped(running, "SIG" + name)
+
+    def test_stopped_and_resumed_is_as_never_stopped(self):
+        running = self.start("--shard.strategy=zero3")
+        os.kill(running.process.pid, signal.SIGUSR1)
+        step = self.check_stopped(running, "stopped +after step")
+        more = step + 30
+        self.train(*RUN, f"--train.steps={more}", "--checkpoint.resume=auto", "--checkpoint.every=10", ranks=2)
+        self.train(*RUN, f"--train.steps={more}", "--run.dir=whole", ranks=2)
+        whole, parts = logged(self.folder / "whole"), logged(self.folder / "run")
+        self.assertEqual(len(whole), more)
+        self.assertEqual(whole, parts)
+        self.assertTrue((self.folder / "run" / "metrics.1.h5").exists())
+        with h5py.File(self.folder / "run" / "metrics.1.h5", "r", swmr=True) as file:
+            self.assertEqual(file["steps/step"][0], step + 1)
+            self.assertEqual(list(file["checkpoints/step"]), [s for s in range(step + 1, more + 1) if s % 10 == 0 or s == more])
+            self.assertTrue((file["checkpoints/blocked_seconds"][...] > 0).all())
+        self.assertEqual(len(checkpoints(self.folder / "run")), 3)
+
+    def test_files_in_the_run_folder_ask_for_a_checkpoint_or_a_stop(self):
+        running = self.start(ranks=1)
+        (self.folder / "run" / "checkpoint").touch()
+        running.wait_for(lambda: checkpoints(self.folder / "run"), "checkpoint")
+        running.wait_for(lambda: not (self.folder / "run" / "checkpoint").exists(), "end of the request")
+        shutil.rmtree(self.folder / "run" / "checkpoints")
+        (self.folder / "run" / "stop").touch()
+        self.check_stopped(running, "the file run/stop")
+        self.assertFalse((self.folder / "run" / "stop").exists())
+
+    def test_walltime_and_the_end_of_a_slurm_job(self):
+        began = time.monotonic()
+        running = self.start("--run.walltime=3s", ranks=1)
+        self.check_stopped(running, "run.walltime")
+        self.assertLess(time.monotonic() - began, 10)
+        shutil.rmtree(self.folder / "run")
+        os.environ["SLURM_JOB_END_TIME"] = str(int(time.time() + 4))
+        self.addCleanup(os.environ.pop, "SLURM_JOB_END_TIME", None)
+        self.check_stopped(self.start(ranks=1), "end of the Slurm job")
+
+    def test_minutes_between_checkpoints(self):
+        running = self.start("--checkpoint.every_minutes=0.005", ranks=1)
+        running.wait_for(lambda: len(checkpoints(self.folder / "run")) == 3, "checkpoints")
+
+    def test_a_second_signal_ends_at_once(self):
+        running = self.start("--comm.emulate=2s,0", "--shard.strategy=ddp", steps=0)
+        for rank in ranks_of(running.process).values():
+            os.kill(rank, signal.SIGUSR1)
+        time.sleep(0.6)
+        began = time.monotonic()
+        os.kill(ranks_of(running.process)[0], signal.SIGUSR1)
+        code, out = running.end()
+        self.assertLess(time.monotonic() - began, 3)  # a step takes more than four seconds
+        self.assertNotIn(code, (0, 75), out)
+        self.assertEqual(checkpoints(self.folder / "run"), [])
+
+    def test_the_job_launcher_turns_term_into_a_checkpoint(self):
+        launch = Path(os.environ["TESSERA_REFERENCE"]).parent.parent / "jobs" / "launch.sh"
+        running = object.__new__(Running)
+        running.launch(["bash", launch, "-n", "2", os.environ["TESSERA"], *ENDLESS], self.folder)
+        self.addCleanup(running.remove)
+        running.wait_for(lambda: len(logged(self.folder / "run")) > 20, "steps")
+        os.kill(running.process.pid, signal.SIGTERM)
+        self.check_stopped(running, "SIGUSR1")
+
+
+class Faults(Case):
+    """Each has its own message, and nothing valid is destroyed."""
+
+    def setUp(self):
+        super().setUp()
+        self.train(*RUN, "--train.steps=20", "--checkpoint.every=10", ranks=2)
+        self.run_folder = self.folder / "run"
+
+    def resume(self, *arguments, says, code=0, ranks=2, errors=True):
+        job = self.job("train", *RUN, "--train.steps=22", *arguments, ranks=ranks)
+        self.assertEqual(job.code, code, job.everything())
+        self.assertRegex(job.err if code else job.out, says, job.everything())
+        self.assertNotIn("terminate called", job.err)
+        if code and errors:
+            self.assertEqual(len(job.errors), 1, job.everything())
+        return job
+
+    def test_damaged_checkpoints_are_passed_over_by_auto_and_refused_by_name(self):
+        newest = self.run_folder / "checkpoints" / "step-00000020"
+        shard, manifest = newest / "shard-00001.h5", newest / "manifest.json"
+
+        def flip(path):
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 4
+            path.write_bytes(data)
+
+        cases = {
+            r"cannot open .*shard-00001.h5": shard.unlink,
+            r"shard-00001.h5 .*cut short": lambda: os.truncate(shard, shard.stat().st_size - 1),
+            r"shard-00001.h5 is damaged": lambda: flip(shard),
+            r"no complete checkpoint": manifest.unlink,
+            r"manifest.json is damaged": lambda: flip(manifest),
+            r"a newer program wrote it": lambda: manifest.write_text(
+                manifest.read_text().replace('"schema": 1', '"schema": 7')),
+        }
+        for says, damage in cases.items():
+            with self.subTest(says):
+                keep = self.folder / "keep"
+                shutil.copytree(self.run_folder, keep)
+                damage()
+                self.resume(f"--checkpoint.resume={newest}", says=says, code=4)
+                self.resume("--checkpoint.resume=auto", says="passed over: .*" + says + r"(?s:.*)step 10 from")
+                shutil.rmtree(self.run_folder)
+                keep.rename(self.run_folder)
+
+    def test_another_models_checkpoint(self):
+        self.resume("--checkpoint.resume=auto", "--model.layers=3", says=r"another model \(model.layers = 2 there, 3 here\)", code=2)
+        self.resume("--checkpoint.resume=auto", says="step 20 from")
+
+    def test_two_jobs_on_one_folder(self):
+        running = Running(ENDLESS + ["--checkpoint.resume=auto"], 2, self.folder)
+        self.addCleanup(running.remove)
+        running.wait_for(lambda: len(logged(self.run_folder)) > 25, "steps")
+        self.resume("--checkpoint.resume=auto", says=r"run.dir = run is in use", code=2)
+        os.kill(running.process.pid, signal.SIGUSR1)
+        code, out = running.end()
+        self.assertEqual(code, 75, out[-3000:])
+        self.assertRegex(self.job("train", *RUN, "--train.steps=22").err, "has files in it")
+
+    def test_a_full_disk_and_a_read_only_folder(self):
+        place = self.folder / "small"
+        place.mkdir()
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", place], capture_output=True).returncode:
+            self.skipTest("mounting is not allowed here")
+        self.addCleanup(subprocess.run, ["umount", "-l", place])
+        run = [*RUN, "--train.steps=20", f"--run.dir={place}/run", "--metrics.swmr=false"]
+        job = self.job("train", *run, "--checkpoint.every=10", "--checkpoint.keep=0", "--checkpoint.resume=auto", ranks=2)
+        self.assertEqual(job.code, 4, job.everything())
+        self.assertRegex(job.err, "No space left on device")
+        self.assertEqual(checkpoints(place / "run"), ["step-00000010"])
+        self.assertEqual(list((place / "run" / "checkpoints").glob("*.tmp")), [])
+        self.assertEqual(subprocess.run(["mount", "-o", "remount,ro", place], capture_output=True).returncode, 0)
+        job = self.job("train", *run, "--checkpoint.resume=auto", ranks=2)
+        self.assertEqual(job.code, 4, job.everything())
+        self.assertRegex(job.err, "Read-only file system")
+        job = self.job("train", *RUN, "--train.steps=12", f"--checkpoint.resume={place}/run", "--run.dir=other",
+                       ranks=2)
+        self.assertEqual(job.code, 0, job.everything())
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,268 @@
+// Numerics contract 4 and re-sharding: what is written and read back on other ranks, strategies and wraps is the same
+// state to the bit, and a run that was stopped and resumed has the bits of one that was not.
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <fstream>
+
+#include "session_case.hpp"
+#include "temporary_folder.hpp"
+#include "tessera/engine/checkpoint.hpp"
+#include "tessera/engine/resume.hpp"
+#include "tessera/io/checkpoint_reader.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+using RunPlace = TemporaryFolder;
+
+/// Which ranks run it, and how.
+struct Shape {
+  Strategy strategy = Strategy::zero3;
+  std::int64_t world = 2, ranks_per_node = 2, group = 0;
+  Wrap wrap = Wrap::block;
+  std::int64_t micro_batches = 4;  ///< world x accumulation
+  std::string text() const {
+    return fmt::format("{} world {} nodes of {} group {} wrap {}", name_of(strategy), world, ranks_per_node, group,
+                       name_of(wrap));
+  }
+};
+
+Options shaped(Options options, const Shape& shape) {
+  options.shard.strategy = shape.strategy;
+  options.shard.group_size = shape.group;
+  options.shard.wrap = shape.wrap;
+  options.train.accumulation = shape.micro_batches / shape.world;
+  return options;
+}
+
+/// Parameters and moments of all tensors, and the steps that a run did.
+struct Outcome {
+  std::map<std::int64_t, double> losses;
+  std::array<std::vector<std::vector<float>>, kStateKinds> state;
+  std::vector<std::string> said;
+  std::int64_t first_step = 0;
+};
+
+void collect_state(TrainingSession& session, Outcome& outcome) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(session.schedule().layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(session.schedule(), session.resources(), unit);
+    const float* kinds[] = {slice.master, slice.first_moment, slice.second_moment};
+    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+      for (const TensorRun& run : slice.runs) {
+        session.resources().download(outcome.state[kind][static_cast<std::size_t>(run.tensor)].data() + run.first,
+                                     kinds[kind] + run.offset, run.count * size_of(DType::fp32));
+      }
+    }
+  }
+}
+
+/// Starts by checkpoint.resume, trains until step `until`, writes a checkpoint at step `save` (0 = none).
+Outcome run(const Options& base, const Shape& shape, const std::filesystem::path& folder, std::int64_t until,
+            std::int64_t save, const Architecture& architecture = small_gpt2()) {
+  const Options options = shaped(base, shape);
+  const PlannedRun planned = plan_run(options, architecture, shape.world, shape.ranks_per_node);
+  Outcome outcome;
+  for (auto& kind : outcome.state) kind = empty_tensors(planned.schedule.model);
+  std::mutex mutex;
+  run_ranks(shape.world, shape.ranks_per_node, [&](RankContext& context) {
+    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const ResumeSettings resume{options, planned, data, folder, 2, [&](const std::string& line) {
+                                  const std::lock_guard lock(mutex);
+                                  outcome.said.push_back(line);
+                                }};
+    TrainingSession session(context, options, planned, data, {}, {}, state_loader(context, resume));
+    CheckpointSettings settings;
+    settings.options = options.checkpoint;
+    settings.folder = folder / "checkpoints";
+    CheckpointWriter writer(context, session, settings);
+    if (context.rank() == 0) outcome.first_step = session.first_step();
+    for (std::int64_t step = session.first_step(); step <= until; ++step) {
+      const StepResult& result = session.train_step();
+      if (context.rank() == 0) outcome.losses[step] = result.loss;
+      if (step == save) writer.write();
+    }
+    const std::lock_guard lock(mutex);
+    collect_state(session, outcome);
+  });
+  return outcome;
+}
+
+void require_same_state(const Outcome& a, const Outcome& b) {
+  for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+    for (std::size_t i = 0; i < a.state[kind].size(); ++i) {
+      INFO("kind " << kind << " tensor " << i);
+      REQUIRE(std::memcmp(a.state[kind][i].data(), b.state[kind][i].data(), a.state[kind][i].size() * 4) == 0);
+    }
+  }
+}
+
+Options resumed(Options options, const std::string& how = "auto") {
+  options.checkpoint.resume = how;
+  return options;
+}
+
+const std::vector<Shape> kShapes{
+    {Strategy::ddp, 4, 4, 0, Wrap::block, 4},   {Strategy::zero1, 4, 2, 0, Wrap::block, 4},
+    {Strategy::zero2, 2, 2, 0, Wrap::block, 4}, {Strategy::zero3, 4, 4, 0, Wrap::block, 8},
+    {Strategy::hsdp, 4, 2, 2, Wrap::model, 4},  {Strategy::hsdp_zero2, 4, 4, 2, Wrap::block, 4},
+    {Strategy::zero3, 1, 1, 0, Wrap::model, 4}, {Strategy::zero3, 3, 3, 0, Wrap::block, 3}};
+
+}  // namespace
+
+TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every strategy") {
+  Options options = base_options();
+  options.train.steps = 20;
+  for (const Shape& shape : kShapes) {
+    INFO(shape.text());
+    const RunPlace place;
+    const Outcome whole = run(options, shape, place.path(), 20, 10);
+    const Outcome rest = run(resumed(options), shape, place.path(), 20, 0);
+    REQUIRE(rest.first_step == 11);
+    REQUIRE(rest.losses.size() == 10);
+    for (const auto& [step, loss] : rest.losses) REQUIRE(loss == whole.losses.at(step));
+    require_same_state(whole, rest);
+  }
+}
+
+TEST_CASE("a checkpoint loads on other ranks, strategies, wraps and writers with the same bits of state") {
+  Options options = base_options();
+  options.train.steps = 4;
+  options.train.micro_batch = 1;
+  const std::vector<std::pair<Shape, Shape>> pairs{
+      {{Strategy::zero3, 2, 2, 0, Wrap::block, 12}, {Strategy::zero3, 4, 4, 0, Wrap::block, 12}},
+      {{Strategy::zero3, 4, 4, 0, Wrap::block, 12}, {Strategy::zero3, 1, 1, 0, Wrap::block, 12}},
+      {{Strategy::zero3, 4, 2, 0, Wrap::block, 12}, {Strategy::zero3, 3, 3, 0, Wrap::block, 12}},
+      {{Strategy::zero3, 3, 3, 0, Wrap::model, 12}, {Strategy::ddp, 4, 4, 0, Wrap::block, 12}},
+      {{Strategy::hsdp, 4, 2, 2, Wrap::block, 12}, {Strategy::zero3, 4, 4, 0, Wrap::model, 12}},
+      {{Strategy::ddp, 4, 4, 0, Wrap::block, 12}, {Strategy::hsdp_zero2, 4, 2, 2, Wrap::size, 12}},
+      {{Strategy::zero1, 2, 1, 0, Wrap::size, 12}, {Strategy::zero2, 6, 3, 0, Wrap::block, 12}}};
+  for (const std::int64_t writers : {0, 1, 2}) {
+    options.checkpoint.writers_per_node = writers;
+    for (const auto& [from, to] : pairs) {
+      INFO(from.text() << " -> " << to.text() << ", writers " << writers);
+      const RunPlace place;
+      const Outcome before = run(options, from, place.path(), 3, 3);
+      Options there = resumed(options);
+      there.shard.prefetch_backward = 0;
+      const Outcome after = run(there, to, place.path(), 3, 0);
+      REQUIRE(after.first_step == 4);
+      require_same_state(before, after);
+      const auto checkpoint = place.path() / "checkpoints/step-00000003";
+      REQUIRE(verify_checkpoint(checkpoint, 2) == std::vector<std::string>{});
+      const std::int64_t nodes = from.world / from.ranks_per_node;
+      const std::int64_t files = writers == 0 ? from.world : nodes * std::min(writers, from.ranks_per_node);
+      REQUIRE(CheckpointReader(checkpoint).manifest().files.size() == static_cast<std::size_t>(files + 1));
+    }
+  }
+}
+
+TEST_CASE("losses after a restart on another grid stay within 1e-5") {
+  Options options = base_options();
+  options.train.steps = 60;
+  options.train.micro_batch = 1;
+  const Shape two{Strategy::zero3, 2, 2, 0, Wrap::block, 12};
+  const RunPlace place;
+  const Outcome whole = run(options, two, place.path(), 60, 10);
+  for (const Shape& other :
+       {Shape{Strategy::zero3, 4, 4, 0, Wrap::block, 12}, Shape{Strategy::ddp, 3, 3, 0, Wrap::block, 12}}) {
+    INFO(other.text());
+    const Outcome rest = run(resumed(options), other, place.path(), 60, 0);
+    for (const auto& [step, loss] : rest.losses) REQUIRE(std::abs(loss / whole.losses.at(step) - 1) < 1e-5);
+  }
+}
+
+TEST_CASE("fp16's loss scale goes on, and another precision may") {
+  Options options = base_options();
+  options.train.steps = 12;
+  options.precision.compute = options.precision.reduce = DType::fp16;
+  const Shape shape;
+  const RunPlace place;
+  const Outcome whole = run(options, shape, place.path(), 12, 6);
+  const Outcome rest = run(resumed(options), shape, place.path(), 12, 0);
+  for (const auto& [step, loss] : rest.losses) REQUIRE(loss == whole.losses.at(step));
+  require_same_state(whole, rest);
+  options.precision.compute = options.precision.reduce = DType::fp32;
+  const Outcome wide = run(resumed(options), shape, place.path(), 7, 0);
+  REQUIRE(wide.losses.at(7) == Approx(whole.losses.at(7)).epsilon(1e-2));
+}
+
+TEST_CASE("auto passes over what is damaged and says so; a path does not") {
+  Options options = base_options();
+  options.checkpoint.keep = 0;
+  const Shape shape;
+  const RunPlace place;
+  run(options, shape, place.path(), 2, 2);
+  const Outcome good = run(resumed(options), shape, place.path(), 4, 4);
+  const auto newest = place.path() / "checkpoints/step-00000004";
+  {
+    std::fstream file(newest / "shard-00001.h5", std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(-40, std::ios::end);
+    file.put('x');
+  }
+  const Outcome again = run(resumed(options), shape, place.path(), 4, 0);
+  REQUIRE(again.first_step == 3);
+  require_same_state(good, again);
+  REQUIRE(again.said.at(0).find("step-00000004 is passed over") != std::string::npos);
+  REQUIRE(again.said.at(0).find("shard-00001.h5 is damaged") != std::string::npos);
+  REQUIRE_THROWS_AS(run(resumed(options, newest.string()), shape, place.path(), 4, 0), IoError);
+  std::filesystem::remove_all(place.path() / "checkpoints/step-00000002");
+  REQUIRE_THROWS_AS(run(resumed(options), shape, place.path(), 4, 0), IoError);
+  std::filesystem::remove_all(newest);
+  REQUIRE(run(resumed(options), shape, place.path(), 1, 0).first_step == 1);
+}
+
+TEST_CASE("what would change the samples is refused unless it is allowed") {
+  const Options options = base_options();
+  const Shape shape;
+  const RunPlace place;
+  run(options, shape, place.path(), 2, 2);
+  const auto refused = [&](const char* name, const std::function<void(Options&)>& change, const Shape& other) {
+    Options changed = resumed(options);
+    change(changed);
+    try {
+      run(changed, other, place.path(), 3, 0);
+      FAIL("not refused: " << name);
+    } catch (const UsageError& error) {
+      INFO(error.what());
+      REQUIRE(std::string(error.what()).find(std::string("checkpoint.allow = ") + name) != std::string::npos);
+    }
+    changed.checkpoint.allow = "order, data ,seq_len,global_batch,seed";
+    REQUIRE(run(changed, other, place.path(), 3, 0).first_step == 3);
+  };
+  refused(
+      "data", [](Options& o) { o.data.seed = 5; }, shape);  // synthetic text is another one then
+  refused(
+      "seed", [](Options& o) { o.run.seed = 5; }, shape);
+  refused(
+      "data", [](Options& o) { o.data.synthetic_tokens = 5000; }, shape);
+  refused(
+      "order", [](Options& o) { o.data.order = SampleOrder::sequential; }, shape);
+  refused(
+      "seq_len", [](Options& o) { o.train.seq_len = 8; }, shape);
+  Shape more = shape;
+  more.micro_batches = 8;
+  refused(
+      "global_batch", [](Options&) {}, more);
+
+  Architecture wider = small_gpt2();
+  wider.ffn_width += 1;
+  try {
+    run(resumed(options), shape, place.path(), 3, 0, wider);
+    FAIL("another model was not refused");
+  } catch (const UsageError& error) {
+    REQUIRE(std::string(error.what()).find("model.ffn_width = 50 there, 51 here") != std::string::npos);
+  }
+}
+
+TEST_CASE("what changed is said") {
+  Options options = base_options();
+  const Shape two, one{Strategy::ddp, 1, 1, 0, Wrap::block, 4};
+  const RunPlace place;
+  run(options, two, place.path(), 2, 2);
+  options.optim.lr = 0.02;
+  const Outcome outcome = run(resumed(options), one, place.path(), 3, 0);
+  REQUIRE(outcome.said.at(0).find("step 2") != std::string::npos);
+  REQUIRE(outcome.said.at(1).find("ranks 2 -> 1") != std::string::npos);
+}
