@@ -8,6 +8,7 @@
 #include "tessera/app/bench_comm.hpp"
 #include "tessera/app/bench_kernels.hpp"
 #include "tessera/app/bench_step.hpp"
+#include "tessera/app/checkpoint_commands.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/base/log.hpp"
@@ -40,6 +41,14 @@ int run_alone(const Command& command) {
       return print_version();
     case CommandKind::plan:
       return run_plan_here(command.options);
+    case CommandKind::import_:
+      return run_import(command.paths.at(0), command.paths.at(1));
+    case CommandKind::export_:
+      return run_export(command.paths.at(0), command.paths.at(1), command.options.export_);
+    case CommandKind::verify:
+      return run_verify(command.paths.at(0));
+    case CommandKind::inspect:
+      return run_inspect(command.paths.at(0));
     default:
       throw InternalError("this command needs ranks");
   }

@@ -49,7 +49,7 @@ std::string summary(const Options& options, const TrainLoop& loop, TrainingSessi
 
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
-               RunRecorder* recorder) {
+               const StopSignals& signals, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const std::int64_t memory_before = proportional_set_size();
   const ResumeSettings resume{options,
@@ -66,7 +66,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     recorder->begin(prepared.planned(), session.steps(), facts);
   }
   const auto start = Clock::now();
-  TrainLoop loop(world, options, invocation, session, facts, recorder, memory_before);
+  TrainLoop loop(world, options, invocation, session, facts, signals, recorder, memory_before);
   const std::string stopped = loop.run();
   if (recorder != nullptr) {
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
@@ -80,6 +80,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
 }  // namespace
 
 int run_train(World& world, const Options& options, const Invocation& invocation) {
+  const StopSignals signals;  // from here on they wait for a step boundary
   const MachineShape machine = settle_grid(world, options);
   const PreparedRun prepared(world, options, machine);
   if (options.checkpoint.resume != "none") resume_candidates(options.checkpoint.resume, run_folder(options));
@@ -91,7 +92,7 @@ int run_train(World& world, const Options& options, const Invocation& invocation
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
   try {
-    return static_cast<int>(train(world, options, invocation, prepared, recorder.get()));
+    return static_cast<int>(train(world, options, invocation, prepared, signals, recorder.get()));
   } catch (const Error& error) {
     if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());
     throw;

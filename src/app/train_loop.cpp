@@ -40,14 +40,15 @@ CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& f
 }  // namespace
 
 TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
-                     const RunFacts& facts, RunRecorder* recorder, std::int64_t memory_before)
+                     const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder,
+                     std::int64_t memory_before)
     : world_(world),
       options_(options),
       invocation_(invocation),
       session_(session),
       recorder_(recorder),
       memory_before_(memory_before),
-      conditions_(options, invocation.unix_start, run_folder(options), world.rank() == 0),
+      conditions_(options, signals, invocation.unix_start, run_folder(options), world.rank() == 0),
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)) {}
 
 std::string TrainLoop::run() {

@@ -18,7 +18,7 @@ class TrainLoop {
  public:
   /// Collective. `recorder` is there on rank 0 only; everything outlives the loop.
   TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
-            const RunFacts& facts, RunRecorder* recorder, std::int64_t memory_before);
+            const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, std::int64_t memory_before);
 
   /// All steps that are left. Empty when all are done; else why it stopped before, with a checkpoint on disk.
   std::string run();

@@ -17,14 +17,18 @@ struct CommandRow {
   CommandKind kind;
   std::string_view name, help;
 };
-constexpr std::array<CommandRow, 5> kCommands{
+constexpr std::array<CommandRow, 9> kCommands{
     {{CommandKind::train, "train", "train a model (start it with mpiexec for several ranks)"},
      {CommandKind::plan, "plan", "memory and schedule of every strategy, without ranks or a GPU"},
      {CommandKind::bench, "bench", "comm|step|kernels|memory: measure this machine"},
+     {CommandKind::import_, "import", "SOURCE CHECKPOINT: a Hugging Face folder or llm.c's model.bin to a checkpoint"},
+     {CommandKind::export_, "export",
+      "CHECKPOINT TARGET: to a Hugging Face folder, or to llm.c's file if it ends with .bin"},
+     {CommandKind::verify, "verify", "CHECKPOINT: is it complete and undamaged? exit code 0 or 4"},
+     {CommandKind::inspect, "inspect", "CHECKPOINT: step, grid, options, and what each tensor looks like"},
      {CommandKind::help, "help", "this text"},
      {CommandKind::version, "version", "what was built in"}}};
-constexpr std::array<std::string_view, 9> kLaterCommands{"data", "import",   "export", "verify",    "inspect",
-                                                         "eval", "generate", "sweep",  "postmortem"};
+constexpr std::array<std::string_view, 5> kLaterCommands{"data", "eval", "generate", "sweep", "postmortem"};
 struct BenchRow {
   BenchKind kind;
   std::string_view name;
@@ -59,6 +63,27 @@ CommandKind command_named(const std::string& name) {
     throw UsageError("command {} (not available in this version): {}", name, names_of(kCommands));
   }
   throw UsageError("unknown command {}: {}", in_quotes(name), names_of(kCommands));
+}
+
+/// Paths that a command takes instead of an input file.
+std::size_t paths_of(CommandKind kind) {
+  switch (kind) {
+    case CommandKind::import_:
+    case CommandKind::export_:
+      return 2;
+    case CommandKind::verify:
+    case CommandKind::inspect:
+      return 1;
+    default:
+      return 0;
+  }
+}
+
+std::string_view help_of(CommandKind kind) {
+  for (const auto& row : kCommands) {
+    if (row.kind == kind) return row.help;
+  }
+  return {};
 }
 
 BenchKind bench_named(const std::string& name) {
@@ -108,8 +133,18 @@ Command read_command(const std::vector<std::string>& words) {
     if (positional.size() <= next) throw UsageError("bench needs to know what to measure: {}", names_of(kBenches));
     command.bench = bench_named(positional[next++]);
   }
-  if (next < positional.size()) command.input = positional[next++];
+  const std::size_t paths = paths_of(command.kind);
+  if (positional.size() < next + paths) {
+    throw UsageError("{} needs {}: tessera {} {}", words[0], paths == 1 ? "a path" : "two paths", words[0],
+                     help_of(command.kind));
+  }
+  for (std::size_t i = 0; i < paths; ++i) command.paths.emplace_back(positional[next++]);
+  if (next < positional.size() && paths == 0) command.input = positional[next++];
   if (next < positional.size()) {
+    if (paths > 0) {
+      throw UsageError("{} after the path{} of {} (no more is read): write options as --section.key=value",
+                       in_quotes(positional[next]), paths == 1 ? "" : "s", words[0]);
+    }
     throw UsageError("{} after the input file {} (one file is read): write options as --section.key=value",
                      in_quotes(positional[next]), in_quotes(command.input.string()));
   }

@@ -248,6 +248,11 @@ void add_commands(Rows& t) {
       choice_option("plan.format", Place{&O::plan, &PlanOptions::format}, "form of the output", only({"json", "svg"})));
   t.push_back(choice_option("sweep.action", Place{&O::sweep, &SweepOptions::action}, "what to do with the runs",
                             all_but_default()));
+  t.push_back(bool_option("export.optimizer", Place{&O::export_, &ExportOptions::optimizer},
+                          "write state.h5 as well: whole parameters, both moments and the optimizer's scalars"));
+  t.push_back(choice_option("export.dtype", Place{&O::export_, &ExportOptions::dtype}, "type of exported weights"));
+  t.push_back(bytes_option("export.largest_file", Place{&O::export_, &ExportOptions::largest_file},
+                           "weights are divided into files of at most so many bytes; 0: one file"));
   t.push_back(integer_option("bench.steps", Place{&O::bench, &BenchOptions::steps}, 1, kAnyCount,
                              "steps or repetitions that are measured"));
   t.push_back(integer_option("bench.warmup", Place{&O::bench, &BenchOptions::warmup}, 0, kAnyCount,
@@ -295,6 +300,7 @@ std::string_view section_title(std::string_view section) {
       {"metrics", "what a run records"},
       {"plan", "tessera plan"},
       {"sweep", "tessera sweep"},
+      {"export", "tessera export"},
       {"bench", "tessera bench"}};
   for (const auto& [name, title] : titles) {
     if (name == section) return title;

@@ -87,9 +87,11 @@ double Deadline::seconds_left() const {
   return end_ - std::chrono::duration<double>(Clock::now().time_since_epoch()).count();
 }
 
-StopConditions::StopConditions(const Options& options, double start, std::filesystem::path folder, bool is_rank_0)
+StopConditions::StopConditions(const Options& options, const StopSignals& signals, double start,
+                               std::filesystem::path folder, bool is_rank_0)
     : every_minutes_(options.checkpoint.every_minutes),
       deadline_(options.run.walltime, start),
+      signals_(signals),
       stop_file_(folder / "stop"),
       checkpoint_file_(folder / "checkpoint"),
       is_rank_0_(is_rank_0),

@@ -40,6 +40,13 @@ nlohmann::ordered_json rotary_config(const Architecture& a) {
                                  {"tie_word_embeddings", a.tied_head},
                                  {"vocab_size", a.vocab}};
   if (qwen) json["use_sliding_window"] = false;
+  if (a.rope_scaling.on()) {
+    json["rope_scaling"] = {{"rope_type", "llama3"},
+                            {"factor", a.rope_scaling.factor},
+                            {"low_freq_factor", a.rope_scaling.low_freq_factor},
+                            {"high_freq_factor", a.rope_scaling.high_freq_factor},
+                            {"original_max_position_embeddings", a.rope_scaling.original_context}};
+  }
   return json;
 }
 

@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-enum class CommandKind : std::uint8_t { train, plan, bench, help, version };
+enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, help, version };
 
 /// What `tessera bench` measures.
 enum class BenchKind : std::uint8_t { comm, step, kernels, memory };
@@ -20,9 +20,10 @@ std::string_view name_of(BenchKind kind);
 
 struct Command {
   CommandKind kind = CommandKind::help;
-  BenchKind bench = BenchKind::step;  ///< only for kind = bench
-  std::filesystem::path input;        ///< the INI file; empty when none was named
-  Options options;                    ///< resolved and validated; defaults for help and version
+  BenchKind bench = BenchKind::step;         ///< only for kind = bench
+  std::filesystem::path input;               ///< the INI file; empty when none was named
+  std::vector<std::filesystem::path> paths;  ///< of import, export, verify and inspect
+  Options options;                           ///< resolved and validated; defaults for help and version
 };
 
 /// Reads the words after the executable's name. No word at all, "help" and --help anywhere mean help; "version" and

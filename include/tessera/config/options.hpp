@@ -170,6 +170,14 @@ struct SweepOptions {
   bool operator==(const SweepOptions&) const = default;
 };
 
+/// [export]
+struct ExportOptions {
+  bool optimizer = false;
+  DType dtype = DType::fp32;
+  std::int64_t largest_file = 5'000'000'000;
+  bool operator==(const ExportOptions&) const = default;
+};
+
 /// [bench]
 struct BenchOptions {
   std::int64_t steps = 10;              ///< measured repetitions
@@ -193,6 +201,7 @@ struct Options {
   MetricsOptions metrics;
   PlanOptions plan;
   SweepOptions sweep;
+  ExportOptions export_;
   BenchOptions bench;
 
   /// Names ("shard.wrap") of the options that the file or the command line set.

@@ -55,8 +55,9 @@ class Deadline {
 /// One rank's view.
 class StopConditions {
  public:
-  /// `folder`: the run's; only rank 0 looks at clock and files.
-  StopConditions(const Options& options, double start, std::filesystem::path folder, bool is_rank_0);
+  /// `folder`: the run's; only rank 0 looks at clock and files. `signals` outlive the conditions.
+  StopConditions(const Options& options, const StopSignals& signals, double start, std::filesystem::path folder,
+                 bool is_rank_0);
 
   /// What to ask for with the coming step. `step_seconds`: of the last one; `checkpoint_seconds`: of the last
   /// checkpoint.
@@ -72,7 +73,7 @@ class StopConditions {
   bool looks_at_files();
   double every_minutes_;
   Deadline deadline_;
-  StopSignals signals_;
+  const StopSignals& signals_;
   std::filesystem::path stop_file_, checkpoint_file_;
   bool is_rank_0_, stop_file_seen_ = false, checkpoint_file_seen_ = false;
   std::chrono::steady_clock::time_point last_checkpoint_, last_look_;

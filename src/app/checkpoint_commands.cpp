@@ -1,0 +1,148 @@
+#include "tessera/app/checkpoint_commands.hpp"
+
+#include <fmt/ranges.h>
+
+#include <cmath>
+#include <limits>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/engine/resume.hpp"
+#include "tessera/io/convert.hpp"
+#include "tessera/io/hugging_face.hpp"
+#include "tessera/telemetry/provenance.hpp"
+
+namespace tessera {
+
+namespace {
+
+bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".bin"; }
+
+/// The checkpoint itself, or the newest one of a run.
+std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
+  if (!std::filesystem::exists(path)) throw UsageError("{} does not exist", path.string());
+  return resume_candidates(path.string(), path).front();
+}
+
+/// What values look like, gathered piece by piece (Welford's updates over pieces).
+struct Statistics {
+  std::int64_t count = 0;
+  double mean = 0, squares = 0;
+  float least = std::numeric_limits<float>::infinity(), greatest = -least;
+
+  void add(std::span<const float> values) {
+    for (const float value : values) {
+      ++count;
+      const double delta = value - mean;
+      mean += delta / static_cast<double>(count);
+      squares += delta * (value - mean);
+      least = std::min(least, value);
+      greatest = std::max(greatest, value);
+    }
+  }
+  double deviation() const { return count > 0 ? std::sqrt(squares / static_cast<double>(count)) : 0; }
+};
+
+std::string shape_text(const std::vector<std::int64_t>& shape) { return fmt::format("{}", fmt::join(shape, " x ")); }
+
+Statistics statistics_of(const CheckpointReader& reader, std::size_t tensor) {
+  constexpr std::int64_t piece = 1 << 20;
+  Statistics statistics;
+  std::vector<float> values;
+  const std::int64_t all = reader.manifest().tensors[tensor].elements;
+  for (std::int64_t first = 0; first < all; first += piece) {
+    values.resize(static_cast<std::size_t>(std::min(piece, all - first)));
+    const WantedRun want{StateKind::parameter, static_cast<std::int64_t>(tensor), first,
+                         static_cast<std::int64_t>(values.size()), values.data()};
+    reader.read({&want, 1}, 1);
+    statistics.add(values);
+  }
+  return statistics;
+}
+
+}  // namespace
+
+int run_verify(const std::filesystem::path& path) {
+  const Log log(0, 1);
+  const std::filesystem::path checkpoint = checkpoint_at(path);
+  const auto problems = verify_checkpoint(checkpoint, allowed_cores());
+  for (const std::string& problem : problems) log.error(problem);
+  if (!problems.empty()) return static_cast<int>(ExitCode::input_output);
+  const CheckpointReader reader(checkpoint);
+  std::int64_t bytes = 0;
+  for (const FileRecord& file : reader.manifest().files) bytes += file.bytes;
+  log.info(fmt::format("{} is complete and undamaged: step {}, {} files, {}", checkpoint.string(),
+                       reader.manifest().step, reader.manifest().files.size(), format_bytes(bytes)));
+  return static_cast<int>(ExitCode::finished);
+}
+
+int run_inspect(const std::filesystem::path& path) {
+  const Log log(0, 1);
+  const CheckpointReader reader(checkpoint_at(path));
+  const Manifest& m = reader.manifest();
+  std::int64_t parameters = 0;
+  for (const TensorRecord& tensor : m.tensors) parameters += tensor.elements;
+  log.info(fmt::format("checkpoint {}", reader.folder().string()));
+  log.info(fmt::format("step       {}; {} updates done, {} skipped, loss scale {}", m.step, m.optimizer.adam_step,
+                       m.optimizer.skipped_steps, m.optimizer.loss_scale));
+  log.info(fmt::format("grid       {} ranks ({} a node), shard group {}, strategy {}; {} shards", m.grid.world,
+                       m.grid.ranks_per_node, m.grid.shard_group, m.grid.strategy, m.files.size() - 1));
+  log.info(fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}",
+                       name_of(m.architecture.family), format_count(parameters), m.architecture.layers,
+                       m.architecture.width, m.architecture.heads, m.architecture.vocab));
+  if (m.data.known) {
+    log.info(fmt::format("data       sample {} is next; {} samples of {} tokens a step, order {}, corpus {}",
+                         m.data.next_sample, m.data.global_batch, m.data.sequence, m.data.order, m.data.fingerprint));
+  }
+  for (const auto& [name, value] : m.provenance) log.info(fmt::format("made       {} = {}", name, value));
+  for (const auto& [name, value] : m.options) log.info(fmt::format("option     {} = {}", name, value));
+  log.info(fmt::format("\n{:<48} {:>16} {:>12} {:>12} {:>12} {:>12}", "tensor", "shape", "mean", "deviation", "least",
+                       "greatest"));
+  for (std::size_t i = 0; i < m.tensors.size(); ++i) {
+    const Statistics s = statistics_of(reader, i);
+    log.info(fmt::format("{:<48} {:>16} {:>12.4g} {:>12.4g} {:>12.4g} {:>12.4g}", m.tensors[i].name,
+                         shape_text(m.tensors[i].shape), s.mean, s.deviation(), s.least, s.greatest));
+  }
+  return static_cast<int>(ExitCode::finished);
+}
+
+int run_import(const std::filesystem::path& source, const std::filesystem::path& checkpoint) {
+  NamedTexts made = build_facts();
+  made.emplace_back("imported_from", source.string());
+  if (is_llmc(source)) {
+    LlmcFile file(source);
+    write_imported_checkpoint(
+        checkpoint, file.architecture(),
+        [&](std::int64_t tensor, std::int64_t first, std::span<float> out) { file.read(tensor, first, out); }, made);
+  } else {
+    const Architecture architecture = read_config(source);
+    validate(architecture);
+    const HuggingFaceWeights weights(source, parameter_tensors(architecture));
+    write_imported_checkpoint(
+        checkpoint, architecture,
+        [&](std::int64_t tensor, std::int64_t first, std::span<float> out) {
+          weights.read(static_cast<TensorId>(tensor), first, out);
+        },
+        made);
+  }
+  Log(0, 1).info(fmt::format("{} imported as {}: train it with --checkpoint.resume={}", source.string(),
+                             checkpoint.string(), checkpoint.string()));
+  return static_cast<int>(ExitCode::finished);
+}
+
+int run_export(const std::filesystem::path& path, const std::filesystem::path& target, const ExportOptions& options) {
+  const CheckpointReader reader(checkpoint_at(path));
+  if (is_llmc(target)) {
+    if (options.optimizer) throw UsageError("export.optimizer = true goes with a folder, not with llm.c's file");
+    write_llmc(target, reader, options.dtype);
+  } else {
+    write_hugging_face(target, reader, options.dtype, options.largest_file);
+    if (options.optimizer) write_full_state(target / "state.h5", reader);
+  }
+  Log(0, 1).info(
+      fmt::format("step {} of {} exported to {}", reader.manifest().step, reader.folder().string(), target.string()));
+  return static_cast<int>(ExitCode::finished);
+}
+
+}  // namespace tessera

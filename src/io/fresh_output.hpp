@@ -1,0 +1,46 @@
+#pragma once
+// Folders and files that exist only once they are complete.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "io/block_file.hpp"
+
+namespace tessera {
+
+/// A folder that is written beside its name. Unfinished, it is removed.
+class FreshFolder {
+ public:
+  /// UsageError if PATH exists and is no empty folder.
+  explicit FreshFolder(std::filesystem::path path);
+  ~FreshFolder();
+  FreshFolder(const FreshFolder&) = delete;
+  FreshFolder& operator=(const FreshFolder&) = delete;
+  /// Where to write.
+  const std::filesystem::path& beside() const { return beside_; }
+  /// Gives it its name.
+  void finish();
+
+ private:
+  std::filesystem::path path_, beside_;
+  bool finished_ = false;
+};
+
+/// A file that is written from its start to its end.
+class SequentialFile {
+ public:
+  /// Creates or empties PATH. IoError.
+  explicit SequentialFile(std::filesystem::path path);
+  void append(const void* data, std::int64_t bytes);
+  /// Waits until it is on disk.
+  void finish();
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  std::int64_t at_ = 0;
+};
+
+}  // namespace tessera
