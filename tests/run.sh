@@ -3,7 +3,8 @@
 #
 #   tests/run.sh [CTEST OPTIONS]      for example: tests/run.sh -R golden
 #
-# Two builds: build/ci (all tests) and build/asan (the unit tests under AddressSanitizer and UBSan, listed as asan.NAME).
+# Two builds: build/ci (all tests) and build/asan (the unit tests under AddressSanitizer and UBSan, and what MPI programs
+# leave in memory; listed as asan.NAME).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -18,7 +19,7 @@ source jobs/mpi_env.sh
 suite=build/tests
 mkdir -p "$suite"
 echo 'subdirs("../ci")' >"$suite/CTestTestfile.cmake"
-asan_tests=$(ctest --test-dir build/asan -N -L '^unit$' | sed -n 's/^ *Test *#[0-9]*: *//p')
+asan_tests=$(ctest --test-dir build/asan -N -L '^(unit|leaks)$' | sed -n 's/^ *Test *#[0-9]*: *//p')
 for name in $asan_tests; do
   cat >>"$suite/CTestTestfile.cmake" <<TEST
 add_test("asan.$name" ctest --test-dir "$PWD/build/asan" -R "^$name\$" --no-tests=error --output-on-failure)

@@ -26,7 +26,7 @@ fp16::fp16(float value) {
   const auto u = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (u >> 16) & 0x8000u;
   const std::uint32_t magnitude = u & 0x7fffffffu;
-  std::uint32_t result;
+  std::uint32_t result = 0;
   if (magnitude > 0x7f800000u) {
     result = 0x7e00u;  // NaN
   } else if (magnitude >= 0x477ff000u) {

@@ -78,7 +78,7 @@ std::string format_seconds(double seconds) {
   const std::int64_t whole = std::llround(seconds);
   if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
   const std::int64_t minutes = std::llround(seconds / 60.0);
-  if (minutes < 24 * 60) return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
+  if (minutes < std::int64_t{24} * 60) return fmt::format("{} h {:02} min", minutes / 60, minutes % 60);
   const std::int64_t hours = std::llround(seconds / 3600.0);
   return fmt::format("{} d {:02} h", hours / 24, hours % 24);
 }

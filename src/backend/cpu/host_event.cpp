@@ -14,7 +14,7 @@ std::int64_t HostEvent::start_generation(const void* stream) {
   return recorded_.fetch_add(1) + 1;
 }
 
-void HostEvent::reach(std::int64_t generation, std::exception_ptr failure) {
+void HostEvent::reach(std::int64_t generation, const std::exception_ptr& failure) {
   // All under the lock, which waiting threads take last: when they go on, and perhaps destroy the event, we are done.
   const std::lock_guard lock(failure_lock_);
   failure_ = failure;

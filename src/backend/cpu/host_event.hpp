@@ -20,7 +20,7 @@ class HostEvent final : public Event {
   std::int64_t recorded_generation() const { return recorded_.load(); }
 
   /// The recording stream has come to this generation; `failure` is what its work threw, or null.
-  void reach(std::int64_t generation, std::exception_ptr failure);
+  void reach(std::int64_t generation, const std::exception_ptr& failure);
 
   /// Blocks until the generation is reached; rethrows its failure. Generation 0 (never recorded) is always reached.
   void wait_for(std::int64_t generation);

@@ -1,0 +1,21 @@
+# cmake -D RUN=command;... -D CODE=n -P check_leaks.cmake: runs a command of a build with AddressSanitizer and fails where
+# memory of ours is left at the end. Open MPI leaves some of its own, from modules that are closed by then (no names); it
+# is C, so what C++ allocated, or what a function of ours asked for, is ours.
+set(ENV{ASAN_OPTIONS} "detect_leaks=1")
+set(ENV{LSAN_OPTIONS} "exitcode=0")
+execute_process(COMMAND ${RUN} RESULT_VARIABLE code OUTPUT_VARIABLE output ERROR_VARIABLE output)
+if(NOT code STREQUAL "${CODE}")
+  message(FATAL_ERROR "exit code ${code} instead of ${CODE}:\n${output}")
+endif()
+if(NOT output MATCHES "LeakSanitizer")
+  message(FATAL_ERROR "the leak detector did not run (Open MPI always leaves something):\n${output}")
+endif()
+string(REPLACE ";" "," output "${output}")
+string(REGEX MATCHALL "(Direct|Indirect) leak of [^\n]*\n([ \t]+#[^\n]*\n)+" leaks "${output}")
+foreach(leak IN LISTS leaks)
+  if(leak MATCHES "operator new|tessera::")
+    message(FATAL_ERROR "a leak of ours:\n${leak}")
+  endif()
+endforeach()
+list(LENGTH leaks count)
+message("${count} leaks, none of ours")
