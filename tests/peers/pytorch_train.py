@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""Trains the same GPT-2 on the same tokens in the same order as `tessera train`, with PyTorch on CPU.
+"""Trains the same GPT-2 on the same tokens in the same order as `tessera train`, with PyTorch.
 
 Options are Tessera's names (train.micro_batch is --micro-batch, ...). With --ranks above 1 the processes are started
-here and talk over gloo. Prints step, loss, grad_norm, lr, seconds and tokens per second, and writes them as JSON.
+here and talk over gloo, on GPUs over NCCL. Prints step, loss, grad_norm, lr, seconds and tokens per second, and writes them as JSON.
 """
 
 import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import statistics
+import sys
 import time
 from pathlib import Path
 
-os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU: this compares CPU with CPU
+if "--device=cuda" not in sys.argv and "--device cuda" not in " ".join(sys.argv):
+    os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU: this compares CPU with CPU
 
 import numpy as np
 import torch
@@ -35,7 +38,10 @@ def read_options():
     parser.add_argument("--ranks", type=int, default=1, help="processes, all on this machine")
     parser.add_argument("--threads", type=int, default=1, help="threads of each rank")
     parser.add_argument("--compile", action="store_true", help="torch.compile (of each block with fsdp2)")
-    parser.add_argument("--precision", choices=["fp32"], default="fp32")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: a GPU for each rank")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32",
+                        help="bf16: autocast (fsdp2: its mixed precision, reduced in fp32); weights and moments stay fp32")
+    parser.add_argument("--pad-vocab", type=int, default=1, help="round the vocabulary up to a multiple, for speed")
     parser.add_argument("--micro-batch", type=int, default=4)
     parser.add_argument("--accumulation", type=int, default=1)
     parser.add_argument("--seq-len", type=int, default=64)
@@ -73,12 +79,20 @@ def micro_batch(tokens, options, step, number):
     if len(samples[-1]) < length + 1:
         raise SystemExit(f"{options.source} ends at step {step}: it has {len(tokens)} tokens")
     ids = torch.from_numpy(np.stack(samples).astype(np.int64))
+    if options.device == "cuda":
+        ids = ids.pin_memory().to("cuda", non_blocking=True)
     return ids[:, :-1], ids[:, 1:]
 
 
 def build_model(options):
     """The module to call, and the module whose parameters are trained."""
-    model = from_hugging_face(options.from_folder) if options.from_folder else Gpt2(PRESETS[options.preset], options.seed)
+    if options.from_folder:
+        model = from_hugging_face(options.from_folder)
+    else:
+        preset = PRESETS[options.preset]
+        padded = -(-preset.vocab // options.pad_vocab) * options.pad_vocab
+        model = Gpt2(dataclasses.replace(preset, vocab=padded), options.seed)
+    model.to(options.device)
     if options.seq_len > model.config.context:
         raise SystemExit(f"--seq-len {options.seq_len} is longer than the model's context {model.config.context}")
     if options.strategy == "fsdp2":
@@ -93,14 +107,16 @@ def build_model(options):
 def shard_fully(model, options):
     """FSDP2: a unit per block, the rest (tables, last norm) with the root."""
     from torch.distributed.device_mesh import init_device_mesh
-    from torch.distributed.fsdp import fully_shard
+    from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
-    mesh = init_device_mesh("cpu", (options.ranks,))
+    mesh = init_device_mesh(options.device, (options.ranks,))
+    half = options.precision == "bf16"
+    policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
     for block in model.h:
         if options.compile:
             block.compile()
-        fully_shard(block, mesh=mesh, reshard_after_forward=True)
-    fully_shard(model, mesh=mesh, reshard_after_forward=True)
+        fully_shard(block, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
+    fully_shard(model, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
     depth = options.prefetch_forward
     for i, block in enumerate(model.h):
         if depth and i + 1 < len(model.h):
@@ -116,8 +132,9 @@ def build_optimizer(model, options):
 
 
 def forward_backward(called, tokens, options, step, rank):
-    """All micro-batches of this rank; the summed mean loss. Gradients are reduced on the last one only."""
-    total = 0.0
+    """All micro-batches of this rank; the summed mean loss (a tensor). Gradients are reduced on the last one only."""
+    total = torch.zeros((), device=options.device)
+    half = options.precision == "bf16" and options.strategy != "fsdp2"
     for k in range(options.accumulation):
         last = k == options.accumulation - 1
         quiet = contextlib.nullcontext()
@@ -127,29 +144,32 @@ def forward_backward(called, tokens, options, step, rank):
             called.set_requires_gradient_sync(last)
         with quiet:
             inputs, targets = micro_batch(tokens, options, step, k * options.ranks + rank)
-            loss = called(inputs, targets) / options.accumulation
+            with torch.autocast(options.device, torch.bfloat16, enabled=half):
+                loss = called(inputs, targets) / options.accumulation
             loss.backward()
-        total += loss.item()
+        total += loss.detach().float()
     return total
 
 
 def gradient_norm(model, options):
-    """Norm before clipping; clips when asked to."""
+    """Norm before clipping (a tensor); clips when asked to."""
     limit = options.clip if options.clip > 0 else float("inf")
     norm = torch.nn.utils.clip_grad_norm_(model.parameters(), limit)
-    return (norm.full_tensor() if hasattr(norm, "full_tensor") else norm).item()
+    return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
 def mean_over_ranks(value, options):
     if options.ranks == 1:
         return value
-    tensor = torch.tensor(value, dtype=torch.float64)
+    tensor = torch.tensor(value, dtype=torch.float64, device=options.device)
     dist.all_reduce(tensor)
     return tensor.item() / options.ranks
 
 
 def train(rank, options):
     torch.set_num_threads(options.threads)
+    if options.device == "cuda":
+        torch.cuda.set_device(rank)
     tokens = open_tokens(options.source)
     called, model = build_model(options)
     optimizer = build_optimizer(model, options)
@@ -157,10 +177,14 @@ def train(rank, options):
     rows = []
     for step in range(options.steps):
         begin = time.perf_counter()
-        loss = mean_over_ranks(forward_backward(called, tokens, options, step, rank), options)
+        loss = forward_backward(called, tokens, options, step, rank)
         norm = gradient_norm(model, options)
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
+        # The host waits for a GPU here only: the step's work was enqueued before.
+        loss, norm = mean_over_ranks(loss.item(), options), norm.item()
+        if options.device == "cuda":
+            torch.cuda.synchronize()
         seconds = time.perf_counter() - begin
         row = {"step": step + 1, "loss": loss, "grad_norm": norm, "lr": options.lr, "seconds": seconds,
                "tokens_per_second": tokens_per_step / seconds}
@@ -176,12 +200,16 @@ def report(rows, options):
     median = statistics.median(row["tokens_per_second"] for row in rows[options.warm_up :])
     print(f"median after {options.warm_up} steps: {median:.1f} tokens/s")
     if options.output:
-        result = {"options": vars(options), "torch": str(torch.__version__), "median_tokens_per_second": median, "steps": rows}
+        result = {"options": vars(options), "torch": str(torch.__version__), "device": device_name(options), "median_tokens_per_second": median, "steps": rows}
         Path(options.output).write_text(json.dumps(result, indent=1) + "\n")
 
 
+def device_name(options):
+    return torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
+
+
 def run_rank(rank, options, store):
-    dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=options.ranks)
+    dist.init_process_group("nccl" if options.device == "cuda" else "gloo", init_method=f"file://{store}", rank=rank, world_size=options.ranks)
     try:
         train(rank, options)
     finally:

@@ -27,6 +27,7 @@ struct DeviceCommunicationSettings {
 /// Calls of all communicators come from one host thread in list order, on streams of the device; they return at once,
 /// and the work is in order on the stream. What fails later is thrown by check(). Buffers are device memory
 /// (broadcast's too); `whole` and `contribution` lie in what allocate_shared() gave.
+/// Things go in this order: communicators, the shared region, this object; no check() or warm_up() after the first.
 class DeviceCommunication {
  public:
   virtual ~DeviceCommunication() = default;
@@ -35,7 +36,7 @@ class DeviceCommunication {
   /// For the log: "NCCL 2.28.9 (/usr/.../libnccl.so.2), sums in a fixed tree, NCCL_LAUNCH_ORDER_IMPLICIT=1 set here".
   virtual std::string description() const = 0;
   /// The rank's shared region (whole buffers, contributions), as this way of talking wants it: `bytes` are equal on all
-  /// ranks. Once, before open(); the result must go before this object.
+  /// ranks. Once, before open().
   virtual std::unique_ptr<DeviceMemory> allocate_shared(std::int64_t bytes) = 0;
   /// Collective over the group. `largest_contribution`: bytes of the largest reduce_scatter contribution on this
   /// communicator, 0 if it has none. InternalError for a group of one rank.

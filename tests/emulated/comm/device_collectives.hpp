@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "comm/collective_cases.hpp"
-#include "emulator/runtime/enqueue.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/comm/device_communicators.hpp"

@@ -9,6 +9,7 @@
 
 #include "emulated/comm/device_collectives.hpp"
 #include "emulator/nccl/nccl.hpp"
+#include "emulator/runtime/enqueue.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
