@@ -113,7 +113,7 @@ TEST_CASE("the account of a step starts with its first micro-batch and knows whi
   account(8.0, false);
   CHECK(steps.sums.loss.value() == 6.5);
   CHECK(steps.sums.square_norm.value() == 0);
-  CHECK(steps.sums.stop_requested == 1);
+  CHECK(steps.sums.stop_requested == 7);
 }
 
 TEST_CASE("learning rate schedules") {

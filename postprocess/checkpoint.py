@@ -1,0 +1,157 @@
+#!/usr/bin/env python3
+"""Reads Tessera's checkpoints and dumps with h5py.
+
+    checkpoint.py list PATH                     tensors of a checkpoint, a run (its newest one), or a dump
+    checkpoint.py slice PATH NAME [ROWS]        elements, for example: slice run transformer.wte.weight 0:4
+    checkpoint.py compare A B [--largest N]     differences tensor by tensor: L2 norm, relative L2, largest
+
+A checkpoint has the kinds parameter, first_moment and second_moment, a dump gradients and weights. `compare` takes two
+checkpoints, two dumps, or one of each (weights are parameters then), and exits 1 when anything differs.
+"""
+import argparse
+import sys
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+ROWS_AT_ONCE = 1 << 20  # elements read at a time
+
+
+def tensors_file(path):
+    """The HDF5 file that shows whole tensors: of a checkpoint, of a run's newest checkpoint, or a dump itself."""
+    path = Path(path)
+    if path.is_file():
+        return path
+    if (path / "tensors.h5").exists():
+        return path / "tensors.h5"
+    folder = path / "checkpoints"
+    complete = sorted(p for p in folder.glob("step-*") if (p / "manifest.json").exists()) if folder.exists() else []
+    if not complete:
+        raise SystemExit(f"{path} is no checkpoint, no run with checkpoints and no dump")
+    return complete[-1] / "tensors.h5"
+
+
+class Tensors:
+    """Tensors by (kind, name). Slices are read from disk when they are asked for: tensors["parameter", name][0:3]."""
+
+    def __init__(self, path):
+        self.path = tensors_file(path)
+        self.file = h5py.File(self.path, "r")
+
+    def kinds(self):
+        return [kind for kind in self.file if isinstance(self.file[kind], h5py.Group)]
+
+    def names(self, kind):
+        return list(self.file[kind])
+
+    def __getitem__(self, place):
+        kind, name = place
+        return self.file[kind][name]
+
+    def close(self):
+        self.file.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+
+def pieces(data):
+    """The dataset in pieces of whole rows, as float64."""
+    rows = max(1, ROWS_AT_ONCE // max(1, int(np.prod(data.shape[1:]))))
+    for first in range(0, data.shape[0], rows):
+        yield data[first:first + rows].astype(np.float64)
+
+
+def difference(a, b):
+    """(L2 norm of a - b, that over the norm of a, largest |a - b|, how many elements differ). NaN where a shard is missing."""
+    squares = norm = largest = 0.0
+    count = 0
+    for x, y in zip(pieces(a), pieces(b)):
+        d = np.abs(x - y)
+        squares += float((d * d).sum())
+        norm += float((x * x).sum())
+        largest = max(largest, float(d.max())) if not np.isnan(d).any() else float("nan")
+        count += int(np.count_nonzero(d))
+    relative = 0.0 if squares == 0 else np.sqrt(squares / norm) if norm else float("inf")
+    return np.sqrt(squares), relative, largest, count
+
+
+SAME_AS = {"parameter": "weights", "weights": "parameter"}
+
+
+def pairs(a, b):
+    """What both have: (kind in a, kind in b, name). SystemExit when tensors are missing or of other shapes."""
+    for kind in a.kinds():
+        other = kind if kind in b.kinds() else SAME_AS.get(kind)
+        if other not in b.kinds():
+            continue
+        if set(a.names(kind)) != set(b.names(other)):
+            raise SystemExit(f"{kind}: other tensors ({sorted(set(a.names(kind)) ^ set(b.names(other)))[:3]}, ...)")
+        for name in a.names(kind):
+            if a[kind, name].shape != b[other, name].shape:
+                raise SystemExit(f"{kind}/{name}: shape {a[kind, name].shape} and {b[other, name].shape}")
+            yield kind, other, name
+
+
+def compare(a_path, b_path, largest=0):
+    """Prints a table; the number of tensors that differ."""
+    rows = []
+    with Tensors(a_path) as a, Tensors(b_path) as b:
+        for kind, other, name in pairs(a, b):
+            rows.append((f"{kind}/{name}", a[kind, name].size, *difference(a[kind, name], b[other, name])))
+    differing = [row for row in rows if row[5] or np.isnan(row[4])]
+    print(f"{len(rows)} tensors compared, {len(differing)} differ")
+    shown = sorted(differing, key=lambda row: -row[3])[:largest] if largest else differing
+    if shown:
+        print(f"{'tensor':<56} {'elements':>10} {'differ':>10} {'L2':>11} {'relative':>11} {'largest':>11}")
+    for name, size, l2, relative, most, count in shown:
+        print(f"{name:<56} {size:>10} {count:>10} {l2:>11.4g} {relative:>11.4g} {most:>11.4g}")
+    return len(differing)
+
+
+def list_tensors(path):
+    with Tensors(path) as tensors:
+        print(tensors.path)
+        for kind in tensors.kinds():
+            for name in tensors.names(kind):
+                data = tensors[kind, name]
+                print(f"{kind}/{name:<48} {' x '.join(map(str, data.shape)):>16} {data.dtype}")
+
+
+def print_slice(path, name, rows):
+    with Tensors(path) as tensors:
+        kind, _, bare = name.partition("/") if "/" in name else (tensors.kinds()[0], "", name)
+        kind = kind if "/" in name else next((k for k in ("parameter", "weights") if k in tensors.kinds()), kind)
+        first, _, last = rows.partition(":")
+        chosen = slice(int(first) if first else None, int(last) if last else None) if ":" in rows else int(rows)
+        print(tensors[kind, bare][chosen])
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    one = commands.add_parser("list")
+    one.add_argument("path")
+    one = commands.add_parser("slice")
+    one.add_argument("path")
+    one.add_argument("name")
+    one.add_argument("rows", nargs="?", default=":")
+    one = commands.add_parser("compare")
+    one.add_argument("a")
+    one.add_argument("b")
+    one.add_argument("--largest", type=int, default=0, help="show only the N tensors that differ most")
+    arguments = parser.parse_args()
+    if arguments.command == "list":
+        list_tensors(arguments.path)
+    elif arguments.command == "slice":
+        print_slice(arguments.path, arguments.name, arguments.rows)
+    else:
+        sys.exit(1 if compare(arguments.a, arguments.b, arguments.largest) else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,138 @@
+"""Hugging Face folders and llm.c's files to checkpoints and back, and what looks at checkpoints."""
+import json
+import struct
+import sys
+import unittest
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from job import REFERENCE, SHORT, TINY, Case
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "postprocess"))
+import checkpoint as reader  # noqa: E402
+
+KIND = {"F32": np.float32, "F16": np.float16, "BF16": np.uint16, "U8": np.uint8}
+
+
+def safetensors(path):
+    """Tensors of a file by name, parsed by hand; 16-bit ones widened."""
+    data = Path(path).read_bytes()
+    size = struct.unpack("<Q", data[:8])[0]
+    tensors = {}
+    for name, entry in json.loads(data[8:8 + size]).items():
+        if name == "__metadata__":
+            continue
+        first, end = entry["data_offsets"]
+        values = np.frombuffer(data[8 + size + first:8 + size + end], KIND[entry["dtype"]])
+        if entry["dtype"] == "BF16":
+            values = (values.astype(np.uint32) << 16).view(np.float32)
+        tensors[name] = values.astype(np.float32).reshape(entry["shape"])
+    return tensors
+
+
+def bare(name):
+    return name.removeprefix("transformer.").removeprefix("model.")
+
+
+class Convert(Case):
+    def do(self, *arguments, code=0):
+        job = self.job(*arguments)
+        self.assertEqual(job.code, code, job.everything())
+        return job
+
+    def same_weights(self, a, b):
+        b = {bare(name): value for name, value in b.items()}
+        for name, value in a.items():
+            np.testing.assert_array_equal(value, b[bare(name)], name)
+
+    def test_every_reference_model_comes_back(self):
+        for source in sorted(p.parent for p in REFERENCE.glob("*/model.safetensors")):
+            with self.subTest(source.name):
+                imported, exported = self.folder / f"{source.name}.ckpt", self.folder / source.name
+                self.do("import", source, imported)
+                self.do("verify", imported)
+                self.do("export", imported, exported)
+                weights = safetensors(exported / "model.safetensors")
+                self.same_weights(weights, safetensors(source / "model.safetensors"))
+                with h5py.File(imported / "tensors.h5") as tensors:  # what h5py sees is what was exported
+                    self.assertEqual(set(tensors["parameter"]), set(weights))
+                    for name, value in weights.items():
+                        np.testing.assert_array_equal(tensors["parameter"][name][...], value)
+                        self.assertFalse(tensors["second_moment"][name][...].any())
+                self.do("import", exported, self.folder / "again.ckpt")
+                self.do("export", self.folder / "again.ckpt", self.folder / "again")
+                for name in ("model.safetensors", "config.json"):
+                    self.assertEqual((exported / name).read_bytes(), (self.folder / "again" / name).read_bytes())
+                for path in ("again.ckpt", "again"):
+                    __import__("shutil").rmtree(self.folder / path)
+
+    def test_types_and_divided_files(self):
+        self.do("import", REFERENCE / "clipped", "ckpt")
+        exact = safetensors(REFERENCE / "clipped" / "model.safetensors")
+        for dtype, bits in (("bf16", 8), ("fp16", 11)):
+            self.do("export", "ckpt", dtype, f"--export.dtype={dtype}")
+            for name, value in safetensors(self.folder / dtype / "model.safetensors").items():
+                np.testing.assert_allclose(value, next(v for n, v in exact.items() if bare(n) == bare(name)),
+                                           rtol=2.0 ** -bits, atol=1e-7)
+        self.do("export", "ckpt", "many", "--export.largest_file=20KB", "--export.optimizer=true")
+        index = json.loads((self.folder / "many" / "model.safetensors.index.json").read_text())["weight_map"]
+        self.assertGreater(len(set(index.values())), 2)
+        for file in set(index.values()):
+            self.same_weights(safetensors(self.folder / "many" / file), exact)
+        self.do("import", "many", "from_many")
+        self.assertEqual(reader.compare(self.folder / "ckpt", self.folder / "from_many"), 0)
+        self.assertEqual(reader.compare(self.folder / "ckpt", self.folder / "many" / "state.h5"), 0)
+
+    def test_llmc_and_back(self):
+        self.do("import", REFERENCE / "clipped", "ckpt")
+        for dtype in ("fp32", "bf16"):
+            self.do("export", "ckpt", f"{dtype}.bin", f"--export.dtype={dtype}")
+            self.do("import", f"{dtype}.bin", f"{dtype}.ckpt")
+        self.assertEqual(reader.compare(self.folder / "ckpt", self.folder / "fp32.ckpt"), 0)
+        header = np.fromfile(self.folder / "fp32.bin", np.int32, 256)
+        self.assertEqual(header[:8].tolist(), [20240326, 3, 17, 61, 2, 3, 24, 128])
+        # Linear weights are [out, in] there; the first layer's c_attn follows tables and all ln_1.
+        values = np.fromfile(self.folder / "fp32.bin", np.float32)[256:]
+        first = 128 * 24 + 17 * 24 + 2 * 2 * 24
+        weight = next(v for n, v in safetensors(REFERENCE / "clipped" / "model.safetensors").items()
+                      if n.endswith("h.0.attn.c_attn.weight"))
+        np.testing.assert_array_equal(values[first:first + weight.size].reshape(72, 24), weight.T)
+        (self.folder / "short.bin").write_bytes((self.folder / "fp32.bin").read_bytes()[:-8])
+        self.assertRegex(self.do("import", "short.bin", "x", code=2).err, "its header says")
+
+    def test_a_trained_run_is_inspected_verified_and_exported(self):
+        run = [*TINY, *SHORT, "--data.val_fraction=0"]
+        self.train(*run, "--run.dir=run", "--checkpoint.every=1", "--checkpoint.keep=0", "--run.dump=3", ranks=2)
+        shown = self.do("inspect", "run").out
+        self.assertRegex(shown, r"step +3; 3 updates")
+        self.assertRegex(shown, r"option +train.micro_batch = 2")
+        self.assertRegex(shown, r"transformer.wte.weight +256 x 32")
+        self.do("verify", "run")
+        self.do("export", "run", "hf")
+        weights = safetensors(self.folder / "hf" / "model.safetensors")
+        with h5py.File(self.folder / "run" / "dump-00000003.h5") as dump:
+            for name, value in weights.items():
+                np.testing.assert_array_equal(dump["weights"][name][...], value)
+        self.assertEqual(reader.compare(self.folder / "run", self.folder / "run" / "dump-00000003.h5"), 0)
+        self.assertGreater(reader.compare(self.folder / "run" / "checkpoints" / "step-00000002", self.folder / "run"), 20)
+        shard = self.folder / "run" / "checkpoints" / "step-00000003" / "shard-00001.h5"
+        shard.write_bytes(shard.read_bytes()[:-3] + b"\x00\x00\x7f")
+        self.assertRegex(self.do("verify", "run", code=4).err, "shard-00001.h5 is damaged")
+        # What is there is not written over.
+        self.assertRegex(self.do("export", "run/checkpoints/step-00000002", "hf", code=2).err, "hf exists")
+        self.assertRegex(self.do("verify", "nothing", code=2).err, "does not exist")
+
+    def test_training_goes_on_from_imported_weights(self):
+        self.do("import", REFERENCE / "clipped", "ckpt")
+        run = ["--data.source=" + str(REFERENCE / "clipped" / "tokens.bin"), "--data.val_fraction=0", "--train.steps=3",
+               "--train.micro_batch=2", "--train.seq_len=17"]
+        self.train(*run, f"--model.from={REFERENCE / 'clipped'}", "--run.dir=a", "--checkpoint.every=3")
+        self.train(*run, f"--model.from={REFERENCE / 'clipped'}", "--run.dir=b", "--checkpoint.every=3",
+                   "--checkpoint.resume=ckpt")
+        self.assertEqual(reader.compare(self.folder / "a", self.folder / "b"), 0)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
