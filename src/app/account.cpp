@@ -78,7 +78,7 @@ std::string account_before(const Options& options, const PlannedRun& planned, co
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
          "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\nkernels    " +
-         session.resources().kernels(Lane::compute).description();
+         session.resources().description();
 }
 
 }  // namespace tessera

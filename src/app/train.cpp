@@ -5,6 +5,7 @@
 #include "app/train_loop.hpp"
 #include "tessera/app/account.hpp"
 #include "tessera/app/prepare.hpp"
+#include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/engine/resume.hpp"
@@ -25,6 +26,7 @@ RunFacts run_facts(World& world, const Invocation& invocation) {
   facts.start_unix_time = invocation.unix_start;
   facts.hosts = world.control().gather(world.host());
   facts.libraries = {{"mpi", mpi_version()}, {"hdf5", hdf5_version()}};
+  if (built_with_cuda()) facts.libraries.emplace_back("cuda", cuda_versions());
   return facts;
 }
 
@@ -47,6 +49,16 @@ std::string summary(const Options& options, const TrainLoop& loop, TrainingSessi
   return text;
 }
 
+/// A GPU's load, memory and power go into the metrics, where its driver tells.
+void watch_device(RunRecorder& recorder, TrainingSession& session, const Log& log) {
+  const Device& device = session.resources().device();
+  if (device.kind() == DeviceKind::cpu) return;
+  std::string why;
+  auto monitor = open_device_monitor(device.identity(), why);
+  if (monitor == nullptr) log.warn("metrics.h5 has no /device (" + why + ")");
+  recorder.watch(std::move(monitor));
+}
+
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
                const StopSignals& signals, RunRecorder* recorder) {
@@ -63,6 +75,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   const RunFacts facts = run_facts(world, invocation);
   if (recorder != nullptr) {
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
+    watch_device(*recorder, session, log);
     recorder->begin(prepared.planned(), session.steps(), facts);
   }
   const auto start = Clock::now();

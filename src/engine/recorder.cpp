@@ -50,7 +50,9 @@ RunRecorder::~RunRecorder() = default;
 
 void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps, const RunFacts& facts) {
   steps_ = steps;
-  metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), metrics_layout(options_, planned, facts));
+  MetricsLayout layout = metrics_layout(options_, planned, facts);
+  layout.device = monitor_ != nullptr;
+  metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), std::move(layout));
   log_ = std::make_unique<LineLog>(folder_.log_path());
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
 }
@@ -92,6 +94,10 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
                                            {"skipped", report.result.skipped},
                                            {"unix_time", unix_now()}}};
     log_->append(json_line(fields));
+    if (monitor_ != nullptr) {
+      const DeviceSample s = monitor_->sample();
+      metrics_->append_device({report.step, s.utilization, s.memory_used, s.power, s.energy});
+    }
   }
   if (std::chrono::steady_clock::now() - status_written_ > kStatusEvery) write_status(RunState::running, 0, "");
 }

@@ -154,6 +154,7 @@ void Resources::open_device_communicators(const StepSchedule& schedule) {
 }
 
 std::string Resources::description() const {
+  if (host_reaches_memory()) return kernels_->description();
   std::string text = device_->description() + ", " + kernels_->description();
   if (communication_ != nullptr) text += ", " + communication_->description();
   return text;

@@ -34,13 +34,15 @@ struct MetricsFile::State {
   std::chrono::milliseconds flush_after{0};
   std::size_t step_times = 0;
   std::vector<std::pair<std::string, std::size_t>> memory;  // category, ranks
-  bool closed = false;                                      // the caller's side only
+  bool device = false;
+  bool closed = false;  // the caller's side only
 
   // Between the caller and the I/O thread.
   std::mutex mutex;
   std::vector<StepRow> steps;
   std::vector<EvalRow> evals;
   std::vector<CheckpointRow> checkpoints;
+  std::vector<DeviceRow> devices;
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> measured;
   std::optional<double> seconds_to_first_step;
   bool write_posted = false, write_planned = false;  // a task that writes is queued, is queued for later
@@ -62,6 +64,7 @@ void MetricsFile::State::write_pending() {
   decltype(steps) new_steps;
   decltype(evals) new_evals;
   decltype(checkpoints) new_checkpoints;
+  decltype(devices) new_devices;
   decltype(measured) new_measured;
   decltype(seconds_to_first_step) new_seconds;
   {
@@ -69,16 +72,19 @@ void MetricsFile::State::write_pending() {
     new_steps.swap(steps);
     new_evals.swap(evals);
     new_checkpoints.swap(checkpoints);
+    new_devices.swap(devices);
     new_measured.swap(measured);
     new_seconds.swap(seconds_to_first_step);
     write_posted = write_planned = false;
   }
   if (!tables) return;
-  if (new_steps.empty() && new_evals.empty() && new_checkpoints.empty() && new_measured.empty() && !new_seconds) return;
+  const bool no_rows = new_steps.empty() && new_evals.empty() && new_checkpoints.empty() && new_devices.empty();
+  if (no_rows && new_measured.empty() && !new_seconds) return;
   try {
     tables->write_steps(new_steps);
     tables->write_evals(new_evals);
     tables->write_checkpoints(new_checkpoints);
+    tables->write_device(new_devices);
     for (const auto& [category, bytes] : new_measured) tables->write_measured_memory(category, bytes);
     if (new_seconds) tables->write_seconds_to_first_step(*new_seconds);
     tables->flush();
@@ -104,6 +110,7 @@ MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, Metr
   state_->flush_rows = layout.flush_rows;
   state_->flush_after = layout.flush_after;
   state_->step_times = layout.step_times.size();
+  state_->device = layout.device;
   for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
   io_->run([&] { state_->tables.emplace(state_->path, layout); });
 }
@@ -127,7 +134,7 @@ void MetricsFile::queue(Add&& add) {
   {
     const std::lock_guard lock(state_->mutex);
     add(*state_);
-    const std::size_t waiting = state_->steps.size() + state_->evals.size();
+    const std::size_t waiting = state_->steps.size() + state_->evals.size() + state_->devices.size();
     post = waiting >= state_->flush_rows && !std::exchange(state_->write_posted, true);
     plan = !state_->write_posted && !std::exchange(state_->write_planned, true);
     overfull = waiting >= kMostFlushesWaiting * state_->flush_rows;
@@ -150,6 +157,11 @@ void MetricsFile::append_eval(std::int64_t step, double loss) {
 
 void MetricsFile::append_checkpoint(CheckpointRow row) {
   queue([&](State& state) { state.checkpoints.push_back(row); });
+}
+
+void MetricsFile::append_device(const DeviceRow& row) {
+  TESSERA_ASSERT(state_->device, "{} has no /device", state_->path.string());
+  queue([&](State& state) { state.devices.push_back(row); });
 }
 
 void MetricsFile::set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes) {

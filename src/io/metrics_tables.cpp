@@ -35,6 +35,7 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
   hdf5_write_attribute(provenance_.id(), kSecondsToFirstStep, std::numeric_limits<double>::quiet_NaN());
   create_steps(layout);
   create_communication();
+  if (layout.device) create_device();
   create_memory(layout);
   file_.flush();
   if (layout.swmr) file_.start_swmr_write();
@@ -75,6 +76,15 @@ void MetricsTables::create_communication() {
   }
 }
 
+void MetricsTables::create_device() {
+  const Hdf5Group group = hdf5_create_group(file_.id(), "device");
+  device_.push_back({Hdf5Series<std::int64_t>::create(group.id(), "step"),
+                     Hdf5Series<std::int64_t>::create(group.id(), "memory_used"),
+                     Hdf5Series<double>::create(group.id(), "utilization"),
+                     Hdf5Series<double>::create(group.id(), "power"),
+                     Hdf5Series<double>::create(group.id(), "energy")});
+}
+
 void MetricsTables::create_memory(const MetricsLayout& layout) {
   const Hdf5Group all = hdf5_create_group(file_.id(), "memory");
   for (const PlannedMemory& planned : layout.memory) {
@@ -113,6 +123,16 @@ void MetricsTables::write_checkpoints(const std::vector<CheckpointRow>& rows) {
   append_column(checkpoint_background_, rows, [](const CheckpointRow& row) { return row.background_seconds; });
 }
 
+void MetricsTables::write_device(const std::vector<DeviceRow>& rows) {
+  for (Device& device : device_) {
+    append_column(device.step, rows, [](const DeviceRow& row) { return row.step; });
+    append_column(device.memory_used, rows, [](const DeviceRow& row) { return row.memory_used; });
+    append_column(device.utilization, rows, [](const DeviceRow& row) { return row.utilization; });
+    append_column(device.power, rows, [](const DeviceRow& row) { return row.power; });
+    append_column(device.energy, rows, [](const DeviceRow& row) { return row.energy; });
+  }
+}
+
 void MetricsTables::write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes) {
   measured_.at(category).write(0, bytes);
 }
@@ -131,6 +151,13 @@ void MetricsTables::for_each_series(F&& f) {
     f(communication.calls);
     f(communication.bytes);
     f(communication.seconds);
+  }
+  for (Device& device : device_) {
+    f(device.step);
+    f(device.memory_used);
+    f(device.utilization);
+    f(device.power);
+    f(device.energy);
   }
   f(eval_step_);
   f(eval_loss_);

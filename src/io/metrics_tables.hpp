@@ -28,6 +28,7 @@ class MetricsTables {
   void write_steps(const std::vector<StepRow>& rows);
   void write_evals(const std::vector<EvalRow>& rows);
   void write_checkpoints(const std::vector<CheckpointRow>& rows);
+  void write_device(const std::vector<DeviceRow>& rows);
   void write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes);
   void write_seconds_to_first_step(double seconds);
   /// Makes what was written visible to readers.
@@ -42,6 +43,7 @@ class MetricsTables {
   };
   void create_steps(const MetricsLayout& layout);
   void create_communication();
+  void create_device();
   void create_memory(const MetricsLayout& layout);
   template <class F>
   void for_each_series(F&& f);
@@ -55,6 +57,11 @@ class MetricsTables {
   Hdf5Series<std::int64_t> checkpoint_step_, checkpoint_bytes_;
   Hdf5Series<double> checkpoint_blocked_, checkpoint_background_;
   std::vector<Communication> communication_;
+  struct Device {
+    Hdf5Series<std::int64_t> step, memory_used;
+    Hdf5Series<double> utilization, power, energy;
+  };
+  std::vector<Device> device_;  ///< one or none
   std::map<std::string, Hdf5Array<std::int64_t>> measured_;
 };
 

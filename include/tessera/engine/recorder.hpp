@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "tessera/backend/device_monitor.hpp"
 #include "tessera/engine/checkpoint.hpp"
 #include "tessera/engine/session.hpp"
 #include "tessera/io/metrics_file.hpp"
@@ -42,6 +43,8 @@ class RunRecorder {
   RunRecorder(const Options& options, const std::filesystem::path& folder);
   ~RunRecorder();
 
+  /// From begin() on, every report has a look at this GPU. Before begin().
+  void watch(std::unique_ptr<DeviceMonitor> monitor) { monitor_ = std::move(monitor); }
   /// Opens metrics.h5 and log.jsonl once the run is planned. `start` is when the process started.
   void begin(const PlannedRun& planned, std::int64_t steps, const RunFacts& facts);
   void record_step(const StepReport& report, std::int64_t global_tokens);
@@ -69,6 +72,7 @@ class RunRecorder {
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;
+  std::unique_ptr<DeviceMonitor> monitor_;
   std::unique_ptr<Progress> progress_;
   std::int64_t step_ = 0, steps_ = 0;
   double started_ = 0;

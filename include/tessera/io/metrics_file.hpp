@@ -5,6 +5,7 @@
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
 //   /eval/{step,loss}                                                                       a row per evaluation
 //   /checkpoints/{step,bytes,blocked_seconds,background_seconds}                            a row per checkpoint
+//   /device/{step,utilization,memory_used,power,energy}   rank 0's GPU, a row per report; where the driver tells
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance                  an attribute per option, per fact
 // step, skipped, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5,
@@ -54,6 +55,15 @@ struct CheckpointRow {
   double background_seconds = 0.0;  ///< training went on
 };
 
+/// What rank 0's GPU was doing at a report.
+struct DeviceRow {
+  std::int64_t step = 0;
+  double utilization = 0.0;      ///< share of time in which a kernel ran
+  std::int64_t memory_used = 0;  ///< bytes, by all processes
+  double power = 0.0;            ///< watts
+  double energy = 0.0;           ///< joules since the driver was loaded
+};
+
 /// Memory of one category as planned.
 struct PlannedMemory {
   std::string category;
@@ -66,6 +76,7 @@ struct MetricsLayout {
   std::vector<PlannedMemory> memory;
   std::vector<std::pair<std::string, std::string>> config;      ///< attributes of /config
   std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance
+  bool device = false;                                          ///< whether there is a /device
   bool swmr = true;                                             ///< off for file systems without ordered writes (NFS)
   std::size_t flush_rows = 256;                                 ///< rows reach the file after so many of them,
   std::chrono::milliseconds flush_after = std::chrono::seconds(1);  ///< or after so long, whichever is first
@@ -85,6 +96,8 @@ class MetricsFile {
   void append_step(StepRow row);
   void append_eval(std::int64_t step, double loss);
   void append_checkpoint(CheckpointRow row);
+  /// InternalError where the layout has no device.
+  void append_device(const DeviceRow& row);
   /// /memory/CATEGORY/measured, an element per rank. InternalError for a category that the layout does not have.
   void set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes);
   /// Attribute seconds_to_first_step of /provenance (NaN until then).

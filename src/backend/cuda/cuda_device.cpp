@@ -110,6 +110,7 @@ class CudaDevice final : public Device {
   }
   void copy(void* to, const void* from, std::int64_t bytes) override {
     if (bytes == 0) return;
+    enter_thread();  // any thread may come: writers of checkpoints do
     TESSERA_CHECK_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
                                        static_cast<cudaStream_t>(copies_->native())));
     copies_->synchronize();

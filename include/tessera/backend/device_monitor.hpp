@@ -1,0 +1,27 @@
+#pragma once
+// What a GPU is doing, as its driver tells (NVML, loaded at run time: machines without it have no monitor).
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace tessera {
+
+/// One look at a GPU. NaN or -1 where the driver does not tell.
+struct DeviceSample {
+  double utilization = 0;        ///< share of the last interval of the driver (up to a second) in which a kernel ran
+  std::int64_t memory_used = 0;  ///< bytes, by all processes
+  double power = 0;              ///< watts
+  double energy = 0;             ///< joules since the driver was loaded
+};
+
+class DeviceMonitor {
+ public:
+  virtual ~DeviceMonitor() = default;
+  virtual DeviceSample sample() = 0;
+};
+
+/// A monitor of the GPU with this Device::identity(); null when there is none, and then `why` says so.
+std::unique_ptr<DeviceMonitor> open_device_monitor(const std::string& identity, std::string& why);
+
+}  // namespace tessera

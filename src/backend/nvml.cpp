@@ -1,0 +1,78 @@
+// NVML's functions by name, with the few types that they need: its header is not everywhere, and its ABI is stable.
+
+#include <limits>
+
+#include "tessera/backend/device_monitor.hpp"
+#include "tessera/backend/dynamic_library.hpp"
+
+namespace tessera {
+
+namespace {
+
+using NvmlDevice = struct NvmlDeviceHandle*;
+struct NvmlUtilization {
+  unsigned gpu, memory;  ///< percent
+};
+struct NvmlMemory {
+  unsigned long long total, free, used;
+};
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+class Nvml final : public DeviceMonitor {
+ public:
+  explicit Nvml(const std::string& identity)
+      : library_(DynamicLibrary::open({"NVML", {"libnvidia-ml.so.1"}, {}})),
+        shut_down_(library_.function<int (*)()>("nvmlShutdown")),
+        utilization_(library_.function<decltype(utilization_)>("nvmlDeviceGetUtilizationRates")),
+        memory_(library_.function<decltype(memory_)>("nvmlDeviceGetMemoryInfo")),
+        power_(library_.function<decltype(power_)>("nvmlDeviceGetPowerUsage")),
+        energy_(library_.function<decltype(energy_)>("nvmlDeviceGetTotalEnergyConsumption")) {
+    const auto start = library_.function<int (*)()>("nvmlInit_v2");
+    const auto find = library_.function<int (*)(const char*, NvmlDevice*)>("nvmlDeviceGetHandleByUUID");
+    if (const int code = start(); code != 0)
+      throw UsageError("NVML does not start (code {}): a driver that runs", code);
+    if (const int code = find(identity.c_str(), &device_); code != 0) {
+      shut_down_();
+      throw UsageError("NVML does not know {} (code {}): a whole GPU", identity, code);
+    }
+  }
+  ~Nvml() override { shut_down_(); }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  DeviceSample sample() override {
+    NvmlUtilization utilization{};
+    NvmlMemory memory{};
+    unsigned milliwatts = 0;
+    unsigned long long millijoules = 0;
+    DeviceSample s;
+    s.utilization = utilization_(device_, &utilization) == 0 ? utilization.gpu * 0.01 : kUnknown;
+    s.memory_used = memory_(device_, &memory) == 0 ? static_cast<std::int64_t>(memory.used) : -1;
+    s.power = power_(device_, &milliwatts) == 0 ? milliwatts * 1e-3 : kUnknown;
+    s.energy = energy_(device_, &millijoules) == 0 ? static_cast<double>(millijoules) * 1e-3 : kUnknown;
+    return s;
+  }
+
+ private:
+  DynamicLibrary library_;
+  int (*shut_down_)();
+  int (*utilization_)(NvmlDevice, NvmlUtilization*);
+  int (*memory_)(NvmlDevice, NvmlMemory*);
+  int (*power_)(NvmlDevice, unsigned*);
+  int (*energy_)(NvmlDevice, unsigned long long*);
+  NvmlDevice device_ = nullptr;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMonitor> open_device_monitor(const std::string& identity, std::string& why) {
+  try {
+    return std::make_unique<Nvml>(identity);
+  } catch (const UsageError& error) {
+    why = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace tessera

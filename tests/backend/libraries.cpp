@@ -1,0 +1,59 @@
+// Libraries that are looked for at run time, and what is said where they are missing.
+
+#include <catch2/catch.hpp>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "tessera/backend/device_monitor.hpp"
+#include "tessera/backend/dynamic_library.hpp"
+
+using namespace tessera;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A folder and TESSERA_LIBRARY_PATH for the time of a test.
+struct SearchFolder {
+  SearchFolder() : path(fs::temp_directory_path() / "tessera_library_test") {
+    fs::remove_all(path);
+    fs::create_directories(path / "nvidia" / "cu13" / "lib");
+    setenv("TESSERA_LIBRARY_PATH", path.c_str(), 1);
+  }
+  ~SearchFolder() {
+    unsetenv("TESSERA_LIBRARY_PATH");
+    fs::remove_all(path);
+  }
+  fs::path path;
+};
+
+}  // namespace
+
+TEST_CASE("a library is found by the system, and its functions by name") {
+  const DynamicLibrary library = DynamicLibrary::open({"mathematics", {"libm.so.6"}, {}});
+  CHECK(library.function<double (*)(double)>("floor")(2.5) == 2.0);
+  CHECK(library.find("no_such_function") == nullptr);
+  CHECK_THROWS_AS(library.symbol("no_such_function"), UsageError);
+}
+
+TEST_CASE("a missing library is named with what was tried") {
+  const SearchFolder folder;
+  const std::string name = "libtessera_nowhere.so.1";
+  std::ofstream(folder.path / name) << "no library";
+  std::ofstream(folder.path / "nvidia" / "cu13" / "lib" / name) << "no library either";
+  const LibrarySearch search{"Nowhere", {name}, {"cu13"}};
+  const auto candidates = library_candidates(search);
+  REQUIRE(candidates.size() == 3);  // the folder, the Python package in it, the system
+  CHECK(candidates[0] == (folder.path / name).string());
+  CHECK(candidates[1] == (folder.path / "nvidia" / "cu13" / "lib" / name).string());
+  CHECK(candidates[2] == name);
+  CHECK_THROWS_WITH(DynamicLibrary::open(search), Catch::Contains("Nowhere cannot be loaded") &&
+                                                      Catch::Contains((folder.path / name).string()) &&
+                                                      Catch::Contains("TESSERA_LIBRARY_PATH"));
+}
+
+TEST_CASE("a GPU that is not there has no monitor, and that has a reason") {
+  std::string why;
+  CHECK(open_device_monitor("GPU-00000000-0000-0000-0000-000000000000", why) == nullptr);
+  CHECK_THAT(why, Catch::Contains("NVML"));
+}
