@@ -13,6 +13,7 @@ struct CublasLt {
   CublasLt();  ///< UsageError when the library is not found
 
   DynamicLibrary library;
+// NOLINTNEXTLINE(bugprone-macro-parentheses): a member is declared
 #define TESSERA_CUBLASLT_FUNCTION(member, name) decltype(&::name) member = TESSERA_LIBRARY_FUNCTION(library, name)
   TESSERA_CUBLASLT_FUNCTION(create, cublasLtCreate);
   TESSERA_CUBLASLT_FUNCTION(destroy, cublasLtDestroy);

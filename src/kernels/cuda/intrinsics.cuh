@@ -126,7 +126,7 @@ struct alignas(16) Bytes16 {
 __device__ __forceinline__ Bytes16 load16(const void* address) {
 #if defined(TESSERA_CUDA_EMULATED)
   if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
-    emulator::fault("a misaligned 16-byte load", std::source_location::current());
+    emulator::fault("a misaligned 16-byte load", emulator::SourcePlace::current());
   }
 #endif
   return *static_cast<const Bytes16*>(address);
@@ -134,7 +134,7 @@ __device__ __forceinline__ Bytes16 load16(const void* address) {
 __device__ __forceinline__ void store16(void* address, const Bytes16& value) {
 #if defined(TESSERA_CUDA_EMULATED)
   if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
-    emulator::fault("a misaligned 16-byte store", std::source_location::current());
+    emulator::fault("a misaligned 16-byte store", emulator::SourcePlace::current());
   }
 #endif
   *static_cast<Bytes16*>(address) = value;

@@ -36,7 +36,7 @@ void CudaKernels::product_by_pieces(cudaStream_t stream, Product p, Finish finis
 }
 
 void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
-  const cudaStream_t s = cuda_stream(stream);
+  cudaStream_t s = cuda_stream(stream);
   const View target = a.output ? a.output : a.activated;
   Product p;
   p.m = a.tokens, p.n = a.out, p.k = a.in;
@@ -63,7 +63,7 @@ void CudaKernels::store_gradient_product(cudaStream_t stream, Product p, const G
 }
 
 void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
-  const cudaStream_t s = cuda_stream(stream);
+  cudaStream_t s = cuda_stream(stream);
   const bool in_out = a.layout == WeightLayout::in_out;
   if (a.input_gradient) {
     Product p;

@@ -9,7 +9,6 @@
 #include <cmath>
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 
 #include "emulator/device/grid.hpp"
 
@@ -25,12 +24,12 @@
 
 // NOLINTBEGIN(bugprone-reserved-identifier,readability-identifier-naming): CUDA's own names
 
-inline void __syncthreads(const std::source_location& at = std::source_location::current()) {
+inline void __syncthreads(const ::emulator::SourcePlace& at = ::emulator::SourcePlace::current()) {
   ::emulator::block_barrier(at);
 }
 
 inline void __syncwarp(std::uint32_t mask = 0xffffffffu,
-                       const std::source_location& at = std::source_location::current()) {
+                       const ::emulator::SourcePlace& at = ::emulator::SourcePlace::current()) {
   ::emulator::meet(
       mask, nullptr, nullptr, [](const ::emulator::Meeting&) {}, at);
 }
@@ -40,7 +39,7 @@ namespace emulator {
 /// Every lane of `mask` gives a value and takes the one of lane source(lane); its own where that lane is not in the
 /// mask would be undefined on a GPU, and is a fault.
 template <class T, class Source>
-T exchange(std::uint32_t mask, T value, Source source, const std::source_location& at) {
+T exchange(std::uint32_t mask, T value, Source source, const ::emulator::SourcePlace& at) {
   T result = value;
   meet(
       mask, &value, &result,
@@ -60,7 +59,7 @@ T exchange(std::uint32_t mask, T value, Source source, const std::source_locatio
 
 template <class T>
 T __shfl_xor_sync(std::uint32_t mask, T value, int lane_mask,
-                  const std::source_location& at = std::source_location::current()) {
+                  const ::emulator::SourcePlace& at = ::emulator::SourcePlace::current()) {
   return ::emulator::exchange(
       mask, value, [=](unsigned lane) { return lane ^ static_cast<unsigned>(lane_mask); }, at);
 }
@@ -68,7 +67,7 @@ T __shfl_xor_sync(std::uint32_t mask, T value, int lane_mask,
 /// (All lanes must name the same source lane: that is all we use.)
 template <class T>
 T __shfl_sync(std::uint32_t mask, T value, int source,
-              const std::source_location& at = std::source_location::current()) {
+              const ::emulator::SourcePlace& at = ::emulator::SourcePlace::current()) {
   return ::emulator::exchange(
       mask, value, [=](unsigned) { return static_cast<unsigned>(source); }, at);
 }

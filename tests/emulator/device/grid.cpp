@@ -29,7 +29,7 @@ constexpr std::size_t kStaticShared = 48 << 10, kMostShared = 227 << 10, kGuard 
 constexpr int kPoison = 0xff, kGuardByte = 0xa5;
 
 std::uint64_t first_seed() {
-  const char* text = std::getenv("TESSERA_EMULATOR_SEED");
+  const char* text = std::getenv("TESSERA_EMULATOR_SEED");  // NOLINT(concurrency-mt-unsafe): before any thread
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
@@ -49,13 +49,13 @@ struct Thread {
   std::vector<std::vector<Copy>> copies;  ///< committed groups, oldest first; the last one is still open
   ThreadPlace place;
   State state = State::done;
-  std::source_location waits_at;
+  SourcePlace waits_at;
 };
 
 /// Lanes of one warp that wait for each other.
 struct OpenMeeting {
   std::uint32_t mask = 0, arrived = 0;
-  std::source_location at;
+  SourcePlace at;
   Meeting meeting;
 };
 
@@ -65,8 +65,8 @@ struct SharedArray {
   std::size_t offset, bytes;
 };
 
-std::string where(const std::source_location& at) {
-  return std::string(at.file_name()) + ":" + std::to_string(at.line()) + " (" + at.function_name() + ")";
+std::string where(const SourcePlace& at) {
+  return std::string(at.file) + ":" + std::to_string(at.line) + " (" + at.function + ")";
 }
 
 /// The blocks of one launch. One per operating-system thread, kept for its stacks.
@@ -108,7 +108,7 @@ class Machine {
       if (array.site == site) return static_.get() + array.offset;
     }
     const std::size_t offset = (static_used_ + alignment - 1) / alignment * alignment;
-    if (offset + bytes > kStaticShared) fail("more than 48 KB of shared arrays", std::source_location::current());
+    if (offset + bytes > kStaticShared) fail("more than 48 KB of shared arrays", SourcePlace::current());
     arrays_.push_back({site, offset, bytes});
     ASAN_UNPOISON_MEMORY_REGION(static_.get() + offset, bytes);
     std::memset(static_.get() + offset, kPoison, bytes);
@@ -116,13 +116,13 @@ class Machine {
     return static_.get() + offset;
   }
 
-  void barrier(const std::source_location& at) {
+  void barrier(const SourcePlace& at) {
     Thread& self = current();
     for (std::size_t i = 0; i < count_; ++i) {
       const Thread& other = *threads_[i];
       if (other.state == State::done) fail("a barrier that some threads have left the kernel without", at);
       if (other.state == State::at_barrier && !same_place(other.waits_at, at)) {
-        fail(("barriers at different places, the other at " + where(other.waits_at)).c_str(), at);
+        fail("barriers at different places, the other at " + where(other.waits_at), at);
       }
     }
     self.state = State::at_barrier, self.waits_at = at;
@@ -134,7 +134,7 @@ class Machine {
   }
 
   void meet(std::uint32_t mask, const void* in, void* out, const std::function<void(const Meeting&)>& combine,
-            const std::source_location& at) {
+            const SourcePlace& at) {
     Thread& self = current();
     const unsigned lane = self.place.lane;
     if ((mask >> lane & 1u) == 0) fail("a warp operation whose mask lacks the lane that calls it", at);
@@ -146,7 +146,7 @@ class Machine {
       found = open.end() - 1;
     }
     if (found->mask != mask || !same_place(found->at, at)) {
-      fail(("lanes of a warp in different operations, the other at " + where(found->at)).c_str(), at);
+      fail("lanes of a warp in different operations, the other at " + where(found->at), at);
     }
     found->arrived |= 1u << lane;
     found->meeting.in[lane] = in, found->meeting.out[lane] = out;
@@ -165,7 +165,7 @@ class Machine {
 
   void cp_async(void* shared, const void* global, int bytes) {
     if ((reinterpret_cast<std::uintptr_t>(shared) | reinterpret_cast<std::uintptr_t>(global)) % 16 != 0) {
-      fail("cp.async of misaligned 16 bytes", std::source_location::current());
+      fail("cp.async of misaligned 16 bytes", SourcePlace::current());
     }
     std::memset(shared, kPoison, 16);
     current().copies.back().push_back({shared, global, bytes});
@@ -182,7 +182,7 @@ class Machine {
     }
   }
 
-  [[noreturn]] void fail(const std::string& what, const std::source_location& at) {
+  [[noreturn]] void fail(const std::string& what, const SourcePlace& at) {
     const ThreadPlace& p = current().place;
     throw std::runtime_error("emulator: " + what + " at " + where(at) + ", block " + std::to_string(p.block_index.x) +
                              "," + std::to_string(p.block_index.y) + "," + std::to_string(p.block_index.z) +
@@ -190,8 +190,8 @@ class Machine {
   }
 
  private:
-  static bool same_place(const std::source_location& a, const std::source_location& b) {
-    return a.line() == b.line() && a.column() == b.column() && std::strcmp(a.file_name(), b.file_name()) == 0;
+  static bool same_place(const SourcePlace& a, const SourcePlace& b) {
+    return a.line == b.line && std::strcmp(a.file, b.file) == 0;
   }
   std::size_t index_of(const Thread& t) const {
     return t.place.thread_index.x +
@@ -285,7 +285,7 @@ class Machine {
       const auto& copies = threads_[i]->copies;
       if (copies.size() > 1 || !copies.back().empty()) {
         current_ = threads_[i].get();
-        fail("cp.async that nobody waited for", std::source_location::current());
+        fail("cp.async that nobody waited for", SourcePlace::current());
       }
       if (threads_[i]->state == State::done) continue;
       current_ = threads_[i].get();
@@ -324,14 +324,14 @@ const ThreadPlace& place() { return machine().current().place; }
 void* shared_array(const void* site, std::size_t bytes, std::size_t alignment) {
   return machine().shared_array(site, bytes, alignment);
 }
-void block_barrier(const std::source_location& at) { machine().barrier(at); }
+void block_barrier(const SourcePlace& at) { machine().barrier(at); }
 void meet(std::uint32_t mask, const void* in, void* out, const std::function<void(const Meeting&)>& combine,
-          const std::source_location& at) {
+          const SourcePlace& at) {
   machine().meet(mask, in, out, combine, at);
 }
 void cp_async(void* shared, const void* global, int bytes) { machine().cp_async(shared, global, bytes); }
 void cp_async_commit() { machine().cp_async_commit(); }
 void cp_async_wait(int pending) { machine().cp_async_wait(static_cast<std::size_t>(pending)); }
-void fault(const char* what, const std::source_location& at) { machine().fail(what, at); }
+void fault(const char* what, const SourcePlace& at) { machine().fail(what, at); }
 
 }  // namespace emulator

@@ -9,9 +9,20 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <source_location>
 
 namespace emulator {
+
+/// A place in a source. (std::source_location, which not every compiler that reads these files has.)
+struct SourcePlace {
+  const char* file = "";
+  unsigned line = 0;
+  const char* function = "";
+
+  static constexpr SourcePlace current(const char* file = __builtin_FILE(), unsigned line = __builtin_LINE(),
+                                       const char* function = __builtin_FUNCTION()) {
+    return {file, line, function};
+  }
+};
 
 /// Runs `thread` for every thread of every block and returns when all are done. std::runtime_error for an impossible
 /// launch or a fault in the kernel.
@@ -36,7 +47,7 @@ const ThreadPlace& place();
 void* shared_array(const void* site, std::size_t bytes, std::size_t alignment);
 
 /// Waits until every thread of the block is here.
-void block_barrier(const std::source_location& at);
+void block_barrier(const SourcePlace& at);
 
 /// What the lanes of a warp bring to an operation and take from it; null for lanes outside the mask.
 struct Meeting {
@@ -46,10 +57,10 @@ struct Meeting {
 
 /// Waits until every lane in `mask` is at this same operation; the last one calls combine.
 void meet(std::uint32_t mask, const void* in, void* out, const std::function<void(const Meeting&)>& combine,
-          const std::source_location& at);
+          const SourcePlace& at);
 
 /// A fault of the running kernel: ends the launch with std::runtime_error.
-[[noreturn]] void fault(const char* what, const std::source_location& at);
+[[noreturn]] void fault(const char* what, const SourcePlace& at);
 
 }  // namespace emulator
 

@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <source_location>
 
 #include "emulator/device/grid.hpp"
 #include "tessera/base/dtype.hpp"
@@ -54,13 +53,13 @@ void mma_of_warp(const Meeting& m) {
 
 template <class T>
 void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0, std::uint32_t b1,
-               const std::source_location& at = std::source_location::current()) {
+               const SourcePlace& at = SourcePlace::current()) {
   const detail::MmaOperands operands{d, a, {b0, b1}};
   meet(0xffffffffu, &operands, d, &detail::mma_of_warp<T>, at);
 }
 
 inline void ldmatrix_x4(std::uint32_t (&x)[4], const void* row, bool transposed,
-                        const std::source_location& at = std::source_location::current()) {
+                        const SourcePlace& at = SourcePlace::current()) {
   if (reinterpret_cast<std::uintptr_t>(row) % 16 != 0) fault("ldmatrix of a misaligned row", at);
   meet(
       0xffffffffu, row, x,
