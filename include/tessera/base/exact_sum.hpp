@@ -56,9 +56,9 @@ TESSERA_HOST_DEVICE inline void ExactSum::add(double term) {
   const detail::Wide wide = static_cast<detail::Wide>(mantissa) << offset;
   bins[static_cast<std::size_t>(bin)] +=
       sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide) & 0xffffffffu);
-  bins[static_cast<std::size_t>(bin + 1)] +=
+  bins[static_cast<std::size_t>(bin) + 1] +=
       sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 32) & 0xffffffffu);
-  bins[static_cast<std::size_t>(bin + 2)] +=
+  bins[static_cast<std::size_t>(bin) + 2] +=
       sign * static_cast<std::int64_t>(static_cast<std::uint64_t>(wide >> 64) & 0xffffffffu);
 }
 

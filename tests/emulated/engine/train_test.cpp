@@ -16,7 +16,7 @@ Options gpu_options() {
   options.run.device = DeviceChoice::cuda;
   options.train.steps = 4;  // two that are timed, one that is captured, one that is replayed
   options.train.seq_len = 5;
-  options.train.eval_batches = 2;
+  options.train.eval_batches = 6;  // rounds enough for two ranks to capture and replay them
   options.comm.backend = CommBackend::staged;
   return options;
 }
