@@ -71,7 +71,12 @@ Fiber::Fiber() {
   stack_ = static_cast<std::byte*>(memory);
 }
 
-Fiber::~Fiber() { munmap(stack_, page_bytes() + kStackBytes); }
+Fiber::~Fiber() {
+#if defined(__SANITIZE_ADDRESS__)
+  __asan_unpoison_memory_region(stack_, page_bytes() + kStackBytes);  // whoever gets these addresses next
+#endif
+  munmap(stack_, page_bytes() + kStackBytes);
+}
 
 void Fiber::start() {
   Fiber* self = starting;
