@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "tessera/app/bench_checkpoint.hpp"
 #include "tessera/app/bench_comm.hpp"
 #include "tessera/app/bench_kernels.hpp"
 #include "tessera/app/bench_step.hpp"
@@ -64,6 +65,8 @@ int run_bench(World& world, const Command& command) {
       return run_bench_comm(world, command.options);
     case BenchKind::kernels:
       return run_bench_kernels(world, command.options);
+    case BenchKind::checkpoint:
+      return run_bench_checkpoint(world, command.options);
   }
   throw InternalError("no such bench");
 }

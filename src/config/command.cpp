@@ -20,7 +20,7 @@ struct CommandRow {
 constexpr std::array<CommandRow, 9> kCommands{
     {{CommandKind::train, "train", "train a model (start it with mpiexec for several ranks)"},
      {CommandKind::plan, "plan", "memory and schedule of every strategy, without ranks or a GPU"},
-     {CommandKind::bench, "bench", "comm|step|kernels|memory: measure this machine"},
+     {CommandKind::bench, "bench", "comm|step|kernels|memory|checkpoint: measure this machine"},
      {CommandKind::import_, "import", "SOURCE CHECKPOINT: a Hugging Face folder or llm.c's model.bin to a checkpoint"},
      {CommandKind::export_, "export",
       "CHECKPOINT TARGET: to a Hugging Face folder, or to llm.c's file if it ends with .bin"},
@@ -33,11 +33,12 @@ struct BenchRow {
   BenchKind kind;
   std::string_view name;
 };
-constexpr std::array<BenchRow, 4> kBenches{{{BenchKind::comm, "comm"},
+constexpr std::array<BenchRow, 5> kBenches{{{BenchKind::comm, "comm"},
                                             {BenchKind::step, "step"},
                                             {BenchKind::kernels, "kernels"},
-                                            {BenchKind::memory, "memory"}}};
-constexpr std::array<std::string_view, 2> kLaterBenches{"checkpoint", "calibrate"};
+                                            {BenchKind::memory, "memory"},
+                                            {BenchKind::checkpoint, "checkpoint"}}};
+constexpr std::array<std::string_view, 1> kLaterBenches{"calibrate"};
 
 /// "train, plan, bench, ..."
 template <class Rows>

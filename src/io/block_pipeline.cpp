@@ -1,17 +1,8 @@
 #include "io/block_pipeline.hpp"
 
-#include <fcntl.h>
-
 #include "io/block_file.hpp"
 
 namespace tessera {
-
-namespace {
-
-/// So many blocks are sent on their way to the disk at once, so that the flush at the end finds little to do.
-constexpr std::int64_t kBlocksToStart = 8;
-
-}  // namespace
 
 BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record)
     : file_(file), path_(path), record_(record) {
@@ -59,10 +50,6 @@ void BlockPipeline::write(std::int64_t block, const Slot& slot) {
     write_at(file_, path_, first + slot.dirty_first, slot.bytes.data() + slot.dirty_first,
              slot.dirty_end - slot.dirty_first);
   }
-  if ((block + 1) % kBlocksToStart != 0) return;
-  const std::int64_t run = kBlocksToStart * record_.block_bytes;
-  // A hint: where it is not understood, the flush at the end does all the work.
-  static_cast<void>(::sync_file_range(file_.get(), first + record_.block_bytes - run, run, SYNC_FILE_RANGE_WRITE));
 }
 
 void BlockPipeline::work() {

@@ -13,7 +13,7 @@ namespace tessera {
 enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, help, version };
 
 /// What `tessera bench` measures.
-enum class BenchKind : std::uint8_t { comm, step, kernels, memory };
+enum class BenchKind : std::uint8_t { comm, step, kernels, memory, checkpoint };
 
 std::string_view name_of(CommandKind kind);
 std::string_view name_of(BenchKind kind);
