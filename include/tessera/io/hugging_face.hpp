@@ -17,7 +17,8 @@ namespace tessera {
 /// Reads FOLDER/config.json of a GPT-2, Qwen2 or Llama model. Keys that do not change the arithmetic are ignored, null
 /// means the family's default; Architecture::dropout stays 0, because a run's dropout is its own choice. UsageError
 /// naming the key for whatever this program does not compute: another model_type or activation, rotary
-/// positions scaled in another way than Llama 3's, sliding windows, biases in odd places, attention scaled by layer; and for missing or impossible sizes.
+/// positions scaled in another way than Llama 3's, sliding windows, biases in odd places, attention scaled by layer;
+/// and for missing or impossible sizes.
 Architecture read_config(const std::filesystem::path& folder);
 
 /// The weights of a folder: model.safetensors, or the files that model.safetensors.index.json names (plain names inside
