@@ -45,6 +45,7 @@ void Player::issue_on_device(const Play& play, const TokenFeed& feed) {
   resources_.device().begin_range(segment.name.c_str());
   graphs_[number]->launch(compute);
   resources_.device().end_range();
+  resources_.follow(compute, segment.name);
 }
 
 /// Everything of a segment but its loads, from compute's stream to compute's stream.

@@ -168,6 +168,10 @@ bool Resources::can_capture() const {
   return device_->can_capture() && (communication_ == nullptr || communication_->backend() == CommBackend::nccl);
 }
 
+void Resources::follow(Stream& stream, const std::string& what) const {
+  if (communication_ != nullptr) communication_->follow(stream, what);
+}
+
 void Resources::check() const {
   if (communication_ != nullptr) communication_->check();
 }

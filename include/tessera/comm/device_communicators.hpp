@@ -45,6 +45,9 @@ class DeviceCommunication {
   /// Runs every kind of collective of all open communicators once, on `stream`, and waits: connections are made before
   /// a capture. Collective over the world.
   virtual void warm_up(Stream& stream) = 0;
+  /// Has the time-out hold for what `stream` was given so far: for a graph with captured collectives, which nobody
+  /// follows one by one. Not while the stream is captured. `what`: for the message, "micro-step's graph".
+  virtual void follow(Stream& stream, const std::string& what) = 0;
   /// Throws what went wrong in collectives since the last check. After a stream was synchronized.
   virtual void check() = 0;
   /// Memory outside the plan that this takes: pinned host memory, and device memory of its own (not NCCL's buffers).

@@ -68,6 +68,8 @@ class Resources {
   void warm_up(Stream& stream);
   /// Whether all that a schedule does can be captured as graphs: on a GPU, unless collectives pass through the host.
   bool can_capture() const;
+  /// On a GPU: what `stream` was given so far, a graph with collectives, is held to the time-out.
+  void follow(Stream& stream, const std::string& what) const;
   /// Throws what failed in collectives of a GPU, after it was waited for.
   void check() const;
   /// Kernels that may be called from the thread that plays a lane.

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "tessera/backend/cuda/check.hpp"
+#include "tessera/backend/cuda/launch.hpp"
 
 namespace tessera {
 
@@ -131,6 +132,10 @@ void NcclCommunication::warm_up(Stream& stream) {
   for (NcclCommunicator* const communicator : open_) communicator->warm_up(stream);
   stream.synchronize();
   check();
+}
+
+void NcclCommunication::follow(Stream& stream, const std::string& what) {
+  watchdog_->follow(cuda_stream(stream), what);
 }
 
 void NcclCommunication::check() {

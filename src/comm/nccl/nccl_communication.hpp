@@ -21,6 +21,7 @@ class NcclCommunication final : public DeviceCommunication {
   std::unique_ptr<Communicator> open(const ProcessGrid& grid, RankGroup group, const std::string& name,
                                      std::int64_t largest_contribution) override;
   void warm_up(Stream& stream) override;
+  void follow(Stream& stream, const std::string& what) override;
   void check() override;
   std::int64_t pinned_bytes() const override { return 0; }
   std::int64_t device_bytes() const override;

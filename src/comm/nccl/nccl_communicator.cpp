@@ -103,7 +103,9 @@ void NcclCommunicator::done(Stream& stream, Collective collective, const CallSha
   counters_.add(collective, bytes_sent(collective, size_, shape.elements, shape.wire), 0);
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   TESSERA_CHECK_CUDA(cudaStreamIsCapturing(cuda_stream(stream), &status));
-  if (status == cudaStreamCaptureStatusNone) ground_.watchdog->follow(cuda_stream(stream), name_, shape.text());
+  if (status == cudaStreamCaptureStatusNone) {
+    ground_.watchdog->follow(cuda_stream(stream), fmt::format("{} on '{}'", shape.text(), name_));
+  }
 }
 
 void NcclCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) {

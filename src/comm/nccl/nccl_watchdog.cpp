@@ -39,13 +39,13 @@ void NcclWatchdog::remove(ncclComm_t comm) {
   std::erase_if(watched_, [&](const Watched& one) { return one.comm == comm; });
 }
 
-void NcclWatchdog::follow(cudaStream_t stream, const std::string& name, const std::string& what) {
+void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {
   const std::lock_guard lock(lock_);
   if (count_ == kMarks) return;
   Mark& mark = marks_[(first_ + count_) % kMarks];
   TESSERA_CHECK_CUDA(cudaEventRecord(mark.event, stream));
   mark.issued = Clock::now();
-  mark.what = what + " on '" + name + "'";
+  mark.what = what;
   ++count_;
 }
 

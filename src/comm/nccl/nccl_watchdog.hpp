@@ -20,7 +20,8 @@ namespace tessera {
 
 class NcclWatchdog {
  public:
-  /// `timeout_seconds`: how long a collective may wait without any of this rank's ending; 0 = for ever.
+  /// `timeout_seconds`: how long a collective, or a graph of them, may wait without any of this rank's ending; 0 = for
+  /// ever.
   NcclWatchdog(RankContext& context, Device& device, double timeout_seconds);
   ~NcclWatchdog();
   NcclWatchdog(const NcclWatchdog&) = delete;
@@ -29,9 +30,9 @@ class NcclWatchdog {
   void add(ncclComm_t comm, const std::string& name);
   void remove(ncclComm_t comm);
 
-  /// Follows the work that `stream` has so far, "all_gather of 640 bf16 a rank". Not while the stream is captured. Some
-  /// calls are not followed while many are under way.
-  void follow(cudaStream_t stream, const std::string& name, const std::string& what);
+  /// Follows the work that `stream` has so far, "all_gather of 640 bf16 a rank on 'world/gather'". Not while the stream
+  /// is captured. Some calls are not followed while many are under way.
+  void follow(cudaStream_t stream, const std::string& what);
 
   /// While it lives, the calling thread may be stuck in a call of NCCL: the process ends after the time-out.
   class Guard {

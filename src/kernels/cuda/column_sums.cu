@@ -17,6 +17,7 @@ __global__ void __launch_bounds__(kLanes* kWarps)
   const std::int64_t column = std::int64_t{blockIdx.x} * kLanes + threadIdx.x;
   float sum = 0;
   if (column < width) {
+#pragma unroll 8
     for (std::int64_t part = threadIdx.y; part < count; part += kWarps) sum += parts[part * width + column];
   }
   of_warp[threadIdx.y * kLanes + threadIdx.x] = sum;

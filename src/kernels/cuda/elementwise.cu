@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(kSquareWarps * 32)
     for (int r = 0; r < 4; ++r) {
       const std::int64_t at = 16 * r + kWidth * part;
       const T* p = x + chunk * 64 + at;
-      T value[kWidth];
+      alignas(16) T value[kWidth];
       if (aligned && at + kWidth <= left) {
         *reinterpret_cast<Bytes16*>(value) = load16(p);
       } else {

@@ -166,6 +166,28 @@ TEST_CASE("a rank that does not come ends the process within the time-out") {
   CHECK_THAT(text, Catch::Contains("all_gather of 16 fp32 a rank on 'world/test' did not end within 0.3 s"));
 }
 
+TEST_CASE("child: a rank does not replay its graph", "[.]") {
+  with_two(small(CommBackend::nccl, 0.3), [](RankContext& context, DeviceCommunication& communication,
+                                             Communicator& group, Stream& stream, std::byte* shared) {
+    const auto device = make_cuda_device(static_cast<int>(context.rank()));
+    communication.warm_up(stream);
+    device->begin_capture(stream);
+    group.all_gather(stream, shared, 16, DType::fp32);
+    const auto graph = device->end_capture(stream);
+    if (context.rank() == 0) {
+      graph->launch(stream);
+      communication.follow(stream, "the graph of a step");
+    }
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  });
+}
+
+TEST_CASE("a graph that waits for a rank ends the process within the time-out") {
+  const auto [code, text] = in_child("child: a rank does not replay its graph");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("the graph of a step did not end within 0.3 s"));
+}
+
 TEST_CASE("child: NCCL does not start", "[.]") {
   emulator::set_device_count(2);
   run_ranks(2, 2, [](RankContext& context) {
