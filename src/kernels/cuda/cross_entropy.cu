@@ -76,10 +76,13 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
     const float offset = static_cast<float>(log_sum_exp), scale = a.scalars->gradient_scale;
     T* gradient = reinterpret_cast<T*>(logits);
     const std::int64_t rounds = (a.vocab + step - 1) / step;
-    for (std::int64_t round = 0; round < rounds; ++round) {
-      const std::int64_t i = round * step + threadIdx.x * kGroup;
-      Four four{};
-      if (i < a.vocab) four = *reinterpret_cast<const Four*>(logits + i);
+    // A round ahead is loaded: one block fills a multiprocessor, and nothing else covers the way to memory.
+    std::int64_t i = std::int64_t{threadIdx.x} * kGroup;
+    Four next{};
+    if (i < a.vocab) next = *reinterpret_cast<const Four*>(logits + i);
+    for (std::int64_t round = 0; round < rounds; ++round, i += step) {
+      Four four = next;
+      if (i + step < a.vocab) next = *reinterpret_cast<const Four*>(logits + i + step);
       // A narrower gradient lies over logits of this round and earlier ones: nobody writes before all have read.
       if constexpr (sizeof(T) < sizeof(float)) __syncthreads();
       if (i >= a.vocab) continue;
