@@ -51,9 +51,25 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
   }
   std::string line = fmt::format("memory     {} a rank ({})", format_bytes(planned.plan.total()), parts);
-  const std::int64_t staging = session.resources().staging_bytes();
-  if (staging > 0) line += fmt::format("; {} beside it for messages between nodes", format_bytes(staging));
-  return line;
+  const MemoryBeside beside = session.resources().memory_beside();
+  const bool on_host = session.resources().host_reaches_memory();
+  const std::pair<std::int64_t, const char*> uses[] = {
+      {beside.host_staging, on_host ? "for messages between nodes" : "pinned on the host for collectives"},
+      {beside.device_staging, "on the device for collectives"},
+      {beside.kernel_workspace, "on the device for matrix products and sums"}};
+  std::string outside;
+  for (const auto& [bytes, what] : uses) {
+    if (bytes > 0)
+      outside += fmt::format("{}{} {}", outside.empty() ? "; beside it " : ", ", format_bytes(bytes), what);
+  }
+  return line + outside;
+}
+
+/// What computes, and on a GPU how its collectives and segments run.
+std::string device_line(TrainingSession& session) {
+  const std::string manner = session.player().manner();
+  const char* name = session.resources().host_reaches_memory() ? "kernels" : "device";
+  return fmt::format("{:<11}{}{}{}", name, session.resources().description(), manner.empty() ? "" : "; ", manner);
 }
 
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data,
@@ -77,8 +93,8 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
-         "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\nkernels    " +
-         session.resources().description();
+         "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\n" +
+         device_line(session);
 }
 
 }  // namespace tessera

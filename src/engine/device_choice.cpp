@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/require_equal.hpp"
 #include "tessera/backend/cuda_device.hpp"
 
 namespace tessera {
@@ -34,15 +35,6 @@ LocalPlace local_place(RankContext& context) {
   return place;
 }
 
-/// Other GPUs round otherwise, and take other times.
-void require_equal_models(RankContext& context, const Device& device) {
-  const std::vector<std::string> all = context.control().all_gather(device.model());
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] == all[0]) continue;
-    throw UsageError("rank {} has a {}, rank 0 a {}: GPUs of one kind for all ranks", rank, all[rank], all[0]);
-  }
-}
-
 /// Ranks that came to the same GPU by different ways (masks of the job system, for one) are found by its own name.
 void require_own_device(RankContext& context, const Device& device) {
   const std::vector<std::string> all = context.control().all_gather(device.identity());
@@ -68,7 +60,8 @@ std::unique_ptr<Device> open_device(RankContext& context, DeviceKind kind, bool 
         place.ranks, context.host(), count);
   }
   auto device = make_cuda_device(count > 0 ? static_cast<int>(place.index % count) : 0);
-  require_equal_models(context, *device);
+  // Other GPUs round otherwise, and take other times.
+  require_equal(context, device->model(), "GPUs of one kind for all ranks");
   if (!share) require_own_device(context, *device);
   return device;
 }

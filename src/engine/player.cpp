@@ -59,7 +59,7 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
   if (resources_.device().kind() != DeviceKind::cpu) {
     graphs_.resize(s_.segments.size());
     played_.resize(s_.segments.size());
-    settings_.graph = settings_.graph && resources_.can_capture();
+    settings_.graph = settings_.graph && resources_.obstacle_to_graphs().empty();
     device_times_ = std::make_unique<DeviceTimes>(resources_.device(), s_);
     resources_.warm_up(lanes_->compute());
   }
@@ -69,6 +69,13 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
     resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::private_));
     resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::shared));
   }
+}
+
+std::string Player::manner() const {
+  if (resources_.device().kind() == DeviceKind::cpu) return {};
+  if (settings_.graph) return "segments replayed as graphs, except in steps that are timed";
+  const std::string obstacle = resources_.obstacle_to_graphs();
+  return fmt::format("segments played eagerly ({})", obstacle.empty() ? "run.graph = false" : obstacle);
 }
 
 /// Lanes end before what their work touches.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/require_equal.hpp"
 #include "tessera/comm/decorators.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
@@ -78,13 +79,22 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
   TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
                  schedule.grid.world, context.size());
   pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
-  allocate(schedule, plan);
   make_kernels();
+  compare_libraries(schedule);
+  allocate(schedule, plan);
   if (host_reaches_memory()) {
     open_host_communicators(schedule);
   } else if (communication_ != nullptr) {
     open_device_communicators(schedule);
   }
+}
+
+/// Another version may sum in another order, or not talk to ours at all: found before memory is taken and NCCL waits.
+void Resources::compare_libraries(const StepSchedule& schedule) {
+  require_equal(context_, kernels_->description(), "the same instruction set and library for products on all ranks");
+  if (host_reaches_memory() || settings_.comm.backend == CommBackend::staged || wanted_communicators(schedule).empty())
+    return;
+  require_equal(context_, "NCCL " + nccl_version(), "one version for all ranks");
 }
 
 void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
@@ -114,7 +124,8 @@ void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
 
 void Resources::make_kernels() {
   if (!host_reaches_memory()) {
-    workspace_ = device_->allocate(MemoryKind::device, cuda_kernels_bytes());
+    beside_.kernel_workspace = cuda_kernels_bytes();
+    workspace_ = device_->allocate(MemoryKind::device, beside_.kernel_workspace);
     kernels_ = make_cuda_kernels(workspace_->data());
     return;
   }
@@ -134,7 +145,7 @@ void Resources::open_host_communicators(const StepSchedule& schedule) {
   for (const auto& [lane, group] : wanted_communicators(schedule)) {
     auto communicator =
         make_communicator(context_, grid_, rank_group(group), *host_shared_, std::string(name_of(lane)), options);
-    staging_bytes_ += tessera::staging_bytes(grid_, rank_group(group), options);
+    beside_.host_staging += staging_bytes(grid_, rank_group(group), options);
     if (emulate.on()) {
       const double bandwidth = emulate.bandwidth > 0 ? emulate.bandwidth : 1e18;
       communicator = make_emulated(std::move(communicator), emulate.latency, bandwidth);
@@ -150,7 +161,8 @@ void Resources::open_device_communicators(const StepSchedule& schedule) {
     communicators_[key] = communication_->open(grid_, rank_group(key.second), std::string(name_of(key.first)),
                                                contribution == largest.contribution.end() ? 0 : contribution->second);
   }
-  staging_bytes_ = communication_->pinned_bytes();
+  beside_.host_staging = communication_->pinned_bytes();
+  beside_.device_staging = communication_->device_bytes();
 }
 
 std::string Resources::description() const {
@@ -164,8 +176,10 @@ void Resources::warm_up(Stream& stream) {
   if (communication_ != nullptr) communication_->warm_up(stream);
 }
 
-bool Resources::can_capture() const {
-  return device_->can_capture() && (communication_ == nullptr || communication_->backend() == CommBackend::nccl);
+std::string Resources::obstacle_to_graphs() const {
+  if (!device_->can_capture()) return "the device has no graphs";
+  if (communication_ == nullptr || communication_->backend() == CommBackend::nccl) return {};
+  return "staged collectives cannot be captured";
 }
 
 void Resources::follow(Stream& stream, const std::string& what) const {

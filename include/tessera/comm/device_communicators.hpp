@@ -61,7 +61,7 @@ class DeviceCommunication {
 std::unique_ptr<DeviceCommunication> make_device_communication(RankContext& context, Device& device,
                                                                const DeviceCommunicationSettings& settings);
 
-/// "2.28.9 (/path/libnccl.so.2)" of the NCCL that would be loaded here, or why none is. Loads it.
+/// "2.28.9", the version of the NCCL that would be loaded here, or why none is. Loads it.
 std::string nccl_version();
 
 }  // namespace tessera

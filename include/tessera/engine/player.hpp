@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "tessera/engine/optimizer.hpp"
@@ -53,6 +54,9 @@ class Player {
   const ScalarPayload& payload() const;
   /// Waits for all that was played: device memory may be looked at.
   void synchronize();
+
+  /// How a GPU is driven, for the log: as graphs, or eagerly and why. Empty on a CPU.
+  std::string manner() const;
 
   StepTimes& times() { return times_; }
   const OperationRing& ring() const { return ring_; }

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -26,6 +27,13 @@ enum class LaneMode : std::uint8_t {
   chaos      ///< every communication lane on its own thread, with random delays
 };
 
+/// Bytes that a rank takes beside its plan. NCCL's own buffers are not in it.
+struct MemoryBeside {
+  std::int64_t host_staging = 0;    ///< messages between nodes; pinned where a GPU's collectives pass through the host
+  std::int64_t device_staging = 0;  ///< of a GPU's collectives
+  std::int64_t kernel_workspace = 0;  ///< of a GPU's kernels: cuBLASLt's, and sums
+};
+
 struct ResourceSettings {
   int threads = 1;           ///< compute threads of this rank
   int threads_on_cores = 0;  ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
@@ -40,7 +48,8 @@ struct ResourceSettings {
 /// Memory of this rank as the plan says, and what computes and communicates on it.
 class Resources {
  public:
-  /// Collective over the world. IoError when the memory cannot be had.
+  /// Collective over the world. IoError when the memory cannot be had; UsageError where ranks have other kinds of GPU,
+  /// or other libraries, than rank 0.
   Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
             const ResourceSettings& settings);
 
@@ -66,8 +75,8 @@ class Resources {
   Communicator& communicator(Lane lane, Group group) const;
   /// On a GPU: runs every collective once on `stream`, as a capture wants it. Collective over the world.
   void warm_up(Stream& stream);
-  /// Whether all that a schedule does can be captured as graphs: on a GPU, unless collectives pass through the host.
-  bool can_capture() const;
+  /// Why segments cannot be captured as graphs, for the log; empty where they can.
+  std::string obstacle_to_graphs() const;
   /// On a GPU: what `stream` was given so far, a graph with collectives, is held to the time-out.
   void follow(Stream& stream, const std::string& what) const;
   /// Throws what failed in collectives of a GPU, after it was waited for.
@@ -79,14 +88,14 @@ class Resources {
 
   /// The planned memory (tests read touched extents from it).
   std::span<std::byte> bytes(RegionKind region) const;
-  /// Bytes of host memory outside the plan in which messages are staged.
-  std::int64_t staging_bytes() const { return staging_bytes_; }
+  MemoryBeside memory_beside() const { return beside_; }
   /// What this rank has sent so far, by kind of collective.
   CommunicationCount count(Collective collective) const;
 
  private:
   void allocate(const StepSchedule& schedule, const MemoryPlan& plan);
   void make_kernels();
+  void compare_libraries(const StepSchedule& schedule);
   void open_host_communicators(const StepSchedule& schedule);
   void open_device_communicators(const StepSchedule& schedule);
 
@@ -103,7 +112,7 @@ class Resources {
   std::unique_ptr<ThreadPool> pool_, single_;  ///< single_: for lanes beside compute
   std::unique_ptr<Kernels> kernels_, lane_kernels_;
   std::map<std::pair<Lane, Group>, std::unique_ptr<Communicator>> communicators_;
-  std::int64_t staging_bytes_ = 0;
+  MemoryBeside beside_;
 };
 
 }  // namespace tessera

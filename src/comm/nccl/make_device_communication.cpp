@@ -45,7 +45,7 @@ std::unique_ptr<DeviceCommunication> make_device_communication(RankContext& cont
 
 std::string nccl_version() {
   try {
-    return fmt::format("{} ({})", nccl_api().version_text(), nccl_api().path);
+    return nccl_api().version_text();
   } catch (const Error& error) {
     return fmt::format("none: {}", error.what());
   }

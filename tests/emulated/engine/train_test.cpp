@@ -3,33 +3,12 @@
 #include <catch2/catch.hpp>
 #include <cmath>
 
-#include "emulator/runtime/enqueue.hpp"
-#include "engine/session_case.hpp"
+#include "gpu_case.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
 
 namespace {
-
-Options gpu_options() {
-  Options options = base_options();
-  options.run.device = DeviceChoice::cuda;
-  options.train.steps = 4;  // two that are timed, one that is captured, one that is replayed
-  options.train.seq_len = 5;
-  options.train.eval_batches = 6;  // rounds enough for two ranks to capture and replay them
-  options.comm.backend = CommBackend::staged;
-  return options;
-}
-
-/// Small, for threads of a GPU are fibers here.
-Architecture tiny_gpt2() {
-  Architecture a = small_gpt2();
-  a.heads = a.kv_heads = 2;
-  a.width = 16;
-  a.ffn_width = 24;
-  a.vocab = 37;
-  return a;
-}
 
 double distance(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
   double difference = 0, size = 0;
@@ -85,7 +64,7 @@ TEST_CASE("graphs, lanes, chaos and poison leave no trace") {
 }
 
 TEST_CASE("several GPUs, staged: strategies leave no trace, and the bits are those of one GPU") {
-  emulator::set_device_count(2);
+  const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;
   options.train.accumulation = 2;
@@ -99,14 +78,13 @@ TEST_CASE("several GPUs, staged: strategies leave no trace, and the bits are tho
     const RunOutcome run = train_locally(options, architecture, 2, 2);
     CHECK(run.losses == alone.losses);
     CHECK(run.norms == alone.norms);
-    CHECK(run.weights == alone.weights);
+    CHECK((run.weights == alone.weights));
     CHECK(run.bytes_sent == run.bytes_planned);
   }
-  emulator::set_device_count(1);
 }
 
 TEST_CASE("NCCL in graphs has the bits of the staged way") {
-  emulator::set_device_count(2);
+  const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;
   options.shard.strategy = Strategy::zero3;
@@ -117,9 +95,8 @@ TEST_CASE("NCCL in graphs has the bits of the staged way") {
     options.run.graph = graph;
     const RunOutcome nccl = train_locally(options, architecture, 2, 2);
     CHECK(nccl.losses == staged.losses);
-    CHECK(nccl.weights == staged.weights);
+    CHECK((nccl.weights == staged.weights));
   }
-  emulator::set_device_count(1);
 }
 
 TEST_CASE("ranks share a GPU only where they may") {

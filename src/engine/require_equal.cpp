@@ -1,0 +1,16 @@
+#include "engine/require_equal.hpp"
+
+#include <vector>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+void require_equal(RankContext& context, const std::string& mine, const std::string& allowed) {
+  const std::vector<std::string> all = context.control().all_gather(mine);
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] != all[0]) throw UsageError("rank {} has {}, rank 0 has {}: {}", rank, all[rank], all[0], allowed);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,14 @@
+#pragma once
+// What must be the same on every rank before anything is computed.
+
+#include <string>
+
+#include "tessera/comm/rank_context.hpp"
+
+namespace tessera {
+
+/// Collective over the world. UsageError, the same on every rank, where a rank has not what rank 0 has: "rank 1 has
+/// cuBLASLt 12.9.1, rank 0 has cuBLASLt 13.0.2: " + `allowed`.
+void require_equal(RankContext& context, const std::string& mine, const std::string& allowed);
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+// What a run on GPUs says before step 1: how its segments are played and why, and what it takes beside its plan.
+#include <catch2/catch.hpp>
+
+#include "gpu_case.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+struct Said {
+  std::string manner, description;
+  MemoryBeside beside;
+};
+
+Said said_by(const Options& options, std::int64_t world) {
+  const Architecture architecture = tiny_gpt2();
+  const PlannedRun planned = plan_run(options, architecture, world, world);
+  Said said;
+  run_ranks(world, world, [&](RankContext& context) {
+    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    TrainingSession session(context, options, planned, data);
+    if (context.rank() != 0) return;
+    said = {session.player().manner(), session.resources().description(), session.resources().memory_beside()};
+  });
+  return said;
+}
+
+}  // namespace
+
+TEST_CASE("a run says how it drives its GPU, and what that takes beside the plan") {
+  using Catch::Contains;
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  const Said alone = said_by(options, 1);
+  CHECK_THAT(alone.manner, Contains("graphs") && !Contains("eagerly"));
+  CHECK_THAT(alone.description, Contains("emulated GPU") && Contains("cuBLASLt") && !Contains("staged"));
+  CHECK(alone.beside.kernel_workspace == cuda_kernels_bytes());
+  CHECK(alone.beside.host_staging == 0);
+
+  const Said staged = said_by(options, 2);
+  CHECK_THAT(staged.manner, Contains("eagerly (staged collectives cannot be captured)"));
+  CHECK_THAT(staged.description, Contains("staged through"));
+  CHECK(staged.beside.host_staging > 0);
+
+  options.comm.backend = CommBackend::nccl;
+  const Said nccl = said_by(options, 2);
+  CHECK_THAT(nccl.manner, Contains("graphs") && !Contains("eagerly"));
+  CHECK_THAT(nccl.description, Contains("NCCL 2."));
+  CHECK(nccl.beside.host_staging == 0);
+  CHECK(nccl.beside.device_staging > 0);
+
+  options.run.graph = false;
+  CHECK_THAT(said_by(options, 2).manner, Contains("eagerly (run.graph = false)"));
+  options.run.device = DeviceChoice::cpu;
+  CHECK(said_by(options, 2).manner.empty());
+}

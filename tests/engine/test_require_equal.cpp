@@ -1,0 +1,28 @@
+// Ranks whose GPU or libraries are others than rank 0's are found, and every rank says the same.
+#include <catch2/catch.hpp>
+#include <vector>
+
+#include "engine/require_equal.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/comm/local_world.hpp"
+
+using namespace tessera;
+
+TEST_CASE("a rank that differs from rank 0 is named on every rank, with what both have") {
+  for (const std::int64_t other : {-1, 0, 1, 2}) {  // -1: none differs
+    std::vector<std::string> said(3);
+    run_ranks(3, 3, [&](RankContext& context) {
+      try {
+        require_equal(context, context.rank() == other ? "NCCL 2.27.3" : "NCCL 2.28.9", "one NCCL for all ranks");
+      } catch (const UsageError& error) {
+        said[static_cast<std::size_t>(context.rank())] = error.what();
+      }
+    });
+    INFO("rank " << other << " differs");
+    std::string expected;
+    if (other == 0) expected = "rank 1 has NCCL 2.28.9, rank 0 has NCCL 2.27.3: one NCCL for all ranks";
+    if (other > 0)
+      expected = fmt::format("rank {} has NCCL 2.27.3, rank 0 has NCCL 2.28.9: one NCCL for all ranks", other);
+    for (const std::string& text : said) CHECK(text == expected);
+  }
+}
