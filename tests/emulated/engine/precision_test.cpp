@@ -1,0 +1,90 @@
+// 16-bit training on emulated GPUs: it follows the CPU, and what the device decides about fp16's loss scale holds in
+// graphs too.
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+
+#include "gpu_case.hpp"
+#include "tessera/model/initialize.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// The usual initial weights, but the last norm's gain: gradients of the token table grow with it.
+TensorSource with_last_gain(const Architecture& architecture, float gain) {
+  return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
+    const ParameterTensor& t = tensors[static_cast<std::size_t>(tensor)];
+    initialize_slice(t, tensor, 1, first, out);
+    if (t.name == "transformer.ln_f.weight") std::fill(out.begin(), out.end(), gain);
+  };
+}
+
+}  // namespace
+
+TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have its bits") {
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  options.train.micro_batch = 1;
+  options.train.accumulation = 2;
+  options.shard.strategy = Strategy::ddp;
+  const Architecture architecture = tiny_gpt2();
+  const RunOutcome exact = train_locally(options, architecture, 1, 1);
+  options.precision.compute = DType::bf16;
+  options.precision.reduce = DType::fp32;
+  const RunOutcome alone = train_locally(options, architecture, 1, 1);
+  options.run.device = DeviceChoice::cpu;
+  const RunOutcome cpu = train_locally(options, architecture, 1, 1);
+  CHECK(alone.losses != exact.losses);
+  for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
+    CHECK(alone.losses[i] == Approx(exact.losses[i]).epsilon(0.02));
+    CHECK(alone.losses[i] == Approx(cpu.losses[i]).epsilon(0.005));
+    CHECK(alone.norms[i] == Approx(cpu.norms[i]).epsilon(0.03));
+  }
+  options.run.device = DeviceChoice::cuda;
+  options.train.accumulation = 1;
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero3}) {
+    options.shard.strategy = strategy;
+    INFO(name_of(strategy));
+    const RunOutcome run = train_locally(options, architecture, 2, 2);
+    CHECK(run.bytes_sent == run.bytes_planned);
+    CHECK(run.losses == alone.losses);
+    CHECK(run.norms == alone.norms);
+    CHECK((run.weights == alone.weights));
+  }
+}
+
+TEST_CASE("fp16: an overflow is skipped on the device, in graphs as without") {
+  Options options = gpu_options();
+  options.train.steps = 6;
+  options.train.micro_batch = 1;
+  options.optim.warmup_steps = 0;
+  options.precision.compute = options.precision.reduce = DType::fp16;
+  const Architecture architecture = tiny_gpt2();
+  const TensorSource weights = with_last_gain(architecture, 30);
+  options.run.graph = false;
+  const RunOutcome plain = train_locally(options, architecture, 1, 1, {}, weights);
+  CHECK(plain.skipped > 2);  // steps 3 and on are replayed
+  CHECK(plain.skipped < 6);
+  options.run.graph = true;
+  const RunOutcome graphs = train_locally(options, architecture, 1, 1, {}, weights);
+  CHECK(graphs.skipped == plain.skipped);
+  CHECK(graphs.losses == plain.losses);
+  CHECK((graphs.weights == plain.weights));
+  options.run.device = DeviceChoice::cpu;
+  const RunOutcome cpu = train_locally(options, architecture, 1, 1, {}, weights);
+  CHECK(cpu.skipped == plain.skipped);
+  for (std::size_t i = 0; i < cpu.losses.size(); ++i) CHECK(plain.losses[i] == Approx(cpu.losses[i]).epsilon(0.02));
+
+  // Nothing of a step that is skipped reaches the weights.
+  options.run.device = DeviceChoice::cuda;
+  options.train.steps = 1;
+  const RunOutcome skipped = train_locally(options, architecture, 1, 1, {}, weights);
+  REQUIRE(skipped.skipped == 1);
+  for (std::size_t t = 0; t < skipped.weights.size(); ++t) {
+    std::vector<float> initial(skipped.weights[t].size());
+    weights(static_cast<TensorId>(t), 0, initial);
+    CHECK(skipped.weights[t] == initial);
+  }
+}
