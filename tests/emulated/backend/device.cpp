@@ -1,7 +1,10 @@
 // The CUDA device layer over the emulated runtime: memory, streams, events, captured work.
 
+#include <atomic>
 #include <catch2/catch.hpp>
+#include <chrono>
 #include <cstring>
+#include <thread>
 #include <vector>
 
 #include "emulator/runtime/enqueue.hpp"
@@ -117,6 +120,30 @@ TEST_CASE("streams keep their order, and events keep it between them") {
     const auto result = downloaded(*device, x.a);
     for (std::size_t i = 0; i < kCount; ++i) REQUIRE(result[i] == 3 * a[i] + 2 * b[i]);
   }
+}
+
+TEST_CASE("who waits for an event waits for its last record, though another stream's later one comes first") {
+  const auto device = make_cuda_device(0);
+  const auto first = device->make_stream("first"), second = device->make_stream("second");
+  const auto third = device->make_stream("third");
+  const auto event = device->make_event();
+  std::atomic<bool> go{false}, done{false}, seen{false};
+  const auto on = [](Stream& stream, auto work) {
+    emulator::enqueue(static_cast<cudaStream_t>(stream.native()), work);
+  };
+  on(*first, [&] {
+    while (!go) std::this_thread::yield();
+    done = true;
+  });
+  first->record(*event);
+  third->wait(*event);
+  on(*third, [&] { seen = done.load(); });
+  second->record(*event);
+  second->synchronize();  // the later record is reached, the earlier one is not
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  go = true;
+  third->synchronize();
+  CHECK(seen);
 }
 
 TEST_CASE("copies of a stream come in its order") {

@@ -83,6 +83,34 @@ TEST_CASE("several GPUs, staged: strategies leave no trace, and the bits are tho
   }
 }
 
+TEST_CASE("four GPUs: hsdp 2 x 2 and zero3 have the bits of one GPU") {
+  Options options = gpu_options();
+  options.train.steps = 2;
+  options.train.micro_batch = 1;
+  options.train.accumulation = 4;
+  options.train.eval_batches = 1;
+  options.shard.strategy = Strategy::ddp;
+  const Architecture architecture = tiny_gpt2();
+  const RunOutcome alone = train_locally(options, architecture, 1, 1);
+  options.train.accumulation = 1;
+  const auto check = [&](const RunOutcome& run) {
+    INFO(name_of(options.shard.strategy) << (options.run.share_gpu ? ", GPUs shared" : ""));
+    CHECK(run.losses == alone.losses);
+    CHECK(run.norms == alone.norms);
+    CHECK((run.weights == alone.weights));
+    CHECK(run.bytes_sent == run.bytes_planned);
+  };
+  const GpuCount gpus(4);
+  options.shard.strategy = Strategy::zero3;
+  check(train_locally(options, architecture, 4, 4));
+  options.shard.strategy = Strategy::hsdp;
+  options.shard.group_size = 2;
+  check(train_locally(options, architecture, 4, 2));  // replicas on two nodes
+  emulator::set_device_count(2);
+  options.run.share_gpu = true;
+  check(train_locally(options, architecture, 4, 4));
+}
+
 TEST_CASE("NCCL in graphs has the bits of the staged way") {
   const GpuCount gpus(2);
   Options options = gpu_options();

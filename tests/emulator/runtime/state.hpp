@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <random>
+#include <set>
 #include <string>
 #include <thread>
 #include <vector>
@@ -86,12 +87,15 @@ struct CUstream_st {
   std::thread thread_;
 };
 
-/// An event: which record was the last, and which was reached.
+/// An event: which record was the last, and which were not reached yet. Who waits, waits for the record that was the
+/// last when it asked, whatever is recorded after it.
 struct CUevent_st {
   bool timing = false;
   std::mutex lock;
   std::condition_variable changed;
-  std::int64_t recorded = 0, reached = 0;
+  std::int64_t recorded = 0;       ///< number of the last record
+  std::set<std::int64_t> pending;  ///< records not reached yet: on several streams they come in any order
+  bool reached(std::int64_t record) const { return !pending.contains(record); }
   std::chrono::steady_clock::time_point time;
   std::weak_ptr<emulator::Capture> capture;  ///< of the last record, if that was captured
   bool captured = false;

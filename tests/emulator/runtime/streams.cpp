@@ -177,7 +177,7 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (event->recorded == 0) return cudaSuccess;
   stream->push([event, generation = event->recorded] {
     std::unique_lock inner(event->lock);
-    event->changed.wait(inner, [&] { return event->reached >= generation; });
+    event->changed.wait(inner, [&] { return event->reached(generation); });
   });
   return cudaSuccess;
 }
@@ -197,7 +197,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
   {
     std::unique_lock guard(event->lock);
-    event->changed.wait(guard, [&] { return event->reached >= event->recorded; });
+    event->changed.wait(guard, [&] { return event->pending.empty(); });
   }
   // Streams may hold a wait for it that has not run: as on a real GPU it must be safe to destroy it now. So it is kept.
   return cudaSuccess;
@@ -214,10 +214,11 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   }
   event->captured = false;
   const std::int64_t generation = ++event->recorded;
+  event->pending.insert(generation);
   stream->push([event, generation] {
     const std::lock_guard inner(event->lock);
-    event->reached = std::max(event->reached, generation);
-    event->time = std::chrono::steady_clock::now();
+    event->pending.erase(generation);
+    if (generation == event->recorded) event->time = std::chrono::steady_clock::now();
     event->changed.notify_all();
   });
   return cudaSuccess;
@@ -226,21 +227,21 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   std::unique_lock guard(event->lock);
   if (event->captured) return report(cudaErrorCapturedEvent);
-  event->changed.wait(guard, [&] { return event->reached >= event->recorded; });
+  event->changed.wait(guard, [&] { return event->reached(event->recorded); });
   return cudaSuccess;
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
   const std::lock_guard guard(event->lock);
   if (event->captured) return report(cudaErrorCapturedEvent);
-  return event->reached >= event->recorded ? cudaSuccess : cudaErrorNotReady;
+  return event->reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t start, cudaEvent_t end) {
   if (!start->timing || !end->timing || start->captured || end->captured || start->recorded == 0 || end->recorded == 0)
     return report(cudaErrorInvalidResourceHandle);
   const std::scoped_lock guard(start->lock, end->lock);
-  if (start->reached < start->recorded || end->reached < end->recorded) return report(cudaErrorNotReady);
+  if (!start->reached(start->recorded) || !end->reached(end->recorded)) return report(cudaErrorNotReady);
   *milliseconds = std::chrono::duration<float, std::milli>(end->time - start->time).count();
   return cudaSuccess;
 }
