@@ -6,7 +6,7 @@ import unittest
 from job import TINY, Case, said_once
 
 SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
-            "plan", "sweep", "bench"]
+            "plan", "sweep", "export", "bench"]
 
 
 class Words(Case):
