@@ -107,9 +107,11 @@ std::vector<std::string> library_candidates(const LibrarySearch& search) {
 }
 
 DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
+  // Never unmapped: libraries of GPUs leave handlers behind that run when the process ends.
+  constexpr int kHowToOpen = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   std::string tried;
   for (const std::string& candidate : library_candidates(search)) {
-    if (void* const handle = dlopen(candidate.c_str(), RTLD_NOW | RTLD_LOCAL)) return {handle, candidate};
+    if (void* const handle = dlopen(candidate.c_str(), kHowToOpen)) return {handle, candidate};
     const char* const reason = dlerror();  // NOLINT(concurrency-mt-unsafe): of this thread's last call
     tried += fmt::format("\n  {}: {}", candidate, reason != nullptr ? reason : "?");
   }

@@ -22,7 +22,8 @@ class Player::Lanes {
     const bool one_for_all = on_host_ && mode != LaneMode::chaos;
     for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) {
       if (!one_for_all || others_.empty()) {
-        others_.push_back(device.make_stream(one_for_all ? "communication" : std::string(name_of(lane))));
+        others_.push_back(
+            device.make_stream(one_for_all ? "communication" : std::string(name_of(lane)), StreamPriority::high));
         if (!on_host_) ends_.push_back(device.make_event());
       }
       stream_[static_cast<std::size_t>(lane)] = others_.back().get();

@@ -36,6 +36,10 @@ class DeviceGraph {
   virtual std::int64_t nodes() const = 0;
 };
 
+/// Whose work a GPU takes up first where two streams have some: collectives go before compute, which would otherwise
+/// hold them back by every block that it has waiting.
+enum class StreamPriority : std::uint8_t { normal, high };
+
 /// What an event is for: order alone, or also the time between two of them.
 enum class EventUse : std::uint8_t { order, timing };
 
@@ -54,8 +58,10 @@ class Device {
   virtual std::int64_t free_memory() const = 0;
   virtual std::int64_t total_memory() const = 0;
 
-  /// A stream whose work runs beside the caller (CPU: on a thread of its own). Streams differ in nothing but name.
-  virtual std::unique_ptr<Stream> make_stream(const std::string& name) = 0;
+  /// A stream whose work runs beside the caller (CPU: on a thread of its own). On a CPU they differ in nothing but
+  /// name.
+  virtual std::unique_ptr<Stream> make_stream(const std::string& name,
+                                              StreamPriority priority = StreamPriority::normal) = 0;
   virtual std::unique_ptr<Event> make_event(EventUse use = EventUse::order) = 0;
   /// Nanoseconds from `begin` to `end`, two timing events of this device; waits for `end`. InternalError on the CPU.
   virtual std::int64_t nanoseconds_between(Event& begin, Event& end) = 0;

@@ -30,7 +30,9 @@ class CpuDevice final : public Device {
   std::int64_t free_memory() const override { return usable_memory(); }
   std::int64_t total_memory() const override { return 0; }
 
-  std::unique_ptr<Stream> make_stream(const std::string& name) override { return make_host_stream(name); }
+  std::unique_ptr<Stream> make_stream(const std::string& name, StreamPriority) override {
+    return make_host_stream(name);
+  }
   std::unique_ptr<Event> make_event(EventUse) override { return make_host_event(); }
   std::int64_t nanoseconds_between(Event&, Event&) override {
     throw InternalError("events of host streams carry no time");

@@ -96,7 +96,9 @@ class CudaDevice final : public Device {
   std::int64_t free_memory() const override { return memory().first; }
   std::int64_t total_memory() const override { return memory().second; }
 
-  std::unique_ptr<Stream> make_stream(const std::string&) override { return std::make_unique<CudaStream>(); }
+  std::unique_ptr<Stream> make_stream(const std::string&, StreamPriority priority) override {
+    return std::make_unique<CudaStream>(priority);
+  }
   std::unique_ptr<Event> make_event(EventUse use) override { return std::make_unique<CudaEvent>(use); }
   std::int64_t nanoseconds_between(Event& begin, Event& end) override {
     end.synchronize();

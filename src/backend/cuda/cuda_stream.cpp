@@ -21,7 +21,12 @@ CudaEvent& cuda_event(Event& event) {
   return *mine;
 }
 
-CudaStream::CudaStream() { TESSERA_CHECK_CUDA(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking)); }
+CudaStream::CudaStream(StreamPriority priority) {
+  int least = 0, greatest = 0;  // the greatest priority has the lowest number
+  TESSERA_CHECK_CUDA(cudaDeviceGetStreamPriorityRange(&least, &greatest));
+  TESSERA_CHECK_CUDA(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking,
+                                                  priority == StreamPriority::high ? greatest : least));
+}
 
 CudaStream::~CudaStream() { static_cast<void>(cudaStreamDestroy(stream_)); }
 
@@ -36,7 +41,10 @@ void CudaStream::synchronize() { TESSERA_CHECK_CUDA(cudaStreamSynchronize(stream
 CudaGraph::CudaGraph(cudaGraph_t captured) {
   std::size_t nodes = 0;
   const cudaError_t counted = cudaGraphGetNodes(captured, nullptr, &nodes);
-  const cudaError_t made = counted == cudaSuccess ? cudaGraphInstantiate(&executable_, captured, 0) : counted;
+  // Nodes keep the priority of the stream that they were captured on.
+  const cudaError_t made = counted == cudaSuccess
+                               ? cudaGraphInstantiate(&executable_, captured, cudaGraphInstantiateFlagUseNodePriority)
+                               : counted;
   static_cast<void>(cudaGraphDestroy(captured));
   TESSERA_CHECK_CUDA(made);
   nodes_ = static_cast<std::int64_t>(nodes);

@@ -18,6 +18,9 @@
 
 namespace emulator {
 
+/// The priorities that an emulated GPU knows, as an H200's: they are checked, and change nothing.
+inline constexpr int kLeastPriority = 0, kGreatestPriority = -5;
+
 /// A captured piece of work and the earlier ones that it waits for.
 struct Node {
   std::function<void()> work;
