@@ -62,7 +62,7 @@ class Killed(Case):
         process.communicate()
 
     def check_files(self):
-        """Rows that had time to be written are there and agree with the log, line by line."""
+        """Rows that had time to be written are there and agree with the log, line by line. Returns the state of the run."""
         lines = [json.loads(line) for line in (self.folder / "run" / "log.jsonl").read_text().splitlines()]
         logged = {line["step"]: line["loss"] for line in lines if "loss" in line}
         with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
@@ -72,7 +72,7 @@ class Killed(Case):
         np.testing.assert_array_equal(columns["step"][:rows], np.arange(1, rows + 1))
         for step, loss in zip(columns["step"][:rows], columns["loss"][:rows]):
             self.assertEqual(loss, logged.get(int(step), loss))
-        self.assertIn(status(self.folder / "run")["state"], ("running", "failed"))
+        return status(self.folder / "run")["state"]
 
     def test_a_killed_rank_ends_the_job(self):
         for ranks, victim in ((2, 1), (2, 0), (3, 2)):
@@ -81,14 +81,14 @@ class Killed(Case):
                 os.kill(children(process)[victim], signal.SIGKILL)
                 output, _ = process.communicate(timeout=TIMEOUT)
                 self.assertNotEqual(process.returncode, 0, output.decode())
-                self.check_files()
+                self.assertIn(self.check_files(), ("running", "failed"))
             os.rename(self.folder / "run", self.folder / f"killed-{ranks}-{victim}")
 
     def test_a_killed_single_process(self):
         process = self.start(0)
         process.kill()
         process.communicate(timeout=TIMEOUT)
-        self.check_files()
+        self.assertEqual(self.check_files(), "running")
 
     def test_an_interrupted_job(self):
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -97,7 +97,12 @@ class Killed(Case):
                 process.send_signal(number)
                 output, _ = process.communicate(timeout=TIMEOUT)
                 self.assertNotEqual(process.returncode, 0, output.decode())
-                self.check_files()
+                # mpirun gives its ranks a second: enough to stop with a checkpoint, or not.
+                state = self.check_files()
+                self.assertIn(state, ("running", "failed", "stopped"))
+                if state == "stopped":
+                    step = status(self.folder / "run")["step"]
+                    self.assertTrue((self.folder / "run" / "checkpoints" / f"step-{step:08}" / "manifest.json").is_file())
             os.rename(self.folder / "run", self.folder / f"interrupted-{number}")
 
 
