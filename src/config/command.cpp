@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 
 #include "config/settings.hpp"
@@ -50,10 +51,7 @@ std::string names_of(const Rows& rows) {
 
 template <class Names>
 bool contains(const Names& names, std::string_view name) {
-  for (const auto known : names) {
-    if (known == name) return true;
-  }
-  return false;
+  return std::ranges::any_of(names, [&](std::string_view known) { return known == name; });
 }
 
 CommandKind command_named(const std::string& name) {
