@@ -15,7 +15,7 @@ constexpr std::uint64_t mask(int bits) { return (std::uint64_t{1} << bits) - 1; 
 }  // namespace
 
 std::uint64_t CallShape::packed() const {
-  std::uint64_t word = static_cast<std::uint64_t>(elements);
+  auto word = static_cast<std::uint64_t>(elements);
   word = (word << kRootBits) | (static_cast<std::uint64_t>(root) & mask(kRootBits));
   word = (word << kTypeBits) | static_cast<std::uint64_t>(result);
   word = (word << kTypeBits) | static_cast<std::uint64_t>(wire);

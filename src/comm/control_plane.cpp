@@ -36,6 +36,7 @@ ControlPlane::ControlPlane(Transport& transport, FailureNotice& notice, std::vec
 
 ControlPlane ControlPlane::part(const std::vector<std::int64_t>& ranks) const {
   std::vector<std::int64_t> mapped;
+  mapped.reserve(ranks.size());
   for (const std::int64_t rank : ranks) mapped.push_back(ranks_.at(static_cast<std::size_t>(rank)));
   const auto place = std::find(ranks.begin(), ranks.end(), rank_);
   TESSERA_ASSERT(place != ranks.end(), "rank {} makes a plane that it is not on", rank_);
@@ -121,7 +122,7 @@ void ControlPlane::broadcast(std::span<std::byte> block, int root) {
 }
 
 std::string ControlPlane::broadcast(const std::string& text, int root) {
-  std::int64_t length = static_cast<std::int64_t>(text.size());
+  auto length = static_cast<std::int64_t>(text.size());
   broadcast(std::as_writable_bytes(std::span(&length, 1)), root);
   std::string result = rank_ == root ? text : std::string(static_cast<std::size_t>(length), '\0');
   broadcast(std::as_writable_bytes(std::span(result)), root);

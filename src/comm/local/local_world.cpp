@@ -30,7 +30,7 @@ class Hub {
     const std::lock_guard lock(lock_);
     auto& [room, joined] = rooms_[{members, ordinal}];
     if (!room) room = std::make_shared<MailRoom>(static_cast<std::int64_t>(members.size()));
-    const std::shared_ptr<MailRoom> result = room;
+    std::shared_ptr<MailRoom> result = room;
     if (++joined == static_cast<std::int64_t>(members.size())) rooms_.erase({members, ordinal});
     return result;
   }
@@ -44,7 +44,7 @@ class Hub {
   std::shared_ptr<SharedMemory> open(const std::string& token) {
     const std::lock_guard lock(lock_);
     const auto offer = offers_.find(std::stoll(token));
-    const auto memory = offer == offers_.end() ? nullptr : offer->second.lock();
+    auto memory = offer == offers_.end() ? nullptr : offer->second.lock();
     TESSERA_ASSERT(memory, "memory number {} is gone", token);
     return memory;
   }

@@ -142,7 +142,7 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
   const std::int64_t bytes = elements_per_rank * size_of(wire_dtype);
   TESSERA_ASSERT(size_ * bytes <= received_->size(), "a contribution of {} bytes on '{}', which was opened for {}",
                  size_ * bytes, name_, received_->size());
-  cudaStream_t const native = cuda_stream(stream);
+  auto* const native = cuda_stream(stream);
   if (ground_.deterministic) {
     exchange(native, base, wire_dtype, elements_per_rank);
     enqueue_tree_sum(native, {received_->data(), base + index_ * bytes, size_, index_}, wire_dtype, shard, shard_dtype,
@@ -179,7 +179,7 @@ void NcclCommunicator::barrier(Stream& stream) {
 }
 
 void NcclCommunicator::warm_up(Stream& stream) {
-  cudaStream_t const native = cuda_stream(stream);
+  auto* const native = cuda_stream(stream);
   auto* const token = reinterpret_cast<std::int64_t*>(token_->data());
   const std::int64_t elements = kTokenElements;
   call(nccl_.all_gather(token + index_ * elements, token, kTokenElements, ncclInt64, comm_, native), "ncclAllGather");

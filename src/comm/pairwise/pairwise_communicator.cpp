@@ -124,7 +124,7 @@ void PairwiseCommunicator::all_gather(Stream&, void* whole, std::int64_t element
   CountedCall counted(counters_, Collective::all_gather,
                       bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
   const std::int64_t bytes = elements_per_rank * size_of(dtype);
-  std::byte* const base = static_cast<std::byte*>(whole);
+  auto* const base = static_cast<std::byte*>(whole);
   call({CallKind::all_gather, dtype, dtype, 0, elements_per_rank}, [&] {
     for (std::int64_t step = 1; step < size_; ++step) {
       const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;

@@ -26,7 +26,7 @@ static_assert(sizeof(MemberFlags) == 64);
 /// A view of the block, the same memory on all members.
 class GroupBlock {
  public:
-  static constexpr std::int64_t kStagingPerMember = 32 * 1024;
+  static constexpr std::int64_t kStagingPerMember = std::int64_t{32} << 10;
 
   /// Collective over `members` (world ranks of one node); `index` is the caller's place among them.
   GroupBlock(RankContext& context, const std::vector<std::int64_t>& members, std::int64_t index);

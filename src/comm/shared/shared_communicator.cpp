@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 /// What one thread of a pool takes at a time: large enough to be worth a claim, small enough to share evenly.
-constexpr std::int64_t kPieceBytes = 256 * 1024;
+constexpr std::int64_t kPieceBytes = std::int64_t{256} << 10;
 
 bool may_spin(const RankContext& context, const CommunicatorOptions& options) {
   const std::int64_t threads = options.threads_on_cores > 0 ? options.threads_on_cores : context.ranks_per_node();
