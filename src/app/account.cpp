@@ -1,6 +1,7 @@
 #include "tessera/app/account.hpp"
 
 #include "tessera/base/format.hpp"
+#include "tessera/schedule/print.hpp"
 
 namespace tessera {
 
@@ -46,11 +47,14 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
 std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
   std::string parts;
   for (int c = 0; c < kCategories; ++c) {
-    const std::int64_t bytes = planned.plan.at_peak[static_cast<std::size_t>(c)];
+    const std::int64_t bytes = planned.plan.at(Place::device).at_peak[static_cast<std::size_t>(c)];
     if (bytes == 0) continue;
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
   }
-  std::string line = fmt::format("memory     {} a rank ({})", format_bytes(planned.plan.total()), parts);
+  std::string line =
+      fmt::format("memory     {} a rank ({})", format_bytes(planned.plan.at(Place::device).total()), parts);
+  if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
+    line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(Place::host).total()), on_host);
   const MemoryBeside beside = session.resources().memory_beside();
   const bool on_host = session.resources().host_reaches_memory();
   const std::pair<std::int64_t, const char*> uses[] = {

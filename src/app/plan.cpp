@@ -78,10 +78,11 @@ std::string reduction_costs(const RunShape& shape) {
     RunShape other = shape;
     other.policy.reduce_each_micro_step = each;
     const PlannedRun planned = plan_shape(other);
-    text += fmt::format(
-        "  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", each ? "micro_step" : "step",
-        format_bytes(planned.plan.total()), format_bytes(planned.schedule.wire_bytes_per_step()),
-        format_bytes(accumulator_bytes(planned.schedule)), each == shape.policy.reduce_each_micro_step ? " *" : "");
+    text += fmt::format("  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n",
+                        each ? "micro_step" : "step", format_bytes(limited_bytes(planned.schedule, planned.plan)),
+                        format_bytes(planned.schedule.wire_bytes_per_step()),
+                        format_bytes(accumulator_bytes(planned.schedule)),
+                        each == shape.policy.reduce_each_micro_step ? " *" : "");
   }
   return text;
 }

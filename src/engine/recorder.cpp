@@ -23,8 +23,9 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   layout.step_times = time_category_names();
   const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world);
   for (int c = 0; c < kCategories; ++c) {
-    layout.memory.push_back({memory_name(static_cast<Category>(c)),
-                             std::vector<std::int64_t>(ranks, planned.plan.own_peak[static_cast<std::size_t>(c)])});
+    std::int64_t bytes = 0;
+    for (const PlacePlan& place : planned.plan.places) bytes += place.own_peak[static_cast<std::size_t>(c)];
+    layout.memory.push_back({memory_name(static_cast<Category>(c)), std::vector<std::int64_t>(ranks, bytes)});
   }
   layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
   for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);

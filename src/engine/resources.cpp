@@ -26,10 +26,6 @@ RankGroup rank_group(Group group) {
   throw InternalError("no ranks for group {}", static_cast<int>(group));
 }
 
-std::int64_t region_bytes(const MemoryPlan& plan, RegionKind region) {
-  return plan.regions[static_cast<std::size_t>(region)].bytes;
-}
-
 std::span<std::byte> bytes_of(const DeviceMemory& memory) {
   return {memory.data(), static_cast<std::size_t>(memory.size())};
 }
@@ -98,9 +94,14 @@ void Resources::compare_libraries(const StepSchedule& schedule) {
 }
 
 void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
-  const std::int64_t shared = region_bytes(plan, RegionKind::shared);
-  at_rest_ = device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::at_rest));
-  private_ = device_->allocate(MemoryKind::device, region_bytes(plan, RegionKind::private_));
+  const auto take = [&](MemoryKind kind, Place place, RegionKind region) {
+    return device_->allocate(kind, plan.region(place, region).bytes);
+  };
+  const std::int64_t shared = plan.region(Place::device, RegionKind::shared).bytes;
+  at_rest_ = take(MemoryKind::device, Place::device, RegionKind::at_rest);
+  private_ = take(MemoryKind::device, Place::device, RegionKind::private_);
+  host_at_rest_ = take(MemoryKind::pinned, Place::host, RegionKind::at_rest);
+  host_private_ = take(MemoryKind::pinned, Place::host, RegionKind::private_);
   if (host_reaches_memory()) {
     host_shared_ = std::make_unique<SharedRegion>(context_, shared);
   } else if (wanted_communicators(schedule).empty()) {
@@ -118,7 +119,8 @@ void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
     device_shared_ = communication_->allocate_shared(shared);
   }
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
-    address_.push_back(bytes(schedule.storage(id).region).data() + plan.offset[static_cast<std::size_t>(id)]);
+    const Storage& storage = schedule.storage(id);
+    address_.push_back(bytes(storage.region, storage.place).data() + plan.offset[static_cast<std::size_t>(id)]);
   }
 }
 
@@ -221,7 +223,11 @@ Kernels& Resources::kernels(Lane lane) const {
   return lane == Lane::compute || lane_kernels_ == nullptr ? *kernels_ : *lane_kernels_;
 }
 
-std::span<std::byte> Resources::bytes(RegionKind region) const {
+std::span<std::byte> Resources::bytes(RegionKind region, Place place) const {
+  if (place == Place::host) {
+    TESSERA_ASSERT(region != RegionKind::shared, "peers reach no region on the host");
+    return bytes_of(region == RegionKind::at_rest ? *host_at_rest_ : *host_private_);
+  }
   switch (region) {
     case RegionKind::at_rest:
       return bytes_of(*at_rest_);

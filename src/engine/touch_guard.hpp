@@ -63,7 +63,8 @@ class TouchGuard {
     for (const ValueId v : touched_values(op_)) {
       const Storage& storage = schedule_.storage_of(v);
       std::byte* data = resources_.address(schedule_.value(v).storage);
-      if (storage.region == RegionKind::private_) f(data, static_cast<std::size_t>(storage.bytes));
+      const bool guarded = storage.place == Place::device && storage.region == RegionKind::private_;
+      if (guarded) f(data, static_cast<std::size_t>(storage.bytes));
     }
   }
   const SegmentGuard* guard_;

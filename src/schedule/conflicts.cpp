@@ -36,11 +36,10 @@ struct Interval {
 };
 
 std::vector<Interval> intervals_of(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
-                                   RegionKind region, Place place) {
+                                   RegionKey region) {
   std::vector<Interval> intervals;
   for (const Presence& p : view.present) {
-    const Storage& storage = schedule.storage(p.storage);
-    if (storage.region != region || storage.place != place) continue;
+    if (!region.holds(schedule.storage(p.storage))) continue;
     intervals.push_back({p.live_at_entry || p.touches.empty() ? segment.first - 1 : p.touches.front(),
                          p.live_at_exit ? segment.first + segment.count : view.order.all_after(p.touches), &p});
   }
@@ -60,7 +59,7 @@ Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<Segment
   for (std::size_t s = 0; s < views.size(); ++s) {
     for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
       for (const Place place : {Place::device, Place::host}) {
-        const auto intervals = intervals_of(schedule, views[s], schedule.segments[s], region, place);
+        const auto intervals = intervals_of(schedule, views[s], schedule.segments[s], {place, region});
         for (auto a = intervals.begin(); a != intervals.end(); ++a) {
           for (auto b = std::next(a); b != intervals.end() && b->begin < a->end; ++b) {
             if (!wholly_before(views[s].order, *a->presence, *b->presence))
@@ -152,12 +151,12 @@ class MaximumFlow {
 
 }  // namespace
 
-std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKind region) {
+std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKey region) {
   std::vector<const Presence*> nodes;
   std::int64_t always = 0, total = 0;
   for (const Presence& p : view.present) {
     const Storage& storage = schedule.storage(p.storage);
-    if (storage.region != region) continue;
+    if (!region.holds(storage)) continue;
     if (p.live_at_entry && p.live_at_exit) {  // unordered with everything
       always += planned_bytes(storage);
     } else {

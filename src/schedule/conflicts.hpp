@@ -22,13 +22,20 @@ struct SegmentView {
   std::vector<Presence> present;
 };
 
+/// One region of one place.
+struct RegionKey {
+  Place place = Place::device;
+  RegionKind kind = RegionKind::private_;
+  bool holds(const Storage& storage) const { return storage.place == place && storage.region == kind; }
+};
+
 std::vector<SegmentView> view_segments(const StepSchedule& schedule);
 Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views);
 
 /// The heaviest set of pairwise unordered storages of `region` in one segment: an exact lower bound of the region's
 /// size. "Wholly before" is a partial order, so by Dilworth's theorem (weighted) this is the total weight less a
 /// maximum flow in the bipartite graph of its comparable pairs.
-std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKind region);
+std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKey region);
 
 /// Bytes as planned: rounded up to the storages' alignment.
 std::int64_t planned_bytes(const Storage& storage);

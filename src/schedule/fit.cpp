@@ -12,7 +12,10 @@ namespace tessera {
 namespace {
 
 /// A quick plan: without the search for the last percent, so that what it promises holds for the full plan too.
-std::int64_t bytes_needed(const RunShape& shape) { return plan_shape(shape, {false, 0}).plan.total(); }
+std::int64_t bytes_needed(const RunShape& shape) {
+  const PlannedRun planned = plan_shape(shape, {false, 0});
+  return limited_bytes(planned.schedule, planned.plan);
+}
 
 /// A changed option and the run with it.
 struct Change {
@@ -145,9 +148,9 @@ RunShape with_strategy(RunShape shape, Strategy strategy) {
 FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan,
                       std::int64_t allowed) {
   FitAnswer answer;
-  answer.needed = plan.total();
+  answer.needed = limited_bytes(schedule, plan);
   answer.allowed = allowed;
-  answer.peak = describe_operation(schedule, plan.peak_operation);
+  answer.peak = describe_operation(schedule, plan.at(Place::device).peak_operation);
   if (answer.fits()) return answer;
 
   for (const Change& change : possible_changes(shape, allowed)) {

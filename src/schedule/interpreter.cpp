@@ -118,6 +118,11 @@ const Interpreter::State* Interpreter::find_read(const Operation& op, ValueKind 
 void Interpreter::execute(OperationId id) {
   operation_ = id;
   const Operation& op = s_.operation(id);
+  const bool reaches_host = op.kind == OperationKind::load || op.kind == OperationKind::store;
+  for (const ValueId v : touched_values(op)) {
+    demand(reaches_host || s_.storage_of(v).place == Place::device,
+           fmt::format("touches {}, which lies on the host", name_of_value(s_, v)));
+  }
   for (const ValueId v : op.reads) read(v);
   for (const Update& u : op.updates) {
     read(u.before);

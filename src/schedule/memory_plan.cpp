@@ -10,22 +10,26 @@
 
 namespace tessera {
 
-std::int64_t MemoryPlan::total() const {
+std::int64_t PlacePlan::total() const {
   return std::accumulate(regions.begin(), regions.end(), std::int64_t{0},
                          [](std::int64_t sum, const RegionPlan& region) { return sum + region.bytes; });
 }
 
-std::int64_t MemoryPlan::lower_bound() const {
+std::int64_t PlacePlan::lower_bound() const {
   return std::accumulate(regions.begin(), regions.end(), std::int64_t{0},
                          [](std::int64_t sum, const RegionPlan& region) { return sum + region.lower_bound; });
 }
 
-double MemoryPlan::fragmentation() const {
-  return lower_bound() > 0 ? static_cast<double>(total()) / static_cast<double>(lower_bound()) - 1.0 : 0.0;
+std::int64_t PlacePlan::live_at_peak() const {
+  return std::accumulate(at_peak.begin(), at_peak.end(), std::int64_t{0});
 }
 
-std::int64_t MemoryPlan::live_at_peak() const {
-  return std::accumulate(at_peak.begin(), at_peak.end(), std::int64_t{0});
+std::int64_t MemoryPlan::total() const { return at(Place::device).total() + at(Place::host).total(); }
+
+std::int64_t MemoryPlan::lower_bound() const { return at(Place::device).lower_bound() + at(Place::host).lower_bound(); }
+
+double MemoryPlan::fragmentation() const {
+  return lower_bound() > 0 ? static_cast<double>(total()) / static_cast<double>(lower_bound()) - 1.0 : 0.0;
 }
 
 namespace {
@@ -93,10 +97,10 @@ std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vect
 
 /// The largest sum of a region alive at one operation in list order: a quick lower bound.
 std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
-                         RegionKind region) {
+                         RegionKey region) {
   std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
   for (const Presence& p : view.present) {
-    if (schedule.storage(p.storage).region != region) continue;
+    if (!region.holds(schedule.storage(p.storage))) continue;
     const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
     const OperationId last = p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
     change[static_cast<std::size_t>(first)] += planned_bytes(schedule.storage(p.storage));
@@ -116,13 +120,14 @@ std::int64_t over_segments(const StepSchedule& schedule, const std::vector<Segme
 }
 
 void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& views, const Conflicts& conflicts,
-                 const std::vector<Lifetime>& lifetimes, RegionKind region, const MemoryPlanOptions& options,
+                 const std::vector<Lifetime>& lifetimes, RegionKey region, const MemoryPlanOptions& options,
                  MemoryPlan& plan) {
   std::vector<StorageId> members;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
-    if (schedule.storage(id).region == region) members.push_back(id);
+    if (region.holds(schedule.storage(id))) members.push_back(id);
   }
-  RegionPlan& result = plan.regions[static_cast<std::size_t>(region)];
+  RegionPlan& result =
+      plan.places[static_cast<std::size_t>(region.place)].regions[static_cast<std::size_t>(region.kind)];
   if (members.empty()) return;
   result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment& segment) {
     return largest_sum(schedule, view, segment, region);
@@ -187,7 +192,8 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
   result.bytes = best;
 }
 
-void account(const StepSchedule& schedule, const std::vector<SegmentView>& views, MemoryPlan& plan) {
+/// What lies in a place when.
+void account(const StepSchedule& schedule, const std::vector<SegmentView>& views, Place place, PlacePlan& plan) {
   std::int64_t peak = -1;
   for (std::size_t i = 0; i < views.size(); ++i) {
     const Segment& segment = schedule.segments[i];
@@ -195,6 +201,7 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
     std::vector<CategoryBytes> change(static_cast<std::size_t>(segment.count) + 1, CategoryBytes{});
     for (const Presence& p : views[i].present) {
       const Storage& storage = schedule.storage(p.storage);
+      if (storage.place != place) continue;
       const auto category = static_cast<std::size_t>(storage.category);
       const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
       const OperationId last =
@@ -226,11 +233,16 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
   const std::vector<Lifetime> lifetimes = lifetimes_of(schedule, views);
   MemoryPlan plan;
   plan.offset.assign(schedule.storages.size(), 0);
-  for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
-    plan_region(schedule, views, conflicts, lifetimes, region, options, plan);
+  for (const Place place : {Place::device, Place::host}) {
+    for (const RegionKind kind : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_})
+      plan_region(schedule, views, conflicts, lifetimes, {place, kind}, options, plan);
+    account(schedule, views, place, plan.places[static_cast<std::size_t>(place)]);
   }
-  account(schedule, views, plan);
   return plan;
+}
+
+std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
+  return schedule.model.device == DeviceKind::cpu ? plan.total() : plan.at(Place::device).total();
 }
 
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan) {
@@ -239,8 +251,7 @@ std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const M
   for (StorageId a = 0; a < static_cast<StorageId>(schedule.storages.size()); ++a) {
     const Storage& sa = schedule.storage(a);
     const std::int64_t at = plan.offset[static_cast<std::size_t>(a)];
-    if (at < 0 || at % kStorageAlignment != 0 ||
-        at + sa.bytes > plan.regions[static_cast<std::size_t>(sa.region)].bytes) {
+    if (at < 0 || at % kStorageAlignment != 0 || at + sa.bytes > plan.region(sa.place, sa.region).bytes) {
       problems.push_back(fmt::format("{} lies outside its region or is not aligned", sa.name));
     }
     for (const StorageId b : conflicts.of[static_cast<std::size_t>(a)]) {

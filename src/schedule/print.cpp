@@ -37,8 +37,9 @@ class SegmentText {
       const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
       const OperationId last =
           p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
-      alive_[static_cast<std::size_t>(first)] += s.storage(p.storage).bytes;
-      alive_[static_cast<std::size_t>(last) + 1] -= s.storage(p.storage).bytes;
+      const std::int64_t bytes = s.storage(p.storage).place == Place::device ? s.storage(p.storage).bytes : 0;
+      alive_[static_cast<std::size_t>(first)] += bytes;
+      alive_[static_cast<std::size_t>(last) + 1] -= bytes;
       if (!p.live_at_exit && !p.touches.empty()) released_by_[p.storage] = p.touches.back();
     }
     for (std::size_t i = 1; i < alive_.size(); ++i) alive_[i] += alive_[i - 1];
@@ -46,7 +47,7 @@ class SegmentText {
 
   std::vector<std::string> line(OperationId id) const {
     const Operation& op = s_.operation(id);
-    const bool peak = id == plan_.peak_operation;
+    const bool peak = id == plan_.at(Place::device).peak_operation;
     const std::int64_t alive = alive_[static_cast<std::size_t>(id - segment_.first)];
     return {std::to_string(id),
             std::string(name_of(op.lane)),
@@ -128,7 +129,7 @@ class SegmentText {
   const StepSchedule& s_;
   const MemoryPlan& plan_;
   const Segment& segment_;
-  std::vector<std::int64_t> alive_;  ///< bytes, per operation in list order
+  std::vector<std::int64_t> alive_;  ///< bytes on the device, per operation in list order
   std::map<StorageId, OperationId> released_by_;
 };
 

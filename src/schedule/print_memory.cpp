@@ -22,13 +22,15 @@ void for_each_played(const StepSchedule& s, F&& f) {
   }
 }
 
-std::string print_categories(const StepSchedule& s, const MemoryPlan& plan) {
+std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
+  const PlacePlan& plan = whole.at(Place::device);
   TextTable table({{"category", Align::left}, {"at the peak", Align::right}, {"own peak", Align::right}});
   for (std::size_t c = 0; c < kCategories; ++c) {
     table.row({std::string(name_of(static_cast<Category>(c))), format_bytes(plan.at_peak[c]),
                format_bytes(plan.own_peak[c])});
   }
   table.row({"alive together", format_bytes(plan.live_at_peak()), ""});
+  if (const std::string on_host = describe_host_memory(s); !on_host.empty()) table.line("on the host: " + on_host);
   return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
          table.text();
 }
@@ -42,7 +44,13 @@ std::string print_regions(const MemoryPlan& plan) {
     const double fragmentation = bound > 0 ? static_cast<double>(bytes) / static_cast<double>(bound) - 1.0 : 0.0;
     table.row({name, format_bytes(bytes), format_bytes(bound), format_percent(fragmentation)});
   };
-  for (std::size_t r = 0; r < kRegions; ++r) add(kRegionNames[r], plan.regions[r].bytes, plan.regions[r].lower_bound);
+  for (const Place place : {Place::device, Place::host}) {
+    for (std::size_t r = 0; r < kRegions; ++r) {
+      const RegionPlan& region = plan.at(place).regions[r];
+      if (place == Place::device || region.bytes > 0)
+        add((place == Place::host ? "host, " : "") + std::string(kRegionNames[r]), region.bytes, region.lower_bound);
+    }
+  }
   add("to allocate", plan.total(), plan.lower_bound());
   return "regions, each one allocation\n" + table.text();
 }
@@ -143,6 +151,17 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule) {
   return bytes;
 }
 
+std::string describe_host_memory(const StepSchedule& schedule) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const Storage& storage : schedule.storages) {
+    if (storage.place == Place::host) bytes[storage.name.substr(0, storage.name.find(' '))] += storage.bytes;
+  }
+  std::string text;
+  for (const auto& [name, sum] : bytes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_bytes(sum));
+  return text;
+}
+
 std::int64_t collectives_per_step(const StepSchedule& schedule) {
   std::int64_t count = 0;
   for_each_played(schedule, [&](const Operation& op) { count += schedule.communicates(op) ? 1 : 0; });
@@ -175,8 +194,8 @@ std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
       continue;
     }
     std::vector<std::string> cells{name, fmt::format("{} x {}", row.schedule.grid.shard, row.schedule.grid.replica)};
-    for (const std::int64_t bytes : row.plan.at_peak) cells.push_back(format_bytes(bytes));
-    cells.push_back(format_bytes(row.plan.total()));
+    for (const std::int64_t bytes : row.plan.at(Place::device).at_peak) cells.push_back(format_bytes(bytes));
+    cells.push_back(format_bytes(limited_bytes(row.schedule, row.plan)));
     cells.push_back(format_bytes(row.schedule.wire_bytes_per_step()));
     cells.push_back(std::to_string(collectives_per_step(row.schedule)));
     table.row(std::move(cells));

@@ -183,6 +183,8 @@ std::string_view name_of(Category category) {
   return names[static_cast<std::size_t>(category)];
 }
 
+std::string_view name_of(Place place) { return place == Place::device ? "device" : "host"; }
+
 std::string_view name_of(EdgeReason reason) {
   switch (reason) {
     case EdgeReason::prefetch:

@@ -56,6 +56,10 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
 
 /// What peers read or write must lie where they can reach it.
 void check_regions(const StepSchedule& schedule, Problems& problems) {
+  for (const Storage& storage : schedule.storages) {
+    if (storage.place == Place::host && storage.region == RegionKind::shared)
+      problems.push_back(fmt::format("{} lies on the host, where no peer reaches it", storage.name));
+  }
   for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
     const Operation& op = schedule.operation(id);
     if (schedule.grid.size(op.group) == 1) continue;

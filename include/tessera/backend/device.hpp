@@ -16,7 +16,7 @@ namespace tessera {
 /// Who reaches a piece of memory.
 enum class MemoryKind : std::uint8_t {
   device,  ///< where the device computes
-  pinned,  ///< host memory that the device copies from and to by itself
+  pinned,  ///< host memory that the device copies from and to by itself; its pages are there from the start
 };
 
 /// An allocation, freed with the object; zeroed, and aligned to 256 bytes at least.

@@ -60,7 +60,8 @@ class Resources {
   /// What computes and how it talks, for the log.
   std::string description() const;
 
-  /// Where a storage lies on this rank: an address of the device, which the host reaches by upload and download only.
+  /// Where a storage lies on this rank: an address of its place. What lies on the device the host reaches by upload and
+  /// download only, unless host_reaches_memory().
   std::byte* address(StorageId storage) const { return address_[static_cast<std::size_t>(storage)]; }
   /// Copies host memory to the device, or device memory to the host, and returns when it is done; while nothing is
   /// played. Both ends are contiguous; any host memory, any thread.
@@ -87,7 +88,7 @@ class Resources {
   ThreadPool& pool() { return *pool_; }
 
   /// The planned memory (tests read touched extents from it).
-  std::span<std::byte> bytes(RegionKind region) const;
+  std::span<std::byte> bytes(RegionKind region, Place place = Place::device) const;
   MemoryBeside memory_beside() const { return beside_; }
   /// What this rank has sent so far, by kind of collective.
   CommunicationCount count(Collective collective) const;
@@ -105,9 +106,10 @@ class Resources {
   std::unique_ptr<Device> device_;
   std::unique_ptr<DeviceCommunication> communication_;  ///< of a GPU among others
   std::unique_ptr<DeviceMemory> at_rest_, private_;
-  std::unique_ptr<SharedRegion> host_shared_;    ///< a CPU's shared region: peers read it
-  std::unique_ptr<DeviceMemory> device_shared_;  ///< a GPU's
-  std::unique_ptr<DeviceMemory> workspace_;      ///< of a GPU's kernels
+  std::unique_ptr<DeviceMemory> host_at_rest_, host_private_;  ///< pinned
+  std::unique_ptr<SharedRegion> host_shared_;                  ///< a CPU's shared region: peers read it
+  std::unique_ptr<DeviceMemory> device_shared_;                ///< a GPU's
+  std::unique_ptr<DeviceMemory> workspace_;                    ///< of a GPU's kernels
   std::vector<std::byte*> address_;
   std::unique_ptr<ThreadPool> pool_, single_;  ///< single_: for lanes beside compute
   std::unique_ptr<Kernels> kernels_, lane_kernels_;

@@ -45,7 +45,7 @@ struct FitChange {
 };
 
 struct FitAnswer {
-  std::int64_t needed = 0, allowed = 0;  ///< bytes per rank
+  std::int64_t needed = 0, allowed = 0;  ///< bytes per rank (limited_bytes)
   std::string peak;                      ///< "backward h.11.mlp", or "head"
   std::vector<FitChange> changes;        ///< least cost first; empty if it fits, or if no single option helps
   std::string together;                  ///< where no single option helps: several at once that do, in words

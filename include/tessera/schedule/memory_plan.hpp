@@ -25,8 +25,8 @@ struct RegionPlan {
   std::int64_t lower_bound = 0;
 };
 
-struct MemoryPlan {
-  std::vector<std::int64_t> offset;  ///< per storage: bytes from the start of its region
+/// One place: its regions, and what lies in them when.
+struct PlacePlan {
   std::array<RegionPlan, kRegions> regions;
   CategoryBytes at_peak{};   ///< at the operation where the sum is largest: these add up
   CategoryBytes own_peak{};  ///< each category at its own peak: these do not
@@ -34,8 +34,20 @@ struct MemoryPlan {
 
   std::int64_t total() const;         ///< all regions
   std::int64_t lower_bound() const;   ///< over all regions
-  double fragmentation() const;       ///< total / lower bound - 1
   std::int64_t live_at_peak() const;  ///< sum of at_peak
+};
+
+struct MemoryPlan {
+  std::vector<std::int64_t> offset;  ///< per storage: bytes from the start of its region
+  std::array<PlacePlan, kPlaces> places;
+
+  const PlacePlan& at(Place place) const { return places[static_cast<std::size_t>(place)]; }
+  const RegionPlan& region(Place place, RegionKind kind) const {
+    return at(place).regions[static_cast<std::size_t>(kind)];
+  }
+  std::int64_t total() const;        ///< all regions of all places
+  std::int64_t lower_bound() const;  ///< over all of them
+  double fragmentation() const;      ///< total / lower bound - 1
 };
 
 struct MemoryPlanOptions {
@@ -47,6 +59,10 @@ struct MemoryPlanOptions {
 
 /// Plans all storages of a schedule.
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options = {});
+
+/// Bytes of a plan that have to fit into the memory of a device: on a GPU the device's, on a CPU, whose memory both
+/// places are, all.
+std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 
 /// What is wrong with a plan (storages that may be alive together and overlap, a storage outside its region); empty if
 /// nothing.

@@ -30,6 +30,10 @@ struct StrategyRow {
   MemoryPlan plan;
 };
 
+/// What lies on the host and how much of each, by the first words of the storages' names: "snapshot 1.49 GB"; empty if
+/// nothing does.
+std::string describe_host_memory(const StepSchedule& schedule);
+
 /// All rows side by side: memory by category at the peak and in total, bytes sent and collectives per step and rank.
 std::string print_strategy_table(const std::vector<StrategyRow>& rows);
 

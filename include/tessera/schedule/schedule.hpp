@@ -75,7 +75,10 @@ struct Groups {
 /// What peers may touch decides the region; "at rest" lives as long as the run.
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
+/// Memory in which the device computes; memory of the machine beside it, which only loads and stores touch (pinned on a
+/// GPU's machine). Each place has regions of its own, none of the host's is shared with peers.
 enum class Place : std::uint8_t { device, host };
+inline constexpr int kPlaces = 2;
 
 /// Where the bytes of the account go.
 enum class Category : std::uint8_t {
@@ -235,6 +238,7 @@ std::string_view name_of(OperationKind kind);
 std::string_view name_of(Lane lane);
 std::string_view name_of(Group group);
 std::string_view name_of(Category category);
+std::string_view name_of(Place place);
 std::string_view name_of(EdgeReason reason);
 std::string name_of_value(const StepSchedule& schedule, ValueId id);  ///< "whole h.0", "saved h.1.attn qkv", ...
 

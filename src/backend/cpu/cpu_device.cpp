@@ -13,7 +13,10 @@ namespace {
 
 class HostMemory final : public DeviceMemory {
  public:
-  explicit HostMemory(std::int64_t bytes) : region_(bytes) {}
+  HostMemory(MemoryKind kind, std::int64_t bytes) : region_(bytes) {
+    // What is pinned elsewhere is touched here, so that nobody waits for pages later.
+    if (kind == MemoryKind::pinned && bytes > 0) std::memset(region_.data(), 0, static_cast<std::size_t>(bytes));
+  }
   std::byte* data() const override { return region_.data(); }
   std::int64_t size() const override { return region_.size(); }
 
@@ -38,8 +41,8 @@ class CpuDevice final : public Device {
     throw InternalError("events of host streams carry no time");
   }
 
-  std::unique_ptr<DeviceMemory> allocate(MemoryKind, std::int64_t bytes) override {
-    return std::make_unique<HostMemory>(bytes);
+  std::unique_ptr<DeviceMemory> allocate(MemoryKind kind, std::int64_t bytes) override {
+    return std::make_unique<HostMemory>(kind, bytes);
   }
   void copy(void* to, const void* from, std::int64_t bytes) override {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
