@@ -21,42 +21,60 @@ class Trial {
         size_(size),
         rank_(contender.communicator->rank()),
         ranks_(contender.communicator->size()),
-        shard_(size.collective == Collective::reduce_scatter ? static_cast<std::size_t>(size.elements) : 0),
-        stream_(make_serial_stream("bench")) {}
+        host_(static_cast<std::size_t>(size.bytes)),
+        shard_(contender.device->allocate(MemoryKind::device, size.collective == Collective::reduce_scatter
+                                                                  ? size.elements * size_of(DType::fp32)
+                                                                  : 0)) {}
 
   void call() {
     Communicator& c = *contender_.communicator;
+    Stream& stream = *contender_.stream;
+    std::byte* const buffer = contender_.buffer;
     switch (size_.collective) {
       case Collective::all_gather:
-        return c.all_gather(*stream_, floats(), size_.elements, DType::fp32);
+        return c.all_gather(stream, buffer, size_.elements, DType::fp32);
       case Collective::reduce_scatter:
-        return c.reduce_scatter(*stream_, floats(), DType::fp32, shard_.data(), DType::fp32, size_.elements);
+        return c.reduce_scatter(stream, buffer, DType::fp32, shard_->data(), DType::fp32, size_.elements);
       case Collective::all_reduce:
-        return c.all_reduce_sum(*stream_, integers(), size_.elements);
+        return c.all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(buffer), size_.elements);
       default:
         throw InternalError("nobody asked for this collective");
     }
   }
 
-  void barrier() { contender_.communicator->barrier(*stream_); }
+  void barrier() {
+    contender_.communicator->barrier(*contender_.stream);
+    wait();
+  }
+  /// Until all calls are done.
+  void wait() {
+    contender_.stream->synchronize();
+    if (contender_.check) contender_.check();
+  }
 
   /// One call on known numbers; small integers, so that sums are exact in every order.
   void check() {
     fill();
+    send();
     call();
+    wait();
     if (!is_right()) {
       throw InternalError("{} of {} bytes by '{}' gave a wrong result", name_of(size_.collective), size_.bytes,
                           contender_.name);
     }
     // Sums in place grow from call to call; zeros stay.
-    if (size_.collective == Collective::all_reduce) std::fill_n(integers(), size_.elements, 0);
+    if (size_.collective == Collective::all_reduce) std::fill(host_.begin(), host_.end(), std::byte{});
+    send();
   }
 
  private:
-  float* floats() const { return reinterpret_cast<float*>(contender_.buffer); }
-  std::int64_t* integers() const { return reinterpret_cast<std::int64_t*>(contender_.buffer); }
+  float* floats() { return reinterpret_cast<float*>(host_.data()); }
+  std::int64_t* integers() { return reinterpret_cast<std::int64_t*>(host_.data()); }
   static std::int64_t number(std::int64_t place, std::int64_t rank) { return place % 13 + rank; }
   std::int64_t sum(std::int64_t place) const { return ranks_ * (place % 13) + ranks_ * (ranks_ - 1) / 2; }
+  void send() { contender_.device->copy(contender_.buffer, host_.data(), size_.bytes); }
+  void receive(const std::byte* from, std::int64_t bytes) { contender_.device->copy(host_.data(), from, bytes); }
+
   void fill() {
     const std::int64_t all = size_.elements * ranks_, begin = rank_ * size_.elements, end = begin + size_.elements;
     switch (size_.collective) {
@@ -77,16 +95,19 @@ class Trial {
     bool right = true;
     switch (size_.collective) {
       case Collective::all_gather:
+        receive(contender_.buffer, size_.bytes);
         for (std::int64_t i = 0; i < size_.elements * ranks_; ++i) {
           right = right && floats()[i] == static_cast<float>(number(i, i / size_.elements));
         }
         return right;
       case Collective::reduce_scatter:
+        receive(shard_->data(), shard_->size());
         for (std::int64_t i = 0; i < size_.elements; ++i) {
-          right = right && shard_[static_cast<std::size_t>(i)] == static_cast<float>(sum(rank_ * size_.elements + i));
+          right = right && floats()[i] == static_cast<float>(sum(rank_ * size_.elements + i));
         }
         return right;
       default:
+        receive(contender_.buffer, size_.bytes);
         for (std::int64_t i = 0; i < size_.elements; ++i) right = right && integers()[i] == sum(i);
         return right;
     }
@@ -95,8 +116,8 @@ class Trial {
   const Contender& contender_;
   const CollectiveCase& size_;
   std::int64_t rank_, ranks_;
-  std::vector<float> shard_;
-  std::unique_ptr<Stream> stream_;
+  std::vector<std::byte> host_;  ///< what goes to the buffer, or came from there
+  std::unique_ptr<DeviceMemory> shard_;
 };
 
 /// Calls per repetition: a short one alone would be lost in the clock and in how ranks leave the barrier.
@@ -108,6 +129,7 @@ double time_repetition(Trial& trial, std::int64_t calls) {
   trial.barrier();
   const auto start = Clock::now();
   for (std::int64_t i = 0; i < calls; ++i) trial.call();
+  trial.wait();
   return std::chrono::duration<double>(Clock::now() - start).count() / static_cast<double>(calls);
 }
 

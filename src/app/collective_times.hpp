@@ -2,10 +2,12 @@
 // How long collectives take: several communicators over the same ranks, measured in turns.
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "tessera/backend/device.hpp"
 #include "tessera/comm/communicator.hpp"
 #include "tessera/comm/rank_context.hpp"
 
@@ -13,11 +15,14 @@ namespace tessera {
 
 std::string_view name_of(Collective collective);
 
-/// A communicator to measure, and its buffer (of buffer_bytes) where the communicator wants it.
+/// A communicator to measure, the device whose memory it works on, and its buffer (of buffer_bytes) where it wants it.
 struct Contender {
   std::string name;
   Communicator* communicator = nullptr;
+  Device* device = nullptr;
+  Stream* stream = nullptr;  ///< on a CPU a serial one
   std::byte* buffer = nullptr;
+  std::function<void()> check;  ///< throws what failed, after the stream was waited for; may be empty
 };
 
 /// One collective of one size.
@@ -43,9 +48,10 @@ struct Repetitions {
   std::int64_t warmup = 0, measured = 1;
 };
 
-/// Seconds of one call for each contender: per repetition the slowest rank's, then the median. Contenders take turns,
-/// so that a change of the machine's speed meets all of them; small sizes are called several times a repetition. The
-/// result of a first call is checked (InternalError when it is wrong). Collective; the same times on all ranks.
+/// Seconds of one call for each contender, until its work is done: per repetition the slowest rank's, then the median.
+/// Contenders take turns, so that a change of the machine's speed meets all of them; small sizes are called several
+/// times a repetition. The result of a first call is checked (InternalError when it is wrong). Collective; the same
+/// times on all ranks.
 std::vector<double> time_collective(RankContext& context, const std::vector<Contender>& contenders,
                                     const CollectiveCase& size, const Repetitions& repetitions);
 

@@ -1,14 +1,14 @@
 #pragma once
 // The kernels of a training step, called on buffers of their own: one block for all blocks, no schedule and no peers.
+// On any device.
 
 #include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
 
+#include "app/bench_device.hpp"
 #include "app/kernel_work.hpp"
-#include "tessera/backend/region.hpp"
-#include "tessera/backend/stream.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/model/decoder.hpp"
 
@@ -16,16 +16,17 @@ namespace tessera {
 
 class KernelRehearsal {
  public:
-  /// Allocates what `work` touches, with initial weights and drawn tokens. References must outlive the rehearsal.
-  KernelRehearsal(const StepSchedule& schedule, const KernelWork& work, const Options& options, Kernels& kernels);
+  /// Allocates what `work` touches, with initial weights and drawn tokens. References must outlive the
+  /// rehearsal. All pointers are the device's.
+  KernelRehearsal(const StepSchedule& schedule, const KernelWork& work, const Options& options, BenchDevice& device);
 
   /// Calls the kernels of one part's direction once. Directions must come in the step's order.
   void play(Kernels& kernels, const PartWork& work);
   /// One call on a stretch of a flat parameter.
   void play(Kernels& kernels, const FlatWork& work);
 
-  /// The loss of the last pass through the head, per token.
-  double loss() const { return loss_ / static_cast<double>(schedule_.model.tokens()); }
+  /// The loss of the last pass through the head, per token. Waits for the stream.
+  double loss() const;
 
  private:
   /// A part of block 0, or an end of the model.
@@ -35,27 +36,26 @@ class KernelRehearsal {
     std::vector<void*> gradients;
   };
 
-  std::byte* take(std::int64_t bytes);
-  void open_part(PartId id, Kernels& kernels);
+  void open_part(PartId id);
   void draw_tokens();
   void open_flat(const KernelWork& work);
 
   const StepSchedule& schedule_;
   const OptimOptions& optim_;
   std::uint64_t seed_;
-  std::unique_ptr<Stream> stream_;
-  std::vector<Region> memory_;
-  std::vector<std::vector<float>> constants_;  ///< per ModelParts::constants
-  std::vector<PartMemory> parts_;              ///< by PartId; empty for parts that have a representative
-  std::vector<void*> tensor_, gradient_;       ///< by TensorId, null where no part played here reads it
-  std::vector<std::int32_t> tokens_, targets_;
+  BenchDevice& device_;
+  std::vector<const float*> constants_;   ///< per ModelParts::constants
+  std::vector<PartMemory> parts_;         ///< by PartId; empty for parts that have a representative
+  std::vector<void*> tensor_, gradient_;  ///< by TensorId, null where no part played here reads it
+  const std::int32_t *tokens_ = nullptr, *targets_ = nullptr;
   std::byte* residual_[3] = {};  ///< the stream after embedding, attention and MLP
   std::byte* residual_gradient_ = nullptr;
   std::byte* scratch_ = nullptr;
   float *master_ = nullptr, *first_moment_ = nullptr, *second_moment_ = nullptr;
   std::byte *flat_from_ = nullptr, *flat_to_ = nullptr;
-  StepScalars scalars_;
-  double loss_ = 0;
+  const StepScalars* scalars_ = nullptr;
+  ExactSum* square_sum_ = nullptr;
+  double* loss_ = nullptr;
 };
 
 }  // namespace tessera

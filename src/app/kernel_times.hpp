@@ -1,11 +1,13 @@
 #pragma once
-// Time of kernel calls by kernel and shape.
+// Work and time of kernel calls by kernel and shape.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "app/kernel_cost.hpp"
+#include "app/stream_clock.hpp"
 #include "tessera/kernels/kernels.hpp"
 
 namespace tessera {
@@ -18,8 +20,7 @@ struct KernelRow {
   std::string name, shape;
   KernelGroup group = KernelGroup::other;
   double calls = 0;
-  double flops = 0;    ///< of matrix products; attention's visible half. 0 in group `other`
-  double bytes = 0;    ///< group `other`: least memory traffic
+  KernelCost cost;
   double seconds = 0;  ///< median over repetitions
 };
 
@@ -27,17 +28,17 @@ struct KernelRow {
 struct KernelCall {
   std::string name, shape;
   KernelGroup group = KernelGroup::other;
-  double flops = 0, bytes = 0;
+  KernelCost cost;
 };
 
 /// Adds calls up, repetition by repetition.
 class KernelTimes {
  public:
-  /// A new repetition of the step begins.
-  void start_repetition() { ++repetitions_; }
   /// Calls from here on stand for `count` calls of a step.
   void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
-  void add(const KernelCall& call, double seconds);
+  void add(const KernelCall& call);
+  /// A repetition of the step is over, and its calls took so long, in their order.
+  void finish_repetition(const std::vector<double>& seconds);
   /// Forgets everything (after warming up).
   void clear() { *this = {}; }
   /// In order of first appearance; at least one repetition.
@@ -48,12 +49,18 @@ class KernelTimes {
     KernelRow sum;                ///< over all repetitions
     std::vector<double> seconds;  ///< per repetition
   };
+  struct Pending {
+    std::size_t entry = 0;
+    double count = 1;
+  };
   std::vector<Entry> entries_;
+  std::vector<Pending> pending_;  ///< calls of this repetition
   std::size_t repetitions_ = 0;
   double count_ = 1;
 };
 
-/// Kernels that do what `inner` does and report each call to `times`; both must outlive them.
-std::unique_ptr<Kernels> make_timed_kernels(Kernels& inner, KernelTimes& times);
+/// Kernels that do what `inner` does, report each call to `times` and time it by `clock`, whose stretches are the
+/// calls; all must outlive them.
+std::unique_ptr<Kernels> make_timed_kernels(Kernels& inner, KernelTimes& times, StreamClock& clock);
 
 }  // namespace tessera

@@ -3,80 +3,140 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
-#include <vector>
+
+#include "app/bench_device.hpp"
+#include "tessera/base/format.hpp"
 
 namespace tessera {
 
 namespace {
 
-struct ProductShape {
-  std::int64_t tokens, in, out;
-};
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+/// Rows end off multiples of 4 KiB.
+constexpr std::int64_t kPad = 16;
+
 /// Squares and the shape of a linear, and two whose operands stay in a core's own cache: which is best depends on the
-/// machine. Rows end off multiples of 4 KiB.
-constexpr ProductShape kShapes[] = {
-    {1024, 1024, 1024}, {1536, 1536, 1536}, {2048, 768, 2304}, {1024, 512, 128}, {1024, 512, 256}};
-constexpr std::int64_t kPad = 16, kLargest = 2048 * (2304 + kPad);
-
-template <class F>
-double best_seconds(int repetitions, F&& run) {
-  double best = std::numeric_limits<double>::infinity();
-  for (int i = 0; i < repetitions; ++i) {
-    const auto start = std::chrono::steady_clock::now();
-    run();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
-  }
-  return best;
-}
-
-/// Values between -0.5 and 0.5: products neither overflow nor become subnormal.
-void fill(Kernels& kernels, Stream& stream, void* data, DType dtype, std::int64_t count) {
-  std::vector<float> values(static_cast<std::size_t>(count));
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7919 % 1021) / 1021.0f - 0.5f;
-  kernels.cast(stream, values.data(), DType::fp32, data, dtype, count);
-}
-
-/// Four times the last level of cache, between 64 and 512 MiB.
-std::int64_t copy_bytes() {
+/// machine.
+RateSizes cpu_sizes() {
   const auto cache = static_cast<std::int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
-  return std::clamp<std::int64_t>(4 * cache, std::int64_t{64} << 20, std::int64_t{512} << 20);
+  return {{{1024, 1024, 1024}, {1536, 1536, 1536}, {2048, 768, 2304}, {1024, 512, 128}, {1024, 512, 256}},
+          std::clamp(4 * cache, 64 * kMiB, 512 * kMiB)};
+}
+
+RateSizes gpu_sizes(std::int64_t memory) {
+  std::int64_t edge = 8192;
+  while (edge > 256 && 3 * edge * edge * size_of(DType::fp32) > memory / 96) edge /= 2;
+  return {{{edge, edge, edge}, {edge / 2, edge / 2, edge / 2}}, std::clamp(memory / 128, kMiB, 1024 * kMiB)};
+}
+
+/// Values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real ones do.
+void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& memory, DType dtype) {
+  std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(kMiB, memory.size() / size_of(dtype))));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7919 % 1021) / 1021.0f - 0.5f;
+  const auto count = static_cast<std::int64_t>(values.size()), bytes = count * size_of(DType::fp32);
+  const auto staged = device.allocate(MemoryKind::device, bytes);
+  device.copy(staged->data(), values.data(), bytes);
+  kernels.cast(stream, staged->data(), DType::fp32, memory.data(), dtype, count);
+  stream.synchronize();
+  repeat_pattern(device, memory.data(), count * size_of(dtype), memory.size());
+}
+
+double best_of(double best, const std::vector<double>& seconds, double work) {
+  for (const double one : seconds) best = std::max(best, work / one);
+  return best;
 }
 
 }  // namespace
 
-ProductRate::ProductRate(Kernels& kernels, DType dtype)
-    : kernels_(kernels),
+RateSizes rate_sizes(const Device& device) {
+  return device.kind() == DeviceKind::cpu ? cpu_sizes() : gpu_sizes(device.total_memory());
+}
+
+ProductRate::ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes)
+    : stream_(stream),
+      kernels_(kernels),
       dtype_(dtype),
-      stream_(make_serial_stream("bench")),
-      input_(kLargest * size_of(dtype)),
-      weight_(kLargest * size_of(dtype)),
-      output_(kLargest * size_of(dtype)) {
-  fill(kernels, *stream_, input_.data(), dtype, kLargest);
-  fill(kernels, *stream_, weight_.data(), dtype, kLargest);
+      shapes_(sizes.products),
+      clock_(make_stream_clock(device, stream)) {
+  std::int64_t input = 0, weight = 0, output = 0;
+  for (const ProductShape& shape : shapes_) {
+    input = std::max(input, shape.tokens * (shape.in + kPad));
+    weight = std::max(weight, shape.in * (shape.out + kPad));
+    output = std::max(output, shape.tokens * (shape.out + kPad));
+  }
+  input_ = device.allocate(MemoryKind::device, input * size_of(dtype));
+  weight_ = device.allocate(MemoryKind::device, weight * size_of(dtype));
+  output_ = device.allocate(MemoryKind::device, output * size_of(dtype));
+  fill(device, stream, kernels, *input_, dtype);
+  fill(device, stream, kernels, *weight_, dtype);
 }
 
 void ProductRate::sample() {
-  for (const ProductShape& shape : kShapes) {
+  for (const ProductShape& shape : shapes_) {
     LinearForward product;
     product.tokens = shape.tokens, product.in = shape.in, product.out = shape.out;
-    product.input = {input_.data(), dtype_, shape.in + kPad};
-    product.weight = {weight_.data(), dtype_, shape.out + kPad};
-    product.output = {output_.data(), dtype_, shape.out + kPad};
-    const double seconds = best_seconds(2, [&] { kernels_.linear_forward(*stream_, product); });
-    best_ = std::max(best_, 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out) / seconds);
+    product.input = {input_->data(), dtype_, shape.in + kPad};
+    product.weight = {weight_->data(), dtype_, shape.out + kPad};
+    product.output = {output_->data(), dtype_, shape.out + kPad};
+    for (int i = 0; i < 2; ++i) {
+      clock_->begin();
+      kernels_.linear_forward(stream_, product);
+      clock_->end();
+    }
   }
 }
 
-double copy_rate(Kernels& kernels) {
-  const std::int64_t bytes = copy_bytes(), count = bytes / size_of(DType::fp32);
-  Region from(bytes), to(bytes);
-  std::fill_n(from.data(), bytes, std::byte{1});  // pages that nobody wrote are all one page of zeros
-  const auto stream = make_serial_stream("bench");
-  const auto copy = [&] { kernels.cast(*stream, from.data(), DType::fp32, to.data(), DType::fp32, count); };
-  copy();  // takes the pages of `to`
-  return 2.0 * static_cast<double>(bytes) / best_seconds(5, copy);
+double ProductRate::best() {
+  const std::vector<double> seconds = clock_->take();
+  for (std::size_t i = 0; i < seconds.size(); ++i) {  // as sample() calls: each shape twice
+    const ProductShape& shape = shapes_[i / 2 % shapes_.size()];
+    best_ = std::max(best_, 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out) / seconds[i]);
+  }
+  return best_;
+}
+
+CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateSizes& sizes)
+    : device_(device),
+      stream_(stream),
+      kernels_(kernels),
+      clock_(make_stream_clock(device, stream)),
+      from_(device.allocate(MemoryKind::device, sizes.copy_bytes)),
+      to_(device.allocate(MemoryKind::device, sizes.copy_bytes)) {
+  // A CPU's pages that nobody wrote are all one page of zeros; `to` gets its pages here too.
+  fill(device, stream, kernels, *from_, DType::fp32);
+  device.copy(to_->data(), from_->data(), from_->size());
+}
+
+void CopyRate::sample() {
+  clock_->begin();
+  kernels_.cast(stream_, from_->data(), DType::fp32, to_->data(), DType::fp32, from_->size() / size_of(DType::fp32));
+  clock_->end();
+  clock_->begin();
+  device_.copy(stream_, to_->data(), from_->data(), from_->size());
+  clock_->end();
+}
+
+double CopyRate::best() {
+  best_ = best_of(best_, clock_->take(), 2.0 * static_cast<double>(from_->size()));
+  return best_;
+}
+
+std::string flop_rate_text(double rate) {
+  return rate < 1e13 ? fmt::format("{:.0f} GFLOP/s", rate * 1e-9) : fmt::format("{:.1f} TFLOP/s", rate * 1e-12);
+}
+
+double datasheet_rate(const std::string& model, DType dtype) {
+  struct Sheet {
+    const char* name;
+    double half, single;  ///< TFLOP/s: bf16 and fp16 with fp32 sums, without sparsity; fp32 (no TF32)
+  };
+  // NVIDIA's datasheets, SXM boards; a name that contains another comes first.
+  static constexpr Sheet kSheets[] = {{"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60},
+                                      {"H200", 989, 67},      {"H100", 989, 67},     {"A100", 312, 19.5}};
+  for (const Sheet& sheet : kSheets) {
+    if (model.find(sheet.name) != std::string::npos) return (dtype == DType::fp32 ? sheet.single : sheet.half) * 1e12;
+  }
+  return 0;
 }
 
 }  // namespace tessera

@@ -115,8 +115,10 @@ TEST_CASE("a wrong result is no measurement") {
       const SharedRegion region(context, buffer_bytes(cases));
       const auto messages = over_messages(context, region);
       Wrong wrong(*messages, collective);
+      const auto device = make_cpu_device();
+      const auto stream = make_serial_stream("test");
       for (const CollectiveCase& size : cases) {
-        time_collective(context, {{"wrong", &wrong, region.data()}}, size, {0, 1});
+        time_collective(context, {{"wrong", &wrong, device.get(), stream.get(), region.data(), {}}}, size, {0, 1});
       }
     });
   };

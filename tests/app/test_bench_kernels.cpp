@@ -88,27 +88,31 @@ TEST_CASE("recomputed blocks are counted") {
 TEST_CASE("timed kernels report every call, weighed by its count") {
   ThreadPool pool(1);
   const auto kernels = make_cpu_kernels(pool);
-  const auto stream = make_serial_stream("test");
+  const auto device = make_cpu_device();
+  const auto stream = make_bench_stream(*device);
+  const auto clock = make_stream_clock(*device, *stream);
   KernelTimes times;
-  const auto timed = make_timed_kernels(*kernels, times);
+  const auto timed = make_timed_kernels(*kernels, times, *clock);
   const std::vector<float> source{1, 2, 3, 4};
   std::vector<float> copy(4);
   for (int repetition = 0; repetition < 3; ++repetition) {
-    times.start_repetition();
     times.set_count(5);
     timed->cast(*stream, source.data(), DType::fp32, copy.data(), DType::fp32, 4);
     times.set_count(2);
     timed->cast(*stream, source.data(), DType::fp32, copy.data(), DType::fp32, 3);
     timed->fill_zero(*stream, copy.data(), 4);
+    times.finish_repetition({1.0 + repetition, 10, 100});
   }
   CHECK(copy == std::vector<float>{0, 2, 3, 4});
   const auto rows = times.rows();
   REQUIRE(rows.size() == 2);
   CHECK(rows[0].calls == 7);
-  CHECK(rows[0].bytes == 5 * 32 + 2 * 24);
+  CHECK(rows[0].cost.bytes == 5 * 32 + 2 * 24);
+  CHECK(rows[0].seconds == 5 * 2 + 2 * 10);  // of the middle repetition
   CHECK(rows[1].calls == 2);
-  CHECK(rows[1].bytes == 8);
-  CHECK(rows[0].seconds >= 0);
+  CHECK(rows[1].cost.bytes == 8);
+  CHECK(rows[1].seconds == 2 * 100);
+  CHECK(clock->take().size() == 9);
 }
 
 TEST_CASE("a rehearsal is a training step's arithmetic") {
@@ -118,18 +122,20 @@ TEST_CASE("a rehearsal is a training step's arithmetic") {
   options.model.dropout = GENERATE(0.0, 0.1);
   const StepSchedule schedule = schedule_of(options, 1);
   const KernelWork work = kernel_work(schedule);
-  ThreadPool pool(1);
-  const auto kernels = make_cpu_kernels(pool);
-  KernelRehearsal rehearsal(schedule, work, options, *kernels);
   KernelTimes times;
-  const auto timed = make_timed_kernels(*kernels, times);
-  times.start_repetition();
-  for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
-  for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
-  // Initial weights know nothing: the loss is that of a guess.
-  CHECK(rehearsal.loss() == Approx(std::log(97.0)).epsilon(0.02));
+  run_ranks(1, 1, [&](RankContext& context) {
+    BenchDevice device(context, options, {});
+    KernelRehearsal rehearsal(schedule, work, options, device);
+    const auto clock = make_stream_clock(device.device(), device.stream());
+    const auto timed = make_timed_kernels(device.kernels(), times, *clock);
+    for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
+    for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
+    times.finish_repetition(clock->take());
+    // Initial weights know nothing: the loss is that of a guess.
+    CHECK(rehearsal.loss() == Approx(std::log(97.0)).epsilon(0.02));
+  });
   double flops = 0;
-  for (const KernelRow& row : times.rows()) flops += row.flops;
+  for (const KernelRow& row : times.rows()) flops += row.cost.flops;
   const double declared = declared_flops(schedule);
   if (options.memory.checkpoint == Checkpointing::none) {
     CHECK(flops == Approx(declared).epsilon(1e-12));
