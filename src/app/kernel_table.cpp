@@ -160,8 +160,7 @@ std::string kernel_table(RankContext& context, const Options& options, BenchDevi
   std::string text = fmt::format(
       "ranks: {}, each {}\n"
       "{} parameters, micro-batch {} x {} tokens, accumulation {}, {}, compute {}, reduce {}\n"
-      "ceilings, best of {} samples between the kernels, all ranks at once: matrix products {:.1f} GFLOP/s ({}){}, "
-      "copies "
+      "ceilings, best of {} samples between the kernels, all ranks at once: matrix products {} ({}){}, copies "
       "{:.1f} GB/s (read and written); nothing takes {}\n\n",
       context.size(), device.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
       schedule.model.sequence, schedule.accumulation, name_of(schedule.strategy), name_of(schedule.compute),

@@ -1,5 +1,6 @@
 // The benches on emulated GPUs: the same tables as on cores. Times mean nothing here; what is counted and checked does.
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 
 #include "app/bench_options.hpp"
@@ -105,7 +106,8 @@ TEST_CASE("a clock's stretches are those of its stream, in order, and forgotten 
   const auto stream = device->make_stream("test");
   const auto clock = make_stream_clock(*device, *stream);
   const auto memory = device->allocate(MemoryKind::device, std::int64_t{1} << 22);
-  for (int round = 0; round < 2; ++round) {
+  double nothing = 1, copies = 1;  // the least of several rounds: a machine may be busy with other things
+  for (int round = 0; round < 5; ++round) {
     clock->begin();
     clock->end();
     clock->begin();
@@ -114,9 +116,11 @@ TEST_CASE("a clock's stretches are those of its stream, in order, and forgotten 
     clock->end();
     const std::vector<double> seconds = clock->take();
     REQUIRE(seconds.size() == 2);
-    CHECK(seconds[0] >= 0);
-    CHECK(seconds[1] > seconds[0]);  // 16 MiB against nothing
+    nothing = std::min(nothing, seconds[0]);
+    copies = std::min(copies, seconds[1]);
   }
+  CHECK(nothing >= 0);
+  CHECK(copies > nothing);
   CHECK(clock->take().empty());
 }
 
