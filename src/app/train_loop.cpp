@@ -52,17 +52,33 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)) {}
 
 std::string TrainLoop::run() {
+  try {
+    return run_steps();
+  } catch (const NumericalError&) {
+    throw;  // on all ranks alike: a checkpoint that is being written is still finished
+  } catch (...) {
+    checkpoints_.give_up();
+    throw;
+  }
+}
+
+std::string TrainLoop::run_steps() {
   if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
-    session_.request(conditions_.requests(step_seconds_, checkpoint_seconds_));
+    session_.request(conditions_.requests(step_seconds_, seconds_for_a_checkpoint()));
     const std::int64_t requests = train(step);
     if (step == session_.first_step()) after_first_step();
     const bool last = step == session_.steps();
-    if (checkpoint_is_due(step, requests)) write_checkpoint();
+    note_finished_checkpoints();
+    if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
     const bool evaluation_is_due = options_.train.eval_every > 0 && step % options_.train.eval_every == 0;
     if (options_.data.val_fraction > 0 && (evaluation_is_due || last)) evaluate(step);
-    if (StepRequests::stop(requests) && !last) return reason_to_stop();
+    if (StepRequests::stop(requests) && !last) {
+      finish_checkpoints();
+      return reason_to_stop();
+    }
   }
+  finish_checkpoints();
   return {};
 }
 
@@ -74,11 +90,31 @@ bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) cons
          StepRequests::stop(requests);
 }
 
-void TrainLoop::write_checkpoint() {
-  const CheckpointReport report = checkpoints_.write();
-  conditions_.checkpoint_written();
-  checkpoint_seconds_ = report.blocked_seconds + report.background_seconds;
-  if (recorder_ != nullptr) recorder_->record_checkpoint(report);
+/// For the clock: one that is being written comes first.
+double TrainLoop::seconds_for_a_checkpoint() const {
+  return checkpoints_.is_writing() ? 2 * checkpoint_seconds_ : checkpoint_seconds_;
+}
+
+void TrainLoop::begin_checkpoint(std::int64_t step) {
+  if (recorder_ != nullptr && checkpoints_.is_writing())
+    recorder_->say(fmt::format("step {}: waiting until the checkpoint before is written", step));
+  conditions_.checkpoint_begins();
+  checkpoints_.begin();
+  note_finished_checkpoints();
+}
+
+void TrainLoop::note_finished_checkpoints() {
+  while (const auto report = checkpoints_.finished()) {
+    conditions_.checkpoint_written();
+    checkpoint_seconds_ = report->blocked_seconds - report->waited_seconds + report->background_seconds;
+    if (recorder_ != nullptr) recorder_->record_checkpoint(*report);
+  }
+}
+
+/// The run ends: what is being written is on disk before anybody says so.
+void TrainLoop::finish_checkpoints() {
+  checkpoints_.wait();
+  note_finished_checkpoints();
 }
 
 /// The reasons of all ranks that had one, on every rank.

@@ -27,10 +27,14 @@ class TrainLoop {
   double last_loss() const { return loss_; }
 
  private:
+  std::string run_steps();
   std::int64_t train(std::int64_t step);
   void after_first_step();
   void evaluate(std::int64_t step);
-  void write_checkpoint();
+  void begin_checkpoint(std::int64_t step);
+  void note_finished_checkpoints();
+  void finish_checkpoints();
+  double seconds_for_a_checkpoint() const;
   bool checkpoint_is_due(std::int64_t step, std::int64_t requests) const;
   std::string reason_to_stop();
 

@@ -218,8 +218,8 @@ void add_files(Rows& t) {
                              "newest checkpoints that are kept; 0: all"));
   t.push_back(integer_option("checkpoint.keep_every", Place{&O::checkpoint, &C::keep_every}, 0, kAnyCount,
                              "checkpoints of steps that are multiples of this are kept as well; 0: none"));
-  t.push_back(bool_option("checkpoint.async", Place{&O::checkpoint, &C::async}, "write while the next steps run",
-                          all_but_default()));
+  t.push_back(bool_option("checkpoint.async", Place{&O::checkpoint, &C::async},
+                          "write while the next steps run, from a copy of the state in host memory"));
   t.push_back(text_option("checkpoint.resume", Place{&O::checkpoint, &C::resume}, "none|auto|PATH",
                           "go on from a checkpoint: auto: the newest complete one in the run's folder, if there is "
                           "one; PATH: a checkpoint or a run's folder"));

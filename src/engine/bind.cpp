@@ -34,6 +34,8 @@ void Player::bind(OperationId id) {
       return bind_part(id, bound);
     case OperationKind::update:
       return bind_update(id, bound);
+    case OperationKind::store:
+      return bind_store(id, bound);
     default:
       return;
   }
@@ -143,6 +145,16 @@ void Player::bind_update(OperationId id, Bound& bound) {
   a.weight_decay = options.weight_decay;
   a.runs = bound.runs;
   a.scalars = scalars_;
+}
+
+void Player::bind_store(OperationId id, Bound& bound) {
+  const UnitId unit = s_.operation(id).unit;
+  const StateSlice state = state_slice(s_, resources_, unit);
+  const SnapshotSlice copy = snapshot_slice(s_, resources_, unit);
+  bound.copies = {{{state.master + copy.first, copy.master},
+                   {state.first_moment + copy.first, copy.first_moment},
+                   {state.second_moment + copy.first, copy.second_moment}}};
+  bound.copied_elements = copy.count;
 }
 
 void Player::bind_scalars() {

@@ -21,6 +21,13 @@ struct Player::Bound {
   // update
   AdamWArguments adamw;
   std::vector<DecayRun> runs;
+  // store
+  struct Copy {
+    const float* from = nullptr;
+    float* to = nullptr;
+  };
+  std::array<Copy, 3> copies;
+  std::int64_t copied_elements = 0;  ///< of each
   // poison: storages that this operation touches and that do not outlive the segment
   std::vector<StorageId> touched;
   std::vector<StorageId> poisons;  ///< GPU: those that nobody touches after this operation

@@ -8,6 +8,7 @@
 
 #include "engine/checkpoint_slices.hpp"
 #include "engine/checkpoint_stream.hpp"
+#include "engine/tell_peers.hpp"
 #include "tessera/io/manifest.hpp"
 #include "tessera/io/run_folder.hpp"
 
@@ -45,12 +46,24 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
   const std::int64_t share = ranks_per_writer(context.ranks_per_node(), settings_.options.writers_per_node);
   const std::int64_t node_first = context.node() * context.ranks_per_node();
   writer_ = node_first + context.node_rank() / share * share;
+  if (!session.schedule().snapshot.empty()) thread_ = std::make_unique<IoThread>();
   if (writer_ != context.rank()) return;
   const std::int64_t end = std::min(writer_ + share, node_first + context.ranks_per_node());
   for (std::int64_t rank = writer_; rank < end; ++rank) members_.push_back(rank);
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
+
+CheckpointWriter::Job CheckpointWriter::make_job() const {
+  Job job;
+  job.step = session_.step();
+  job.data = session_.data_position();
+  job.optimizer = session_.optimizer().record();
+  job.state = thread_ != nullptr ? snapshot_view(session_.schedule(), session_.resources())
+                                 : state_view(session_.schedule(), session_.resources());
+  job.beside = folder_.beside(job.step);
+  return job;
+}
 
 Manifest CheckpointWriter::manifest_of(const Job& job) const {
   const StepSchedule& schedule = session_.schedule();
@@ -78,9 +91,10 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
     counts.push_back(count);
     runs.insert(runs.end(), theirs.begin(), theirs.end());
   }
-  const StateReader mine(session_.resources(), job.state, owned_runs(session_.schedule(), context_.rank()));
+  const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
   StreamReceiver others(*plane_, members_, counts);
   const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
+    context_.notice().check();  // a checkpoint that others gave up is not written to its end
     // Elements of members lie end to end, this rank's own first.
     const std::int64_t own = std::clamp<std::int64_t>(counts[0] - first, 0, static_cast<std::int64_t>(out.size()));
     if (own > 0) mine.read(kind, first, out.first(static_cast<std::size_t>(own)));
@@ -94,12 +108,12 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
 }
 
 void CheckpointWriter::send_to_writer(const Job& job) {
-  const StateReader mine(session_.resources(), job.state, owned_runs(session_.schedule(), context_.rank()));
+  const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
   send_stream(*plane_, static_cast<int>(writer_), mine);
 }
 
-/// Rank 0: everything is on disk but what says that it is.
-void CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records) {
+/// Rank 0: everything is on disk but what says that it is. Returns the bytes of all files.
+std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records) {
   Manifest manifest = manifest_of(job);
   for (const std::string& record : records) {
     if (!record.empty()) manifest.files.push_back(parse_file_record(record));
@@ -108,11 +122,11 @@ void CheckpointWriter::finish_folder(const Job& job, const std::vector<std::stri
   write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
   folder_.publish(job.step);
   folder_.prune(settings_.options.keep, settings_.options.keep_every);
-  written_bytes_ = 0;
-  for (const FileRecord& file : manifest.files) written_bytes_ += file.bytes;
+  return std::accumulate(manifest.files.begin(), manifest.files.end(), std::int64_t{0},
+                         [](std::int64_t sum, const FileRecord& file) { return sum + file.bytes; });
 }
 
-void CheckpointWriter::write_collectively(const Job& job) {
+std::int64_t CheckpointWriter::write_collectively(const Job& job) {
   if (context_.rank() == 0) folder_.begin(job.step);
   plane_->barrier();
   std::string record;
@@ -122,32 +136,84 @@ void CheckpointWriter::write_collectively(const Job& job) {
     record = file_record_text(write_own_file(job));
   }
   const std::vector<std::string> records = plane_->gather(record);
-  if (context_.rank() == 0) finish_folder(job, records);
+  const std::int64_t bytes = context_.rank() == 0 ? finish_folder(job, records) : 0;
   plane_->barrier();
+  return bytes;
 }
 
-CheckpointReport CheckpointWriter::write() {
-  const auto start = Clock::now();
-  Job job;
-  job.step = session_.step();
-  job.data = session_.data_position();
-  job.optimizer = session_.optimizer().record();
-  job.state = state_view(session_.schedule(), session_.resources());
-  job.beside = folder_.beside(job.step);
+/// On the thread that writes. Seconds are the caller's to tell apart.
+CheckpointReport CheckpointWriter::run(const Job& job) {
+  CheckpointReport report;
+  report.step = job.step;
+  report.folder = folder_.of_step(job.step);
   try {
-    write_collectively(job);
+    report.bytes = write_collectively(job);
   } catch (...) {
+    tell_peers(context_);  // before the folder goes away under their hands, and at once: their steps may go on for long
     // What is half written helps nobody and may be what fills the disk.
     std::error_code ignored;
     if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
     throw;
   }
-  CheckpointReport report;
-  report.step = job.step;
-  report.bytes = written_bytes_;
-  report.blocked_seconds = seconds_since(start);
-  report.folder = folder_.of_step(job.step);
   return report;
+}
+
+void CheckpointWriter::begin() {
+  const auto start = Clock::now();
+  const bool has_to_wait = is_writing();
+  wait();
+  if (thread_ == nullptr) {
+    CheckpointReport report = run(make_job());
+    report.blocked_seconds = seconds_since(start);
+    reports_.push_back(std::move(report));
+    return;
+  }
+  const double waited = has_to_wait ? seconds_since(start) : 0.0;
+  session_.take_snapshot();
+  auto task = std::make_shared<std::packaged_task<CheckpointReport()>>(
+      [this, job = make_job(), waited, blocked = seconds_since(start), copied = Clock::now()] {
+        CheckpointReport report = run(job);
+        report.blocked_seconds = blocked;
+        report.waited_seconds = waited;
+        report.background_seconds = seconds_since(copied);
+        return report;
+      });
+  running_ = task->get_future();
+  thread_->post(IoPriority::bulk, [task] { (*task)(); });
+}
+
+bool CheckpointWriter::is_writing() const {
+  return running_.valid() && running_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+std::optional<CheckpointReport> CheckpointWriter::finished() {
+  if (!is_writing()) wait();
+  if (reports_.empty()) return std::nullopt;
+  CheckpointReport report = std::move(reports_.front());
+  reports_.pop_front();
+  return report;
+}
+
+void CheckpointWriter::wait() {
+  if (running_.valid()) reports_.push_back(running_.get());
+}
+
+CheckpointReport CheckpointWriter::write() {
+  begin();
+  wait();
+  CheckpointReport report = std::move(reports_.back());
+  reports_.pop_back();
+  return report;
+}
+
+void CheckpointWriter::give_up() {
+  try {
+    throw;
+  } catch (const PeerError&) {
+    wait();
+  } catch (...) {
+    tell_peers(context_);
+  }
 }
 
 }  // namespace tessera

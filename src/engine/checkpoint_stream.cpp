@@ -14,21 +14,35 @@ constexpr std::int64_t kMessage = 1 << 18;
 
 std::int64_t message_size(std::int64_t done, std::int64_t all) { return std::min(kMessage, all - done); }
 
+void add_unit(StateView& view, std::int64_t first, const float* master, const float* first_moment,
+              const float* second_moment) {
+  view.slices[static_cast<std::size_t>(StateKind::parameter)].push_back({master, first});
+  view.slices[static_cast<std::size_t>(StateKind::first_moment)].push_back({first_moment, first});
+  view.slices[static_cast<std::size_t>(StateKind::second_moment)].push_back({second_moment, first});
+}
+
 }  // namespace
 
 StateView state_view(const StepSchedule& schedule, const Resources& resources) {
   StateView view;
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(schedule, resources, unit);
-    view[static_cast<std::size_t>(StateKind::parameter)].push_back(slice.master);
-    view[static_cast<std::size_t>(StateKind::first_moment)].push_back(slice.first_moment);
-    view[static_cast<std::size_t>(StateKind::second_moment)].push_back(slice.second_moment);
+    add_unit(view, 0, slice.master, slice.first_moment, slice.second_moment);
+  }
+  view.device = &resources;
+  return view;
+}
+
+StateView snapshot_view(const StepSchedule& schedule, const Resources& resources) {
+  StateView view;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const SnapshotSlice slice = snapshot_slice(schedule, resources, unit);
+    add_unit(view, slice.first, slice.master, slice.first_moment, slice.second_moment);
   }
   return view;
 }
 
-StateReader::StateReader(const Resources& resources, const StateView& view, std::vector<OwnedRun> owned)
-    : resources_(resources), view_(view), owned_(std::move(owned)) {}
+StateReader::StateReader(const StateView& view, std::vector<OwnedRun> owned) : view_(view), owned_(std::move(owned)) {}
 
 std::int64_t StateReader::elements() const {
   return owned_.empty() ? 0 : owned_.back().file_offset + owned_.back().run.count;
@@ -42,8 +56,13 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
     TESSERA_ASSERT(one != owned_.end(), "element {} of {} that this rank writes", first + done, elements());
     const std::int64_t into = first + done - one->file_offset;
     const std::int64_t count = std::min(one->run.count - into, static_cast<std::int64_t>(out.size()) - done);
-    const float* from = view_[static_cast<std::size_t>(kind)][static_cast<std::size_t>(one->unit)] + one->offset + into;
-    resources_.download(out.data() + done, from, count * size_of(DType::fp32));
+    const auto& slice = view_.slices[static_cast<std::size_t>(kind)][static_cast<std::size_t>(one->unit)];
+    const float* const from = slice.data + (one->offset - slice.first) + into;
+    if (view_.device != nullptr) {
+      view_.device->download(out.data() + done, from, count * size_of(DType::fp32));
+    } else {
+      std::copy_n(from, count, out.data() + done);
+    }
     done += count;
   }
 }

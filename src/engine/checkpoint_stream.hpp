@@ -13,21 +13,29 @@
 
 namespace tessera {
 
-/// Where each unit's slices lie: by kind, then by unit.
-using StateView = std::array<std::vector<const float*>, kStateKinds>;
+/// Where the state lies that is written.
+struct StateView {
+  struct Slice {
+    const float* data = nullptr;
+    std::int64_t first = 0;  ///< element of the rank's slice of the unit that `data` begins with
+  };
+  std::array<std::vector<Slice>, kStateKinds> slices;  ///< by kind, then by unit
+  const Resources* device = nullptr;                   ///< whose memory it is; none: memory of the host
+};
 
 /// The state itself.
 StateView state_view(const StepSchedule& schedule, const Resources& resources);
+/// The last snapshot of this rank's share of it.
+StateView snapshot_view(const StepSchedule& schedule, const Resources& resources);
 
 class StateReader {
  public:
-  StateReader(const Resources& resources, const StateView& view, std::vector<OwnedRun> owned);
+  StateReader(const StateView& view, std::vector<OwnedRun> owned);
   /// Elements [first, first + out.size()) of what this rank writes.
   void read(StateKind kind, std::int64_t first, std::span<float> out) const;
   std::int64_t elements() const;
 
  private:
-  const Resources& resources_;
   const StateView& view_;
   std::vector<OwnedRun> owned_;
 };

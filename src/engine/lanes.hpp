@@ -32,7 +32,7 @@ class Player::Lanes {
   }
 
   Stream& of(Lane lane) { return *stream_[static_cast<std::size_t>(lane)]; }
-  /// The stream of compute, which also loads, and which a segment's borders join into.
+  /// The stream of compute, which also loads and stores, and which a segment's borders join into.
   Stream& compute() { return *caller_; }
   /// Whether a lane's work is done, when it was submitted: on the caller's thread.
   bool on_caller(Lane lane) const { return on_host_ && stream_[static_cast<std::size_t>(lane)] == caller_.get(); }

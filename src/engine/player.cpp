@@ -10,6 +10,7 @@
 #include "engine/device_times.hpp"
 #include "engine/exchange.hpp"
 #include "engine/lanes.hpp"
+#include "engine/tell_peers.hpp"
 #include "engine/touch_guard.hpp"
 #include "tessera/base/counter_rng.hpp"
 
@@ -138,33 +139,15 @@ void Player::play_segment(const Play& play, const TokenFeed& feed) {
   guarded([&] { issue(play, feed); });
 }
 
-/// What fails here is told to the other ranks.
+/// What fails here is told to the other ranks before lanes are joined: they may wait for peers that wait for us.
 template <class Work>
 void Player::guarded(Work&& work) {
   try {
     work();
   } catch (...) {
-    tell_peers();
+    tell_peers(resources_.context());
     lanes_->drain();
     throw;
-  }
-}
-
-/// Lanes of ours may wait for peers that wait for us: the exception being handled is told to them before lanes are
-/// joined.
-void Player::tell_peers() {
-  FailureNotice& notice = resources_.context().notice();
-  const std::int64_t rank = resources_.context().rank();
-  try {
-    throw;
-  } catch (const PeerError&) {
-    return;  // they know
-  } catch (const Error& error) {
-    notice.raise({rank, error.code(), error.what()});
-  } catch (const std::exception& error) {
-    notice.raise({rank, ExitCode::internal, error.what()});
-  } catch (...) {
-    notice.raise({rank, ExitCode::internal, "an exception of unknown type"});
   }
 }
 
@@ -216,7 +199,7 @@ void Player::run_task(void* self, std::int64_t argument, Stream& stream) {
   try {
     player.execute(static_cast<OperationId>(argument), stream);
   } catch (...) {
-    player.tell_peers();  // at once: the caller may be waiting for a peer and not see this lane's failure
+    tell_peers(player.resources_.context());  // at once: the caller may wait for a peer and not see that a lane failed
     throw;
   }
 }
@@ -266,8 +249,10 @@ void Player::execute(OperationId id, Stream& stream) {
       case OperationKind::update:
         resources_.kernels(op.lane).adamw(stream, bound_[static_cast<std::size_t>(id)]->adamw);
         break;
-      case OperationKind::load:
       case OperationKind::store:
+        execute_store(id, stream);
+        break;
+      case OperationKind::load:
       case OperationKind::slice:
         throw InternalError("operation {} ({}) cannot be played", id, name_of(op.kind));
     }
@@ -324,6 +309,18 @@ void Player::execute_accumulate(const Operation& op, Stream& stream) {
   } else {
     const Value& copy = s_.value(op.writes[0]);
     kernels.cast(stream, at(op.reads[0]), first.dtype, at(op.writes[0]), copy.dtype, copy.elements);
+  }
+}
+
+/// Cores copy by all threads, a GPU by itself.
+void Player::execute_store(OperationId id, Stream& stream) {
+  const Bound& bound = *bound_[static_cast<std::size_t>(id)];
+  for (const Bound::Copy& copy : bound.copies) {
+    if (resources_.host_reaches_memory()) {
+      resources_.kernels(Lane::store).cast(stream, copy.from, DType::fp32, copy.to, DType::fp32, bound.copied_elements);
+    } else {
+      resources_.device().copy(stream, copy.to, copy.from, bound.copied_elements * size_of(DType::fp32));
+    }
   }
 }
 

@@ -111,15 +111,22 @@ void RunRecorder::record_evaluation(std::int64_t step, double loss) {
 }
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {
-  const std::array<JsonField, 5> fields{{{"step", report.step},
+  const std::array<JsonField, 6> fields{{{"step", report.step},
                                          {"checkpoint_bytes", report.bytes},
                                          {"blocked_seconds", report.blocked_seconds},
+                                         {"waited_seconds", report.waited_seconds},
                                          {"background_seconds", report.background_seconds},
                                          {"unix_time", unix_now()}}};
-  metrics_->append_checkpoint({report.step, report.bytes, report.blocked_seconds, report.background_seconds});
+  metrics_->append_checkpoint(
+      {report.step, report.bytes, report.blocked_seconds, report.waited_seconds, report.background_seconds});
   log_->append(json_line(fields));
-  say(fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
-                  format_seconds(report.blocked_seconds + report.background_seconds)));
+  std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
+                                 format_seconds(report.blocked_seconds + report.background_seconds));
+  if (report.background_seconds > 0)
+    text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
+  if (report.waited_seconds > 0)
+    text += fmt::format(", {} of it for the checkpoint before", format_seconds(report.waited_seconds));
+  say(text);
 }
 
 void RunRecorder::record_memory(const std::vector<MeasuredMemory>& ranks) {

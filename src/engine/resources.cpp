@@ -220,7 +220,8 @@ Communicator& Resources::communicator(Lane lane, Group group) const {
 }
 
 Kernels& Resources::kernels(Lane lane) const {
-  return lane == Lane::compute || lane_kernels_ == nullptr ? *kernels_ : *lane_kernels_;
+  const bool on_caller = lane == Lane::compute || lane == Lane::store;
+  return on_caller || lane_kernels_ == nullptr ? *kernels_ : *lane_kernels_;
 }
 
 std::span<std::byte> Resources::bytes(RegionKind region, Place place) const {

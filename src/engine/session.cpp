@@ -212,6 +212,13 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
   return optimizer_->result();
 }
 
+void TrainingSession::take_snapshot() {
+  TESSERA_ASSERT(!planned_.schedule.snapshot.empty(), "the schedule has no snapshot");
+  player_->play(planned_.schedule.snapshot, {});
+  player_->synchronize();
+  player_->times().take();  // of no step
+}
+
 double TrainingSession::evaluate(std::int64_t micro_batches) {
   TESSERA_ASSERT(data_.validation().has_value(), "there is a validation part");
   const StepSchedule& schedule = planned_.schedule;

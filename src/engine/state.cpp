@@ -61,6 +61,23 @@ StateSlice state_slice(const StepSchedule& schedule, const Resources& resources,
   return slice;
 }
 
+SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  for (const Operation& op : schedule.operations) {
+    if (op.kind != OperationKind::store || op.unit != unit) continue;
+    const Value& copy = schedule.value(op.writes.at(0));
+    SnapshotSlice slice;
+    slice.unit = unit;
+    slice.count = copy.elements / 3;
+    // Those who hold the same slice are in a row: a replica group's, or of unsharded state all.
+    slice.first = resources.index_in(Group::replica) * slice.count;
+    slice.master = reinterpret_cast<float*>(resources.address(copy.storage));
+    slice.first_moment = slice.master + slice.count;
+    slice.second_moment = slice.first_moment + slice.count;
+    return slice;
+  }
+  throw InternalError("unit {} is in no snapshot", schedule.unit(unit).name);
+}
+
 GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
   for (const Operation& op : schedule.operations) {
     if (op.kind != OperationKind::update || op.unit != unit) continue;

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdlib>
 #include <limits>
+#include <utility>
 
 #include "tessera/base/error.hpp"
 
@@ -111,7 +113,8 @@ std::int32_t StopConditions::requests(double step_seconds, double checkpoint_sec
     if (looks_at_files()) {
       std::error_code unseen;
       stop_file_seen_ = std::filesystem::exists(stop_file_, unseen);
-      checkpoint_file_seen_ = std::filesystem::exists(checkpoint_file_, unseen);
+      const bool is_answered = std::ranges::find(answers_file_, true) != answers_file_.end();
+      checkpoint_file_seen_ = !is_answered && std::filesystem::exists(checkpoint_file_, unseen);
     }
     if (stop_file_seen_ && reason_.empty()) reason_ = "the file " + stop_file_.string();
     // Enough for the step to come, one more, and a checkpoint that is slower than the last one.
@@ -126,11 +129,16 @@ std::int32_t StopConditions::requests(double step_seconds, double checkpoint_sec
   return requests;
 }
 
-void StopConditions::checkpoint_written() {
+void StopConditions::checkpoint_begins() {
   last_checkpoint_ = std::chrono::steady_clock::now();
+  answers_file_.push_back(std::exchange(checkpoint_file_seen_, false));
+}
+
+void StopConditions::checkpoint_written() {
+  const bool was_asked_for = answers_file_.front();
+  answers_file_.pop_front();
   std::error_code ignored;
-  if (checkpoint_file_seen_) std::filesystem::remove(checkpoint_file_, ignored);
-  checkpoint_file_seen_ = false;
+  if (was_asked_for) std::filesystem::remove(checkpoint_file_, ignored);
 }
 
 void StopConditions::stopped() {

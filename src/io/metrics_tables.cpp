@@ -63,6 +63,7 @@ void MetricsTables::create_steps(const MetricsLayout& layout) {
   checkpoint_step_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "step");
   checkpoint_bytes_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "bytes");
   checkpoint_blocked_ = Hdf5Series<double>::create(checkpoints.id(), "blocked_seconds");
+  checkpoint_waited_ = Hdf5Series<double>::create(checkpoints.id(), "waited_seconds");
   checkpoint_background_ = Hdf5Series<double>::create(checkpoints.id(), "background_seconds");
 }
 
@@ -120,6 +121,7 @@ void MetricsTables::write_checkpoints(const std::vector<CheckpointRow>& rows) {
   append_column(checkpoint_step_, rows, [](const CheckpointRow& row) { return row.step; });
   append_column(checkpoint_bytes_, rows, [](const CheckpointRow& row) { return row.bytes; });
   append_column(checkpoint_blocked_, rows, [](const CheckpointRow& row) { return row.blocked_seconds; });
+  append_column(checkpoint_waited_, rows, [](const CheckpointRow& row) { return row.waited_seconds; });
   append_column(checkpoint_background_, rows, [](const CheckpointRow& row) { return row.background_seconds; });
 }
 
@@ -164,6 +166,7 @@ void MetricsTables::for_each_series(F&& f) {
   f(checkpoint_step_);
   f(checkpoint_bytes_);
   f(checkpoint_blocked_);
+  f(checkpoint_waited_);
   f(checkpoint_background_);
   for (auto& [category, array] : measured_) f(array);
 }

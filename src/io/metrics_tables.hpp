@@ -55,7 +55,7 @@ class MetricsTables {
   std::vector<Hdf5Series<double>> times_;
   Hdf5Series<double> eval_loss_;
   Hdf5Series<std::int64_t> checkpoint_step_, checkpoint_bytes_;
-  Hdf5Series<double> checkpoint_blocked_, checkpoint_background_;
+  Hdf5Series<double> checkpoint_blocked_, checkpoint_waited_, checkpoint_background_;
   std::vector<Communication> communication_;
   struct Device {
     Hdf5Series<std::int64_t> step, memory_used;

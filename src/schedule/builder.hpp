@@ -24,6 +24,7 @@ class Builder {
   SegmentId micro_step(const MicroStepKind& kind);
   SegmentId update();
   SegmentId evaluation();
+  SegmentId snapshot();
 
  private:
   // --- building blocks (builder.cpp)

@@ -60,6 +60,9 @@ std::vector<Change> possible_changes(const RunShape& shape, std::int64_t allowed
     changes.push_back({option, shape});
     change(changes.back().shape);
   };
+  if (shape.policy.snapshot && shape.device == DeviceKind::cpu) {
+    add("checkpoint.async=false", [](RunShape& s) { s.policy.snapshot = false; });
+  }
   if (!shape.policy.checkpoint_blocks) {
     add("memory.checkpoint=block", [](RunShape& s) { s.policy.checkpoint_blocks = true; });
   }

@@ -45,7 +45,8 @@ void Interpreter::play_step() {
   }
   ++step_;
   for (const auto& [storage, state] : holds_) {
-    if (s_.storage(storage).always_live && state.type.kind != ValueKind::constant) {
+    const bool of_the_step = state.type.kind != ValueKind::constant && state.type.kind != ValueKind::snapshot;
+    if (s_.storage(storage).always_live && of_the_step) {
       demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
                                                  s_.storage(storage).name, state.version, step_));
     }
@@ -55,6 +56,16 @@ void Interpreter::play_step() {
 void Interpreter::play_evaluation() {
   for (const Play& p : s_.evaluation) play(p);
   ++micro_steps_played_;
+}
+
+void Interpreter::play_snapshot() {
+  if (s_.snapshot.empty()) return;
+  stored_.clear();
+  for (const Play& p : s_.snapshot) play(p);
+  operation_ = -1;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
+    demand(stored_.contains(unit), fmt::format("unit {} is not in the snapshot", s_.unit(unit).name));
+  }
 }
 
 void Interpreter::play(const Play& play) {
@@ -131,6 +142,8 @@ void Interpreter::execute(OperationId id) {
   switch (op.kind) {
     case OperationKind::load:
       return load(op);
+    case OperationKind::store:
+      return store(op);
     case OperationKind::gather:
       return gather(op);
     case OperationKind::forward:
@@ -149,7 +162,6 @@ void Interpreter::execute(OperationId id) {
       return clip(op);
     case OperationKind::update:
       return update(op);
-    case OperationKind::store:
     case OperationKind::slice:
       break;
   }
@@ -162,6 +174,25 @@ void Interpreter::load(const Operation& op) {
     state.content = {ValueKind::tokens, -1, -1, micro_steps_played_};
     write(id, std::move(state));
   }
+}
+
+/// A unit's state goes to the host: master and moments of one version, each element by exactly one rank.
+void Interpreter::store(const Operation& op) {
+  const State* master = find_read(op, ValueKind::master, op.unit);
+  const State* moments = find_read(op, ValueKind::moments, op.unit);
+  if (master == nullptr || moments == nullptr || op.reads.size() != 2 || op.writes.size() != 1)
+    return complain("a store reads master and moments of its unit and writes its snapshot");
+  demand(master->version == step_ && moments->version == step_, "stores state of another version");
+  const Value& out = s_.value(op.writes[0]);
+  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype &&
+             s_.storage_of(op.writes[0]).place == Place::host,
+         "a snapshot is of the unit, in its type, and lies on the host");
+  demand(owners_of(out) == s_.grid.world && out.elements * s_.grid.world == 3 * s_.unit(op.unit).padded,
+         "each element must be stored on exactly one rank");
+  demand(stored_.insert(op.unit).second, "stores a unit twice");
+  State state;
+  state.version = step_;
+  write(op.writes[0], std::move(state));
 }
 
 void Interpreter::gather(const Operation& op) {
@@ -302,6 +333,14 @@ std::set<PartId> Interpreter::parts_of(UnitId unit) const {
   return parts;
 }
 
+std::int64_t Interpreter::owners_of(const Value& value) const {
+  std::int64_t owners = 1;
+  for (const Group group : {Group::world, Group::shard, Group::replica}) {
+    if (value.split.has(group)) owners *= s_.grid.size(group);
+  }
+  return owners;
+}
+
 void Interpreter::contribute(const Operation& op, const Part& part) {
   std::set<UnitId> wanted;
   for (const TensorId tensor : part.tensors) wanted.insert(s_.layout.unit_of[static_cast<std::size_t>(tensor)]);
@@ -400,11 +439,7 @@ void Interpreter::norm(const Operation& op) {
   demand(gradient->type.owed.empty(), "measures a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation,
          "measures a gradient that does not cover everything");
-  std::int64_t owners = 1;
-  for (const Group group : {Group::world, Group::shard, Group::replica}) {
-    if (gradient->type.split.has(group)) owners *= s_.grid.size(group);
-  }
-  demand(owners == s_.grid.world, "each element must be measured on exactly one rank");
+  demand(owners_of(gradient->type) == s_.grid.world, "each element must be measured on exactly one rank");
   State state = *payload;
   demand(state.norms.insert(unit).second, "measures a unit twice");
   measured_[unit] = gradient->type.dtype;

@@ -21,6 +21,7 @@ class Interpreter {
   void play_prologue();
   void play_step();
   void play_evaluation();
+  void play_snapshot();
 
   const std::vector<std::string>& problems() const { return problems_; }
 
@@ -47,6 +48,7 @@ class Interpreter {
   void play(const Play& play);
   void execute(OperationId id);
   void load(const Operation& op);
+  void store(const Operation& op);
   void gather(const Operation& op);
   void compute(const Operation& op);
   void reduce_scatter(const Operation& op);
@@ -62,6 +64,8 @@ class Interpreter {
   void account_loss(const Operation& op, bool training);
   void need_evaluated_loss();
   std::set<PartId> parts_of(UnitId unit) const;
+  /// Ranks that hold parts of one copy of a value: over how many it is split.
+  std::int64_t owners_of(const Value& value) const;
 
   State* read(ValueId id);
   void write(ValueId id, State state);
@@ -81,6 +85,7 @@ class Interpreter {
   std::int64_t micro_steps_played_ = 0;
   std::int64_t step_ = 0;  ///< version that compute must read
   std::set<UnitId> updated_;
+  std::set<UnitId> stored_;
   std::map<UnitId, DType> measured_;  ///< in which type the norm saw a unit's gradient
 };
 

@@ -52,6 +52,7 @@ std::vector<std::vector<Presence>> presence_of(const StepSchedule& schedule) {
   flow(schedule.prologue, false, touches, entry, exit);
   flow(schedule.step, true, touches, entry, exit);
   flow(schedule.evaluation, false, touches, entry, exit);
+  flow(schedule.snapshot, false, touches, entry, exit);
 
   std::vector<std::vector<Presence>> result(schedule.segments.size());
   for (std::size_t i = 0; i < schedule.segments.size(); ++i) {

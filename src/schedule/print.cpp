@@ -142,6 +142,8 @@ std::string played(const StepSchedule& s, SegmentId id) {
       return "played once a step";
     case SegmentRole::evaluation:
       return "played for each evaluation batch";
+    case SegmentRole::snapshot:
+      return "played between two steps, for a checkpoint that is written while steps go on";
     case SegmentRole::micro_step:
       break;
   }

@@ -40,6 +40,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.reduce = options.precision.reduce;
   policy.deterministic = options.run.deterministic;
   policy.evaluation = options.data.val_fraction > 0;
+  policy.snapshot = options.checkpoint.async;
   return policy;
 }
 

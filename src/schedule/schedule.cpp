@@ -100,7 +100,7 @@ std::uint64_t StepSchedule::hash() const {
   for (const Value& v : values) add_value(h, v);
   for (const Operation& op : operations) add_operation(h, op);
   for (const Segment& s : segments) h.add(s.role), h.add(s.first), h.add(s.count);
-  add_plays(h, prologue), add_plays(h, step), add_plays(h, evaluation);
+  add_plays(h, prologue), add_plays(h, step), add_plays(h, evaluation), add_plays(h, snapshot);
   return h.value();
 }
 
@@ -217,6 +217,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::activation_gradient:
     case ValueKind::scalar:
     case ValueKind::tokens:
+    case ValueKind::snapshot:
     case ValueKind::scratch:
     case ValueKind::constant:
       return schedule.storage(v.storage).name;

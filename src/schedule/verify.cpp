@@ -104,8 +104,10 @@ std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
   interpreter.start();
   interpreter.play_prologue();
   interpreter.play_step();
+  interpreter.play_snapshot();
   interpreter.play_evaluation();
   interpreter.play_step();
+  interpreter.play_snapshot();
   problems = interpreter.problems();
   if (!problems.empty()) return problems;
   check_races(schedule, problems);

@@ -80,8 +80,8 @@ TEST_CASE("What this version cannot do is refused, its default is not") {
        {"run.trace=1:3", "data.tokenizer=gpt2", "data.on_error=skip", "train.sample_every=5", "shard.offload=params",
         "shard.offload=optimizer", "shard.offload_fraction=0.5", "shard.persistence_threshold=5",
         "shard.reshard_after_forward=4", "memory.checkpoint=selective", "memory.offload_activations=true",
-        "checkpoint.async=true", "plan.cluster=a", "plan.view=fit", "plan.view=largest", "plan.format=svg",
-        "plan.format=json", "sweep.action=run"}) {
+        "plan.cluster=a", "plan.view=fit", "plan.view=largest", "plan.format=svg", "plan.format=json",
+        "sweep.action=run"}) {
     CAPTURE(option);
     const auto message = error_of({"--" + option});
     CHECK_THAT(message, Contains("not available in this version") && Contains(option.substr(0, option.find('='))));

@@ -54,7 +54,8 @@ inline void collect_state(TrainingSession& session, Outcome& outcome) {
   }
 }
 
-/// Starts by checkpoint.resume, trains until step `until`, writes a checkpoint at step `save` (0 = none).
+/// Starts by checkpoint.resume, trains until step `until`, makes a checkpoint at step `save` (0 = none); with
+/// checkpoint.async it is written while the run goes on.
 inline Outcome run(const Options& base, const Shape& shape, const std::filesystem::path& folder, std::int64_t until,
                    std::int64_t save, const Architecture& architecture = small_gpt2()) {
   const Options options = shaped(base, shape);
@@ -77,8 +78,9 @@ inline Outcome run(const Options& base, const Shape& shape, const std::filesyste
     for (std::int64_t step = session.first_step(); step <= until; ++step) {
       const StepResult& result = session.train_step();
       if (context.rank() == 0) outcome.losses[step] = result.loss;
-      if (step == save) writer.write();
+      if (step == save) writer.begin();
     }
+    writer.wait();
     const std::lock_guard lock(mutex);
     collect_state(session, outcome);
   });

@@ -17,13 +17,26 @@ const std::vector<Shape> kShapes{
     {Strategy::hsdp, 4, 2, 2, Wrap::model, 4},  {Strategy::hsdp_zero2, 4, 4, 2, Wrap::block, 4},
     {Strategy::zero3, 1, 1, 0, Wrap::model, 4}, {Strategy::zero3, 3, 3, 0, Wrap::block, 3}};
 
+/// Every shape with every way.
+template <class Ways>
+auto pairs_of(const std::vector<Shape>& shapes, const Ways& ways) {
+  std::vector<std::pair<Shape, std::decay_t<decltype(ways[0])>>> pairs;
+  for (const Shape& shape : shapes) {
+    for (const auto& way : ways) pairs.emplace_back(shape, way);
+  }
+  return pairs;
+}
+
 }  // namespace
 
 TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every strategy") {
   Options options = base_options();
   options.train.steps = 20;
-  for (const Shape& shape : kShapes) {
-    INFO(shape.text());
+  // With async the state has moved on when it is written, in whatever order lanes are played.
+  const std::tuple<bool, Lanes> ways[] = {{false, Lanes::serial}, {true, Lanes::serial}, {true, Lanes::chaos}};
+  for (const auto& [shape, way] : pairs_of(kShapes, ways)) {
+    std::tie(options.checkpoint.async, options.run.lanes) = way;
+    INFO(shape.text() << (options.checkpoint.async ? " async " : " ") << name_of(options.run.lanes));
     const RunPlace place;
     const Outcome whole = run(options, shape, place.path(), 20, 10);
     const Outcome rest = run(resumed(options), shape, place.path(), 20, 0);
@@ -48,6 +61,7 @@ TEST_CASE("a checkpoint loads on other ranks, strategies, wraps and writers with
       {{Strategy::zero1, 2, 1, 0, Wrap::size, 12}, {Strategy::zero2, 6, 3, 0, Wrap::block, 12}}};
   for (const std::int64_t writers : {0, 1, 2}) {
     options.checkpoint.writers_per_node = writers;
+    options.checkpoint.async = writers != 2;
     for (const auto& [from, to] : pairs) {
       INFO(from.text() << " -> " << to.text() << ", writers " << writers);
       const RunPlace place;

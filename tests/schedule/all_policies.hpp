@@ -14,11 +14,11 @@ struct PolicyCase {
   std::string describe() const {
     return fmt::format(
         "{} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} tied={} "
-        "det={}",
+        "det={} snapshot={}",
         name_of(policy.strategy), name_of(policy.wrap), grid.world, grid.shard, policy.accumulation,
         policy.reduce_each_micro_step, policy.checkpoint_blocks, policy.prefetch_forward, policy.prefetch_backward,
         policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
-        name_of(policy.tied_reduce), policy.deterministic);
+        name_of(policy.tied_reduce), policy.deterministic, policy.snapshot);
   }
 };
 
@@ -56,6 +56,7 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
           p.reduce = pick(3) == 0 ? DType::bf16 : DType::fp32;
           p.tied_reduce = pick(3) == 0 ? TiedReduce::twice : TiedReduce::once;
           p.deterministic = pick(3) != 0;
+          p.snapshot = draw % 3 == 0;
           f(c);
         }
       }

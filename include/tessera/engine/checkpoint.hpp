@@ -1,14 +1,19 @@
 #pragma once
 // Writing checkpoints of a training session: each rank its share, gathered to fewer files if wanted; rank 0 finishes
-// the folder when everybody's part is on disk.
+// the folder when everybody's part is on disk. With checkpoint.async that is done by a thread beside the steps, from a
+// copy of the state.
 
 #include <cstdint>
+#include <deque>
 #include <filesystem>
+#include <future>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "tessera/engine/session.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
+#include "tessera/io/io_thread.hpp"
 #include "tessera/io/shard_file.hpp"
 
 namespace tessera {
@@ -27,6 +32,7 @@ struct CheckpointReport {
   std::int64_t step = 0;
   std::int64_t bytes = 0;         ///< of all files together (rank 0)
   double blocked_seconds = 0;     ///< in which training waited
+  double waited_seconds = 0;      ///< of these: for the checkpoint before, which was still being written
   double background_seconds = 0;  ///< in which it went on
   std::filesystem::path folder;
 };
@@ -35,21 +41,40 @@ class CheckpointWriter {
  public:
   /// Collective. Everything outlives the writer.
   CheckpointWriter(RankContext& context, TrainingSession& session, CheckpointSettings settings);
+  /// Waits until nothing is being written; what that throws is lost.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Writes the session's state as it is between two steps and returns when it is durable and complete. Collective.
-  /// IoError; then nothing that was complete before is gone.
+  /// Makes a checkpoint of the session's state as it is between two steps. Returns when it is complete and durable;
+  /// with checkpoint.async when the state is copied, and the files are written while steps go on. One that is still
+  /// being written then is waited for first: none is left out, and one copy of the state is enough. Collective.
+  /// IoError, of this checkpoint or of the one before; nothing that was complete before is gone then.
+  void begin();
+  /// Whether a checkpoint is being written beside the steps.
+  bool is_writing() const;
+  /// The next checkpoint that is complete, each once, in order. Rethrows what went wrong beside the steps: IoError on
+  /// the rank where it did, PeerError on the others, whose steps may end with that before.
+  std::optional<CheckpointReport> finished();
+  /// Waits until nothing is being written. Rethrows as finished().
+  void wait();
+  /// begin() and wait(): its report, when it is complete and durable.
   CheckpointReport write();
+
+  /// In a handler: this rank ends with the exception that is being handled, and the others are told now, because one
+  /// that writes may wait for this one's part. A PeerError may be the news of what this rank itself met in writing:
+  /// then throws that, which says more.
+  void give_up();
 
  private:
   struct Job;
+  Job make_job() const;
   FileRecord write_own_file(const Job& job);
   void send_to_writer(const Job& job);
-  void finish_folder(const Job& job, const std::vector<std::string>& records);
+  std::int64_t finish_folder(const Job& job, const std::vector<std::string>& records);
   Manifest manifest_of(const Job& job) const;
-  void write_collectively(const Job& job);
+  std::int64_t write_collectively(const Job& job);
+  CheckpointReport run(const Job& job);
 
   RankContext& context_;
   TrainingSession& session_;
@@ -59,7 +84,9 @@ class CheckpointWriter {
   std::unique_ptr<ControlPlane> plane_;
   std::int64_t writer_ = 0;            ///< the rank that writes for this one
   std::vector<std::int64_t> members_;  ///< the ranks that this one writes for, itself first; empty: it does not write
-  std::int64_t written_bytes_ = 0;
+  std::deque<CheckpointReport> reports_;
+  std::future<CheckpointReport> running_;
+  std::unique_ptr<IoThread> thread_;  ///< with checkpoint.async; last, so that it ends first
 };
 
 }  // namespace tessera

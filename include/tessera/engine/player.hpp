@@ -70,12 +70,12 @@ class Player {
   void bind(OperationId id);
   void bind_part(OperationId id, Bound& bound);
   void bind_update(OperationId id, Bound& bound);
+  void bind_store(OperationId id, Bound& bound);
   void bind_poison();
   void bind_device_poison();
   void bind_names();
   void bind_tails();
   void bind_scalars();
-  void tell_peers();
   template <class Work>
   void guarded(Work&& work);
   void issue(const Play& play, const TokenFeed& feed);
@@ -87,7 +87,7 @@ class Player {
   void execute_gather(const Operation& op, Stream& stream);
   void execute_part(OperationId id, Stream& stream);
   void execute_accumulate(const Operation& op, Stream& stream);
-  void execute_update(OperationId id, Stream& stream);
+  void execute_store(OperationId id, Stream& stream);
   void release(OperationId id, Stream& stream);
   void delay(OperationId id);
   std::byte* at(ValueId value) const { return resources_.address(s_.value(value).storage); }

@@ -79,6 +79,10 @@ class TrainingSession {
   /// One optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
   StepResult train_step(const std::function<void()>& before_update = {});
 
+  /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next one; returns
+  /// when it is there. Only with checkpoint.async.
+  void take_snapshot();
+
   /// Mean loss over `micro_batches` of the validation part (0 = all of it); the same number on every rank and world.
   double evaluate(std::int64_t micro_batches);
 

@@ -23,6 +23,18 @@ struct StateSlice {
 
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 
+/// This rank's share of a unit in the last snapshot, on the host: elements [first, first + count) of its StateSlice.
+struct SnapshotSlice {
+  UnitId unit = -1;
+  std::int64_t first = 0, count = 0;
+  float* master = nullptr;
+  float* first_moment = nullptr;
+  float* second_moment = nullptr;
+};
+
+/// InternalError in a schedule without snapshot.
+SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
+
 /// This rank's slice of a unit's finished gradient, between the last micro-step and the update.
 struct GradientSlice {
   UnitId unit = -1;

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <deque>
 #include <filesystem>
 #include <string>
 
@@ -62,7 +63,10 @@ class StopConditions {
   /// What to ask for with the coming step. `step_seconds`: of the last one; `checkpoint_seconds`: of the last
   /// checkpoint.
   std::int32_t requests(double step_seconds, double checkpoint_seconds);
-  /// A checkpoint is on disk: restarts the clock of checkpoint.every_minutes and removes the files that asked.
+  /// A checkpoint is made of what is there now: restarts the clock of checkpoint.every_minutes; a file that asks for
+  /// one is not looked at again until it is written.
+  void checkpoint_begins();
+  /// A checkpoint is on disk: removes the file that asked for it.
   void checkpoint_written();
   /// Why this rank wants to stop; empty if it does not.
   const std::string& reason() const { return reason_; }
@@ -76,6 +80,7 @@ class StopConditions {
   const StopSignals& signals_;
   std::filesystem::path stop_file_, checkpoint_file_;
   bool is_rank_0_, stop_file_seen_ = false, checkpoint_file_seen_ = false;
+  std::deque<bool> answers_file_;  ///< of the checkpoints that are being written, in order
   std::chrono::steady_clock::time_point last_checkpoint_, last_look_;
   std::string reason_;
 };

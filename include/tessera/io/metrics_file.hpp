@@ -4,7 +4,7 @@
 //   /steps/time/NAME                                                                        a row per step
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
 //   /eval/{step,loss}                                                                       a row per evaluation
-//   /checkpoints/{step,bytes,blocked_seconds,background_seconds}                            a row per checkpoint
+//   /checkpoints/{step,bytes,blocked_seconds,waited_seconds,background_seconds}             a row per checkpoint
 //   /device/{step,utilization,memory_used,power,energy}   rank 0's GPU, a row per report; where the driver tells
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance                  an attribute per option, per fact
@@ -52,6 +52,7 @@ struct StepRow {
 struct CheckpointRow {
   std::int64_t step = 0, bytes = 0;
   double blocked_seconds = 0.0;     ///< training waited
+  double waited_seconds = 0.0;      ///< of these: for the checkpoint before
   double background_seconds = 0.0;  ///< training went on
 };
 

@@ -21,6 +21,7 @@ struct SchedulePolicy {
   DType compute = DType::fp32, reduce = DType::fp32;
   bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
   bool evaluation = true;     ///< include the evaluation segment
+  bool snapshot = false;      ///< include the snapshot segment (checkpoint.async)
 };
 
 /// The policy that resolved options ask for (defaults by strategy filled in).

@@ -114,7 +114,8 @@ enum class ValueKind : std::uint8_t {
   scalar,
   tokens,
   scratch,
-  constant
+  constant,
+  snapshot
 };
 
 /// What one operation left in a storage.
@@ -129,7 +130,7 @@ struct Value {
   Groups split;               ///< layout: empty = whole; else this rank's slice over these groups (shard, then replica)
   Groups owed;                ///< groups whose sum is still missing
   std::vector<PartId> covers;  ///< gradients: the parts whose contributions of this micro-step are in it
-  std::int32_t version = 0;    ///< masters and copies: 0 = this step's parameters, 1 = after the update
+  std::int32_t version = 0;    ///< masters, moments and copies: 0 = this step's parameters, 1 = after the update
   OperationId maker = -1;      ///< -1: carried in at the segment's start
 };
 
@@ -158,7 +159,7 @@ struct Operation {
   std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size
 };
 
-enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation };
+enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation, snapshot };
 
 /// Operations [first, first + count) that are played together.
 struct Segment {
@@ -210,6 +211,7 @@ struct StepSchedule {
   std::vector<Play> prologue;    ///< once, before the first step and after a resume
   std::vector<Play> step;        ///< every step
   std::vector<Play> evaluation;  ///< one evaluation batch
+  std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
   std::vector<Saving> savings;
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }

@@ -1,7 +1,7 @@
 #pragma once
 // The verifier proves a schedule before it runs: an interpreter over layouts, owed sums, coverage and versions plays
-// two steps and an evaluation and checks every rule of the operations; races, the limit on gathered units and the bytes
-// on the wire are checked on the list itself.
+// two steps, snapshots and an evaluation and checks every rule of the operations; races, the limit on gathered units
+// and the bytes on the wire are checked on the list itself.
 
 #include <string>
 #include <vector>
