@@ -149,10 +149,12 @@ CheckpointReport CheckpointWriter::run(const Job& job) {
   try {
     report.bytes = write_collectively(job);
   } catch (...) {
+    const bool is_first = !context_.notice().raised();
     tell_peers(context_);  // before the folder goes away under their hands, and at once: their steps may go on for long
     // What is half written helps nobody and may be what fills the disk.
     std::error_code ignored;
     if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
+    if (!is_first) context_.notice().check();  // what came after is a consequence, such as a folder that is gone
     throw;
   }
   return report;
