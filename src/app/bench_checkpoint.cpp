@@ -8,6 +8,7 @@
 #include <random>
 #include <system_error>
 
+#include "app/bench_async.hpp"
 #include "app/median.hpp"
 #include "tessera/app/prepare.hpp"
 #include "tessera/base/format.hpp"
@@ -120,13 +121,10 @@ class Bench {
   std::filesystem::path folder_;
 };
 
-}  // namespace
-
-int run_bench_checkpoint(World& world, const Options& options) {
-  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const MachineShape machine = settle_grid(world, options);
+/// What steps wait for; prints a line per measurement and returns the seconds of a write.
+double bench_in_the_step(World& world, const Options& options, const MachineShape& machine, Bench& bench,
+                         const Log& log) {
   const PreparedRun prepared(world, options, machine);
-  Bench bench(world, options);
   const auto session = prepared.open(world, options);
   session->train_step();
   CheckpointSettings settings;
@@ -182,6 +180,19 @@ int run_bench_checkpoint(World& world, const Options& options) {
   line("plain read, cold", plain_read, plain_read, "itself");
   line("load, same shape, cold", load, plain_read, "plain read");
   line("load, other shape, cold", reshard, load, "load, same shape");
+  return median(write);
+}
+
+}  // namespace
+
+int run_bench_checkpoint(World& world, const Options& options) {
+  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  const MachineShape machine = settle_grid(world, options);
+  Bench bench(world, options);
+  Options within = options;
+  within.checkpoint.async = false;
+  const double write = bench_in_the_step(world, within, machine, bench, log);
+  log.info(bench_async_checkpoints(world, options, machine, bench.folder() / "beside", write));
   return 0;
 }
 

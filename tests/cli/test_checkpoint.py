@@ -1,6 +1,7 @@
 """Checkpoints from the command line: stopping and going on, the files as others read them, and what goes wrong."""
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -37,10 +38,10 @@ class Stopping(Case):
         return state["step"]
 
     def test_signals_to_a_rank_or_to_mpiexec_stop_all_with_a_checkpoint(self):
-        for name, to_rank in (("USR1", False), ("USR1", True), ("TERM", True), ("INT", True)):
-            with self.subTest(signal=name, to_rank=to_rank):
+        for name, to_rank, beside in (("USR1", False, False), ("USR1", True, True), ("TERM", True, False), ("INT", True, True)):
+            with self.subTest(signal=name, to_rank=to_rank, beside=beside):
                 shutil.rmtree(self.folder / "run", ignore_errors=True)
-                running = self.start()
+                running = self.start(f"--checkpoint.async={str(beside).lower()}")
                 target = ranks_of(running.process)[1] if to_rank else running.process.pid
                 os.kill(target, getattr(signal, "SIG" + name))
                 self.check_stopped(running, "SIG" + name)
@@ -62,8 +63,38 @@ class Stopping(Case):
             self.assertTrue((file["checkpoints/blocked_seconds"][...] > 0).all())
         self.assertEqual(len(checkpoints(self.folder / "run")), 3)
 
+    def test_beside_the_steps_a_checkpoint_is_as_good_and_the_metrics_tell(self):
+        self.train(*RUN, "--train.steps=30", "--checkpoint.every=3", "--checkpoint.async=true", "--checkpoint.keep=0",
+                   "--run.dir=beside", ranks=2)
+        self.train(*RUN, "--train.steps=30", "--checkpoint.every=3", "--checkpoint.keep=0", "--run.dir=within", ranks=2)
+        names = [f"step-{step:08}" for step in range(3, 31, 3)]
+        for run in ("beside", "within"):
+            self.assertEqual(checkpoints(self.folder / run), names)
+            with h5py.File(self.folder / run / "metrics.h5", "r", swmr=True) as file:
+                rows = {name: data[...] for name, data in file["checkpoints"].items()}
+            self.assertEqual(sorted(rows), ["background_seconds", "blocked_seconds", "bytes", "step", "waited_seconds"])
+            self.assertEqual(list(rows["step"]), list(range(3, 31, 3)))
+            self.assertTrue((rows["blocked_seconds"] > 0).all())
+            self.assertTrue((rows["waited_seconds"] < rows["blocked_seconds"]).all())
+            self.assertEqual((rows["background_seconds"] > 0).all(), run == "beside")
+            self.assertEqual(set(logged(self.folder / run, "waited_seconds")), set(rows["step"]))
+            self.assertTrue(run == "beside" or (rows["waited_seconds"] == 0).all())
+        self.assertEqual(logged(self.folder / "beside"), logged(self.folder / "within"))
+        for name in names:
+            for kind in ("parameter", "first_moment", "second_moment"):
+                states = []
+                for run in ("beside", "within"):
+                    with h5py.File(self.folder / run / "checkpoints" / name / "tensors.h5") as file:
+                        states.append(file[kind]["transformer.wte.weight"][...])
+                np.testing.assert_array_equal(*states)
+
     def test_files_in_the_run_folder_ask_for_a_checkpoint_or_a_stop(self):
-        running = self.start(ranks=1)
+        for beside in ("false", "true"):
+            with self.subTest(beside=beside):
+                shutil.rmtree(self.folder / "run", ignore_errors=True)
+                self.check_files_that_ask(self.start(f"--checkpoint.async={beside}", ranks=1))
+
+    def check_files_that_ask(self, running):
         (self.folder / "run" / "checkpoint").touch()
         running.wait_for(lambda: checkpoints(self.folder / "run"), "checkpoint")
         running.wait_for(lambda: not (self.folder / "run" / "checkpoint").exists(), "end of the request")
@@ -174,11 +205,18 @@ class Faults(Case):
             self.skipTest("mounting is not allowed here")
         self.addCleanup(subprocess.run, ["umount", "-l", place])
         run = [*RUN, "--train.steps=20", f"--run.dir={place}/run", "--metrics.swmr=false"]
-        job = self.job("train", *run, "--checkpoint.every=10", "--checkpoint.keep=0", "--checkpoint.resume=auto", ranks=2)
-        self.assertEqual(job.code, 4, job.everything())
-        self.assertRegex(job.err, "No space left on device")
-        self.assertEqual(checkpoints(place / "run"), ["step-00000010"])
-        self.assertEqual(list((place / "run" / "checkpoints").glob("*.tmp")), [])
+        # While steps go on, or in a step: the same end.
+        said = []
+        for beside, steps in (("true", 1000), ("false", 20)):
+            job = self.job("train", *run, f"--train.steps={steps}", f"--checkpoint.async={beside}", "--checkpoint.every=10",
+                           "--checkpoint.keep=0", "--checkpoint.resume=auto", ranks=2)
+            self.assertEqual(job.code, 4, job.everything())
+            self.assertEqual(len(job.errors), 1, job.everything())
+            said.append(re.sub(r"rank \d|shard-\d+", "", job.errors[0]))  # either rank may be the first
+            self.assertRegex(said[-1], "No space left on device")
+            self.assertEqual(checkpoints(place / "run"), ["step-00000010"])
+            self.assertEqual(list((place / "run" / "checkpoints").glob("*.tmp")), [])
+        self.assertEqual(*said)
         self.assertEqual(subprocess.run(["mount", "-o", "remount,ro", place], capture_output=True).returncode, 0)
         job = self.job("train", *run, "--checkpoint.resume=auto", ranks=2)
         self.assertEqual(job.code, 4, job.everything())
