@@ -3,6 +3,7 @@
 
 #include <catch2/catch.hpp>
 #include <cstring>
+#include <set>
 
 #include "engine/session_case.hpp"
 #include "temporary_folder.hpp"
@@ -54,10 +55,11 @@ inline void collect_state(TrainingSession& session, Outcome& outcome) {
   }
 }
 
-/// Starts by checkpoint.resume, trains until step `until`, makes a checkpoint at step `save` (0 = none); with
-/// checkpoint.async it is written while the run goes on.
-inline Outcome run(const Options& base, const Shape& shape, const std::filesystem::path& folder, std::int64_t until,
-                   std::int64_t save, const Architecture& architecture = small_gpt2()) {
+/// Starts by checkpoint.resume, trains until step `until`, makes checkpoints at the steps `saves`; with
+/// checkpoint.async they are written while the run goes on.
+inline Outcome run_saving(const Options& base, const Shape& shape, const std::filesystem::path& folder,
+                          std::int64_t until, const std::set<std::int64_t>& saves,
+                          const Architecture& architecture = small_gpt2()) {
   const Options options = shaped(base, shape);
   const PlannedRun planned = plan_run(options, architecture, shape.world, shape.ranks_per_node);
   Outcome outcome;
@@ -78,13 +80,19 @@ inline Outcome run(const Options& base, const Shape& shape, const std::filesyste
     for (std::int64_t step = session.first_step(); step <= until; ++step) {
       const StepResult& result = session.train_step();
       if (context.rank() == 0) outcome.losses[step] = result.loss;
-      if (step == save) writer.begin();
+      if (saves.contains(step)) writer.begin();
     }
     writer.wait();
     const std::lock_guard lock(mutex);
     collect_state(session, outcome);
   });
   return outcome;
+}
+
+/// The same with a checkpoint at step `save` (0 = none).
+inline Outcome run(const Options& base, const Shape& shape, const std::filesystem::path& folder, std::int64_t until,
+                   std::int64_t save, const Architecture& architecture = small_gpt2()) {
+  return run_saving(base, shape, folder, until, {save}, architecture);
 }
 
 inline void require_same_state(const Outcome& a, const Outcome& b) {
