@@ -43,7 +43,8 @@ extern "C" void note_signal(int number) {
 
 /// When Slurm ends the job, in seconds since 1970; infinity if it does not say.
 double end_of_slurm_job() {
-  const char* text = std::getenv("SLURM_JOB_END_TIME");
+  const char* text =
+      std::getenv("SLURM_JOB_END_TIME");  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
   if (text == nullptr) return std::numeric_limits<double>::infinity();
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
@@ -90,7 +91,7 @@ double Deadline::seconds_left() const {
 }
 
 StopConditions::StopConditions(const Options& options, const StopSignals& signals, double start,
-                               std::filesystem::path folder, bool is_rank_0)
+                               const std::filesystem::path& folder, bool is_rank_0)
     : every_minutes_(options.checkpoint.every_minutes),
       deadline_(options.run.walltime, start),
       signals_(signals),

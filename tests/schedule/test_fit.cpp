@@ -118,3 +118,19 @@ TEST_CASE("another strategy takes its own default for shard.reduce, unless the u
   shape.reduce_by_strategy = false;
   REQUIRE_FALSE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
 }
+
+TEST_CASE("where a copy of the state for asynchronous checkpoints is too much, that is what to do without") {
+  RunShape shape = nano(Strategy::zero2);
+  const std::int64_t without = bytes_of(shape);
+  shape.policy.snapshot = true;
+  REQUIRE(bytes_of(shape) > without);
+  const FitAnswer answer = examine_fit(shape, without);
+  REQUIRE_FALSE(answer.fits());
+  REQUIRE(answer.changes.front().option == "checkpoint.async=false");
+  REQUIRE(answer.changes.front().bytes <= without);
+  shape.device = DeviceKind::cuda;  // the copy is not in its memory
+  RunShape in_the_step = shape;
+  in_the_step.policy.snapshot = false;
+  const PlannedRun planned = plan_shape(in_the_step);
+  REQUIRE(examine_fit(shape, limited_bytes(planned.schedule, planned.plan)).fits());
+}

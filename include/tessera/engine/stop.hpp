@@ -57,7 +57,7 @@ class Deadline {
 class StopConditions {
  public:
   /// `folder`: the run's; only rank 0 looks at clock and files. `signals` outlive the conditions.
-  StopConditions(const Options& options, const StopSignals& signals, double start, std::filesystem::path folder,
+  StopConditions(const Options& options, const StopSignals& signals, double start, const std::filesystem::path& folder,
                  bool is_rank_0);
 
   /// What to ask for with the coming step. `step_seconds`: of the last one; `checkpoint_seconds`: of the last
