@@ -134,6 +134,7 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
   CheckpointWriter writer(world, *session, settings);
 
   const ModelParts& model = session->schedule().model;
+  const UnitLayout same = divide_into_units(model, options.shard.wrap, options.shard.min_params, world.size());
   const UnitLayout other = divide_into_units(model, Wrap::model, 1, world.size());
   const int threads = threads_of(options, machine);
   std::vector<double> plain_write, write, plain_read, load, reshard;
@@ -155,16 +156,20 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
       PlainFile(plain, O_WRONLY | O_CREAT | O_TRUNC).write(mine);
       std::filesystem::remove(plain_name(i - 1));
     }));
+    // Each reading finds the memory that the one before took for the page cache free again: pages that a virtual
+    // machine has not used for a while cost more time than the disk.
     PlainFile(plain, O_RDONLY).forget();
     plain_read.push_back(bench.seconds([&] { PlainFile(plain, O_RDONLY).read(); }));
     const auto cold_load = [&](const UnitLayout& layout) {
       std::vector<float> memory;
       const auto wanted = wanted_of(model, layout, world.rank(), memory);
+      PlainFile(plain, O_RDONLY).forget();
       if (world.rank() == 0) forget_folder(folder);
       return bench.seconds([&] { CheckpointReader(folder).read(wanted, threads); });
     };
-    load.push_back(cold_load(divide_into_units(model, options.shard.wrap, options.shard.min_params, world.size())));
-    reshard.push_back(cold_load(other));
+    // Neither is always the first.
+    for (const bool resharded : {i % 2 != 0, i % 2 == 0})
+      (resharded ? reshard : load).push_back(cold_load(resharded ? other : same));
   }
   const auto line = [&](const char* what, const std::vector<double>& seconds, const std::vector<double>& against,
                         const char* reference) {

@@ -202,8 +202,11 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
     say(fmt::format("resume     no checkpoint in {}: a fresh start", checkpoints_of(settings.run).string()));
     return std::nullopt;
   }
-  throw IoError("none of the {} checkpoints in {} can be read ({}): repair or remove them", candidates.size(),
-                checkpoints_of(settings.run).string(), failure);
+  // A fresh start would soon replace and prune what may yet be repaired: that is the user's to decide.
+  throw IoError(
+      "none of the {} checkpoints in {} can be read (the oldest: {}): nothing was changed; repair them, give another "
+      "run's with checkpoint.resume = PATH, or move the folder away to start afresh",
+      candidates.size(), checkpoints_of(settings.run).string(), failure);
 }
 
 }  // namespace

@@ -56,6 +56,29 @@ void write_at(const FileDescriptor& file, const std::filesystem::path& path, std
   }
 }
 
+FileDescriptor open_direct(const std::filesystem::path& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+}
+
+void write_direct(const FileDescriptor& direct, const FileDescriptor& file, const std::filesystem::path& path,
+                  std::int64_t offset, const void* data, std::int64_t bytes) {
+  constexpr std::uintptr_t kAlignment = 4096;
+  const auto together =
+      static_cast<std::uintptr_t>(offset) | static_cast<std::uintptr_t>(bytes) | reinterpret_cast<std::uintptr_t>(data);
+  if (direct && together % kAlignment == 0 &&
+      ::pwrite(direct.get(), data, static_cast<std::size_t>(bytes), offset) == bytes) {
+    return;
+  }
+  // Writing all of it again is right after half a write too, and says what is wrong where the disk is.
+  write_at(file, path, offset, data, bytes);
+}
+
+void reserve_space(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes) {
+  if (bytes == 0 || ::fallocate(file.get(), 0, 0, bytes) == 0) return;
+  if (errno == ENOSPC || errno == EDQUOT)
+    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+}
+
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {
   if (::fsync(file.get()) != 0)
     throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));

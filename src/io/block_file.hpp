@@ -25,6 +25,15 @@ void read_at(const FileDescriptor& file, const std::filesystem::path& path, std:
              std::int64_t bytes);
 void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,
               std::int64_t bytes);
+/// The same file past the page cache (O_DIRECT); invalid where its file system cannot.
+FileDescriptor open_direct(const std::filesystem::path& path);
+/// write_at() past the page cache if `direct` is valid and place, length and address are multiples of 4096; anything
+/// else, also what fails there, goes the usual way.
+void write_direct(const FileDescriptor& direct, const FileDescriptor& file, const std::filesystem::path& path,
+                  std::int64_t offset, const void* data, std::int64_t bytes);
+/// Takes the space of the file's first `bytes` bytes, so that a full disk shows before the work and the file lies in
+/// one piece; nothing where the file system cannot.
+void reserve_space(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes);
 /// Waits until the file is on disk.
 void sync_file(const FileDescriptor& file, const std::filesystem::path& path);
 

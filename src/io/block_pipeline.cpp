@@ -1,37 +1,49 @@
 #include "io/block_pipeline.hpp"
 
 #include "io/block_file.hpp"
+#include "tessera/base/math.hpp"
 
 namespace tessera {
 
 BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record)
-    : file_(file), path_(path), record_(record) {
-  for (Slot& slot : slots_) slot.bytes.resize(static_cast<std::size_t>(record.block_bytes));
-  thread_ = std::thread([this] { work(); });
+    : file_(file),
+      path_(path),
+      record_(record),
+      direct_(open_direct(path)),
+      memory_(static_cast<std::int64_t>(kSlots) * record.block_bytes) {
+  record_.blocks.assign(static_cast<std::size_t>(ceil_div(record_.bytes, record_.block_bytes)), 0);
+  try {
+    for (std::thread& thread : threads_) thread = std::thread([this] { work(); });
+  } catch (...) {
+    stop();
+    throw;
+  }
 }
 
-BlockPipeline::~BlockPipeline() {
+BlockPipeline::~BlockPipeline() { stop(); }
+
+void BlockPipeline::stop() {
   {
     const std::lock_guard lock(mutex_);
     stop_ = true;
   }
   changed_.notify_all();
-  thread_.join();
+  for (std::thread& thread : threads_) {
+    if (thread.joinable()) thread.join();
+  }
 }
 
 std::byte* BlockPipeline::begin() {
   std::unique_lock lock(mutex_);
-  changed_.wait(lock, [&] { return failure_ || filled_ - written_ < static_cast<std::int64_t>(kSlots); });
+  changed_.wait(lock, [&] { return failure_ || !busy_[slot_of(filled_)]; });
   if (failure_) std::rethrow_exception(failure_);
-  return slot_of(filled_).bytes.data();
+  return bytes_of(filled_);
 }
 
-void BlockPipeline::submit(std::int64_t dirty_first, std::int64_t dirty_end) {
+void BlockPipeline::submit() {
   {
     const std::lock_guard lock(mutex_);
-    Slot& slot = slot_of(filled_);
-    slot.dirty_first = dirty_first;
-    slot.dirty_end = dirty_end;
+    busy_[slot_of(filled_)] = true;
     ++filled_;
   }
   changed_.notify_all();
@@ -43,13 +55,11 @@ void BlockPipeline::finish() {
   if (failure_) std::rethrow_exception(failure_);
 }
 
-void BlockPipeline::write(std::int64_t block, const Slot& slot) {
-  record_.blocks.push_back(checksum(slot.bytes.data(), bytes_in_block(record_, block)));
-  const std::int64_t first = block * record_.block_bytes;
-  if (slot.dirty_first < slot.dirty_end) {
-    write_at(file_, path_, first + slot.dirty_first, slot.bytes.data() + slot.dirty_first,
-             slot.dirty_end - slot.dirty_first);
-  }
+void BlockPipeline::write(std::int64_t block) {
+  const std::byte* bytes = bytes_of(block);
+  const std::int64_t count = bytes_in_block(record_, block);
+  record_.blocks[static_cast<std::size_t>(block)] = checksum(bytes, count);
+  write_direct(direct_, file_, path_, block * record_.block_bytes, bytes, count);
 }
 
 void BlockPipeline::work() {
@@ -57,26 +67,23 @@ void BlockPipeline::work() {
     std::int64_t block = 0;
     {
       std::unique_lock lock(mutex_);
-      changed_.wait(lock, [&] { return stop_ || written_ < filled_; });
-      if (stop_) return;
-      block = written_;
+      changed_.wait(lock, [&] { return stop_ || failure_ || taken_ < filled_; });
+      if (stop_ || failure_) return;
+      block = taken_++;
     }
     std::exception_ptr failure;
     try {
-      write(block, slot_of(block));
+      write(block);
     } catch (...) {
       failure = std::current_exception();
     }
     {
       const std::lock_guard lock(mutex_);
-      if (failure) {
-        failure_ = failure;
-      } else {
-        ++written_;
-      }
+      if (failure && !failure_) failure_ = failure;
+      busy_[slot_of(block)] = false;
+      ++written_;
     }
     changed_.notify_all();
-    if (failure) return;
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// Blocks on their way to a file: the caller fills one while a thread of its own takes the checksum of the one before
-// and writes it.
+// Blocks on their way to a file: the caller fills one while threads of its own take checksums of those before and write
+// them, past the page cache where the file system can (a checkpoint is not read again soon, and copying it into the
+// cache costs more time than the disk needs).
 
 #include <array>
 #include <condition_variable>
@@ -10,49 +11,51 @@
 #include <filesystem>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "io/file_descriptor.hpp"
+#include "tessera/backend/region.hpp"
 #include "tessera/io/checkpoint.hpp"
 
 namespace tessera {
 
 class BlockPipeline {
  public:
-  /// Fills in record.blocks as blocks go by. All three outlive the pipeline.
+  /// Fills in record.blocks as blocks go by. All three outlive the pipeline; `file` is open for writing.
   BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record);
   /// Gives up what is not yet written, unless finish() was called.
   ~BlockPipeline();
   BlockPipeline(const BlockPipeline&) = delete;
   BlockPipeline& operator=(const BlockPipeline&) = delete;
 
-  /// Room for the next block of the file, record.block_bytes; waits until one is free. Rethrows what writing met.
+  /// Room for the next block of the file, record.block_bytes; waits until there is some. Rethrows what writing met.
   std::byte* begin();
-  /// Hands it over. The checksum is of the whole block, of which [dirty_first, dirty_end) is written.
-  void submit(std::int64_t dirty_first, std::int64_t dirty_end);
+  /// Hands it over.
+  void submit();
   /// Waits until everything is written. Rethrows what writing met.
   void finish();
 
  private:
-  struct Slot {
-    std::vector<std::byte> bytes;
-    std::int64_t dirty_first = 0, dirty_end = 0;
-  };
-  static constexpr std::size_t kSlots = 4;
+  static constexpr std::size_t kSlots = 8, kThreads = 2;
   void work();
-  void write(std::int64_t block, const Slot& slot);
-  Slot& slot_of(std::int64_t block) { return slots_[static_cast<std::size_t>(block) % kSlots]; }
+  void write(std::int64_t block);
+  void stop();
+  std::size_t slot_of(std::int64_t block) const { return static_cast<std::size_t>(block) % kSlots; }
+  std::byte* bytes_of(std::int64_t block) const {
+    return memory_.data() + static_cast<std::int64_t>(slot_of(block)) * record_.block_bytes;
+  }
 
   const FileDescriptor& file_;
   const std::filesystem::path& path_;
   FileRecord& record_;
-  std::array<Slot, kSlots> slots_;
+  const FileDescriptor direct_;  ///< the same file past the page cache; invalid where that cannot be
+  const Region memory_;
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::int64_t filled_ = 0, written_ = 0;  ///< blocks
+  std::array<bool, kSlots> busy_{};                    ///< handed over and not yet written
+  std::int64_t filled_ = 0, taken_ = 0, written_ = 0;  ///< blocks
   bool stop_ = false;
   std::exception_ptr failure_;
-  std::thread thread_;
+  std::array<std::thread, kThreads> threads_;
 };
 
 }  // namespace tessera

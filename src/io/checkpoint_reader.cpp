@@ -12,6 +12,8 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kElementBytes = size_of(DType::fp32);
+/// While one thread compares and copies a block, another one reads: a rank of one thread, too, keeps the disk busy.
+constexpr int kLeastThreads = 2;
 
 }  // namespace
 
@@ -78,6 +80,7 @@ std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const
 }
 
 void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const {
+  threads = std::max(threads, kLeastThreads);
   const std::vector<Piece> pieces = pieces_of(wanted);
   std::vector<std::size_t> starts;  // of the blocks in `pieces`
   for (std::size_t i = 0; i < pieces.size(); ++i) {
@@ -85,7 +88,7 @@ void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, cons
   }
   std::vector<FileDescriptor> files;
   for (const FileRecord& record : manifest_.files) files.push_back(open_file(folder_ / record.name, OpenFor::reading));
-  std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(std::max(1, threads)));
+  std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(threads));
   on_threads(static_cast<std::int64_t>(starts.size()), threads, [&](std::int64_t i, int thread) {
     const std::size_t begin = starts[static_cast<std::size_t>(i)];
     const std::size_t end =

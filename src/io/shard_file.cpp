@@ -27,13 +27,8 @@ class BlockFiller {
     if (bytes_ == 0) datasets_.clear();
   }
 
-  struct Dirty {
-    std::int64_t first = 0, end = 0;
-  };
-
-  /// Fills file bytes [first, first + bytes) into `out`; says which part of them (relative to `out`) has to be written.
-  Dirty fill(std::int64_t first, std::int64_t bytes, std::byte* out) {
-    Dirty dirty{bytes, 0};
+  /// Fills file bytes [first, first + bytes) into `out`.
+  void fill(std::int64_t first, std::int64_t bytes, std::byte* out) {
     std::int64_t at = first;
     const std::int64_t end = first + bytes;
     while (at < end) {
@@ -47,11 +42,8 @@ class BlockFiller {
       }
       const std::int64_t stop = std::min(end, begin_of_data + bytes_);
       copy_elements(datasets_[next_].second, at - begin_of_data, stop - at, out + (at - first));
-      dirty.first = std::min(dirty.first, at - first);
-      dirty.end = stop - first;
       at = stop;
     }
-    return dirty;
   }
 
  private:
@@ -106,13 +98,14 @@ FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
   hdf5([&] { record = create_shard_layout(path, writer, tensors, runs); });
   record.block_bytes = kBlockBytes;
   const FileDescriptor file = open_file(path, OpenFor::writing);
+  reserve_space(file, path, record.bytes);
   {
     BlockFiller filler(file, path, record, source);
     BlockPipeline pipeline(file, path, record);
     for (std::int64_t first = 0; first < record.bytes; first += record.block_bytes) {
       std::byte* block = pipeline.begin();
-      const auto dirty = filler.fill(first, std::min(record.block_bytes, record.bytes - first), block);
-      pipeline.submit(dirty.first, dirty.end);
+      filler.fill(first, std::min(record.block_bytes, record.bytes - first), block);
+      pipeline.submit();
     }
     pipeline.finish();
   }

@@ -184,6 +184,22 @@ class Faults(Case):
                 shutil.rmtree(self.run_folder)
                 keep.rename(self.run_folder)
 
+    def test_auto_with_nothing_but_damaged_checkpoints_changes_nothing(self):
+        folder = self.run_folder / "checkpoints"
+        for shard in folder.glob("*/shard-00000.h5"):
+            os.truncate(shard, 100)
+        (folder / "step-00000030.tmp").mkdir()  # never complete: not counted
+        before = {path: path.read_bytes() for path in folder.glob("*/*")}
+        self.assertEqual(len(before), 8)
+        job = self.resume("--checkpoint.resume=auto", code=4,
+                          says=r"none of the 2 checkpoints in run/checkpoints can be read .*step-00000010.* move the folder away")
+        for step in (10, 20):
+            self.assertRegex(job.out, rf"step-{step:08} is passed over: .*cut short")
+        self.assertEqual({path: path.read_bytes() for path in folder.glob("*/*")}, before)
+        self.assertEqual((status(self.run_folder)["state"], status(self.run_folder)["code"]), ("failed", 4))
+        folder.rename(self.run_folder / "damaged")
+        self.resume("--checkpoint.resume=auto", says="no checkpoint in run/checkpoints: a fresh start")
+
     def test_another_models_checkpoint(self):
         self.resume("--checkpoint.resume=auto", "--model.layers=3", says=r"another model \(model.layers = 2 there, 3 here\)", code=2)
         self.resume("--checkpoint.resume=auto", says="step 20 from")

@@ -1,0 +1,72 @@
+// Shards of many blocks: what threads write past the page cache is what the source gave, and failures end the writing.
+#include "io/block_pipeline.hpp"
+
+#include <fcntl.h>
+
+#include "checkpoint_case.hpp"
+#include "io/block_file.hpp"
+#include "tessera/base/error.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+/// 26 blocks and a bit in three datasets: more than the pipeline has slots, and a last block of an odd length.
+const std::vector<TensorRecord> kTensors{{"long", {2300003}, 2300003}};
+const std::vector<ElementRun> kRuns{{0, 0, 2300003}};
+
+float value_of(StateKind kind, std::int64_t element) {
+  return static_cast<float>(element) + 0.25F * static_cast<float>(kind);
+}
+
+}  // namespace
+
+TEST_CASE("every block of a long shard is written, with its own checksum") {
+  const TemporaryFolder folder;
+  const FileRecord record =
+      write_shard(folder.path(), 0, kTensors, kRuns, [](StateKind kind, std::int64_t first, std::span<float> out) {
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = value_of(kind, first + static_cast<std::int64_t>(i));
+      });
+  const auto path = folder.path() / record.name;
+  REQUIRE(std::filesystem::file_size(path) == static_cast<std::uintmax_t>(record.bytes));
+  REQUIRE(record.bytes % record.block_bytes % 4096 != 0);
+  REQUIRE(record_of(path).blocks == record.blocks);
+  const std::string bytes = read_file(path);
+  for (const StateKind kind : kAllStateKinds) {
+    for (std::int64_t i = 0; i < record.elements(); ++i) {
+      float value = 0;
+      std::memcpy(&value, bytes.data() + record.offsets[static_cast<std::size_t>(kind)] + 4 * i, sizeof value);
+      if (value != value_of(kind, i)) FAIL(name_of(kind) << " " << i << " is " << value);
+    }
+  }
+}
+
+TEST_CASE("a source that fails ends the writing") {
+  const TemporaryFolder folder;
+  const auto source = [](StateKind kind, std::int64_t, std::span<float>) {
+    if (kind == StateKind::second_moment) throw CommunicationError("gone");
+  };
+  REQUIRE_THROWS_AS(write_shard(folder.path(), 0, kTensors, kRuns, source), CommunicationError);
+}
+
+TEST_CASE("a write that fails reaches the caller, however many blocks are on their way") {
+  const TemporaryFolder folder;
+  const auto path = folder / "file";
+  write_file(path, "");
+  FileRecord record;
+  record.block_bytes = kBlockBytes;
+  record.bytes = 40 * kBlockBytes;
+  // As a file system without O_DIRECT looks like, and a descriptor that refuses to be written.
+  const FileDescriptor file = open_file(path, OpenFor::reading);
+  std::filesystem::remove(path);
+  BlockPipeline pipeline(file, path, record);
+  const std::string message = message_of<IoError>([&] {
+    for (int block = 0; block < 40; ++block) {
+      std::fill_n(pipeline.begin(), kBlockBytes, std::byte{1});
+      pipeline.submit();
+    }
+    pipeline.finish();
+  });
+  REQUIRE(message.find("cannot write") != std::string::npos);
+}
