@@ -9,6 +9,7 @@ import h5py
 import numpy as np
 
 from job import REFERENCE, SHORT, TINY, Case
+from running import logged
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "postprocess"))
 import checkpoint as reader  # noqa: E402
@@ -67,6 +68,22 @@ class Convert(Case):
                     self.assertEqual((exported / name).read_bytes(), (self.folder / "again" / name).read_bytes())
                 for path in ("again.ckpt", "again"):
                     __import__("shutil").rmtree(self.folder / path)
+
+    def test_what_is_exported_gives_transformers_losses(self):
+        for source in sorted(p.parent for p in REFERENCE.glob("*/transformers.json")):
+            with self.subTest(source.name):
+                self.do("import", source, f"{source.name}.ckpt")
+                self.do("export", f"{source.name}.ckpt", source.name)
+                theirs = json.loads((source / "transformers.json").read_text())["loss"]
+                with h5py.File(source / "golden.h5") as golden:
+                    sequence = golden.attrs["sequence"]
+                # A step a sample, with weights that stay what they are.
+                self.train(f"--model.from={source.name}", f"--data.source={source / 'tokens.bin'}", "--data.val_fraction=0",
+                           "--data.order=sequential", f"--train.seq_len={sequence}", "--train.micro_batch=1",
+                           f"--train.steps={len(theirs)}", "--optim.lr=0", "--optim.min_lr=0", "--metrics.every=1",
+                           "--run.threads=1", f"--run.dir=run-{source.name}")
+                ours = logged(self.folder / f"run-{source.name}")
+                np.testing.assert_allclose([ours[step + 1] for step in range(len(theirs))], theirs, rtol=2e-6)
 
     def test_types_and_divided_files(self):
         self.do("import", REFERENCE / "clipped", "ckpt")

@@ -24,6 +24,7 @@ from llama_reference import LlamaShape, RopeScaling
 
 HERE = Path(__file__).resolve().parent
 LOGIT_TOLERANCE = 1e-5
+LOSS_STEPS = 4
 
 
 @dataclass(frozen=True)
@@ -235,10 +236,16 @@ def write_model(case, folder, weights, tokens):
     (folder / "tokens.bin").write_bytes(tokens.tobytes())
 
 
+def sample_losses(scores, targets):
+    """Mean over each sample's tokens of -log softmax(scores)[target]."""
+    return torch.nn.functional.cross_entropy(scores.transpose(1, 2), targets, reduction="none").mean(dim=1)
+
+
 def check_against_transformers(case, folder, weights, tokens):
-    """Largest |logit difference| to Transformers' model, which reads the folder itself, in float64 and float32."""
+    """Largest |logit difference| to Transformers' model, which reads the folder itself, in float64 and float32; and the losses
+    that its float64 logits give, of each sample of the first LOSS_STEPS steps."""
     inputs, _ = batch_of_step(tokens, case, 0)
-    deviations = {}
+    deviations, losses = {}, []
     for dtype in (torch.float64, torch.float32):
         model, info = transformers.AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, attn_implementation="eager", output_loading_info=True
@@ -255,7 +262,12 @@ def check_against_transformers(case, folder, weights, tokens):
         if not deviation <= LOGIT_TOLERANCE:
             sys.exit(f"{case.name}: logits are {deviation:.1e} from Transformers' in {dtype}: at most {LOGIT_TOLERANCE}")
         deviations["logits_vs_transformers_" + str(dtype).removeprefix("torch.")] = deviation
-    return deviations
+        if dtype == torch.float64:
+            with torch.no_grad():
+                for step in range(LOSS_STEPS):
+                    inputs_there, targets = batch_of_step(tokens, case, step)
+                    losses += sample_losses(model(inputs_there).logits, targets).tolist()
+    return deviations, losses
 
 
 def check_run(case, exact):
@@ -289,9 +301,17 @@ def write_golden(case, folder, exact, measured):
                 file[f"{group}/{name}"] = tensor.to(torch.float32).numpy()
 
 
-def compare(case, folder, weights, tokens, exact):
+def write_losses(folder, losses):
+    text = json.dumps({"transformers": transformers.__version__, "loss": losses}, indent=1)
+    (folder / "transformers.json").write_text(text + "\n")
+
+
+def compare(case, folder, weights, tokens, exact, losses):
     """--check: the files here against a fresh run. Float64 sums may differ in their last bits between machines."""
     failures = []
+    there = json.loads((folder / "transformers.json").read_text())["loss"]
+    if len(there) != len(losses) or np.max(np.abs(np.array(there) / losses - 1)) > 1e-10:
+        failures.append("transformers.json differs")
     if (folder / "tokens.bin").read_bytes() != tokens.tobytes():
         failures.append("tokens.bin differs")
     stored = load_file(folder / "model.safetensors")
@@ -327,14 +347,15 @@ def main():
         weights, tokens = initial_weights(case), make_tokens(case)
         if not check_only:
             write_model(case, folder, weights, tokens)
-        measured = check_against_transformers(case, folder, weights, tokens)
+        measured, losses = check_against_transformers(case, folder, weights, tokens)
         exact = train(case, weights, tokens, torch.float64)
         check_run(case, exact)
         measured |= fp32_distances(case, weights, tokens, exact)
         if check_only:
-            failures += [f"{case.name}: {failure}" for failure in compare(case, folder, weights, tokens, exact)]
+            failures += [f"{case.name}: {failure}" for failure in compare(case, folder, weights, tokens, exact, losses)]
         else:
             write_golden(case, folder, exact, measured)
+            write_losses(folder, losses)
         parameters = sum(t.numel() for t in weights.values())
         print(f"{case.name}: {parameters:,} parameters, loss {exact[0][0]:.4f} to {exact[0][-1]:.4f}, "
               f"gradient norm {exact[1].min():.3f} to {exact[1].max():.3f} (clip {case.clip or 'off'})")
