@@ -14,6 +14,7 @@
 #include "tessera/app/train.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/config/command.hpp"
+#include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
@@ -26,9 +27,16 @@ int print_version() {
   return 0;
 }
 
+/// run.device as this machine has it; what is of no use there is refused as if it had been given so.
+void settle_device(Options& options) {
+  const bool was_open = options.run.device == DeviceChoice::automatic;
+  options.run.device = resolved_device(options.run.device);
+  if (was_open) validate(options);
+}
+
 /// A plan for GPUs needs none here.
 int run_plan_here(Options options) {
-  if (options.run.device == DeviceChoice::automatic) options.run.device = resolved_device(options.run.device);
+  if (options.run.device == DeviceChoice::automatic) settle_device(options);
   return run_plan(options);
 }
 
@@ -72,7 +80,7 @@ int run_bench(World& world, const Command& command) {
 }
 
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
-  command.options.run.device = resolved_device(command.options.run.device);
+  settle_device(command.options);
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);

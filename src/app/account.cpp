@@ -59,8 +59,7 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
   const bool on_host = session.resources().host_reaches_memory();
   const std::pair<std::int64_t, const char*> uses[] = {
       {beside.host_staging, on_host ? "for messages between nodes" : "pinned on the host for collectives"},
-      {beside.device_staging, "on the device for collectives"},
-      {beside.kernel_workspace, "on the device for matrix products and sums"}};
+      {beside.device_staging, "on the device for collectives"}};
   std::string outside;
   for (const auto& [bytes, what] : uses) {
     if (bytes > 0)

@@ -24,7 +24,7 @@ std::unique_ptr<Communicator> make_communicator(RankContext& context, const Proc
 
 std::int64_t staging_bytes(const ProcessGrid& grid, RankGroup group, const CommunicatorOptions& options) {
   const std::int64_t size = grid.size(group);
-  if (size == 1 || (grid.within_node(group) && !options.force_pairwise)) return 0;
+  if (size == 1 || options.lent || (grid.within_node(group) && !options.force_pairwise)) return 0;
   return PairwiseCommunicator::staging_bytes(size);
 }
 

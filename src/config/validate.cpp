@@ -64,7 +64,7 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
     }
   };
   if (options.run.device == DeviceChoice::cpu) {
-    const char* const reason = "run.device = cpu: ranks talk through shared memory and MPI";
+    const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
     out.push_back({"comm.backend", reason});
     unused(reason);
   } else if (comm.backend == CommBackend::staged) {

@@ -36,6 +36,11 @@ void Player::bind(OperationId id) {
       return bind_update(id, bound);
     case OperationKind::store:
       return bind_store(id, bound);
+    case OperationKind::reduce_scatter:
+    case OperationKind::all_reduce:
+      if (const ValueId v = scratch_of(s_, op); v >= 0)
+        bound.scratch = {at(v), static_cast<std::size_t>(s_.value(v).elements)};
+      return;
     default:
       return;
   }

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,6 +19,8 @@ struct Player::Bound {
   std::unique_ptr<bool[]> gradient_adds;
   std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
   bool starts_account = false;
+  // collectives
+  std::span<std::byte> scratch;  ///< lent for a sum; empty where it needs none
   // update
   AdamWArguments adamw;
   std::vector<DecayRun> runs;

@@ -225,14 +225,13 @@ void Player::execute(OperationId id, Stream& stream) {
       case OperationKind::reduce_scatter: {
         const Value& source = s_.value(op.reads[0]);
         const Value& sum = s_.value(op.writes[0]);
-        resources_.communicator(op.lane, op.group)
-            .reduce_scatter(stream, at(op.reads[0]), source.dtype, at(op.writes[0]), sum.dtype, sum.elements);
+        summing_communicator(id).reduce_scatter(stream, at(op.reads[0]), source.dtype, at(op.writes[0]), sum.dtype,
+                                                sum.elements);
         break;
       }
       case OperationKind::all_reduce:
-        resources_.communicator(op.lane, op.group)
-            .all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(at(op.updates[0].after)),
-                            s_.value(op.updates[0].after).elements);
+        summing_communicator(id).all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(at(op.updates[0].after)),
+                                                s_.value(op.updates[0].after).elements);
         break;
       case OperationKind::accumulate:
         execute_accumulate(op, stream);
@@ -261,6 +260,14 @@ void Player::execute(OperationId id, Stream& stream) {
   resources_.device().end_range();
   ring_.end(sequence);
   if (lanes_->on_caller(op.lane)) times_.add(category_of(s_, op), nanoseconds_since(start));
+}
+
+/// The communicator of a sum, with the scratch that it has in the plan.
+Communicator& Player::summing_communicator(OperationId id) {
+  const Operation& op = s_.operation(id);
+  Communicator& communicator = resources_.communicator(op.lane, op.group);
+  communicator.lend(bound_[static_cast<std::size_t>(id)]->scratch);
+  return communicator;
 }
 
 void Player::execute_gather(const Operation& op, Stream& stream) {

@@ -39,6 +39,15 @@ std::set<std::pair<Lane, Group>> wanted_communicators(const StepSchedule& schedu
   return wanted;
 }
 
+/// Those of them whose sums have scratch in the plan (all that need some; not messages that a test forces).
+std::set<std::pair<Lane, Group>> lent_communicators(const StepSchedule& schedule) {
+  std::set<std::pair<Lane, Group>> lent;
+  for (const Operation& op : schedule.operations) {
+    if (schedule.communicates(op) && scratch_of(schedule, op) >= 0) lent.insert({op.lane, op.group});
+  }
+  return lent;
+}
+
 /// The largest buffers that collectives touch.
 struct LargestBuffers {
   std::int64_t whole = 0;   ///< gathered, contributed, or summed in place
@@ -75,7 +84,8 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
   TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
                  schedule.grid.world, context.size());
   pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
-  make_kernels();
+  at_rest_ = device_->allocate(MemoryKind::device, plan.region(Place::device, RegionKind::at_rest).bytes);
+  make_kernels(schedule, plan);
   compare_libraries(schedule);
   allocate(schedule, plan);
   if (host_reaches_memory()) {
@@ -85,7 +95,7 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
   }
 }
 
-/// Another version may sum in another order, or not talk to ours at all: found before memory is taken and NCCL waits.
+/// Another version may sum in another order, or not talk to ours at all: found before NCCL waits.
 void Resources::compare_libraries(const StepSchedule& schedule) {
   require_equal(context_, kernels_->description(), "the same instruction set and library for products on all ranks");
   if (host_reaches_memory() || settings_.comm.backend == CommBackend::staged || wanted_communicators(schedule).empty())
@@ -98,7 +108,6 @@ void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
     return device_->allocate(kind, plan.region(place, region).bytes);
   };
   const std::int64_t shared = plan.region(Place::device, RegionKind::shared).bytes;
-  at_rest_ = take(MemoryKind::device, Place::device, RegionKind::at_rest);
   private_ = take(MemoryKind::device, Place::device, RegionKind::private_);
   host_at_rest_ = take(MemoryKind::pinned, Place::host, RegionKind::at_rest);
   host_private_ = take(MemoryKind::pinned, Place::host, RegionKind::private_);
@@ -115,6 +124,7 @@ void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
     settings.force_pairwise = settings_.force_pairwise;
     settings.largest_whole = largest.whole;
     settings.largest_result = largest.result;
+    settings.lent = true;
     communication_ = make_device_communication(context_, *device_, settings);
     device_shared_ = communication_->allocate_shared(shared);
   }
@@ -124,11 +134,9 @@ void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
   }
 }
 
-void Resources::make_kernels() {
+void Resources::make_kernels(const StepSchedule& schedule, const MemoryPlan& plan) {
   if (!host_reaches_memory()) {
-    beside_.kernel_workspace = cuda_kernels_bytes();
-    workspace_ = device_->allocate(MemoryKind::device, beside_.kernel_workspace);
-    kernels_ = make_cuda_kernels(workspace_->data());
+    kernels_ = make_cuda_kernels(at_rest_->data() + plan.offset[static_cast<std::size_t>(schedule.kernel_workspace)]);
     return;
   }
   kernels_ = make_cpu_kernels(*pool_);
@@ -144,7 +152,9 @@ void Resources::open_host_communicators(const StepSchedule& schedule) {
   options.threads_on_cores = std::max(settings_.threads, settings_.threads_on_cores);
   options.pool = settings_.lanes == LaneMode::serial ? pool_.get() : nullptr;
   const Emulation& emulate = settings_.comm.emulate;
+  const auto scratch = lent_communicators(schedule);
   for (const auto& [lane, group] : wanted_communicators(schedule)) {
+    options.lent = scratch.contains({lane, group});
     auto communicator =
         make_communicator(context_, grid_, rank_group(group), *host_shared_, std::string(name_of(lane)), options);
     beside_.host_staging += staging_bytes(grid_, rank_group(group), options);

@@ -198,6 +198,9 @@ ValueId Builder::reduce_scatter(ValueId gradient, Group group, bool more_to_redu
                           false};
     result = write_local(op, storage, std::move(sum));
   }
+  const Value& shard = s_.value(result);
+  add_collective_scratch(
+      op, reduce_scratch_bytes(way_over(group), s_.grid.size(group), shard.elements, source.dtype, shard.dtype));
   emit(std::move(op));
   return result;
 }

@@ -77,6 +77,7 @@ void Builder::emit_payload_reduction() {
   // 2 (n-1)/n of the payload, as a ring would send; reported apart from parameters and gradients.
   op.wire_bytes = 2 * after.elements * size_of(DType::int64) * (s_.grid.world - 1) / s_.grid.world;
   update_in_place(op, before, after);
+  add_collective_scratch(op, all_reduce_scratch_bytes(way_over(op.group), s_.grid.world, after.elements));
   emit(std::move(op));
 }
 

@@ -4,6 +4,7 @@
 
 #include "tessera/kernels/scalar_payload.hpp"
 #include "tessera/kernels/step_scalars.hpp"
+#include "tessera/kernels/workspace.hpp"
 
 namespace tessera {
 
@@ -77,6 +78,10 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
   // All scalars of the step; of these only the clip's result is a value of the schedule, and it ends with its segment.
   scalars_ = add_storage({"scalars", static_cast<std::int64_t>(sizeof(StepScalars)), RegionKind::at_rest, Place::device,
                           Category::communication, false, true});
+  if (const std::int64_t bytes = kernel_workspace_bytes(s_.model.device); bytes > 0) {
+    s_.kernel_workspace = add_storage(
+        {"workspace of kernels", bytes, RegionKind::at_rest, Place::device, Category::workspace, false, true});
+  }
 }
 
 StorageId Builder::add_storage(Storage storage) {
@@ -149,6 +154,29 @@ Groups Builder::groups(std::initializer_list<Group> list) const {
 std::int64_t Builder::wire_bytes(std::int64_t elements, DType dtype, Group group) const {
   const std::int64_t n = s_.grid.size(group);
   return elements / n * (n - 1) * size_of(dtype);
+}
+
+CollectiveWay Builder::way_over(Group group) const {
+  switch (policy_.transfer) {
+    case Transfer::nccl:
+      return s_.deterministic ? CollectiveWay::nccl_tree : CollectiveWay::nccl_sum;
+    case Transfer::staged:
+      return CollectiveWay::staged;
+    case Transfer::host:
+      break;
+  }
+  return s_.grid.within_node(group) ? CollectiveWay::shared_memory : CollectiveWay::messages;
+}
+
+void Builder::add_collective_scratch(Operation& op, std::int64_t bytes) {
+  if (bytes == 0) return;
+  Value scratch;
+  scratch.kind = ValueKind::scratch;
+  scratch.unit = op.unit;
+  scratch.elements = bytes;
+  const std::string of = op.unit >= 0 ? s_.unit(op.unit).name : "payload";
+  write_local(op, {"received " + of, bytes, RegionKind::private_, Place::device, Category::communication, false, false},
+              scratch);
 }
 
 ValueId Builder::write_local(Operation& op, const Storage& storage, Value value) {

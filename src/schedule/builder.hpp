@@ -8,6 +8,7 @@
 #include "schedule/accumulation.hpp"
 #include "schedule/gather_plan.hpp"
 #include "schedule/rules.hpp"
+#include "tessera/comm/scratch.hpp"
 
 namespace tessera {
 
@@ -40,6 +41,9 @@ class Builder {
   Groups groups(std::initializer_list<Group> list) const;
   bool trivial(Group group) const { return s_.grid.size(group) == 1; }
   std::int64_t wire_bytes(std::int64_t elements, DType dtype, Group group) const;
+  CollectiveWay way_over(Group group) const;
+  /// Room for what a collective receives before it can add, for its duration.
+  void add_collective_scratch(Operation& op, std::int64_t bytes);
   ValueId write_local(Operation& op, const Storage& storage, Value value);
   void read(Operation& op, ValueId value) const { op.reads.push_back(value); }
   ValueId update_in_place(Operation& op, ValueId before, Value after);

@@ -368,8 +368,17 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
   for (const UnitId unit : wanted) complain(fmt::format("leaves out the gradient of {}", s_.unit(unit).name));
 }
 
+/// What a collective writes from `first` on is room to receive in.
+void Interpreter::write_scratch(const Operation& op, std::size_t first) {
+  for (std::size_t i = first; i < op.writes.size(); ++i) {
+    demand(s_.value(op.writes[i]).kind == ValueKind::scratch, "writes more than its result");
+    write(op.writes[i], {});
+  }
+}
+
 void Interpreter::reduce_scatter(const Operation& op) {
-  if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a reduce-scatter reads one value and writes one");
+  if (op.reads.size() != 1 || op.writes.empty()) return complain("a reduce-scatter reads one value and writes one");
+  write_scratch(op, 1);
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
   const Value& out = s_.value(op.writes[0]);
@@ -385,6 +394,7 @@ void Interpreter::reduce_scatter(const Operation& op) {
 
 void Interpreter::all_reduce(const Operation& op) {
   if (op.updates.size() != 1) return complain("an all-reduce updates one value");
+  write_scratch(op, 0);
   const State* before = read(op.updates[0].before);
   if (before == nullptr) return;
   demand(before->type.owed.has(op.group), "the group's sum is not owed");

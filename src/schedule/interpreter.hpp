@@ -51,6 +51,7 @@ class Interpreter {
   void store(const Operation& op);
   void gather(const Operation& op);
   void compute(const Operation& op);
+  void write_scratch(const Operation& op, std::size_t first);
   void reduce_scatter(const Operation& op);
   void all_reduce(const Operation& op);
   void accumulate(const Operation& op);

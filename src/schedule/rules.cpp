@@ -41,6 +41,8 @@ SchedulePolicy policy_from(const Options& options) {
   policy.deterministic = options.run.deterministic;
   policy.evaluation = options.data.val_fraction > 0;
   policy.snapshot = options.checkpoint.async;
+  if (options.run.device == DeviceChoice::cuda)
+    policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
 }
 

@@ -89,7 +89,7 @@ std::uint64_t StepSchedule::hash() const {
   h.add(strategy), h.add(compute), h.add(reduce), h.add(accumulation), h.add(deterministic);
   h.add(grid.world), h.add(grid.shard), h.add(grid.replica), h.add(model.batch), h.add(model.sequence);
   h.add(deal.inner), h.add(deal.reduced_each_micro_step), h.add(gather_limit);
-  h.add(gradient_limit), h.add(prefetch_forward), h.add(prefetch_backward);
+  h.add(kernel_workspace), h.add(gradient_limit), h.add(prefetch_forward), h.add(prefetch_backward);
   for (const Unit& unit : layout.units) {
     h.add(unit.padded);
     for (const TensorPlace& place : unit.tensors) h.add(place.tensor), h.add(place.offset);
@@ -102,6 +102,12 @@ std::uint64_t StepSchedule::hash() const {
   for (const Segment& s : segments) h.add(s.role), h.add(s.first), h.add(s.count);
   add_plays(h, prologue), add_plays(h, step), add_plays(h, evaluation), add_plays(h, snapshot);
   return h.value();
+}
+
+ValueId scratch_of(const StepSchedule& schedule, const Operation& operation) {
+  const auto is_scratch = [&](ValueId v) { return schedule.value(v).kind == ValueKind::scratch; };
+  const auto found = std::find_if(operation.writes.begin(), operation.writes.end(), is_scratch);
+  return found == operation.writes.end() ? -1 : *found;
 }
 
 std::vector<ValueId> touched_values(const Operation& operation) {

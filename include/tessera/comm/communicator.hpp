@@ -9,6 +9,7 @@
 // Buffers named `whole` and `contribution` must lie in the caller's shared region (SharedRegion), at the same offset on
 // all ranks: the memory plan guarantees it.
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
@@ -50,6 +51,11 @@ class Communicator {
   virtual void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) = 0;
 
   virtual void barrier(Stream& stream) = 0;
+
+  /// Memory for sums of the calls that follow (comm/scratch.hpp says how much each needs), in the memory that buffers
+  /// are in; not to be touched until they are done. Only for communicators that were opened without memory of their
+  /// own for that; others have no use for it.
+  virtual void lend(std::span<std::byte> /*scratch*/) {}
 
   virtual CommunicationCount count(Collective collective) const = 0;
 };

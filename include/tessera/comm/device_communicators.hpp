@@ -20,6 +20,7 @@ struct DeviceCommunicationSettings {
   bool force_pairwise = false;      ///< staged: messages even inside a node (tests)
   std::int64_t largest_whole = 0;   ///< bytes of the largest gathered buffer or contribution, over all collectives
   std::int64_t largest_result = 0;  ///< bytes of the largest shard that a reduce_scatter writes, over all collectives
+  bool lent = false;  ///< reduce_scatters receive into what they are lent (Communicator::lend), not into own memory
 };
 
 /// How one rank's GPU talks to the others': made once, then a communicator is opened for each lane and group.

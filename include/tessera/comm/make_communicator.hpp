@@ -22,6 +22,8 @@ struct CommunicatorOptions {
   /// Threads that share a collective's copies and sums, where the lane's work may use them (serial lanes). Not owned.
   /// Results do not depend on it.
   ThreadPool* pool = nullptr;
+  /// Communicators over messages add up in what they are lent (Communicator::lend) instead of memory of their own.
+  bool lent = false;
 };
 
 /// Collective over the group. `name` is for messages ("gather", "reduce", ...). `region` and `context` must outlive the
@@ -30,7 +32,7 @@ std::unique_ptr<Communicator> make_communicator(RankContext& context, const Proc
                                                 const SharedRegion& region, const std::string& name,
                                                 const CommunicatorOptions& options = {});
 
-/// Bytes of private memory that a communicator over messages stages in, for the memory plan: 0 inside a node.
+/// Bytes of memory of its own that a communicator over messages stages in: 0 inside a node, and where it is lent.
 std::int64_t staging_bytes(const ProcessGrid& grid, RankGroup group, const CommunicatorOptions& options = {});
 
 }  // namespace tessera

@@ -84,6 +84,7 @@ class Player {
   void submit_segment(const Segment& segment);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
+  Communicator& summing_communicator(OperationId id);
   void execute_gather(const Operation& op, Stream& stream);
   void execute_part(OperationId id, Stream& stream);
   void execute_accumulate(const Operation& op, Stream& stream);

@@ -31,7 +31,6 @@ enum class LaneMode : std::uint8_t {
 struct MemoryBeside {
   std::int64_t host_staging = 0;    ///< messages between nodes; pinned where a GPU's collectives pass through the host
   std::int64_t device_staging = 0;  ///< of a GPU's collectives
-  std::int64_t kernel_workspace = 0;  ///< of a GPU's kernels: cuBLASLt's, and sums
 };
 
 struct ResourceSettings {
@@ -95,7 +94,7 @@ class Resources {
 
  private:
   void allocate(const StepSchedule& schedule, const MemoryPlan& plan);
-  void make_kernels();
+  void make_kernels(const StepSchedule& schedule, const MemoryPlan& plan);
   void compare_libraries(const StepSchedule& schedule);
   void open_host_communicators(const StepSchedule& schedule);
   void open_device_communicators(const StepSchedule& schedule);
@@ -109,7 +108,6 @@ class Resources {
   std::unique_ptr<DeviceMemory> host_at_rest_, host_private_;  ///< pinned
   std::unique_ptr<SharedRegion> host_shared_;                  ///< a CPU's shared region: peers read it
   std::unique_ptr<DeviceMemory> device_shared_;                ///< a GPU's
-  std::unique_ptr<DeviceMemory> workspace_;                    ///< of a GPU's kernels
   std::vector<std::byte*> address_;
   std::unique_ptr<ThreadPool> pool_, single_;  ///< single_: for lanes beside compute
   std::unique_ptr<Kernels> kernels_, lane_kernels_;

@@ -1,20 +1,15 @@
 #pragma once
 // The kernels of NVIDIA GPUs. In a build without CUDA the function is there too, and says so.
 
-#include <cstdint>
 #include <memory>
 
 #include "tessera/kernels/kernels.hpp"
 
 namespace tessera {
 
-/// Device memory that CUDA kernels need besides their scratch: cuBLASLt's workspace, and one for sums and for products
-/// that are finished by a kernel of ours. Independent of every shape.
-std::int64_t cuda_kernels_bytes();
-
 /// Kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
-/// cuda_kernels_bytes() of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on one
-/// stream (or ordered). A kernel cannot throw: tokens and targets outside of the vocabulary make the loss NaN.
+/// kernel_workspace_bytes(cuda) of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on
+/// one stream (or ordered). A kernel cannot throw: tokens and targets outside of the vocabulary make the loss NaN.
 std::unique_ptr<Kernels> make_cuda_kernels(void* workspace);
 
 }  // namespace tessera

@@ -6,6 +6,9 @@
 
 namespace tessera {
 
+/// What carries collectives between the ranks of a GPU run, or that the host does it for a CPU's.
+enum class Transfer : std::uint8_t { host, nccl, staged };
+
 /// Everything that shapes a schedule besides the model and the grid.
 struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
@@ -22,6 +25,7 @@ struct SchedulePolicy {
   bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
   bool evaluation = true;     ///< include the evaluation segment
   bool snapshot = false;      ///< include the snapshot segment (checkpoint.async)
+  Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };
 
 /// The policy that resolved options ask for (defaults by strategy filled in).

@@ -213,6 +213,7 @@ struct StepSchedule {
   std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
   std::vector<Saving> savings;
+  StorageId kernel_workspace = -1;  ///< what kernels keep for themselves, at rest; -1: nothing
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   const Storage& storage(StorageId id) const { return storages[static_cast<std::size_t>(id)]; }
@@ -235,6 +236,9 @@ std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id);
 
 /// All values that an operation touches, each once: reads, writes, both ends of updates.
 std::vector<ValueId> touched_values(const Operation& operation);
+
+/// The scratch that an operation has, -1 if none.
+ValueId scratch_of(const StepSchedule& schedule, const Operation& operation);
 
 std::string_view name_of(OperationKind kind);
 std::string_view name_of(Lane lane);

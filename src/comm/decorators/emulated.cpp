@@ -42,6 +42,7 @@ class EmulatedCommunicator final : public Communicator {
     inner_->barrier(stream);
     if (size() > 1) std::this_thread::sleep_until(end);
   }
+  void lend(std::span<std::byte> scratch) override { inner_->lend(scratch); }
   /// As the caller sees it: the slowness is part of the time.
   CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 

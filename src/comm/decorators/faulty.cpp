@@ -38,6 +38,7 @@ class FaultyCommunicator final : public Communicator {
   void barrier(Stream& stream) override {
     badly([&] { inner_->barrier(stream); }, nullptr, 0);
   }
+  void lend(std::span<std::byte> scratch) override { inner_->lend(scratch); }
   CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
 
  private:

@@ -88,6 +88,7 @@ NcclCommunication::NcclCommunication(RankContext& context, Device& device,
   ground_.watchdog = watchdog_.get();
   ground_.options = settings.comm;
   ground_.deterministic = settings.deterministic;
+  ground_.lent = settings.lent;
   ground_.timeout_seconds = settings.timeout_seconds;
 }
 

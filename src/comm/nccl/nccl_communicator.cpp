@@ -9,6 +9,7 @@
 #include "tessera/backend/cuda/check.hpp"
 #include "tessera/backend/cuda/launch.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/comm/scratch.hpp"
 
 namespace tessera {
 
@@ -31,8 +32,10 @@ NcclCommunicator::NcclCommunicator(const NcclGround& ground, const std::vector<s
       size_(static_cast<std::int64_t>(members.size())),
       index_(std::find(members.begin(), members.end(), ground.context->rank()) - members.begin()),
       name_(std::move(name)),
-      received_(ground.device->allocate(MemoryKind::device, largest_contribution)),
-      token_(ground.device->allocate(MemoryKind::device, size_ * kTokenElements * 8)) {
+      largest_contribution_(largest_contribution),
+      own_(ground.device->allocate(MemoryKind::device, ground.lent ? 0 : largest_contribution)),
+      token_(ground.device->allocate(MemoryKind::device, 2 * size_ * kTokenElements * 8)),
+      received_(own_->data(), static_cast<std::size_t>(own_->size())) {
   const ncclUniqueId id = agree_on_id(members);
   ncclConfig_t config = configuration();
   {
@@ -116,8 +119,8 @@ void NcclCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elem
   done(stream, Collective::all_gather, {CallKind::all_gather, dtype, dtype, 0, elements_per_rank});
 }
 
-/// Member m's contribution to this rank's slice comes to received_[m * elements]; this rank's own stays where it is.
-void NcclCommunicator::exchange(cudaStream_t stream, const std::byte* contribution, DType dtype,
+/// Member m's contribution to this rank's slice comes to received[m * elements]; this rank's own stays where it is.
+void NcclCommunicator::exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
                                 std::int64_t elements) {
   const std::int64_t bytes = elements * size_of(dtype);
   const auto count = static_cast<std::size_t>(elements);
@@ -128,7 +131,7 @@ void NcclCommunicator::exchange(cudaStream_t stream, const std::byte* contributi
     const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
     const ncclResult_t sent = nccl_.send(contribution + to * bytes, count, type, static_cast<int>(to), comm_, stream);
     const ncclResult_t taken =
-        nccl_.receive(received_->data() + from * bytes, count, type, static_cast<int>(from), comm_, stream);
+        nccl_.receive(received + from * bytes, count, type, static_cast<int>(from), comm_, stream);
     if (result == ncclSuccess) result = sent != ncclSuccess ? sent : taken;
   }
   const ncclResult_t ended = nccl_.group_end();  // always, or the thread stays inside the group
@@ -140,15 +143,17 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
                                       DType shard_dtype, std::int64_t elements_per_rank) {
   const auto* const base = static_cast<const std::byte*>(contribution);
   const std::int64_t bytes = elements_per_rank * size_of(wire_dtype);
-  TESSERA_ASSERT(size_ * bytes <= received_->size(), "a contribution of {} bytes on '{}', which was opened for {}",
-                 size_ * bytes, name_, received_->size());
+  const CollectiveWay way = ground_.deterministic ? CollectiveWay::nccl_tree : CollectiveWay::nccl_sum;
+  const auto room = static_cast<std::int64_t>(received_.size());
+  TESSERA_ASSERT(reduce_scratch_bytes(way, size_, elements_per_rank, wire_dtype, shard_dtype) <= room,
+                 "a contribution of {} bytes on '{}' is received in {}", size_ * bytes, name_, room);
   auto* const native = cuda_stream(stream);
   if (ground_.deterministic) {
-    exchange(native, base, wire_dtype, elements_per_rank);
-    enqueue_tree_sum(native, {received_->data(), base + index_ * bytes, size_, index_}, wire_dtype, shard, shard_dtype,
+    exchange(native, base, received_.data(), wire_dtype, elements_per_rank);
+    enqueue_tree_sum(native, {received_.data(), base + index_ * bytes, size_, index_}, wire_dtype, shard, shard_dtype,
                      elements_per_rank);
   } else {
-    void* const sum = wire_dtype == shard_dtype ? shard : received_->data();
+    void* const sum = wire_dtype == shard_dtype ? shard : received_.data();
     call(nccl_.reduce_scatter(contribution, sum, static_cast<std::size_t>(elements_per_rank), nccl_type(wire_dtype),
                               ncclSum, comm_, native),
          "ncclReduceScatter");
@@ -178,6 +183,10 @@ void NcclCommunicator::barrier(Stream& stream) {
        "ncclAllReduce");
 }
 
+void NcclCommunicator::lend(std::span<std::byte> scratch) {
+  if (ground_.lent) received_ = scratch;
+}
+
 void NcclCommunicator::warm_up(Stream& stream) {
   auto* const native = cuda_stream(stream);
   auto* const token = reinterpret_cast<std::int64_t*>(token_->data());
@@ -185,17 +194,17 @@ void NcclCommunicator::warm_up(Stream& stream) {
   call(nccl_.all_gather(token + index_ * elements, token, kTokenElements, ncclInt64, comm_, native), "ncclAllGather");
   call(nccl_.all_reduce(token, token, kTokenElements, ncclInt64, ncclSum, comm_, native), "ncclAllReduce");
   call(nccl_.broadcast(token, token, kTokenElements, ncclInt64, 0, comm_, native), "ncclBroadcast");
-  // As long as the longest that will come: the way through NCCL depends on the length.
-  const std::int64_t longest = received_->size() / size_ / size_of(DType::fp32);
-  if (longest == 0) return;
+  if (largest_contribution_ == 0) return;
   if (ground_.deterministic) {
-    const std::int64_t sent = std::min(longest, elements);
-    exchange(native, token_->data(), DType::fp32, sent);
-  } else {
-    call(nccl_.reduce_scatter(received_->data(), received_->data() + index_ * longest * 4,
-                              static_cast<std::size_t>(longest), ncclFloat32, ncclSum, comm_, native),
-         "ncclReduceScatter");
+    exchange(native, token_->data(), token_->data() + size_ * elements * 8, DType::int64, elements);
+    return;
   }
+  // As long as the longest that will come: the way through NCCL depends on the length.
+  auto* const memory = ground_.lent ? static_cast<std::byte*>(ground_.shared) : own_->data();
+  const std::int64_t longest = largest_contribution_ / size_ / size_of(DType::fp32);
+  call(nccl_.reduce_scatter(memory, memory + index_ * longest * 4, static_cast<std::size_t>(longest), ncclFloat32,
+                            ncclSum, comm_, native),
+       "ncclReduceScatter");
 }
 
 void NcclCommunicator::check() const {

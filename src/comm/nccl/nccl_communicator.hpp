@@ -2,6 +2,7 @@
 // Collectives of NCCL over one group, enqueued on the caller's stream.
 
 #include <memory>
+#include <span>
 #include <string>
 
 #include "comm/collective_call.hpp"
@@ -19,6 +20,7 @@ struct NcclGround {
   NcclWatchdog* watchdog = nullptr;
   CommOptions options;
   bool deterministic = true;
+  bool lent = false;  ///< what is received goes into lent memory
   double timeout_seconds = 0;
   void* shared = nullptr;  ///< the rank's shared region, to be registered
   std::int64_t shared_bytes = 0;
@@ -43,21 +45,24 @@ class NcclCommunicator final : public Communicator {
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void barrier(Stream& stream) override;
+  void lend(std::span<std::byte> scratch) override;
   /// Nanoseconds are not known here: events on the stream measure them.
   CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 
-  /// Runs each collective once on memory of its own. Collective; the stream is not waited for.
+  /// Runs each collective once, on memory of its own or, where it is lent some, in the shared region, which must not
+  /// hold anything yet. Collective; the stream is not waited for.
   void warm_up(Stream& stream);
   /// CommunicationError when NCCL has reported an asynchronous error.
   void check() const;
   /// Device memory of its own.
-  std::int64_t device_bytes() const { return received_->size() + token_->size(); }
+  std::int64_t device_bytes() const { return own_->size() + token_->size(); }
 
  private:
   ncclConfig_t configuration() const;
   ncclUniqueId agree_on_id(const std::vector<std::int64_t>& members) const;
   void register_shared();
-  void exchange(cudaStream_t stream, const std::byte* contribution, DType dtype, std::int64_t elements);
+  void exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
+                std::int64_t elements);
   void call(ncclResult_t result, const char* function) const { check_nccl(result, function, name_); }
   void done(Stream& stream, Collective collective, const CallShape& shape);
 
@@ -68,8 +73,10 @@ class NcclCommunicator final : public Communicator {
   ncclComm_t comm_ = nullptr;
   void* registration_ = nullptr;
   ncclWindow_t window_ = nullptr;
-  std::unique_ptr<DeviceMemory> received_;  ///< contributions of others to this rank's slice
-  std::unique_ptr<DeviceMemory> token_;     ///< for barriers and warm_up: kTokenBytes of every rank
+  std::int64_t largest_contribution_;
+  std::unique_ptr<DeviceMemory> own_;    ///< what it receives into where it is lent nothing
+  std::unique_ptr<DeviceMemory> token_;  ///< for barriers and warm_up: kTokenElements of every rank, twice
+  std::span<std::byte> received_;        ///< contributions of others to this rank's slice: own or lent
   CallCounters counters_;
 };
 

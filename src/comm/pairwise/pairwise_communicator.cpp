@@ -28,8 +28,19 @@ PairwiseCommunicator::PairwiseCommunicator(RankContext& context, std::vector<std
                                            const CommunicatorOptions& options)
     : MemberCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
       transport_(context.open_transport(members_)),
-      staging_(static_cast<std::size_t>(staging_bytes(size_))),
+      own_(options.lent ? 0 : static_cast<std::size_t>(staging_bytes(size_))),
+      staging_(own_),
       sources_(static_cast<std::size_t>(size_)) {}
+
+void PairwiseCommunicator::lend(std::span<std::byte> scratch) {
+  if (own_.empty()) staging_ = scratch;
+}
+
+std::int64_t PairwiseCommunicator::block() const {
+  const std::int64_t bytes = static_cast<std::int64_t>(staging_.size()) / size_ / 64 * 64;
+  TESSERA_ASSERT(bytes > 0, "'{}' is to add up in {} bytes", name_, staging_.size());
+  return bytes;
+}
 
 template <class F>
 void PairwiseCommunicator::call(const CallShape& shape, F&& work) {
@@ -139,17 +150,17 @@ void PairwiseCommunicator::reduce_scatter(Stream&, const void* contribution, DTy
                                           DType shard_dtype, std::int64_t elements_per_rank) {
   CountedCall counted(counters_, Collective::reduce_scatter,
                       bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
-  const std::int64_t element = size_of(wire_dtype), block = block_bytes(size_) / element;
+  const std::int64_t element = size_of(wire_dtype), staged_bytes = block(), most = staged_bytes / element;
   const auto* const base = static_cast<const std::byte*>(contribution);
   const auto slice = [&](std::int64_t member, std::int64_t begin) {
     return base + (member * elements_per_rank + begin) * element;
   };
   call({CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank}, [&] {
-    for (std::int64_t begin = 0; begin < elements_per_rank; begin += block) {
-      const std::int64_t now = std::min(block, elements_per_rank - begin);
+    for (std::int64_t begin = 0; begin < elements_per_rank; begin += most) {
+      const std::int64_t now = std::min(most, elements_per_rank - begin);
       for (std::int64_t step = 1; step < size_; ++step) {
         const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
-        std::byte* const staged = staging_.data() + from * block_bytes(size_);
+        std::byte* const staged = staging_.data() + from * staged_bytes;
         sources_[static_cast<std::size_t>(from)] = staged;
         receive(from, staged, now * element);
         send(to, slice(to, begin), now * element);
@@ -200,6 +211,7 @@ void PairwiseCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::in
   CountedCall counted(counters_, Collective::all_reduce,
                       bytes_sent(Collective::all_reduce, size_, count, DType::int64));
   const std::int64_t room = static_cast<std::int64_t>(staging_.size()) / 8;
+  TESSERA_ASSERT(room > 0, "'{}' is to add up in {} bytes", name_, staging_.size());
   call({CallKind::all_reduce, DType::int64, DType::int64, 0, count}, [&] {
     for (std::int64_t begin = 0; begin < count; begin += room) {
       const std::int64_t now = std::min(room, count - begin);

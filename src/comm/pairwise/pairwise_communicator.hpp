@@ -5,22 +5,19 @@
 #include <algorithm>
 #include <array>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "comm/member.hpp"
+#include "tessera/comm/scratch.hpp"
 
 namespace tessera {
 
 class PairwiseCommunicator final : public MemberCommunicator {
  public:
-  /// Staging of a reduction: a block from each member, kStaging in all unless the blocks get too small.
-  static constexpr std::int64_t kStaging = std::int64_t{16} << 20;
-  static constexpr std::int64_t kSmallestBlock = 4096;
-  static std::int64_t block_bytes(std::int64_t size) {
-    return std::max(kSmallestBlock, kStaging / size / kSmallestBlock * kSmallestBlock);
-  }
-  static std::int64_t staging_bytes(std::int64_t size) { return size * block_bytes(size); }
+  /// Staging of a reduction: a block from each member.
+  static std::int64_t staging_bytes(std::int64_t size) { return size * message_block_bytes(size); }
 
   /// Collective over `members` (world ranks, the caller among them).
   PairwiseCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
@@ -32,6 +29,7 @@ class PairwiseCommunicator final : public MemberCommunicator {
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void barrier(Stream& stream) override;
+  void lend(std::span<std::byte> scratch) override;
 
  private:
   /// A message under way, and with whom.
@@ -48,6 +46,8 @@ class PairwiseCommunicator final : public MemberCommunicator {
   void compare_with_neighbour();
   void send(std::int64_t peer, const void* data, std::int64_t bytes);
   void receive(std::int64_t peer, void* data, std::int64_t bytes);
+  /// Bytes of each member's contribution that are added up at a time. InternalError where too little was lent.
+  std::int64_t block() const;
   void make_room(std::size_t messages);
   void finish_all() { make_room(kWindow); }
   bool poll();
@@ -58,7 +58,8 @@ class PairwiseCommunicator final : public MemberCommunicator {
   static constexpr std::size_t kWindow = 16;  ///< messages under way: enough to keep a link busy
 
   std::unique_ptr<Transport> transport_;
-  std::vector<std::byte> staging_;
+  std::vector<std::byte> own_;    ///< staging of a communicator that is lent none
+  std::span<std::byte> staging_;  ///< own_, or what was lent
   std::vector<const void*> sources_;
   std::array<Pending, kWindow> pending_;
   std::size_t under_way_ = 0;

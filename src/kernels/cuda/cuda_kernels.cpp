@@ -3,10 +3,11 @@
 #include "kernels/cuda/scalars.hpp"
 #include "tessera/backend/cuda/launch.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
+#include "tessera/kernels/workspace.hpp"
 
 namespace tessera {
 
-std::int64_t cuda_kernels_bytes() { return CudaKernels::Limits{}.workspace_bytes(); }
+static_assert(CudaKernels::Limits{}.workspace_bytes() == kernel_workspace_bytes(DeviceKind::cuda));
 
 CudaKernels::CudaKernels(void* workspace, const Limits& limits)
     : products_(workspace, limits.library_bytes),

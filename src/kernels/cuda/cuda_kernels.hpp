@@ -6,20 +6,19 @@
 #include "kernels/cuda/matrix_product.hpp"
 #include "kernels/layouts.hpp"
 #include "tessera/kernels/kernels.hpp"
+#include "tessera/kernels/workspace.hpp"
 
 namespace tessera {
 
 class CudaKernels final : public Kernels {
  public:
-  static constexpr std::int64_t kWorkspaceFloats = std::int64_t{8} << 20;
-
   /// What work in pieces is cut by; other values are for tests.
   struct Limits {
-    std::int64_t head_logits = CudaHeadLayout::kLogits;            ///< of a chunk of the head
-    std::int64_t workspace_floats = kWorkspaceFloats;              ///< of a piece of a product
-    std::int64_t library_bytes = MatrixProducts::kWorkspaceBytes;  ///< of cuBLASLt's own workspace
+    std::int64_t head_logits = CudaHeadLayout::kLogits;      ///< of a chunk of the head
+    std::int64_t workspace_floats = kSumWorkspaceBytes / 4;  ///< of a piece of a product
+    std::int64_t library_bytes = kProductWorkspaceBytes;     ///< of cuBLASLt's own workspace
 
-    std::int64_t workspace_bytes() const {
+    constexpr std::int64_t workspace_bytes() const {
       return library_bytes + workspace_floats * static_cast<std::int64_t>(sizeof(float));
     }
   };
@@ -64,7 +63,7 @@ class CudaKernels final : public Kernels {
   std::int64_t head_scratch_capacity(const HeadArguments& a, bool training) const;
 
   MatrixProducts products_;
-  float* workspace_;  ///< kWorkspaceFloats: products by pieces and column sums
+  float* workspace_;  ///< limits_.workspace_floats: products by pieces and column sums
   Limits limits_;
 };
 

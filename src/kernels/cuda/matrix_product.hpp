@@ -40,9 +40,6 @@ struct Product {
 
 class MatrixProducts {
  public:
-  /// What cuBLASLt's own documentation recommends for Hopper.
-  static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
-
   /// `workspace`: so many bytes of device memory, aligned to 256 bytes.
   MatrixProducts(void* workspace, std::int64_t workspace_bytes);
 

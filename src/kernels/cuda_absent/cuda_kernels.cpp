@@ -4,8 +4,6 @@
 
 namespace tessera {
 
-std::int64_t cuda_kernels_bytes() { return 0; }
-
 std::unique_ptr<Kernels> make_cuda_kernels(void*) {
   throw UsageError("no kernels for GPUs (built without CUDA): run.device = cpu, or a build with TESSERA_CUDA=ON");
 }

@@ -1,0 +1,128 @@
+// What is handed out besides values lies in the plan: workspaces of kernels, and what collectives receive into.
+#include <catch2/catch.hpp>
+#include <cstdlib>
+
+#include "all_policies.hpp"
+#include "tessera/comm/scratch.hpp"
+#include "tessera/kernels/workspace.hpp"
+#include "tessera/schedule/fit.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+RunShape shape_on(DeviceKind device, Transfer transfer, std::int64_t ranks_per_node = 8) {
+  RunShape shape;
+  shape.architecture = preset("gpt2-124m");
+  shape.micro_batch = 2;
+  shape.sequence = 256;
+  shape.world = 8;
+  shape.ranks_per_node = ranks_per_node;
+  shape.device = device;
+  shape.policy.transfer = transfer;
+  shape.policy.limit_all_gathers = 3;
+  return shape;
+}
+
+/// Bytes of an operation's scratch.
+std::int64_t scratch_bytes(const StepSchedule& schedule, const Operation& op) {
+  const ValueId v = scratch_of(schedule, op);
+  return v < 0 ? 0 : schedule.storage_of(v).bytes;
+}
+
+}  // namespace
+
+TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run lives") {
+  const PlannedRun gpu = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
+  REQUIRE(gpu.schedule.kernel_workspace >= 0);
+  const Storage& workspace = gpu.schedule.storage(gpu.schedule.kernel_workspace);
+  CHECK(workspace.bytes == kernel_workspace_bytes(DeviceKind::cuda));
+  CHECK(workspace.region == RegionKind::at_rest);
+  CHECK(workspace.category == Category::workspace);
+  CHECK(gpu.plan.at(Place::device).at_peak[static_cast<std::size_t>(Category::workspace)] >= workspace.bytes);
+  CHECK(check_memory_plan(gpu.schedule, gpu.plan).empty());
+  for (StorageId other = 0; other < static_cast<StorageId>(gpu.schedule.storages.size()); ++other) {
+    const Storage& storage = gpu.schedule.storage(other);
+    if (other == gpu.schedule.kernel_workspace || storage.region != RegionKind::at_rest) continue;
+    const std::int64_t at = gpu.plan.offset[static_cast<std::size_t>(other)];
+    const std::int64_t here = gpu.plan.offset[static_cast<std::size_t>(gpu.schedule.kernel_workspace)];
+    REQUIRE((at + storage.bytes <= here || here + workspace.bytes <= at));
+  }
+  CHECK(plan_shape(shape_on(DeviceKind::cpu, Transfer::host)).schedule.kernel_workspace < 0);
+}
+
+TEST_CASE("sums have room for what they receive, and only while they last") {
+  for (const Strategy strategy : all_strategies()) {
+    for (const Transfer transfer : {Transfer::host, Transfer::nccl, Transfer::staged}) {
+      const DeviceKind device = transfer == Transfer::host ? DeviceKind::cpu : DeviceKind::cuda;
+      RunShape shape = shape_on(device, transfer, 4);  // two nodes
+      shape.policy.strategy = strategy;
+      INFO(name_of(strategy) << " transfer " << static_cast<int>(transfer));
+      const PlannedRun run = plan_shape(shape);
+      const StepSchedule& s = run.schedule;
+      std::int64_t sums = 0, sum_of_scratch = 0, largest = 0;
+      for (const Operation& op : s.operations) {
+        if (!s.communicates(op)) continue;
+        const std::int64_t bytes = scratch_bytes(s, op), ranks = s.grid.size(op.group);
+        const bool between_nodes = transfer == Transfer::host && !s.grid.within_node(op.group);
+        if (op.kind == OperationKind::reduce_scatter) {
+          ++sums;
+          const std::int64_t slice = s.value(op.writes[0]).elements * size_of(s.value(op.reads[0]).dtype);
+          if (transfer == Transfer::nccl) CHECK(bytes == ranks * slice);
+          if (between_nodes) CHECK(bytes == std::min(ranks * slice, ranks * message_block_bytes(ranks)));
+          if (!between_nodes && transfer != Transfer::nccl) CHECK(bytes == 0);
+          sum_of_scratch += bytes;
+          largest = std::max(largest, bytes);
+        } else if (op.kind == OperationKind::all_reduce) {
+          CHECK((bytes > 0) == between_nodes);
+        } else {
+          CHECK(bytes == 0);
+        }
+      }
+      CHECK(sums > 0);
+      CHECK(run.plan.fragmentation() <= 0.05);
+      if (transfer != Transfer::nccl) continue;
+      shape.policy.transfer = Transfer::staged;  // the same without
+      const std::int64_t more = run.plan.total() - plan_shape(shape).plan.total();
+      CHECK(sum_of_scratch > 4 * largest);
+      CHECK(more <= 2 * largest);  // two at a time at most: reduced over both of hsdp's groups
+    }
+  }
+}
+
+TEST_CASE("sums of NCCL's own need room only where they are converted") {
+  RunShape shape = shape_on(DeviceKind::cuda, Transfer::nccl);
+  shape.policy.deterministic = false;
+  for (const DType reduce : {DType::fp32, DType::bf16}) {
+    shape.policy.compute = shape.policy.reduce = reduce;
+    const PlannedRun run = plan_shape(shape);
+    for (const Operation& op : run.schedule.operations) {
+      if (op.kind != OperationKind::reduce_scatter) continue;
+      const std::int64_t slice = run.schedule.value(op.writes[0]).elements * size_of(reduce);
+      CHECK(scratch_bytes(run.schedule, op) == (reduce == DType::fp32 ? 0 : slice));
+    }
+  }
+}
+
+TEST_CASE("GPU plans stay within 5% of the bound") {
+  const bool all = std::getenv("TESSERA_LONG") != nullptr;
+  int number = 0;
+  for (const std::string& name : preset_names()) {
+    for (const Strategy strategy : all_strategies()) {
+      for (const bool deterministic : {true, false}) {
+        if (!all && ++number % 11 != 0) continue;
+        RunShape shape = shape_on(DeviceKind::cuda, Transfer::nccl, 4);
+        shape.architecture = preset(name);
+        shape.policy.strategy = strategy;
+        shape.policy.deterministic = deterministic;
+        shape.policy.compute = shape.policy.reduce = DType::bf16;
+        INFO(name << " " << name_of(strategy) << " deterministic=" << deterministic);
+        const PlannedRun run = plan_shape(shape);
+        REQUIRE(check_memory_plan(run.schedule, run.plan).empty());
+        for (const RegionPlan& region : run.plan.at(Place::device).regions)
+          REQUIRE(static_cast<double>(region.bytes) <= 1.05 * static_cast<double>(region.lower_bound));
+      }
+    }
+  }
+}
