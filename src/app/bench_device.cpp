@@ -5,6 +5,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
+#include "tessera/kernels/workspace.hpp"
 
 namespace tessera {
 
@@ -25,7 +26,7 @@ BenchDevice::BenchDevice(RankContext& context, const Options& options, const Mac
   device_ = open_device(context, kind, options.run.share_gpu);
   stream_ = make_bench_stream(*device_);
   if (kind == DeviceKind::cuda) {
-    workspace_ = device_->allocate(MemoryKind::device, cuda_kernels_bytes());
+    workspace_ = device_->allocate(MemoryKind::device, kernel_workspace_bytes(DeviceKind::cuda));
     kernels_ = make_cuda_kernels(workspace_->data());
     return;
   }

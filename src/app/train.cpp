@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "app/kept_products.hpp"
 #include "app/train_loop.hpp"
 #include "tessera/app/account.hpp"
 #include "tessera/app/prepare.hpp"
@@ -94,7 +95,9 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
 
 int run_train(World& world, const Options& options, const Invocation& invocation) {
   const StopSignals signals;  // from here on they wait for a step boundary
-  const MachineShape machine = settle_grid(world, options);
+  MachineShape machine = settle_grid(world, options);
+  machine.measure = true;
+  if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(options)).read();
   const PreparedRun prepared(world, options, machine);
   if (options.checkpoint.resume != "none") resume_candidates(options.checkpoint.resume, run_folder(options));
   world.control().barrier();  // bad input on any rank leaves no run folder behind

@@ -49,7 +49,8 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       recorder_(recorder),
       memory_before_(memory_before),
       conditions_(options, signals, invocation.unix_start, run_folder(options), world.rank() == 0),
-      checkpoints_(world, session, checkpoint_settings(options, facts, recorder)) {}
+      checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
+      products_(run_folder(options)) {}
 
 std::string TrainLoop::run() {
   try {
@@ -176,6 +177,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
 }
 
 void TrainLoop::after_first_step() {
+  keep_products();
   const std::int64_t now = proportional_set_size();
   std::string mine = std::to_string(now < 0 ? -1 : now - memory_before_);
   for (const std::int64_t bytes : resident_bytes(session_.schedule(), session_.resources()))
@@ -192,9 +194,15 @@ void TrainLoop::after_first_step() {
   recorder_->record_memory(ranks);
 }
 
+/// Nothing is chosen but in the first step and the first evaluation.
+void TrainLoop::keep_products() {
+  if (recorder_ != nullptr) products_.write(session_.resources().kept_products());
+}
+
 void TrainLoop::evaluate(std::int64_t step) {
   validation_loss_ = session_.evaluate(options_.train.eval_batches);
   session_.player().times().take();
+  keep_products();
   if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "app/kept_products.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/engine/checkpoint.hpp"
 #include "tessera/engine/recorder.hpp"
@@ -30,6 +31,7 @@ class TrainLoop {
   std::string run_steps();
   std::int64_t train(std::int64_t step);
   void after_first_step();
+  void keep_products();
   void evaluate(std::int64_t step);
   void begin_checkpoint(std::int64_t step);
   void note_finished_checkpoints();
@@ -46,6 +48,7 @@ class TrainLoop {
   std::int64_t memory_before_;
   StopConditions conditions_;
   CheckpointWriter checkpoints_;
+  KeptProducts products_;
   double validation_loss_ = std::nan(""), loss_ = std::nan("");
   double step_seconds_ = 0, checkpoint_seconds_ = 0;
 };

@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -48,6 +49,18 @@ Extent touched_extent(std::span<const std::byte> memory) {
   while (end > begin && memory[end - 1] == std::byte{pattern_at(end - 1)}) --end;
   if (begin == end) return {};
   return {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
+}
+
+std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) {
+  std::int64_t sum = 0;
+  for (std::size_t begin = 0; begin < memory.size(); begin += static_cast<std::size_t>(kTouchPiece)) {
+    const auto piece = memory.subspan(begin, std::min(memory.size() - begin, static_cast<std::size_t>(kTouchPiece)));
+    const auto first = static_cast<std::uint64_t>(offset) + begin;
+    std::size_t i = 0;
+    while (i < piece.size() && piece[i] == std::byte{pattern_at(first + i)}) ++i;
+    if (i < piece.size()) sum += static_cast<std::int64_t>(piece.size());
+  }
+  return sum;
 }
 
 }  // namespace tessera

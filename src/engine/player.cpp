@@ -67,6 +67,8 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
   if (settings_.poison) {
     bind_poison();
     if (!resources_.host_reaches_memory()) bind_device_poison();
+  }
+  if (settings_.poison || resources_.measures()) {
     resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::private_));
     resources_.device().fill_pattern(lanes_->compute(), resources_.bytes(RegionKind::shared));
   }

@@ -2,51 +2,66 @@
 
 #include <algorithm>
 
+#include "tessera/backend/region.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
 
 namespace {
 
-using Bytes = std::span<const std::byte>;
+struct RegionOfPlace {
+  Place place;
+  RegionKind kind;
+};
+constexpr RegionOfPlace kAllRegions[] = {{Place::device, RegionKind::at_rest},
+                                         {Place::device, RegionKind::shared},
+                                         {Place::device, RegionKind::private_},
+                                         {Place::host, RegionKind::at_rest},
+                                         {Place::host, RegionKind::private_}};
 
-/// The addresses of a category's storages, each once, in order.
-std::vector<Bytes> addresses_of(const StepSchedule& schedule, const Resources& resources, Category category) {
-  std::vector<Bytes> all;
+/// Where a category's storages lie in a region: offsets, each once, in order.
+std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& resources, Category category,
+                               RegionOfPlace region) {
+  const std::byte* const start = resources.bytes(region.kind, region.place).data();
+  std::vector<Extent> all;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     const Storage& storage = schedule.storage(id);
-    if (storage.category != category || storage.bytes == 0) continue;
-    all.emplace_back(resources.address(id), static_cast<std::size_t>(storage.bytes));
+    const bool here = storage.place == region.place && storage.region == region.kind;
+    if (!here || storage.category != category || storage.bytes == 0) continue;
+    const std::int64_t offset = resources.address(id) - start;
+    all.push_back({offset, offset + storage.bytes});
   }
-  std::sort(all.begin(), all.end(), [](Bytes a, Bytes b) { return a.data() < b.data(); });
-  std::vector<Bytes> merged;
-  for (const Bytes next : all) {
-    const std::byte* const end = next.data() + next.size();
-    if (merged.empty() || next.data() > merged.back().data() + merged.back().size()) {
+  std::sort(all.begin(), all.end(), [](Extent a, Extent b) { return a.begin < b.begin; });
+  std::vector<Extent> merged;
+  for (const Extent next : all) {
+    if (merged.empty() || next.begin > merged.back().end) {
       merged.push_back(next);
-    } else if (end > merged.back().data() + merged.back().size()) {
-      merged.back() = {merged.back().data(), end};
+    } else {
+      merged.back().end = std::max(merged.back().end, next.end);
     }
   }
   return merged;
+}
+
+/// What is there of an extent; -1 where that is not known.
+std::int64_t bytes_there(const Resources& resources, RegionOfPlace region, Extent extent) {
+  const auto memory =
+      resources.bytes(region.kind, region.place)
+          .subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(extent.end - extent.begin));
+  if (region.place == Place::host || resources.host_reaches_memory()) return resident_bytes(memory);
+  return resources.measures() ? resources.device().touched_bytes(memory, extent.begin) : -1;
 }
 
 }  // namespace
 
 CategoryBytes resident_bytes(const StepSchedule& schedule, const Resources& resources) {
   CategoryBytes bytes{};
-  if (!resources.host_reaches_memory()) {
-    bytes.fill(-1);
-    return bytes;
-  }
   for (std::size_t c = 0; c < kCategories; ++c) {
-    for (const Bytes& memory : addresses_of(schedule, resources, static_cast<Category>(c))) {
-      const std::int64_t here = resident_bytes(memory);
-      if (here < 0) {
-        bytes[c] = -1;
-        break;
+    for (const RegionOfPlace region : kAllRegions) {
+      for (const Extent extent : extents_of(schedule, resources, static_cast<Category>(c), region)) {
+        const std::int64_t here = bytes_there(resources, region, extent);
+        bytes[c] = here < 0 || bytes[c] < 0 ? -1 : bytes[c] + here;
       }
-      bytes[c] += here;
     }
   }
   return bytes;

@@ -132,17 +132,64 @@ void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
     const Storage& storage = schedule.storage(id);
     address_.push_back(bytes(storage.region, storage.place).data() + plan.offset[static_cast<std::size_t>(id)]);
   }
+  if (measures()) fill_at_rest(schedule);
+}
+
+/// Regions that hold nothing yet are the player's to fill, once collectives have been tried on them.
+void Resources::fill_at_rest(const StepSchedule& schedule) {
+  const auto stream = device_->make_stream("fill");
+  device_->fill_pattern(*stream, bytes(RegionKind::at_rest));
+  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+    const Storage& storage = schedule.storage(id);
+    const bool state = storage.place == Place::device && storage.region == RegionKind::at_rest && storage.carried;
+    if (state) kernels_->fill_zero(*stream, address(id), storage.bytes);
+  }
+  stream->synchronize();
 }
 
 void Resources::make_kernels(const StepSchedule& schedule, const MemoryPlan& plan) {
   if (!host_reaches_memory()) {
-    kernels_ = make_cuda_kernels(at_rest_->data() + plan.offset[static_cast<std::size_t>(schedule.kernel_workspace)]);
+    CudaKernelSettings settings;
+    settings.products.choices = &product_choices_;
+    settings.products.chooses = context_.rank() == 0;
+    settings.products.times = !settings_.deterministic;
+    if (context_.size() > 1)
+      settings.products.agree = [this](std::span<std::byte> choice) { context_.control().broadcast(choice, 0); };
+    kernels_ = make_cuda_kernels(at_rest_->data() + plan.offset[static_cast<std::size_t>(schedule.kernel_workspace)],
+                                 settings);
+    take_kept_products();
     return;
   }
   kernels_ = make_cpu_kernels(*pool_);
   if (settings_.lanes == LaneMode::serial) return;
   single_ = std::make_unique<ThreadPool>(1);
   lane_kernels_ = make_cpu_kernels(*single_);
+}
+
+/// Algorithms mean something only to the same library on the same kind of GPU.
+std::string Resources::product_header() const {
+  return fmt::format("{}, {}", device_->model(), kernels_->description());
+}
+
+std::string Resources::kept_products() const {
+  return host_reaches_memory() ? std::string() : product_header() + "\n" + product_choices_.text();
+}
+
+/// What cannot be used is chosen anew, and said.
+void Resources::take_kept_products() {
+  const std::string& kept = settings_.kept_products;
+  if (kept.empty()) return;
+  const std::string header = kept.substr(0, kept.find('\n'));
+  if (header != product_header()) {
+    product_remark_ = fmt::format("algorithms of products chosen anew (those kept are for {})", header);
+    return;
+  }
+  try {
+    product_choices_ = ProductChoices::parse(kept.substr(header.size() + 1));
+    product_remark_ = fmt::format("{} algorithms of products as kept", product_choices_.size());
+  } catch (const IoError& error) {
+    product_remark_ = fmt::format("algorithms of products chosen anew ({})", error.what());
+  }
 }
 
 void Resources::open_host_communicators(const StepSchedule& schedule) {
@@ -181,6 +228,7 @@ std::string Resources::description() const {
   if (host_reaches_memory()) return kernels_->description();
   std::string text = device_->description() + ", " + kernels_->description();
   if (communication_ != nullptr) text += ", " + communication_->description();
+  if (!product_remark_.empty()) text += ", " + product_remark_;
   return text;
 }
 

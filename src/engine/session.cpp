@@ -66,6 +66,8 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.deterministic = options.run.deterministic;
   settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
+  settings.measure = machine.measure;
+  settings.kept_products = machine.kept_products;
   return settings;
 }
 

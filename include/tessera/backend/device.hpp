@@ -77,6 +77,9 @@ class Device {
   virtual void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) = 0;
   /// fill_pattern (backend/region.hpp) over device memory, as a stream's work.
   virtual void fill_pattern(Stream& stream, std::span<std::byte> memory) = 0;
+  /// tessera::touched_bytes (backend/region.hpp) over device memory; returns when it is known. Nobody may write there
+  /// meanwhile.
+  virtual std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) = 0;
 
   /// Makes this the device of the calling thread; every thread that calls anything here does it first.
   virtual void enter_thread() = 0;

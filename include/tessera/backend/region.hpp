@@ -39,4 +39,11 @@ void fill_pattern(std::span<std::byte> memory);
 /// The range from the first to the last byte that no longer holds the pattern ({0, 0} when all do).
 Extent touched_extent(std::span<const std::byte> memory);
 
+/// Memory is looked at in pieces of so many bytes: one in which any byte has changed counts whole.
+inline constexpr std::int64_t kTouchPiece = 256;
+
+/// Bytes of the pieces of `memory` that no longer hold the pattern. `memory` lies `offset` bytes behind the start of
+/// what was filled, a multiple of kTouchPiece; on a GPU it is aligned to 16 bytes.
+std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset);
+
 }  // namespace tessera

@@ -16,6 +16,7 @@
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/kernels/kernels.hpp"
+#include "tessera/kernels/product_choices.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 
 namespace tessera {
@@ -42,6 +43,8 @@ struct ResourceSettings {
   bool deterministic = true;     ///< sums of collectives in one fixed order
   bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
   bool share_device = false;     ///< several ranks may compute on one GPU
+  std::string kept_products;     ///< rank 0, GPU: kept_products() of an earlier part of the run
+  bool measure = false;          ///< a GPU's memory is filled with a pattern first, to be read back (resident.hpp)
 };
 
 /// Memory of this rank as the plan says, and what computes and communicates on it.
@@ -86,14 +89,23 @@ class Resources {
   /// All compute threads; not while a schedule is played.
   ThreadPool& pool() { return *pool_; }
 
+  /// Whether what is touched of the device's regions can be read back: they hold fill_pattern's, but for state at rest,
+  /// which is zero.
+  bool measures() const { return settings_.measure && !host_reaches_memory(); }
   /// The planned memory (tests read touched extents from it).
   std::span<std::byte> bytes(RegionKind region, Place place = Place::device) const;
   MemoryBeside memory_beside() const { return beside_; }
+  /// Which algorithms a GPU's matrix products run with so far, as text, for the same run's next part (settings); empty
+  /// on a CPU.
+  std::string kept_products() const;
   /// What this rank has sent so far, by kind of collective.
   CommunicationCount count(Collective collective) const;
 
  private:
   void allocate(const StepSchedule& schedule, const MemoryPlan& plan);
+  std::string product_header() const;
+  void take_kept_products();
+  void fill_at_rest(const StepSchedule& schedule);
   void make_kernels(const StepSchedule& schedule, const MemoryPlan& plan);
   void compare_libraries(const StepSchedule& schedule);
   void open_host_communicators(const StepSchedule& schedule);
@@ -110,6 +122,8 @@ class Resources {
   std::unique_ptr<DeviceMemory> device_shared_;                ///< a GPU's
   std::vector<std::byte*> address_;
   std::unique_ptr<ThreadPool> pool_, single_;  ///< single_: for lanes beside compute
+  ProductChoices product_choices_;
+  std::string product_remark_;  ///< why the kept choices were not taken
   std::unique_ptr<Kernels> kernels_, lane_kernels_;
   std::map<std::pair<Lane, Group>, std::unique_ptr<Communicator>> communicators_;
   MemoryBeside beside_;

@@ -4,12 +4,18 @@
 #include <memory>
 
 #include "tessera/kernels/kernels.hpp"
+#include "tessera/kernels/product_choices.hpp"
 
 namespace tessera {
+
+/// How the GPU's kernels do what they can do in more than one way.
+struct CudaKernelSettings {
+  ProductSettings products;  ///< which algorithms matrix products run with
+};
 
 /// Kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
 /// kernel_workspace_bytes(cuda) of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on
 /// one stream (or ordered). A kernel cannot throw: tokens and targets outside of the vocabulary make the loss NaN.
-std::unique_ptr<Kernels> make_cuda_kernels(void* workspace);
+std::unique_ptr<Kernels> make_cuda_kernels(void* workspace, const CudaKernelSettings& settings = {});
 
 }  // namespace tessera

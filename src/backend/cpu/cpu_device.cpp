@@ -49,6 +49,9 @@ class CpuDevice final : public Device {
   }
   void copy(Stream&, void* to, const void* from, std::int64_t bytes) override { copy(to, from, bytes); }
   void fill_pattern(Stream&, std::span<std::byte> memory) override { tessera::fill_pattern(memory); }
+  std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {
+    return tessera::touched_bytes(memory, offset);
+  }
 
   void enter_thread() override {}
   void begin_range(const char*) override {}

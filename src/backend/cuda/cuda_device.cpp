@@ -83,6 +83,7 @@ class CudaDevice final : public Device {
     // The first call that needs the context makes it: here, where an error can still be told from a failed run.
     TESSERA_CHECK_CUDA(cudaFree(nullptr));
     copies_ = std::make_unique<CudaStream>();
+    count_ = std::make_unique<CudaMemory>(MemoryKind::device, sizeof(std::int64_t));
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -126,6 +127,16 @@ class CudaDevice final : public Device {
     launch_fill_pattern(static_cast<cudaStream_t>(stream.native()), memory.data(),
                         static_cast<std::int64_t>(memory.size()));
   }
+  std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {
+    constexpr std::int64_t kNone = 0;
+    std::int64_t touched = 0;
+    copy(count_->data(), &kNone, sizeof kNone);
+    launch_count_touched(static_cast<cudaStream_t>(copies_->native()), memory.data(),
+                         static_cast<std::int64_t>(memory.size()), offset,
+                         reinterpret_cast<unsigned long long*>(count_->data()));
+    copy(&touched, count_->data(), sizeof touched);  // behind it on the same stream
+    return touched;
+  }
 
   void enter_thread() override { TESSERA_CHECK_CUDA(cudaSetDevice(index_)); }
 
@@ -154,7 +165,8 @@ class CudaDevice final : public Device {
 
   int index_;
   cudaDeviceProp properties_{};
-  std::unique_ptr<CudaStream> copies_;  ///< of copies that the host waits for
+  std::unique_ptr<CudaStream> copies_;  ///< of what the host waits for
+  std::unique_ptr<CudaMemory> count_;   ///< of touched_bytes
 };
 
 /// Without a driver the count is left untouched and the code says so.

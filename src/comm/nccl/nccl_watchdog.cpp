@@ -15,17 +15,24 @@ namespace tessera {
 NcclWatchdog::NcclWatchdog(RankContext& context, Device& device, double timeout_seconds)
     : context_(context), device_(device), timeout_seconds_(timeout_seconds) {
   for (Mark& mark : marks_) TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&mark.event, cudaEventDisableTiming));
-  thread_ = std::thread([this] { watch(); });
-  pthread_setname_np(thread_.native_handle(), "nccl watchdog");
+  asker_ = std::thread([this] { ask(); });
+  timer_ = std::thread([this] { keep_time(); });
+  pthread_setname_np(asker_.native_handle(), "nccl watchdog");
+  pthread_setname_np(timer_.native_handle(), "nccl deadline");
 }
 
+/// Time is kept until the last question was answered.
 NcclWatchdog::~NcclWatchdog() {
-  {
-    const std::lock_guard lock(lock_);
-    stop_ = true;
-  }
-  stopped_.notify_all();
-  thread_.join();
+  const auto finish = [this](bool& stop, std::thread& thread) {
+    {
+      const std::lock_guard lock(lock_);
+      stop = true;
+    }
+    stopped_.notify_all();
+    thread.join();
+  };
+  finish(stop_asking_, asker_);
+  finish(stop_time_, timer_);
   for (Mark& mark : marks_) static_cast<void>(cudaEventDestroy(mark.event));
 }
 
@@ -34,18 +41,25 @@ void NcclWatchdog::add(ncclComm_t comm, const std::string& name) {
   watched_.push_back({comm, name});
 }
 
+/// From here on nobody asks for it.
 void NcclWatchdog::remove(ncclComm_t comm) {
+  const std::lock_guard asking(asking_);
   const std::lock_guard lock(lock_);
   std::erase_if(watched_, [&](const Watched& one) { return one.comm == comm; });
 }
 
+/// The place behind the last mark is this thread's alone: only the asker changes the ring meanwhile, at its front.
 void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {
+  Mark* mark = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    if (count_ == kMarks) return;
+    mark = &marks_[(first_ + count_) % kMarks];
+  }
+  TESSERA_CHECK_CUDA(cudaEventRecord(mark->event, stream));
   const std::lock_guard lock(lock_);
-  if (count_ == kMarks) return;
-  Mark& mark = marks_[(first_ + count_) % kMarks];
-  TESSERA_CHECK_CUDA(cudaEventRecord(mark.event, stream));
-  mark.issued = Clock::now();
-  mark.what = what;
+  mark->issued = Clock::now();
+  mark->what = what;
   ++count_;
 }
 
@@ -60,38 +74,87 @@ NcclWatchdog::Guard::~Guard() {
   watchdog_.guarded_.clear();
 }
 
-void NcclWatchdog::watch() {
-  device_.enter_thread();
-  std::unique_lock lock(lock_);
-  while (!stopped_.wait_for(lock, kLookEvery, [this] { return stop_; })) {
-    const std::string wrong = look();
-    if (!wrong.empty()) end(wrong);
-  }
+template <class Look>
+void NcclWatchdog::repeat(bool& stop, Look look) {
+  for (std::unique_lock lock(lock_); !stopped_.wait_for(lock, kLookEvery, [&] { return stop; });) look(lock);
 }
 
-std::string NcclWatchdog::look() {
+void NcclWatchdog::ask() {
+  device_.enter_thread();
+  repeat(stop_asking_, [this](std::unique_lock<std::mutex>& lock) {
+    asks_ = true;
+    asked_ = Clock::now();
+    lock.unlock();
+    std::string wrong;
+    {
+      const std::lock_guard asking(asking_);
+      wrong = asynchronous_error();
+      follow_progress();
+    }
+    lock.lock();
+    asks_ = false;
+    if (!wrong.empty()) end(wrong);
+  });
+}
+
+void NcclWatchdog::keep_time() {
+  if (timeout_seconds_ <= 0) return;
+  repeat(stop_time_, [this](std::unique_lock<std::mutex>&) {
+    const std::string wrong = overdue();
+    if (!wrong.empty()) end(wrong);
+  });
+}
+
+std::string NcclWatchdog::asynchronous_error() {
   const NcclApi& nccl = nccl_api();
-  for (const Watched& one : watched_) {
+  std::vector<Watched> all;
+  {
+    const std::lock_guard lock(lock_);
+    all = watched_;
+  }
+  for (const Watched& one : all) {
     ncclResult_t state = ncclSuccess;
     if (nccl.async_error(one.comm, &state) != ncclSuccess || state == ncclSuccess || state == ncclInProgress) continue;
     const char* const more = nccl.last_error(one.comm);
     return fmt::format("NCCL failed on '{}' ({}): {}", one.name, nccl.error_string(state),
                        more != nullptr && *more != 0 ? more : "no details; NCCL_DEBUG=INFO tells more");
   }
-  for (; count_ > 0 && cudaEventQuery(marks_[first_].event) == cudaSuccess; --count_) {
+  return {};
+}
+
+void NcclWatchdog::follow_progress() {
+  while (true) {
+    cudaEvent_t first = nullptr;
+    {
+      const std::lock_guard lock(lock_);
+      if (count_ == 0) return;
+      first = marks_[first_].event;
+    }
+    if (cudaEventQuery(first) != cudaSuccess) return;
+    const std::lock_guard lock(lock_);
     first_ = (first_ + 1) % kMarks;
+    --count_;
     progress_ = Clock::now();
   }
-  if (timeout_seconds_ <= 0) return {};
-  const auto waits_too_long = [&](Clock::time_point since) {
-    return std::chrono::duration<double>(Clock::now() - since).count() > timeout_seconds_;
+}
+
+std::string NcclWatchdog::overdue() const {
+  const auto waited = [](Clock::time_point since) {
+    return std::chrono::duration<double>(Clock::now() - since).count();
   };
+  const auto waits_too_long = [&](Clock::time_point since) { return waited(since) > timeout_seconds_; };
   if (count_ > 0 && waits_too_long(std::max(marks_[first_].issued, progress_))) {
-    return fmt::format("{} did not end within {} s: a rank did not come, or the network fails", marks_[first_].what,
-                       timeout_seconds_);
+    const bool unanswered = asks_ && waited(asked_) > timeout_seconds_ / 2;
+    return fmt::format("{} did not end within {} s: {}", marks_[first_].what, timeout_seconds_,
+                       unanswered ? "the driver of the GPU does not answer, it is stuck or the GPU is lost"
+                                  : "a rank did not come, or the network fails");
   }
   if (!guarded_.empty() && waits_too_long(guarded_since_)) {
     return fmt::format("{} did not return within {} s: a rank did not come, or the network fails", guarded_,
+                       timeout_seconds_);
+  }
+  if (asks_ && waits_too_long(asked_)) {
+    return fmt::format("the driver of the GPU did not answer within {} s: it is stuck, or the GPU is lost",
                        timeout_seconds_);
   }
   return {};

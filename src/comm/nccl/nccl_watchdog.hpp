@@ -1,6 +1,9 @@
 #pragma once
-// A thread that looks whether NCCL is well: a rank that waits inside NCCL, or in a stream behind it, can be freed by
-// nothing else. When it is not, the process ends with exit code 5 and one line.
+// Looks whether NCCL is well: a rank that waits inside NCCL, or in a stream behind it, can be freed by nothing else.
+// When it is not, the process ends with exit code 5 and one line.
+//
+// One thread asks NCCL and CUDA, and may get stuck in a driver that no longer answers. Another keeps the time and calls
+// neither, nor waits for a lock that is held while somebody does: it ends the process whatever the driver does.
 
 #include <cuda_runtime_api.h>
 #include <nccl.h>
@@ -57,9 +60,17 @@ class NcclWatchdog {
     Clock::time_point issued;
     std::string what;
   };
-  void watch();
-  /// What is wrong now; empty when nothing is.
-  std::string look();
+  /// A loop every kLookEvery, until the watchdog ends; holds `lock` except while it waits.
+  template <class Look>
+  void repeat(bool& stop, Look look);
+  void ask();
+  void keep_time();
+  /// What NCCL reports of its own; empty when nothing. Calls NCCL.
+  std::string asynchronous_error();
+  /// Takes ended collectives out of the ring. Calls CUDA.
+  void follow_progress();
+  /// What takes too long; empty when nothing does. With lock_ held.
+  std::string overdue() const;
   [[noreturn]] void end(const std::string& message);
 
   static constexpr std::size_t kMarks = 32;
@@ -68,16 +79,19 @@ class NcclWatchdog {
   RankContext& context_;
   Device& device_;
   double timeout_seconds_;
-  std::mutex lock_;
+  std::mutex asking_;  ///< held while NCCL and CUDA are asked; before lock_
+  std::mutex lock_;    ///< of everything below; never held during a call of NCCL or CUDA
   std::condition_variable stopped_;
-  bool stop_ = false;
+  bool stop_asking_ = false, stop_time_ = false;
   std::vector<Watched> watched_;
   std::array<Mark, kMarks> marks_;  ///< a ring: [first_, first_ + count_)
   std::size_t first_ = 0, count_ = 0;
   Clock::time_point progress_ = Clock::now();  ///< when a followed collective last ended
   std::string guarded_;                        ///< the call that a thread is in, empty when none
   Clock::time_point guarded_since_;
-  std::thread thread_;
+  bool asks_ = false;  ///< a question is under way, since
+  Clock::time_point asked_;
+  std::thread asker_, timer_;
 };
 
 }  // namespace tessera

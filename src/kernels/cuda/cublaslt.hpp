@@ -27,6 +27,7 @@ struct CublasLt {
   TESSERA_CUBLASLT_FUNCTION(preference_destroy, cublasLtMatmulPreferenceDestroy);
   TESSERA_CUBLASLT_FUNCTION(preference_set, cublasLtMatmulPreferenceSetAttribute);
   TESSERA_CUBLASLT_FUNCTION(heuristic, cublasLtMatmulAlgoGetHeuristic);
+  TESSERA_CUBLASLT_FUNCTION(check, cublasLtMatmulAlgoCheck);
   TESSERA_CUBLASLT_FUNCTION(matmul, cublasLtMatmul);
 #undef TESSERA_CUBLASLT_FUNCTION
 };

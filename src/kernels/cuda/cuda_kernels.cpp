@@ -9,8 +9,8 @@ namespace tessera {
 
 static_assert(CudaKernels::Limits{}.workspace_bytes() == kernel_workspace_bytes(DeviceKind::cuda));
 
-CudaKernels::CudaKernels(void* workspace, const Limits& limits)
-    : products_(workspace, limits.library_bytes),
+CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernelSettings& settings)
+    : products_(workspace, limits.library_bytes, settings.products),
       workspace_(reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + limits.library_bytes)),
       limits_(limits) {}
 
@@ -22,8 +22,8 @@ void CudaKernels::clip(Stream& stream, const ClipArguments& a) { launch_clip(cud
 
 std::string CudaKernels::description() const { return "CUDA, " + products_.library_name(); }
 
-std::unique_ptr<Kernels> make_cuda_kernels(void* workspace) {
-  return std::make_unique<CudaKernels>(workspace, CudaKernels::Limits{});
+std::unique_ptr<Kernels> make_cuda_kernels(void* workspace, const CudaKernelSettings& settings) {
+  return std::make_unique<CudaKernels>(workspace, CudaKernels::Limits{}, settings);
 }
 
 }  // namespace tessera

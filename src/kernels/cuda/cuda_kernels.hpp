@@ -5,6 +5,7 @@
 
 #include "kernels/cuda/matrix_product.hpp"
 #include "kernels/layouts.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
 #include "tessera/kernels/kernels.hpp"
 #include "tessera/kernels/workspace.hpp"
 
@@ -24,7 +25,7 @@ class CudaKernels final : public Kernels {
   };
 
   /// `workspace`: limits.workspace_bytes() of device memory.
-  CudaKernels(void* workspace, const Limits& limits);
+  CudaKernels(void* workspace, const Limits& limits, const CudaKernelSettings& settings = {});
 
   void embedding_forward(Stream& stream, const EmbeddingForward& a) override;
   void embedding_backward(Stream& stream, const EmbeddingBackward& a) override;

@@ -4,7 +4,11 @@
 #include "kernels/cuda/matrix_product.hpp"
 
 #include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
 
+#include "tessera/backend/cuda/check.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -24,10 +28,12 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-/// The largest power of two, up to 256, that divides address and row length: 256 for an empty view.
+/// The largest power of two, up to what vectors and copies of tiles ask for, that divides an address; for an empty view
+/// that too.
 std::uint32_t alignment_of(const ConstView& view) {
-  if (!view) return 256;
-  const auto bits = reinterpret_cast<std::uintptr_t>(view.data) | 256u;
+  constexpr std::uint32_t kMost = 16;
+  if (!view) return kMost;
+  const auto bits = reinterpret_cast<std::uintptr_t>(view.data) | kMost;
   return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
@@ -64,6 +70,26 @@ cublasLtEpilogue_t epilogue_of(ProductEpilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(ProductChoice::algorithm));
+
+cublasLtMatmulAlgo_t algorithm_of(const ProductChoice& choice) {
+  cublasLtMatmulAlgo_t algorithm{};
+  std::memcpy(&algorithm, choice.algorithm.data(), sizeof algorithm);
+  return algorithm;
+}
+
+class TimingEvent {
+ public:
+  TimingEvent() { TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
+  ~TimingEvent() { static_cast<void>(cudaEventDestroy(event_)); }
+  TimingEvent(const TimingEvent&) = delete;
+  TimingEvent& operator=(const TimingEvent&) = delete;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 }  // namespace
 
 void check_cublaslt(cublasStatus_t status, const char* call) {
@@ -73,8 +99,8 @@ void check_cublaslt(cublasStatus_t status, const char* call) {
 CublasLt::CublasLt()
     : library(open_cuda_library({"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, {"cu13", "cublas"}})) {}
 
-MatrixProducts::MatrixProducts(void* workspace, std::int64_t workspace_bytes)
-    : workspace_(workspace), workspace_bytes_(workspace_bytes) {
+MatrixProducts::MatrixProducts(void* workspace, std::int64_t workspace_bytes, ProductSettings settings)
+    : workspace_(workspace), workspace_bytes_(workspace_bytes), settings_(std::move(settings)) {
   cublasLtHandle_t handle = nullptr;
   check_cublaslt(library_.create(&handle), "cublasLtCreate");
   handle_ = {handle, library_.destroy};
@@ -115,7 +141,8 @@ CublasLtOwner<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::i
   return {made, library_.layout_destroy};
 }
 
-MatrixProducts::Plan MatrixProducts::make_plan(const Product& p) const {
+/// What the library cannot do whatever its algorithms is the same on all ranks, so nobody is asked.
+MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Product& p) {
   Plan plan;
   const DType in = p.a.view.dtype;
   if (p.b.view.dtype != in || (p.d.dtype != in && p.d.dtype != DType::fp32) || !epilogue_allowed(p)) return plan;
@@ -142,6 +169,46 @@ MatrixProducts::Plan MatrixProducts::make_plan(const Product& p) const {
   plan.b = p.a.transposed ? layout(in, p.m, p.k, p.a.view.stride) : layout(in, p.k, p.m, p.a.view.stride);
   plan.d = layout(p.d.dtype, p.n, p.m, p.d.stride);
 
+  const Key numbers = key_of(p);
+  const ProductChoices::Key key(numbers.begin(), numbers.end());
+  const ProductChoice* const kept = settings_.choices != nullptr ? settings_.choices->find(key) : nullptr;
+  ProductChoice choice;
+  if (settings_.chooses) choice = choose(stream, p, plan, kept);
+  if (settings_.agree) settings_.agree(std::as_writable_bytes(std::span(&choice, 1)));
+  const bool told = !settings_.chooses && choice.possible != 0;
+  if (told && !accepts(plan, choice)) {
+    throw UsageError(
+        "a matrix product {} x {} x {} of {} into {} ({} here refuses the algorithm that rank 0 runs): "
+        "the same GPU, driver and library on all ranks",
+        p.m, p.n, p.k, name_of(in), name_of(p.d.dtype), library_name());
+  }
+  if (settings_.choices != nullptr) settings_.choices->set(key, choice);
+  plan.choice = choice;
+  return plan;
+}
+
+ProductChoice MatrixProducts::choose(cudaStream_t stream, const Product& p, const Plan& plan,
+                                     const ProductChoice* kept) const {
+  if (kept != nullptr) {
+    ProductChoice again = *kept;
+    if (again.possible == 0 || accepts(plan, again)) return again;
+  }
+  const std::vector<ProductChoice> all = candidates(p, plan);
+  if (all.empty()) return {};
+  return settings_.times ? fastest(stream, p, plan, all) : all.front();
+}
+
+bool MatrixProducts::accepts(const Plan& plan, ProductChoice& choice) const {
+  const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = library_.check(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
+                                               plan.d.get(), plan.d.get(), &algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS) return false;
+  choice.workspace_bytes = static_cast<std::int64_t>(result.workspaceSize);
+  return choice.workspace_bytes <= workspace_bytes_;
+}
+
+std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Plan& plan) const {
   cublasLtMatmulPreference_t made = nullptr;
   check_cublaslt(library_.preference_create(&made), "cublasLtMatmulPreferenceCreate");
   const CublasLtOwner<cublasLtMatmulPreference_t> preference(made, library_.preference_destroy);
@@ -157,35 +224,73 @@ MatrixProducts::Plan MatrixProducts::make_plan(const Product& p) const {
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c ? alignment_of(p.c) : alignment_of(p.d));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.d));
 
-  cublasLtMatmulHeuristicResult_t result{};
+  constexpr int kWanted = 6;
+  std::array<cublasLtMatmulHeuristicResult_t, kWanted> results{};
   int found = 0;
-  const cublasStatus_t status = library_.heuristic(handle_.get(), description, plan.a.get(), plan.b.get(), plan.d.get(),
-                                                   plan.d.get(), preference.get(), 1, &result, &found);
-  if (status != CUBLAS_STATUS_SUCCESS || found < 1 || result.state != CUBLAS_STATUS_SUCCESS) return plan;
-  plan.algorithm = result.algo;
-  plan.workspace_bytes = result.workspaceSize;
-  plan.possible = true;
-  return plan;
+  const cublasStatus_t status =
+      library_.heuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(),
+                         preference.get(), settings_.times ? kWanted : 1, results.data(), &found);
+  std::vector<ProductChoice> all;
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    ProductChoice& choice = all.emplace_back();
+    std::memcpy(choice.algorithm.data(), &result.algo, sizeof result.algo);
+    choice.workspace_bytes = static_cast<std::int64_t>(result.workspaceSize);
+    choice.possible = 1;
+  }
+  return all;
+}
+
+/// Not where it would show: in a product that is added to its own result, or in a graph.
+ProductChoice MatrixProducts::fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+                                      const std::vector<ProductChoice>& all) const {
+  cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+  TESSERA_CHECK_CUDA(cudaStreamIsCapturing(stream, &captured));
+  if (all.size() == 1 || p.c.data == p.d.data || captured != cudaStreamCaptureStatusNone) return all.front();
+  constexpr int kRuns = 4;  // the first warms up
+  const TimingEvent begin, end;
+  ProductChoice best = all.front();
+  float best_time = std::numeric_limits<float>::max();
+  for (const ProductChoice& choice : all) {
+    for (int i = 0; i < kRuns; ++i) {
+      TESSERA_CHECK_CUDA(cudaEventRecord(begin.get(), stream));
+      if (launch(stream, p, plan, choice) != CUBLAS_STATUS_SUCCESS) break;
+      TESSERA_CHECK_CUDA(cudaEventRecord(end.get(), stream));
+      TESSERA_CHECK_CUDA(cudaEventSynchronize(end.get()));
+      float milliseconds = 0;
+      TESSERA_CHECK_CUDA(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
+      if (i == 0 || milliseconds >= best_time) continue;
+      best_time = milliseconds;
+      best = choice;
+    }
+  }
+  return best;
+}
+
+cublasStatus_t MatrixProducts::launch(cudaStream_t stream, const Product& p, const Plan& plan,
+                                      const ProductChoice& choice) const {
+  const float one = 1.0f, zero = 0.0f;
+  const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
+  const void* c = p.c ? p.c.data : p.d.data;
+  return library_.matmul(handle_.get(), plan.description.get(), &one, p.b.view.data, plan.a.get(), p.a.view.data,
+                         plan.b.get(), p.c ? &one : &zero, c, plan.d.get(), p.d.data, plan.d.get(), &algorithm,
+                         workspace_, static_cast<std::size_t>(choice.workspace_bytes), stream);
 }
 
 bool MatrixProducts::run(cudaStream_t stream, const Product& p) {
   const Key key = key_of(p);
   auto found = plans_.find(key);
-  if (found == plans_.end()) found = plans_.emplace(key, make_plan(p)).first;
+  if (found == plans_.end()) found = plans_.emplace(key, make_plan(stream, p)).first;
   const Plan& plan = found->second;
-  if (!plan.possible) return false;
+  if (plan.choice.possible == 0) return false;
   if (p.epilogue != ProductEpilogue::none) {
     set(library_.desc_set, plan.description.get(),
         p.epilogue == ProductEpilogue::bias ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
                                             : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
         p.operand.data);
   }
-  const float one = 1.0f, zero = 0.0f;
-  const void* c = p.c ? p.c.data : p.d.data;
-  check_cublaslt(library_.matmul(handle_.get(), plan.description.get(), &one, p.b.view.data, plan.a.get(),
-                                 p.a.view.data, plan.b.get(), p.c ? &one : &zero, c, plan.d.get(), p.d.data,
-                                 plan.d.get(), &plan.algorithm, workspace_, plan.workspace_bytes, stream),
-                 "cublasLtMatmul");
+  check_cublaslt(launch(stream, p, plan, plan.choice), "cublasLtMatmul");
   return true;
 }
 

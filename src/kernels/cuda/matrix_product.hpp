@@ -1,7 +1,7 @@
 #pragma once
-// Matrix products by cuBLASLt. An algorithm is asked for once per kind of product and kept: the same shapes, strides,
+// Matrix products by cuBLASLt. An algorithm is chosen once per kind of product and kept: the same shapes, strides,
 // types and alignments always run the same one, none that adds up in an order of its own (split sums only through the
-// workspace, in order).
+// workspace, in order). Rank 0 chooses for all ranks (kernels/product_choices.hpp).
 
 #include <cublasLt.h>
 
@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "kernels/cuda/cublaslt.hpp"
+#include "tessera/kernels/product_choices.hpp"
 #include "tessera/kernels/views.hpp"
 
 namespace tessera {
@@ -41,10 +43,11 @@ struct Product {
 class MatrixProducts {
  public:
   /// `workspace`: so many bytes of device memory, aligned to 256 bytes.
-  MatrixProducts(void* workspace, std::int64_t workspace_bytes);
+  MatrixProducts(void* workspace, std::int64_t workspace_bytes, ProductSettings settings = {});
 
-  /// Launches the product. False, and nothing is done, where cuBLASLt cannot: types (d is a's type or fp32), an
-  /// epilogue on unaligned memory, no algorithm. A product into fp32 without epilogue is always possible.
+  /// Launches the product; the first of its kind is chosen an algorithm for, with the other ranks. False, and nothing
+  /// is done, where cuBLASLt cannot: types (d is a's type or fp32), an epilogue on unaligned memory, no algorithm. A
+  /// product into fp32 without epilogue is always possible.
   bool run(cudaStream_t stream, const Product& p);
   /// The same; DeviceError where it cannot.
   void require(cudaStream_t stream, const Product& p);
@@ -56,15 +59,23 @@ class MatrixProducts {
   struct Plan {
     CublasLtOwner<cublasLtMatmulDesc_t> description;
     CublasLtOwner<cublasLtMatrixLayout_t> a, b, d;  ///< c lies as d
-    cublasLtMatmulAlgo_t algorithm{};
-    std::size_t workspace_bytes = 0;
-    bool possible = false;
+    ProductChoice choice;
   };
   /// Shapes, strides, types, flags and alignments.
-  using Key = std::array<std::int64_t, 16>;
+  using Key = std::array<std::int64_t, 14>;
 
   static Key key_of(const Product& p);
-  Plan make_plan(const Product& p) const;
+  Plan make_plan(cudaStream_t stream, const Product& p);
+  /// This rank's choice: the kept one, where the library still takes it, or a new one.
+  ProductChoice choose(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice* kept) const;
+  /// The library's candidates, its favourite first.
+  std::vector<ProductChoice> candidates(const Product& p, const Plan& plan) const;
+  /// The fastest of them on the product's own operands, whose result is written several times.
+  ProductChoice fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+                        const std::vector<ProductChoice>& all) const;
+  /// Whether the library runs the choice here; fills in the workspace that it needs.
+  bool accepts(const Plan& plan, ProductChoice& choice) const;
+  cublasStatus_t launch(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice& choice) const;
   CublasLtOwner<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,
                                                std::int64_t stride) const;
 
@@ -73,6 +84,7 @@ class MatrixProducts {
   std::map<Key, Plan> plans_;
   void* workspace_;
   std::int64_t workspace_bytes_;
+  ProductSettings settings_;
 };
 
 }  // namespace tessera

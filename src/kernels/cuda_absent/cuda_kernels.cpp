@@ -4,7 +4,7 @@
 
 namespace tessera {
 
-std::unique_ptr<Kernels> make_cuda_kernels(void*) {
+std::unique_ptr<Kernels> make_cuda_kernels(void*, const CudaKernelSettings&) {
   throw UsageError("no kernels for GPUs (built without CUDA): run.device = cpu, or a build with TESSERA_CUDA=ON");
 }
 

@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <cstring>
+#include <random>
 #include <thread>
 #include <vector>
 
@@ -98,6 +99,31 @@ TEST_CASE("the pattern of unwritten memory is the host's") {
   std::vector<std::byte> bytes(5001);
   device->copy(bytes.data(), memory->data(), 5001);
   CHECK(touched_extent(bytes) == Extent{});
+}
+
+TEST_CASE("touched pieces of device memory are those of the host's") {
+  const auto device = make_cuda_device(0);
+  const auto stream = device->make_stream("test");
+  std::minstd_rand random(3);
+  for (const std::int64_t size : {1, 255, 256, 257, 4099, 300000}) {
+    const auto memory = device->allocate(MemoryKind::device, size);
+    device->fill_pattern(*stream, {memory->data(), static_cast<std::size_t>(size)});
+    stream->synchronize();
+    for (int round = 0; round < 6; ++round) {
+      std::vector<std::byte> bytes(static_cast<std::size_t>(size));
+      device->copy(bytes.data(), memory->data(), size);
+      const std::span<const std::byte> host(bytes);
+      const std::int64_t from = round % 2 == 0 ? 0 : size / kTouchPiece / 2 * kTouchPiece;
+      const auto skipped = static_cast<std::size_t>(from);
+      const std::int64_t expected = touched_bytes(host.subspan(skipped), from);
+      CHECK(device->touched_bytes({memory->data() + from, host.size() - skipped}, from) == expected);
+      if (round == 0) CHECK(expected == 0);
+      if (round == 1) CHECK(expected == (size - 1) % kTouchPiece + 1);  // the last byte alone
+      const auto at = static_cast<std::int64_t>(random() % static_cast<unsigned>(size));
+      const std::byte other = bytes[static_cast<std::size_t>(round == 0 ? size - 1 : at)] ^ std::byte{1};
+      device->copy(memory->data() + (round == 0 ? size - 1 : at), &other, 1);
+    }
+  }
 }
 
 TEST_CASE("streams keep their order, and events keep it between them") {

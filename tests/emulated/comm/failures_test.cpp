@@ -166,6 +166,23 @@ TEST_CASE("a rank that does not come ends the process within the time-out") {
   CHECK_THAT(text, Catch::Contains("all_gather of 16 fp32 a rank on 'world/test' did not end within 0.3 s"));
 }
 
+TEST_CASE("child: the driver is stuck", "[.]") {
+  with_two(small(CommBackend::nccl, 0.4), [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+    emulator::stick_driver();
+    group.all_gather(stream, shared, 16, DType::fp32);
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  });
+}
+
+TEST_CASE("a driver that does not answer cannot keep the process alive") {
+  const auto start = std::chrono::steady_clock::now();
+  const auto [code, text] = in_child("child: the driver is stuck");
+  CHECK(code == 5);
+  CHECK_THAT(text,
+             Catch::Contains("all_gather of 16 fp32") && Catch::Contains("the driver of the GPU does not answer"));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+}
+
 TEST_CASE("child: a rank does not replay its graph", "[.]") {
   with_two(small(CommBackend::nccl, 0.3), [](RankContext& context, DeviceCommunication& communication,
                                              Communicator& group, Stream& stream, std::byte* shared) {

@@ -1,15 +1,21 @@
 // cuBLASLt as far as our kernels call it: the real header's functions over a plain product. Whatever is not known to be
 // valid for the real library is refused, at the heuristic or at the call.
 
+#include "emulator/cublaslt/cublaslt.hpp"
+
 #include <cublasLt.h>
 
+#include <chrono>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 #include <string>
+#include <thread>
+#include <utility>
 #include <vector>
 
 #include "emulator/runtime/enqueue.hpp"
@@ -43,10 +49,36 @@ struct Preference {
 struct Algorithm {
   std::uint64_t magic;
   std::uint32_t alignment[4];
-  std::uint64_t shape;  ///< a sum over everything that the heuristic was told
+  std::uint64_t shape;    ///< a sum over everything that the heuristic was told
+  std::uint64_t variant;  ///< which of kVariants: the same bits, at other speeds
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 constexpr std::uint64_t kMagic = 0x7465737365726131;
+
+/// What tests ask for and look at.
+struct Hooks {
+  std::mutex lock;
+  std::map<int, int> favourite;                 ///< by device; 0 where none is given
+  std::map<std::pair<int, int>, int> launches;  ///< by device and variant
+  int slow_except = -1;
+};
+Hooks& hooks() {
+  static Hooks all;
+  return all;
+}
+int device_now() {
+  int device = 0;
+  cudaGetDevice(&device);
+  return device;
+}
+
+/// Counts a launch; whether it is to be slow.
+bool counted_launch(int variant) {
+  const int device = device_now();
+  const std::lock_guard guard(hooks().lock);
+  ++hooks().launches[{device, variant}];
+  return hooks().slow_except >= 0 && hooks().slow_except != variant;
+}
 
 template <class Own, class Handle>
 Own& own(Handle handle) {
@@ -109,6 +141,7 @@ struct Call {
   void* d_data;
   void* workspace;
   std::size_t workspace_bytes;
+  bool slow;
 };
 
 /// op(matrix) as fp32, column-major and dense.
@@ -124,6 +157,7 @@ std::vector<float> as_floats(const Layout& l, const void* data, bool transposed)
 }
 
 void compute(const Call& call) {
+  if (call.slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   if (call.workspace_bytes > 0) std::memset(call.workspace, 0xff, std::min<std::size_t>(call.workspace_bytes, 4096));
   const bool ta = call.description.transpose_a == CUBLAS_OP_T, tb = call.description.transpose_b == CUBLAS_OP_T;
   const std::vector<float> a = as_floats(call.a, call.a_data, ta), b = as_floats(call.b, call.b_data, tb);
@@ -150,6 +184,25 @@ void compute(const Call& call) {
 }
 
 }  // namespace
+
+namespace emulator {
+
+void set_favourite_product(int device, int variant) {
+  const std::lock_guard guard(hooks().lock);
+  hooks().favourite[device] = variant;
+}
+
+void set_fast_product(int variant) {
+  const std::lock_guard guard(hooks().lock);
+  hooks().slow_except = variant;
+}
+
+std::map<std::pair<int, int>, int> take_product_launches() {
+  const std::lock_guard guard(hooks().lock);
+  return std::exchange(hooks().launches, {});
+}
+
+}  // namespace emulator
 
 extern "C" {
 
@@ -284,13 +337,37 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     default:
       return CUBLAS_STATUS_NOT_SUPPORTED;
   }
-  Algorithm algorithm{kMagic, {}, shape_of(description, a, b, d)};
-  std::memcpy(algorithm.alignment, p.alignment, sizeof(p.alignment));
-  results[0] = {};
-  std::memcpy(&results[0].algo, &algorithm, sizeof(algorithm));
-  results[0].workspaceSize = std::min<std::size_t>(p.workspace, 4096);
-  results[0].state = CUBLAS_STATUS_SUCCESS;
-  *found = 1;
+  int favourite = 0;
+  {
+    const std::lock_guard guard(hooks().lock);
+    const auto given = hooks().favourite.find(device_now());
+    if (given != hooks().favourite.end()) favourite = given->second;
+  }
+  for (; *found < std::min(wanted, emulator::kProductVariants); ++*found) {
+    const auto variant = static_cast<std::uint64_t>((favourite + *found) % emulator::kProductVariants);
+    Algorithm algorithm{kMagic, {}, shape_of(description, a, b, d), variant};
+    std::memcpy(algorithm.alignment, p.alignment, sizeof(p.alignment));
+    cublasLtMatmulHeuristicResult_t& result = results[*found];
+    result = {};
+    std::memcpy(&result.algo, &algorithm, sizeof(algorithm));
+    result.workspaceSize = std::min<std::size_t>(p.workspace, 4096);
+    result.state = CUBLAS_STATUS_SUCCESS;
+  }
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t operation, cublasLtMatrixLayout_t a,
+                                       cublasLtMatrixLayout_t b, cublasLtMatrixLayout_t c, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t* algo, cublasLtMatmulHeuristicResult_t* result) {
+  Algorithm algorithm{};
+  if (algo == nullptr || result == nullptr || c != d) return CUBLAS_STATUS_INVALID_VALUE;
+  std::memcpy(&algorithm, algo, sizeof(algorithm));
+  const std::uint64_t shape = shape_of(own<Description>(operation), own<Layout>(a), own<Layout>(b), own<Layout>(d));
+  if (algorithm.magic != kMagic || algorithm.shape != shape) return CUBLAS_STATUS_INVALID_VALUE;
+  *result = {};
+  result->algo = *algo;
+  result->workspaceSize = 4096;
+  result->state = CUBLAS_STATUS_SUCCESS;
   return CUBLAS_STATUS_SUCCESS;
 }
 
@@ -313,7 +390,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                   c_data,
                   d_data,
                   workspace,
-                  workspace_bytes};
+                  workspace_bytes,
+                  counted_launch(static_cast<int>(algorithm.variant))};
   if (algorithm.magic != kMagic || algorithm.shape != shape_of(call.description, call.a, call.b, call.d)) {
     return CUBLAS_STATUS_INVALID_VALUE;  // chosen for another product
   }

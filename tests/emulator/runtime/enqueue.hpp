@@ -26,6 +26,9 @@ void set_chaos(std::uint64_t seed);
 std::int64_t allocated_bytes();
 std::int64_t allocations();
 
+/// From here on the driver no longer answers: who asks for an event never comes back.
+void stick_driver();
+
 /// What the last failed piece of work threw; empty if none did. Cleared by the call.
 std::string take_failure();
 

@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <map>
 #include <set>
+#include <thread>
 
 #include "emulator/runtime/enqueue.hpp"
 #include "emulator/runtime/state.hpp"
@@ -22,7 +24,11 @@ Streams& streams() {
   return *all;
 }
 
+std::atomic<bool> stuck{false};
+
 }  // namespace
+
+void emulator::stick_driver() { stuck = true; }
 
 CUstream_st::CUstream_st(int on_device) : device(on_device) {
   static std::atomic<std::uint64_t> count{0};
@@ -240,6 +246,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
+  while (stuck) std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::lock_guard guard(event->lock);
   if (event->captured) return report(cudaErrorCapturedEvent);
   return event->reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;

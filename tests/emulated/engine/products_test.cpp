@@ -1,0 +1,122 @@
+// Which algorithms matrix products run with: rank 0's on all ranks, and those of the run's earlier part after a
+// restart.
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "emulator/cublaslt/cublaslt.hpp"
+#include "gpu_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// What a run of a step and an evaluation leaves on rank 0.
+struct Left {
+  std::string kept, description;
+  std::map<int, std::set<int>> variants;  ///< by device: those that were launched
+};
+
+Left run(const Options& options, std::int64_t world, const std::string& kept = {}) {
+  const Architecture architecture = tiny_gpt2();
+  const PlannedRun planned = plan_run(options, architecture, world, world);
+  Left left;
+  static_cast<void>(emulator::take_product_launches());
+  run_ranks(world, world, [&](RankContext& context) {
+    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    MachineShape machine;
+    if (context.rank() == 0) machine.kept_products = kept;
+    TrainingSession session(context, options, planned, data, machine);
+    session.train_step();
+    session.evaluate(1);
+    if (context.rank() != 0) return;
+    left.kept = session.resources().kept_products();
+    left.description = session.resources().description();
+  });
+  for (const auto& [where, count] : emulator::take_product_launches()) left.variants[where.first].insert(where.second);
+  return left;
+}
+
+/// The heuristics' favourites on two devices, until the end of a test.
+class Favourites {
+ public:
+  Favourites(int first, int second) { set(first, second); }
+  ~Favourites() {
+    set(0, 0);
+    emulator::set_fast_product(-1);
+  }
+  static void set(int first, int second) {
+    emulator::set_favourite_product(0, first);
+    emulator::set_favourite_product(1, second);
+  }
+  Favourites(const Favourites&) = delete;
+  Favourites& operator=(const Favourites&) = delete;
+};
+
+Options one_step() {
+  Options options = gpu_options();
+  options.train.steps = 1;
+  options.optim.warmup_steps = 0;
+  options.shard.strategy = Strategy::zero2;
+  return options;
+}
+
+using Devices = std::map<int, std::set<int>>;
+
+}  // namespace
+
+TEST_CASE("all ranks run the algorithms that rank 0 chose") {
+  const GpuCount gpus(2);
+  const Favourites favourites(1, 2);
+  for (const CommBackend backend : {CommBackend::staged, CommBackend::nccl}) {
+    Options options = one_step();
+    options.comm.backend = backend;
+    CHECK(run(options, 2).variants == Devices{{0, {1}}, {1, {1}}});
+  }
+}
+
+TEST_CASE("a run keeps its algorithms, and its next part runs them whatever the library prefers then") {
+  const GpuCount gpus(2);
+  const Favourites favourites(2, 0);
+  const Left first = run(one_step(), 2);
+  CHECK_THAT(first.kept, Catch::Contains("emulated GPU") && Catch::Contains("cuBLASLt"));
+  CHECK(std::count(first.kept.begin(), first.kept.end(), '\n') > 5);
+  CHECK_THAT(first.description, !Catch::Contains("algorithms"));
+  Favourites::set(1, 1);
+  const Left next = run(one_step(), 2, first.kept);
+  CHECK(next.variants == Devices{{0, {2}}, {1, {2}}});
+  CHECK(next.kept == first.kept);
+  CHECK_THAT(next.description, Catch::Contains("algorithms of products as kept"));
+}
+
+TEST_CASE("algorithms of another library, or damaged ones, are chosen anew, and the run says so") {
+  const Favourites favourites(2, 2);
+  const std::string kept = run(one_step(), 1).kept;
+  Favourites::set(1, 1);
+  std::string other = kept;
+  other.replace(other.find("cuBLASLt "), 9, "cuBLASLt 9");
+  const Left after_update = run(one_step(), 1, other);
+  CHECK(after_update.variants == Devices{{0, {1}}});
+  CHECK_THAT(after_update.description, Catch::Contains("chosen anew") && Catch::Contains("cuBLASLt 9"));
+  for (const std::string& damaged : {kept.substr(0, kept.size() - 7), kept + "12 : 1\n", kept + "1 x : 1 0\n"}) {
+    const Left left = run(one_step(), 1, damaged);
+    CHECK(left.variants == Devices{{0, {1}}});
+    CHECK_THAT(left.description, Catch::Contains("chosen anew") && Catch::Contains("is damaged"));
+  }
+}
+
+TEST_CASE("without run.deterministic candidates are timed, and the fastest is kept") {
+  const Favourites favourites(0, 0);
+  emulator::set_fast_product(2);
+  Options options = one_step();
+  options.run.deterministic = false;
+  const std::string kept = run(options, 1).kept;
+  emulator::set_fast_product(-1);
+  CHECK(run(options, 1, kept).variants.at(0).contains(2));
+  options.run.deterministic = true;
+  const auto launched = run(options, 1, kept).variants.at(0);
+  CHECK(launched.contains(2));        // what could be timed
+  CHECK_FALSE(launched.contains(1));  // nobody's
+  emulator::set_fast_product(2);
+  CHECK(run(options, 1).variants == Devices{{0, {0}}});  // the favourite, however slow
+}

@@ -1,0 +1,72 @@
+// How much of a GPU's planned memory a step touches, by category.
+#include "tessera/engine/resident.hpp"
+
+#include <catch2/catch.hpp>
+
+#include "gpu_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// Rank 0's bytes by category after `steps` steps, and the plan's.
+struct Measured {
+  CategoryBytes before{}, after{}, planned{};
+  std::int64_t private_bytes = 0;
+};
+
+Measured measured(const Options& options, std::int64_t world, bool measure) {
+  const Architecture architecture = tiny_gpt2();
+  const PlannedRun planned = plan_run(options, architecture, world, world);
+  Measured found;
+  found.planned = planned.plan.at(Place::device).own_peak;
+  found.private_bytes = planned.plan.region(Place::device, RegionKind::private_).bytes;
+  MachineShape machine;
+  machine.measure = measure;
+  run_ranks(world, world, [&](RankContext& context) {
+    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    TrainingSession session(context, options, planned, data, machine);
+    const CategoryBytes before = resident_bytes(session.schedule(), session.resources());
+    session.train_step();
+    const CategoryBytes after = resident_bytes(session.schedule(), session.resources());
+    if (context.rank() != 0) return;
+    found.before = before, found.after = after;
+  });
+  return found;
+}
+
+std::int64_t of(const CategoryBytes& bytes, Category category) { return bytes[static_cast<std::size_t>(category)]; }
+
+}  // namespace
+
+TEST_CASE("what a step touches of a GPU's memory is read back by category") {
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  options.train.steps = 1;
+  options.optim.warmup_steps = 0;
+  options.comm.backend = CommBackend::nccl;
+  options.shard.strategy = Strategy::zero3;
+  const Measured found = measured(options, 2, true);
+  // State at rest is there from the start, and everything else once a step has used it.
+  CHECK(of(found.before, Category::optimizer_state) == of(found.planned, Category::optimizer_state));
+  CHECK(of(found.after, Category::optimizer_state) == of(found.planned, Category::optimizer_state));
+  for (const Category category : {Category::gradients, Category::gathered_units, Category::activations}) {
+    INFO(name_of(category));
+    CHECK(of(found.before, category) == 0);
+    CHECK(of(found.after, category) > of(found.planned, category) / 2);
+    CHECK(of(found.after, category) <= 2 * of(found.planned, category));
+  }
+  // Of the kernels' workspace a small run uses little.
+  CHECK(of(found.after, Category::workspace) > 0);
+  CHECK(of(found.after, Category::workspace) < of(found.planned, Category::workspace) / 8);
+}
+
+TEST_CASE("a GPU that was not filled is not measured") {
+  Options options = gpu_options();
+  options.train.steps = 1;
+  options.optim.warmup_steps = 0;
+  const Measured found = measured(options, 1, false);
+  CHECK(of(found.after, Category::optimizer_state) == -1);
+  CHECK(of(found.after, Category::activations) == -1);
+}

@@ -1,0 +1,21 @@
+#pragma once
+// What tests may decide about the emulated cuBLASLt, and see of it.
+
+#include <map>
+#include <utility>
+
+namespace emulator {
+
+/// Every product has so many algorithms, all with the same bits.
+inline constexpr int kProductVariants = 3;
+
+/// The heuristic on this device puts the variant first (0 at start), the others behind it.
+void set_favourite_product(int device, int variant);
+
+/// All variants but this one take a few milliseconds more; -1: none does (at start).
+void set_fast_product(int variant);
+
+/// Products launched since the last call, by device and variant.
+std::map<std::pair<int, int>, int> take_product_launches();
+
+}  // namespace emulator
