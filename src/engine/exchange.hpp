@@ -5,23 +5,28 @@
 #include <array>
 #include <cstring>
 #include <memory>
+#include <new>
 
 #include "tessera/backend/device.hpp"
 #include "tessera/engine/player.hpp"
+#include "tessera/kernels/host_exchange.hpp"
 
 namespace tessera {
 
 class Player::Exchange {
  public:
-  /// `tokens`: of a micro-batch.
-  Exchange(Device& device, std::int64_t tokens)
-      : device_(device),
-        token_bytes_(2 * tokens * static_cast<std::int64_t>(sizeof(std::int32_t))),
-        scalars_(device.allocate(MemoryKind::pinned, sizeof(Scalars))) {
-    if (device.kind() == DeviceKind::cpu) return;
-    for (Slot& slot : slots_) {
-      slot.memory = device.allocate(MemoryKind::pinned, token_bytes_ + kHeader);
-      slot.copied = device.make_event();
+  /// `tokens`: of a micro-batch. `pinned`: on a GPU, exchange_bytes(tokens) of pinned memory.
+  Exchange(Device& device, std::int64_t tokens, std::byte* pinned)
+      : device_(device), token_bytes_(2 * tokens * static_cast<std::int64_t>(sizeof(std::int32_t))) {
+    if (device.kind() == DeviceKind::cpu) {
+      own_ = std::make_unique<ExchangedScalars>();
+      scalars_ = own_.get();
+      return;
+    }
+    scalars_ = new (pinned) ExchangedScalars();
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slots_[i].memory = pinned + exchange_bytes(tokens) - static_cast<std::int64_t>(i + 1) * token_slot_bytes(tokens);
+      slots_[i].copied = device.make_event();
     }
   }
 
@@ -34,8 +39,8 @@ class Player::Exchange {
     }
     Slot& slot = slots_[next_++ % slots_.size()];
     slot.copied->synchronize();  // of the load before last
-    auto* const host = reinterpret_cast<std::int32_t*>(slot.memory->data() + kHeader);
-    auto* const first = reinterpret_cast<std::int64_t*>(slot.memory->data());
+    auto* const host = reinterpret_cast<std::int32_t*>(slot.memory + kTokenHeader);
+    auto* const first = reinterpret_cast<std::int64_t*>(slot.memory);
     *first = feed(host, host + half);
     device_.copy(stream, tokens, host, token_bytes_);
     device_.copy(stream, first_sample, first, sizeof *first);
@@ -64,21 +69,17 @@ class Player::Exchange {
   const ScalarPayload& payload() const { return pinned().payload; }
 
  private:
-  static constexpr std::int64_t kHeader = 64;  ///< of a slot: the first sample's number, then tokens
-  struct Scalars {
-    StepScalars sent, scalars;
-    ScalarPayload payload;
-  };
   struct Slot {
-    std::unique_ptr<DeviceMemory> memory;
+    std::byte* memory = nullptr;
     std::unique_ptr<Event> copied;
   };
-  Scalars& pinned() const { return *reinterpret_cast<Scalars*>(scalars_->data()); }
+  ExchangedScalars& pinned() const { return *scalars_; }
 
   Device& device_;
   std::int64_t token_bytes_;
-  std::unique_ptr<DeviceMemory> scalars_;
-  std::array<Slot, 2> slots_;
+  std::unique_ptr<ExchangedScalars> own_;  ///< of a CPU
+  ExchangedScalars* scalars_ = nullptr;
+  std::array<Slot, kTokenSlots> slots_;
   std::size_t next_ = 0;
 };
 

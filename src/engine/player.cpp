@@ -32,7 +32,8 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
       optimizer_(optimizer),
       settings_(settings),
       lanes_(std::make_unique<Lanes>(resources.device(), resources.settings().lanes)),
-      exchange_(std::make_unique<Exchange>(resources.device(), schedule.model.tokens())),
+      exchange_(std::make_unique<Exchange>(resources.device(), schedule.model.tokens(),
+                                           schedule.exchange >= 0 ? resources.address(schedule.exchange) : nullptr)),
       ring_(1024),
       touches_left_(schedule.storages.size()) {
   bind_scalars();

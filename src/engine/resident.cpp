@@ -13,11 +13,9 @@ struct RegionOfPlace {
   Place place;
   RegionKind kind;
 };
-constexpr RegionOfPlace kAllRegions[] = {{Place::device, RegionKind::at_rest},
-                                         {Place::device, RegionKind::shared},
-                                         {Place::device, RegionKind::private_},
-                                         {Place::host, RegionKind::at_rest},
-                                         {Place::host, RegionKind::private_}};
+constexpr RegionOfPlace kAllRegions[] = {{Place::device, RegionKind::at_rest},  {Place::device, RegionKind::shared},
+                                         {Place::device, RegionKind::private_}, {Place::host, RegionKind::at_rest},
+                                         {Place::host, RegionKind::shared},     {Place::host, RegionKind::private_}};
 
 /// Where a category's storages lie in a region: offsets, each once, in order.
 std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& resources, Category category,

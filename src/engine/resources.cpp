@@ -7,6 +7,7 @@
 #include "tessera/comm/decorators.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
+#include "tessera/schedule/collective_sizes.hpp"
 
 namespace tessera {
 
@@ -46,31 +47,6 @@ std::set<std::pair<Lane, Group>> lent_communicators(const StepSchedule& schedule
     if (schedule.communicates(op) && scratch_of(schedule, op) >= 0) lent.insert({op.lane, op.group});
   }
   return lent;
-}
-
-/// The largest buffers that collectives touch.
-struct LargestBuffers {
-  std::int64_t whole = 0;   ///< gathered, contributed, or summed in place
-  std::int64_t result = 0;  ///< written by a reduce_scatter
-  std::map<std::pair<Lane, Group>, std::int64_t> contribution;
-};
-
-LargestBuffers largest_buffers(const StepSchedule& schedule) {
-  LargestBuffers largest;
-  const auto bytes = [&](ValueId v) { return schedule.value(v).elements * size_of(schedule.value(v).dtype); };
-  for (const Operation& op : schedule.operations) {
-    if (!schedule.communicates(op)) continue;
-    if (op.kind == OperationKind::reduce_scatter) {
-      std::int64_t& contribution = largest.contribution[{op.lane, op.group}];
-      contribution = std::max(contribution, bytes(op.reads[0]));
-      largest.whole = std::max(largest.whole, contribution);
-      largest.result = std::max(largest.result, bytes(op.writes[0]));
-    } else {
-      const ValueId whole = op.kind == OperationKind::gather ? op.writes[0] : op.updates[0].after;
-      largest.whole = std::max(largest.whole, bytes(whole));
-    }
-  }
-  return largest;
 }
 
 }  // namespace
@@ -125,6 +101,15 @@ void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {
     settings.largest_whole = largest.whole;
     settings.largest_result = largest.result;
     settings.lent = true;
+    if (schedule.staging >= 0) {
+      host_staging_ = std::make_unique<SharedRegion>(context_, plan.region(Place::host, RegionKind::shared).bytes);
+      settings.staging = host_staging_.get();
+    }
+    if (schedule.messages >= 0) {
+      const auto offset = static_cast<std::size_t>(plan.offset[static_cast<std::size_t>(schedule.messages)]);
+      settings.messages =
+          bytes_of(*host_at_rest_).subspan(offset, static_cast<std::size_t>(schedule.storage(schedule.messages).bytes));
+    }
     communication_ = make_device_communication(context_, *device_, settings);
     device_shared_ = communication_->allocate_shared(shared);
   }
@@ -284,7 +269,10 @@ Kernels& Resources::kernels(Lane lane) const {
 
 std::span<std::byte> Resources::bytes(RegionKind region, Place place) const {
   if (place == Place::host) {
-    TESSERA_ASSERT(region != RegionKind::shared, "peers reach no region on the host");
+    if (region == RegionKind::shared) {
+      if (host_staging_ == nullptr) return {};
+      return {host_staging_->data(), static_cast<std::size_t>(host_staging_->size())};
+    }
     return bytes_of(region == RegionKind::at_rest ? *host_at_rest_ : *host_private_);
   }
   switch (region) {

@@ -49,6 +49,7 @@ StepSchedule build_schedule(const ModelParts& model, const GridShape& grid, cons
   schedule.step.push_back({builder.update(), 0});
   if (policy.evaluation) schedule.evaluation.push_back({builder.evaluation(), 0});
   if (policy.snapshot) schedule.snapshot.push_back({builder.snapshot(), 0});
+  builder.add_host_memory();
   fill_carried_out(schedule);
   return schedule;
 }

@@ -2,9 +2,13 @@
 // build_gradients.
 #include "schedule/builder.hpp"
 
+#include <algorithm>
+
+#include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/scalar_payload.hpp"
 #include "tessera/kernels/step_scalars.hpp"
 #include "tessera/kernels/workspace.hpp"
+#include "tessera/schedule/collective_sizes.hpp"
 
 namespace tessera {
 
@@ -177,6 +181,24 @@ void Builder::add_collective_scratch(Operation& op, std::int64_t bytes) {
   const std::string of = op.unit >= 0 ? s_.unit(op.unit).name : "payload";
   write_local(op, {"received " + of, bytes, RegionKind::private_, Place::device, Category::communication, false, false},
               scratch);
+}
+
+void Builder::add_host_memory() {
+  if (s_.model.device == DeviceKind::cpu) return;
+  const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
+    return add_storage({name, bytes, region, Place::host, Category::communication, false, true});
+  };
+  s_.exchange = on_host("exchange with the device", exchange_bytes(s_.model.tokens()), RegionKind::at_rest);
+  const LargestBuffers largest = largest_buffers(s_);
+  if (policy_.transfer != Transfer::staged || largest.whole == 0) return;
+  s_.staging = on_host("staging of collectives", staged_bytes(largest.whole, largest.result), RegionKind::shared);
+  std::int64_t messages = 0;  // all pass one by one
+  for (const Operation& op : s_.operations) {
+    if (!s_.communicates(op) || s_.grid.within_node(op.group)) continue;
+    const std::int64_t ranks = s_.grid.size(op.group);
+    messages = std::max(messages, ranks * message_block_bytes(ranks));
+  }
+  if (messages > 0) s_.messages = on_host("messages between nodes", messages, RegionKind::at_rest);
 }
 
 ValueId Builder::write_local(Operation& op, const Storage& storage, Value value) {

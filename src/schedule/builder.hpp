@@ -25,6 +25,8 @@ class Builder {
   SegmentId micro_step(const MicroStepKind& kind);
   SegmentId update();
   SegmentId evaluation();
+  /// Host memory that a GPU's collectives and steps pass through; once all operations are there.
+  void add_host_memory();
   SegmentId snapshot();
 
  private:

@@ -89,7 +89,8 @@ std::uint64_t StepSchedule::hash() const {
   h.add(strategy), h.add(compute), h.add(reduce), h.add(accumulation), h.add(deterministic);
   h.add(grid.world), h.add(grid.shard), h.add(grid.replica), h.add(model.batch), h.add(model.sequence);
   h.add(deal.inner), h.add(deal.reduced_each_micro_step), h.add(gather_limit);
-  h.add(kernel_workspace), h.add(gradient_limit), h.add(prefetch_forward), h.add(prefetch_backward);
+  h.add(kernel_workspace), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
+      h.add(prefetch_forward), h.add(prefetch_backward);
   for (const Unit& unit : layout.units) {
     h.add(unit.padded);
     for (const TensorPlace& place : unit.tensors) h.add(place.tensor), h.add(place.offset);

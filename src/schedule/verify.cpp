@@ -56,8 +56,9 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
 
 /// What peers read or write must lie where they can reach it.
 void check_regions(const StepSchedule& schedule, Problems& problems) {
-  for (const Storage& storage : schedule.storages) {
-    if (storage.place == Place::host && storage.region == RegionKind::shared)
+  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+    const Storage& storage = schedule.storage(id);
+    if (storage.place == Place::host && storage.region == RegionKind::shared && id != schedule.staging)
       problems.push_back(fmt::format("{} lies on the host, where no peer reaches it", storage.name));
   }
   for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {

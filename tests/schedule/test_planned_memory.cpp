@@ -4,8 +4,10 @@
 
 #include "all_policies.hpp"
 #include "tessera/comm/scratch.hpp"
+#include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/workspace.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/verify.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -31,6 +33,11 @@ std::int64_t scratch_bytes(const StepSchedule& schedule, const Operation& op) {
   return v < 0 ? 0 : schedule.storage_of(v).bytes;
 }
 
+bool require_no_problem(const StepSchedule& schedule, const MemoryPlan& plan) {
+  require_verified(schedule, plan);
+  return true;
+}
+
 }  // namespace
 
 TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run lives") {
@@ -44,7 +51,8 @@ TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run 
   CHECK(check_memory_plan(gpu.schedule, gpu.plan).empty());
   for (StorageId other = 0; other < static_cast<StorageId>(gpu.schedule.storages.size()); ++other) {
     const Storage& storage = gpu.schedule.storage(other);
-    if (other == gpu.schedule.kernel_workspace || storage.region != RegionKind::at_rest) continue;
+    const bool beside = storage.region == RegionKind::at_rest && storage.place == Place::device;
+    if (other == gpu.schedule.kernel_workspace || !beside) continue;
     const std::int64_t at = gpu.plan.offset[static_cast<std::size_t>(other)];
     const std::int64_t here = gpu.plan.offset[static_cast<std::size_t>(gpu.schedule.kernel_workspace)];
     REQUIRE((at + storage.bytes <= here || here + workspace.bytes <= at));
@@ -103,6 +111,29 @@ TEST_CASE("sums of NCCL's own need room only where they are converted") {
       CHECK(scratch_bytes(run.schedule, op) == (reduce == DType::fp32 ? 0 : slice));
     }
   }
+}
+
+TEST_CASE("host memory that a GPU's steps and staged collectives pass through lies in the plan") {
+  const PlannedRun nccl = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
+  CHECK(nccl.schedule.staging < 0);
+  CHECK(nccl.plan.at(Place::host).total() == round_up(exchange_bytes(nccl.schedule.model.tokens()), kStorageAlignment));
+
+  for (const std::int64_t ranks_per_node : {8, 4}) {
+    RunShape shape = shape_on(DeviceKind::cuda, Transfer::staged, ranks_per_node);
+    shape.policy.strategy = Strategy::hsdp;
+    const PlannedRun run = plan_shape(shape);
+    const StepSchedule& s = run.schedule;
+    CHECK(require_no_problem(s, run.plan));
+    std::int64_t largest = 0;
+    for (const Unit& unit : s.layout.units) largest = std::max(largest, unit.padded * size_of(s.reduce));
+    REQUIRE(s.staging >= 0);
+    CHECK(s.storage(s.staging).region == RegionKind::shared);
+    CHECK(s.storage(s.staging).bytes >= largest);
+    CHECK(s.storage(s.staging).bytes < 2 * largest + 1024);
+    CHECK((s.messages >= 0) == (ranks_per_node < 8));
+    if (s.messages >= 0) CHECK(s.storage(s.messages).bytes == 2 * message_block_bytes(2));
+  }
+  CHECK(plan_shape(shape_on(DeviceKind::cpu, Transfer::host, 4)).plan.at(Place::host).total() == 0);
 }
 
 TEST_CASE("GPU plans stay within 5% of the bound") {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "tessera/backend/device.hpp"
@@ -20,6 +21,10 @@ struct DeviceCommunicationSettings {
   bool force_pairwise = false;      ///< staged: messages even inside a node (tests)
   std::int64_t largest_whole = 0;   ///< bytes of the largest gathered buffer or contribution, over all collectives
   std::int64_t largest_result = 0;  ///< bytes of the largest shard that a reduce_scatter writes, over all collectives
+  /// The staged way's buffer of staged_bytes() (comm/scratch.hpp), not pinned yet; null: it makes its own. Outlives
+  /// this.
+  const SharedRegion* staging = nullptr;
+  std::span<std::byte> messages;  ///< for its sums between nodes, of all communicators; empty: they have their own
   bool lent = false;  ///< reduce_scatters receive into what they are lent (Communicator::lend), not into own memory
 };
 

@@ -50,4 +50,11 @@ constexpr std::int64_t all_reduce_scratch_bytes(CollectiveWay way, std::int64_t 
   return std::min(ranks * message_block_bytes(ranks), count * size_of(DType::int64));
 }
 
+/// Bytes of the buffer that staged collectives pass through one by one: whole buffers up to `whole`, then shards up to
+/// `result`.
+constexpr std::int64_t staged_bytes(std::int64_t whole, std::int64_t result) {
+  constexpr std::int64_t kAlignment = 256;
+  return round_up(whole, kAlignment) + round_up(result, kAlignment);
+}
+
 }  // namespace tessera

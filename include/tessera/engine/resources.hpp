@@ -30,8 +30,8 @@ enum class LaneMode : std::uint8_t {
 
 /// Bytes that a rank takes beside its plan. NCCL's own buffers are not in it.
 struct MemoryBeside {
-  std::int64_t host_staging = 0;    ///< messages between nodes; pinned where a GPU's collectives pass through the host
-  std::int64_t device_staging = 0;  ///< of a GPU's collectives
+  std::int64_t host_staging = 0;    ///< of messages that a test forces within a node
+  std::int64_t device_staging = 0;  ///< of NCCL's barriers and first calls: a few hundred bytes for every peer
 };
 
 struct ResourceSettings {
@@ -115,6 +115,7 @@ class Resources {
   ResourceSettings settings_;
   ProcessGrid grid_;
   std::unique_ptr<Device> device_;
+  std::unique_ptr<SharedRegion> host_staging_;          ///< of staged collectives: peers read it
   std::unique_ptr<DeviceCommunication> communication_;  ///< of a GPU among others
   std::unique_ptr<DeviceMemory> at_rest_, private_;
   std::unique_ptr<DeviceMemory> host_at_rest_, host_private_;  ///< pinned

@@ -76,7 +76,7 @@ struct Groups {
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
 /// Memory in which the device computes; memory of the machine beside it, which only loads and stores touch (pinned on a
-/// GPU's machine). Each place has regions of its own, none of the host's is shared with peers.
+/// GPU's machine). Each place has regions of its own; of the host's, peers reach but what collectives are staged in.
 enum class Place : std::uint8_t { device, host };
 inline constexpr int kPlaces = 2;
 
@@ -213,7 +213,11 @@ struct StepSchedule {
   std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
   std::vector<Saving> savings;
-  StorageId kernel_workspace = -1;  ///< what kernels keep for themselves, at rest; -1: nothing
+  /// Memory that no operation names, for as long as the run lives; -1: not wanted.
+  StorageId kernel_workspace = -1;  ///< what kernels keep for themselves, at rest
+  StorageId exchange = -1;          ///< on the host: what it and a GPU hand each other (kernels/host_exchange.hpp)
+  StorageId staging = -1;           ///< on the host, shared: staged collectives pass through it one by one
+  StorageId messages = -1;          ///< on the host: sums of staged collectives between nodes
 
   const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
   const Storage& storage(StorageId id) const { return storages[static_cast<std::size_t>(id)]; }

@@ -23,7 +23,7 @@ class StagedCommunication final : public DeviceCommunication {
   void warm_up(Stream&) override {}                     // nothing of it is captured
   void follow(Stream&, const std::string&) override {}  // the host's collectives end by themselves
   void check() override { channel_.check(); }
-  std::int64_t pinned_bytes() const override { return channel_.region().size() + message_bytes_; }
+  std::int64_t pinned_bytes() const override { return channel_.own_bytes() + message_bytes_; }
   std::int64_t device_bytes() const override { return 0; }
 
  private:

@@ -5,37 +5,43 @@
 
 #include "tessera/backend/cuda/check.hpp"
 #include "tessera/backend/cuda/launch.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/comm/scratch.hpp"
 
 namespace tessera {
 
 StagingChannel::StagingChannel(RankContext& context, Device& device, std::int64_t largest_whole,
-                               std::int64_t largest_result)
+                               std::int64_t largest_result, const SharedRegion* region)
     : context_(context),
       device_(device),
       result_offset_(round_up(largest_whole, std::int64_t{256})),
-      region_(context, result_offset_ + round_up(largest_result, std::int64_t{256})),
+      own_(region != nullptr ? nullptr
+                             : std::make_unique<SharedRegion>(context, staged_bytes(largest_whole, largest_result))),
+      region_(region != nullptr ? region : own_.get()),
       stream_(device.make_stream("staging")),
       host_(make_serial_stream("staging")),
       ready_(device.make_event()),
       done_(device.make_event()) {
   for (Slot& slot : slots_) slot.channel = this;
+  TESSERA_ASSERT(region_->size() >= staged_bytes(largest_whole, largest_result), "{} bytes to stage {} and {} in",
+                 region_->size(), largest_whole, largest_result);
   // Pinned where it lies, because peers of the node open it as shared memory.
-  if (region_.size() > 0) {
+  if (region_->size() > 0) {
     TESSERA_CHECK_CUDA(
-        cudaHostRegister(region_.data(), static_cast<std::size_t>(region_.size()), cudaHostRegisterDefault));
+        cudaHostRegister(region_->data(), static_cast<std::size_t>(region_->size()), cudaHostRegisterDefault));
   }
 }
 
 StagingChannel::~StagingChannel() {
   cudaStreamSynchronize(cuda_stream(*stream_));
-  if (region_.size() > 0) cudaHostUnregister(region_.data());
+  if (region_->size() > 0) cudaHostUnregister(region_->data());
 }
 
 void StagingChannel::check_room(std::int64_t whole, std::int64_t result) const {
-  TESSERA_ASSERT(whole <= result_offset_ && result <= region_.size() - result_offset_,
+  TESSERA_ASSERT(whole <= result_offset_ && result <= region_->size() - result_offset_,
                  "a collective of {} bytes with a result of {} is staged in {} and {}", whole, result, result_offset_,
-                 region_.size() - result_offset_);
+                 region_->size() - result_offset_);
 }
 
 void StagingChannel::begin(Stream& caller) {

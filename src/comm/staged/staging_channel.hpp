@@ -31,15 +31,18 @@ struct StagedWork {
 
 class StagingChannel {
  public:
-  /// Collective over the node. Room for whole buffers of `largest_whole` bytes and shards of `largest_result`.
-  StagingChannel(RankContext& context, Device& device, std::int64_t largest_whole, std::int64_t largest_result);
+  /// Room for whole buffers of `largest_whole` bytes and shards of `largest_result`, in `region` or, where that is
+  /// null, in one of its own; then it is collective over the node.
+  StagingChannel(RankContext& context, Device& device, std::int64_t largest_whole, std::int64_t largest_result,
+                 const SharedRegion* region);
   ~StagingChannel();
   StagingChannel(const StagingChannel&) = delete;
   StagingChannel& operator=(const StagingChannel&) = delete;
 
-  const SharedRegion& region() const { return region_; }
-  std::byte* whole() const { return region_.data(); }
-  std::byte* result() const { return region_.data() + result_offset_; }
+  const SharedRegion& region() const { return *region_; }
+  std::int64_t own_bytes() const { return own_ != nullptr ? own_->size() : 0; }
+  std::byte* whole() const { return region_->data(); }
+  std::byte* result() const { return region_->data() + result_offset_; }
   /// InternalError unless `whole` and `result` bytes fit.
   void check_room(std::int64_t whole, std::int64_t result) const;
 
@@ -66,7 +69,8 @@ class StagingChannel {
   RankContext& context_;
   Device& device_;
   std::int64_t result_offset_;
-  SharedRegion region_;
+  std::unique_ptr<SharedRegion> own_;
+  const SharedRegion* region_;
   std::unique_ptr<Stream> stream_, host_;
   std::unique_ptr<Event> ready_, done_;
   std::array<Slot, 64> slots_;  ///< work that was issued and has not run yet

@@ -11,6 +11,7 @@ namespace {
 struct Said {
   std::string manner, description;
   MemoryBeside beside;
+  std::int64_t on_host = 0;  ///< planned
 };
 
 Said said_by(const Options& options, std::int64_t world) {
@@ -21,7 +22,8 @@ Said said_by(const Options& options, std::int64_t world) {
     const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data);
     if (context.rank() != 0) return;
-    said = {session.player().manner(), session.resources().description(), session.resources().memory_beside()};
+    said = {session.player().manner(), session.resources().description(), session.resources().memory_beside(),
+            planned.plan.at(Place::host).total()};
   });
   return said;
 }
@@ -41,14 +43,17 @@ TEST_CASE("a run says how it drives its GPU, and what that takes beside the plan
   const Said staged = said_by(options, 2);
   CHECK_THAT(staged.manner, Contains("eagerly (staged collectives cannot be captured)"));
   CHECK_THAT(staged.description, Contains("staged through"));
-  CHECK(staged.beside.host_staging > 0);
+  CHECK(staged.beside.host_staging == 0);
+  CHECK(staged.on_host > alone.on_host);
 
   options.comm.backend = CommBackend::nccl;
   const Said nccl = said_by(options, 2);
   CHECK_THAT(nccl.manner, Contains("graphs") && !Contains("eagerly"));
   CHECK_THAT(nccl.description, Contains("NCCL 2."));
   CHECK(nccl.beside.host_staging == 0);
-  CHECK(nccl.beside.device_staging > 0);
+  CHECK(nccl.beside.device_staging > 0);  // for barriers
+  CHECK(nccl.beside.device_staging < 1 << 16);
+  CHECK(nccl.on_host == alone.on_host);
 
   options.run.graph = false;
   CHECK_THAT(said_by(options, 2).manner, Contains("eagerly (run.graph = false)"));

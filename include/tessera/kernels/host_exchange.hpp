@@ -1,0 +1,31 @@
+#pragma once
+// What host and GPU hand each other every step, in pinned host memory.
+
+#include <cstdint>
+
+#include "tessera/base/math.hpp"
+#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/kernels/step_scalars.hpp"
+
+namespace tessera {
+
+struct ExchangedScalars {
+  StepScalars sent, scalars;
+  ScalarPayload payload;
+};
+
+/// A slot has a micro-batch's tokens on their way to the device, behind the number of their first sample; while one is
+/// copied the other is filled.
+inline constexpr int kTokenSlots = 2;
+inline constexpr std::int64_t kTokenHeader = 64;
+constexpr std::int64_t token_slot_bytes(std::int64_t tokens) {
+  return kTokenHeader + round_up(2 * tokens * static_cast<std::int64_t>(sizeof(std::int32_t)), kTokenHeader);
+}
+
+/// All of it for micro-batches of so many tokens: scalars, then the slots.
+constexpr std::int64_t exchange_bytes(std::int64_t tokens) {
+  return round_up(static_cast<std::int64_t>(sizeof(ExchangedScalars)), kTokenHeader) +
+         kTokenSlots * token_slot_bytes(tokens);
+}
+
+}  // namespace tessera
