@@ -1,2 +1,3 @@
-#define CATCH_CONFIG_MAIN
-#include <catch2/catch.hpp>
+#include "run_catch.hpp"
+
+int main(int argc, char** argv) { return tessera::test::run_catch(argc, argv); }

@@ -1,13 +1,12 @@
 // The main of tests over mpiexec: MPI is started once, rank 0 reports, failures of other ranks carry their number, and
 // all ranks exit alike.
 
-#define CATCH_CONFIG_RUNNER
 #include <algorithm>
-#include <catch2/catch.hpp>
 #include <iostream>
 #include <sstream>
 
 #include "mpi_world.hpp"
+#include "run_catch.hpp"
 
 namespace {
 
@@ -27,12 +26,12 @@ class Redirect {
 
 /// Runs the tests; ranks other than 0 say something only when they fail.
 int run_tests(int argc, char** argv, std::int64_t rank) {
-  if (rank == 0) return Catch::Session().run(argc, argv);
+  if (rank == 0) return tessera::test::run_catch(argc, argv);
   std::ostringstream report;
   int failed = 0;
   {
     const Redirect redirect(report.rdbuf());
-    failed = Catch::Session().run(argc, argv);
+    failed = tessera::test::run_catch(argc, argv);
   }
   if (failed == 0) return 0;
   std::istringstream lines(report.str());

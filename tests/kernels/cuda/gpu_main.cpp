@@ -1,9 +1,8 @@
 // The tests' main where they need a GPU: 77 (skipped) without one.
 
-#define CATCH_CONFIG_RUNNER
-#include <catch2/catch.hpp>
 #include <cstdio>
 
+#include "run_catch.hpp"
 #include "tessera/backend/cuda_device.hpp"
 
 int main(int argc, char** argv) {
@@ -11,5 +10,5 @@ int main(int argc, char** argv) {
     std::printf("skipped: %s\n", tessera::why_no_cuda_device().c_str());
     return 77;
   }
-  return Catch::Session().run(argc, argv);
+  return tessera::test::run_catch(argc, argv);
 }
