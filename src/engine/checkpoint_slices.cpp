@@ -42,6 +42,7 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
 
 std::vector<ElementRun> element_runs(const std::vector<OwnedRun>& owned) {
   std::vector<ElementRun> runs;
+  runs.reserve(owned.size());
   for (const OwnedRun& one : owned) runs.push_back(one.run);
   return runs;
 }

@@ -9,6 +9,7 @@ std::string_view name_of(StateKind kind) {
 
 std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors) {
   std::vector<TensorRecord> records;
+  records.reserve(tensors.size());
   for (const ParameterTensor& tensor : tensors) records.push_back({tensor.name, tensor.shape, tensor.elements});
   return records;
 }

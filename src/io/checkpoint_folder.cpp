@@ -72,7 +72,7 @@ std::filesystem::path CheckpointFolder::beside(std::int64_t step) const {
 }
 
 std::filesystem::path CheckpointFolder::begin(std::int64_t step) const {
-  const std::filesystem::path path = beside(step);
+  std::filesystem::path path = beside(step);
   remove_folder(path);
   std::error_code error;
   std::filesystem::create_directories(path, error);

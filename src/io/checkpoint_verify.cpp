@@ -120,7 +120,7 @@ class Verifier {
           array.read(at, {&seen, 1});
           const WantedRun want{kind, static_cast<std::int64_t>(i), at, 1, &stored};
           reader.read({&want, 1}, 1);
-          if (std::memcmp(&seen, &stored, sizeof seen) != 0)
+          if (std::bit_cast<std::uint32_t>(seen) != std::bit_cast<std::uint32_t>(stored))
             throw IoError("{}: element {} of {}/{} is {}, a shard says {}",
                           (folder_ / std::string(kVirtualName)).string(), at, name_of(kind), tensor.name, seen, stored);
         }

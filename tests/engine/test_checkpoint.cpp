@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "checkpoint_case.hpp"
+#include "sanitized.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
 
 using namespace tessera;
@@ -62,7 +63,9 @@ TEST_CASE("a checkpoint loads on other ranks, strategies, wraps and writers with
   for (const std::int64_t writers : {0, 1, 2}) {
     options.checkpoint.writers_per_node = writers;
     options.checkpoint.async = writers != 2;
-    for (const auto& [from, to] : pairs) {
+    for (std::size_t pair = 0; pair < pairs.size(); ++pair) {
+      const auto& [from, to] = pairs[pair];
+      if (kSanitized && static_cast<std::int64_t>(pair % 3) != writers) continue;  // each pair once
       INFO(from.text() << " -> " << to.text() << ", writers " << writers);
       const RunPlace place;
       const Outcome before = run(options, from, place.path(), 3, 3);

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "draw.hpp"
+#include "sanitized.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -52,8 +53,11 @@ TEST_CASE("all strategies and worlds give the bits of one rank") {
 
 namespace {
 
-/// TESSERA_LONG=1 runs the full counts (tests/long.sh).
-bool long_run() { return std::getenv("TESSERA_LONG") != nullptr; }
+/// Drawn configurations; TESSERA_LONG=1 asks for the full count (tests/long.sh).
+std::uint64_t configurations() {
+  if (std::getenv("TESSERA_LONG") != nullptr) return 2000;
+  return kSanitized ? 30 : 150;
+}
 
 }  // namespace
 
@@ -65,7 +69,7 @@ TEST_CASE("drawn configurations give the bits of one rank, poisoned, delayed and
     options.shard.strategy = Strategy::ddp;
     const std::map<Family, RunOutcome> references = reference_of_families(options);
     const std::uint64_t first = static_cast<std::uint64_t>(micro_batches) * 1000000;
-    for (std::uint64_t seed = first; seed < first + (long_run() ? 2000 : 150); ++seed) {
+    for (std::uint64_t seed = first; seed < first + configurations(); ++seed) {
       const Drawn c = draw(seed, options, micro_batches);
       INFO(c.text);
       const RunOutcome run = train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine);

@@ -1,0 +1,13 @@
+#pragma once
+
+namespace tessera::testing {
+
+/// True in builds with AddressSanitizer. They look for wrong accesses, not for wrong values, and are five to twenty
+/// times as slow: tests over many drawn cases try fewer there, and do not compute long references.
+#ifdef __SANITIZE_ADDRESS__
+inline constexpr bool kSanitized = true;
+#else
+inline constexpr bool kSanitized = false;
+#endif
+
+}  // namespace tessera::testing
