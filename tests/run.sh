@@ -23,7 +23,7 @@ asan_tests=$(ctest --test-dir build/asan -N -L '^(unit|leaks)$' | sed -n 's/^ *T
 for name in $asan_tests; do
   cat >>"$suite/CTestTestfile.cmake" <<TEST
 add_test("asan.$name" ctest --test-dir "$PWD/build/asan" -R "^$name\$" --no-tests=error --output-on-failure)
-set_tests_properties("asan.$name" PROPERTIES LABELS "asan" TIMEOUT 900)
+set_tests_properties("asan.$name" PROPERTIES LABELS "asan" TIMEOUT 900 COST 100)
 TEST
 done
 

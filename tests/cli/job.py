@@ -2,6 +2,7 @@
 
 Environment: TESSERA (the executable), MPIEXEC, TESSERA_REFERENCE (tests/reference), and what Open MPI needs.
 """
+import io
 import json
 import os
 import random
@@ -9,9 +10,11 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 REFERENCE = Path(os.environ["TESSERA_REFERENCE"])
@@ -102,3 +105,28 @@ def write_text(folder, files=3, sentences=400, seed=1):
 
 def said_once(text, pattern):
     return len(re.findall(pattern, text)) == 1
+
+
+def single_tests(suite):
+    """The tests of a suite and of those in it."""
+    return [test for one in suite for test in (single_tests(one) if isinstance(one, unittest.TestSuite) else [one])]
+
+
+def run_test(test):
+    """(passed, what is to be said)"""
+    said = io.StringIO()
+    passed = unittest.TextTestRunner(stream=said, verbosity=2).run(test).wasSuccessful()
+    return passed, said.getvalue()
+
+
+def main(at_once=3):
+    """Runs the script's tests, or those that the command line names, and ends the script. Several at a time: they wait
+    for processes, which mostly wait themselves (Open MPI gives the ranks of a failed job a second to go)."""
+    script, loader = sys.modules["__main__"], unittest.defaultTestLoader
+    suite = loader.loadTestsFromNames(sys.argv[1:], script) if sys.argv[1:] else loader.loadTestsFromModule(script)
+    passed = []
+    with ThreadPoolExecutor(at_once) as pool:
+        for ok, said in pool.map(run_test, single_tests(suite)):
+            print(said, flush=True)
+            passed.append(ok)
+    sys.exit(0 if passed and all(passed) else 1)

@@ -50,14 +50,15 @@ def checkpoints(run):
 class Running:
     """A job that goes on until something ends it."""
 
-    def __init__(self, arguments, ranks, cwd):
-        self.launch(command(arguments, ranks), cwd)
+    def __init__(self, arguments, ranks, cwd, **environment):
+        self.launch(command(arguments, ranks), cwd, **environment)
 
-    def launch(self, words, cwd):
+    def launch(self, words, cwd, **environment):
         # A file, not a pipe: nobody reads a pipe while the job runs, and a full one stops it.
         self.output = tempfile.TemporaryFile()
         self.process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=self.output,
-                                        stderr=subprocess.STDOUT, start_new_session=True)
+                                        stderr=subprocess.STDOUT, start_new_session=True,
+                                        env={**os.environ, **environment})
 
     def said(self):
         self.output.seek(0)

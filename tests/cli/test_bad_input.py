@@ -1,9 +1,8 @@
 """Bad options and data: each ends with exit code 2 and one message that says what, where and what is allowed, and leaves
 no run folder; over one rank and over two."""
 import struct
-import unittest
 
-from job import TINY, Case, write_text
+from job import TINY, Case, main, write_text
 
 TRAIN = ["train", "--run.dir=run"] + TINY
 
@@ -58,10 +57,16 @@ class Options(Case):
         (["--run.dump=4"], r"run\.dump = 4.*train\.steps = 3"),
     ]
 
-    def test_options(self):
-        for words, says in self.OPTIONS:
+    def check(self, options):
+        for words, says in options:
             with self.subTest(words):
                 self.refused(*TRAIN, *words, says=says)
+
+    def test_options(self):
+        self.check(self.OPTIONS[::2])
+
+    def test_more_options(self):
+        self.check(self.OPTIONS[1::2])
 
     def test_options_over_two_ranks(self):
         for number in (0, 3, 12, 15, 19, 22, 23, 27, 28):
@@ -209,4 +214,4 @@ class Memory(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -2,9 +2,8 @@
 import json
 import shutil
 import struct
-import unittest
 
-from job import REFERENCE, Case
+from job import REFERENCE, Case, main
 
 TRAIN = ["train", "--run.dir=run", "--model.from=model", "--data.synthetic_tokens=2000", "--train.steps=2",
          "--train.micro_batch=1", "--run.threads=1", "--run.timeout=20"]
@@ -155,4 +154,4 @@ class Families(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -6,13 +6,12 @@ import shutil
 import signal
 import subprocess
 import time
-import unittest
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from job import SHORT, TINY, Case, status
+from job import SHORT, TINY, Case, main, status
 from running import Running, checkpoints, logged, ranks_of
 
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
@@ -21,8 +20,8 @@ ENDLESS = ["train"] + RUN + ["--train.steps=1000000"]
 
 
 class Stopping(Case):
-    def start(self, *arguments, ranks=2, steps=20):
-        running = Running(ENDLESS + list(arguments), ranks, self.folder)
+    def start(self, *arguments, ranks=2, steps=20, **environment):
+        running = Running(ENDLESS + list(arguments), ranks, self.folder, **environment)
         self.addCleanup(running.remove)
         running.wait_for(lambda: (self.folder / "run" / "metrics.h5").exists(), "metrics")
         running.wait_for(lambda: len(logged(self.folder / "run")) >= steps, "steps")
@@ -109,9 +108,8 @@ class Stopping(Case):
         self.check_stopped(running, "run.walltime")
         self.assertLess(time.monotonic() - began, 10)
         shutil.rmtree(self.folder / "run")
-        os.environ["SLURM_JOB_END_TIME"] = str(int(time.time() + 4))
-        self.addCleanup(os.environ.pop, "SLURM_JOB_END_TIME", None)
-        self.check_stopped(self.start(ranks=1), "end of the Slurm job")
+        ends = str(int(time.time() + 4))
+        self.check_stopped(self.start(ranks=1, SLURM_JOB_END_TIME=ends), "end of the Slurm job")
 
     def test_minutes_between_checkpoints(self):
         running = self.start("--checkpoint.every_minutes=0.005", ranks=1)
@@ -243,4 +241,4 @@ class Faults(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -2,13 +2,12 @@
 import json
 import struct
 import sys
-import unittest
 from pathlib import Path
 
 import h5py
 import numpy as np
 
-from job import REFERENCE, SHORT, TINY, Case
+from job import REFERENCE, SHORT, TINY, Case, main
 from running import logged
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "postprocess"))
@@ -152,4 +151,4 @@ class Convert(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -3,12 +3,11 @@ import configparser
 import json
 import os
 import re
-import unittest
 
 import h5py
 import numpy as np
 
-from job import REFERENCE, SHORT, TINY, Case, said_once, status, write_text
+from job import REFERENCE, SHORT, TINY, Case, main, said_once, status, write_text
 
 KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast"]
 STEPS = 40
@@ -220,4 +219,4 @@ class Starts(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -1,9 +1,8 @@
 """What the executable says about itself: usage, version, and options that survive being written and read."""
 import configparser
 import re
-import unittest
 
-from job import TINY, Case, said_once
+from job import TINY, Case, main, said_once
 
 SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
             "plan", "sweep", "export", "bench"]
@@ -78,4 +77,4 @@ class Words(Case):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()
