@@ -2,9 +2,11 @@
 """Tessera beside PyTorch: the same model, tokens and batch on this machine, in turns, in one sitting.
 
     VENV/bin/python compare.py --tessera ../../build/release/bin/tessera --source TOKENS.bin [--rounds 2]
+    VENV/bin/python compare.py --device cuda --preset qwen2-1.5b --seq-len 1024 --micro-batch 16 --tessera ... --source ...
 
-Prints tokens/s (median over rounds of each run's median step) and ratios. One rank with all threads at sequences of 64 and 256
-against eager and compiled PyTorch; two ranks of one thread, ddp and zero3 against DDP and FSDP2 over gloo.
+Prints tokens/s (median over rounds of each run's median step) and ratios. On cores: one rank with all threads at sequences of 64 and
+256 against eager and compiled PyTorch; two ranks of one thread, ddp and zero3 against DDP and FSDP2 over gloo. On a GPU: one rank in
+bf16 against every setting of PyTorch in --settings; what fails (out of memory, say) or finds no time is named, the others count.
 """
 
 import argparse
@@ -15,60 +17,78 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).parent
+UNITS = {"": 1, "K": 1e3, "M": 1e6}
+GPU_SETTINGS = {
+    "eager": [],
+    "blocks": ["--compile", "blocks"],
+    "whole": ["--compile", "whole"],
+    "fsdp2": ["--strategy", "fsdp2", "--compile", "blocks"],
+    "fsdp2-eager": ["--strategy", "fsdp2"],
+}
 
 
-def tessera(args, ranks, sequence, strategy, steps):
+def tessera(args, ranks, sequence, micro_batch, strategy, steps, *more):
     command = [args.tessera, "bench", "step", f"--model.preset={args.preset}", f"--data.source={args.source}",
-               "--data.order=sequential", "--data.val_fraction=0", f"--train.seq_len={sequence}", "--train.micro_batch=4",
-               f"--shard.strategy={strategy}", f"--run.threads={args.threads // ranks}", f"--bench.steps={steps}"]
+               "--data.order=sequential", "--data.val_fraction=0", f"--train.seq_len={sequence}", f"--train.micro_batch={micro_batch}",
+               f"--shard.strategy={strategy}", f"--bench.steps={steps}", *more]
     if ranks > 1:
         command = ["mpiexec", "-n", str(ranks)] + command
-    text = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    return float(re.search(r"([0-9.]+) tokens/s", text.split("step  ")[-1]).group(1))
+    text = output_of(args, command)
+    for line in text.splitlines():
+        if args.device == "cuda" and line.startswith(("memory", "device", "step", "rate", "MFU")):
+            print("    " + line, flush=True)
+    number, unit = re.search(r"([0-9.]+)([KM]?) tokens/s", text.split("step  ")[-1]).groups()
+    return float(number) * UNITS[unit]
 
 
-def pytorch(args, ranks, sequence, strategy, steps, compiled):
+def pytorch(args, sequence, micro_batch, steps, *more):
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
         command = [sys.executable, str(HERE / "pytorch_train.py"), "--source", args.source, "--preset", args.preset,
-                   "--micro-batch", "4", "--warm-up", "3", "--output", out.name, "--threads", str(args.threads // ranks),
-                   "--seq-len", str(sequence), "--steps", str(steps + 3), "--strategy", strategy]
-        command += ["--ranks", str(ranks)] if ranks > 1 else []
-        command += ["--compile"] if compiled else []
-        subprocess.run(command, check=True, capture_output=True, text=True)
+                   "--micro-batch", str(micro_batch), "--warm-up", "3", "--output", out.name,
+                   "--seq-len", str(sequence), "--steps", str(steps + 3), *more]
+        output_of(args, command)
         report = json.load(open(out.name))
     return report["median_tokens_per_second"]
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--tessera", required=True)
-    parser.add_argument("--source", required=True)
-    parser.add_argument("--preset", default="gpt2-124m")
-    parser.add_argument("--threads", type=int, default=2, help="cores to use in all")
-    parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--steps", type=int, default=8)
-    args = parser.parse_args()
+class CaseFailed(Exception):
+    pass
+
+
+def output_of(args, command):
+    left = args.deadline - time.monotonic()
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=left if left < 1e9 else None)
+    except subprocess.TimeoutExpired:
+        raise CaseFailed("no time left") from None
+    if done.returncode != 0:
+        words = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        telling = [line for line in words if re.search(r"error|Error", line)] or words or ["nothing said"]
+        raise CaseFailed(f"exit code {done.returncode}: {telling[-1][:200]}")
+    return done.stdout
+
+
+def cpu_cases(args):
+    threads = lambda ranks: f"--run.threads={args.threads // ranks}"
+    torch_threads = lambda ranks: ["--threads", str(args.threads // ranks)]
     cases = []
-    for sequence in (64, 256):
-        steps = args.steps if sequence == 64 else max(4, args.steps // 2)
-        cases += [(f"tessera, 1 rank, seq {sequence}", lambda q=sequence, n=steps: tessera(args, 1, q, "ddp", n)),
-                  (f"pytorch eager, seq {sequence}", lambda q=sequence, n=steps: pytorch(args, 1, q, "single", n, False)),
-                  (f"pytorch compile, seq {sequence}", lambda q=sequence, n=steps: pytorch(args, 1, q, "single", n, True))]
-    cases += [("tessera ddp, 2 ranks, seq 64", lambda: tessera(args, 2, 64, "ddp", args.steps)),
-              ("tessera zero3, 2 ranks, seq 64", lambda: tessera(args, 2, 64, "zero3", args.steps)),
-              ("pytorch DDP, 2 ranks, seq 64", lambda: pytorch(args, 2, 64, "ddp", args.steps, False)),
-              ("pytorch FSDP2, 2 ranks, seq 64", lambda: pytorch(args, 2, 64, "fsdp2", args.steps, False))]
-    results = {name: [] for name, _ in cases}
-    for _ in range(args.rounds):
-        for name, run in cases:
-            results[name].append(run())
-            print(f"  {name:<34} {results[name][-1]:>8.0f} tokens/s", flush=True)
-    median = {name: statistics.median(values) for name, values in results.items()}
-    print("\nmedians over rounds, tokens/s")
-    for name, value in median.items():
-        print(f"  {name:<34} {value:>8.0f}")
+    for q in (64, 256):
+        n = args.steps if q == 64 else max(4, args.steps // 2)
+        cases += [(f"tessera, 1 rank, seq {q}", lambda q=q, n=n: tessera(args, 1, q, 4, "ddp", n, threads(1))),
+                  (f"pytorch eager, seq {q}", lambda q=q, n=n: pytorch(args, q, 4, n, *torch_threads(1))),
+                  (f"pytorch compile, seq {q}", lambda q=q, n=n: pytorch(args, q, 4, n, *torch_threads(1), "--compile"))]
+    two = ["--ranks", "2", *torch_threads(2)]
+    cases += [("tessera ddp, 2 ranks, seq 64", lambda: tessera(args, 2, 64, 4, "ddp", args.steps, threads(2))),
+              ("tessera zero3, 2 ranks, seq 64", lambda: tessera(args, 2, 64, 4, "zero3", args.steps, threads(2))),
+              ("pytorch DDP, 2 ranks, seq 64", lambda: pytorch(args, 64, 4, args.steps, "--strategy", "ddp", *two)),
+              ("pytorch FSDP2, 2 ranks, seq 64", lambda: pytorch(args, 64, 4, args.steps, "--strategy", "fsdp2", *two))]
+    return cases
+
+
+def cpu_ratios(median):
     for sequence in (64, 256):
         best = max(median[f"pytorch eager, seq {sequence}"], median[f"pytorch compile, seq {sequence}"])
         print(f"ratio to the better PyTorch, seq {sequence}: {median[f'tessera, 1 rank, seq {sequence}'] / best:.2f}")
@@ -77,5 +97,69 @@ def main():
           f"{ours / median['pytorch DDP, 2 ranks, seq 64']:.2f}; zero3 / PyTorch FSDP2: {ours / median['pytorch FSDP2, 2 ranks, seq 64']:.2f}")
 
 
+def gpu_cases(args):
+    run = lambda: tessera(args, 1, args.seq_len, args.micro_batch, "ddp", args.steps, "--run.device=cuda",
+                          "--precision.compute=bf16", "--precision.reduce=bf16")
+    common = ["--device", args.peer_device, "--precision", "bf16", "--pad-vocab", "128"]
+    return [("tessera", run)] + [
+        (f"pytorch {name}", lambda name=name: pytorch(args, args.seq_len, args.micro_batch, args.steps, *common, *GPU_SETTINGS[name]))
+        for name in args.settings]
+
+
+def gpu_ratios(median):
+    peers = {name: value for name, value in median.items() if name != "tessera"}
+    if "tessera" in median and peers:
+        best = max(peers, key=peers.get)
+        print(f"ratio to PyTorch's best ({best}): {median['tessera'] / peers[best]:.2f}")
+
+
+def read_options():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--tessera", required=True)
+    parser.add_argument("--source", required=True)
+    parser.add_argument("--preset", default="gpt2-124m")
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--threads", type=int, default=2, help="cpu: cores to use in all")
+    parser.add_argument("--rounds", type=int, help="default: 2, on a GPU 1")
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--seconds", type=float, help="stop after so many")
+    parser.add_argument("--seq-len", type=int, default=1024, help="cuda")
+    parser.add_argument("--micro-batch", type=int, default=16, help="cuda")
+    parser.add_argument("--settings", type=lambda text: text.split(","), default=list(GPU_SETTINGS), help="cuda: of PyTorch, in this order: "
+                        + ",".join(GPU_SETTINGS))
+    parser.add_argument("--peer-device", default="cuda", help="cuda: where PyTorch computes (cpu: to try this script)")
+    args = parser.parse_args()
+    if unknown := set(args.settings) - set(GPU_SETTINGS):
+        parser.error(f"--settings {','.join(sorted(unknown))} (no such setting): {','.join(GPU_SETTINGS)}")
+    args.deadline = time.monotonic() + args.seconds if args.seconds else float("inf")
+    args.rounds = args.rounds or (2 if args.device == "cpu" else 1)
+    return args
+
+
+def main():
+    args = read_options()
+    cases = cpu_cases(args) if args.device == "cpu" else gpu_cases(args)
+    results, failed = {}, []
+    for _ in range(args.rounds):
+        for name, run in cases:
+            try:
+                results.setdefault(name, []).append(run())
+                print(f"  {name:<34} {results[name][-1]:>8.0f} tokens/s", flush=True)
+            except CaseFailed as failure:
+                failed.append(name)
+                print(f"  {name:<34} failed: {failure}", flush=True)
+    median = {name: statistics.median(values) for name, values in results.items()}
+    print("\nmedians over rounds, tokens/s")
+    for name, value in median.items():
+        print(f"  {name:<34} {value:>8.0f}")
+    if args.device == "cuda":
+        gpu_ratios(median)
+        return "tessera" in failed
+    if failed:
+        return 1
+    cpu_ratios(median)
+    return 0
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

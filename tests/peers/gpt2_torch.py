@@ -72,7 +72,7 @@ class Block(nn.Module):
 class Gpt2(nn.Module):
     """Maps token ids and targets [batch, tokens] to the mean cross-entropy."""
 
-    def __init__(self, config, seed=0):
+    def __init__(self, config, seed=0, sequence=None):
         super().__init__()
         self.config = config
         self.wte = nn.Embedding(config.vocab, config.width)
@@ -83,7 +83,7 @@ class Gpt2(nn.Module):
 
     def initialize(self, seed):
         """GPT-2's: normal 0.02, residual projections divided by sqrt(2 layers), biases zero."""
-        generator = torch.Generator().manual_seed(seed)
+        generator = torch.Generator(self.wte.weight.device).manual_seed(seed)
         for name, parameter in self.named_parameters():
             if parameter.dim() >= 2:
                 residual = name.endswith("c_proj.weight")
@@ -100,7 +100,7 @@ class Gpt2(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
 
 
-def from_hugging_face(folder):
+def from_hugging_face(folder, sequence=None):
     """The model of a Hugging Face GPT-2 folder (config.json + model.safetensors); Conv1D weights are transposed."""
     from safetensors.torch import load_file
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the same GPT-2 on the same tokens in the same order as `tessera train`, with PyTorch.
+"""Trains the same GPT-2, Qwen2 or Llama on the same tokens in the same order as `tessera train`, with PyTorch.
 
 Options are Tessera's names (train.micro_batch is --micro-batch, ...). With --ranks above 1 the processes are started
 here and talk over gloo, on GPUs over NCCL. Prints step, loss, grad_norm, lr, seconds and tokens per second, and writes them as JSON.
@@ -23,7 +23,8 @@ import torch
 import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 
-from gpt2_torch import PRESETS, Gpt2, from_hugging_face
+import decoder_torch
+import gpt2_torch
 
 LLM_C_DTYPES = {20240520: "<u2", 20240801: "<u4"}  # magic of llm.c's 1,024-byte header
 
@@ -31,13 +32,14 @@ LLM_C_DTYPES = {20240520: "<u2", 20240801: "<u4"}  # magic of llm.c's 1,024-byte
 def read_options():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", required=True, help="token file: raw little-endian uint16, or llm.c's")
-    parser.add_argument("--preset", choices=sorted(PRESETS), default="gpt2-124m")
+    parser.add_argument("--preset", choices=sorted(gpt2_torch.PRESETS | decoder_torch.PRESETS), default="gpt2-124m")
     parser.add_argument("--from", dest="from_folder", help="Hugging Face folder: its shape and weights instead of a preset's")
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights (not Tessera's generator)")
     parser.add_argument("--strategy", choices=["single", "ddp", "fsdp2"], default="single")
     parser.add_argument("--ranks", type=int, default=1, help="processes, all on this machine")
     parser.add_argument("--threads", type=int, default=1, help="threads of each rank")
-    parser.add_argument("--compile", action="store_true", help="torch.compile (of each block with fsdp2)")
+    parser.add_argument("--compile", nargs="?", const="whole", choices=["whole", "blocks"],
+                        help="torch.compile; blocks (and always with fsdp2): each block alone, which compiles once for all of them")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: a GPU for each rank")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32",
                         help="bf16: autocast (fsdp2: its mixed precision, reduced in fp32); weights and moments stay fp32")
@@ -84,24 +86,38 @@ def micro_batch(tokens, options, step, number):
     return ids[:, :-1], ids[:, 1:]
 
 
+def make_model(options):
+    """Of a preset with random weights, made on the device; or a folder's."""
+    if options.from_folder:
+        keys = json.loads((Path(options.from_folder) / "config.json").read_text())
+        module = gpt2_torch if keys["model_type"] == "gpt2" else decoder_torch
+        return module.from_hugging_face(options.from_folder, options.seq_len).to(options.device)
+    module, kind = (gpt2_torch, gpt2_torch.Gpt2) if options.preset in gpt2_torch.PRESETS else (decoder_torch, decoder_torch.Decoder)
+    preset = module.PRESETS[options.preset]
+    padded = -(-preset.vocab // options.pad_vocab) * options.pad_vocab
+    with torch.device(options.device):
+        return kind(dataclasses.replace(preset, vocab=padded), options.seed, options.seq_len)
+
+
 def build_model(options):
     """The module to call, and the module whose parameters are trained."""
-    if options.from_folder:
-        model = from_hugging_face(options.from_folder)
-    else:
-        preset = PRESETS[options.preset]
-        padded = -(-preset.vocab // options.pad_vocab) * options.pad_vocab
-        model = Gpt2(dataclasses.replace(preset, vocab=padded), options.seed)
-    model.to(options.device)
+    model = make_model(options)
     if options.seq_len > model.config.context:
         raise SystemExit(f"--seq-len {options.seq_len} is longer than the model's context {model.config.context}")
     if options.strategy == "fsdp2":
         shard_fully(model, options)
         return model, model
+    if options.compile == "blocks":
+        compile_blocks(model)
     called = model
     if options.strategy == "ddp":
         called = torch.nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
-    return (torch.compile(called) if options.compile else called), model
+    return (torch.compile(called) if options.compile == "whole" else called), model
+
+
+def compile_blocks(model):
+    for block in model.h:
+        block.compile()
 
 
 def shard_fully(model, options):
@@ -112,9 +128,9 @@ def shard_fully(model, options):
     mesh = init_device_mesh(options.device, (options.ranks,))
     half = options.precision == "bf16"
     policy = MixedPrecisionPolicy(torch.bfloat16, torch.float32) if half else MixedPrecisionPolicy()
+    if options.compile:
+        compile_blocks(model)
     for block in model.h:
-        if options.compile:
-            block.compile()
         fully_shard(block, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
     fully_shard(model, mesh=mesh, reshard_after_forward=True, mp_policy=policy)
     depth = options.prefetch_forward
