@@ -3,44 +3,72 @@
 #
 #   tests/gpu/run.sh [STAGE...]        without a stage: all of them
 #
-#   kernels     every kernel against the reference in double precision
-#   golden      the golden models on one rank: the GPU's losses and norms against the CPU's
-#   comm        collectives of several ranks on one GPU, staged
-#   strategies  training over several ranks on one GPU, staged: every strategy has the same bits
-#   nccl        collectives and training over NCCL: a GPU for each rank, or several on one where NCCL can be brought to it
-#   memcheck    the kernels under compute-sanitizer's memcheck
-#   racecheck   the same under racecheck
-#   bench       tessera bench kernels and step
-#   peers       PyTorch on the smallest of them
-#   peers_large PyTorch on the others
+#   kernels       every kernel against the reference in double precision, a process for each case
+#   memcheck      the same under compute-sanitizer's memcheck
+#   golden        the golden models on one rank: the GPU's losses and norms against the CPU's
+#   strategies    several ranks on one GPU, staged: every strategy has the same bits
+#   comm          collectives of several ranks on one GPU, staged
+#   nccl          collectives and training over NCCL: a GPU for each rank, or several on one where NCCL can be brought to it
+#   speed_124m    GPT-2 124M: tokens/s, MFU, and PyTorch in several settings beside it
+#   bench_kernels every kernel of the three models' steps: bytes, FLOPs, time, shares of the measured ceilings
+#   speed_qwen    Qwen2.5-1.5B, as speed_124m
+#   speed_1558m   GPT-2 1558M, likewise
+#   profile       each kernel by itself under Nsight Compute: time and bytes moved
+#   racecheck     the kernels under compute-sanitizer's racecheck
 #
-# Needs a bundle of test binaries (CMake target bundle-tests), NVIDIA's driver, Python 3; peers needs PyTorch. Nothing else.
+# Needs a bundle of test binaries (CMake target bundle-tests), NVIDIA's driver, Python 3; peers need PyTorch. Nothing else.
+# tests/gpu/README.md says how to carry it to a machine and run it there in few calls; rehearse.sh plays it without a GPU.
 #   TESSERA_BUNDLE        the archive, or the folder it was unpacked into (default: the newest build/*/tessera-bundle-tests.tar.xz)
-#   TESSERA_GPU_RESULTS   where results are added, one JSON object a line (default: $OUT or build, gpu_results.jsonl)
-# Exits 77 without a GPU, 1 when something failed, else 0.
+#   TESSERA_GPU_RESULTS   where results are added, one JSON object a line (default: $OUT or build, gpu_results.jsonl); logs
+#                         lie beside it as gpu_logs.tar.gz
+#   TESSERA_GPU_SECONDS   no stage goes on when so many seconds have passed since the start (default: no such limit)
+#   TESSERA_GPU_CASES     only kernel cases whose names this pattern fits (Catch2's: 'attention*')
+# Results are written when each attempt ends. Exits 77 without a GPU, 1 when something failed, else 0.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 here=$PWD/tests/gpu
 
-if [[ -n ${CUDA_VISIBLE_DEVICES+set} && -z $CUDA_VISIBLE_DEVICES ]] || ! nvidia-smi -L 2>/dev/null | grep -q GPU; then
+gpus=$(nvidia-smi -L 2>/dev/null | grep -c GPU)
+if [[ -n ${CUDA_VISIBLE_DEVICES+set} && -z $CUDA_VISIBLE_DEVICES ]] || ((gpus == 0)); then
   echo "run.sh: no GPU on this machine: nothing was tested"
   exit 77
 fi
 
-all_stages=(kernels golden comm strategies nccl memcheck racecheck bench peers peers_large)
+all_stages=(kernels memcheck golden strategies comm nccl speed_124m bench_kernels speed_qwen speed_1558m profile racecheck)
 stages=("$@")
 [[ $# -gt 0 ]] || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do
   [[ " ${all_stages[*]} " == *" $stage "* ]] || { echo "run.sh: no stage is called $stage: ${all_stages[*]}" >&2; exit 2; }
 done
 
+# The models of the speed targets: preset, sequence, micro-batch; how often; PyTorch's settings, the most promising first.
+model_124m="gpt2-124m 1024 64"
+model_1558m="gpt2-1558m 1024 16"
+model_qwen="qwen2-1.5b 1024 16"
+bench_steps=20 kernel_repetitions=(--bench.steps=10 --bench.warmup=3)
+settings_small=blocks,whole,fsdp2,eager settings_large=blocks,fsdp2,whole,eager
+peer_device=cuda token_values=32768
+golden_models=(clipped deep shallow llama3 qwen2-tied qwen2-untied)
+if [[ -n ${TESSERA_GPU_REHEARSAL:-} ]]; then  # rehearse.sh: the same way through, in little
+  model_124m="nano 16 1" model_1558m="nano 16 1" model_qwen="nano 16 1"
+  bench_steps=1 kernel_repetitions=(--bench.steps=1 --bench.warmup=0)
+  settings_small=eager settings_large=fsdp2-eager
+  peer_device=cpu token_values=256
+  golden_models=(shallow)
+fi
+
 work=${TMPDIR:-/tmp}/tessera_gpu.$UID
 mkdir -p "$work"
 results=${TESSERA_GPU_RESULTS:-${OUT:-build}/gpu_results.jsonl}
 mkdir -p "$(dirname "$results")"
-limit=${TESSERA_GPU_STAGE_SECONDS:-520}
-gpus=$(nvidia-smi -L | grep -c GPU)
 failures=0
+
+# Seconds that the running stage has left.
+time_left() {
+  local left=$((${TESSERA_GPU_STAGE_SECONDS:-520} - (SECONDS - stage_start)))
+  [[ -z ${TESSERA_GPU_SECONDS:-} ]] || ((left < TESSERA_GPU_SECONDS - SECONDS)) || left=$((TESSERA_GPU_SECONDS - SECONDS))
+  echo "$left"
+}
 
 # unpack: sets `bundle` to the folder with the binaries.
 unpack() {
@@ -59,12 +87,12 @@ unpack() {
   fi
 }
 
-# note STAGE NAME RESULT SECONDS DETAIL: a line of results; DETAIL is made one line without quotes or backslashes.
+# note STAGE NAME RESULT SECONDS DETAIL: a line of results; of DETAIL only plain text, without quotes and backslashes.
 note() {
   local detail
-  detail=$(printf '%s' "$5" | tr '\n\t' '  ' | tr -d '\000-\037\042\134' | cut -c1-1500)
+  detail=$(printf '%s\n' "$5" | LC_ALL=C tr -cd '\012\040\041\043-\133\135-\176' | head -c 12000 | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}')
   printf '{"stage":"%s","name":"%s","result":"%s","seconds":%s,"detail":"%s"}\n' "$1" "$2" "$3" "$4" "$detail" >>"$results"
-  printf '%-10s %-36s %-8s %6s s\n' "$1" "$2" "$3" "$4"
+  printf '%-13s %-44s %-8s %6s s\n' "$1" "$2" "$3" "$4"
 }
 
 # attempt STAGE NAME COMMAND...: runs it within what the stage has left and notes the result with the last lines.
@@ -72,18 +100,18 @@ attempt() {
   local stage=$1 name=$2 start=$SECONDS left code result log
   shift 2
   log=$work/$stage.$(tr -c 'a-zA-Z0-9\n' _ <<<"$name").log
-  left=$((limit - (SECONDS - stage_start)))
+  left=$(time_left)
   if ((left < 5)); then
-    note "$stage" "$name" "no time" 0 "the stage's $limit s are over"
+    note "$stage" "$name" "no time" 0 "the stage's time is over"
     failures=$((failures + 1))
     return 1
   fi
-  timeout "$left" "$@" >"$log" 2>&1
+  timeout -k 5 "$left" "$@" >"$log" 2>&1 </dev/null
   code=$?
   case $code in
     0) result=passed ;;
     77) result=skipped ;;
-    124) result="too long" ;;
+    124 | 137) result="too long" ;;
     *) result=failed ;;
   esac
   note "$stage" "$name" "$result" $((SECONDS - start)) "$(tail -n "${lines:-4}" "$log")"
@@ -110,20 +138,50 @@ header() {
 
 train() { "$bundle/tessera" train --metrics.every=1 --data.order=sequential --data.val_fraction=0 "$@"; }
 
-stage_kernels() { has test_gpu_kernels kernels && lines=3 attempt kernels test_gpu_kernels "$bundle/test_gpu_kernels"; }
+# each_case STAGE BEFORE...: the kernel suite, a process for each case, so that a fault of one does not spoil the next; BEFORE
+# starts it. A case counts when its output ends as Catch2's does.
+each_case() {
+  local stage=$1 binary=$bundle/bin/test_gpu_kernels start=$SECONDS passed=0 failed=0 unrun=0 begin left name pattern log result=passed
+  shift
+  has test_gpu_kernels "$stage" || return
+  "$binary" --list-test-names-only ${TESSERA_GPU_CASES:+"$TESSERA_GPU_CASES"} >"$work/$stage.cases" 2>/dev/null  # exits with their number
+  log=$work/$stage.log
+  : >"$log"
+  while IFS= read -r name; do
+    left=$(time_left) begin=$SECONDS
+    ((left >= 5)) || { unrun=$((unrun + 1)); continue; }
+    pattern=$(sed 's/[],[\\"~*]/\\&/g' <<<"$name")
+    if timeout -k 5 "$left" "$@" "$binary" "$pattern" >"$work/$stage.out" 2>&1 </dev/null && grep -q '^All tests passed' "$work/$stage.out"; then
+      passed=$((passed + 1))
+    else
+      failed=$((failed + 1))
+      note "$stage" "$name" failed $((SECONDS - begin)) "$(tail -n 12 "$work/$stage.out")"
+    fi
+    cat "$work/$stage.out" >>"$log"
+  done <"$work/$stage.cases"
+  ((failed == 0 && passed > 0)) || { result=failed failures=$((failures + 1)); }
+  [[ $result == failed ]] || ((unrun == 0)) || { result="too long" failures=$((failures + 1)); }
+  note "$stage" test_gpu_kernels "$result" $((SECONDS - start)) "cases: $passed passed, $failed failed, $unrun not run for want of time"
+}
 
+stage_kernels() { each_case kernels; }
 stage_memcheck() { sanitize memcheck; }
 stage_racecheck() { sanitize racecheck; }
 sanitize() {
   local tool=$1 sanitizer
-  has test_gpu_kernels "$tool" || return
-  # shellcheck disable=SC2012
-  sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda*/bin/compute-sanitizer 2>/dev/null | tail -1)
+  sanitizer=$(tool_of_cuda compute-sanitizer)
   if [[ -z $sanitizer ]]; then
     note "$tool" compute-sanitizer skipped 0 "not on this machine"
     return
   fi
-  attempt "$tool" test_gpu_kernels "$sanitizer" --tool "$tool" --error-exitcode 1 "$bundle/test_gpu_kernels"
+  each_case "$tool" "$sanitizer" --tool "$tool" --error-exitcode 1
+}
+
+# tool_of_cuda NAME: its path, or nothing.
+tool_of_cuda() {
+  command -v "$1" && return
+  # shellcheck disable=SC2012
+  ls /usr/local/cuda*/bin/"$1" /opt/nvidia/nsight-compute/*/"$1" 2>/dev/null | tail -n 1
 }
 
 # golden_options FOLDER: how its losses were made (tests/reference/README.md).
@@ -151,8 +209,7 @@ golden_pair() {
 
 stage_golden() {
   local model
-  [[ ! -x $bundle/test_gpu_engine ]] || attempt golden test_gpu_engine "$bundle/test_gpu_engine"
-  for model in clipped deep shallow llama3 qwen2-tied qwen2-untied; do
+  for model in "${golden_models[@]}"; do
     lines=1 attempt golden "$model" bash -c "$(declare -f train golden_options golden_pair); bundle='$bundle' work='$work' here='$here'; golden_pair $model"
   done
 }
@@ -188,73 +245,86 @@ stage_strategies() {
   done
 }
 
-# One rank a GPU where there are several; otherwise two ways of having NCCL take a GPU twice, both unofficial or new.
+# One rank a GPU where there are several; otherwise two ways of having NCCL take a GPU twice, both unofficial or new: that
+# one of them is refused is no failure where the other works.
 stage_nccl() {
-  local way names=() ways=()
+  local way names=() ways=() ranks=$((gpus > 1 ? gpus : 2)) before=$failures
   has test_gpu_comm nccl || return
   if ((gpus > 1)); then
     names+=("a GPU for each of $gpus ranks")
     ways+=("")
   else
-    names+=("2 ranks of one GPU, NCCL_MULTI_RANK_GPU_ENABLE" "2 ranks of one GPU, NCCL_HOSTID over lo")
+    names+=("2 ranks of one GPU, NCCL_HOSTID over lo" "2 ranks of one GPU, NCCL_MULTI_RANK_GPU_ENABLE")
     # shellcheck disable=SC2016
-    ways+=("NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0"
-      'NCCL_HOSTID=rank${OMPI_COMM_WORLD_RANK} NCCL_SOCKET_IFNAME=lo NCCL_NVLS_ENABLE=0 NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1')
+    ways+=('NCCL_HOSTID=rank${OMPI_COMM_WORLD_RANK} NCCL_SOCKET_IFNAME=lo NCCL_NVLS_ENABLE=0 NCCL_P2P_DISABLE=1 NCCL_SHM_DISABLE=1'
+      "NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0")
   fi
   for way in "${!ways[@]}"; do
     # The shell between mpiexec and the program gives each rank its own settings.
     printf '#!/bin/sh\nexport NCCL_DEBUG=WARN TESSERA_TEST_BACKEND=nccl %s\nexec "$@"\n' "${ways[$way]}" >"$work/nccl_way.sh"
     chmod +x "$work/nccl_way.sh"
-    lines=8 attempt nccl "${names[$way]}" timeout 150 "$bundle/mpiexec" -n $((gpus > 1 ? gpus : 2)) "$work/nccl_way.sh" "$bundle/test_gpu_comm" || continue
+    lines=8 attempt nccl "${names[$way]}" timeout 150 "$bundle/mpiexec" -n "$ranks" "$work/nccl_way.sh" "$bundle/test_gpu_comm" || continue
+    failures=$before
     lines=3 attempt nccl "strategies: ${names[$way]}" bash -c "$(declare -f strategies)
-      bundle='$bundle' work='$work' here='$here'; strategies nccl $((gpus > 1 ? gpus : 2)) '$work/nccl_way.sh'"
+      bundle='$bundle' work='$work' here='$here'; strategies nccl $ranks '$work/nccl_way.sh'"
+    lines=60 attempt nccl "bench comm: ${names[$way]}" timeout 150 "$bundle/mpiexec" -n "$ranks" "$work/nccl_way.sh" \
+      "$bundle/tessera" bench comm --run.device=cuda --run.share_gpu=true --bench.steps=5
     return
   done
 }
 
-# The models of the speed targets: preset, sequence, micro-batch.
-bench_models=("gpt2-124m 1024 32" "gpt2-1558m 1024 8" "qwen2-1.5b 1024 8")
-
-stage_bench() {
-  local preset sequence batch
-  lines=60 attempt bench "kernels gpt2-124m" "$bundle/tessera" bench kernels --run.device=cuda --model.preset=gpt2-124m \
-    --train.seq_len=1024 --train.micro_batch=16 --precision.compute=bf16 --precision.reduce=bf16
-  for model in "${bench_models[@]}"; do
+stage_bench_kernels() {
+  local model preset sequence batch
+  for model in "$model_124m" "$model_qwen" "$model_1558m"; do
     read -r preset sequence batch <<<"$model"
-    lines=16 attempt bench "step $preset" "$bundle/tessera" bench step --run.device=cuda --model.preset="$preset" \
+    lines=60 attempt bench_kernels "$preset" "$bundle/tessera" bench kernels --run.device=cuda --model.preset="$preset" \
       --train.seq_len="$sequence" --train.micro_batch="$batch" --precision.compute=bf16 --precision.reduce=bf16 \
-      --data.source="$(bench_tokens)" --data.order=sequential --data.val_fraction=0 --shard.strategy=ddp --bench.steps=20
+      --shard.strategy=ddp "${kernel_repetitions[@]}"
   done
 }
 
-# bench_tokens: a file of random tokens below 32,768, which every model has.
+# bench_tokens: a file of random tokens, which every model has.
 bench_tokens() {
-  local file=$work/tokens.bin
+  local file=$work/tokens.$token_values.bin
   [[ -e $file ]] || python3 -c 'import array, random, sys
 random.seed(1)
-array.array("H", (random.randrange(32768) for _ in range(4000000))).tofile(open(sys.argv[1], "wb"))' "$file"
+array.array("H", (random.randrange(int(sys.argv[2])) for _ in range(4000000))).tofile(open(sys.argv[1], "wb"))' "$file" "$token_values"
   echo "$file"
 }
 
-stage_peers() { peers peers "${bench_models[0]}"; }
-stage_peers_large() { peers peers_large "${bench_models[@]:1}"; }
+stage_speed_124m() { speed speed_124m "$model_124m" "$settings_small"; }
+stage_speed_1558m() { speed speed_1558m "$model_1558m" "$settings_large"; }
+stage_speed_qwen() { speed speed_qwen "$model_qwen" "$settings_large"; }
 
-# peers STAGE MODEL...: as fast as PyTorch's users make it: compiled, fused AdamW, flash attention, padded vocabulary; and eager.
-peers() {
-  local stage=$1 model preset sequence batch
-  shift
-  if ! python3 -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
+# speed STAGE MODEL SETTINGS: Tessera, then PyTorch as fast as its users make it, on the same tokens and batch.
+speed() {
+  local stage=$1 settings=$3 preset sequence batch
+  read -r preset sequence batch <<<"$2"
+  if ! python3 -c "import torch; assert '$peer_device' == 'cpu' or torch.cuda.is_available()" 2>/dev/null; then
     note "$stage" pytorch skipped 0 "PyTorch with CUDA is not on this machine"
+    settings=
+  fi
+  lines=24 attempt "$stage" "$preset" python3 tests/peers/compare.py --device cuda --peer-device "$peer_device" --tessera "$bundle/tessera" \
+    --source "$(bench_tokens)" --preset "$preset" --seq-len "$sequence" --micro-batch "$batch" --steps "$bench_steps" \
+    --settings "$settings" --seconds $(($(time_left) - 15))
+}
+
+# What the hardware counted of every kernel of a step, also of those within one call (head, sums of columns).
+stage_profile() {
+  local ncu preset sequence batch
+  ncu=$(tool_of_cuda ncu)
+  if [[ -z $ncu ]]; then
+    note profile ncu skipped 0 "not on this machine"
     return
   fi
-  for model in "$@"; do
-    read -r preset sequence batch <<<"$model"
-    [[ $preset == gpt2-* ]] || { note "$stage" "$preset" skipped 0 "the PyTorch script knows GPT-2 only"; continue; }
-    lines=2 attempt "$stage" "pytorch $preset compiled" python3 tests/peers/pytorch_train.py --device cuda --precision bf16 --compile \
-      --pad-vocab 128 --source "$(bench_tokens)" --preset "$preset" --seq-len "$sequence" --micro-batch "$batch" --steps 25 --warm-up 5
-    lines=2 attempt "$stage" "pytorch $preset eager" python3 tests/peers/pytorch_train.py --device cuda --precision bf16 \
-      --source "$(bench_tokens)" --preset "$preset" --seq-len "$sequence" --micro-batch "$batch" --steps 15 --warm-up 5
-  done
+  read -r preset sequence batch <<<"$model_124m"
+  # shellcheck disable=SC2016
+  lines=60 attempt profile "$preset" bash -c '"$1" --clock-control none --target-processes all --csv --page raw --print-units base \
+    --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum "${@:4}" >"$2/ncu.csv" 2>"$2/ncu.err" ||
+    { tail -n 5 "$2/ncu.csv" "$2/ncu.err"; exit 1; }
+    python3 "$3/kernel_profile.py" "$2/ncu.csv"' profile "$ncu" "$work" "$here" \
+    "$bundle/tessera" bench kernels --run.device=cuda --model.preset="$preset" --train.seq_len="$sequence" --train.micro_batch="$batch" \
+    --precision.compute=bf16 --precision.reduce=bf16 --shard.strategy=ddp --bench.steps=1 --bench.warmup=0
 }
 
 # Where NCCL and cuBLASLt of this machine's Python may lie; a toolkit's are found anyway.
@@ -267,6 +337,8 @@ header
 for stage in "${stages[@]}"; do
   stage_start=$SECONDS
   "stage_$stage" || true
+  (cd "$work" && find . -maxdepth 1 \( -name '*.log' -o -name '*.csv' \) -print0) |
+    tar -C "$work" --null -T - -czf "$(dirname "$results")/gpu_logs.tar.gz"
 done
 echo "results: $results"
 ((failures == 0))

@@ -125,7 +125,7 @@ def read_options():
     parser.add_argument("--seconds", type=float, help="stop after so many")
     parser.add_argument("--seq-len", type=int, default=1024, help="cuda")
     parser.add_argument("--micro-batch", type=int, default=16, help="cuda")
-    parser.add_argument("--settings", type=lambda text: text.split(","), default=list(GPU_SETTINGS), help="cuda: of PyTorch, in this order: "
+    parser.add_argument("--settings", type=lambda text: [word for word in text.split(",") if word], default=list(GPU_SETTINGS), help="cuda: of PyTorch, in this order: "
                         + ",".join(GPU_SETTINGS))
     parser.add_argument("--peer-device", default="cuda", help="cuda: where PyTorch computes (cpu: to try this script)")
     args = parser.parse_args()
@@ -143,8 +143,9 @@ def main():
     for _ in range(args.rounds):
         for name, run in cases:
             try:
-                results.setdefault(name, []).append(run())
-                print(f"  {name:<34} {results[name][-1]:>8.0f} tokens/s", flush=True)
+                rate = run()
+                results.setdefault(name, []).append(rate)
+                print(f"  {name:<34} {rate:>8.0f} tokens/s", flush=True)
             except CaseFailed as failure:
                 failed.append(name)
                 print(f"  {name:<34} failed: {failure}", flush=True)
