@@ -2,6 +2,8 @@
 # Where this bundle's Open MPI finds itself; `bundle` is the folder that this file lies in. Sourced by the wrappers.
 export OPAL_PREFIX="$bundle" OPAL_SYSCONFDIR="$bundle/etc"
 export PMIX_PREFIX="$bundle/pmix" PMIX_INSTALL_PREFIX="$bundle/pmix"
+# PMIx would print a page about doing without compression, and look for that page where it was built.
+export PMIX_MCA_pcompress_base_silence_warning=1
 # Settings of one machine: the same as jobs/mpi_env.sh, which explains them. What is already set stays.
 if [ "$(id -u)" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1

@@ -50,7 +50,8 @@ echo '"","","","","byte","byte","ns"'
 echo '"0","1","void tessera::norm<float>(int)","(1, 1, 1)","50,000,000","50,000,000","40,000"'
 echo '"1","1","void tessera::norm<float>(int)","(1, 1, 1)","50,000,000","50,000,000","60,000"'
 END
-[[ -z ${PYTHON:-} ]] || ln -s "$PYTHON" "$work/tools/python3"
+[[ -z ${PYTHON:-} ]] || tool python3 <<<"#!/bin/sh
+exec '$PYTHON' \"\$@\""
 
 results=$work/results.jsonl
 stages=("$@")
@@ -65,10 +66,5 @@ for stage in "${stages[@]}"; do
   ((code == 0)) || { echo "rehearse.sh: stage $stage ended with $code" >&2; exit 1; }
   grep -q "\"stage\":\"$stage\"" "$results" || { echo "rehearse.sh: stage $stage left no result" >&2; exit 1; }
 done
-python3 -c 'import json, sys
-for line in open(sys.argv[1]):
-    row = json.loads(line)
-    if row["stage"] != "machine":
-        print(row["stage"], "|", row["name"], "|", row["result"])
-        print("    " + row["detail"].replace("\n", "\n    "))' "$results"
+"$source/tests/gpu/show_results.py" "$results"
 [[ -s $work/gpu_logs.tar.gz ]] || { echo "rehearse.sh: no logs were kept" >&2; exit 1; }

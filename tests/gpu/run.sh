@@ -47,12 +47,15 @@ model_1558m="gpt2-1558m 1024 16"
 model_qwen="qwen2-1.5b 1024 16"
 bench_steps=20 kernel_repetitions=(--bench.steps=10 --bench.warmup=3)
 settings_small=blocks,whole,fsdp2,eager settings_large=blocks,fsdp2,whole,eager
+strategy_model=--train.steps=12 comm_bytes=64MiB
 peer_device=cuda token_values=32768
 golden_models=(clipped deep shallow llama3 qwen2-tied qwen2-untied)
 if [[ -n ${TESSERA_GPU_REHEARSAL:-} ]]; then  # rehearse.sh: the same way through, in little
   model_124m="nano 16 1" model_1558m="nano 16 1" model_qwen="nano 16 1"
   bench_steps=1 kernel_repetitions=(--bench.steps=1 --bench.warmup=0)
   settings_small=eager settings_large=fsdp2-eager
+  strategy_model="--train.steps=4 --model.layers=1 --model.heads=2 --model.width=16 --model.context=8"
+  comm_bytes=4KiB
   peer_device=cpu token_values=256
   golden_models=(shallow)
 fi
@@ -95,6 +98,9 @@ note() {
   printf '%-13s %-44s %-8s %6s s\n' "$1" "$2" "$3" "$4"
 }
 
+# What Open MPI adds when a rank fails: it tells nothing.
+mpiexec_says='^-{40,}$|^mpiexec detected|^the job to be terminated|^  Process name:|^  Exit code:|^Primary job|^a non-zero exit code'
+
 # attempt STAGE NAME COMMAND...: runs it within what the stage has left and notes the result with the last lines.
 attempt() {
   local stage=$1 name=$2 start=$SECONDS left code result log
@@ -114,8 +120,8 @@ attempt() {
     124 | 137) result="too long" ;;
     *) result=failed ;;
   esac
-  note "$stage" "$name" "$result" $((SECONDS - start)) "$(tail -n "${lines:-4}" "$log")"
-  [[ $result == passed || $result == skipped ]] || { failures=$((failures + 1)); tail -n 15 "$log" | sed 's/^/    /'; }
+  note "$stage" "$name" "$result" $((SECONDS - start)) "$(grep -vE "$mpiexec_says" "$log" | tail -n "${lines:-4}")"
+  [[ $result == passed || $result == skipped ]] || { failures=$((failures + 1)); grep -vE "$mpiexec_says" "$log" | tail -n 15 | sed 's/^/    /'; }
   return $code
 }
 
@@ -150,6 +156,7 @@ each_case() {
   while IFS= read -r name; do
     left=$(time_left) begin=$SECONDS
     ((left >= 5)) || { unrun=$((unrun + 1)); continue; }
+    # shellcheck disable=SC2001
     pattern=$(sed 's/[],[\\"~*]/\\&/g' <<<"$name")
     if timeout -k 5 "$left" "$@" "$binary" "$pattern" >"$work/$stage.out" 2>&1 </dev/null && grep -q '^All tests passed' "$work/$stage.out"; then
       passed=$((passed + 1))
@@ -210,13 +217,15 @@ golden_pair() {
 stage_golden() {
   local model
   for model in "${golden_models[@]}"; do
-    lines=1 attempt golden "$model" bash -c "$(declare -f train golden_options golden_pair); bundle='$bundle' work='$work' here='$here'; golden_pair $model"
+    lines=1 attempt golden "$model" bash -c "golden_pair $model"
   done
 }
 
 stage_comm() {
   local ranks
   has test_gpu_comm comm || return
+  lines=60 attempt comm "bench comm over 2 ranks" "$bundle/mpiexec" -n 2 "$bundle/tessera" bench comm --run.device=cuda \
+    --run.share_gpu=true --comm.backend=staged --bench.steps=5 --bench.max_bytes="$comm_bytes"
   for ranks in 2 3 4; do
     attempt comm "staged over $ranks ranks" env TESSERA_TEST_BACKEND=staged "$bundle/mpiexec" -n $ranks "$bundle/test_gpu_comm"
   done
@@ -230,7 +239,8 @@ strategies() {
   for strategy in ddp zero1 zero2 zero3; do
     folders+=("$work/strategies.$backend.$strategy")
     rm -rf "${folders[-1]}"
-    "$bundle/mpiexec" -n "$ranks" "$@" "$bundle/tessera" train --metrics.every=1 --train.steps=12 --data.val_fraction=0 \
+    # shellcheck disable=SC2086
+    "$bundle/mpiexec" -n "$ranks" "$@" "$bundle/tessera" train $strategy_model --metrics.every=1 --data.val_fraction=0 \
       --train.micro_batch=2 --train.accumulation=2 --run.device=cuda --run.share_gpu=true --comm.backend="$backend" \
       --shard.strategy=$strategy --run.dir="${folders[-1]}" || return 1
   done
@@ -241,7 +251,7 @@ stage_strategies() {
   local ranks
   for ranks in 2 4; do
     lines=3 attempt strategies "staged over $ranks ranks" \
-      bash -c "$(declare -f strategies); bundle='$bundle' work='$work' here='$here'; strategies staged $ranks"
+      bash -c "strategies staged $ranks"
   done
 }
 
@@ -265,8 +275,7 @@ stage_nccl() {
     chmod +x "$work/nccl_way.sh"
     lines=8 attempt nccl "${names[$way]}" timeout 150 "$bundle/mpiexec" -n "$ranks" "$work/nccl_way.sh" "$bundle/test_gpu_comm" || continue
     failures=$before
-    lines=3 attempt nccl "strategies: ${names[$way]}" bash -c "$(declare -f strategies)
-      bundle='$bundle' work='$work' here='$here'; strategies nccl $ranks '$work/nccl_way.sh'"
+    lines=3 attempt nccl "strategies: ${names[$way]}" bash -c "strategies nccl $ranks '$work/nccl_way.sh'"
     lines=60 attempt nccl "bench comm: ${names[$way]}" timeout 150 "$bundle/mpiexec" -n "$ranks" "$work/nccl_way.sh" \
       "$bundle/tessera" bench comm --run.device=cuda --run.share_gpu=true --bench.steps=5
     return
@@ -334,11 +343,17 @@ export TESSERA_LIBRARY_PATH=${TESSERA_LIBRARY_PATH:-$packages}
 
 unpack
 header
-for stage in "${stages[@]}"; do
-  stage_start=$SECONDS
-  "stage_$stage" || true
-  (cd "$work" && find . -maxdepth 1 \( -name '*.log' -o -name '*.csv' \) -print0) |
-    tar -C "$work" --null -T - -czf "$(dirname "$results")/gpu_logs.tar.gz"
-done
-echo "results: $results"
-((failures == 0))
+export bundle work here strategy_model  # for what `attempt` starts in shells of their own
+export -f train golden_options golden_pair strategies
+run_stages() {
+  local stage
+  for stage in "${stages[@]}"; do
+    stage_start=$SECONDS
+    "stage_$stage" || true
+    (cd "$work" && find . -maxdepth 1 \( -name '*.log' -o -name '*.csv' \) -print0) |
+      tar -C "$work" --null -T - -czf "$(dirname "$results")/gpu_logs.tar.gz"
+  done
+  echo "results: $results"
+  ((failures == 0))
+}
+run_stages; exit  # on one line: nothing more is read from this file, which may have changed meanwhile
