@@ -44,6 +44,8 @@ unshare --mount --fork bash -c '
     $2/mpiexec -n 2 $2/tessera train --run.dir=/tmp/run --train.steps=20 --train.eval_every=0 --run.threads=1
     ls /tmp/run
     grep -q finished /tmp/run/status.json
+    $2/tessera bench kernels --bench.steps=1 --bench.warmup=0 --train.seq_len=8 >/tmp/said  # without mpiexec
+    grep \"all kernels\" /tmp/said
     for test in $2/test_gpu_*; do  # of a bundle of tests: they start; without a GPU they skip
       [ -e \$test ] || continue
       code=0

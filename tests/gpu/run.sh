@@ -24,6 +24,7 @@
 #   TESSERA_GPU_SECONDS   no stage goes on when so many seconds have passed since the start (default: no such limit)
 #   TESSERA_GPU_CASES     only kernel cases whose names this pattern fits (Catch2's: 'attention*')
 # Results are written when each attempt ends. Exits 77 without a GPU, 1 when something failed, else 0.
+# shellcheck disable=SC2317,SC2086 # functions are called by their stages' names
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 here=$PWD/tests/gpu

@@ -64,9 +64,11 @@ run=(train --model.layers=2 --model.width=32 --model.heads=2 --model.context=32 
 cd "$folder"
 network=10.97.0.0/24
 on "${holders[0]}" "$mpiexec" --mca plm rsh --mca plm_rsh_agent "$folder/agent" --mca oob_tcp_if_include "$network" \
-  --mca btl_tcp_if_include "$network" --host 10.97.0.1:2,10.97.0.2:2 -n 4 "$tessera" "${run[@]}" --run.dir=two
+  --mca btl_tcp_if_include "$network" --host 10.97.0.1:2,10.97.0.2:2 -n 4 "$tessera" "${run[@]}" --run.dir=two | tee two.log
 "$mpiexec" -n 4 "$tessera" "${run[@]}" --grid.ranks_per_node=2 --run.dir=one
 
+# The bits are those of any grid: that the hosts were taken for the nodes must be looked at.
+grep -q '^grid *4 ranks (2 a node), shard group 2, 2 replicas' two.log || { echo "hosts were not taken for nodes"; exit 1; }
 hosts=$(h5dump -a /provenance/hosts two/metrics.h5)
 grep -q 'tessera-one.*tessera-two' <<<"$hosts" || { echo "not on two hosts: $hosts"; exit 1; }
 for series in /steps/loss /steps/grad_norm /eval/loss; do
