@@ -11,7 +11,8 @@ namespace tessera {
 /// rate that this machine reaches in the same run. Collective; rank 0 prints.
 int run_bench_step(World& world, const Options& options);
 
-/// Trains a few steps and prints, per rank, planned bytes beside the growth of the process's proportional set size.
+/// Trains a few steps and prints, per rank, planned bytes beside the growth of the process's proportional set size; on
+/// a GPU beside the growth of what is in use there (libraries' own memory, and that of ranks that share it, included).
 int run_bench_memory(World& world, const Options& options);
 
 }  // namespace tessera
