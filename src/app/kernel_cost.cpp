@@ -66,7 +66,8 @@ KernelCost cost_of(const NormForward& a) {
 
 KernelCost cost_of(const NormBackward& a) {
   const double statistics = bytes_of(a.tokens * (a.mean != nullptr ? 2 : 1), DType::fp32);
-  return {0, bytes_of((a.input_adds ? 4 : 3) * a.tokens * a.width, a.input.dtype) + statistics};
+  return {0, bytes_of((3 + (a.input_adds ? 1 : 0) + (a.normalized ? 1 : 0)) * a.tokens * a.width, a.input.dtype) +
+                 statistics};
 }
 
 KernelCost cost_of(const LinearForward& a) {
@@ -80,7 +81,8 @@ KernelCost cost_of(const LinearBackward& a) {
   KernelCost cost{0, bytes_of(a.output_gradient, a.tokens, a.out) + bytes_of(a.bias_gradient, a.out)};
   if (a.input_gradient) {
     cost.flops += one;
-    cost.bytes += bytes_of(a.weight, a.in, a.out) + bytes_of(a.input_gradient, a.tokens, a.in) +
+    cost.bytes += bytes_of(a.weight, a.in, a.out) +
+                  (a.input_adds ? 2 : 1) * bytes_of(a.input_gradient, a.tokens, a.in) +
                   bytes_of(a.before_gelu, a.tokens, a.in);
   }
   if (a.weight_gradient) {
@@ -104,7 +106,9 @@ KernelCost cost_of(const RotaryArguments& a) {
 
 KernelCost cost_of(const SwigluForward& a) { return {0, bytes_of(3 * a.tokens * a.width, a.gate.dtype)}; }
 
-KernelCost cost_of(const SwigluBackward& a) { return {0, bytes_of(5 * a.tokens * a.width, a.gate.dtype)}; }
+KernelCost cost_of(const SwigluBackward& a) {
+  return {0, bytes_of((a.output ? 6 : 5) * a.tokens * a.width, a.gate.dtype)};
+}
 
 KernelCost cost_of(const HeadArguments& a, bool training) {
   const double one = product(a.tokens, a.width, a.vocab);

@@ -28,9 +28,8 @@ class TimedKernels final : public Kernels {
   }
 
   void norm_forward(Stream& stream, const NormForward& a) override {
-    time(
-        {a.given_statistics ? "norm again" : "norm forward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a)},
-        [&] { inner_.norm_forward(stream, a); });
+    time({"norm forward", matrix(a.tokens, a.width), KernelGroup::other, cost_of(a)},
+         [&] { inner_.norm_forward(stream, a); });
   }
 
   void norm_backward(Stream& stream, const NormBackward& a) override {
@@ -47,7 +46,9 @@ class TimedKernels final : public Kernels {
   }
 
   void linear_backward(Stream& stream, const LinearBackward& a) override {
-    time({"linear backward", fmt::format("{} to {}{}", matrix(a.tokens, a.in), a.out, a.before_gelu ? ", gelu" : ""),
+    const char* half = !a.weight_gradient ? ", input" : !a.input_gradient ? ", weight" : "";
+    time({"linear backward",
+          fmt::format("{} to {}{}{}", matrix(a.tokens, a.in), a.out, a.before_gelu ? ", gelu" : "", half),
           KernelGroup::linear, cost_of(a)},
          [&] { inner_.linear_backward(stream, a); });
   }

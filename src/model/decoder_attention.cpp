@@ -95,23 +95,27 @@ void attend_backward(const AttentionCall& call, const AttentionBackwardScratch& 
   turn(call, gradient, true);
 }
 
+/// The norm's backward stands between the projections' two halves: it makes their input again on its way.
 void project_qkv_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
   const ConstView gradient = call.read(s.qkv_gradient, qkv_width(call.architecture()));
-  InputGradientSum sum(call, s.width_gradient, s.partial_gradient);
-  for (int i = 0; i < call.tensors.projections; ++i) {
+  const auto linear = [&](int i) {
     const QkvProjection& projection = call.tensors.qkv[i];
     LinearBackward l = linear_backward(call, projection.tensors, call.width(), projection.width);
-    l.input = call.read(s.normalized, call.width());
     l.output_gradient = gradient.columns_from(projection.column);
-    sum.add(l);
-  }
+    return l;
+  };
+  const View sum = call.write(s.width_gradient, call.width());
+  for (int i = 0; i < call.tensors.projections; ++i) input_gradient(call, linear(i), sum, i > 0);
+  normalize_input_backward(call, call.tensors.norm, call.values.norm, s.width_gradient, s.normalized, s.norm);
+  const ConstView normalized = call.read(s.normalized, call.width());
+  for (int i = 0; i < call.tensors.projections; ++i) weight_gradients(call, linear(i), normalized);
 }
 
 }  // namespace
 
 void attention_forward_part(const PartCall& part) {
   const AttentionCall call(part);
-  normalize_input(call, call.tensors.norm, call.values.norm, call.buffers.scratch, false);
+  normalize_input(call, call.tensors.norm, call.values.norm, call.buffers.scratch);
   project_qkv(call, call.buffers.scratch);
   attend(call);
   if (call.buffers.output != nullptr) project_output(call);
@@ -122,9 +126,7 @@ void attention_backward_part(const PartCall& part) {
   const AttentionBackwardScratch s = attention_backward_scratch(call.model, call.buffers.scratch);
   project_output_backward(call, s);
   attend_backward(call, s);
-  normalize_input(call, call.tensors.norm, call.values.norm, s.normalized, true);
   project_qkv_backward(call, s);
-  normalize_input_backward(call, call.tensors.norm, call.values.norm, s.width_gradient, s.norm);
 }
 
 }  // namespace tessera

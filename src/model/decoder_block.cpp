@@ -32,8 +32,7 @@ LinearBackward linear_backward(const PartCall& call, const LinearTensors& tensor
   return l;
 }
 
-void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized,
-                     bool given_statistics) {
+void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized) {
   const std::int64_t width = call.architecture().width;
   NormForward n;
   n.tokens = call.model.tokens(), n.width = width;
@@ -45,35 +44,39 @@ void normalize_input(const PartCall& call, const NormTensors& tensors, const Nor
   n.output = call.write(normalized, width);
   n.mean = call.saved_floats(saved.mean);
   n.reciprocal_deviation = call.saved_floats(saved.reciprocal_deviation);
-  n.given_statistics = given_statistics;
   call.kernels.norm_forward(call.stream, n);
 }
 
 void normalize_input_backward(const PartCall& call, const NormTensors& tensors, const NormSaved& saved,
-                              const void* normalized_gradient, void* scratch) {
+                              const void* normalized_gradient, void* normalized, void* scratch) {
   const std::int64_t width = call.architecture().width;
   NormBackward n;
   n.tokens = call.model.tokens(), n.width = width;
   n.subtract_mean = call.architecture().subtracts_mean();
   n.input = call.read(call.buffers.input, width);
   n.gain = call.parameter(tensors.gain, width);
+  n.bias = call.parameter(tensors.bias, width);
   n.mean = call.saved_floats(saved.mean);
   n.reciprocal_deviation = call.saved_floats(saved.reciprocal_deviation);
   n.output_gradient = call.read(normalized_gradient, width);
   n.input_gradient = call.write(call.buffers.residual_gradient, width);
   n.input_adds = true;
+  n.normalized = call.write(normalized, width);
   n.gain_gradient = call.gradient(tensors.gain, width);
   n.bias_gradient = call.gradient(tensors.bias, width);
   n.scratch = scratch;
   call.kernels.norm_backward(call.stream, n);
 }
 
-void InputGradientSum::add(LinearBackward linear) {
-  linear.input_gradient = call_.write(first_ ? sum_ : partial_, linear.in);
-  call_.kernels.linear_backward(call_.stream, linear);
-  const DType dtype = call_.model.compute;
-  if (!first_) call_.kernels.add(call_.stream, sum_, dtype, partial_, dtype, sum_, dtype, linear.tokens * linear.in);
-  first_ = false;
+void input_gradient(const PartCall& call, LinearBackward linear, const View& gradient, bool adds) {
+  linear.weight_gradient = {}, linear.bias_gradient = {};
+  linear.input_gradient = gradient, linear.input_adds = adds;
+  call.kernels.linear_backward(call.stream, linear);
+}
+
+void weight_gradients(const PartCall& call, LinearBackward linear, const ConstView& input) {
+  linear.input = input;
+  call.kernels.linear_backward(call.stream, linear);
 }
 
 ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked) {

@@ -56,37 +56,47 @@ void project_down(const MlpCall& call, const MlpForwardScratch& s) {
   call.kernels.linear_forward(call.stream, l);
 }
 
-/// Makes h again for the weight's gradient. GELU: d u comes through it with the product. SwiGLU: d h becomes d gate, in
-/// place, and d up.
-void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
-  if (call.gated())
-    swiglu(call, s.activated);
-  else
-    call.kernels.gelu(call.stream, call.up(), call.hidden(s.activated), call.model.tokens(), call.ffn());
-  LinearBackward l = linear_backward(call, call.tensors.down, call.ffn(), call.width());
-  l.input = call.hidden(s.activated);
-  l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);
-  l.input_gradient = call.hidden(call.gated() ? s.gate_gradient : s.up_gradient);
-  if (!call.gated()) l.before_gelu = call.up();
-  call.kernels.linear_backward(call.stream, l);
-  if (!call.gated()) return;
+/// d h becomes d gate, in place, and d up; h is made again on the way.
+void swiglu_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   SwigluBackward b;
   b.tokens = call.model.tokens(), b.width = call.ffn();
   b.gate = call.gate(), b.up = call.up(), b.output_gradient = call.hidden(s.gate_gradient);
   b.gate_gradient = call.hidden(s.gate_gradient), b.up_gradient = call.hidden(s.up_gradient);
+  b.output = call.hidden(s.activated);
   call.kernels.swiglu_backward(call.stream, b);
 }
 
+/// The weight's gradient needs h again. GELU: d u comes through it with the product. SwiGLU: between the two halves.
+void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
+  LinearBackward l = linear_backward(call, call.tensors.down, call.ffn(), call.width());
+  l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);
+  if (call.gated()) {
+    input_gradient(call, l, call.hidden(s.gate_gradient), false);
+    swiglu_backward(call, s);
+    weight_gradients(call, l, call.hidden(s.activated));
+    return;
+  }
+  call.kernels.gelu(call.stream, call.up(), call.hidden(s.activated), call.model.tokens(), call.ffn());
+  l.input = call.hidden(s.activated);
+  l.input_gradient = call.hidden(s.up_gradient);
+  l.before_gelu = call.up();
+  call.kernels.linear_backward(call.stream, l);
+}
+
+/// The norm's backward stands between the projections' two halves: it makes their input again on its way.
 void project_up_backward(const MlpCall& call, const MlpBackwardScratch& s) {
-  InputGradientSum sum(call, s.width_gradient, s.partial_gradient);
-  const auto project = [&](const LinearTensors& tensors, void* gradient) {
+  const auto linear = [&](const LinearTensors& tensors, void* gradient) {
     LinearBackward l = linear_backward(call, tensors, call.width(), call.ffn());
-    l.input = call.read(s.normalized, call.width());
     l.output_gradient = call.hidden(gradient);
-    sum.add(l);
+    return l;
   };
-  if (call.gated()) project(call.tensors.gate, s.gate_gradient);
-  project(call.tensors.up, s.up_gradient);
+  const View sum = call.write(s.width_gradient, call.width());
+  if (call.gated()) input_gradient(call, linear(call.tensors.gate, s.gate_gradient), sum, false);
+  input_gradient(call, linear(call.tensors.up, s.up_gradient), sum, call.gated());
+  normalize_input_backward(call, call.tensors.norm, call.values.norm, s.width_gradient, s.normalized, s.norm);
+  const ConstView normalized = call.read(s.normalized, call.width());
+  if (call.gated()) weight_gradients(call, linear(call.tensors.gate, s.gate_gradient), normalized);
+  weight_gradients(call, linear(call.tensors.up, s.up_gradient), normalized);
 }
 
 }  // namespace
@@ -94,7 +104,7 @@ void project_up_backward(const MlpCall& call, const MlpBackwardScratch& s) {
 void mlp_forward_part(const PartCall& part) {
   const MlpCall call(part);
   const MlpForwardScratch s = mlp_forward_scratch(call.model, call.buffers.scratch);
-  normalize_input(call, call.tensors.norm, call.values.norm, s.normalized, false);
+  normalize_input(call, call.tensors.norm, call.values.norm, s.normalized);
   project_up(call, s);
   if (call.buffers.output != nullptr) project_down(call, s);
 }
@@ -103,9 +113,7 @@ void mlp_backward_part(const PartCall& part) {
   const MlpCall call(part);
   const MlpBackwardScratch s = mlp_backward_scratch(call.model, call.buffers.scratch);
   project_down_backward(call, s);
-  normalize_input(call, call.tensors.norm, call.values.norm, s.normalized, true);
   project_up_backward(call, s);
-  normalize_input_backward(call, call.tensors.norm, call.values.norm, s.width_gradient, s.norm);
 }
 
 }  // namespace tessera

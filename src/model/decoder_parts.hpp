@@ -38,25 +38,16 @@ struct PartCall {
 LinearForward linear_forward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
 LinearBackward linear_backward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
 
-/// The norm that both halves of a block start with. `given_statistics`: from saved mean and deviation (backward),
-/// otherwise these are written.
-void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized,
-                     bool given_statistics);
-/// Adds the norm's input gradient to residual_gradient; writes the gradients of gain and bias.
+/// The norm that both halves of a block start with; saves mean and deviation.
+void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized);
+/// Adds the norm's input gradient to residual_gradient; writes the gradients of gain and bias, and to `normalized` what
+/// forward wrote there.
 void normalize_input_backward(const PartCall& call, const NormTensors& tensors, const NormSaved& saved,
-                              const void* normalized_gradient, void* scratch);
-/// Backward of several linears that read one input: the first stores its input's gradient in `sum`, later ones go
-/// through `partial` (all [tokens, in], packed) and are added.
-class InputGradientSum {
- public:
-  InputGradientSum(const PartCall& call, void* sum, void* partial) : call_(call), sum_(sum), partial_(partial) {}
-  void add(LinearBackward linear);
-
- private:
-  const PartCall& call_;
-  void *sum_, *partial_;
-  bool first_ = true;
-};
+                              const void* normalized_gradient, void* normalized, void* scratch);
+/// The two halves of a linear's backward: the gradient of its input, and those of weight and bias, which read the
+/// input.
+void input_gradient(const PartCall& call, LinearBackward linear, const View& gradient, bool adds);
+void weight_gradients(const PartCall& call, LinearBackward linear, const ConstView& input);
 /// Gradient of what a half adds to the residual stream: d output, through the dropout's mask (into `masked`) if there
 /// is one.
 ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked);

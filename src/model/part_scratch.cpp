@@ -47,10 +47,7 @@ AttentionBackwardScratch attention_backward_scratch(const ModelParts& model, voi
   s.qkv_gradient = pieces.elements(tokens, qkv_width(model.architecture), model.compute);
   s.width_gradient = pieces.elements(tokens, width, model.compute);
   if (model.architecture.dropout > 0) s.masked_gradient = pieces.elements(tokens, width, model.compute);
-  const std::int64_t partial_bytes = model.architecture.fused_qkv() ? 0 : tokens * width * size_of(model.compute);
-  s.attention = pieces.bytes(
-      std::max(attention_backward_scratch_bytes(attention_shape(model), model.compute, model.device), partial_bytes));
-  s.partial_gradient = s.attention;
+  s.attention = pieces.bytes(attention_backward_scratch_bytes(attention_shape(model), model.compute, model.device));
   s.norm = pieces.bytes(norm_backward_scratch_bytes(tokens, width, model.device));
   s.bytes = pieces.used();
   return s;
@@ -71,11 +68,10 @@ MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory) {
   Pieces pieces(memory);
   MlpBackwardScratch s;
   const std::int64_t row_bytes = round_up(tokens * width * size_of(model.compute), 64);
-  s.activated = pieces.bytes(std::max(tokens * ffn * size_of(model.compute), (gated ? 3 : 2) * row_bytes));
+  s.activated = pieces.bytes(std::max(tokens * ffn * size_of(model.compute), 2 * row_bytes));
   Pieces again(s.activated);
   s.normalized = again.bytes(row_bytes);
   s.width_gradient = again.bytes(row_bytes);
-  if (gated) s.partial_gradient = again.bytes(row_bytes);
   if (gated) s.gate_gradient = pieces.elements(tokens, ffn, model.compute);
   s.up_gradient = pieces.elements(tokens, ffn, model.compute);
   if (model.architecture.dropout > 0) s.masked_gradient = pieces.elements(tokens, width, model.compute);

@@ -10,12 +10,11 @@ namespace tessera {
 
 /// Attention, backward. (Forward and recompute need `normalized` alone.)
 struct AttentionBackwardScratch {
-  void* normalized = nullptr;        ///< [tokens, width]: the projection's input, made again
-  void* qkv_gradient = nullptr;      ///< [tokens, (heads + 2 kv_heads) * head_width]
-  void* width_gradient = nullptr;    ///< [tokens, width]: of attention's output, then of the normalised input
-  void* masked_gradient = nullptr;   ///< [tokens, width]: d output with the dropout mask; null without dropout
-  void* attention = nullptr;         ///< the kernel's own; dead once it is done, then
-  void* partial_gradient = nullptr;  ///< [tokens, width] lies in its place where q, k, v have a weight each
+  void* normalized = nullptr;       ///< [tokens, width]: the projection's input, made again
+  void* qkv_gradient = nullptr;     ///< [tokens, (heads + 2 kv_heads) * head_width]
+  void* width_gradient = nullptr;   ///< [tokens, width]: of attention's output, then of the normalised input
+  void* masked_gradient = nullptr;  ///< [tokens, width]: d output with the dropout mask; null without dropout
+  void* attention = nullptr;        ///< the kernel's own
   void* norm = nullptr;
   std::int64_t bytes = 0;
 };
@@ -33,13 +32,12 @@ struct MlpForwardScratch {
 MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory);
 
 struct MlpBackwardScratch {
-  void* activated = nullptr;         ///< [tokens, ffn_stride]; dead once the down projection's gradient is made, then
-  void* normalized = nullptr;        ///< [tokens, width] and
-  void* width_gradient = nullptr;    ///< [tokens, width] lie in its place, and with SwiGLU
-  void* partial_gradient = nullptr;  ///< [tokens, width]
-  void* gate_gradient = nullptr;     ///< [tokens, ffn_stride]: of h, then of the gate; null without SwiGLU
-  void* up_gradient = nullptr;       ///< [tokens, ffn_stride]
-  void* masked_gradient = nullptr;   ///< [tokens, width]; null without dropout
+  void* activated = nullptr;        ///< [tokens, ffn_stride]; dead once the down projection's gradient is made, then
+  void* normalized = nullptr;       ///< [tokens, width] and
+  void* width_gradient = nullptr;   ///< [tokens, width] lie in its place
+  void* gate_gradient = nullptr;    ///< [tokens, ffn_stride]: of h, then of the gate; null without SwiGLU
+  void* up_gradient = nullptr;      ///< [tokens, ffn_stride]
+  void* masked_gradient = nullptr;  ///< [tokens, width]; null without dropout
   void* norm = nullptr;
   std::int64_t bytes = 0;
 };

@@ -124,6 +124,18 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
             CHECK(relative_error(dw.values(), dw_expected) < tolerance(gradient_type));
             CHECK(relative_error(db.values(), db_expected) < tolerance(gradient_type));
             CHECK((dx_out.intact() && dw.intact() && db.intact()));
+
+            // Without the GELU, added to what is there.
+            Tensor sum = Tensor::random(s.tokens, s.in, dtype, 9);
+            Doubles sum_expected = sum.values();
+            const Doubles plain =
+                product(dyv, w.values(), {}, back, in_out ? WeightLayout::out_in : WeightLayout::in_out);
+            for (std::size_t i = 0; i < plain.size(); ++i) sum_expected[i] += plain[i];
+            a.input_gradient = sum.view(), a.input_adds = true, a.before_gelu = {};
+            a.weight_gradient = {}, a.bias_gradient = {};
+            device->linear_backward(*device.stream, a);
+            CHECK(relative_error(sum.values(), sum_expected) < tolerance(dtype));
+            CHECK(sum.intact());
           }
         }
       }

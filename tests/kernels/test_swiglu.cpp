@@ -68,9 +68,11 @@ TEST_CASE("swiglu and its gradients against double precision, and in place", "[s
         CHECK(over_up.same_bits(r.output));
         over_up = up;
         SwigluBackward b = backward_arguments(tokens, width, gate, over_up, over_upstream);
-        b.gate_gradient = over_upstream.view(), b.up_gradient = over_up.view();
+        Tensor again(tokens, width, dtype);
+        b.gate_gradient = over_upstream.view(), b.up_gradient = over_up.view(), b.output = again.view();
         device->swiglu_backward(*device.stream, b);
         CHECK((over_upstream.same_bits(r.gate_gradient) && over_up.same_bits(r.up_gradient)));
+        CHECK((again.same_bits(r.output) && again.intact()));
       }
     }
   }

@@ -57,21 +57,21 @@ struct NormForward {
   ConstView input;                        ///< [tokens, width]
   ConstView gain, bias;                   ///< [width]; bias may be empty
   View output;                            ///< [tokens, width] in input's dtype; empty: statistics only
-  float* mean = nullptr;                  ///< [tokens], written unless `given_statistics`; null for RMS norm
+  float* mean = nullptr;                  ///< [tokens], written; null for RMS norm
   float* reciprocal_deviation = nullptr;  ///< [tokens]: 1 / sqrt(variance + epsilon)
-  bool given_statistics = false;          ///< mean and reciprocal_deviation are inputs: only apply them
 };
 
 struct NormBackward {
   std::int64_t tokens = 0, width = 0;
   bool subtract_mean = true;
   ConstView input;              ///< forward's
-  ConstView gain;               ///< [width]
+  ConstView gain, bias;         ///< [width]; bias is read for `normalized` alone and may be empty
   const float* mean = nullptr;  ///< null for RMS norm
   const float* reciprocal_deviation = nullptr;
   ConstView output_gradient;                  ///< [tokens, width] in input's dtype
   View input_gradient;                        ///< [tokens, width] in input's dtype
   bool input_adds = false;                    ///< input_gradient += (a residual path runs beside the norm)
+  View normalized;                            ///< [tokens, width]: forward's output again, the same bits; may be empty
   GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
 };
@@ -97,7 +97,8 @@ struct LinearBackward {
   ConstView weight;  ///< read for the input's gradient
   WeightLayout layout = WeightLayout::in_out;
   ConstView output_gradient;  ///< [tokens, out] in input's dtype
-  View input_gradient;        ///< [tokens, in], stored
+  View input_gradient;        ///< [tokens, in]
+  bool input_adds = false;    ///< input_gradient += (several linears read one input), rounded once; no before_gelu then
   ConstView before_gelu;  ///< [tokens, in] or empty: input = gelu(before_gelu), and input_gradient is taken through it
   GradientView weight_gradient;  ///< in `layout`
   GradientView bias_gradient;    ///< [out]
@@ -151,6 +152,7 @@ struct SwigluBackward {
   std::int64_t tokens = 0, width = 0;
   ConstView gate, up, output_gradient;  ///< [tokens, width]
   View gate_gradient, up_gradient;      ///< [tokens, width]; each may be one of the three inputs' own memory
+  View output;  ///< [tokens, width]: forward's again, the same bits, in memory of its own; or empty
 };
 
 /// Final norm, vocabulary product and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists whole.

@@ -8,8 +8,8 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kFewestForwardTiles = 8;
-constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward: the weight's tiles follow in the same loop
+constexpr std::int64_t kFewestTiles = 8;
+constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward whose weight's tiles follow in the same loop
 
 /// Tiles of activations [tokens, columns]: as big as a product's speed wants, but at least `fewest` where the shape
 /// allows.
@@ -52,7 +52,7 @@ class LinearBackwardTasks {
   LinearBackwardTasks(const VectorKernels& vector, const LinearBackward& a)
       : vector_(vector),
         a_(a),
-        input_(a.tokens, a.in, kFewestInputTiles),
+        input_(a.tokens, a.in, a.weight_gradient ? kFewestInputTiles : kFewestTiles),
         weight_(a.layout == WeightLayout::in_out ? WeightTiles(a.in, a.out) : WeightTiles(a.out, a.in)),
         bias_(Tiling::of_size(a.out, 256)),
         input_tasks_(a.input_gradient ? input_.count() : 0),
@@ -69,7 +69,7 @@ class LinearBackwardTasks {
   }
 
  private:
-  /// d input = d output W^T, taken through the GELU that made the input.
+  /// d input = or += d output W^T, taken through the GELU that made the input.
   void input_gradient(std::int64_t task, Carver scratch) const {
     const Tile rows = input_.row_tile(task), columns = input_.column_tile(task);
     const Operand gradient{a_.output_gradient, false};
@@ -83,7 +83,7 @@ class LinearBackwardTasks {
       if (a_.before_gelu) {
         vector_.gelu_backward[type](c, a_.before_gelu.at(row, columns.begin), out, columns.size());
       } else {
-        vector_.from_float[type](c, out, columns.size());
+        write_gradient_row(vector_, {a_.input_gradient, a_.input_adds}, row, columns.begin, c, columns.size());
       }
     }
   }
@@ -127,7 +127,7 @@ class LinearBackwardTasks {
 
 void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
   const int type = storage_index(a.output ? a.output.dtype : a.activated.dtype);
-  const ActivationTiles tiles(a.tokens, a.out, kFewestForwardTiles);
+  const ActivationTiles tiles(a.tokens, a.out, kFewestTiles);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
     const Tile rows = tiles.row_tile(task), columns = tiles.column_tile(task);
     const Operand input{a.input, false};

@@ -11,12 +11,10 @@ void CpuKernels::norm_forward(Stream&, const NormForward& a) {
   const Tiling tiles = Tiling::of_size(a.tokens, 32);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int) {
     for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {
-      float mean = a.given_statistics && a.subtract_mean ? a.mean[t] : 0.0f;
-      if (!a.given_statistics) {
-        vector_.norm_statistics[type](a.input.at(t), a.width, a.subtract_mean, a.epsilon, &mean,
-                                      &a.reciprocal_deviation[t]);
-        if (a.subtract_mean) a.mean[t] = mean;
-      }
+      float mean = 0.0f;
+      vector_.norm_statistics[type](a.input.at(t), a.width, a.subtract_mean, a.epsilon, &mean,
+                                    &a.reciprocal_deviation[t]);
+      if (a.subtract_mean) a.mean[t] = mean;
       if (!a.output) continue;
       vector_.norm_apply[type](a.input.at(t), mean, a.reciprocal_deviation[t], a.gain.data, a.bias.data, a.output.at(t),
                                a.width);
@@ -50,6 +48,9 @@ void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
       vector_.norm_backward[type](a.input.at(t), a.output_gradient.at(t), a.subtract_mean ? a.mean[t] : 0.0f,
                                   a.reciprocal_deviation[t], a.subtract_mean, a.gain.data, a.input_gradient.at(t),
                                   a.input_adds, gain_sums, bias_sums, a.width);
+      if (!a.normalized) continue;
+      vector_.norm_apply[type](a.input.at(t), a.subtract_mean ? a.mean[t] : 0.0f, a.reciprocal_deviation[t],
+                               a.gain.data, a.bias.data, a.normalized.at(t), a.width);
     }
   });
   const Tiling columns = Tiling::of_size(a.width, 256);

@@ -62,21 +62,23 @@ __global__ void __launch_bounds__(kThreads)
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     swiglu_backward_kernel(Rows<const T> gate, Rows<const T> up, Rows<const T> output_gradient, Rows<T> gate_gradient,
-                           Rows<T> up_gradient, std::int64_t rows, std::int64_t columns, bool aligned) {
+                           Rows<T> up_gradient, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
-  float g[kPack], u[kPack], d[kPack];
+  float g[kPack], u[kPack], d[kPack], h[kPack];
   load_pack(gate.at(at.row, at.column), at.left, aligned, g);
   load_pack(up.at(at.row, at.column), at.left, aligned, u);
   load_pack(output_gradient.at(at.row, at.column), at.left, aligned, d);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
     const SiluParts silu = silu_parts(g[i]);
+    h[i] = silu.value * u[i];
     g[i] = d[i] * u[i] * silu.slope;
     u[i] = d[i] * silu.value;
   }
   store_pack(gate_gradient.at(at.row, at.column), at.left, aligned, g);
   store_pack(up_gradient.at(at.row, at.column), at.left, aligned, u);
+  if (output.data != nullptr) store_pack(output.at(at.row, at.column), at.left, aligned, h);
 }
 
 template <class From, class To>
@@ -137,11 +139,11 @@ void CudaKernels::swiglu_forward(Stream& stream, const SwigluForward& a) {
 
 void CudaKernels::swiglu_backward(Stream& stream, const SwigluBackward& a) {
   const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output_gradient) &&
-                       is_aligned(a.gate_gradient) && is_aligned(a.up_gradient);
+                       is_aligned(a.gate_gradient) && is_aligned(a.up_gradient) && is_aligned(a.output);
   with_float_type(a.gate.dtype, [&]<class T>() {
     launch(cuda_stream(stream), blocks_of(a.tokens, a.width), dim3(kThreads), 0, swiglu_backward_kernel<T>,
            rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output_gradient), rows_of<T>(a.gate_gradient),
-           rows_of<T>(a.up_gradient), a.tokens, a.width, aligned);
+           rows_of<T>(a.up_gradient), rows_of<T>(a.output), a.tokens, a.width, aligned);
   });
 }
 

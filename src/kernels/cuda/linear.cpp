@@ -72,7 +72,9 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
     p.b = {a.weight, in_out};
     p.d = a.input_gradient;
     if (a.before_gelu) p.epilogue = ProductEpilogue::gelu_backward, p.operand = a.before_gelu;
-    if (!products_.run(s, p)) {
+    if (a.input_adds) {
+      store_gradient_product(s, p, {a.input_gradient, true});
+    } else if (!products_.run(s, p)) {
       product_by_pieces(s, p, [&](const FinishRows& rows) {
         finish_input_gradient(s, rows, rows_from(a.before_gelu, rows.first_row),
                               a.input_gradient.rows_from(rows.first_row));

@@ -39,7 +39,7 @@ struct ForwardRows {
   float *mean, *rstd;
   std::int64_t tokens, width;
   float epsilon;
-  bool subtract_mean, given_statistics, aligned;
+  bool subtract_mean, aligned;
 };
 
 /// Threads of a row hold `Packs` packs each.
@@ -56,35 +56,31 @@ __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const For
     load_pack(a.input.at(row, column), a.width - column, a.aligned, x[p]);
   }
   const auto count = static_cast<float>(a.width);
-  float mean = 0, rstd = 0;
-  if (a.given_statistics) {
-    mean = a.subtract_mean ? a.mean[row] : 0.0f, rstd = a.rstd[row];
-  } else {
-    if (a.subtract_mean) {
-      float sum = 0;
-#pragma unroll
-      for (int p = 0; p < Packs; ++p) {
-#pragma unroll
-        for (int i = 0; i < kPack; ++i) sum += x[p][i];
-      }
-      mean = __fdiv_rn(row_sum<Threads>(sum, partial), count);
-    }
-    float squares = 0;
+  float mean = 0;
+  if (a.subtract_mean) {
+    float sum = 0;
 #pragma unroll
     for (int p = 0; p < Packs; ++p) {
-      const std::int64_t left = a.width - (std::int64_t{p} * Threads + member) * kPack;
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) {
-        const float d = i < left ? x[p][i] - mean : 0.0f;
-        squares = fmaf(d, d, squares);
-      }
+      for (int i = 0; i < kPack; ++i) sum += x[p][i];
     }
-    const float variance = __fdiv_rn(row_sum<Threads>(squares, partial), count);
-    rstd = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, a.epsilon)));
-    if (member == 0) {
-      if (a.subtract_mean) a.mean[row] = mean;
-      a.rstd[row] = rstd;
+    mean = __fdiv_rn(row_sum<Threads>(sum, partial), count);
+  }
+  float squares = 0;
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t left = a.width - (std::int64_t{p} * Threads + member) * kPack;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const float d = i < left ? x[p][i] - mean : 0.0f;
+      squares = fmaf(d, d, squares);
     }
+  }
+  const float variance = __fdiv_rn(row_sum<Threads>(squares, partial), count);
+  const float rstd = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, a.epsilon)));
+  if (member == 0) {
+    if (a.subtract_mean) a.mean[row] = mean;
+    a.rstd[row] = rstd;
   }
   if (a.output.data == nullptr) return;
 #pragma unroll
@@ -106,8 +102,8 @@ __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const For
 template <class T>
 struct BackwardRows {
   Rows<const T> input, output_gradient;
-  const T* gain;
-  Rows<T> input_gradient;
+  const T *gain, *bias;
+  Rows<T> input_gradient, normalized;
   const float *mean, *rstd;
   float *gain_sums, *bias_sums;  ///< [groups, width]
   std::int64_t tokens, width, group;
@@ -115,6 +111,18 @@ struct BackwardRows {
 };
 
 constexpr int kMostWarps = 16;
+
+/// gain * h (+ bias): the store_pack of forward must see the same bits.
+template <class T>
+__device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
+                                                 std::int64_t left, const float (&h)[kPack],
+                                                 const float (&gain)[kPack]) {
+  float y[kPack];
+  if (a.bias != nullptr) load_pack(a.bias + column, left, a.aligned, y);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) y[i] = a.bias != nullptr ? __fmaf_rn(h[i], gain[i], y[i]) : __fmul_rn(h[i], gain[i]);
+  store_pack(a.normalized.at(row, column), left, a.aligned, y);
+}
 
 /// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
 /// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group.
@@ -143,8 +151,10 @@ __global__ void __launch_bounds__(kMostWarps * 32) norm_backward_kernel(const Ba
       load_pack(a.output_gradient.at(row, column), left, a.aligned, upstream);
       load_pack(a.gain + column, left, a.aligned, gain);
 #pragma unroll
+      for (int i = 0; i < kPack; ++i) h[p][i] = __fmul_rn(__fsub_rn(h[p][i], mean), rstd);
+      if (a.normalized.data != nullptr && left > 0) store_normalized(a, row, column, left, h[p], gain);
+#pragma unroll
       for (int i = 0; i < kPack; ++i) {
-        h[p][i] = (h[p][i] - mean) * rstd;
         w[p][i] = upstream[i] * gain[i];
         sum += w[p][i];
         projected = fmaf(w[p][i], h[p][i], projected);
@@ -235,7 +245,6 @@ void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
                               a.width,
                               a.epsilon,
                               a.subtract_mean,
-                              a.given_statistics,
                               aligned};
     const std::int64_t packs = ceil_div(a.width, kPack);
     const cudaStream_t s = cuda_stream(stream);
@@ -254,12 +263,14 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
   Carver carver(a.scratch, norm_backward_scratch_bytes(a.tokens, a.width, DeviceKind::cuda));
   const CudaNormBackwardLayout layout(carver, a.tokens, a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
-    const bool aligned =
-        is_aligned(a.input) && is_aligned(a.output_gradient) && is_aligned(a.input_gradient) && is_aligned(a.gain.data);
+    const bool aligned = is_aligned(a.input) && is_aligned(a.output_gradient) && is_aligned(a.input_gradient) &&
+                         is_aligned(a.gain.data) && is_aligned(a.bias.data) && is_aligned(a.normalized);
     const BackwardRows<T> rows{rows_of<T>(a.input),
                                rows_of<T>(a.output_gradient),
                                static_cast<const T*>(a.gain.data),
+                               static_cast<const T*>(a.bias.data),
                                rows_of<T>(a.input_gradient),
+                               rows_of<T>(a.normalized),
                                a.subtract_mean ? a.mean : nullptr,
                                a.reciprocal_deviation,
                                layout.gain_sums,

@@ -123,7 +123,8 @@ class MirroredKernels final : public Kernels {
   void norm_backward(Stream& stream, const NormBackward& arguments) override {
     Mirror m(device_, stream);
     NormBackward a = arguments;
-    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.output_gradient, a.tokens, a.width);
+    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
+    m.in(a.output_gradient, a.tokens, a.width), m.out(a.normalized, a.tokens, a.width);
     a.mean = m.read(a.mean, a.tokens * 4);
     a.reciprocal_deviation = m.read(a.reciprocal_deviation, a.tokens * 4);
     m.out(a.input_gradient, a.tokens, a.width);
@@ -204,6 +205,7 @@ class MirroredKernels final : public Kernels {
     SwigluBackward a = arguments;
     m.in(a.gate, a.tokens, a.width), m.in(a.up, a.tokens, a.width), m.in(a.output_gradient, a.tokens, a.width);
     m.out(a.gate_gradient, a.tokens, a.width), m.out(a.up_gradient, a.tokens, a.width);
+    m.out(a.output, a.tokens, a.width);
     kernels_.swiglu_backward(stream, a);
     m.finish();
   }
