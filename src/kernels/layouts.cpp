@@ -50,6 +50,9 @@ HeadLayout::HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, 
   norm_scratch = carver.take_bytes(norm_backward_scratch_bytes(tokens, width));
 }
 
+CudaEmbeddingBackwardLayout::CudaEmbeddingBackwardLayout(Carver& carver, std::int64_t tokens)
+    : keys(carver.take<std::uint64_t>(tokens)), merged(carver.take<std::uint64_t>(tokens)) {}
+
 CudaNormBackwardLayout::CudaNormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width)
     : groups(Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, 512)))),
       gain_sums(carver.take<float>(groups.count() * width)),
@@ -73,9 +76,13 @@ CudaHeadLayout::CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t
   norm_scratch = carver.take_bytes(norm_backward_scratch_bytes(tokens, width, DeviceKind::cuda));
 }
 
-std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens, DeviceKind) {
+std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens, DeviceKind device) {
   Carver carver;
-  carver.take<std::int32_t>(tokens);  // places in order of their token
+  if (device == DeviceKind::cuda) {
+    CudaEmbeddingBackwardLayout(carver, tokens);
+  } else {
+    carver.take<std::int32_t>(tokens);  // places in order of their token
+  }
   return carver.used();
 }
 

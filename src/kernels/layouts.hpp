@@ -17,6 +17,12 @@ struct NormBackwardLayout {
   float* bias_sums;  ///< [groups, width]
 };
 
+/// Embedding backward on a GPU: token and place of each row as one number, sorted, and room to merge into.
+struct CudaEmbeddingBackwardLayout {
+  CudaEmbeddingBackwardLayout(Carver& carver, std::int64_t tokens);
+  std::uint64_t *keys, *merged;  ///< [tokens] each
+};
+
 /// Norm backward on a GPU: a thread block sums a group of tokens into one row; at most 512 groups of at least 16.
 struct CudaNormBackwardLayout {
   CudaNormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width);

@@ -1,6 +1,8 @@
 #include <catch2/catch.hpp>
+#include <functional>
 
 #include "kernels/tensors.hpp"
+#include "tessera/base/counter_rng.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -18,11 +20,16 @@ struct Problem {
   std::int64_t value() const { return (shape.heads + shape.kv_heads) * shape.head_width; }
 };
 
+/// What (sample, head, query, key)'s probability is multiplied with.
+using Mask = std::function<double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)>;
+
+double no_mask(std::int64_t, std::int64_t, std::int64_t, std::int64_t) { return 1; }
+
 /// Attention and its gradients written down plainly in double.
 struct Reference {
   Doubles output, log_sum_exp, gradient;
 
-  Reference(const Problem& p, const Doubles& qkv, const Doubles& upstream)
+  Reference(const Problem& p, const Doubles& qkv, const Doubles& upstream, const Mask& mask = no_mask)
       : output(static_cast<std::size_t>(p.tokens() * p.out_width())),
         log_sum_exp(static_cast<std::size_t>(p.shape.batch * p.shape.heads * p.shape.sequence)),
         gradient(qkv.size()) {
@@ -49,11 +56,12 @@ struct Reference {
           for (std::int64_t j = 0; j <= i; ++j) {
             const auto k = static_cast<std::size_t>(j);
             probability[k] /= sum;
+            const double kept = mask(b, h, i, j);
             for (std::int64_t c = 0; c < s.head_width; ++c) {
               const double up = at(upstream, p.out_width(), row, q0 + c);
-              output[static_cast<std::size_t>(row * p.out_width() + q0 + c)] += probability[k] * in(j, v0 + c);
-              grad(j, v0 + c) += probability[k] * up;
-              dp[k] += up * in(j, v0 + c);
+              output[static_cast<std::size_t>(row * p.out_width() + q0 + c)] += probability[k] * kept * in(j, v0 + c);
+              grad(j, v0 + c) += probability[k] * kept * up;
+              dp[k] += up * kept * in(j, v0 + c);
             }
             mean += probability[k] * dp[k];
           }
@@ -146,6 +154,40 @@ TEST_CASE("attention gives the same bits on any number of threads", "[attention]
     CHECK(results.back().output.same_bits(results.front().output));
     CHECK(results.back().log_sum_exp.same_bits(results.front().log_sum_exp));
     CHECK(results.back().gradient.same_bits(results.front().gradient));
+  }
+}
+
+TEST_CASE("attention's dropout: every implementation and tiling has the same masks", "[attention][dropout]") {
+  const AttentionShape shapes[] = {{2, 70, 4, 2, 16}, {1, 17, 1, 1, 24}, {1, 150, 2, 1, 64}, {1, 140, 2, 1, 128}};
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const AttentionShape& shape : shapes) {
+      INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", heads of " << shape.head_width);
+      const Problem p{shape, dtype};
+      const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
+                   upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+      StepScalars scalars;
+      scalars.seed = 3, scalars.step = 5, scalars.first_sample = 11;
+      Dropout dropout;
+      dropout.probability = 0.3f, dropout.sequence = shape.sequence, dropout.layer = 2;
+      dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
+      const std::uint32_t site = 2 * 4 + static_cast<std::uint32_t>(DropoutSite::attention);
+      const auto number = [](const auto& words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; };
+      const Mask mask = [&](std::int64_t sample, std::int64_t head, std::int64_t query, std::int64_t key) {
+        const auto u = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
+        const auto of_sample = philox(scalars.seed, RandomUse::dropout, site, u(scalars.first_sample + sample));
+        const auto of_step = philox(number(of_sample), RandomUse::dropout, site, u(scalars.step));
+        const std::uint64_t half = (u(shape.sequence) + 15) / 16 * 8;
+        const std::uint64_t row = u(query) / 16 * 8 + u(query) % 8, column = u(key) / 16 * 8 + u(key) % 8;
+        const auto words = philox(number(of_step), RandomUse::dropout, site, (u(head) * half + row) * half + column);
+        return to_uniform(words[u(query) / 8 % 2 * 2 + u(key) / 8 % 2]) < 0.3f ? 0.0 : 1 / 0.7;
+      };
+      const Reference reference(p, qkv.values(), upstream.values(), mask);
+      const Result r = attend(device, p, qkv, upstream, dropout);
+      CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+      CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+      CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
+    }
   }
 }
 

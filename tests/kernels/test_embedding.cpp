@@ -50,6 +50,30 @@ TEST_CASE("embedding forward adds the two tables' rows, exactly", "[embedding]")
   }
 }
 
+TEST_CASE("embedding backward of many tokens, one of them most of the time", "[embedding]") {
+  const std::int64_t batch = 1, sequence = 2500, width = 9, vocab = 700;
+  auto tokens = some_tokens(sequence, vocab);
+  for (std::size_t i = 0; i < tokens.size(); i += i % 3 + 1) tokens[i] = 333;
+  const Tensor dy = Tensor::random(sequence, width, DType::fp32, 1);
+  const Doubles d = dy.values();
+  Doubles expected(static_cast<std::size_t>(vocab * width));
+  for (std::int64_t t = 0; t < sequence; ++t) {
+    for (std::int64_t i = 0; i < width; ++i) {
+      expected[static_cast<std::size_t>(tokens[static_cast<std::size_t>(t)] * width + i)] += at(d, width, t, i);
+    }
+  }
+  Device device;
+  Tensor gradient(vocab, width, DType::fp32);
+  Guarded scratch(embedding_backward_scratch_bytes(sequence, tested_kind()));
+  EmbeddingBackward a;
+  a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.context = sequence;
+  a.tokens = tokens.data(), a.output_gradient = dy.view(), a.scratch = scratch.data();
+  a.token_gradient = gradient.gradient();
+  device->embedding_backward(*device.stream, a);
+  CHECK(relative_error(gradient.values(), expected) < tolerance(DType::fp32));
+  CHECK((gradient.intact() && scratch.intact()));
+}
+
 TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on any number of threads", "[embedding]") {
   for (const DType gradient : {DType::fp32, DType::bf16}) {
     for (const bool adds : {false, true}) {

@@ -5,6 +5,7 @@
 
 #include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu_kernels.hpp"
+#include "kernels/cpu/dropout_mask.hpp"
 #include "kernels/layouts.hpp"
 
 namespace tessera {
@@ -110,7 +111,7 @@ class BackwardTask {
       const std::int64_t visible = visible_keys(position, keys);
       vector_.softmax_again(p, visible, scale, log_sum_exp[position]);
       if (a_.dropout.on()) {
-        probability_mask(DropoutMask(a_.dropout), a_.shape, sequence, head, position, keys, mask_);
+        DropoutMask(a_.dropout).fill_probabilities(sequence, head, position, keys.begin, visible, mask_);
         vector_.multiply(ds, mask_, ds, visible);
       }
       vector_.softmax_backward(p, ds, visible, delta[position], scale);

@@ -3,6 +3,7 @@
 
 #include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu_kernels.hpp"
+#include "kernels/cpu/dropout_mask.hpp"
 
 namespace tessera {
 
@@ -49,8 +50,8 @@ class ForwardTask {
       }
       clear_hidden(row, visible, keys.size());
       if (a_.dropout.on()) {
-        probability_mask(DropoutMask(a_.dropout), a_.shape, sequence, head, queries.begin + i, keys, mask_);
-        vector_.multiply(row, mask_, row, keys.size());
+        DropoutMask(a_.dropout).fill_probabilities(sequence, head, queries.begin + i, keys.begin, visible, mask_);
+        vector_.multiply(row, mask_, row, visible);
       }
     }
     tile_product(vector_, scratch, {{scores_, DType::fp32, keys.size()}, false}, {value, false}, queries.size(), width_,

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstring>
 
-#include "kernels/cpu/dropout_mask.hpp"
 #include "kernels/cpu/storage.hpp"
 #include "kernels/cpu/tile_product.hpp"
 #include "kernels/tiling.hpp"
@@ -39,13 +38,6 @@ inline std::int64_t visible_keys(std::int64_t position, const Tile& keys) {
 /// Zeros the scores that the causal mask hides.
 inline void clear_hidden(float* row, std::int64_t visible, std::int64_t keys) {
   if (visible < keys) std::memset(row + visible, 0, static_cast<std::size_t>(keys - visible) * sizeof(float));
-}
-
-/// Dropout of the probabilities of one (sequence, head, query): element number (head T + query) T + key of the sample.
-inline void probability_mask(const DropoutMask& mask, const AttentionShape& shape, std::int64_t sequence,
-                             std::int64_t head, std::int64_t position, const Tile& keys, float* out) {
-  const auto first = static_cast<std::uint64_t>((head * shape.sequence + position) * shape.sequence + keys.begin);
-  mask.fill(sequence, first, keys.size(), out);
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "kernels/attention_mask.hpp"
 #include "kernels/cuda/dropout_mask.cuh"
 #include "kernels/cuda/grid.hpp"
 #include "kernels/cuda/packs.cuh"
@@ -30,12 +31,25 @@ struct AttentionSizes {
   __device__ std::int64_t statistic(int batch, int head, int query) const {
     return (std::int64_t{batch} * heads + head) * sequence + query;
   }
-  /// 0 or 1/(1-p) of one probability: element number (head T + query) T + key of the sample with this key.
+  /// 0 or 1/(1-p) of one probability of the sample with this key.
   __device__ float mask(std::uint64_t sample_key, int head, int query, int key) const {
-    const std::uint64_t element = static_cast<std::uint64_t>((std::int64_t{head} * sequence + query) * sequence + key);
-    float one[1];
-    dropout.masks(sample_key, element, one);
-    return one[0];
+    const ProbabilityMaskPlace place = mask_place(head, query, key);
+    const PhiloxBlock block = philox_block(sample_key, dropout.site, place.block);
+    const std::uint32_t low = place.word == 0 ? block.word[0] : block.word[1];
+    const std::uint32_t high = place.word == 2 ? block.word[2] : block.word[3];
+    return dropout.mask_of(place.word < 2 ? low : high);
+  }
+  /// Of queries `query` and + 8, keys `key` and + 8, where `query` and `key` are the first of such a pair.
+  __device__ void masks(std::uint64_t sample_key, int head, int query, int key, float (&mask)[2][2]) const {
+    const PhiloxBlock block = philox_block(sample_key, dropout.site, mask_place(head, query, key).block);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) mask[i / 2][i % 2] = dropout.mask_of(block.word[i]);
+  }
+
+ private:
+  __device__ ProbabilityMaskPlace mask_place(int head, int query, int key) const {
+    return probability_mask_place(static_cast<std::uint64_t>(sequence), static_cast<std::uint64_t>(head),
+                                  static_cast<std::uint64_t>(query), static_cast<std::uint64_t>(key));
   }
 };
 

@@ -2,32 +2,57 @@
 // Tiles of 16-bit rows in shared memory, as tensor-core attention reads them. A row is `Width` elements; its 16-byte
 // chunks are permuted by the row's number, so that eight rows' equal chunks lie in different banks.
 
+#include <cstddef>
+
 #include "kernels/cuda/attention_problem.cuh"
 
 namespace tessera {
 
+/// Where the 16 bytes lie that a lane names to ldmatrix, in bytes from `piece`, for pieces at columns 0, 16, 32, 48
+/// (mod 64): kept in registers, as they take longer to find than to use. Matrices are numbered down, then right
+/// (straight), or right, then down (crossed).
+template <int Width>
+struct LanePlaces {
+  int straight[4], crossed[4];
+
+  __device__ explicit LanePlaces(int lane) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      straight[i] = place(lane % 16, 2 * i + lane / 16);
+      crossed[i] = place(lane % 8 + lane / 16 * 8, 2 * i + lane / 8 % 2);
+    }
+  }
+
+ private:
+  __device__ static int place(int row, int number) { return row * Width * 2 + (number ^ (row & 7)) * 16; }
+};
+
 /// Rows x Width elements of T in shared memory.
 template <class T, int Rows_, int Width>
 struct AttentionTile {
-  static constexpr int kRows = Rows_, kChunks = Width / 8, kBytes = Rows_ * Width * 2;
+  static constexpr int kRows = Rows_, kWidth = Width, kChunks = Width / 8, kBytes = Rows_ * Width * 2;
   static_assert(kChunks % 8 == 0);
 
   T* data;
 
   __device__ T* chunk(int row, int number) const { return data + row * Width + ((number ^ (row & 7)) * 8); }
+  /// What LanePlaces counts from: `row` is a multiple of 8, `column` of 16.
+  __device__ const std::byte* piece(int row, int column) const {
+    return reinterpret_cast<const std::byte*>(data + row * Width + column / 64 * 64);
+  }
 
   /// A and C operands' rows: the 16 x 16 piece at (row, column), as ldmatrix's four matrices in the order of mma's A.
-  __device__ void load_a(std::uint32_t (&x)[4], int row, int column, int lane) const {
-    ldmatrix_x4<false>(x, chunk(row + lane % 16, column / 8 + lane / 16));
+  __device__ void load_a(std::uint32_t (&x)[4], int row, int column, const LanePlaces<Width>& lane) const {
+    ldmatrix_x4<false>(x, piece(row, column) + lane.straight[column / 16 % 4]);
   }
   /// B = (these rows)^T: columns [row, row + 16) of B, its rows [column, column + 16). x[0], x[1]: B's first 8 columns;
   /// x[2], x[3]: the next 8.
-  __device__ void load_b(std::uint32_t (&x)[4], int row, int column, int lane) const {
-    ldmatrix_x4<false>(x, chunk(row + lane % 8 + lane / 16 * 8, column / 8 + lane / 8 % 2));
+  __device__ void load_b(std::uint32_t (&x)[4], int row, int column, const LanePlaces<Width>& lane) const {
+    ldmatrix_x4<false>(x, piece(row, column) + lane.crossed[column / 16 % 4]);
   }
   /// B = these rows: rows [row, row + 16) of B, its columns [column, column + 16); in x as above.
-  __device__ void load_b_as_stored(std::uint32_t (&x)[4], int row, int column, int lane) const {
-    ldmatrix_x4<true>(x, chunk(row + lane % 16, column / 8 + lane / 16));
+  __device__ void load_b_as_stored(std::uint32_t (&x)[4], int row, int column, const LanePlaces<Width>& lane) const {
+    ldmatrix_x4<true>(x, piece(row, column) + lane.straight[column / 16 % 4]);
   }
 
   /// Starts to fill the tile with rows [first, first + Rows) of one head; zeros beyond the sequence and the head's
@@ -87,7 +112,7 @@ struct AttentionTile {
 /// D[16, Columns] += A[16, Depth] B, A from `a` at row `a_row`, B = b^T (b's rows are B's columns).
 template <class T, int Columns, int Depth, class TileA, class TileB>
 __device__ __forceinline__ void multiply_transposed(float (&d)[Columns / 8][4], const TileA& a, int a_row,
-                                                    const TileB& b, int lane) {
+                                                    const TileB& b, const LanePlaces<TileB::kWidth>& lane) {
 #pragma unroll
   for (int k = 0; k < Depth; k += 16) {
     std::uint32_t x[4];
@@ -105,7 +130,7 @@ __device__ __forceinline__ void multiply_transposed(float (&d)[Columns / 8][4], 
 /// D[16, Columns] += A[16, Depth] B, A in registers as mma's D pieces, B = b as stored.
 template <class T, int Columns, int Depth, class TileB>
 __device__ __forceinline__ void multiply_registers(float (&d)[Columns / 8][4], const float (&a)[Depth / 8][4],
-                                                   const TileB& b, int lane) {
+                                                   const TileB& b, const LanePlaces<TileB::kWidth>& lane) {
 #pragma unroll
   for (int k = 0; k < Depth; k += 16) {
     const std::uint32_t x[4] = {packed<T>(a[k / 8][0], a[k / 8][1]), packed<T>(a[k / 8][2], a[k / 8][3]),

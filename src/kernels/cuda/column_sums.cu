@@ -9,22 +9,35 @@ namespace {
 
 constexpr unsigned kLanes = 32, kWarps = 8;
 
-/// A block sums 32 columns: each warp every eighth part, then the warps in order.
+constexpr unsigned kPartWarps = 32;  ///< so that all parts are under way at once: this is a wait for memory, no work
+
 template <class G>
-__global__ void __launch_bounds__(kLanes* kWarps)
-    sum_columns_kernel(const float* parts, std::int64_t count, std::int64_t width, G* gradient, bool adds) {
-  TESSERA_SHARED(float, of_warp, kLanes* kWarps);
+struct ColumnSums {
+  const float* parts[2];
+  G* gradient[2];
+  bool adds[2];
+};
+
+/// A block sums 32 columns: each warp every 32nd part, then the warps in order.
+template <class G>
+__global__ void __launch_bounds__(kLanes* kPartWarps)
+    sum_columns_kernel(const ColumnSums<G> a, std::int64_t count, std::int64_t width) {
+  TESSERA_SHARED(float, of_warp, kLanes* kPartWarps);
+  const bool second = blockIdx.y != 0;
+  const float* parts = second ? a.parts[1] : a.parts[0];
   const std::int64_t column = std::int64_t{blockIdx.x} * kLanes + threadIdx.x;
   float sum = 0;
   if (column < width) {
-#pragma unroll 8
-    for (std::int64_t part = threadIdx.y; part < count; part += kWarps) sum += parts[part * width + column];
+#pragma unroll 16
+    for (std::int64_t part = threadIdx.y; part < count; part += kPartWarps) sum += parts[part * width + column];
   }
   of_warp[threadIdx.y * kLanes + threadIdx.x] = sum;
   __syncthreads();
   if (threadIdx.y != 0 || column >= width) return;
-  for (unsigned warp = 1; warp < kWarps; ++warp) sum += of_warp[warp * kLanes + threadIdx.x];
-  gradient[column] = from_float<G>(adds ? to_float(gradient[column]) + sum : sum);
+#pragma unroll
+  for (unsigned warp = 1; warp < kPartWarps; ++warp) sum += of_warp[warp * kLanes + threadIdx.x];
+  G* gradient = (second ? a.gradient[1] : a.gradient[0]) + column;
+  *gradient = from_float<G>((second ? a.adds[1] : a.adds[0]) ? to_float(*gradient) + sum : sum);
 }
 
 /// A block sums a group of rows over 256 columns: each warp every eighth row, then the warps in order.
@@ -55,11 +68,17 @@ __global__ void __launch_bounds__(kLanes* kWarps)
 
 }  // namespace
 
-void sum_columns(cudaStream_t stream, const float* parts, std::int64_t count, std::int64_t width,
-                 const GradientView& gradient) {
-  with_float_type(gradient.view.dtype, [&]<class G>() {
-    launch(stream, blocks_for(width, kLanes), dim3(kLanes, kWarps), 0, sum_columns_kernel<G>, parts, count, width,
-           static_cast<G*>(gradient.view.data), gradient.adds);
+void sum_columns(cudaStream_t stream, std::int64_t count, std::int64_t width, const ColumnSum& first,
+                 const ColumnSum& second) {
+  const DType dtype = first.gradient.view.dtype;
+  TESSERA_ASSERT(!second.gradient || second.gradient.view.dtype == dtype, "column sums into {} and {}", name_of(dtype),
+                 name_of(second.gradient.view.dtype));
+  with_float_type(dtype, [&]<class G>() {
+    const ColumnSums<G> sums{{first.parts, second.parts},
+                             {static_cast<G*>(first.gradient.view.data), static_cast<G*>(second.gradient.view.data)},
+                             {first.gradient.adds, second.gradient.adds}};
+    launch(stream, blocks_for(width, kLanes, second.gradient ? 2 : 1), dim3(kLanes, kPartWarps), 0,
+           sum_columns_kernel<G>, sums, count, width);
   });
 }
 
@@ -72,7 +91,7 @@ void sum_rows(cudaStream_t stream, const ConstView& matrix, std::int64_t rows, s
     launch(stream, blocks_for(width, kLanes * kPack, groups), dim3(kLanes, kWarps), 0, group_sums_kernel<T>,
            rows_of<T>(matrix), rows, group, width, workspace, is_aligned(matrix));
   });
-  sum_columns(stream, workspace, groups, width, gradient);
+  sum_columns(stream, groups, width, {workspace, gradient});
 }
 
 }  // namespace tessera

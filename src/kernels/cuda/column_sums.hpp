@@ -9,9 +9,14 @@
 
 namespace tessera {
 
-/// gradient (1 x width) = or += the sum of the rows of parts [count, width].
-void sum_columns(cudaStream_t stream, const float* parts, std::int64_t count, std::int64_t width,
-                 const GradientView& gradient);
+/// gradient (1 x width) = or += the sum of the rows of parts [count, width]. The second, if there is one, has the
+/// first's type.
+struct ColumnSum {
+  const float* parts = nullptr;
+  GradientView gradient;
+};
+void sum_columns(cudaStream_t stream, std::int64_t count, std::int64_t width, const ColumnSum& first,
+                 const ColumnSum& second = {});
 
 /// gradient (1 x width) = or += the sum of the rows of matrix [rows, width]. `workspace`: at least `width` floats; more
 /// (up to 256 times as many) make it faster.

@@ -32,14 +32,36 @@ __device__ Softmax merge(const Softmax& a, const Softmax& b) {
   return {top, a.sum * exponential<T>(a.top - top) + b.sum * exponential<T>(b.top - top)};
 }
 
+template <class T>
+__device__ Softmax merge_warp(Softmax mine) {
+  for (int half = 16; half >= 1; half /= 2) {
+    mine = merge<T>(mine, {__shfl_xor_sync(kAllLanes, mine.top, half), __shfl_xor_sync(kAllLanes, mine.sum, half)});
+  }
+  return mine;
+}
+
 struct alignas(16) Four {
   float x[kGroup];
 };
 
-/// A block has a row: it is read once from memory, and once more from the cache.
+/// Logits i .. i + 3 of a row, minus infinity where there are none. (A row's padding may be read.)
+__device__ __forceinline__ Four logits_at(const float* row, std::int64_t i, std::int64_t vocab) {
+  Four four{{-HUGE_VALF, -HUGE_VALF, -HUGE_VALF, -HUGE_VALF}};
+  if (i < 0 || i >= vocab) return four;
+  four = *reinterpret_cast<const Four*>(row + i);
+#pragma unroll
+  for (int j = 0; j < kGroup; ++j) {
+    if (i + j >= vocab) four.x[j] = -HUGE_VALF;
+  }
+  return four;
+}
+
+/// A block has a row: it is read once from memory, from its end to its beginning, and once more from the cache, which
+/// then still has the beginning.
 template <class T, bool Training>
-__global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntropy a) {
+__global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossEntropy a) {
   TESSERA_SHARED(Softmax, of_warp, kWarps);
+  constexpr int kLoads = 4;  // under way at a time: one block fills a multiprocessor, and nothing else covers the wait
   const std::int64_t step = std::int64_t{blockDim.x} * kGroup;
   const std::int64_t row = blockIdx.x;
   float* logits = a.logits + row * a.stride;
@@ -47,44 +69,51 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
   const bool known = target >= 0 && target < a.vocab;
   const float target_logit = known ? logits[target] : __uint_as_float(0x7fc00000u);
 
+  const std::int64_t first = std::int64_t{threadIdx.x} * kGroup;
   Softmax mine;
-#pragma unroll 4
-  for (std::int64_t i = std::int64_t{threadIdx.x} * kGroup; i < a.vocab; i += step) {
-    const Four four = *reinterpret_cast<const Four*>(logits + i);  // (a row's padding may be read)
+  for (std::int64_t i = first + (a.vocab - 1) / step * step; i >= 0; i -= kLoads * step) {
+    Four four[kLoads];
+#pragma unroll
+    for (int load = 0; load < kLoads; ++load) four[load] = logits_at(logits, i - load * step, a.vocab);
     float top = mine.top;
 #pragma unroll
-    for (int j = 0; j < kGroup; ++j) {
-      if (i + j < a.vocab) top = larger(top, four.x[j]);
-    }
-    float sum = top == mine.top ? mine.sum : mine.sum * exponential<T>(mine.top - top);
+    for (const Four& f : four) {
 #pragma unroll
-    for (int j = 0; j < kGroup; ++j) {
-      if (i + j < a.vocab) sum += exponential<T>(four.x[j] - top);
+      for (int j = 0; j < kGroup; ++j) top = larger(top, f.x[j]);
+    }
+    float sum = mine.sum * exponential<T>(mine.top - top);
+#pragma unroll
+    for (const Four& f : four) {
+#pragma unroll
+      for (int j = 0; j < kGroup; ++j) sum += exponential<T>(f.x[j] - top);
     }
     mine = {top, sum};
   }
-  for (int half = 16; half >= 1; half /= 2) {
-    mine = merge<T>(mine, {__shfl_xor_sync(kAllLanes, mine.top, half), __shfl_xor_sync(kAllLanes, mine.sum, half)});
-  }
+  mine = merge_warp<T>(mine);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = mine;
   __syncthreads();
-  mine = of_warp[0];
-  for (unsigned warp = 1; warp < blockDim.x / 32; ++warp) mine = merge<T>(mine, of_warp[warp]);
-  const double log_sum_exp = static_cast<double>(mine.top) + log(static_cast<double>(mine.sum));
-  if (threadIdx.x == 0) a.token_loss[row] = log_sum_exp - static_cast<double>(target_logit);
+  mine = merge_warp<T>(threadIdx.x % 32 < blockDim.x / 32 ? of_warp[threadIdx.x % 32] : Softmax{});
+  if (threadIdx.x == 0) {
+    const double log_sum_exp = static_cast<double>(mine.top) + log(static_cast<double>(mine.sum));
+    a.token_loss[row] = log_sum_exp - static_cast<double>(target_logit);
+  }
   if constexpr (Training) {
-    const float offset = static_cast<float>(log_sum_exp), scale = a.scalars->gradient_scale;
+    const float offset = mine.top + logf(mine.sum), scale = a.scalars->gradient_scale;
     T* gradient = reinterpret_cast<T*>(logits);
     const std::int64_t rounds = (a.vocab + step - 1) / step;
-    // A round ahead is loaded: one block fills a multiprocessor, and nothing else covers the way to memory.
-    std::int64_t i = std::int64_t{threadIdx.x} * kGroup;
+    // A round ahead is loaded.
+    std::int64_t i = first, barrier = 0;
     Four next{};
     if (i < a.vocab) next = *reinterpret_cast<const Four*>(logits + i);
     for (std::int64_t round = 0; round < rounds; ++round, i += step) {
       Four four = next;
       if (i + step < a.vocab) next = *reinterpret_cast<const Four*>(logits + i + step);
-      // A narrower gradient lies over logits of this round and earlier ones: nobody writes before all have read.
-      if constexpr (sizeof(T) < sizeof(float)) __syncthreads();
+      // A narrower gradient lies over logits of round / 2: nobody writes before all have read those. Behind a barrier
+      // in round b all have read up to b + 1, which serves rounds up to 2 b + 3.
+      if (sizeof(T) < sizeof(float) && round == barrier) {
+        __syncthreads();
+        barrier = 2 * round + 4;
+      }
       if (i >= a.vocab) continue;
 #pragma unroll
       for (int j = 0; j < kGroup; ++j) {
@@ -98,7 +127,10 @@ __global__ void __launch_bounds__(kThreads) cross_entropy_kernel(const CrossEntr
           *reinterpret_cast<Four*>(gradient + i) = four;
         }
       } else {
-        for (int j = 0; i + j < a.vocab; ++j) gradient[i + j] = from_float<T>(four.x[j]);
+#pragma unroll
+        for (int j = 0; j < kGroup; ++j) {
+          if (i + j < a.vocab) gradient[i + j] = from_float<T>(four.x[j]);
+        }
       }
     }
   }

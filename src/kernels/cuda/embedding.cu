@@ -1,11 +1,12 @@
-// Embedding. Backward sorts the micro-batch's places by token, then one block sums the rows of each token in their
-// order: no atomics, the same bits always.
+// Embedding. Backward sorts the micro-batch's places by token, then the rows of each token are summed in their order:
+// no atomics, the same bits always.
 
 #include "kernels/cuda/cuda_kernels.hpp"
 #include "kernels/cuda/dropout_mask.cuh"
 #include "kernels/cuda/gradient_pack.cuh"
 #include "kernels/cuda/grid.hpp"
 #include "kernels/cuda/packs.cuh"
+#include "kernels/cuda/sort_tokens.hpp"
 #include "tessera/backend/cuda/launch.hpp"
 
 namespace tessera {
@@ -46,35 +47,11 @@ __global__ void __launch_bounds__(kThreads)
   store_pack(output.at(row, column), left, aligned, x);
 }
 
-/// order[k] = the place that is k-th by (token, place): each place counts those before it.
-__global__ void __launch_bounds__(kThreads)
-    sort_places_kernel(const std::int32_t* tokens, std::int32_t* order, std::int32_t count) {
-  TESSERA_SHARED(std::int32_t, tile, kThreads * 4);
-  const auto place = static_cast<std::int32_t>(blockIdx.x * kThreads + threadIdx.x);
-  const std::int32_t mine = place < count ? tokens[place] : 0;
-  std::int32_t before = 0;
-  for (std::int32_t first = 0; first < count; first += static_cast<std::int32_t>(kThreads) * 4) {
-    const std::int32_t size = count - first < static_cast<std::int32_t>(kThreads) * 4
-                                  ? count - first
-                                  : static_cast<std::int32_t>(kThreads) * 4;
-    __syncthreads();
-    for (auto i = static_cast<std::int32_t>(threadIdx.x); i < size; i += kThreads) tile[i] = tokens[first + i];
-    __syncthreads();
-    // Equal tokens come before where their place does.
-    const std::int32_t earlier = place - first < 0 ? 0 : place - first < size ? place - first : size;
-#pragma unroll 8
-    for (std::int32_t i = 0; i < earlier; ++i) before += tile[i] <= mine ? 1 : 0;
-#pragma unroll 8
-    for (std::int32_t i = earlier; i < size; ++i) before += tile[i] < mine ? 1 : 0;
-  }
-  if (place < count) order[before] = place;
-}
-
-constexpr unsigned kLanes = 32, kWarps = 4;
+constexpr unsigned kLanes = 32, kWarps = 8;
 
 template <class T>
 struct TokenRows {
-  const std::int32_t *tokens, *order;
+  const std::uint64_t* keys;  ///< sorted by token, then place
   Rows<const T> output_gradient;
   std::int64_t count, width, vocab;
   DropoutSource dropout;
@@ -96,32 +73,61 @@ __device__ void add_row(const TokenRows<T>& a, std::int64_t place, std::int64_t 
   for (int i = 0; i < kPack; ++i) sum[i] += x[i];
 }
 
-/// A block per sorted place and 256 columns; it works where a token's run starts. Each warp sums every fourth row, then
-/// the warps in order.
+/// Adds the rows whose keys lanes [first, end) of the warp have, in order.
+template <class T>
+__device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::uint32_t place, int first, int end,
+                                         std::int64_t column, std::int64_t left, float (&sum)[kPack]) {
+#pragma unroll 4
+  for (int lane = first; lane < end; ++lane) {
+    add_row(a, static_cast<std::int64_t>(__shfl_sync(kAllLanes, place, lane)), column, left, sum);
+  }
+}
+
+/// A block has 32 neighbours in the sorted order and 256 columns, and sums the runs of equal tokens that begin there.
+/// Runs that end there go round the warps. The last may go on: the warps take eight of its rows each in turn, and then
+/// are added up in order.
 template <class T, class G>
 __global__ void __launch_bounds__(kLanes* kWarps)
     token_gradient_kernel(const TokenRows<T> a, Rows<G> gradient, bool adds, bool gradient_aligned) {
+  constexpr int kTurn = 8;
   TESSERA_SHARED(float, of_warp, kWarps* kLanes* kPack);
-  const std::int64_t start = blockIdx.x;
-  const std::int32_t token = a.tokens[a.order[start]];
-  if (token < 0 || token >= a.vocab) return;
-  if (start > 0 && a.tokens[a.order[start - 1]] == token) return;
-  const std::int64_t column = (std::int64_t{blockIdx.y} * kLanes + threadIdx.x) * kPack, left = a.width - column;
+  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
+  const std::int64_t base = std::int64_t{blockIdx.x} * kLanes, at = base + lane;
+  const std::int64_t column = (std::int64_t{blockIdx.y} * kLanes + lane) * kPack, left = a.width - column;
+  const std::uint64_t key = at < a.count ? a.keys[at] : 0;
+  const auto token = static_cast<std::uint32_t>(key >> 32), place = static_cast<std::uint32_t>(key);
+  const bool begins = at < a.count && (at == 0 || static_cast<std::uint32_t>(a.keys[at - 1] >> 32) != token);
+  unsigned starts = __ballot_sync(kAllLanes, begins ? 1 : 0);
+  if (starts == 0) return;  // the whole block
+  for (int turn = 0; (starts & (starts - 1)) != 0; turn = (turn + 1) % static_cast<int>(kWarps)) {
+    const int first = __ffs(static_cast<int>(starts)) - 1;
+    starts &= starts - 1;
+    const std::uint32_t mine = __shfl_sync(kAllLanes, token, first);
+    if (turn != warp || mine >= a.vocab) continue;  // a whole warp; negative tokens are large here
+    float sum[kPack] = {};
+    add_rows(a, place, first, __ffs(static_cast<int>(starts)) - 1, column, left, sum);
+    write_gradient(gradient.at(mine, column), left, gradient_aligned, adds, sum);
+  }
+  const int first = __ffs(static_cast<int>(starts)) - 1;
+  const std::uint32_t mine = __shfl_sync(kAllLanes, token, first);
+  if (mine >= a.vocab) return;  // the whole block
   float sum[kPack] = {};
-  for (std::int64_t k = start + threadIdx.y; k < a.count; k += kWarps) {
-    const std::int32_t place = a.order[k];
-    if (a.tokens[place] != token) break;
-    add_row(a, place, column, left, sum);
+  for (std::int64_t from = base + first + warp * kTurn;; from += std::int64_t{kWarps} * kTurn) {
+    const std::uint64_t other = lane < kTurn && from + lane < a.count ? a.keys[from + lane] : ~std::uint64_t{0};
+    const bool same = lane < kTurn && static_cast<std::uint32_t>(other >> 32) == mine;
+    const int rows = __popc(__ballot_sync(kAllLanes, same ? 1 : 0));
+    add_rows(a, static_cast<std::uint32_t>(other), 0, rows, column, left, sum);
+    if (rows < kTurn) break;
   }
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) of_warp[(threadIdx.y * kPack + i) * kLanes + threadIdx.x] = sum[i];
+  for (int i = 0; i < kPack; ++i) of_warp[(warp * kPack + i) * static_cast<int>(kLanes) + lane] = sum[i];
   __syncthreads();
-  if (threadIdx.y != 0 || left <= 0) return;
-  for (unsigned warp = 1; warp < kWarps; ++warp) {
+  if (warp != 0 || left <= 0) return;
+  for (int other = 1; other < static_cast<int>(kWarps); ++other) {
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) sum[i] += of_warp[(warp * kPack + i) * kLanes + threadIdx.x];
+    for (int i = 0; i < kPack; ++i) sum[i] += of_warp[(other * kPack + i) * static_cast<int>(kLanes) + lane];
   }
-  write_gradient(gradient.at(token, column), left, gradient_aligned, adds, sum);
+  write_gradient(gradient.at(mine, column), left, gradient_aligned, adds, sum);
 }
 
 /// A thread per position and pack sums over the batch, in order. Positions beyond the sequence have gradient zero.
@@ -155,19 +161,23 @@ void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
 
 void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   const std::int64_t tokens = a.batch * a.sequence;
-  TESSERA_ASSERT(tokens <= 0x7fffffff - 1024, "a micro-batch of {} tokens", tokens);
-  auto* order = static_cast<std::int32_t*>(a.scratch);
+  Carver carver(a.scratch, embedding_backward_scratch_bytes(tokens, DeviceKind::cuda));
+  const CudaEmbeddingBackwardLayout layout(carver, tokens);
   const cudaStream_t s = cuda_stream(stream);
+  const std::uint64_t* keys = a.token_gradient ? sort_tokens(s, a.tokens, tokens, layout.keys, layout.merged) : nullptr;
   with_float_type(a.output_gradient.dtype, [&]<class T>() {
-    const TokenRows<T> rows{a.tokens, order,   rows_of<T>(a.output_gradient), tokens,
-                            a.width,  a.vocab, DropoutSource(a.dropout),      is_aligned(a.output_gradient)};
+    const TokenRows<T> rows{keys,
+                            rows_of<T>(a.output_gradient),
+                            tokens,
+                            a.width,
+                            a.vocab,
+                            DropoutSource(a.dropout),
+                            is_aligned(a.output_gradient)};
     if (a.token_gradient) {
       const View& gradient = a.token_gradient.view;
-      launch(s, blocks_for(tokens, kThreads), dim3(kThreads), 0, sort_places_kernel, a.tokens, order,
-             static_cast<std::int32_t>(tokens));
       if (!a.token_gradient.adds) fill_zero(stream, gradient.data, a.vocab * a.width * size_of(gradient.dtype));
       with_float_type(gradient.dtype, [&]<class G>() {
-        launch(s, blocks_for(tokens, 1, ceil_div(a.width, kLanes * kPack)), dim3(kLanes, kWarps), 0,
+        launch(s, blocks_for(tokens, kLanes, ceil_div(a.width, kLanes * kPack)), dim3(kLanes, kWarps), 0,
                token_gradient_kernel<T, G>, rows, rows_of<G>(gradient), a.token_gradient.adds, is_aligned(gradient));
       });
     }

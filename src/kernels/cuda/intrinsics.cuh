@@ -111,7 +111,15 @@ __device__ __forceinline__ double warp_sum(double x) {
   return x;
 }
 /// NaN wins.
-__device__ __forceinline__ float larger(float x, float y) { return x > y || x != x ? x : y; }
+__device__ __forceinline__ float larger(float x, float y) {
+#if defined(TESSERA_CUDA_EMULATED)
+  return x > y || x != x ? x : y;
+#else
+  float z;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
+  return z;
+#endif
+}
 __device__ __forceinline__ float warp_maximum(float x) {
   for (int half = 16; half >= 1; half /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, half));
   return x;

@@ -111,13 +111,15 @@ struct BackwardRows {
 };
 
 constexpr int kMostWarps = 16;
+template <int Packs>
+constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fit a multiprocessor's registers
 
-/// gain * h (+ bias): the store_pack of forward must see the same bits.
+/// gain * h (+ bias), with forward's bits.
 template <class T>
 __device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
-                                                 std::int64_t left, const float (&h)[kPack],
-                                                 const float (&gain)[kPack]) {
-  float y[kPack];
+                                                 std::int64_t left, const float (&h)[kPack]) {
+  float gain[kPack], y[kPack];
+  load_pack(a.gain + column, left, a.aligned, gain);
   if (a.bias != nullptr) load_pack(a.bias + column, left, a.aligned, y);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) y[i] = a.bias != nullptr ? __fmaf_rn(h[i], gain[i], y[i]) : __fmul_rn(h[i], gain[i]);
@@ -127,7 +129,8 @@ __device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::
 /// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
 /// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group.
 template <class T, int Packs>
-__global__ void __launch_bounds__(kMostWarps * 32) norm_backward_kernel(const BackwardRows<T> a) {
+__global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
+    norm_backward_kernel(const BackwardRows<T> a) {
   TESSERA_SHARED(float, partial, 2 * kMostWarps * 2);
   float* columns = dynamic_shared<float>();  // [2, blockDim.x * Packs * 8]
   const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
@@ -151,10 +154,8 @@ __global__ void __launch_bounds__(kMostWarps * 32) norm_backward_kernel(const Ba
       load_pack(a.output_gradient.at(row, column), left, a.aligned, upstream);
       load_pack(a.gain + column, left, a.aligned, gain);
 #pragma unroll
-      for (int i = 0; i < kPack; ++i) h[p][i] = __fmul_rn(__fsub_rn(h[p][i], mean), rstd);
-      if (a.normalized.data != nullptr && left > 0) store_normalized(a, row, column, left, h[p], gain);
-#pragma unroll
       for (int i = 0; i < kPack; ++i) {
+        h[p][i] = __fmul_rn(__fsub_rn(h[p][i], mean), rstd);
         w[p][i] = upstream[i] * gain[i];
         sum += w[p][i];
         projected = fmaf(w[p][i], h[p][i], projected);
@@ -184,6 +185,7 @@ __global__ void __launch_bounds__(kMostWarps * 32) norm_backward_kernel(const Ba
         dx[i] = a.adds ? fmaf(inner, rstd, dx[i]) : inner * rstd;
       }
       store_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+      if (a.normalized.data != nullptr) store_normalized(a, row, column, left, h[p]);
     }
   }
   // The block's rows y = 0, 1, ... one after the other.
@@ -218,7 +220,7 @@ void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
 template <class T, int Packs>
 void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int64_t groups) {
   const auto x = static_cast<unsigned>(round_up(ceil_div(rows.width, Packs * kPack), 32));
-  const unsigned y = std::max(1u, std::min(kMostWarps * 32 / x, 8u));
+  const unsigned y = std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u));
   launch(stream, blocks_for(groups, 1), dim3(x, y), 2 * std::size_t{x} * Packs * kPack * sizeof(float),
          norm_backward_kernel<T, Packs>, rows);
 }
@@ -286,10 +288,8 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
     if (packs <= 1024) return launch_backward<T, 2>(s, rows, groups);
     launch_backward<T, 4>(s, rows, groups);
   });
-  sum_columns(cuda_stream(stream), layout.gain_sums, layout.groups.count(), a.width, a.gain_gradient);
-  if (a.bias_gradient) {
-    sum_columns(cuda_stream(stream), layout.bias_sums, layout.groups.count(), a.width, a.bias_gradient);
-  }
+  const ColumnSum bias = a.bias_gradient ? ColumnSum{layout.bias_sums, a.bias_gradient} : ColumnSum{};
+  sum_columns(cuda_stream(stream), layout.groups.count(), a.width, {layout.gain_sums, a.gain_gradient}, bias);
 }
 
 }  // namespace tessera

@@ -72,6 +72,32 @@ T __shfl_sync(std::uint32_t mask, T value, int source,
       mask, value, [=](unsigned) { return static_cast<unsigned>(source); }, at);
 }
 
+/// A bit for every lane of `mask`: whether its predicate is not zero.
+inline unsigned __ballot_sync(std::uint32_t mask, int predicate,
+                              const ::emulator::SourcePlace& at = ::emulator::SourcePlace::current()) {
+  unsigned result = 0;
+  ::emulator::meet(
+      mask, &predicate, &result,
+      [](const ::emulator::Meeting& m) {
+        unsigned bits = 0;
+        for (unsigned lane = 0; lane < 32; ++lane) {
+          if (m.in[lane] != nullptr && *static_cast<const int*>(m.in[lane]) != 0) bits |= 1u << lane;
+        }
+        for (unsigned lane = 0; lane < 32; ++lane) {
+          if (m.out[lane] != nullptr) *static_cast<unsigned*>(m.out[lane]) = bits;
+        }
+      },
+      at);
+  return result;
+}
+inline int __any_sync(std::uint32_t mask, int predicate,
+                      const ::emulator::SourcePlace& at = ::emulator::SourcePlace::current()) {
+  return __ballot_sync(mask, predicate, at) != 0 ? 1 : 0;
+}
+inline int __popc(unsigned a) { return std::popcount(a); }
+/// The lowest bit's number from 1 on; 0 for none.
+inline int __ffs(int a) { return a == 0 ? 0 : std::countr_zero(static_cast<unsigned>(a)) + 1; }
+
 inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
   return std::atomic_ref<unsigned long long>(*address).fetch_add(value);
 }
