@@ -134,6 +134,9 @@ void Resources::fill_at_rest(const StepSchedule& schedule) {
 
 void Resources::make_kernels(const StepSchedule& schedule, const MemoryPlan& plan) {
   if (!host_reaches_memory()) {
+    const ModelParts& model = schedule.model;
+    const Architecture& a = model.architecture;
+    require_cuda_attention({model.batch, model.sequence, a.heads, a.kv_heads, a.head_width()}, model.compute);
     CudaKernelSettings settings;
     settings.products.choices = &product_choices_;
     settings.products.chooses = context_.rank() == 0;

@@ -55,6 +55,9 @@ class Options(Case):
         (["--model.preset=gpt3"], r"model\.preset = gpt3 \(no such preset\): nano, gpt2-124m"),
         (["--model.width=33"], r"model\.width = 33 \(not a multiple of model\.heads = 2\)"),
         (["--run.dump=4"], r"run\.dump = 4.*train\.steps = 3"),
+        # run.device = auto is a CPU here
+        (["--comm.backend=staged"], r"comm\.backend = 'staged' has no effect \(.*auto without a GPU.*MPI\): leave it out"),
+        (["--comm.min_ctas=4"], r"comm\.min_ctas = '4' has no effect \(.*auto without a GPU"),
     ]
 
     def check(self, options):

@@ -13,6 +13,10 @@ struct CudaKernelSettings {
   ProductSettings products;  ///< which algorithms matrix products run with
 };
 
+/// UsageError where the current device cannot compute such attention with our own kernels (a block's shared memory): to
+/// be asked before anything is computed.
+void require_cuda_attention(const AttentionShape& shape, DType dtype);
+
 /// Kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
 /// kernel_workspace_bytes(cuda) of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on
 /// one stream (or ordered). A kernel cannot throw: tokens and targets outside of the vocabulary make the loss NaN.

@@ -4,6 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdint>
+
 #include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
@@ -12,6 +14,8 @@ inline constexpr std::int64_t kWidestHead = 256, kWidestTensorCoreHead = 128;
 
 void attention_forward_by_tensor_cores(cudaStream_t stream, const AttentionForward& a);
 void attention_forward_plain(cudaStream_t stream, const AttentionForward& a);
+/// Bytes of shared memory that a block of the plain kernels takes at most.
+std::int64_t plain_attention_shared_bytes(std::int64_t head_width);
 
 /// Gradients from delta[batch, heads, sequence] = dot(output, output_gradient) of each row.
 void attention_backward_by_tensor_cores(cudaStream_t stream, const AttentionBackward& a, const float* delta);

@@ -3,6 +3,8 @@
 // Backward is one kernel in two roles: keys stay and queries pass by (gradients of keys and values), or the other way
 // round (gradient of queries). Each role makes the probabilities again, so nothing is added up between blocks.
 
+#include <algorithm>
+
 #include "kernels/cuda/attention.hpp"
 #include "kernels/cuda/attention_problem.cuh"
 #include "tessera/backend/cuda/launch.hpp"
@@ -216,6 +218,12 @@ void with_width(std::int64_t width, F f) {
 }
 
 }  // namespace
+
+std::int64_t plain_attention_shared_bytes(std::int64_t head_width) {
+  std::size_t bytes = 0;
+  with_width(head_width, [&]<int D>() { bytes = std::max(forward_shared_bytes<D>(), backward_shared_bytes<D>()); });
+  return static_cast<std::int64_t>(bytes);
+}
 
 void attention_forward_plain(cudaStream_t stream, const AttentionForward& a) {
   const dim3 grid = blocks_for(a.shape.sequence, kTile, a.shape.heads, a.shape.batch);

@@ -10,7 +10,7 @@
 
 namespace {
 
-std::atomic<int> device_count{1};
+std::atomic<int> device_count{1}, shared_memory{227 * 1024};
 std::atomic<std::uint64_t> seed{1};
 thread_local int device = 0;
 thread_local cudaError_t last_error = cudaSuccess;
@@ -23,6 +23,7 @@ std::string failure;
 namespace emulator {
 
 void set_device_count(int count) { device_count = count; }
+void set_shared_memory(int bytes) { shared_memory = bytes; }
 void set_chaos(std::uint64_t value) { seed = value; }
 std::uint64_t chaos_seed() { return seed; }
 int current_device() { return device; }
@@ -78,7 +79,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = std::size_t{1} << 32;
   properties->sharedMemPerBlock = 48 * 1024;
-  properties->sharedMemPerBlockOptin = 227 * 1024;
+  properties->sharedMemPerBlockOptin = static_cast<std::size_t>(shared_memory);
   properties->sharedMemPerMultiprocessor = 228 * 1024;
   properties->warpSize = 32;
   properties->maxThreadsPerBlock = 1024;

@@ -18,6 +18,9 @@ void enqueue(cudaStream_t stream, std::function<void()> work);
 /// How many GPUs there are (1 at start). Before the first use of those that are taken away.
 void set_device_count(int count);
 
+/// How much shared memory a block can have (227 KiB at start, as of an H200; sm_86 and sm_89 have 99 KiB).
+void set_shared_memory(int bytes);
+
 /// Some pieces of work start late, and nodes of graphs run in other orders that their edges allow, by this seed; 0:
 /// none of it. The start is seed 1.
 void set_chaos(std::uint64_t seed);
