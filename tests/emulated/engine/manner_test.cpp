@@ -51,8 +51,8 @@ TEST_CASE("a run says how it drives its GPU, and what that takes beside the plan
   CHECK_THAT(nccl.manner, Contains("graphs") && !Contains("eagerly"));
   CHECK_THAT(nccl.description, Contains("NCCL 2."));
   CHECK(nccl.beside.host_staging == 0);
-  CHECK(nccl.beside.device_staging > 0);  // for barriers
-  CHECK(nccl.beside.device_staging < 1 << 16);
+  CHECK(nccl.beside.device_staging > 0);     // for barriers
+  CHECK(nccl.beside.device_staging < 8192);  // less than what a sum receives, which is lent
   CHECK(nccl.on_host == alone.on_host);
 
   options.run.graph = false;
