@@ -94,7 +94,7 @@ unpack() {
 # note STAGE NAME RESULT SECONDS DETAIL: a line of results; of DETAIL only plain text, without quotes and backslashes.
 note() {
   local detail
-  detail=$(printf '%s\n' "$5" | LC_ALL=C tr -cd '\012\040\041\043-\133\135-\176' | head -c 12000 | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}')
+  detail=$(printf '%s\n' "$5" | sed 's/\x1b\[[0-9;]*m//g' | LC_ALL=C tr -cd '\012\040\041\043-\133\135-\176' | head -c 12000 | awk '{printf "%s%s", (NR > 1 ? "\\n" : ""), $0}')
   printf '{"stage":"%s","name":"%s","result":"%s","seconds":%s,"detail":"%s"}\n' "$1" "$2" "$3" "$4" "$detail" >>"$results"
   printf '%-13s %-44s %-8s %6s s\n' "$1" "$2" "$3" "$4"
 }
