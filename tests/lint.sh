@@ -20,8 +20,8 @@ if [[ ! -f $build/compile_commands.json ]]; then
   exit 2
 fi
 
-# key SOURCE: a hash of all that clang-tidy's answer depends on: its version and settings, this script, how the source is
-# compiled, and the text of the source and of every header of ours that it includes.
+# key SOURCE: a hash of all that clang-tidy's answer depends on: its version and settings, how the source is compiled, and
+# the text of the source and of every header of ours that it includes.
 key() {
   local compile dependencies
   # CMake writes an entry as three lines: directory, command, file.
@@ -29,7 +29,7 @@ key() {
     sed -n 's/^ *"command": "\(.*\)",$/\1/p' | sed 's/\\\(["\\]\)/\1/g; s/ -o [^ ]*//')
   dependencies=$(cd "$build" && eval "$compile -MM -MT x" | tr -d '\\' | sed 's/^x://') || return 1
   # shellcheck disable=SC2086
-  { clang-tidy --version; echo "$compile"; cat .clang-tidy tests/lint.sh; (cd "$build" && cat $dependencies); } |
+  { clang-tidy --version; clang-tidy -p "$build" --dump-config "$1"; echo "$compile"; (cd "$build" && cat $dependencies); } |
     sha256sum | cut -d ' ' -f 1
 }
 

@@ -3,7 +3,7 @@
 #include <fcntl.h>
 
 #include <cerrno>
-#include <cstring>
+#include <system_error>
 
 #include "tessera/base/error.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
@@ -30,14 +30,15 @@ FreshFolder::~FreshFolder() {
 void FreshFolder::finish() {
   sync_folder(beside_);
   if (::rename(beside_.c_str(), path_.c_str()) != 0)
-    throw IoError("cannot rename {} to {} ({})", beside_.string(), path_.string(), std::strerror(errno));
+    throw IoError("cannot rename {} to {} ({})", beside_.string(), path_.string(),
+                  std::generic_category().message(errno));
   finished_ = true;
   sync_folder(path_.has_parent_path() ? path_.parent_path() : std::filesystem::path("."));
 }
 
 SequentialFile::SequentialFile(std::filesystem::path path)
     : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) {
-  if (!file_) throw IoError("cannot create {} ({})", path_.string(), std::strerror(errno));
+  if (!file_) throw IoError("cannot create {} ({})", path_.string(), std::generic_category().message(errno));
 }
 
 void SequentialFile::append(const void* data, std::int64_t bytes) {

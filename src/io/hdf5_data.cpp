@@ -228,6 +228,7 @@ void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector
   const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
   const Hdf5Dataset dataset = create_dataset(parent, name, type.id(), space, properties);
   std::vector<const char*> pointers;
+  pointers.reserve(values.size());
   for (const std::string& value : values) pointers.push_back(value.c_str());
   if (values.empty()) return;
   hdf5_check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()),

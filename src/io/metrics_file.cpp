@@ -17,7 +17,7 @@ constexpr std::size_t kMostFlushesWaiting = 64;
 /// The smallest of metrics.h5, metrics.1.h5, ... that does not exist.
 std::filesystem::path free_name(const std::filesystem::path& folder) {
   for (int n = 0;; ++n) {
-    const auto path = folder / (n == 0 ? std::string("metrics.h5") : fmt::format("metrics.{}.h5", n));
+    auto path = folder / (n == 0 ? std::string("metrics.h5") : fmt::format("metrics.{}.h5", n));
     std::error_code error;
     const auto status = std::filesystem::symlink_status(path, error);
     if (status.type() == std::filesystem::file_type::not_found) return path;

@@ -232,6 +232,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
 /// The tensors lie end to end and fill the data.
 void check_coverage(const std::vector<SafetensorsEntry>& entries, std::int64_t data_bytes, const std::string& file) {
   std::vector<const SafetensorsEntry*> in_order;
+  in_order.reserve(entries.size());
   for (const SafetensorsEntry& entry : entries) in_order.push_back(&entry);
   std::sort(in_order.begin(), in_order.end(), [](const auto* a, const auto* b) {
     return std::pair(a->first_byte, a->bytes) < std::pair(b->first_byte, b->bytes);

@@ -54,6 +54,7 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   record.runs = runs;
   const std::int64_t elements = record.elements();
   std::vector<std::string> names;
+  names.reserve(tensors.size());
   for (const TensorRecord& tensor : tensors) names.push_back(tensor.name);
   std::vector<std::int64_t> table;
   for (const ElementRun& run : runs) table.insert(table.end(), {run.tensor, run.first, run.count});
