@@ -21,7 +21,8 @@ std::atomic<int> g_signal{0};
 std::atomic<std::int64_t> g_received_at{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
 
-constexpr std::int64_t kSameSignal = 500'000'000;  // nanoseconds: launchers may send a signal twice
+constexpr std::int64_t kSameSignal = 500'000'000;              // nanoseconds: launchers may send a signal twice
+constexpr std::size_t kHandlerStack = std::size_t{256} << 10;  // vector and tile registers are saved there too
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 
 std::int64_t now_in_handler() {
@@ -53,17 +54,22 @@ double end_of_slurm_job() {
 
 }  // namespace
 
-StopSignals::StopSignals() {
+StopSignals::StopSignals() : stack_(kHandlerStack) {
   g_signal.store(0);
+  stack_t stack{};
+  stack.ss_sp = stack_.data();
+  stack.ss_size = stack_.size();
+  ::sigaltstack(&stack, &stack_before_);
   struct sigaction action {};
   action.sa_handler = note_signal;
-  action.sa_flags = SA_RESTART;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
   sigemptyset(&action.sa_mask);
   for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &action, &before_[i]);
 }
 
 StopSignals::~StopSignals() {
   for (std::size_t i = 0; i < std::size(kSignals); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+  ::sigaltstack(&stack_before_, nullptr);
 }
 
 std::string StopSignals::received() const {

@@ -5,10 +5,12 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include "tessera/config/options.hpp"
 
@@ -22,7 +24,9 @@ struct StepRequests {
 };
 
 /// While it lives SIGUSR1, SIGTERM and SIGINT are noted instead of ending the process. A second one, half a second or
-/// more after the first, ends it at once. One at a time.
+/// more after the first, ends it at once. One at a time, on the thread that computes. Their handler runs on a stack of
+/// its own: oneDNN's products use the stack pointer as one more pointer into their buffers, and a handler's frame would
+/// be written there.
 class StopSignals {
  public:
   StopSignals();
@@ -36,6 +40,8 @@ class StopSignals {
  private:
   static constexpr int kSignals[] = {SIGUSR1, SIGTERM, SIGINT};
   struct sigaction before_[3];
+  std::vector<std::byte> stack_;
+  stack_t stack_before_{};
 };
 
 /// When the process must have ended, by run.walltime or by what Slurm says of the job; never: no limit.
