@@ -59,7 +59,7 @@ inline void collect_state(TrainingSession& session, Outcome& outcome) {
 /// checkpoint.async they are written while the run goes on.
 inline Outcome run_saving(const Options& base, const Shape& shape, const std::filesystem::path& folder,
                           std::int64_t until, const std::set<std::int64_t>& saves,
-                          const Architecture& architecture = small_gpt2()) {
+                          const Architecture& architecture = small_gpt2(), const RunHdf5& hdf5 = run_hdf5_here) {
   const Options options = shaped(base, shape);
   const PlannedRun planned = plan_run(options, architecture, shape.world, shape.ranks_per_node);
   Outcome outcome;
@@ -75,6 +75,7 @@ inline Outcome run_saving(const Options& base, const Shape& shape, const std::fi
     CheckpointSettings settings;
     settings.options = options.checkpoint;
     settings.folder = folder / "checkpoints";
+    settings.hdf5 = hdf5;
     CheckpointWriter writer(context, session, settings);
     if (context.rank() == 0) outcome.first_step = session.first_step();
     for (std::int64_t step = session.first_step(); step <= until; ++step) {

@@ -1,10 +1,12 @@
 // Numerics contract 4 and re-sharding: what is written and read back on other ranks, strategies and wraps is the same
 // state to the bit, and a run that was stopped and resumed has the bits of one that was not.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
 
 #include "checkpoint_case.hpp"
 #include "sanitized.hpp"
+#include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
 
 using namespace tessera;
@@ -161,6 +163,8 @@ TEST_CASE("what would change the samples is refused unless it is allowed") {
   refused(
       "seed", [](Options& o) { o.run.seed = 5; }, shape);
   refused(
+      "seed", [](Options& o) { o.data.seed = 5, o.checkpoint.allow = "data"; }, shape);
+  refused(
       "data", [](Options& o) { o.data.synthetic_tokens = 5000; }, shape);
   refused(
       "order", [](Options& o) { o.data.order = SampleOrder::sequential; }, shape);
@@ -179,6 +183,29 @@ TEST_CASE("what would change the samples is refused unless it is allowed") {
   } catch (const UsageError& error) {
     REQUIRE(std::string(error.what()).find("model.ffn_width = 50 there, 51 here") != std::string::npos);
   }
+}
+
+TEST_CASE("a checkpoint has its name only when it is complete, and the one before stays until then") {
+  Options options = base_options();
+  options.checkpoint.keep = 1;
+  const Shape shape;
+  const RunPlace place;
+  run(options, shape, place.path(), 1, 1);
+  const CheckpointFolder folder(place.path() / "checkpoints");
+  std::atomic<int> too_early{0};
+  const RunHdf5 last_file_fails = [&](const std::function<void()>& task) {
+    if (folder.steps() != std::vector<std::int64_t>{1}) ++too_early;
+    if (std::filesystem::exists(folder.beside(2) / "manifest.json")) ++too_early;
+    task();
+    // Nothing can be moved over a folder that holds something.
+    if (std::filesystem::exists(folder.beside(2) / "tensors.h5"))
+      std::filesystem::create_directories(folder.beside(2) / "manifest.json" / "something");
+  };
+  REQUIRE_THROWS_AS(run_saving(resumed(options), shape, place.path(), 2, {2}, small_gpt2(), last_file_fails), IoError);
+  REQUIRE(too_early == 0);
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{1});
+  REQUIRE(run(resumed(options), shape, place.path(), 3, 3).first_step == 2);
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{3});
 }
 
 TEST_CASE("what changed is said") {

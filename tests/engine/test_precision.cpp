@@ -87,6 +87,18 @@ TEST_CASE("the optimizer halves the loss scale on overflow, skips the update, an
   CHECK(optimizer.scalars().loss_scale == scale);  // after 2000 good steps
 }
 
+TEST_CASE("a restored loss scale is that of the next gradients") {
+  const OptimizerRecord record{9, 7, 2, 1024.0};
+  Steps steps(true);
+  steps.optimizer.restore(record);
+  REQUIRE(steps.optimizer.record() == record);
+  REQUIRE(steps.optimizer.scalars().gradient_scale == 1024.0F / 10);
+  Steps wide(false);
+  wide.optimizer.restore(record);
+  REQUIRE(wide.optimizer.scalars().loss_scale == 1);
+  REQUIRE(wide.optimizer.scalars().adam_step == 9);
+}
+
 TEST_CASE("a loss that is not finite is no overflow") {
   Steps steps(false);
   steps.sums.loss.add(std::nan(""));
