@@ -2,7 +2,7 @@
 #   tessera_cuda           nvcc and the real libraries (where a toolkit is found)
 #   tessera_cuda_emulated  the same sources as plain C++ over tests/emulator (for tests; built there)
 #   tessera_cuda_absent    the same factory functions, which say that there is no CUDA in this build
-# cudart is linked statically; cuBLASLt, NCCL and NVML are loaded at run time (tessera/backend/dynamic_library.hpp), so the
+# cudart is linked statically; cuBLASLt, cuDNN, NCCL and NVML are loaded at run time (tessera/backend/dynamic_library.hpp), so the
 # executable starts on machines that have none of them, and no driver either.
 
 set(TESSERA_CUDA_ARCHITECTURES "80-real;90" CACHE STRING "GPU architectures to compile for (90: code for sm_90, and PTX for later ones)")

@@ -27,7 +27,9 @@ BenchDevice::BenchDevice(RankContext& context, const Options& options, const Mac
   stream_ = make_bench_stream(*device_);
   if (kind == DeviceKind::cuda) {
     workspace_ = device_->allocate(MemoryKind::device, kernel_workspace_bytes(DeviceKind::cuda));
-    kernels_ = make_cuda_kernels(workspace_->data());
+    CudaKernelSettings settings;
+    settings.attention = options.run.attention, settings.deterministic = options.run.deterministic;
+    kernels_ = make_cuda_kernels(workspace_->data(), settings);
     return;
   }
   const int threads = threads_of(options, machine);

@@ -21,13 +21,14 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-RunFacts run_facts(World& world, const Invocation& invocation) {
+RunFacts run_facts(World& world, const Invocation& invocation, const TrainingSession& session) {
   RunFacts facts;
   facts.command_line = invocation.words;
   facts.start_unix_time = invocation.unix_start;
   facts.hosts = world.control().gather(world.host());
   facts.libraries = {{"mpi", mpi_version()}, {"hdf5", hdf5_version()}};
   if (built_with_cuda()) facts.libraries.emplace_back("cuda", cuda_versions());
+  facts.kernels = session.resources().description();
   return facts;
 }
 
@@ -73,7 +74,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
                               [&](const std::string& line) { log.info(line); }};
   const auto opened = prepared.open(world, options, state_loader(world, resume));
   TrainingSession& session = *opened;
-  const RunFacts facts = run_facts(world, invocation);
+  const RunFacts facts = run_facts(world, invocation, session);
   if (recorder != nullptr) {
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
     watch_device(*recorder, session, log);

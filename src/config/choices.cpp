@@ -26,6 +26,9 @@ std::string_view spelling(E value) {
 
 TESSERA_CHOICES(DeviceChoice,
                 {{DeviceChoice::automatic, "auto"}, {DeviceChoice::cpu, "cpu"}, {DeviceChoice::cuda, "cuda"}})
+TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
+                                  {AttentionChoice::own, "own"},
+                                  {AttentionChoice::cudnn, "cudnn"}})
 TESSERA_CHOICES(CommBackend,
                 {{CommBackend::automatic, "auto"}, {CommBackend::nccl, "nccl"}, {CommBackend::staged, "staged"}})
 TESSERA_CHOICES(Lanes, {{Lanes::automatic, "auto"},
@@ -65,6 +68,7 @@ TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp
 #undef TESSERA_CHOICES
 
 std::string_view name_of(DeviceChoice value) { return spelling(value); }
+std::string_view name_of(AttentionChoice value) { return spelling(value); }
 std::string_view name_of(CommBackend value) { return spelling(value); }
 std::string_view name_of(Lanes value) { return spelling(value); }
 std::string_view name_of(Strategy value) { return spelling(value); }

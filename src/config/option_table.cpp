@@ -35,6 +35,9 @@ void add_run(Rows& t) {
   t.push_back(
       bool_option("run.graph", Place{&O::run, &S::graph}, "on GPUs: capture segments as CUDA graphs and replay them"));
   t.push_back(bool_option("run.share_gpu", Place{&O::run, &S::share_gpu}, "let several ranks compute on one GPU"));
+  t.push_back(choice_option("run.attention", Place{&O::run, &S::attention},
+                            "what computes attention on a GPU; auto: cuDNN where it is found and can, own kernels "
+                            "elsewhere"));
   t.push_back(text_option("run.trace", Place{&O::run, &S::trace}, "first:last step",
                           "steps whose operations are traced; empty: none", all_but_default()));
   t.push_back(integer_option("run.dump", Place{&O::run, &S::dump}, 0, kAnyCount,

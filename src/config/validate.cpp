@@ -66,6 +66,7 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
   if (options.run.device == DeviceChoice::cpu) {
     const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
     out.push_back({"comm.backend", reason});
+    out.push_back({"run.attention", "run.device = cpu: the choice is a GPU's"});
     unused(reason);
   } else if (comm.backend == CommBackend::staged) {
     unused("comm.backend = staged does not use NCCL");

@@ -136,8 +136,11 @@ void Resources::make_kernels(const StepSchedule& schedule, const MemoryPlan& pla
   if (!host_reaches_memory()) {
     const ModelParts& model = schedule.model;
     const Architecture& a = model.architecture;
-    require_cuda_attention({model.batch, model.sequence, a.heads, a.kv_heads, a.head_width()}, model.compute);
     CudaKernelSettings settings;
+    settings.attention = settings_.attention, settings.deterministic = settings_.deterministic;
+    settings.shape = {model.batch, model.sequence, a.heads, a.kv_heads, a.head_width()};
+    settings.dtype = model.compute, settings.dropout = a.dropout > 0;
+    require_cuda_attention(settings.shape, settings.dtype);
     settings.products.choices = &product_choices_;
     settings.products.chooses = context_.rank() == 0;
     settings.products.times = !settings_.deterministic;

@@ -64,6 +64,7 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.timeout_seconds = options.run.timeout;
   settings.comm = options.comm;
   settings.deterministic = options.run.deterministic;
+  settings.attention = options.run.attention;
   settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
   settings.measure = machine.measure;

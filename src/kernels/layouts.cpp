@@ -10,6 +10,15 @@ Tiling head_chunks(std::int64_t tokens, std::int64_t vocab) {
   return Tiling::balanced(tokens, std::max<std::int64_t>(16, kLogits / vocab), 16);
 }
 
+constexpr std::int64_t kWorkspaceAlignment = 256;
+
+/// The first multiple of `alignment` from `memory` on; null stays null.
+void* aligned(void* memory, std::int64_t alignment) {
+  if (memory == nullptr) return nullptr;
+  const auto step = static_cast<std::uintptr_t>(alignment), at = reinterpret_cast<std::uintptr_t>(memory);
+  return static_cast<std::byte*>(memory) + (step - at % step) % step;
+}
+
 /// Rows of logits end off a power of two, so that rows do not compete for the same cache sets.
 std::int64_t padded_stride(std::int64_t vocab) {
   const std::int64_t stride = round_up(vocab, 16);
@@ -61,6 +70,23 @@ CudaNormBackwardLayout::CudaNormBackwardLayout(Carver& carver, std::int64_t toke
 CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(Carver& carver, const AttentionShape& shape)
     : delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)) {}
 
+CudnnAttentionBackwardLayout::CudnnAttentionBackwardLayout(Carver& carver, const AttentionShape& shape)
+    : delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)),
+      query_gradient_sum(carver.take<float>(shape.batch * shape.heads * shape.sequence * shape.head_width)),
+      workspace(carver.take_bytes(workspace_bytes(shape) + kWorkspaceAlignment)) {
+  workspace = aligned(workspace, kWorkspaceAlignment);
+}
+
+bool CudnnAttentionBackwardLayout::is_possible(const AttentionShape& shape, DType dtype) {
+  return dtype != DType::fp32 && shape.head_width % 8 == 0 && shape.head_width <= 128;
+}
+
+std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape& shape) {
+  constexpr std::int64_t kAnything = std::int64_t{64} << 10;
+  const std::int64_t every_head = shape.batch * shape.heads * shape.sequence * shape.head_width * 2;
+  return kAnything + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
+}
+
 CudaHeadLayout::CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
                                DType compute, DType gradient, bool training, std::int64_t most_logits)
     : chunks(Tiling::balanced(tokens, std::max<std::int64_t>(128, most_logits / vocab), 128)),
@@ -98,10 +124,12 @@ std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width
 
 std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype, DeviceKind device) {
   Carver carver;
-  if (device == DeviceKind::cuda) {
-    CudaAttentionBackwardLayout(carver, shape);
-  } else {
+  if (device != DeviceKind::cuda) {
     AttentionBackwardLayout(carver, shape, dtype);
+  } else if (CudnnAttentionBackwardLayout::is_possible(shape, dtype)) {
+    CudnnAttentionBackwardLayout(carver, shape);  // holds more than our own kernels need
+  } else {
+    CudaAttentionBackwardLayout(carver, shape);
   }
   return carver.used();
 }

@@ -44,6 +44,19 @@ struct CudaAttentionBackwardLayout {
   float* delta;  ///< [batch, heads, sequence]
 };
 
+/// Attention backward by cuDNN: what its graph leaves in memory, and a bound for the library's own workspace. The bound
+/// was read off plans of 9.19 and 9.26 (tests/cudnn_plans): 256 bytes, and with shared heads a gradient for every query
+/// head of both keys and values; a plan that wants more is refused.
+struct CudnnAttentionBackwardLayout {
+  CudnnAttentionBackwardLayout(Carver& carver, const AttentionShape& shape);
+  /// Storage and heads that cuDNN is asked for at all.
+  static bool is_possible(const AttentionShape& shape, DType dtype);
+  static std::int64_t workspace_bytes(const AttentionShape& shape);
+  float* delta;               ///< [batch, heads, sequence]
+  float* query_gradient_sum;  ///< [batch, heads, sequence, head_width]
+  void* workspace;            ///< aligned to 256 bytes
+};
+
 /// The head's chunks of tokens and everything that lives between its steps.
 struct HeadLayout {
   HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,

@@ -113,6 +113,7 @@ Facts provenance(const RunFacts& run) {
   facts.emplace_back("hosts", run.hosts.empty() ? host_name() : counted(run.hosts));
   facts.emplace_back("cpu", cpu_model());
   facts.emplace_back("isa", cpu_isa());
+  if (!run.kernels.empty()) facts.emplace_back("kernels", run.kernels);
   for (const auto& [name, version] : run.libraries) facts.emplace_back(name + "_version", version);
   add_from_environment(facts, "slurm_job_id", "SLURM_JOB_ID");
   add_from_environment(facts, "slurm_array_task_id", "SLURM_ARRAY_TASK_ID");

@@ -177,7 +177,15 @@ each_case() {
   note "$stage" test_gpu_kernels "$result" $((SECONDS - start)) "cases: $passed passed, $failed failed, $unrun without the time for it"
 }
 
-stage_kernels() { each_case kernels; }
+stage_kernels() {
+  each_case kernels
+  # shellcheck disable=SC2016
+  has test_gpu_kernels kernels && lines=3 attempt kernels "attention by cuDNN" env TESSERA_TEST_ATTENTION=cudnn bash -c '
+    "$1" "attention forward and backward*" >"$2" 2>&1; code=$?
+    cat "$2"
+    ! grep -q "cuDNN cannot be loaded" "$2" || exit 77
+    exit $code' cudnn "$bundle/bin/test_gpu_kernels" "$work/cudnn.out"
+}
 stage_memcheck() { sanitize memcheck; }
 stage_racecheck() { sanitize racecheck; }
 sanitize() {

@@ -5,6 +5,8 @@ namespace tessera::testing {
 
 DeviceKind tested_kind() { return DeviceKind::cpu; }
 
+bool attention_is_of_library() { return false; }
+
 Tested open_tested(int threads, InstructionSet set, Pieces) {
   const auto pool = std::make_shared<ThreadPool>(threads);
   return {pool, make_serial_stream("test"), make_cpu_kernels(*pool, set)};

@@ -25,6 +25,10 @@ struct Tested {
 /// own memory, and copy (kernels/cuda/mirrored_kernels.hpp).
 Tested open_tested(int threads, InstructionSet set, Pieces pieces);
 
+/// Whether attention is demanded of cuDNN (TESSERA_TEST_ATTENTION=cudnn): UsageError for what it does not compute.
+/// Otherwise our own kernels are tested.
+bool attention_is_of_library();
+
 /// Scratch of the head as kernels opened with `pieces` divide it.
 std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
                                     DType gradient, bool training, Pieces pieces);

@@ -9,6 +9,8 @@
 namespace tessera {
 
 enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
+/// What computes attention on a GPU; automatic: cuDNN where it is found and can, our own kernels elsewhere.
+enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
 /// How ranks on GPUs talk; automatic: NCCL.
 enum class CommBackend : std::uint8_t { automatic, nccl, staged };
 enum class Lanes : std::uint8_t { automatic, serial, chaos, parallel };
@@ -28,6 +30,7 @@ enum class SweepAction : std::uint8_t { print, run, submit };
 
 /// The user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
+std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
 std::string_view name_of(Lanes value);
 std::string_view name_of(Strategy value);

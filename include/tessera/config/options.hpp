@@ -27,6 +27,7 @@ struct RunOptions {
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
   bool graph = true;
   bool share_gpu = false;
+  AttentionChoice attention = AttentionChoice::automatic;
   std::string trace;      ///< first:last step; empty = none
   std::int64_t dump = 0;  ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
   bool operator==(const RunOptions&) const = default;

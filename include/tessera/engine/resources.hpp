@@ -38,13 +38,14 @@ struct ResourceSettings {
   int threads = 1;           ///< compute threads of this rank
   int threads_on_cores = 0;  ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
   LaneMode lanes = LaneMode::serial;
-  double timeout_seconds = 300;  ///< how long a collective waits for its peers; 0 = for ever
-  CommOptions comm;              ///< how GPUs talk; how slow collectives are on purpose
-  bool deterministic = true;     ///< sums of collectives in one fixed order
-  bool force_pairwise = false;   ///< messages even inside a node (tests, measurements)
-  bool share_device = false;     ///< several ranks may compute on one GPU
-  std::string kept_products;     ///< rank 0, GPU: kept_products() of an earlier part of the run
-  bool measure = false;          ///< a GPU's memory is filled with a pattern first, to be read back (resident.hpp)
+  double timeout_seconds = 300;                            ///< how long a collective waits for its peers; 0 = for ever
+  CommOptions comm;                                        ///< how GPUs talk; how slow collectives are on purpose
+  bool deterministic = true;                               ///< sums of collectives in one fixed order
+  bool force_pairwise = false;                             ///< messages even inside a node (tests, measurements)
+  AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU
+  bool share_device = false;                               ///< several ranks may compute on one GPU
+  std::string kept_products;  ///< rank 0, GPU: kept_products() of an earlier part of the run
+  bool measure = false;       ///< a GPU's memory is filled with a pattern first, to be read back (resident.hpp)
 };
 
 /// Memory of this rank as the plan says, and what computes and communicates on it.

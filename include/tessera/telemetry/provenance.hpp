@@ -20,10 +20,11 @@ struct RunFacts {
   double start_unix_time = 0.0;                                ///< seconds since 1970
   std::vector<std::string> hosts;                              ///< of all ranks, doubles allowed; empty: this host
   std::vector<std::pair<std::string, std::string>> libraries;  ///< ("mpi", "Open MPI 4.1.4"), ("hdf5", "1.10.8"), ...
+  std::string kernels;  ///< what computes: on a GPU with its libraries, the choice of attention, and how GPUs talk
 };
 
 /// build_facts and of this run: command_line (quoted so that a shell takes it back), start_time (UTC), hosts (each
-/// once, with its ranks: "node1 x4, node2 x4"), cpu, isa, the libraries as NAME_version, and slurm_job_id,
+/// once, with its ranks: "node1 x4, node2 x4"), cpu, isa, kernels, the libraries as NAME_version, and slurm_job_id,
 /// slurm_array_task_id, slurm_restart_count where Slurm set them.
 Facts provenance(const RunFacts& run);
 

@@ -44,6 +44,7 @@ bool by_tensor_cores(const AttentionShape& shape, DType dtype) {
 }  // namespace
 
 void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
+  if (attention_.run(cuda_stream(stream), a)) return;
   if (by_tensor_cores(a.shape, a.query.dtype)) {
     attention_forward_by_tensor_cores(cuda_stream(stream), a);
   } else {
@@ -52,6 +53,7 @@ void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
 }
 
 void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a) {
+  if (attention_.run(cuda_stream(stream), a)) return;
   const AttentionShape& s = a.shape;
   Carver carver(a.scratch, attention_backward_scratch_bytes(s, a.query.dtype, DeviceKind::cuda));
   const CudaAttentionBackwardLayout layout(carver, s);

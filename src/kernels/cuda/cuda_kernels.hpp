@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "kernels/cuda/attention_choice.hpp"
 #include "kernels/cuda/matrix_product.hpp"
 #include "kernels/layouts.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
@@ -66,6 +67,7 @@ class CudaKernels final : public Kernels {
   MatrixProducts products_;
   float* workspace_;  ///< limits_.workspace_floats: products by pieces and column sums
   Limits limits_;
+  AttentionByChoice attention_;
 };
 
 }  // namespace tessera

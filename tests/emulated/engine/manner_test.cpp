@@ -60,3 +60,24 @@ TEST_CASE("a run says how it drives its GPU, and what that takes beside the plan
   options.run.device = DeviceChoice::cpu;
   CHECK(said_by(options, 2).manner.empty());
 }
+
+TEST_CASE("a run says what computes its attention, and refuses cuDNN where it cannot be had") {
+  using Catch::Contains;
+  Options options = gpu_options();
+  Architecture architecture = tiny_gpt2();
+  const auto said = [&] { return said_by(options, 1).description; };
+  CHECK_THAT(said(), Contains("attention by own kernels (cuDNN 9.19.0: fp32 storage"));
+  options.precision.compute = DType::bf16;
+  CHECK_THAT(said(), Contains("attention by cuDNN 9.19.0, its backward by own kernels (run.deterministic)"));
+  options.run.deterministic = false;
+  CHECK_THAT(said(), Contains("attention by cuDNN 9.19.0") && !Contains("own kernels"));
+  options.run.attention = AttentionChoice::own;
+  CHECK_THAT(said(), Contains("attention by own kernels (run.attention = own)"));
+  options.run.attention = AttentionChoice::cudnn;
+  CHECK_THAT(said(), Contains("attention by cuDNN 9.19.0"));
+  options.precision.compute = DType::fp32;
+  CHECK_THROWS_WITH(said(), Contains("run.attention = cudnn") && Contains("fp32 storage"));
+  options.precision.compute = DType::bf16;
+  architecture.dropout = options.model.dropout = 0.1;
+  CHECK_THROWS_WITH(train_locally(options, architecture, 1, 1), Contains("masks of dropout are our own"));
+}

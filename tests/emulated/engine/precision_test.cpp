@@ -55,6 +55,28 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
   }
 }
 
+TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what checkpointing computes again") {
+  Options options = gpu_options();
+  options.precision.compute = DType::bf16;
+  options.precision.reduce = DType::fp32;
+  const Architecture architecture = tiny_gpt2();
+  options.run.attention = AttentionChoice::own;
+  const RunOutcome own = train_locally(options, architecture, 1, 1);
+  options.run.attention = AttentionChoice::cudnn;
+  const RunOutcome forward = train_locally(options, architecture, 1, 1);
+  options.run.deterministic = false;
+  const RunOutcome library = train_locally(options, architecture, 1, 1);
+  options.memory.checkpoint = Checkpointing::block;
+  const RunOutcome again = train_locally(options, architecture, 1, 1);
+  CHECK(again.losses == library.losses);
+  CHECK((again.weights == library.weights));
+  for (std::size_t i = 0; i < own.losses.size(); ++i) {
+    CHECK(forward.losses[i] == Approx(own.losses[i]).epsilon(0.005));
+    CHECK(library.losses[i] == Approx(own.losses[i]).epsilon(0.005));
+    CHECK(library.norms[i] == Approx(own.norms[i]).epsilon(0.03));
+  }
+}
+
 TEST_CASE("fp16: an overflow is skipped on the device, in graphs as without") {
   Options options = gpu_options();
   options.train.steps = 6;

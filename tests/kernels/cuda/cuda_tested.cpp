@@ -1,3 +1,6 @@
+#include <cstdlib>
+#include <string_view>
+
 #include "kernels/cuda/cuda_kernels.hpp"
 #include "kernels/cuda/mirrored_kernels.hpp"
 #include "kernels/tested.hpp"
@@ -17,7 +20,13 @@ struct Gpu {
   explicit Gpu(const CudaKernels::Limits& limits)
       : device(make_cuda_device(0)),
         workspace(device->allocate(MemoryKind::device, limits.workspace_bytes())),
-        kernels(workspace->data(), limits) {}
+        kernels(workspace->data(), limits, settings()) {}
+  static CudaKernelSettings settings() {
+    CudaKernelSettings settings;
+    settings.attention = attention_is_of_library() ? AttentionChoice::cudnn : AttentionChoice::own;
+    settings.deterministic = false;
+    return settings;
+  }
   std::unique_ptr<tessera::Device> device;
   std::unique_ptr<DeviceMemory> workspace;
   CudaKernels kernels;
@@ -40,6 +49,11 @@ std::shared_ptr<Gpu> gpu_of_small_pieces() {
 }  // namespace
 
 DeviceKind tested_kind() { return DeviceKind::cuda; }
+
+bool attention_is_of_library() {
+  const char* const wish = std::getenv("TESSERA_TEST_ATTENTION");  // NOLINT(concurrency-mt-unsafe): nobody changes it
+  return wish != nullptr && std::string_view(wish) == "cudnn";
+}
 
 Tested open_tested([[maybe_unused]] int threads, InstructionSet, Pieces pieces) {
 #if defined(TESSERA_CUDA_EMULATED)

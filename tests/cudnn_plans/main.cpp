@@ -1,0 +1,112 @@
+// Asks the real cuDNN, where one is found, to make plans for our attention graphs on a described H200: no GPU is
+// needed, and none is used. It shows that the library recognises the graphs and compiles kernels for them, and that the
+// workspace stays in its bound. What the kernels compute is not shown here.
+// The library loads what it compiled through the driver: driver.cpp, a stand-in that only says yes.
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "kernels/cuda/attention_graph.hpp"
+#include "kernels/layouts.hpp"
+#include "tessera/base/error.hpp"
+
+namespace {
+
+using namespace tessera;
+
+/// GPUs in the words of cuDNN's own serialisation.
+constexpr const char* kH200 = R"({"deviceVer":900,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":150000000000,
+"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":132,
+"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":232448,"reservedSharedMemoryPerBlock":1024,
+"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,
+"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1980000,"memClockRateKHz":3201000,"l2CacheSize":62914560,
+"deviceName":"NVIDIA H200"})";
+constexpr const char* kA100 = R"({"deviceVer":800,"driverVer":13000,"cudaDeviceId":0,"totalGlobalMem":80000000000,
+"maxGridSize":[2147483647,65535,65535],"maxBlockSize":[1024,1024,64],"regsPerBlock":65536,"multiProcessorCount":108,
+"warpSize":32,"maxSharedMemoryPerBlock":49152,"maxSharedMemoryPerBlockOptin":166912,"reservedSharedMemoryPerBlock":1024,
+"maxRegistersPerSM":65536,"maxCtasPerSM":32,"maxThreadsPerBlock":1024,"maxThreadsPerSM":2048,"pciDeviceId":0,
+"isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040,
+"deviceName":"NVIDIA A100"})";
+
+/// What every run asks for; the others are for TESSERA_LONG=1 (a plan takes half a second): presets as they are
+/// trained, odd lengths, other widths of heads and groups.
+constexpr AttentionShape kShapes[] = {
+    {64, 1024, 12, 12, 64}, {16, 1024, 12, 2, 128}, {3, 65, 2, 2, 64}, {2, 100, 6, 2, 8}};
+constexpr AttentionShape kMoreShapes[] = {{16, 1024, 25, 25, 64}, {16, 1024, 14, 2, 64}, {2, 4096, 32, 8, 128},
+                                          {1, 2, 1, 1, 64},       {2, 1000, 6, 3, 128},  {1, 127, 4, 1, 64},
+                                          {5, 129, 3, 3, 128},    {1, 200, 4, 4, 32},    {2, 33, 1, 1, 72},
+                                          {1, 300, 2, 2, 96},     {1, 16384, 2, 1, 128}};
+
+AttentionProblem problem(const AttentionShape& s, DType dtype) {
+  AttentionProblem p;
+  p.shape = s, p.dtype = dtype;
+  const std::int64_t width = (s.heads + 2 * s.kv_heads) * s.head_width, out = s.heads * s.head_width;
+  p.query = p.key = p.value = width, p.output = out;
+  return p;
+}
+
+AttentionProblem backward(AttentionProblem p) {
+  p.output_gradient = p.output, p.query_gradient = p.key_gradient = p.value_gradient = p.query;
+  return p;
+}
+
+/// Empty when there is a plan within its workspace, otherwise why not.
+std::string try_plan(const Cudnn& library, const CudnnTarget& target, const AttentionShape& shape, DType dtype,
+                     bool back) {
+  constexpr std::int64_t kForwardWorkspace = 4096;  // (its kernels have 32 MiB)
+  const AttentionProblem p = problem(shape, dtype);
+  try {
+    const AttentionGraph graph =
+        back ? attention_backward_graph(library, target, backward(p)) : attention_forward_graph(library, target, p);
+    make_cudnn_plan(library, target, graph.graph,
+                    back ? CudnnAttentionBackwardLayout::workspace_bytes(shape) : kForwardWorkspace);
+    return {};
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+int main() {
+  std::optional<Cudnn> library;
+  try {
+    library.emplace();
+  } catch (const UsageError& error) {
+    fmt::print("skipped: {}\n", error.what());
+    return 77;
+  }
+  fmt::print("{} ({})\n", library->name(), library->library.path());
+  const bool all = std::getenv("TESSERA_LONG") != nullptr;  // NOLINT(concurrency-mt-unsafe): nobody changes it
+  std::vector<AttentionShape> shapes(std::begin(kShapes), std::end(kShapes));
+  if (all) shapes.insert(shapes.end(), std::begin(kMoreShapes), std::end(kMoreShapes));
+  int made = 0, refused = 0;
+  for (const char* const gpu : {kH200, kA100}) {
+    CudnnDescriptor device(*library, cudnn::Kind::device_properties);
+    device.set_text(cudnn::Attribute::device_properties_text, gpu);
+    device.finalize();
+    for (const AttentionShape& shape : shapes) {
+      for (const DType dtype : {DType::bf16, DType::fp16}) {
+        for (const bool back : {false, true}) {
+          // (An A100's backward wants a second sum of query gradients; our own kernels do it there.)
+          if (back && gpu == kA100) continue;
+          if (dtype == DType::fp16 && !all) continue;
+          const std::string outcome = try_plan(*library, {nullptr, &device}, shape, dtype, back);
+          ++(outcome.empty() ? made : refused);
+          if (outcome.empty()) continue;
+          fmt::print("{} {} x {}, heads {}/{} of {}, {}, compute capability {}: {}\n", back ? "backward" : "forward",
+                     shape.batch, shape.sequence, shape.heads, shape.kv_heads, shape.head_width, name_of(dtype),
+                     gpu == kH200 ? 9.0 : 8.0, outcome);
+        }
+      }
+    }
+  }
+  fmt::print("{} plans made, {} refused\n", made, refused);
+  return refused == 0 ? 0 : 1;
+}

@@ -1,0 +1,47 @@
+#pragma once
+// A finalized operation graph as the emulated cuDNN runs it: one operation after the other, every passing tensor whole
+// in memory and rounded to its declared type.
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "kernels/cuda/cudnn_abi.hpp"
+
+namespace emulator {
+
+using Four = std::array<std::int64_t, 4>;
+
+struct GraphTensor {
+  std::int64_t id = 0;
+  Four sizes{}, strides{};
+  tessera::cudnn::Data type = tessera::cudnn::Data::fp32;
+  bool is_virtual = false, by_value = false;
+};
+
+struct GraphStep {
+  tessera::cudnn::Kind kind = tessera::cudnn::Kind::matmul_operation;
+  int mode = 0;  ///< of a pointwise operation or a reduction
+  std::int64_t axis = 0;
+  GraphTensor x, b, condition, y;  ///< a product's factors are x and b; an id of 0 is not there
+};
+
+using GraphProgram = std::vector<GraphStep>;
+
+/// What a program works on: addresses of tensors in memory, and numbers given by value.
+struct GraphMemory {
+  std::map<std::int64_t, void*> addresses;
+  std::map<std::int64_t, float> numbers;
+};
+
+/// Whether shapes, strides and types of a step fit together.
+bool is_consistent(const GraphStep& step);
+
+/// Whether the program is one of those that the real library is known to have a fused kernel for: attention forward,
+/// and backward with a head of keys for every head of queries or shared ones.
+bool is_known(const GraphProgram& program);
+
+void run(const GraphProgram& program, const GraphMemory& memory);
+
+}  // namespace emulator
