@@ -33,7 +33,7 @@ inline std::string read_file(const std::filesystem::path& path) {
 
 /// Runs SCRIPT beside the tests with the system's Python (the one that has h5py); its exit status.
 inline int run_python(const std::string& script, const std::string& arguments) {
-  const auto path = std::filesystem::path(__FILE__).parent_path() / script;
+  const auto path = std::filesystem::path(TESSERA_REFERENCE_DIR).parent_path() / "io" / script;
   return std::system(("/usr/bin/python3 '" + path.string() + "' " + arguments).c_str());
 }
 
