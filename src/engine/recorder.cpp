@@ -122,8 +122,7 @@ void RunRecorder::record_checkpoint(const CheckpointReport& report) {
   log_->append(json_line(fields));
   std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
                                  format_seconds(report.blocked_seconds + report.background_seconds));
-  if (report.background_seconds > 0)
-    text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
+  if (report.background_seconds > 0) text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
   if (report.waited_seconds > 0)
     text += fmt::format(", {} of it for the checkpoint before", format_seconds(report.waited_seconds));
   say(text);

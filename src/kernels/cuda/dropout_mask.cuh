@@ -49,7 +49,8 @@ struct DropoutSource {
 
   /// What the masks of one sample (numbered from the micro-batch's first) are keyed by.
   __device__ std::uint64_t key_of(std::int64_t sample) const {
-    const PhiloxBlock of_sample = philox_block(scalars->seed, site, static_cast<std::uint64_t>(scalars->first_sample + sample));
+    const PhiloxBlock of_sample =
+        philox_block(scalars->seed, site, static_cast<std::uint64_t>(scalars->first_sample + sample));
     const PhiloxBlock of_step = philox_block(of_sample.word[0] | static_cast<std::uint64_t>(of_sample.word[1]) << 32,
                                              site, static_cast<std::uint64_t>(scalars->step));
     return of_step.word[0] | static_cast<std::uint64_t>(of_step.word[1]) << 32;
