@@ -77,7 +77,7 @@ Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<Segment
     if (segments[id] < 2) continue;  // two storages may meet in several segments
     auto& others = conflicts.of[id];
     std::ranges::sort(others);
-    others.erase(std::ranges::unique(others).begin(), others.end());
+    others.erase(std::unique(others.begin(), others.end()), others.end());
   }
   return conflicts;
 }
