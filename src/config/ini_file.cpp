@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 
 #include "config/settings.hpp"
@@ -12,13 +13,10 @@ constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxLine = 4096;
 
 bool is_name(std::string_view text) {
-  if (text.empty()) return false;
-  for (const char c : text) {
-    const bool allowed =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    if (!allowed) return false;
-  }
-  return true;
+  const auto is_allowed = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), is_allowed);
 }
 
 bool starts_comment(char c) { return c == '#' || c == ';'; }
