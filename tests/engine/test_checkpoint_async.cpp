@@ -113,7 +113,7 @@ TEST_CASE("what is written is the state of the step, although steps go on; a sec
           std::thread opener;
           if (context.rank() == 0) {
             opener = std::thread([&] {
-              std::this_thread::sleep_for(std::chrono::milliseconds(20));
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));  // begin() tells nobody that it waits
               gate.open();
             });
           }
@@ -129,9 +129,9 @@ TEST_CASE("what is written is the state of the step, although steps go on; a sec
     REQUIRE(reports[0].step == 1);
     REQUIRE(reports[0].waited_seconds == 0);
     REQUIRE(reports[0].blocked_seconds > 0);
-    REQUIRE(reports[0].background_seconds > 0.02);
+    REQUIRE(reports[0].background_seconds > 0.1);
     REQUIRE(reports[1].step == 4);
-    REQUIRE(reports[1].waited_seconds > 0.01);
+    REQUIRE(reports[1].waited_seconds > 0);
     REQUIRE(reports[1].blocked_seconds > reports[1].waited_seconds);
     REQUIRE(reports[0].bytes > 0);
 

@@ -47,6 +47,20 @@ struct Pack {
   }
 };
 
+/// What forward and backward both name.
+template <class Arguments>
+Pack pack_of_both(const Numbers& numbers, const Arguments& a) {
+  Pack pack;
+  pack.add(AttentionTensor::scale, &numbers.scale);
+  pack.add(AttentionTensor::minus_infinity, &numbers.minus_infinity);
+  pack.add(AttentionTensor::query, a.query.data);
+  pack.add(AttentionTensor::key, a.key.data);
+  pack.add(AttentionTensor::value, a.value.data);
+  pack.add(AttentionTensor::output, a.output.data);
+  pack.add(AttentionTensor::log_sum_exp, a.log_sum_exp);
+  return pack;
+}
+
 }  // namespace
 
 AttentionProblem AttentionProblem::of(const AttentionForward& a) {
@@ -124,14 +138,7 @@ std::string CudnnAttention::backward_obstacle(const AttentionProblem& p) {
 void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, void* workspace) {
   const Entry& found = forward_.at(AttentionProblem::of(a).key_numbers());
   const Numbers numbers(a.shape);
-  Pack pack;
-  pack.add(AttentionTensor::scale, &numbers.scale);
-  pack.add(AttentionTensor::minus_infinity, &numbers.minus_infinity);
-  pack.add(AttentionTensor::query, a.query.data);
-  pack.add(AttentionTensor::key, a.key.data);
-  pack.add(AttentionTensor::value, a.value.data);
-  pack.add(AttentionTensor::output, a.output.data);
-  pack.add(AttentionTensor::log_sum_exp, a.log_sum_exp);
+  Pack pack = pack_of_both(numbers, a);
   execute(stream, *found.plan, pack.names, pack.addresses, workspace);
 }
 
@@ -140,15 +147,8 @@ void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
   Carver carver(a.scratch, attention_backward_scratch_bytes(a.shape, a.query.dtype, DeviceKind::cuda));
   const CudnnAttentionBackwardLayout layout(carver, a.shape);
   const Numbers numbers(a.shape);
-  Pack pack;
-  pack.add(AttentionTensor::scale, &numbers.scale);
-  pack.add(AttentionTensor::minus_infinity, &numbers.minus_infinity);
+  Pack pack = pack_of_both(numbers, a);
   pack.add(AttentionTensor::one, &numbers.one);
-  pack.add(AttentionTensor::query, a.query.data);
-  pack.add(AttentionTensor::key, a.key.data);
-  pack.add(AttentionTensor::value, a.value.data);
-  pack.add(AttentionTensor::output, a.output.data);
-  pack.add(AttentionTensor::log_sum_exp, a.log_sum_exp);
   pack.add(AttentionTensor::output_gradient, a.output_gradient.data);
   pack.add(AttentionTensor::query_gradient, a.query_gradient.data);
   pack.add(AttentionTensor::key_gradient, a.key_gradient.data);

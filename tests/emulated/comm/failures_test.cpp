@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <future>
 #include <thread>
 
 #include "emulated/comm/device_collectives.hpp"
@@ -118,13 +119,21 @@ TEST_CASE("ranks in different collectives are told apart") {
 }
 
 TEST_CASE("a staged collective that fails frees the device's stream and is thrown by check") {
+  std::promise<void> told;  // a rank that left would be another failure
+  const auto rank_0_ends = told.get_future().share();
   CHECK_THROWS_WITH(with_two(small(CommBackend::staged, 0.2),
-                             [](RankContext& context, DeviceCommunication& communication, Communicator& group,
-                                Stream& stream, std::byte* shared) {
-                               if (context.rank() == 0) group.all_gather(stream, shared, 16, DType::fp32);
-                               stream.synchronize();
-                               if (context.rank() != 0) std::this_thread::sleep_for(std::chrono::milliseconds(500));
-                               communication.check();
+                             [&](RankContext& context, DeviceCommunication& communication, Communicator& group,
+                                 Stream& stream, std::byte* shared) {
+                               if (context.rank() != 0) return rank_0_ends.wait();
+                               try {
+                                 group.all_gather(stream, shared, 16, DType::fp32);
+                                 stream.synchronize();
+                                 communication.check();
+                               } catch (...) {
+                                 told.set_value();
+                                 throw;
+                               }
+                               told.set_value();
                              }),
                     Catch::Contains("did not arrive within 0.2 s"));
 }
