@@ -139,6 +139,22 @@ TEST_CASE("attention forward and backward: tiles, odd lengths, shared key/value 
   }
 }
 
+TEST_CASE("attention forward and backward: gradients in longer rows, after one in short ones", "[attention]") {
+  Device device;  // the same one: what it kept of the first call must not serve the second
+  const Problem p{{2, 21, 2, 2, 16}, DType::bf16};
+  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
+               longer = Tensor::random(p.tokens(), p.out_width() + 8, p.dtype, 2);
+  Tensor upstream(p.tokens(), p.out_width(), p.dtype);
+  const auto row_of = [&](std::int64_t columns) { return static_cast<std::size_t>(columns * size_of(p.dtype)); };
+  for (std::int64_t row = 0; row < p.tokens(); ++row) {
+    std::memcpy(static_cast<std::byte*>(upstream.data()) + row_of(row * p.out_width()),
+                static_cast<const std::byte*>(longer.data()) + row_of(row * (p.out_width() + 8)),
+                row_of(p.out_width()));
+  }
+  const Result short_rows = attend(device, p, qkv, upstream), long_rows = attend(device, p, qkv, longer);
+  CHECK(long_rows.gradient.same_bits(short_rows.gradient));
+}
+
 TEST_CASE("attention survives scores that overflow exp, and passes NaN on", "[attention]") {
   Device device;
   const Problem p{{1, 70, 1, 1, 16}, DType::fp32};
