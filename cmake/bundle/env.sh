@@ -16,6 +16,12 @@ while read -r key value; do
     export OMPI_MCA_btl_vader_single_copy_mechanism="${OMPI_MCA_btl_vader_single_copy_mechanism:-none}"
   fi
 done </proc/self/status
+# Ranks of a machine meet in files of 4 MiB each in /dev/shm, which is small or missing on some.
+shm=$(df -k --output=avail /dev/shm 2>/dev/null)
+shm=${shm##*[!0-9]}
+if [ ! -d /dev/shm ] || [ "${shm:-65536}" -lt 32768 ]; then
+  export OMPI_MCA_btl_vader_backing_directory="${OMPI_MCA_btl_vader_backing_directory:-${TMPDIR:-/tmp}}"
+fi
 # Without ssh there are only this machine's ranks (and Slurm's, which srun starts).
 if ! command -v ssh >/dev/null && ! command -v rsh >/dev/null && [ -z "${SLURM_JOB_ID:-}" ]; then
   export OMPI_MCA_plm="${OMPI_MCA_plm:-isolated}"

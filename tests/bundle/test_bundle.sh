@@ -1,11 +1,12 @@
 #!/usr/bin/env bash
 # Unpacks a bundle into a root that holds glibc, a shell and a few tools and nothing else, and trains there over two ranks:
-# what a machine without MPI, HDF5 and the rest sees.
+# what a machine without MPI, HDF5 and the rest sees. It has no network but the loopback, a name that nobody knows, and
+# next to no /dev/shm.
 #
 #   test_bundle.sh ARCHIVE.tar.xz     exits 77 where this user may not change the root
 set -euo pipefail
 archive=$(realpath "$1")
-unshare --mount --fork true 2>/dev/null || { echo "needs the right to unshare and chroot (root)"; exit 77; }
+unshare --mount --net --uts --fork true 2>/dev/null || { echo "needs the right to unshare and chroot (root)"; exit 77; }
 
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
@@ -20,9 +21,9 @@ install_tool() {
     done
   done
 }
-install_tool dash bash dirname readlink basename id env ls cat grep
+install_tool dash bash dirname readlink basename id env ls cat grep df
 mkdir -p "$root"/{bin,dev,proc,sys,tmp,etc,opt}
-for tool in dirname readlink basename id env ls cat grep; do ln -sf "$(readlink -f "$(command -v $tool)")" "$root/bin/$tool"; done
+for tool in dirname readlink basename id env ls cat grep df; do ln -sf "$(readlink -f "$(command -v $tool)")" "$root/bin/$tool"; done
 ln -sf "$(readlink -f "$(command -v dash)")" "$root/bin/sh"
 known=$(ldconfig -p)  # whole: a pipe that awk leaves early would end this script
 for name in libc.so.6 libm.so.6 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libutil.so.1 libnss_files.so.2; do
@@ -35,9 +36,12 @@ tar -C "$root/opt" -xf "$archive"
 bundle=/opt/$(basename "${archive%.tar.xz}")
 
 # shellcheck disable=SC2016
-unshare --mount --fork bash -c '
+unshare --mount --net --uts --fork bash -c '
   set -e
+  ip link set lo up
+  hostname nowhere-to-be-found
   mount --bind /proc "$1/proc" && mount --bind /sys "$1/sys" && mount --rbind /dev "$1/dev" && mount -t tmpfs tmpfs "$1/tmp"
+  mount -t tmpfs -o size=64k tmpfs "$1/dev/shm"
   cd "$1" && exec env -i "$(command -v chroot)" "$1" /bin/env HOME=/ PATH=/bin:/usr/bin TMPDIR=/tmp /bin/sh -ec "
     cd /tmp
     $2/tessera version
