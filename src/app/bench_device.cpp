@@ -29,6 +29,7 @@ BenchDevice::BenchDevice(RankContext& context, const Options& options, const Mac
     workspace_ = device_->allocate(MemoryKind::device, kernel_workspace_bytes(DeviceKind::cuda));
     CudaKernelSettings settings;
     settings.attention = options.run.attention, settings.deterministic = options.run.deterministic;
+    settings.products.times = !options.run.deterministic;  // as a session
     kernels_ = make_cuda_kernels(workspace_->data(), settings);
     return;
   }

@@ -9,6 +9,7 @@
 #include "app/kernel_table.hpp"
 #include "app/kernel_times.hpp"
 #include "app/step_table.hpp"
+#include "emulator/cublaslt/cublaslt.hpp"
 #include "emulator/runtime/enqueue.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/comm/local_world.hpp"
@@ -78,6 +79,20 @@ TEST_CASE("bench kernels counts the same on a GPU as on cores, and times every k
   for (const std::string& row : lines_of(on_gpu, "linear forward")) {
     for (const double share : last_numbers(row, 2)) CHECK(share >= 0);
   }
+}
+
+TEST_CASE("bench kernels times products with the algorithms that training would choose") {
+  const bool deterministic = GENERATE(true, false);
+  run_ranks(1, 1, [&](RankContext& context) {
+    Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+    options.run.deterministic = deterministic;
+    BenchDevice bench(context, options, {});
+    emulator::take_product_launches();
+    kernel_table(context, options, bench, kSmall);
+  });
+  bool tried_others = false;
+  for (const auto& [place, launches] : emulator::take_product_launches()) tried_others |= place.second != 0;
+  CHECK(tried_others == !deterministic);
 }
 
 TEST_CASE("a rehearsal on a GPU computes what one on cores does") {
