@@ -6,13 +6,16 @@
 
 Prints tokens/s (median over rounds of each run's median step) and ratios. On cores: one rank with all threads at sequences of 64 and
 256 against eager and compiled PyTorch; two ranks of one thread, ddp and zero3 against DDP and FSDP2 over gloo. On a GPU: one rank in
-bf16 against every setting of PyTorch in --settings; what fails (out of memory, say) or finds no time is named, the others count.
+bf16, sums in whatever order is fast (and once more in a fixed one), against every setting of PyTorch in --settings; what fails (out of
+memory, say) or finds no time is named, the others count.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import re
+import signal
 import statistics
 import subprocess
 import sys
@@ -24,6 +27,7 @@ UNITS = {"": 1, "K": 1e3, "M": 1e6}
 GPU_SETTINGS = {
     "eager": [],
     "blocks": ["--compile", "blocks"],
+    "blocks-cudnn": ["--compile", "blocks", "--attention", "cudnn"],
     "whole": ["--compile", "whole"],
     "fsdp2": ["--strategy", "fsdp2", "--compile", "blocks"],
     "fsdp2-eager": ["--strategy", "fsdp2"],
@@ -38,8 +42,8 @@ def tessera(args, ranks, sequence, micro_batch, strategy, steps, *more):
         command = ["mpiexec", "-n", str(ranks)] + command
     text = output_of(args, command)
     for line in text.splitlines():
-        if args.device == "cuda" and line.startswith(("memory", "device", "step", "rate", "MFU")):
-            print("    " + line, flush=True)
+        if args.device == "cuda" and line.startswith(("memory", "device", "kernels", "graph", "step", "rate", "MFU")):
+            print("    " + line[:300], flush=True)
     number, unit = re.search(r"([0-9.]+)([KM]?) tokens/s", text.split("step  ")[-1]).groups()
     return float(number) * UNITS[unit]
 
@@ -59,16 +63,29 @@ class CaseFailed(Exception):
 
 
 def output_of(args, command):
-    left = args.deadline - time.monotonic()
+    """What a command prints. It has a process group of its own: when its time is over, those that it started go too."""
+    left = min(args.deadline - time.monotonic(), args.setting_seconds)
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=left if left < 1e9 else None)
+        out, err = process.communicate(timeout=left if left < 1e9 else None)
     except subprocess.TimeoutExpired:
-        raise CaseFailed("no time left") from None
-    if done.returncode != 0:
-        words = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
+        raise CaseFailed(f"no result after {left:.0f} s") from None
+    finally:
+        end_group(process)
+    if process.returncode != 0:
+        words = [line for line in (out + err).splitlines() if line.strip()]
+        print("\n".join("      " + line[:300] for line in words[-30:]), flush=True)
         telling = [line for line in words if re.search(r"error|Error", line)] or words or ["nothing said"]
-        raise CaseFailed(f"exit code {done.returncode}: {telling[-1][:200]}")
-    return done.stdout
+        raise CaseFailed(f"exit code {process.returncode}: {telling[-1][:200]}")
+    return out
+
+
+def end_group(process):
+    try:
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+    process.wait()
 
 
 def cpu_cases(args):
@@ -98,19 +115,20 @@ def cpu_ratios(median):
 
 
 def gpu_cases(args):
-    run = lambda: tessera(args, 1, args.seq_len, args.micro_batch, "ddp", args.steps, "--run.device=cuda",
-                          "--precision.compute=bf16", "--precision.reduce=bf16")
+    run = lambda deterministic: tessera(
+        args, 1, args.seq_len, args.micro_batch, "ddp", args.steps, "--run.device=cuda", "--precision.compute=bf16",
+        "--precision.reduce=bf16", f"--run.deterministic={deterministic}")
     common = ["--device", args.peer_device, "--precision", "bf16", "--pad-vocab", "128"]
-    return [("tessera", run)] + [
+    return [("tessera", lambda: run("false")), ("tessera, deterministic", lambda: run("true"))] + [
         (f"pytorch {name}", lambda name=name: pytorch(args, args.seq_len, args.micro_batch, args.steps, *common, *GPU_SETTINGS[name]))
         for name in args.settings]
 
 
 def gpu_ratios(median):
-    peers = {name: value for name, value in median.items() if name != "tessera"}
-    if "tessera" in median and peers:
+    peers = {name: value for name, value in median.items() if name.startswith("pytorch")}
+    for ours in [name for name in median if name not in peers and peers]:
         best = max(peers, key=peers.get)
-        print(f"ratio to PyTorch's best ({best}): {median['tessera'] / peers[best]:.2f}")
+        print(f"ratio of {ours} to PyTorch's best ({best}): {median[ours] / peers[best]:.2f}")
 
 
 def read_options():
@@ -123,6 +141,7 @@ def read_options():
     parser.add_argument("--rounds", type=int, help="default: 2, on a GPU 1")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--seconds", type=float, help="stop after so many")
+    parser.add_argument("--setting-seconds", type=float, default=float("inf"), help="give a setting up after so many")
     parser.add_argument("--seq-len", type=int, default=1024, help="cuda")
     parser.add_argument("--micro-batch", type=int, default=16, help="cuda")
     parser.add_argument("--settings", type=lambda text: [word for word in text.split(",") if word], default=list(GPU_SETTINGS), help="cuda: of PyTorch, in this order: "
@@ -138,6 +157,7 @@ def read_options():
 
 def main():
     args = read_options()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # through output_of, which cleans up
     cases = cpu_cases(args) if args.device == "cpu" else gpu_cases(args)
     results, failed = {}, []
     for _ in range(args.rounds):
@@ -155,7 +175,7 @@ def main():
         print(f"  {name:<34} {value:>8.0f}")
     if args.device == "cuda":
         gpu_ratios(median)
-        return "tessera" in failed
+        return any(name.startswith("tessera") for name in failed)
     if failed:
         return 1
     cpu_ratios(median)

@@ -41,6 +41,7 @@ def read_options():
     parser.add_argument("--compile", nargs="?", const="whole", choices=["whole", "blocks"],
                         help="torch.compile; blocks (and always with fsdp2): each block alone, which compiles once for all of them")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: a GPU for each rank")
+    parser.add_argument("--attention", choices=["auto", "flash", "cudnn"], default="auto", help="cuda: SDPA's kernels; auto: PyTorch's choice")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32",
                         help="bf16: autocast (fsdp2: its mixed precision, reduced in fp32); weights and moments stay fp32")
     parser.add_argument("--pad-vocab", type=int, default=1, help="round the vocabulary up to a multiple, for speed")
@@ -60,6 +61,8 @@ def read_options():
     options = parser.parse_args()
     if options.strategy == "single" and options.ranks != 1:
         parser.error("--strategy single has one rank (each would train alone): --ranks 1, or ddp or fsdp2")
+    if options.attention != "auto" and options.device != "cuda":
+        parser.error(f"--attention {options.attention} is a choice among a GPU's kernels: --device cuda")
     if options.warm_up >= options.steps:
         parser.error(f"--warm-up {options.warm_up} leaves nothing of --steps {options.steps} to measure")
     return options
@@ -174,6 +177,16 @@ def gradient_norm(model, options):
     return norm.full_tensor() if hasattr(norm, "full_tensor") else norm
 
 
+def choose_attention(kind):
+    """Leaves only the wanted kernels of F.scaled_dot_product_attention; it fails where they cannot be had."""
+    if kind == "auto":
+        return
+    torch.backends.cuda.enable_math_sdp(False)
+    torch.backends.cuda.enable_mem_efficient_sdp(False)
+    torch.backends.cuda.enable_flash_sdp(kind == "flash")
+    torch.backends.cuda.enable_cudnn_sdp(kind == "cudnn")
+
+
 def mean_over_ranks(value, options):
     if options.ranks == 1:
         return value
@@ -186,6 +199,7 @@ def train(rank, options):
     torch.set_num_threads(options.threads)
     if options.device == "cuda":
         torch.cuda.set_device(rank)
+        choose_attention(options.attention)
     tokens = open_tokens(options.source)
     called, model = build_model(options)
     optimizer = build_optimizer(model, options)
