@@ -22,8 +22,10 @@ def launches(lines):
     if begin is None:
         sys.exit("kernel_profile.py: no table of ncu in this file")
     for row in csv.DictReader(line for line in lines[begin:] if line.startswith('"')):
-        if row["ID"]:  # the line of units has none
+        if row["ID"]:
             yield row["Kernel Name"], number(row[TIME]) * 1e-9, number(row[READ]) + number(row[WRITTEN])
+        elif row[TIME] not in ("ns", "nsecond") or {row[READ], row[WRITTEN]} != {"byte"}:  # the line of units
+            sys.exit(f"kernel_profile.py: time in {row[TIME]} and bytes in {row[READ]}: --print-units base")
 
 
 def short(name):

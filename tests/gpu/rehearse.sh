@@ -2,10 +2,12 @@
 # Plays tests/gpu/run.sh without a GPU: the emulated programs of a build stand in for the bundle's, stand-ins for
 # nvidia-smi, compute-sanitizer and ncu for theirs, and models are tiny. It tests the script, not the kernels.
 #
-#   tests/gpu/rehearse.sh BUILD_DIR [STAGE...]
+#   tests/gpu/rehearse.sh BUILD_DIR [STAGE... | faults]
 #
 # Python: $PYTHON, or python3; with PyTorch in it the peers are played too, on the CPU. Fails where a stage fails, or
-# leaves no line of results. NCCL must fail: the emulated one knows one process only.
+# leaves no line of results. NCCL must fail, for the emulated one knows one process only; then the stage is played once
+# more with the staged communicator in NCCL's place, as it goes on where NCCL works. Without stages named, what run.sh
+# does when things go wrong is played too: a case that hangs, a tool that cannot be used, a sanitizer with findings.
 set -euo pipefail
 source=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 build=$(realpath "$1")
@@ -31,11 +33,16 @@ esac
 END
 tool compute-sanitizer <<'END'
 #!/bin/sh
-[ "$1 $3" = "--tool --error-exitcode" ] || exit 9
-shift 4
+[ "$1" != --help ] || { echo "  --kernel-name arg"; exit; }
+[ "$1 $3 $5 $6" = "--tool --error-exitcode --kernel-name kns=tessera" ] || exit 9
+tool=$2
+shift 6
 echo "========= COMPUTE-SANITIZER"
+[ -z "$REHEARSE_UNUSABLE" ] || { echo "========= Error: Device not supported. Please refer to the documentation"; exit 1; }
 "$@" || exit
-echo "========= ERROR SUMMARY: 0 errors"
+found=${REHEARSE_FINDINGS:-0}
+[ "$tool" = racecheck ] && echo "========= RACECHECK SUMMARY: $found hazards displayed ($found errors, 0 warnings)" ||
+  echo "========= ERROR SUMMARY: $found errors"
 END
 tool ncu <<'END'
 #!/bin/sh
@@ -44,6 +51,7 @@ while [ "${1#--}" != "$1" ]; do
   shift
 done
 "$@" || exit
+[ -z "$REHEARSE_UNUSABLE" ] || { echo "==ERROR== ERR_NVGPUCTRPERM - The user does not have permission"; exit 1; }
 echo '==PROF== Disconnected'
 echo '"ID","Process ID","Kernel Name","Grid Size","dram__bytes_read.sum","dram__bytes_write.sum","gpu__time_duration.sum"'
 echo '"","","","","byte","byte","ns"'
@@ -54,17 +62,66 @@ END
 exec '$PYTHON' \"\$@\""
 
 results=$work/results.jsonl
-stages=("$@")
-[[ $# -gt 0 ]] || stages=(kernels memcheck golden strategies comm nccl speed_124m bench_kernels speed_qwen speed_1558m profile racecheck)
+# play STAGE...: one call of run.sh, its exit code returned.
+play() {
+  PATH=$work/tools:$PATH TMPDIR=$work/tmp TESSERA_BUNDLE=$work/bundle TESSERA_GPU_RESULTS=$results TESSERA_GPU_REHEARSAL=1 \
+    TESSERA_GPU_JOBS=2 TESSERA_GPU_CASES="${TESSERA_GPU_CASES:-cast*,NaN*}" "$source/tests/gpu/run.sh" "$@"
+}
+fail() { echo "rehearse.sh: $*" >&2; exit 1; }
+# expect CODE STAGE...: plays stages, one after the other in one call; each must leave a line of results.
+expect() {
+  local wanted=$1 code=0 stage
+  shift
+  play "$@" || code=$?
+  ((code == wanted)) || fail "$* ended with $code instead of $wanted"
+  for stage in "$@"; do
+    grep -q "\"stage\":\"$stage\"" "$results" || fail "stage $stage left no result"
+  done
+}
+# says TEXT: the last line of results has it.
+says() { tail -n 1 "$results" | grep -q "$1" || fail "no '$1' in $(tail -n 1 "$results")"; }
+
+faults() {
+  REHEARSE_UNUSABLE=1 expect 0 memcheck profile
+  says 'skipped.*ERR_NVGPUCTRPERM'
+  grep -q 'memcheck.*skipped.*Device not supported' "$results" || fail "a sanitizer that cannot be used is not skipped"
+  REHEARSE_FINDINGS=3 expect 1 racecheck
+  says '0 passed, [1-9][0-9]* failed'
+  TESSERA_GPU_STAGE_SECONDS=2 expect 1 golden  # no stage begins anything within its last five seconds
+  says 'no time'
+  rm "$work/bundle/bin/test_gpu_kernels"
+  cat >"$work/bundle/bin/test_gpu_kernels" <<'END'
+#!/bin/sh
+[ -z "$REHEARSE_UNUSABLE" ] || { echo "skipped: too old a driver"; exit 77; }
+[ "$1" != --list-test-names-only ] || { printf 'hangs\nis fine\n'; exit 2; }
+[ "$1" = hangs ] && { sleep 600 & wait; }
+echo 'All tests passed'
+END
+  chmod +x "$work/bundle/bin/test_gpu_kernels"
+  TESSERA_GPU_CASES='' TESSERA_GPU_STAGE_SECONDS=8 expect 1 memcheck
+  says 'too long.*0 failed, 1 without'
+  REHEARSE_UNUSABLE=1 play kernels && fail "a GPU that cannot be used is no failure"
+  says 'machine.*failed.*too old a driver'
+}
+
 # shellcheck source=/dev/null
 source "$source/jobs/mpi_env.sh"
-for stage in "${stages[@]}"; do
-  code=0
-  PATH=$work/tools:$PATH TMPDIR=$work/tmp TESSERA_BUNDLE=$work/bundle TESSERA_GPU_RESULTS=$results TESSERA_GPU_REHEARSAL=1 \
-    TESSERA_GPU_CASES="${TESSERA_GPU_CASES:-cast*}" "$source/tests/gpu/run.sh" "$stage" || code=$?
-  [[ $stage != nccl ]] || code=$((1 - code))
-  ((code == 0)) || { echo "rehearse.sh: stage $stage ended with $code" >&2; exit 1; }
-  grep -q "\"stage\":\"$stage\"" "$results" || { echo "rehearse.sh: stage $stage left no result" >&2; exit 1; }
-done
+if [[ $# -gt 0 ]]; then
+  for stage in "$@"; do
+    case $stage in
+      faults) faults ;;
+      nccl) expect 1 nccl ;;
+      *) expect 0 "$stage" ;;
+    esac
+  done
+else
+  # The calls of README.md.
+  expect 0 kernels golden bench_kernels strategies comm memcheck
+  expect 1 speed_124m nccl profile racecheck
+  expect 0 speed_qwen speed_1558m
+  TESSERA_GPU_REHEARSAL_NCCL=staged expect 0 nccl
+  [[ -s $work/gpu_logs.tar.gz ]] || fail "no logs were kept"
+  faults
+fi
 "$source/tests/gpu/show_results.py" "$results"
-[[ -s $work/gpu_logs.tar.gz ]] || { echo "rehearse.sh: no logs were kept" >&2; exit 1; }
+[[ -s $work/gpu_logs.tar.gz ]] || fail "no logs were kept"

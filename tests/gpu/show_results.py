@@ -7,7 +7,7 @@ import sys
 for path in sys.argv[1:]:
     for line in open(path):
         row = json.loads(line)
-        if row["stage"] == "machine":
+        if "date" in row:
             print(", ".join(f"{key}: {value}" for key, value in row.items() if key != "stage"))
             continue
         print(f"{row['stage']} | {row['name']} | {row['result']} | {row['seconds']} s")
