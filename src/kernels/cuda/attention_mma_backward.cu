@@ -201,7 +201,8 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
     tile = next;
   }
   cp_async_wait<0>();
-  // The warp's own rows of the tiles that stayed: nobody else reads them.
+  // The warp's own rows of the tiles that stayed: nobody else reads them, and its own lanes are done.
+  __syncwarp();
   tiles.x().put(x_gradient, warp_row, s.scale, s.scale, lane);
   if constexpr (KeysStay) tiles.y().put(y_gradient, warp_row, 1.0f, 1.0f, lane);
   __syncwarp();

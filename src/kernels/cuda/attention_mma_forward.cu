@@ -201,7 +201,8 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
         a.log_sum_exp[s.statistic(batch, head, query)] = softmax[piece][half].top * kLn2 + logf(sum);
       }
     }
-    // The warp's own rows of the query tile: nobody else reads them.
+    // The warp's own rows of the query tile: nobody else reads them, and its own lanes are done.
+    __syncwarp();
     tiles.queries().put(out[piece], row, inverse[0], inverse[1], lane);
     __syncwarp();
     tiles.queries().write(a.output, row, sample_row, first, s.sequence, head_column, s.head_width, a.aligned, lane);

@@ -25,7 +25,7 @@ namespace tessera {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// ---- Storage types: rounded to nearest even, NaN keeps its upper bits, as the CPU's conversions do.
+// ---- Storage types: rounded to nearest even. What becomes of NaN is the CPU's: its upper bits in bf16, its sign in fp16.
 
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float(static_cast<std::uint32_t>(x.bits) << 16); }
@@ -63,10 +63,7 @@ __device__ __forceinline__ fp16 from_float<fp16>(float x) {
   y = fp16(x);
 #else
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
-  if (x != x) {
-    const std::uint32_t u = __float_as_uint(x);
-    y.bits = static_cast<std::uint16_t>(((u >> 16) & 0x8000u) | 0x7e00u | ((u >> 13) & 0x3ffu));
-  }
+  if (x != x) y.bits = static_cast<std::uint16_t>(((__float_as_uint(x) >> 16) & 0x8000u) | 0x7e00u);
 #endif
   return y;
 }
