@@ -1,6 +1,6 @@
 // Layer norm and RMS norm (Ba et al. 2016; Zhang & Sennrich 2019). Forward: a warp or a block keeps a row in registers.
-// Backward: a block walks a group of rows and keeps its columns' gradients of gain and bias in registers; a second
-// kernel sums the groups in order.
+// Backward: a block walks a group of rows and keeps its columns' gradients of gain and bias in registers, and the row
+// that it is at, if it is not too wide; a second kernel sums the groups in order.
 
 #include "kernels/cuda/column_sums.hpp"
 #include "kernels/cuda/cuda_kernels.hpp"
@@ -113,6 +113,32 @@ struct BackwardRows {
 constexpr int kMostWarps = 16;
 template <int Packs>
 constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fit a multiprocessor's registers
+/// Whether registers suffice for the row beside the sums. Otherwise it is read twice, the second time from a cache, and
+/// always by a full block: distances between a thread's packs that are known cost no registers.
+template <int Packs>
+constexpr bool kHoldsRow = Packs <= 2;
+
+/// Column of a thread's p-th pack.
+template <int Packs>
+__device__ __forceinline__ std::int64_t column_of(int p) {
+  const unsigned threads = kHoldsRow<Packs> ? blockDim.x : kWarpsOf<Packs> * 32;
+  return (static_cast<unsigned>(p) * threads + threadIdx.x) * kPack;
+}
+
+/// A thread's pack of a row: d output, h = xhat and w = gain * d output.
+template <class T>
+__device__ __forceinline__ void load_terms(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
+                                           std::int64_t left, float mean, float rstd, float (&upstream)[kPack],
+                                           float (&h)[kPack], float (&w)[kPack]) {
+  load_pack(a.input.at(row, column), left, a.aligned, h);
+  load_pack(a.output_gradient.at(row, column), left, a.aligned, upstream);
+  load_pack(a.gain + column, left, a.aligned, w);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) {
+    h[i] = __fmul_rn(__fsub_rn(h[i], mean), rstd);
+    w[i] = upstream[i] * w[i];
+  }
+}
 
 /// gain * h (+ bias), with forward's bits.
 template <class T>
@@ -126,69 +152,11 @@ __device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::
   store_pack(a.normalized.at(row, column), left, a.aligned, y);
 }
 
-/// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
-/// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group.
+/// Adds up the block's rows y = 0, 1, ... one after the other. `columns`: [2, blockDim.x * Packs * 8].
 template <class T, int Packs>
-__global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
-    norm_backward_kernel(const BackwardRows<T> a) {
-  TESSERA_SHARED(float, partial, 2 * kMostWarps * 2);
-  float* columns = dynamic_shared<float>();  // [2, blockDim.x * Packs * 8]
-  const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
-  const int row_warps = static_cast<int>(blockDim.x) / 32, first_warp = static_cast<int>(threadIdx.y) * row_warps;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * a.group;
-  const std::int64_t end = begin + a.group < a.tokens ? begin + a.group : a.tokens;
-  const auto column_of = [&](int p) { return (std::int64_t{p} * blockDim.x + threadIdx.x) * kPack; };
-  float gain_sum[Packs][kPack] = {}, bias_sum[Packs][kPack] = {};
-  int parity = 0;
-  for (std::int64_t first = begin; first < end; first += blockDim.y, parity ^= 1) {
-    const std::int64_t row = first + threadIdx.y;
-    const bool inside = row < end;  // all threads of a block come to the barrier
-    const float mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, rstd = inside ? a.rstd[row] : 0.0f;
-    float h[Packs][kPack], w[Packs][kPack];
-    float sum = 0, projected = 0;
-#pragma unroll
-    for (int p = 0; p < Packs; ++p) {
-      const std::int64_t column = column_of(p), left = inside ? a.width - column : 0;
-      float upstream[kPack], gain[kPack];
-      load_pack(a.input.at(row, column), left, a.aligned, h[p]);
-      load_pack(a.output_gradient.at(row, column), left, a.aligned, upstream);
-      load_pack(a.gain + column, left, a.aligned, gain);
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) {
-        h[p][i] = __fmul_rn(__fsub_rn(h[p][i], mean), rstd);
-        w[p][i] = upstream[i] * gain[i];
-        sum += w[p][i];
-        projected = fmaf(w[p][i], h[p][i], projected);
-        gain_sum[p][i] = fmaf(upstream[i], h[p][i], gain_sum[p][i]);
-        bias_sum[p][i] += upstream[i];
-      }
-    }
-    sum = warp_sum(sum), projected = warp_sum(projected);
-    float* slots = partial + parity * 2 * kMostWarps;  // two sets in turn: one barrier a row is enough
-    if (threadIdx.x % 32 == 0) slots[2 * warp] = sum, slots[2 * warp + 1] = projected;
-    __syncthreads();
-    sum = 0, projected = 0;
-    for (int i = 0; i < row_warps; ++i) {
-      sum += slots[2 * (first_warp + i)], projected += slots[2 * (first_warp + i) + 1];
-    }
-    const auto count = static_cast<float>(a.width);
-    const float mean_w = a.mean != nullptr ? sum / count : 0.0f, mean_wh = projected / count;
-#pragma unroll
-    for (int p = 0; p < Packs; ++p) {
-      const std::int64_t column = column_of(p), left = inside ? a.width - column : 0;
-      if (left <= 0) break;
-      float dx[kPack];
-      if (a.adds) load_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
-#pragma unroll
-      for (int i = 0; i < kPack; ++i) {
-        const float inner = fmaf(-h[p][i], mean_wh, w[p][i] - mean_w);
-        dx[i] = a.adds ? fmaf(inner, rstd, dx[i]) : inner * rstd;
-      }
-      store_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
-      if (a.normalized.data != nullptr) store_normalized(a, row, column, left, h[p]);
-    }
-  }
-  // The block's rows y = 0, 1, ... one after the other.
+__device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* columns,
+                                           const float (&gain_sum)[Packs][kPack],
+                                           const float (&bias_sum)[Packs][kPack]) {
   const auto width = static_cast<std::int64_t>(blockDim.x) * Packs * kPack;
   for (unsigned turn = 0; turn < blockDim.y; ++turn) {
     if (threadIdx.y == turn) {
@@ -196,7 +164,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
       for (int p = 0; p < Packs; ++p) {
 #pragma unroll
         for (int i = 0; i < kPack; ++i) {
-          const std::int64_t c = column_of(p) + i;
+          const std::int64_t c = column_of<Packs>(p) + i;
           columns[c] = turn == 0 ? gain_sum[p][i] : columns[c] + gain_sum[p][i];
           columns[width + c] = turn == 0 ? bias_sum[p][i] : columns[width + c] + bias_sum[p][i];
         }
@@ -211,6 +179,85 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
   }
 }
 
+/// The same where blockDim.y is 1: a thread's sums are whole.
+template <class T, int Packs>
+__device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const float (&gain_sum)[Packs][kPack],
+                                               const float (&bias_sum)[Packs][kPack]) {
+  const bool aligned = a.width % (16 / sizeof(float)) == 0;
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t column = column_of<Packs>(p), at = std::int64_t{blockIdx.x} * a.width + column;
+    store_pack(a.gain_sums + at, a.width - column, aligned, gain_sum[p]);
+    if (a.bias_sums != nullptr) store_pack(a.bias_sums + at, a.width - column, aligned, bias_sum[p]);
+  }
+}
+
+/// With h = xhat, w = gain * dy: dx = rstd (w - mean(w) - h mean(w h)); RMS norm lacks the mean(w) term.
+/// Thread (x, y): x has `Packs` packs of columns, y every blockDim.y-th row of the block's group.
+template <class T, int Packs>
+__global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
+    norm_backward_kernel(const BackwardRows<T> a) {
+  TESSERA_SHARED(float, partial, 2 * kMostWarps * 2);
+  const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
+  const int row_warps = static_cast<int>(blockDim.x) / 32, first_warp = static_cast<int>(threadIdx.y) * row_warps;
+  const std::int64_t begin = std::int64_t{blockIdx.x} * a.group;
+  const std::int64_t end = begin + a.group < a.tokens ? begin + a.group : a.tokens;
+  constexpr int kHeld = kHoldsRow<Packs> ? Packs : 1;
+  float gain_sum[Packs][kPack] = {}, bias_sum[Packs][kPack] = {};
+  int parity = 0;
+  for (std::int64_t first = begin; first < end; first += blockDim.y, parity ^= 1) {
+    const std::int64_t row = first + threadIdx.y;
+    const bool inside = row < end;  // all threads of a block come to the barrier
+    const float mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, rstd = inside ? a.rstd[row] : 0.0f;
+    float h[kHeld][kPack], w[kHeld][kPack], upstream[kPack];
+    float sum = 0, projected = 0;
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t column = column_of<Packs>(p), left = inside ? a.width - column : 0;
+      const int held = p % kHeld;
+      load_terms(a, row, column, left, mean, rstd, upstream, h[held], w[held]);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        sum += w[held][i];
+        projected = fmaf(w[held][i], h[held][i], projected);
+        gain_sum[p][i] = fmaf(upstream[i], h[held][i], gain_sum[p][i]);
+        bias_sum[p][i] += upstream[i];
+      }
+    }
+    sum = warp_sum(sum), projected = warp_sum(projected);
+    float* slots = partial + parity * 2 * kMostWarps;  // two sets in turn: one barrier a row is enough
+    if (threadIdx.x % 32 == 0) slots[2 * warp] = sum, slots[2 * warp + 1] = projected;
+    __syncthreads();
+    sum = 0, projected = 0;
+    for (int i = 0; i < row_warps; ++i) {
+      sum += slots[2 * (first_warp + i)], projected += slots[2 * (first_warp + i) + 1];
+    }
+    const auto count = static_cast<float>(a.width);
+    const float mean_w = a.mean != nullptr ? sum / count : 0.0f, mean_wh = projected / count;
+#pragma unroll(kHeld)
+    for (int p = 0; p < Packs; ++p) {
+      const std::int64_t column = column_of<Packs>(p), left = inside ? a.width - column : 0;
+      if (left <= 0) break;
+      const int held = p % kHeld;
+      if constexpr (!kHoldsRow<Packs>) load_terms(a, row, column, left, mean, rstd, upstream, h[held], w[held]);
+      float dx[kPack];
+      if (a.adds) load_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) {
+        const float inner = fmaf(-h[held][i], mean_wh, w[held][i] - mean_w);
+        dx[i] = a.adds ? fmaf(inner, rstd, dx[i]) : inner * rstd;
+      }
+      store_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+      if (a.normalized.data != nullptr) store_normalized(a, row, column, left, h[held]);
+    }
+  }
+  if constexpr (kHoldsRow<Packs>) {
+    write_sums<T, Packs>(a, dynamic_shared<float>(), gain_sum, bias_sum);
+  } else {
+    write_own_sums<T, Packs>(a, gain_sum, bias_sum);
+  }
+}
+
 template <class T, int Threads, int Packs>
 void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
   launch(stream, blocks_for(rows.tokens, kForwardThreads / Threads), dim3(kForwardThreads), 0,
@@ -219,10 +266,11 @@ void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
 
 template <class T, int Packs>
 void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int64_t groups) {
-  const auto x = static_cast<unsigned>(round_up(ceil_div(rows.width, Packs * kPack), 32));
-  const unsigned y = std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u));
-  launch(stream, blocks_for(groups, 1), dim3(x, y), 2 * std::size_t{x} * Packs * kPack * sizeof(float),
-         norm_backward_kernel<T, Packs>, rows);
+  const std::int64_t needed = round_up(ceil_div(rows.width, Packs * kPack), 32);
+  const auto x = kHoldsRow<Packs> ? static_cast<unsigned>(needed) : kWarpsOf<Packs> * 32u;
+  const unsigned y = kHoldsRow<Packs> ? std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u)) : 1;
+  const std::size_t columns = kHoldsRow<Packs> ? 2 * std::size_t{x} * Packs * kPack * sizeof(float) : 0;
+  launch(stream, blocks_for(groups, 1), dim3(x, y), columns, norm_backward_kernel<T, Packs>, rows);
 }
 
 void check_width(std::int64_t width) {
