@@ -56,6 +56,59 @@ __device__ __forceinline__ Four logits_at(const float* row, std::int64_t i, std:
   return four;
 }
 
+/// A row's logits become their gradient, (exp(logit - offset) - onehot) * scale. 16 bytes of it are stored at a time.
+template <class T>
+__device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab, std::int32_t target, float offset,
+                                               float scale) {
+  constexpr int kQuads = 16 / static_cast<int>(sizeof(T)) / kGroup;
+  const std::int64_t step = std::int64_t{blockDim.x} * kQuads * kGroup, rounds = (vocab + step - 1) / step;
+  T* gradient = reinterpret_cast<T*>(logits);
+  Four next[kQuads] = {};
+  const auto load = [&](std::int64_t i) {
+#pragma unroll
+    for (int q = 0; q < kQuads; ++q) {
+      if (i + q * kGroup < vocab) next[q] = *reinterpret_cast<const Four*>(logits + i + q * kGroup);
+    }
+  };
+  // A round ahead is loaded.
+  std::int64_t i = std::int64_t{threadIdx.x} * kQuads * kGroup, barrier = 0;
+  load(i);
+  for (std::int64_t round = 0; round < rounds; ++round, i += step) {
+    float x[kQuads * kGroup];
+#pragma unroll
+    for (int j = 0; j < kQuads * kGroup; ++j) x[j] = next[j / kGroup].x[j % kGroup];
+    load(i + step);
+    // A narrower gradient lies over logits of round / 2: nobody writes before all have read those. Behind a barrier
+    // in round b all have read up to b + 1, which serves rounds up to 2 b + 3.
+    if (sizeof(T) < sizeof(float) && round == barrier) {
+      __syncthreads();
+      barrier = 2 * round + 4;
+    }
+    if (i >= vocab) continue;
+#pragma unroll
+    for (int j = 0; j < kQuads * kGroup; ++j) {
+      x[j] = (exponential<T>(x[j] - offset) - (i + j == target ? 1.0f : 0.0f)) * scale;
+    }
+    if (i + kQuads * kGroup <= vocab) {
+      Bytes16 bytes;
+#pragma unroll
+      for (int k = 0; k < 4; ++k) {
+        if constexpr (sizeof(T) == 2) {
+          bytes.word[k] = packed<T>(x[2 * k], x[2 * k + 1]);
+        } else {
+          bytes.word[k] = __float_as_uint(x[k]);
+        }
+      }
+      store16(gradient + i, bytes);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kQuads * kGroup; ++j) {
+        if (i + j < vocab) gradient[i + j] = from_float<T>(x[j]);
+      }
+    }
+  }
+}
+
 /// A block has a row: it is read once from memory, from its end to its beginning, and once more from the cache, which
 /// then still has the beginning.
 template <class T, bool Training>
@@ -98,41 +151,7 @@ __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossE
     a.token_loss[row] = log_sum_exp - static_cast<double>(target_logit);
   }
   if constexpr (Training) {
-    const float offset = mine.top + logf(mine.sum), scale = a.scalars->gradient_scale;
-    T* gradient = reinterpret_cast<T*>(logits);
-    const std::int64_t rounds = (a.vocab + step - 1) / step;
-    // A round ahead is loaded.
-    std::int64_t i = first, barrier = 0;
-    Four next{};
-    if (i < a.vocab) next = *reinterpret_cast<const Four*>(logits + i);
-    for (std::int64_t round = 0; round < rounds; ++round, i += step) {
-      Four four = next;
-      if (i + step < a.vocab) next = *reinterpret_cast<const Four*>(logits + i + step);
-      // A narrower gradient lies over logits of round / 2: nobody writes before all have read those. Behind a barrier
-      // in round b all have read up to b + 1, which serves rounds up to 2 b + 3.
-      if (sizeof(T) < sizeof(float) && round == barrier) {
-        __syncthreads();
-        barrier = 2 * round + 4;
-      }
-      if (i >= a.vocab) continue;
-#pragma unroll
-      for (int j = 0; j < kGroup; ++j) {
-        four.x[j] = (exponential<T>(four.x[j] - offset) - (i + j == target ? 1.0f : 0.0f)) * scale;
-      }
-      if (i + kGroup <= a.vocab) {
-        if constexpr (sizeof(T) == 2) {
-          const std::uint64_t low = packed<T>(four.x[0], four.x[1]), high = packed<T>(four.x[2], four.x[3]);
-          *reinterpret_cast<std::uint64_t*>(gradient + i) = low | high << 32;
-        } else {
-          *reinterpret_cast<Four*>(gradient + i) = four;
-        }
-      } else {
-#pragma unroll
-        for (int j = 0; j < kGroup; ++j) {
-          if (i + j < a.vocab) gradient[i + j] = from_float<T>(four.x[j]);
-        }
-      }
-    }
+    write_gradient<T>(logits, a.vocab, target, mine.top + logf(mine.sum), a.scalars->gradient_scale);
   }
 }
 
