@@ -41,12 +41,13 @@ file(GLOB TESSERA_CUDA_ABSENT_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/
 set(TESSERA_CUDA_ROOMS tessera_comm tessera_kernels tessera_backend tessera_config tessera_base)
 
 # How nvcc is called. (fmt 9 takes nvcc for a compiler without constexpr and then contradicts itself in
-# C++20.) Host code is checked by the host compiler's warnings, device code by nvcc's.
+# C++20.) Host code is checked by the host compiler's warnings, device code by nvcc's; a register that spills is one.
 add_library(tessera_cuda_options INTERFACE)
 target_compile_options(tessera_cuda_options INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr>
   $<$<COMPILE_LANGUAGE:CUDA>:-DFMT_CONSTEVAL=>
   $<$<COMPILE_LANGUAGE:CUDA>:-lineinfo>
+  $<$<COMPILE_LANGUAGE:CUDA>:-Xptxas=--warn-on-spills>
   $<$<COMPILE_LANGUAGE:CUDA>:-DFMT_USE_CONSTEXPR=1>
   $<$<COMPILE_LANGUAGE:CUDA>:-Xcompiler=-Wall,-Wextra,-ffp-contract=off>)
 if(TESSERA_WERROR)

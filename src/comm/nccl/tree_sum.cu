@@ -78,7 +78,7 @@ __device__ Sums<kWidth> tall_tree(const TreeSources& sources, std::int64_t pack,
 }
 
 template <class Wire, class Sum, int kWidth, bool kTall>
-__global__ void tree_sum_kernel(TreeSources sources, Sum* sum, std::int64_t packs) {
+__global__ void __launch_bounds__(kThreads) tree_sum_kernel(TreeSources sources, Sum* sum, std::int64_t packs) {
   const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
   for (std::int64_t pack = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; pack < packs;
        pack += stride) {

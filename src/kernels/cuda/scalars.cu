@@ -6,9 +6,9 @@ namespace tessera {
 
 namespace {
 
-__global__ void account_loss_kernel(const AccountArguments a) { account_loss_rule(a); }
+__global__ void __launch_bounds__(1) account_loss_kernel(const AccountArguments a) { account_loss_rule(a); }
 
-__global__ void clip_kernel(const ClipArguments a) { clip_rule(a); }
+__global__ void __launch_bounds__(1) clip_kernel(const ClipArguments a) { clip_rule(a); }
 
 }  // namespace
 
