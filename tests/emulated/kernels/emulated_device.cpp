@@ -108,6 +108,17 @@ TEST_CASE("faults of a kernel are found", "[emulator]") {
                         if (threadIdx.x == 0) cp_async16(values, source, true);
                       }),
              Contains("nobody waited"));
+  CHECK_THAT(fault_of(
+                 32, [] {}, (163 << 10) + 1),
+             Contains("than a GPU has"));
+  CHECK_THAT(fault_of(
+                 32,
+                 [] {
+                   TESSERA_SHARED(float, values, 4);
+                   static_cast<void>(values);
+                 },
+                 163 << 10),
+             Contains("static and dynamic"));
 }
 
 TEST_CASE("shared memory starts as NaN, and a copy is not there before it was waited for", "[emulator]") {

@@ -25,7 +25,8 @@ namespace emulator {
 
 namespace {
 
-constexpr std::size_t kStaticShared = 48 << 10, kMostShared = 227 << 10, kGuard = 128;
+/// kMostShared: of a block, static and dynamic, on compute capability 8.0, the least that bundles are built for.
+constexpr std::size_t kStaticShared = 48 << 10, kMostShared = 163 << 10, kGuard = 128;
 constexpr int kPoison = 0xff, kGuardByte = 0xa5;
 
 std::uint64_t first_seed() {
@@ -109,6 +110,10 @@ class Machine {
     }
     const std::size_t offset = (static_used_ + alignment - 1) / alignment * alignment;
     if (offset + bytes > kStaticShared) fail("more than 48 KB of shared arrays", SourcePlace::current());
+    static_bytes_ += bytes;
+    if (static_bytes_ + dynamic_bytes_ > kMostShared) {
+      fail("more shared memory, static and dynamic, than a GPU has", SourcePlace::current());
+    }
     arrays_.push_back({site, offset, bytes});
     ASAN_UNPOISON_MEMORY_REGION(static_.get() + offset, bytes);
     std::memset(static_.get() + offset, kPoison, bytes);
@@ -219,7 +224,7 @@ class Machine {
     ASAN_UNPOISON_MEMORY_REGION(static_.get(), kStaticShared + 64 * kGuard);
     std::memset(static_.get(), kGuardByte, kStaticShared + kGuard);
     ASAN_POISON_MEMORY_REGION(static_.get(), kStaticShared + 64 * kGuard);
-    arrays_.clear(), static_used_ = 0;
+    arrays_.clear(), static_used_ = 0, static_bytes_ = 0;
     if (dynamic_ == nullptr) dynamic_.reset(new (std::align_val_t{128}) std::byte[kMostShared + kGuard]);
     ASAN_UNPOISON_MEMORY_REGION(dynamic_.get(), kMostShared + kGuard);
     std::memset(dynamic_.get(), kPoison, dynamic_bytes_);
@@ -297,7 +302,7 @@ class Machine {
     void operator()(std::byte* p) const { operator delete[](p, std::align_val_t{128}); }
   };
   std::vector<std::unique_ptr<Thread>> threads_;
-  std::size_t count_ = 0, at_barrier_ = 0, dynamic_bytes_ = 0, static_used_ = 0;
+  std::size_t count_ = 0, at_barrier_ = 0, dynamic_bytes_ = 0, static_used_ = 0, static_bytes_ = 0;
   const std::function<void()>* body_ = nullptr;
   Thread* current_ = nullptr;
   std::deque<std::size_t> ready_;
