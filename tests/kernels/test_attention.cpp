@@ -157,15 +157,25 @@ TEST_CASE("attention forward and backward: gradients in longer rows, after one i
 
 TEST_CASE("attention survives scores that overflow exp, and passes NaN on", "[attention]") {
   Device device;
-  const Problem p{{1, 70, 1, 1, 16}, DType::fp32};
-  Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1, 40.0);
-  const Tensor upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
-  Result r = attend(device, p, qkv, upstream);
-  for (const double v : r.output.values()) CHECK(std::isfinite(v));
-  for (const double v : r.gradient.values()) CHECK(std::isfinite(v));
-  qkv.floats()[69 * p.width()] = NAN;  // the last query: nobody else reads it
-  r = attend(device, p, qkv, upstream);
-  for (std::int64_t i = 0; i < 70; ++i) CHECK(std::isnan(r.output.floats()[i * p.out_width()]) == (i == 69));
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t head_width : {16, 72}) {
+      INFO(name_of(dtype) << " heads of " << head_width);
+      const Problem p{{1, 70, 1, 1, head_width}, dtype};
+      Doubles values = Tensor::random(p.tokens(), p.width(), dtype, 1, 40.0).values();
+      Tensor qkv(p.tokens(), p.width(), dtype);
+      from_doubles(values, dtype, qkv.data());
+      const Tensor upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+      Result r = attend(device, p, qkv, upstream);
+      for (const double v : r.output.values()) CHECK(std::isfinite(v));
+      for (const double v : r.gradient.values()) CHECK(std::isfinite(v));
+      values[static_cast<std::size_t>(69 * p.width())] = NAN;  // the last query: nobody else reads it
+      from_doubles(values, dtype, qkv.data());
+      r = attend(device, p, qkv, upstream);
+      for (std::int64_t i = 0; i < 70; ++i) {
+        CHECK(std::isnan(at(r.output.values(), p.out_width(), i, 0)) == (i == 69));
+      }
+    }
+  }
 }
 
 TEST_CASE("attention gives the same bits on any number of threads", "[attention]") {

@@ -158,12 +158,10 @@ MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Produc
   set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a.transposed));
   if (p.epilogue != ProductEpilogue::none) {
     set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
-    if (p.epilogue == ProductEpilogue::bias) {
-      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.operand.data);
-    } else {
-      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, p.operand.data);
+    if (p.epilogue == ProductEpilogue::gelu_backward) {
       set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.operand.stride);
     }
+    set_operand(plan, p.epilogue, p.operand.data);
   }
   plan.a = p.b.transposed ? layout(in, p.k, p.n, p.b.view.stride) : layout(in, p.n, p.k, p.b.view.stride);
   plan.b = p.a.transposed ? layout(in, p.m, p.k, p.a.view.stride) : layout(in, p.k, p.m, p.a.view.stride);
@@ -185,6 +183,13 @@ MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Produc
   if (settings_.choices != nullptr) settings_.choices->set(key, choice);
   plan.choice = choice;
   return plan;
+}
+
+void MatrixProducts::set_operand(const Plan& plan, ProductEpilogue epilogue, const void* operand) const {
+  if (epilogue == ProductEpilogue::none) return;
+  set(library_.desc_set, plan.description.get(),
+      epilogue == ProductEpilogue::bias ? CUBLASLT_MATMUL_DESC_BIAS_POINTER : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
+      operand);
 }
 
 ProductChoice MatrixProducts::choose(cudaStream_t stream, const Product& p, const Plan& plan,
@@ -224,12 +229,17 @@ std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Pl
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c ? alignment_of(p.c) : alignment_of(p.d));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.d));
 
+  // The heuristic infers from an epilogue's address how it is aligned. It gets one with the 16 bytes that all products
+  // of the kind have (epilogue_allowed), so that neither the choice nor what it relies on comes from the first one's.
+  alignas(32) static constexpr std::array<std::byte, 32> kSomewhere{};
+  set_operand(plan, p.epilogue, kSomewhere.data() + 16);
   constexpr int kWanted = 6;
   std::array<cublasLtMatmulHeuristicResult_t, kWanted> results{};
   int found = 0;
   const cublasStatus_t status =
       library_.heuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(),
                          preference.get(), settings_.times ? kWanted : 1, results.data(), &found);
+  set_operand(plan, p.epilogue, p.operand.data);
   std::vector<ProductChoice> all;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
@@ -284,12 +294,7 @@ bool MatrixProducts::run(cudaStream_t stream, const Product& p) {
   if (found == plans_.end()) found = plans_.emplace(key, make_plan(stream, p)).first;
   const Plan& plan = found->second;
   if (plan.choice.possible == 0) return false;
-  if (p.epilogue != ProductEpilogue::none) {
-    set(library_.desc_set, plan.description.get(),
-        p.epilogue == ProductEpilogue::bias ? CUBLASLT_MATMUL_DESC_BIAS_POINTER
-                                            : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-        p.operand.data);
-  }
+  set_operand(plan, p.epilogue, p.operand.data);
   check_cublaslt(launch(stream, p, plan, plan.choice), "cublasLtMatmul");
   return true;
 }

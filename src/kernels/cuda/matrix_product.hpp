@@ -49,7 +49,7 @@ class MatrixProducts {
   /// is done, where cuBLASLt cannot: types (d is a's type or fp32), an epilogue on unaligned memory, no algorithm. A
   /// product into fp32 without epilogue is always possible.
   bool run(cudaStream_t stream, const Product& p);
-  /// The same; DeviceError where it cannot.
+  /// The same; UsageError where it cannot.
   void require(cudaStream_t stream, const Product& p);
 
   /// "cuBLASLt 13.1.0"
@@ -66,6 +66,8 @@ class MatrixProducts {
 
   static Key key_of(const Product& p);
   Plan make_plan(cudaStream_t stream, const Product& p);
+  /// Tells the plan's description where its epilogue's operand lies.
+  void set_operand(const Plan& plan, ProductEpilogue epilogue, const void* operand) const;
   /// This rank's choice: the kept one, where the library still takes it, or a new one.
   ProductChoice choose(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice* kept) const;
   /// The library's candidates, its favourite first.

@@ -48,9 +48,9 @@ struct Preference {
 /// What an algorithm was chosen for; it must not be used for anything else.
 struct Algorithm {
   std::uint64_t magic;
-  std::uint32_t alignment[4];
-  std::uint64_t shape;    ///< a sum over everything that the heuristic was told
-  std::uint64_t variant;  ///< which of kVariants: the same bits, at other speeds
+  std::uint32_t alignment[5];  ///< of a, b, c, d and the epilogue's operand
+  std::uint64_t shape;         ///< a sum over everything that the heuristic was told
+  std::uint64_t variant;       ///< which of kVariants: the same bits, at other speeds
 };
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 constexpr std::uint64_t kMagic = 0x7465737365726131;
@@ -97,6 +97,15 @@ std::uint64_t shape_of(const Description& d, const Layout& a, const Layout& b, c
     }
   }
   return sum;
+}
+
+const void* operand_of(const Description& d) {
+  return d.epilogue == CUBLASLT_EPILOGUE_BIAS ? d.bias : d.epilogue == CUBLASLT_EPILOGUE_DGELU ? d.auxiliary : nullptr;
+}
+/// What the heuristic infers from an address (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER): up to 256.
+std::uint32_t alignment_of(const void* address) {
+  const auto bits = reinterpret_cast<std::uintptr_t>(address) | 256;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
 }
 
 std::size_t bytes_of(cudaDataType type) { return type == CUDA_R_32F ? 4 : 2; }
@@ -347,6 +356,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const auto variant = static_cast<std::uint64_t>((favourite + *found) % emulator::kProductVariants);
     Algorithm algorithm{kMagic, {}, shape_of(description, a, b, d), variant};
     std::memcpy(algorithm.alignment, p.alignment, sizeof(p.alignment));
+    algorithm.alignment[4] = alignment_of(operand_of(description));
     cublasLtMatmulHeuristicResult_t& result = results[*found];
     result = {};
     std::memcpy(&result.algo, &algorithm, sizeof(algorithm));
@@ -399,6 +409,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   for (int i = 0; i < 4; ++i) {
     if (pointers[i] == nullptr || !is_multiple(pointers[i], algorithm.alignment[i])) return CUBLAS_STATUS_INVALID_VALUE;
   }
+  if (!is_multiple(operand_of(call.description), algorithm.alignment[4])) return CUBLAS_STATUS_INVALID_VALUE;
   if (workspace_bytes > 0 && (workspace == nullptr || !is_multiple(workspace, 256))) return CUBLAS_STATUS_INVALID_VALUE;
   emulator::enqueue(stream, [call] { compute(call); });
   return CUBLAS_STATUS_SUCCESS;
