@@ -57,7 +57,7 @@ model_124m="gpt2-124m 1024 64"
 model_1558m="gpt2-1558m 1024 16"
 model_qwen="qwen2-1.5b 1024 16"
 bench_steps=20 setting_seconds=150 kernel_repetitions=(--bench.steps=10 --bench.warmup=3)
-settings_small=blocks,blocks-cudnn,whole,fsdp2,eager settings_large=blocks,blocks-cudnn,fsdp2,whole,eager
+settings_small=whole,whole-cudnn,blocks,fsdp2,eager settings_large=blocks,blocks-cudnn,fsdp2,whole,eager
 strategy_model=--train.steps=12 comm_bytes=64MiB nccl_bytes=16MiB nccl_backend=nccl
 peer_device=cuda token_values=32768
 golden_models=(clipped deep shallow llama3 qwen2-tied qwen2-untied)

@@ -29,6 +29,7 @@ GPU_SETTINGS = {
     "blocks": ["--compile", "blocks"],
     "blocks-cudnn": ["--compile", "blocks", "--attention", "cudnn"],
     "whole": ["--compile", "whole"],
+    "whole-cudnn": ["--compile", "whole", "--attention", "cudnn"],
     "fsdp2": ["--strategy", "fsdp2", "--compile", "blocks"],
     "fsdp2-eager": ["--strategy", "fsdp2"],
 }

@@ -129,6 +129,9 @@ class Decoder(nn.Module):
         cosine, sine = (t[: inputs.shape[1]].to(self.product_type(x)) for t in (self.cosine, self.sine))
         for block in self.h:
             x = block(x, cosine, sine)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         table = self.embed_tokens.weight if self.config.tied else self.lm_head.weight
         logits = F.linear(self.norm(x), table)
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))

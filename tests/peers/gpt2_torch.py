@@ -96,8 +96,11 @@ class Gpt2(nn.Module):
         x = self.wte(inputs) + self.wpe.weight[: inputs.shape[1]]
         for block in self.h:
             x = block(x)
+        return self.loss(x, targets)
+
+    def loss(self, x, targets):
         logits = F.linear(self.ln_f(x), self.wte.weight)
-        return F.cross_entropy(logits.view(-1, logits.shape[-1]), targets.reshape(-1))
+        return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
 
 def from_hugging_face(folder, sequence=None):

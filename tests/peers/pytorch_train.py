@@ -39,7 +39,7 @@ def read_options():
     parser.add_argument("--ranks", type=int, default=1, help="processes, all on this machine")
     parser.add_argument("--threads", type=int, default=1, help="threads of each rank")
     parser.add_argument("--compile", nargs="?", const="whole", choices=["whole", "blocks"],
-                        help="torch.compile; blocks (and always with fsdp2): each block alone, which compiles once for all of them")
+                        help="torch.compile; blocks (and always with fsdp2): each block alone, which compiles once for all of them, and the loss")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: a GPU for each rank")
     parser.add_argument("--attention", choices=["auto", "flash", "cudnn"], default="auto", help="cuda: SDPA's kernels; auto: PyTorch's choice")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32",
@@ -119,8 +119,10 @@ def build_model(options):
 
 
 def compile_blocks(model):
+    """Each block alone, and what follows them: a large vocabulary's loss is several passes over memory where it is eager."""
     for block in model.h:
         block.compile()
+    model.loss = torch.compile(model.loss)
 
 
 def shard_fully(model, options):

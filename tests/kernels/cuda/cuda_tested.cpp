@@ -32,8 +32,13 @@ struct Gpu {
   CudaKernels kernels;
 };
 
-// (Small workspaces: the emulator opens and closes all device memory around every piece of work.)
-constexpr std::int64_t kFewLogits = 20000, kFewFloats = 4000, kSomeFloats = 300000, kLibraryBytes = 1 << 16;
+constexpr std::int64_t kFewLogits = 20000, kFewFloats = 4000, kSomeFloats = 300000;
+#if defined(TESSERA_CUDA_EMULATED)
+// (Small: the emulator opens and closes all device memory around every piece of work.)
+constexpr std::int64_t kLibraryBytes = 1 << 16;
+#else
+constexpr std::int64_t kLibraryBytes = kProductWorkspaceBytes;  // what the library chooses from depends on it
+#endif
 
 /// One for all tests: its memory and what cuBLASLt prepared are used again.
 std::shared_ptr<Gpu> usual_gpu() {
