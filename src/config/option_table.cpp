@@ -191,7 +191,7 @@ void add_resources(Rows& t) {
   t.push_back(bool_option("comm.register_buffers", Place{&O::comm, &C::register_buffers},
                           "NCCL: register the buffers of collectives, which then copy less"));
   t.push_back(bool_option("comm.symmetric", Place{&O::comm, &C::symmetric},
-                          "NCCL 2.27: buffers of collectives in symmetric windows (sums then round differently; known "
+                          "NCCL 2.28: buffers of collectives in symmetric windows (sums then round differently; known "
                           "faults before 2.31)"));
   t.push_back(bool_option("comm.copy_engine_gather", Place{&O::comm, &C::copy_engine_gather},
                           "NCCL 2.28, with comm.symmetric: gather by copy engines instead of kernels, within a node"));

@@ -28,6 +28,7 @@ struct CommunicationCount {
 };
 
 enum class Collective { all_gather, reduce_scatter, all_reduce, broadcast };
+inline constexpr int kCollectives = 4;
 
 class Communicator {
  public:

@@ -27,7 +27,7 @@ void check_version(const NcclApi& nccl, const char* option, int needed) {
 
 void check_options(const NcclApi& nccl, const CommOptions& options) {
   if (options.symmetric) {
-    check_version(nccl, "comm.symmetric", 22700);
+    check_version(nccl, "comm.symmetric", 22800);  // 2.27 has windows and does not tell whether they are symmetric
     if (nccl.register_window == nullptr) {
       throw UsageError("comm.symmetric needs ncclCommWindowRegister ({} has none): leave it off", nccl.path);
     }
@@ -78,9 +78,13 @@ class WindowMemory final : public DeviceMemory {
 
 NcclCommunication::NcclCommunication(RankContext& context, Device& device,
                                      const DeviceCommunicationSettings& settings) {
-  // Several communicators on one GPU: work starts on it in the order in which it was issued.
-  const std::string order = set_environment("NCCL_LAUNCH_ORDER_IMPLICIT", "1");
-  if (!order.empty()) environment_.push_back(order);
+  // Several communicators on one GPU: work starts on it in the order in which it was issued. Buffers are registered at
+  // start, where an option says so, and not by NCCL itself when a graph is captured: before 2.32 receivers of a network
+  // may then wait for ever (nccl#2389).
+  for (const auto& [name, value] : {std::pair("NCCL_LAUNCH_ORDER_IMPLICIT", "1"), {"NCCL_GRAPH_REGISTER", "0"}}) {
+    std::string set = set_environment(name, value);
+    if (!set.empty()) environment_.push_back(std::move(set));
+  }
   check_options(nccl_api(), settings.comm);
   watchdog_ = std::make_unique<NcclWatchdog>(context, device, settings.timeout_seconds);
   ground_.context = &context;
@@ -130,6 +134,7 @@ std::unique_ptr<Communicator> NcclCommunication::open(const ProcessGrid& grid, R
 }
 
 void NcclCommunication::warm_up(Stream& stream) {
+  const NcclWatchdog::Guard guard(*watchdog_, "the first collectives of NCCL");
   for (NcclCommunicator* const communicator : open_) communicator->warm_up(stream);
   stream.synchronize();
   check();

@@ -23,6 +23,16 @@ bool mpi_is_over() {
   return MPI_Finalized(&over) == MPI_SUCCESS && over != 0;
 }
 
+/// A symmetric window's handle is for kernels, an address of the device. Where there can be no such window NCCL
+/// succeeds all the same: 2.28 gives the handle of a plain registration, which lies on the host, 2.29 and newer give
+/// null.
+bool is_window(ncclWindow_t window) {
+  cudaPointerAttributes attributes{};
+  if (window == nullptr) return false;
+  TESSERA_CHECK_CUDA(cudaPointerGetAttributes(&attributes, window));
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
 }  // namespace
 
 NcclCommunicator::NcclCommunicator(const NcclGround& ground, const std::vector<std::int64_t>& members, std::string name,
@@ -77,7 +87,7 @@ void NcclCommunicator::register_shared() {
   if (ground_.options.symmetric) {
     call(nccl_.register_window(comm_, ground_.shared, bytes, &window_, NCCL_WIN_COLL_SYMMETRIC),
          "ncclCommWindowRegister");
-    if (window_ == nullptr) {
+    if (!is_window(window_)) {
       throw CommunicationError(
           "NCCL made no symmetric window on '{}' (no peer access between the GPUs, or no cuMem in this driver): "
           "comm.symmetric = false",
@@ -93,17 +103,26 @@ void NcclCommunicator::register_shared() {
 NcclCommunicator::~NcclCommunicator() {
   ground_.watchdog->remove(comm_);
   if (comm_ == nullptr || mpi_is_over() || ground_.context->notice().raised()) return;
+  const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
   static_cast<void>(cudaDeviceSynchronize());
   if (window_ != nullptr) nccl_.deregister_window(comm_, window_);
   if (registration_ != nullptr) nccl_.deregister_buffer(comm_, registration_);
-  const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
   nccl_.finalize(comm_);
   nccl_.destroy(comm_);
 }
 
-/// Counts a call and has it followed, unless it is being captured.
+NcclWatchdog::Guard NcclCommunicator::guarded(const CallShape& shape) const {
+  return {*ground_.watchdog, fmt::format("{} on '{}'", shape.text(), name_)};
+}
+
+/// Counts a call.
 void NcclCommunicator::done(Stream& stream, Collective collective, const CallShape& shape) {
   counters_.add(collective, bytes_sent(collective, size_, shape.elements, shape.wire), 0);
+  follow(stream, shape);
+}
+
+/// Unless it is being captured.
+void NcclCommunicator::follow(Stream& stream, const CallShape& shape) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   TESSERA_CHECK_CUDA(cudaStreamIsCapturing(cuda_stream(stream), &status));
   if (status == cudaStreamCaptureStatusNone) {
@@ -112,11 +131,13 @@ void NcclCommunicator::done(Stream& stream, Collective collective, const CallSha
 }
 
 void NcclCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) {
+  const CallShape shape{CallKind::all_gather, dtype, dtype, 0, elements_per_rank};
+  const auto guard = guarded(shape);
   const auto* const mine = static_cast<const std::byte*>(whole) + index_ * elements_per_rank * size_of(dtype);
   call(nccl_.all_gather(mine, whole, static_cast<std::size_t>(elements_per_rank), nccl_type(dtype), comm_,
                         cuda_stream(stream)),
        "ncclAllGather");
-  done(stream, Collective::all_gather, {CallKind::all_gather, dtype, dtype, 0, elements_per_rank});
+  done(stream, Collective::all_gather, shape);
 }
 
 /// Member m's contribution to this rank's slice comes to received[m * elements]; this rank's own stays where it is.
@@ -141,6 +162,8 @@ void NcclCommunicator::exchange(cudaStream_t stream, const std::byte* contributi
 
 void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard,
                                       DType shard_dtype, std::int64_t elements_per_rank) {
+  const CallShape shape{CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank};
+  const auto guard = guarded(shape);
   const auto* const base = static_cast<const std::byte*>(contribution);
   const std::int64_t bytes = elements_per_rank * size_of(wire_dtype);
   const CollectiveWay way = ground_.deterministic ? CollectiveWay::nccl_tree : CollectiveWay::nccl_sum;
@@ -161,26 +184,33 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
       enqueue_tree_sum(native, {nullptr, sum, 1, 0}, wire_dtype, shard, shard_dtype, elements_per_rank);
     }
   }
-  done(stream, Collective::reduce_scatter, {CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank});
+  done(stream, Collective::reduce_scatter, shape);
 }
 
 void NcclCommunicator::all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) {
+  const CallShape shape{CallKind::all_reduce, DType::int64, DType::int64, 0, count};
+  const auto guard = guarded(shape);
   call(
       nccl_.all_reduce(values, values, static_cast<std::size_t>(count), ncclInt64, ncclSum, comm_, cuda_stream(stream)),
       "ncclAllReduce");
-  done(stream, Collective::all_reduce, {CallKind::all_reduce, DType::int64, DType::int64, 0, count});
+  done(stream, Collective::all_reduce, shape);
 }
 
 void NcclCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes, int root) {
+  const CallShape shape{CallKind::broadcast, DType::byte, DType::byte, root, bytes};
+  const auto guard = guarded(shape);
   call(nccl_.broadcast(data, data, static_cast<std::size_t>(bytes), ncclInt8, root, comm_, cuda_stream(stream)),
        "ncclBroadcast");
-  done(stream, Collective::broadcast, {CallKind::broadcast, DType::byte, DType::byte, root, bytes});
+  done(stream, Collective::broadcast, shape);
 }
 
 /// A sum that nobody can have before everybody has come.
 void NcclCommunicator::barrier(Stream& stream) {
+  const CallShape shape{CallKind::barrier, DType::int64, DType::int64, 0, 0};
+  const auto guard = guarded(shape);
   call(nccl_.all_reduce(token_->data(), token_->data(), 1, ncclInt64, ncclSum, comm_, cuda_stream(stream)),
        "ncclAllReduce");
+  follow(stream, shape);
 }
 
 void NcclCommunicator::lend(std::span<std::byte> scratch) {

@@ -48,12 +48,13 @@ void NcclWatchdog::remove(ncclComm_t comm) {
   std::erase_if(watched_, [&](const Watched& one) { return one.comm == comm; });
 }
 
-/// The place behind the last mark is this thread's alone: only the asker changes the ring meanwhile, at its front.
+/// The place behind the last mark is this thread's alone: only the asker changes the ring meanwhile, at its front. In a
+/// full ring the last mark makes place: what hangs must not be what nobody looks at.
 void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {
   Mark* mark = nullptr;
   {
     const std::lock_guard lock(lock_);
-    if (count_ == kMarks) return;
+    if (count_ == kMarks) --count_;
     mark = &marks_[(first_ + count_) % kMarks];
   }
   TESSERA_CHECK_CUDA(cudaEventRecord(mark->event, stream));

@@ -34,7 +34,7 @@ class NcclWatchdog {
   void remove(ncclComm_t comm);
 
   /// Follows the work that `stream` has so far, "all_gather of 640 bf16 a rank on 'world/gather'". Not while the stream
-  /// is captured. Some calls are not followed while many are under way.
+  /// is captured. While many are under way some are not followed, but the last one always is.
   void follow(cudaStream_t stream, const std::string& what);
 
   /// While it lives, the calling thread may be stuck in a call of NCCL: the process ends after the time-out.

@@ -88,6 +88,17 @@ TEST_CASE("a way of talking says what it is") {
   });
 }
 
+TEST_CASE("windows that are not symmetric are refused, not taken for such") {
+  DeviceCommunicationSettings settings = small(CommBackend::nccl);
+  settings.comm.symmetric = true;
+  const auto run = [&] { with_two(settings, [](auto&, auto&, auto&, auto&, auto*) {}); };
+  CHECK_NOTHROW(run());
+  emulator::set_peer_access(false);
+  CHECK_THROWS_WITH(
+      run(), Catch::Contains("no symmetric window on 'world/test'") && Catch::Contains("comm.symmetric = false"));
+  emulator::set_peer_access(true);
+}
+
 TEST_CASE("comm.emulate needs the staged way") {
   auto settings = small(CommBackend::nccl);
   settings.comm.emulate.latency = 1e-3;
@@ -173,6 +184,50 @@ TEST_CASE("a rank that does not come ends the process within the time-out") {
   const auto [code, text] = in_child("child: a rank does not come");
   CHECK(code == 5);
   CHECK_THAT(text, Catch::Contains("all_gather of 16 fp32 a rank on 'world/test' did not end within 0.3 s"));
+}
+
+TEST_CASE("child: a rank does not come to the last of many", "[.]") {
+  with_two(small(CommBackend::nccl, 0.3),
+           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             const int calls = context.rank() == 0 ? 100 : 90;
+             for (int i = 0; i < calls; ++i) group.all_gather(stream, shared, 16, DType::fp32);
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+           });
+}
+
+TEST_CASE("a rank that does not come to the last of many collectives ends the process too") {
+  const auto [code, text] = in_child("child: a rank does not come to the last of many");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("did not end within 0.3 s"));
+}
+
+TEST_CASE("child: a rank does not connect", "[.]") {
+  with_two(small(CommBackend::nccl, 0.3),
+           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             emulator::connect_in_nccl_calls();
+             if (context.rank() == 0) group.all_gather(stream, shared, 16, DType::fp32);
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+           });
+}
+
+TEST_CASE("a call of NCCL that waits for a rank ends the process within the time-out") {
+  const auto [code, text] = in_child("child: a rank does not connect");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("all_gather of 16 fp32 a rank on 'world/test' did not return within 0.3 s"));
+}
+
+TEST_CASE("child: a rank does not warm up", "[.]") {
+  with_two(small(CommBackend::nccl, 0.3),
+           [](RankContext& context, DeviceCommunication& communication, auto&, Stream& stream, auto*) {
+             if (context.rank() == 0) communication.warm_up(stream);
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+           });
+}
+
+TEST_CASE("first collectives that wait for a rank end the process within the time-out") {
+  const auto [code, text] = in_child("child: a rank does not warm up");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("the first collectives of NCCL did not return within 0.3 s"));
 }
 
 TEST_CASE("child: the driver is stuck", "[.]") {

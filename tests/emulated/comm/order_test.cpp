@@ -117,6 +117,7 @@ TEST_CASE("NCCL's collectives are captured and replayed") {
       if (rank.wrong(*rank.gathers) != 0) throw InternalError("replay {} is wrong on rank {}", i, context.rank());
     }
   });
+  CHECK(emulator::captured_nccl_registrations() == 0);
 }
 
 TEST_CASE("staged collectives refuse to be captured") {

@@ -27,11 +27,6 @@ struct ncclComm {
   std::atomic<bool> busy{false};
 };
 
-struct ncclWindow_vidmem {
-  void* data;
-  std::size_t bytes;
-};
-
 namespace {
 
 struct World {
@@ -57,6 +52,8 @@ World& world() {
 }
 
 std::atomic<std::int64_t> operations_to_failure{0};
+std::atomic<bool> calls_connect{false}, peers_reachable{true};
+std::atomic<std::int64_t> captured_registrations{0};
 
 struct PendingSide {
   ncclComm_t comm;
@@ -86,6 +83,16 @@ ncclResult_t issue(ncclComm_t comm, cudaStream_t stream, std::function<void()> w
   {
     const std::lock_guard lock(world().lock);
     world().issued[comm->device].push_back(comm->group->number());
+  }
+  const char* const registers = std::getenv("NCCL_GRAPH_REGISTER");
+  if (stream->capture != nullptr && (registers == nullptr || std::strcmp(registers, "0") != 0))
+    ++captured_registrations;
+  if (calls_connect) {
+    try {
+      comm->group->meet(comm->rank, {"a connection"}, {}, [](const auto&) {});
+    } catch (const std::exception&) {
+      return comm->group->failure();
+    }
   }
   order_in_capture(stream);
   emulator::enqueue(stream, [comm, work = std::move(work)] {
@@ -154,6 +161,12 @@ std::vector<std::byte> ring_sum(const std::vector<NcclBuffers>& all, std::size_t
 namespace emulator {
 
 void fail_nccl_operation(std::int64_t n) { operations_to_failure = n; }
+
+void connect_in_nccl_calls() { calls_connect = true; }
+
+void set_peer_access(bool there) { peers_reachable = there; }
+
+std::int64_t captured_nccl_registrations() { return captured_registrations.exchange(0); }
 
 std::int64_t open_nccl_communicators() {
   const std::lock_guard lock(world().lock);
@@ -352,20 +365,22 @@ ncclResult_t ncclCommRegister(const ncclComm_t, void* data, std::size_t, void** 
 
 ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
 
-ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void* data, std::size_t size, ncclWindow_t* window, int flags) {
+ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void*, std::size_t size, ncclWindow_t* window, int flags) {
   if (flags != NCCL_WIN_COLL_SYMMETRIC) return ncclInvalidArgument;
   try {
     comm->group->meet(comm->rank, {"ncclCommWindowRegister", size}, {}, [](const auto&) {});
   } catch (const std::exception&) {
     return comm->group->failure();
   }
-  *window = new ncclWindow_vidmem{data, size};
+  void* handle = &comm->device;  // a plain registration's lies on the host
+  if (peers_reachable && cudaMalloc(&handle, 1) != cudaSuccess) return ncclUnhandledCudaError;
+  *window = static_cast<ncclWindow_t>(handle);
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommWindowDeregister(ncclComm_t, ncclWindow_t window) {
-  delete window;
-  return ncclSuccess;
+ncclResult_t ncclCommWindowDeregister(ncclComm_t comm, ncclWindow_t window) {
+  if (static_cast<void*>(window) == &comm->device) return ncclSuccess;
+  return cudaFree(window) == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
 }
 
 }  // extern "C"

@@ -12,6 +12,15 @@ namespace emulator {
 /// reports an asynchronous error, and the operation never ends. 0: none.
 void fail_nccl_operation(std::int64_t n);
 
+/// From here on a call waits for the other ranks before it returns, as the real one does where it connects to them.
+void connect_in_nccl_calls();
+
+/// Whether GPUs reach each other's memory (they do at start); where they do not, windows are plain registrations.
+void set_peer_access(bool there);
+
+/// How many calls were captured while NCCL was to register their buffers by itself; forgets them.
+std::int64_t captured_nccl_registrations();
+
 /// Devices issue work of several communicators in some order; where two devices share communicators, it must be the
 /// same. Returns what differs, "" if nothing does, and forgets the orders.
 std::string nccl_issue_orders();

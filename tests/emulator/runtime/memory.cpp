@@ -3,6 +3,7 @@
 
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <map>
@@ -147,6 +148,17 @@ cudaError_t cudaHostUnregister(void* data) {
   const std::lock_guard guard(memory().lock);
   const bool there = memory().registered.erase(static_cast<std::byte*>(data)) == 1;
   return there ? cudaSuccess : report(cudaErrorHostMemoryNotRegistered);
+}
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  *attributes = {};
+  const auto* const place = static_cast<const std::byte*>(pointer);
+  const std::lock_guard guard(memory().lock);
+  for (const auto& [data, block] : memory().blocks) {
+    if (place < data || place >= data + std::max<std::size_t>(block.bytes, 1)) continue;
+    attributes->type = block.device ? cudaMemoryTypeDevice : cudaMemoryTypeHost;
+  }
+  return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(std::size_t* free, std::size_t* total) {
