@@ -17,11 +17,6 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-std::array<CommunicationCount, 4> counts_of(const Resources& resources) {
-  return {resources.count(Collective::all_gather), resources.count(Collective::reduce_scatter),
-          resources.count(Collective::all_reduce), resources.count(Collective::broadcast)};
-}
-
 CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& facts, RunRecorder* recorder) {
   CheckpointSettings settings;
   settings.options = options.checkpoint;
@@ -133,7 +128,7 @@ std::string TrainLoop::reason_to_stop() {
 
 /// One step, recorded; returns the sum of what ranks asked for.
 std::int64_t TrainLoop::train(std::int64_t step) {
-  const auto before = counts_of(session_.resources());
+  const CommunicationCounts before = session_.resources().counts();
   const auto start = Clock::now();
   const bool dumps = options_.run.dump == step;
   std::optional<StepDump> dump;
@@ -163,7 +158,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   report.learning_rate = result.learning_rate;
   report.seconds = step_seconds_;
   report.times = session_.player().times().take();
-  const auto after = counts_of(session_.resources());
+  const CommunicationCounts after = session_.resources().counts();
   for (std::size_t i = 0; i < after.size(); ++i) {
     report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
                                static_cast<double>(after[i].nanoseconds - before[i].nanoseconds) * 1e-9};

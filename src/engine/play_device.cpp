@@ -8,6 +8,18 @@
 
 namespace tessera {
 
+namespace {
+
+CommunicationCounts difference(CommunicationCounts counts, const CommunicationCounts& before) {
+  for (std::size_t i = 0; i < counts.size(); ++i) {
+    counts[i].calls -= before[i].calls;
+    counts[i].bytes -= before[i].bytes;
+  }
+  return counts;
+}
+
+}  // namespace
+
 void Player::issue_on_device(const Play& play, const TokenFeed& feed) {
   const auto number = static_cast<std::size_t>(play.segment);
   const Segment& segment = s_.segments[number];
@@ -33,14 +45,19 @@ void Player::issue_on_device(const Play& play, const TokenFeed& feed) {
     } else {
       times_.leave_out();
     }
+    resources_.follow(compute, segment.name);
     played_[number] = true;
     return;
   }
   times_.leave_out();
   if (graphs_[number] == nullptr) {
+    const CommunicationCounts before = resources_.counts();
     resources_.device().begin_capture(compute);
     submit_segment(segment);
     graphs_[number] = resources_.device().end_capture(compute);
+    replays_[number] = difference(resources_.counts(), before);  // and so is the first launch counted
+  } else {
+    resources_.count_replay(replays_[number]);
   }
   resources_.device().begin_range(segment.name.c_str());
   graphs_[number]->launch(compute);

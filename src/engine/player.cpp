@@ -60,6 +60,7 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
   bind_names();
   if (resources_.device().kind() != DeviceKind::cpu) {
     graphs_.resize(s_.segments.size());
+    replays_.resize(s_.segments.size());
     played_.resize(s_.segments.size());
     settings_.graph = settings_.graph && resources_.obstacle_to_graphs().empty();
     device_times_ = std::make_unique<DeviceTimes>(resources_.device(), s_);

@@ -294,7 +294,7 @@ std::span<std::byte> Resources::bytes(RegionKind region, Place place) const {
 }
 
 CommunicationCount Resources::count(Collective collective) const {
-  CommunicationCount sum;
+  CommunicationCount sum = replayed_[static_cast<std::size_t>(collective)];
   for (const auto& [key, communicator] : communicators_) {
     const CommunicationCount one = communicator->count(collective);
     sum.calls += one.calls;
@@ -302,6 +302,19 @@ CommunicationCount Resources::count(Collective collective) const {
     sum.nanoseconds += one.nanoseconds;
   }
   return sum;
+}
+
+CommunicationCounts Resources::counts() const {
+  CommunicationCounts all;
+  for (std::size_t i = 0; i < all.size(); ++i) all[i] = count(static_cast<Collective>(i));
+  return all;
+}
+
+void Resources::count_replay(const CommunicationCounts& sent) {
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    replayed_[i].calls += sent[i].calls;
+    replayed_[i].bytes += sent[i].bytes;
+  }
 }
 
 }  // namespace tessera

@@ -105,6 +105,7 @@ class Player {
   StepScalars* scalars_ = nullptr;
   std::unique_ptr<DeviceTimes> device_times_;         ///< GPU: of steps that are timed
   std::vector<std::unique_ptr<DeviceGraph>> graphs_;  ///< GPU: per segment, once captured
+  std::vector<CommunicationCounts> replays_;          ///< GPU: per segment, what a replay sends
   std::vector<bool> played_;  ///< GPU: per segment, whether it was (what is captured was played)
   bool measures_ = false;     ///< GPU: what is played now is timed
   std::int64_t plays_ = 0;    ///< segments played: part of the delays' counter

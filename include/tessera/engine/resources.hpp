@@ -2,6 +2,7 @@
 // Everything that playing a schedule on one rank needs, each owned once: the device, memory regions, communicators,
 // kernels, threads.
 
+#include <array>
 #include <cstddef>
 #include <map>
 #include <memory>
@@ -27,6 +28,9 @@ enum class LaneMode : std::uint8_t {
   parallel,  ///< communication on a thread of its own
   chaos      ///< every communication lane on its own thread, with random delays
 };
+
+/// By kind of collective, in the order of the enumeration.
+using CommunicationCounts = std::array<CommunicationCount, kCollectives>;
 
 /// Bytes that a rank takes beside its plan. NCCL's own buffers are not in it.
 struct MemoryBeside {
@@ -101,6 +105,9 @@ class Resources {
   std::string kept_products() const;
   /// What this rank has sent so far, by kind of collective.
   CommunicationCount count(Collective collective) const;
+  CommunicationCounts counts() const;
+  /// What a captured graph sends once more: communicators count what goes through their hands.
+  void count_replay(const CommunicationCounts& sent);
 
  private:
   void allocate(const StepSchedule& schedule, const MemoryPlan& plan);
@@ -128,6 +135,7 @@ class Resources {
   std::string product_remark_;  ///< why the kept choices were not taken
   std::unique_ptr<Kernels> kernels_, lane_kernels_;
   std::map<std::pair<Lane, Group>, std::unique_ptr<Communicator>> communicators_;
+  CommunicationCounts replayed_{};
   MemoryBeside beside_;
 };
 
