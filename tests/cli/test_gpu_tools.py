@@ -1,0 +1,64 @@
+"""What tools see of a run on an (emulated) GPU: NVTX ranges, and the driver's figures in the metrics."""
+import os
+import unittest
+from collections import Counter, defaultdict
+
+import h5py
+
+from job import SHORT, TINY, Case
+
+RUN = [*TINY, *SHORT, "--run.device=cuda", "--data.val_fraction=0", "--model.width=16", "--model.context=8", "--metrics.every=1",
+       "--run.dir=run"]
+
+
+class Tools(Case):
+    def ranges(self, *arguments, ranks=0):
+        """How often each range was opened; they must be closed in the threads that opened them."""
+        os.environ["NVTX_INJECTION64_PATH"] = os.environ["NVTX_SPY"]
+        os.environ["NVTX_SPY_FILE"] = str(self.folder / "ranges")
+        self.addCleanup(os.environ.pop, "NVTX_INJECTION64_PATH")
+        self.train(*RUN, *arguments, ranks=ranks)
+        opened, depth = Counter(), defaultdict(int)
+        for line in (self.folder / "ranges").read_text().splitlines():
+            thread, what, *name = line.split(" ", 2)
+            opened.update(name)
+            depth[thread] += 1 if what == ">" else -1
+            self.assertIn(depth[thread], (0, 1), line)
+        self.assertEqual(set(depth.values()), {0})
+        return opened
+
+    def test_operations_and_replayed_segments_have_names(self):
+        opened = self.ranges("--train.steps=6")
+        # Two steps operation by operation, one that is captured, then graphs.
+        for name in ("forward embed", "forward h.0.attn", "backward h.1.mlp", "backward head", "update h.1"):
+            self.assertEqual(opened[name], 3, opened)
+        self.assertEqual((opened["micro-step"], opened["update"]), (4, 4), opened)
+
+    def test_collectives_have_names(self):
+        opened = self.ranges("--shard.strategy=zero3", "--run.share_gpu=true", "--comm.backend=staged", ranks=2)
+        for name in ("gather h.0", "gather h.1", "reduce-scatter h.0", "reduce-scatter wte"):
+            self.assertGreaterEqual(opened[name], 2 * 3, opened)
+
+    def device_rows(self):
+        self.train(*RUN)
+        with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
+            return {name: list(data[...]) for name, data in file["device"].items()}
+
+    def test_the_drivers_figures_are_in_the_metrics(self):
+        rows = self.device_rows()
+        self.assertEqual(rows["step"], [1, 2, 3])
+        self.assertEqual(rows["utilization"], [0.37] * 3)
+        self.assertEqual(rows["memory_used"], [123456789] * 3)
+        self.assertEqual(rows["power"], [345.678] * 3)
+        self.assertEqual([round(b - a, 6) for a, b in zip(rows["energy"], rows["energy"][1:])], [1.5, 1.5])
+
+    def test_what_a_driver_does_not_count_is_no_number(self):
+        os.environ["NVML_SPY_LACKS"] = "energy"
+        self.addCleanup(os.environ.pop, "NVML_SPY_LACKS")
+        rows = self.device_rows()
+        self.assertTrue(all(value != value for value in rows["energy"]), rows)
+        self.assertEqual(rows["power"], [345.678] * 3)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,60 @@
+// A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, and 1.5 J more at each
+// question. NVML_SPY_LACKS = energy: as on GPUs that do not count it.
+
+#include <cstdlib>
+#include <cstring>
+
+struct Utilization {
+  unsigned gpu, memory;
+};
+struct Memory {
+  unsigned long long total, free, used;
+};
+
+namespace {
+
+constexpr int kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6;
+int started = 0;
+char device;
+
+int found(const void* asked) { return started > 0 && asked == &device ? kSuccess : kInvalid; }
+
+}  // namespace
+
+// NOLINTBEGIN(readability-identifier-naming,concurrency-mt-unsafe): the library's names; nobody changes the environment
+extern "C" {
+
+int nvmlInit_v2() {
+  ++started;
+  return kSuccess;
+}
+int nvmlShutdown() {
+  --started;
+  return kSuccess;
+}
+int nvmlDeviceGetHandleByUUID(const char* name, void** handle) {
+  if (std::strncmp(name, "GPU-", 4) != 0) return kNotFound;
+  *handle = &device;
+  return kSuccess;
+}
+int nvmlDeviceGetUtilizationRates(void* handle, Utilization* rates) {
+  *rates = {37, 12};
+  return found(handle);
+}
+int nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
+  *memory = {1000000000, 876543211, 123456789};
+  return found(handle);
+}
+int nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
+  *milliwatts = 345678;
+  return found(handle);
+}
+int nvmlDeviceGetTotalEnergyConsumption(void* handle, unsigned long long* millijoules) {
+  if (std::getenv("NVML_SPY_LACKS") != nullptr) return kNotSupported;
+  static unsigned long long total = 1000000;
+  *millijoules = total += 1500;
+  return found(handle);
+}
+
+}  // extern "C"
+// NOLINTEND(readability-identifier-naming,concurrency-mt-unsafe)
