@@ -104,14 +104,16 @@ __global__ void __launch_bounds__(kThreads)
   if (at.left <= 0) return;
   const std::int64_t pack = at.column / kPack, head = pack / packs, first = pack % packs * kPack;
   const std::int64_t low = head * 2 * half + first, left = half - first;
-  float x[kPack], y[kPack];
+  const float* angles = table + (at.row % sequence * half + first) * 2;
+  float x[kPack], y[kPack], angle[2][kPack];  // cosine and sine of a pair side by side
   load_pack(input.at(at.row, low), left, whole_packs, x);
   load_pack(input.at(at.row, low + half), left, whole_packs, y);
-  const float* angle = table + (at.row % sequence * half + first) * 2;
+  load_pack(angles, 2 * left, whole_packs, angle[0]);
+  load_pack(angles + kPack, 2 * left - kPack, whole_packs, angle[1]);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
-    if (i >= left) break;
-    const float cosine = angle[2 * i], sine = direction * angle[2 * i + 1];
+    const float* pair = &angle[i / (kPack / 2)][2 * i % kPack];
+    const float cosine = pair[0], sine = direction * pair[1];
     const float turned = x[i] * cosine - y[i] * sine;
     y[i] = y[i] * cosine + x[i] * sine;
     x[i] = turned;
@@ -160,7 +162,7 @@ void CudaKernels::dropout(Stream& stream, ConstView input, View output, std::int
 
 void CudaKernels::rotary(Stream& stream, const RotaryArguments& a) {
   const std::int64_t rows = a.batch * a.sequence, half = a.head_width / 2;
-  const bool whole_packs = is_aligned(a.input) && is_aligned(a.output) && half % kPack == 0;
+  const bool whole_packs = is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.table) && half % kPack == 0;
   with_float_type(a.input.dtype, [&]<class T>() {
     launch(cuda_stream(stream), blocks_of(rows, a.heads * round_up(half, kPack)), dim3(kThreads), 0, rotary_kernel<T>,
            rows_of<T>(a.input), rows_of<T>(a.output), a.table, rows, a.heads, half, a.sequence,

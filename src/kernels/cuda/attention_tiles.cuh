@@ -75,7 +75,7 @@ struct AttentionTile {
           const int column = number * 8 + j;
           pack.element[j].bits = row_inside && column < head_width ? from[column].bits : std::uint16_t{0};
         }
-        store16(chunk(row, number), *reinterpret_cast<const Bytes16*>(&pack));
+        *reinterpret_cast<StoredPack<T>*>(chunk(row, number)) = pack;
       }
     }
   }

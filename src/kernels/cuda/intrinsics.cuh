@@ -25,7 +25,8 @@ namespace tessera {
 
 inline constexpr unsigned kAllLanes = 0xffffffffu;
 
-// ---- Storage types: rounded to nearest even. What becomes of NaN is the CPU's: its upper bits in bf16, its sign in fp16.
+// ---- Storage types: rounded to nearest even. What becomes of NaN is the CPU's: its upper bits in bf16, its sign in
+// fp16.
 
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float(static_cast<std::uint32_t>(x.bits) << 16); }
@@ -136,13 +137,18 @@ __device__ __forceinline__ Bytes16 load16(const void* address) {
 #endif
   return *static_cast<const Bytes16*>(address);
 }
-__device__ __forceinline__ void store16(void* address, const Bytes16& value) {
+/// To global memory. (Written out: the compiler cuts some assignments of 16 bytes into four stores.)
+__device__ __forceinline__ void store16(void* global, const Bytes16& value) {
 #if defined(TESSERA_CUDA_EMULATED)
-  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
+  if (reinterpret_cast<std::uintptr_t>(global) % 16 != 0) {
     emulator::fault("a misaligned 16-byte store", emulator::SourcePlace::current());
   }
+  *static_cast<Bytes16*>(global) = value;
+#else
+  asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(global)), "r"(value.word[0]),
+               "r"(value.word[1]), "r"(value.word[2]), "r"(value.word[3])
+               : "memory");
 #endif
-  *static_cast<Bytes16*>(address) = value;
 }
 
 // ---- Asynchronous copies of 16 bytes from global to shared memory (sm_80). They are there after cp_async_wait, for

@@ -39,16 +39,29 @@ __device__ __forceinline__ void load_pack(const T* p, std::int64_t left, bool al
   }
 }
 
+/// As many elements as 16 bytes have, as they are stored. (Words, because elements of 16 bits are stored two by two
+/// where the compiler loses sight of the rest.)
+template <class T>
+__device__ __forceinline__ Bytes16 bytes_of(const float* x) {
+  Bytes16 bytes;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    if constexpr (sizeof(T) == 2) {
+      bytes.word[i] = from_float<T>(x[2 * i]).bits | static_cast<std::uint32_t>(from_float<T>(x[2 * i + 1]).bits) << 16;
+    } else {
+      bytes.word[i] = __float_as_uint(x[i]);
+    }
+  }
+  return bytes;
+}
+
 /// p[0..min(8, left)) = x.
 template <class T>
 __device__ __forceinline__ void store_pack(T* p, std::int64_t left, bool aligned, const float (&x)[kPack]) {
   if (aligned && left >= kPack) {
-    StoredPack<T> stored;
+    constexpr int kEach = 16 / static_cast<int>(sizeof(T));
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) stored.element[i] = from_float<T>(x[i]);
-    const auto* parts = reinterpret_cast<const Bytes16*>(&stored);
-#pragma unroll
-    for (int i = 0; i < static_cast<int>(sizeof(stored) / 16); ++i) store16(p + i * (16 / sizeof(T)), parts[i]);
+    for (int i = 0; i < kPack; i += kEach) store16(p + i, bytes_of<T>(&x[i]));
   } else {
 #pragma unroll
     for (int i = 0; i < kPack; ++i) {
