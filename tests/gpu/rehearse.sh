@@ -28,6 +28,7 @@ tool nvidia-smi <<'END'
 case "$*" in
   -L) echo "GPU 0: emulated (UUID: none)" ;;
   *driver_version*) echo 0.0 ;;
+  *"-l 5") exec sleep 1000 ;;
   *) echo "emulated, 4096 MiB, 0 MHz, 0 W" ;;
 esac
 END

@@ -212,8 +212,17 @@ header() {
   printf '{"stage":"machine","date":"%s","gpus":"%s","driver":"%s","cores":%s,"kernel":"%s","tessera":"%s","pytorch":"%s","libraries":"%s"}\n' \
     "$(date -u +%FT%TZ)" "$hardware" "$driver" "$(nproc)" "$(uname -r)" \
     "$("$bundle/tessera" version 2>&1 | tr -s ' \n' ' ' | tr -d '\042\134')" \
-    "$(timeout 90 python3 -c 'import torch; print(torch.__version__, torch.version.cuda, torch.backends.cudnn.version())' 2>/dev/null)" \
+    "$(timeout 20 python3 -c 'import importlib.metadata; print(importlib.metadata.version("torch"))' 2>/dev/null)" \
     "$(library_versions)" >>"$results"
+}
+
+# watch: clocks, power and temperature every five seconds, for the logs: whether a figure was measured on a GPU that was
+# slowed down. It also keeps the GPU open, which the driver would start anew for every process where nothing else does.
+watch() {
+  nvidia-smi --query-gpu=timestamp,clocks.sm,clocks.mem,power.draw,temperature.gpu,utilization.gpu,memory.used --format=csv -l 5 \
+    >"$work/clocks.csv" 2>&1 </dev/null &
+  watcher=$!
+  trap 'kill "$watcher" 2>/dev/null' EXIT
 }
 
 # MPI's launcher and NCCL talk over the loopback, which may be down on a machine without a network.
@@ -462,7 +471,7 @@ speed() {
     note "$stage" pytorch skipped 0 "PyTorch with CUDA is not on this machine"
     settings=
   fi
-  lines=24 attempt "$stage" "$preset" python3 tests/peers/compare.py --device cuda --peer-device "$peer_device" --tessera "$bundle/tessera" \
+  lines=80 attempt "$stage" "$preset" python3 tests/peers/compare.py --device cuda --peer-device "$peer_device" --tessera "$bundle/tessera" \
     --source "$(bench_tokens)" --preset "$preset" --seq-len "$sequence" --micro-batch "$batch" --steps "$bench_steps" \
     --settings "$settings" --seconds $(($(time_left) - 15)) --setting-seconds "$setting_seconds"
 }
@@ -497,6 +506,7 @@ export bundle work here strategy_model packages  # for what `attempt` starts in 
 export -f train golden_options golden_pair strategies machine
 kernel_lines=$(dmesg 2>/dev/null | wc -l)
 unpack
+watch
 raise_loopback
 header
 # Nothing would pass: the reason is told at once, instead of by every stage.

@@ -1,0 +1,85 @@
+// Where the time of a GPU's step went, by events around its operations.
+
+#include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
+
+#include "gpu_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+struct TimedStep {
+  StepTimeTotals times;
+  double seconds = 0;  ///< by the host's clock
+};
+
+/// Rank 0's steps.
+std::vector<TimedStep> timed_steps(const Options& options, std::int64_t world) {
+  const Architecture architecture = tiny_gpt2();
+  const PlannedRun planned = plan_run(options, architecture, world, world);
+  std::vector<TimedStep> steps;
+  run_ranks(world, world, [&](RankContext& context) {
+    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    TrainingSession session(context, options, planned, data, {});
+    session.player().times().take();  // the prologue's
+    for (std::int64_t step = 0; step < session.steps(); ++step) {
+      const auto start = std::chrono::steady_clock::now();
+      session.train_step();
+      const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+      const StepTimeTotals times = session.player().times().take();
+      if (context.rank() == 0) steps.push_back({times, seconds});
+    }
+  });
+  return steps;
+}
+
+double sum(const StepTimeTotals& times) {
+  double all = 0;
+  for (const double seconds : times.all_seconds()) all += seconds;
+  return all;
+}
+
+}  // namespace
+
+TEST_CASE("collectives that nothing hides are exposed communication, and no time is counted twice") {
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  options.shard.strategy = Strategy::zero3;
+  options.comm.emulate.latency = 0.03;  // of every collective
+  const std::vector<TimedStep> steps = timed_steps(options, 2);
+  REQUIRE(steps.size() == 4);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const StepTimeTotals& times = steps[i].times;
+    INFO("step " << i + 1);
+    REQUIRE(times.measured);
+    // The first gather of a step, its last sum of gradients and the sum of its payload have nothing beside them.
+    for (const TimeCategory category :
+         {TimeCategory::exposed_gather, TimeCategory::exposed_reduce_scatter, TimeCategory::exposed_all_reduce}) {
+      INFO(name_of(category));
+      CHECK(times.seconds(category) >= 0.9 * options.comm.emulate.latency);
+    }
+    for (const TimeCategory category : {TimeCategory::forward, TimeCategory::backward, TimeCategory::optimizer})
+      CHECK(times.seconds(category) > 0);
+    CHECK(times.exposed_seconds() < sum(times));
+    CHECK(sum(times) <= steps[i].seconds);
+  }
+  CHECK_FALSE(steps[2].times.measured);
+  CHECK(std::isnan(steps[2].times.exposed_seconds()));
+}
+
+TEST_CASE("one GPU exposes no communication; replayed steps have no times") {
+  Options options = gpu_options();
+  const std::vector<TimedStep> steps = timed_steps(options, 1);
+  REQUIRE(steps.size() == 4);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const StepTimeTotals& times = steps[i].times;
+    CHECK(times.measured == (i < 2));
+    if (!times.measured) continue;
+    CHECK(times.exposed_seconds() == 0);
+    CHECK(sum(times) > 0);
+    CHECK(sum(times) <= steps[i].seconds);
+  }
+}
