@@ -1,10 +1,9 @@
 #pragma once
 // NCCL as a table of functions, found when it is wanted: the executable starts without it.
 
-#include <nccl.h>
-
 #include <string>
 
+#include "comm/nccl/nccl_abi.hpp"
 #include "tessera/base/dtype.hpp"
 
 namespace tessera {

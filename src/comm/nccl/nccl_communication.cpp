@@ -33,9 +33,6 @@ void check_options(const NcclApi& nccl, const CommOptions& options) {
     }
   }
   if (options.copy_engine_gather) {
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
-    throw UsageError("comm.copy_engine_gather needs a build with NCCL 2.28's header: leave it off");
-#endif
     check_version(nccl, "comm.copy_engine_gather", 22800);
     constexpr int kDriver = 12050;
     int driver = 0;

@@ -57,15 +57,13 @@ NcclCommunicator::NcclCommunicator(const NcclGround& ground, const std::vector<s
 }
 
 ncclConfig_t NcclCommunicator::configuration() const {
-  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  ncclConfig_t config;
   config.blocking = 1;
   config.splitShare = 0;
   config.commName = name_.c_str();
   if (ground_.options.min_ctas > 0) config.minCTAs = static_cast<int>(ground_.options.min_ctas);
   if (ground_.options.max_ctas > 0) config.maxCTAs = static_cast<int>(ground_.options.max_ctas);
-#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-  if (ground_.options.copy_engine_gather) config.CTAPolicy = NCCL_CTA_POLICY_ZERO;
-#endif
+  if (ground_.options.copy_engine_gather) config.CTAPolicy = kNcclZeroCtas;
   return config;
 }
 
@@ -85,8 +83,7 @@ void NcclCommunicator::register_shared() {
   if (bytes == 0) return;
   const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the registration of buffers on '{}'", name_));
   if (ground_.options.symmetric) {
-    call(nccl_.register_window(comm_, ground_.shared, bytes, &window_, NCCL_WIN_COLL_SYMMETRIC),
-         "ncclCommWindowRegister");
+    call(nccl_.register_window(comm_, ground_.shared, bytes, &window_, kNcclSymmetricWindow), "ncclCommWindowRegister");
     if (!is_window(window_)) {
       throw CommunicationError(
           "NCCL made no symmetric window on '{}' (no peer access between the GPUs, or no cuMem in this driver): "

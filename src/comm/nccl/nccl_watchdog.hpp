@@ -6,7 +6,6 @@
 // neither, nor waits for a lock that is held while somebody does: it ends the process whatever the driver does.
 
 #include <cuda_runtime_api.h>
-#include <nccl.h>
 
 #include <array>
 #include <chrono>
@@ -16,6 +15,7 @@
 #include <thread>
 #include <vector>
 
+#include "comm/nccl/nccl_abi.hpp"
 #include "tessera/backend/device.hpp"
 #include "tessera/comm/rank_context.hpp"
 

@@ -1,6 +1,5 @@
 // What goes wrong between GPUs: shared GPUs, calls that differ, hosts that fail between the copies, NCCL that fails.
 
-#include <nccl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -8,6 +7,7 @@
 #include <future>
 #include <thread>
 
+#include "comm/nccl/nccl_abi.hpp"
 #include "emulated/comm/device_collectives.hpp"
 #include "emulator/nccl/nccl.hpp"
 #include "emulator/runtime/enqueue.hpp"

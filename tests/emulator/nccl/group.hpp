@@ -1,8 +1,6 @@
 #pragma once
 // The ranks that one communicator joins, and how they meet.
 
-#include <nccl.h>
-
 #include <condition_variable>
 #include <cstdint>
 #include <deque>
@@ -11,6 +9,8 @@
 #include <mutex>
 #include <string>
 #include <vector>
+
+#include "comm/nccl/nccl_abi.hpp"
 
 namespace emulator {
 

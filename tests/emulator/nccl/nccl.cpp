@@ -1,4 +1,4 @@
-// The functions of NCCL that the project calls, with the types of its own header.
+// The functions of NCCL that the project calls.
 
 #include "emulator/nccl/nccl.hpp"
 
@@ -200,7 +200,7 @@ std::string nccl_issue_orders() {
 extern "C" {
 
 ncclResult_t ncclGetVersion(int* version) {
-  *version = NCCL_VERSION_CODE;
+  *version = kNcclAbiVersion;
   return ncclSuccess;
 }
 
@@ -366,7 +366,7 @@ ncclResult_t ncclCommRegister(const ncclComm_t, void* data, std::size_t, void** 
 ncclResult_t ncclCommDeregister(const ncclComm_t, void*) { return ncclSuccess; }
 
 ncclResult_t ncclCommWindowRegister(ncclComm_t comm, void*, std::size_t size, ncclWindow_t* window, int flags) {
-  if (flags != NCCL_WIN_COLL_SYMMETRIC) return ncclInvalidArgument;
+  if (flags != kNcclSymmetricWindow) return ncclInvalidArgument;
   try {
     comm->group->meet(comm->rank, {"ncclCommWindowRegister", size}, {}, [](const auto&) {});
   } catch (const std::exception&) {
