@@ -23,11 +23,21 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
     weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
 }
 
+namespace {
+
+/// A rank's share, once all that share the GPU have opened it.
+std::int64_t free_gpu_memory(RankContext& context, const Options& options) {
+  const auto device = open_device(context, DeviceKind::cuda, options.run.share_gpu);
+  const std::int64_t ranks = ranks_on(context, *device);
+  return device->free_memory() / ranks;
+}
+
+}  // namespace
+
 /// The rank with the least memory decides, so that all ranks decide alike.
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
   const bool on_gpu = planned_.schedule.model.device == DeviceKind::cuda;
-  const std::int64_t mine = on_gpu ? open_device(context, DeviceKind::cuda, options.run.share_gpu)->free_memory()
-                                   : usable_memory() / machine_.machine_ranks;
+  const std::int64_t mine = on_gpu ? free_gpu_memory(context, options) : usable_memory() / machine_.machine_ranks;
   const std::int64_t usable = -context.control().maximum(-mine);
   if (usable <= 0) return;  // the system does not tell
   const ModelParts& model = planned_.schedule.model;

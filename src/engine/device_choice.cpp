@@ -19,20 +19,11 @@ DeviceChoice resolved_device(DeviceChoice choice) {
 
 namespace {
 
-/// A rank's place among the ranks of its machine, and how many those are.
-struct LocalPlace {
-  std::int64_t index = 0, ranks = 0;
-};
-
-LocalPlace local_place(RankContext& context) {
-  LocalPlace place;
+/// A rank's place among the ranks of its machine.
+std::int64_t local_index(RankContext& context) {
   const std::vector<std::string> machines = context.control().all_gather(context.machine());
-  for (std::size_t rank = 0; rank < machines.size(); ++rank) {
-    if (machines[rank] != context.machine()) continue;
-    ++place.ranks;
-    if (static_cast<std::int64_t>(rank) < context.rank()) ++place.index;
-  }
-  return place;
+  return std::count(machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(context.rank()),
+                    context.machine());
 }
 
 /// Ranks that came to the same GPU by different ways (masks of the job system, for one) are found by its own name.
@@ -52,18 +43,18 @@ void require_own_device(RankContext& context, const Device& device) {
 
 std::unique_ptr<Device> open_device(RankContext& context, DeviceKind kind, bool share) {
   if (kind == DeviceKind::cpu) return make_cpu_device();
-  const LocalPlace place = local_place(context);
+  // More ranks than GPUs here need not share them: a job system may show each rank others.
   const int count = cuda_device_count();
-  if (count > 1 && place.ranks > count && !share) {
-    throw UsageError(
-        "{} ranks on {} with {} GPUs (two would compute on one): a rank for each GPU, or run.share_gpu = true",
-        place.ranks, context.host(), count);
-  }
-  auto device = make_cuda_device(count > 0 ? static_cast<int>(place.index % count) : 0);
+  auto device = make_cuda_device(count > 0 ? static_cast<int>(local_index(context) % count) : 0);
   // Other GPUs round otherwise, and take other times.
   require_equal(context, device->model(), "GPUs of one kind for all ranks");
   if (!share) require_own_device(context, *device);
   return device;
+}
+
+std::int64_t ranks_on(RankContext& context, const Device& device) {
+  const std::vector<std::string> all = context.control().all_gather(device.identity());
+  return std::count(all.begin(), all.end(), device.identity());
 }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 // Which device a rank computes on: run.device, and which of a machine's GPUs.
 
+#include <cstdint>
 #include <memory>
 
 #include "tessera/backend/device.hpp"
@@ -17,5 +18,8 @@ DeviceChoice resolved_device(DeviceChoice choice);
 /// ranks of the machine); where a process sees only one GPU, that one. UsageError when two ranks of a machine come to
 /// one GPU and `share` does not allow it. Collective over the world.
 std::unique_ptr<Device> open_device(RankContext& context, DeviceKind kind, bool share);
+
+/// How many ranks have opened the GPU that this rank has opened. Collective over the world.
+std::int64_t ranks_on(RankContext& context, const Device& device);
 
 }  // namespace tessera

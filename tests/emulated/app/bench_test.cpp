@@ -11,6 +11,8 @@
 #include "app/step_table.hpp"
 #include "emulator/cublaslt/cublaslt.hpp"
 #include "emulator/runtime/enqueue.hpp"
+#include "tessera/app/prepare.hpp"
+#include "tessera/app/resolve_model.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/comm/local_world.hpp"
 #include "tessera/comm/make_communicator.hpp"
@@ -167,6 +169,21 @@ TEST_CASE("bench comm measures what GPUs have to talk by") {
       for (const double number : last_numbers(row, 4)) CHECK((std::isfinite(number) && number >= 0));
     }
   }
+}
+
+TEST_CASE("ranks that share a GPU share its memory") {
+  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  options.comm.backend = CommBackend::staged;
+  options.model.width = 1024, options.model.heads = 8;
+  const auto needed = [&] {
+    const PlannedRun planned = plan_run(options, resolve_architecture(options.model), 2, 2);
+    return limited_bytes(planned.schedule, planned.plan);
+  };
+  constexpr std::int64_t kHalf = std::int64_t{2} << 30;  // of the emulated GPU
+  while (needed() <= kHalf) ++options.model.layers;
+  REQUIRE(needed() < 2 * kHalf);
+  CHECK_THROWS_WITH(run_ranks(2, 2, [&](RankContext& context) { const PreparedRun run(context, options, {}); }),
+                    Catch::Contains("of free memory on the GPU") && Catch::Contains("does not fit"));
 }
 
 TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the step that was timed") {

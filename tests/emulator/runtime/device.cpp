@@ -13,6 +13,12 @@ namespace {
 std::atomic<int> device_count{1}, shared_memory{227 * 1024};
 std::atomic<std::uint64_t> seed{1};
 thread_local int device = 0;
+/// What the calling thread sees of them; count 0: all.
+struct Mask {
+  int first = 0, count = 0;
+};
+thread_local Mask mask;
+int visible() { return mask.count > 0 ? mask.count : device_count.load(); }
 thread_local cudaError_t last_error = cudaSuccess;
 thread_local bool captures = false;
 std::mutex failure_lock;
@@ -23,6 +29,7 @@ std::string failure;
 namespace emulator {
 
 void set_device_count(int count) { device_count = count; }
+void see_devices(int first, int count) { mask = {first, count}; }
 void set_shared_memory(int bytes) { shared_memory = bytes; }
 void set_chaos(std::uint64_t value) { seed = value; }
 std::uint64_t chaos_seed() { return seed; }
@@ -56,23 +63,24 @@ using emulator::report;
 extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
-  *count = device_count;
+  *count = visible();
   return *count > 0 ? cudaSuccess : report(cudaErrorNoDevice);
 }
 
 cudaError_t cudaSetDevice(int index) {
-  if (index < 0 || index >= device_count) return report(cudaErrorInvalidDevice);
-  device = index;
+  if (index < 0 || index >= visible()) return report(cudaErrorInvalidDevice);
+  device = mask.first + index;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDevice(int* index) {
-  *index = device;
+  *index = device - mask.first;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
-  if (index < 0 || index >= device_count) return report(cudaErrorInvalidDevice);
+  if (index < 0 || index >= visible()) return report(cudaErrorInvalidDevice);
+  index += mask.first;
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated GPU");
   properties->major = 9;
