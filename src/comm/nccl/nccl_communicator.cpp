@@ -237,7 +237,7 @@ void NcclCommunicator::warm_up(Stream& stream) {
 void NcclCommunicator::check() const {
   ncclResult_t state = ncclSuccess;
   call(nccl_.async_error(comm_, &state), "ncclCommGetAsyncError");
-  call(state, "an operation");
+  check_nccl(state, "an operation", name_);
 }
 
 }  // namespace tessera

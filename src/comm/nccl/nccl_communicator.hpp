@@ -63,7 +63,10 @@ class NcclCommunicator final : public Communicator {
   void register_shared();
   void exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
                 std::int64_t elements);
-  void call(ncclResult_t result, const char* function) const { check_nccl(result, function, name_); }
+  void call(ncclResult_t result, const char* function) const {
+    if (result != ncclSuccess && result != ncclInProgress) ground_.watchdog->look_now();
+    check_nccl(result, function, name_);
+  }
   /// While a call of NCCL is under way: it may wait for peers, where it connects to them first.
   NcclWatchdog::Guard guarded(const CallShape& shape) const;
   void done(Stream& stream, Collective collective, const CallShape& shape);

@@ -48,6 +48,15 @@ void NcclWatchdog::remove(ncclComm_t comm) {
   std::erase_if(watched_, [&](const Watched& one) { return one.comm == comm; });
 }
 
+void NcclWatchdog::look_now() {
+  std::string wrong;
+  {
+    const std::lock_guard asking(asking_);
+    wrong = asynchronous_error();
+  }
+  if (!wrong.empty()) end(wrong);
+}
+
 /// The place behind the last mark is this thread's alone: only the asker changes the ring meanwhile, at its front. In a
 /// full ring the last mark makes place: what hangs must not be what nobody looks at.
 void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {

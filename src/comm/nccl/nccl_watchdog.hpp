@@ -33,6 +33,10 @@ class NcclWatchdog {
   void add(ncclComm_t comm, const std::string& name);
   void remove(ncclComm_t comm);
 
+  /// A call failed: if NCCL has reported an error before, that ends the process now. (Unwinding would wait for work on
+  /// the GPU that never ends.)
+  void look_now();
+
   /// Follows the work that `stream` has so far, "all_gather of 640 bf16 a rank on 'world/gather'". Not while the stream
   /// is captured. While many are under way some are not followed, but the last one always is.
   void follow(cudaStream_t stream, const std::string& what);
