@@ -10,6 +10,7 @@
 #include "engine/device_times.hpp"
 #include "engine/exchange.hpp"
 #include "engine/lanes.hpp"
+#include "engine/pieces.hpp"
 #include "engine/tell_peers.hpp"
 #include "engine/touch_guard.hpp"
 #include "tessera/base/counter_rng.hpp"
@@ -59,8 +60,7 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
   }
   bind_names();
   if (resources_.device().kind() != DeviceKind::cpu) {
-    graphs_.resize(s_.segments.size());
-    replays_.resize(s_.segments.size());
+    for (const Segment& segment : s_.segments) bind_pieces(segment);
     played_.resize(s_.segments.size());
     settings_.graph = settings_.graph && resources_.obstacle_to_graphs().empty();
     device_times_ = std::make_unique<DeviceTimes>(resources_.device(), s_);
@@ -78,7 +78,10 @@ Player::Player(const StepSchedule& schedule, Resources& resources, Optimizer& op
 
 std::string Player::manner() const {
   if (resources_.device().kind() == DeviceKind::cpu) return {};
-  if (settings_.graph) return "segments replayed as graphs, except in steps that are timed";
+  if (settings_.graph) {
+    return fmt::format("segments replayed as graphs{}, except in steps that are timed",
+                       resources_.captures_collectives() ? "" : " between staged collectives");
+  }
   const std::string obstacle = resources_.obstacle_to_graphs();
   return fmt::format("segments played eagerly ({})", obstacle.empty() ? "run.graph = false" : obstacle);
 }

@@ -228,9 +228,11 @@ void Resources::warm_up(Stream& stream) {
 }
 
 std::string Resources::obstacle_to_graphs() const {
-  if (!device_->can_capture()) return "the device has no graphs";
-  if (communication_ == nullptr || communication_->backend() == CommBackend::nccl) return {};
-  return "staged collectives cannot be captured";
+  return device_->can_capture() ? "" : "the device has no graphs";
+}
+
+bool Resources::captures_collectives() const {
+  return communication_ == nullptr || communication_->backend() == CommBackend::nccl;
 }
 
 void Resources::follow(Stream& stream, const std::string& what) const {

@@ -24,7 +24,7 @@ using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t*
 struct PlayerSettings {
   std::uint64_t chaos_seed = 1;  ///< of the delays of LaneMode::chaos
   bool poison = false;           ///< fill a storage with NaN once its last reader in a segment is done (tests)
-  bool graph = true;             ///< GPU: segments are captured as graphs and replayed, as far as collectives allow it
+  bool graph = true;             ///< GPU: segments are captured as graphs and replayed
   /// GPU: steps 1 and 2 and every so many are played operation by operation and timed; steps that are replayed are not.
   std::int64_t measure_every = 50;
 };
@@ -66,6 +66,7 @@ class Player {
   class Lanes;
   class Exchange;
   class DeviceTimes;
+  struct Piece;
 
   void bind(OperationId id);
   void bind_part(OperationId id, Bound& bound);
@@ -81,7 +82,11 @@ class Player {
   void issue(const Play& play, const TokenFeed& feed);
   void issue_on_host(const Play& play, const TokenFeed& feed);
   void issue_on_device(const Play& play, const TokenFeed& feed);
-  void submit_segment(const Segment& segment);
+  void bind_pieces(const Segment& segment);
+  Stream& stream_of(const Piece& piece);
+  void submit(OperationId first, OperationId count);
+  void play_pieces(const std::vector<std::unique_ptr<Piece>>& pieces);
+  void launch(Piece& piece);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
   Communicator& summing_communicator(OperationId id);
@@ -103,9 +108,8 @@ class Player {
   std::vector<std::vector<OperationId>> tails_;  ///< per segment: what its end waits for on other threads
   ScalarPayload* payload_ = nullptr;             ///< on the device, as scalars_
   StepScalars* scalars_ = nullptr;
-  std::unique_ptr<DeviceTimes> device_times_;         ///< GPU: of steps that are timed
-  std::vector<std::unique_ptr<DeviceGraph>> graphs_;  ///< GPU: per segment, once captured
-  std::vector<CommunicationCounts> replays_;          ///< GPU: per segment, what a replay sends
+  std::unique_ptr<DeviceTimes> device_times_;                ///< GPU: of steps that are timed
+  std::vector<std::vector<std::unique_ptr<Piece>>> pieces_;  ///< GPU: per segment
   std::vector<bool> played_;  ///< GPU: per segment, whether it was (what is captured was played)
   bool measures_ = false;     ///< GPU: what is played now is timed
   std::int64_t plays_ = 0;    ///< segments played: part of the delays' counter

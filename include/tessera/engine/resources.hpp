@@ -85,6 +85,8 @@ class Resources {
   void warm_up(Stream& stream);
   /// Why segments cannot be captured as graphs, for the log; empty where they can.
   std::string obstacle_to_graphs() const;
+  /// Whether a GPU's collectives can be part of a graph; staged ones are the host's work.
+  bool captures_collectives() const;
   /// On a GPU: what `stream` was given so far, a graph with collectives, is held to the time-out.
   void follow(Stream& stream, const std::string& what) const;
   /// Throws what failed in collectives of a GPU, after it was waited for.

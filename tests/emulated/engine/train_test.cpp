@@ -111,6 +111,32 @@ TEST_CASE("four GPUs: hsdp 2 x 2 and zero3 have the bits of one GPU") {
   check(train_locally(options, architecture, 4, 4));
 }
 
+TEST_CASE("staged collectives go between graphs: the same bits as eagerly, whatever is late") {
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  options.train.micro_batch = 1;
+  options.train.accumulation = 2;
+  options.train.steps = 5;
+  options.shard.strategy = Strategy::zero3;
+  const Architecture architecture = tiny_gpt2();
+  options.run.graph = false;
+  std::int64_t before = emulator::graph_launches();
+  const RunOutcome eager = train_locally(options, architecture, 2, 2);
+  CHECK(emulator::graph_launches() == before);
+  options.run.graph = true;
+  MachineShape poisoned;
+  poisoned.poison = true;
+  before = emulator::graph_launches();
+  emulator::set_chaos(6);
+  const RunOutcome run = train_locally(options, architecture, 2, 2, poisoned);
+  emulator::set_chaos(1);
+  CHECK(emulator::graph_launches() - before > 2 * 2 * 3 * 4);  // ranks, steps, segments and several graphs in each
+  CHECK(run.losses == eager.losses);
+  CHECK(run.norms == eager.norms);
+  CHECK((run.weights == eager.weights));
+  CHECK(run.bytes_sent == run.bytes_planned);
+}
+
 TEST_CASE("NCCL in graphs has the bits of the staged way") {
   const GpuCount gpus(2);
   Options options = gpu_options();

@@ -33,6 +33,9 @@ void set_chaos(std::uint64_t seed);
 std::int64_t allocated_bytes();
 std::int64_t allocations();
 
+/// How many graphs were launched.
+std::int64_t graph_launches();
+
 /// From here on the driver no longer answers: who asks for an event never comes back.
 void stick_driver();
 

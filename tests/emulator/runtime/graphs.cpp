@@ -2,6 +2,7 @@
 // missing edge shows as a wrong result.
 
 #include <algorithm>
+#include <atomic>
 #include <numeric>
 
 #include "emulator/runtime/enqueue.hpp"
@@ -12,6 +13,8 @@ using emulator::Node;
 using emulator::report;
 
 namespace {
+
+std::atomic<std::int64_t> launches{0};
 
 /// Every node must lead to the origin's end, or a stream was left unjoined.
 bool all_joined(const Capture& capture, const std::vector<std::size_t>& ends) {
@@ -50,6 +53,8 @@ void run_graph(const std::vector<Node>& nodes, std::uint64_t seed) {
 }
 
 }  // namespace
+
+std::int64_t emulator::graph_launches() { return launches; }
 
 extern "C" {
 
@@ -97,6 +102,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   if (stream->capture != nullptr) return report(cudaErrorStreamCaptureUnsupported);
   const std::uint64_t seed = emulator::chaos_seed();
   const std::uint64_t order = seed == 0 ? 0 : seed * 7919 + static_cast<std::uint64_t>(++executable->launches);
+  ++launches;
   stream->push([executable, order] { run_graph(executable->nodes, order); });
   return cudaSuccess;
 }
