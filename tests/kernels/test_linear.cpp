@@ -183,29 +183,39 @@ TEST_CASE("linear: what was chosen for one place of bias and GELU's input serves
 }
 
 TEST_CASE("GELU is right far from zero and passes NaN on", "[linear]") {
+  struct Precision {
+    DType dtype;
+    double relative, absolute;  // relative to a value of 1e-28 the exponent's rounding shows; fp16 ends at 6e-8
+  };
   for (const InstructionSet set : kInstructionSets) {
     if (!is_supported(set)) continue;
     Device device(1, set);
-    Doubles points;
-    for (double x = -12; x <= 12; x += 0.01) points.push_back(x);
-    const auto n = static_cast<std::int64_t>(points.size());
-    Tensor in(1, n, DType::fp32), out(1, n, DType::fp32);
-    from_doubles(points, DType::fp32, in.data());
-    device->gelu(*device.stream, in.view(), out.view(), 1, n);
-    const Doubles got = out.values(), stored = in.values();
-    double worst = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      // x / (1 + exp(-2u)) in double: the tanh form loses all digits below -6.
-      const double x = stored[i], u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x),
-                   expected = x / (1 + std::exp(-2 * u));
-      if (std::abs(expected) > 1e-30) worst = std::max(worst, std::abs(got[i] - expected) / std::abs(expected));
-      CHECK(std::abs(got[i] - expected) <= 1e-30 + 3e-5 * std::abs(expected));
+    for (const auto& [dtype, relative, absolute] :
+         {Precision{DType::fp32, 3e-5, 1e-30}, Precision{DType::bf16, 4e-3, 1e-30},
+          Precision{DType::fp16, 6e-4, 6e-8}}) {
+      INFO(name_of(set) << " " << name_of(dtype));
+      Doubles points;
+      for (double x = -12; x <= 12; x += 0.01) points.push_back(x);
+      points.insert(points.end(), {-60000, -300, 300, 60000});
+      const auto n = static_cast<std::int64_t>(points.size());
+      Tensor in(1, n, dtype), out(1, n, dtype);
+      from_doubles(points, dtype, in.data());
+      device->gelu(*device.stream, in.view(), out.view(), 1, n);
+      const Doubles got = out.values(), stored = in.values();
+      for (std::size_t i = 0; i < got.size(); ++i) {
+        // x / (1 + exp(-2u)) in double: the tanh form loses all digits below -6.
+        const double x = stored[i], u = std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x);
+        const double expected = x / (1 + std::exp(-2 * u));
+        if (!(std::abs(got[i] - expected) <= absolute + relative * std::abs(expected))) {
+          FAIL_CHECK("gelu(" << x << ") is " << got[i] << ", not " << expected);
+        }
+      }
+      points[5] = NAN, points[6] = HUGE_VAL;
+      from_doubles(points, dtype, in.data());
+      device->gelu(*device.stream, in.view(), out.view(), 1, n);
+      CHECK(std::isnan(out.values()[5]));
+      CHECK(out.values()[6] == HUGE_VAL);
     }
-    CHECK(worst < 3e-5);  // relative to a value of 1e-28 the exponent's rounding shows
-    in.floats()[5] = NAN, in.floats()[6] = HUGE_VALF;
-    device->gelu(*device.stream, in.view(), out.view(), 1, n);
-    CHECK(std::isnan(out.floats()[5]));
-    CHECK(out.floats()[6] == HUGE_VALF);
   }
 }
 

@@ -41,7 +41,7 @@ __global__ void __launch_bounds__(kThreads)
   float x[kPack];
   load_pack(input.at(at.row, at.column), at.left, aligned, x);
 #pragma unroll
-  for (float& v : x) v = gelu_of(v);
+  for (float& v : x) v = gelu_of<T>(v);
   store_pack(output.at(at.row, at.column), at.left, aligned, x);
 }
 
@@ -55,7 +55,7 @@ __global__ void __launch_bounds__(kThreads)
   load_pack(gate.at(at.row, at.column), at.left, aligned, g);
   load_pack(up.at(at.row, at.column), at.left, aligned, u);
 #pragma unroll
-  for (int i = 0; i < kPack; ++i) g[i] = silu_parts(g[i]).value * u[i];
+  for (int i = 0; i < kPack; ++i) g[i] = silu_parts<T>(g[i]).value * u[i];
   store_pack(output.at(at.row, at.column), at.left, aligned, g);
 }
 
@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(kThreads)
   load_pack(output_gradient.at(at.row, at.column), at.left, aligned, d);
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
-    const SiluParts silu = silu_parts(g[i]);
+    const SiluParts silu = silu_parts<T>(g[i]);
     h[i] = silu.value * u[i];
     g[i] = d[i] * u[i] * silu.slope;
     u[i] = d[i] * silu.value;

@@ -84,7 +84,7 @@ std::vector<CudnnDescriptor> engine_configs(const Cudnn& library, const CudnnTar
 CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const CudnnDescriptor& graph,
                           std::int64_t most_workspace_bytes) {
   std::string reason = "its heuristic proposes nothing";
-  for (const CudnnDescriptor& config : engine_configs(library, target, graph)) {
+  for (CudnnDescriptor& config : engine_configs(library, target, graph)) {
     try {
       CudnnDescriptor plan(library, Kind::plan);
       if (target.handle != nullptr) plan.set(Attribute::plan_handle, Type::handle, target.handle);
@@ -94,7 +94,7 @@ CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const
       plan.set(Attribute::plan_engine_config, config);
       plan.finalize();
       const std::int64_t bytes = plan.get_integer(Attribute::plan_workspace);
-      if (bytes <= most_workspace_bytes) return {std::move(plan), bytes};
+      if (bytes <= most_workspace_bytes) return {std::move(config), std::move(plan), bytes};
       reason = fmt::format("it wants {} bytes of workspace, {} are planned", bytes, most_workspace_bytes);
     } catch (const CudnnRefusal& refusal) {
       reason = refusal.what();

@@ -99,6 +99,7 @@ struct CudnnTarget {
 
 /// How a graph is computed.
 struct CudnnPlan {
+  CudnnDescriptor config;  ///< what the plan was made of: nothing says that it may go before the plan
   CudnnDescriptor plan;
   std::int64_t workspace_bytes = 0;
 };

@@ -65,7 +65,7 @@ __global__ void __launch_bounds__(kThreads)
   if (before.data != nullptr) {
     load_pack(before.at(at.row, at.column), at.left, aligned, x);
 #pragma unroll
-    for (int i = 0; i < kPack; ++i) y[i] *= gelu_slope(x[i]);
+    for (int i = 0; i < kPack; ++i) y[i] *= gelu_slope<T>(x[i]);
   }
   store_pack(output.at(at.row, at.column), at.left, aligned, y);
 }

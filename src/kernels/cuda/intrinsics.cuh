@@ -98,6 +98,17 @@ __device__ __forceinline__ float exp2_fast(float x) {
 #endif
 }
 
+/// 1 / x to 1 ulp; subnormal results are 0.
+__device__ __forceinline__ float reciprocal_fast(float x) {
+#if defined(TESSERA_CUDA_EMULATED)
+  return 1.0f / x;
+#else
+  float y;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+  return y;
+#endif
+}
+
 // ---- Warps. All 32 lanes take part.
 
 __device__ __forceinline__ float warp_sum(float x) {

@@ -39,17 +39,27 @@ __device__ __forceinline__ void load_pack(const T* p, std::int64_t left, bool al
   }
 }
 
-/// As many elements as 16 bytes have, as they are stored. (Words, because elements of 16 bits are stored two by two
-/// where the compiler loses sight of the rest.)
+/// As many elements as 16 bytes have, as they are stored. (Pairs of 16 bits are rounded at once; that way NaN loses its
+/// bits, so where there is one, each for itself.)
 template <class T>
 __device__ __forceinline__ Bytes16 bytes_of(const float* x) {
   Bytes16 bytes;
+  if constexpr (sizeof(T) == 4) {
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    if constexpr (sizeof(T) == 2) {
-      bytes.word[i] = from_float<T>(x[2 * i]).bits | static_cast<std::uint32_t>(from_float<T>(x[2 * i + 1]).bits) << 16;
-    } else {
-      bytes.word[i] = __float_as_uint(x[i]);
+    for (int i = 0; i < 4; ++i) bytes.word[i] = __float_as_uint(x[i]);
+  } else {
+    bool any_nan = false;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      bytes.word[i] = packed<T>(x[2 * i], x[2 * i + 1]);
+      any_nan = any_nan || x[2 * i] != x[2 * i] || x[2 * i + 1] != x[2 * i + 1];
+    }
+    if (any_nan) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const std::uint32_t low = from_float<T>(x[2 * i]).bits, high = from_float<T>(x[2 * i + 1]).bits;
+        bytes.word[i] = low | high << 16;
+      }
     }
   }
   return bytes;
