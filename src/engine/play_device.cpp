@@ -88,9 +88,7 @@ void Player::issue_on_device(const Play& play, const TokenFeed& feed) {
   } else {
     times_.leave_out();
     if (played_[number] && settings_.graph) {
-      resources_.device().begin_range(segment.name.c_str());
-      play_pieces(pieces_[number]);
-      resources_.device().end_range();
+      play_pieces(number);
     } else {
       submit(segment.first, segment.count);
     }
@@ -119,7 +117,8 @@ void Player::submit(OperationId first, OperationId count) {
 }
 
 /// A graph comes after all that compute's stream has and before all that it is given, so one alone needs no events.
-void Player::play_pieces(const std::vector<std::unique_ptr<Piece>>& pieces) {
+void Player::play_pieces(std::size_t segment) {
+  const auto& pieces = pieces_[segment];
   const bool between = !resources_.captures_collectives();
   if (between) lanes_->fork();
   for (const auto& piece : pieces) {
@@ -128,26 +127,29 @@ void Player::play_pieces(const std::vector<std::unique_ptr<Piece>>& pieces) {
     if (piece->on_host) {
       stream.submit({&Player::run_task, this, piece->first});
     } else {
-      launch(*piece);
+      launch(*piece, s_.segments[segment].name);
     }
     if (between) stream.record(*piece->end);
   }
   if (between) lanes_->join();
 }
 
-void Player::launch(Piece& piece) {
+void Player::launch(Piece& piece, const std::string& name) {
   Stream& compute = lanes_->compute();
+  Device& device = resources_.device();
   if (piece.graph == nullptr) {
     const CommunicationCounts before = resources_.counts();
-    resources_.device().begin_capture(compute);
+    device.begin_capture(compute);
     submit(piece.first, piece.count);
-    piece.graph = resources_.device().end_capture(compute);
+    piece.graph = device.end_capture(compute);
     // So is the first launch counted. (What goes through the host meanwhile is none of the graph's.)
     if (resources_.captures_collectives()) piece.sends = difference(resources_.counts(), before);
   } else {
     resources_.count_replay(piece.sends);
   }
+  device.begin_range(name.c_str());
   piece.graph->launch(compute);
+  device.end_range();
 }
 
 }  // namespace tessera

@@ -85,8 +85,8 @@ class Player {
   void bind_pieces(const Segment& segment);
   Stream& stream_of(const Piece& piece);
   void submit(OperationId first, OperationId count);
-  void play_pieces(const std::vector<std::unique_ptr<Piece>>& pieces);
-  void launch(Piece& piece);
+  void play_pieces(std::size_t segment);
+  void launch(Piece& piece, const std::string& name);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
   Communicator& summing_communicator(OperationId id);
