@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <array>
 #include <catch2/catch.hpp>
 #include <future>
 #include <thread>
@@ -267,6 +268,24 @@ TEST_CASE("a graph that waits for a rank ends the process within the time-out") 
   const auto [code, text] = in_child("child: a rank does not replay its graph");
   CHECK(code == 5);
   CHECK_THAT(text, Catch::Contains("the graph of a step did not end within 0.3 s"));
+}
+
+TEST_CASE("child: a communicator ends before its graph", "[.]") {
+  std::array<std::unique_ptr<DeviceGraph>, 2> graphs;
+  with_two(small(CommBackend::nccl), [&](RankContext& context, DeviceCommunication& communication, Communicator& group,
+                                         Stream& stream, std::byte* shared) {
+    const auto device = make_cuda_device(static_cast<int>(context.rank()));
+    communication.warm_up(stream);
+    device->begin_capture(stream);
+    group.all_gather(stream, shared, 16, DType::fp32);
+    graphs[static_cast<std::size_t>(context.rank())] = device->end_capture(stream);
+  });
+}
+
+TEST_CASE("the emulated NCCL notices a communicator that ends before its graphs") {
+  const auto [code, text] = in_child("child: a communicator ends before its graph");
+  CHECK(code != 0);
+  CHECK_THAT(text, Catch::Contains("ends before the graphs"));
 }
 
 TEST_CASE("child: NCCL does not start", "[.]") {

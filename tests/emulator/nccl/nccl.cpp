@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -25,6 +26,7 @@ struct ncclComm {
   int rank = 0, device = 0;
   std::atomic<ncclResult_t> failure{ncclSuccess};
   std::atomic<bool> busy{false};
+  std::shared_ptr<int> captured = std::make_shared<int>();  ///< held by the graphs that have work of it
 };
 
 namespace {
@@ -95,7 +97,8 @@ ncclResult_t issue(ncclComm_t comm, cudaStream_t stream, std::function<void()> w
     }
   }
   order_in_capture(stream);
-  emulator::enqueue(stream, [comm, work = std::move(work)] {
+  const auto captured = stream->capture != nullptr ? comm->captured : nullptr;
+  emulator::enqueue(stream, [comm, captured, work = std::move(work)] {
     if (operations_to_failure > 0 && --operations_to_failure == 0) {
       comm->failure = ncclRemoteError;
       for (;;) std::this_thread::sleep_for(std::chrono::seconds(1));
@@ -245,8 +248,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id
   return ncclSuccess;
 }
 
-/// Waits for the other ranks, as the real one may.
+/// Waits for the other ranks, as the real one may, and does not wait for ever for graphs, as the real one would.
 ncclResult_t ncclCommFinalize(ncclComm_t comm) {
+  if (comm->captured.use_count() > 1) {
+    std::fprintf(stderr, "emulator: a communicator ends before the graphs that it is captured in\n");
+    std::abort();
+  }
   try {
     comm->group->meet(comm->rank, {"ncclCommFinalize"}, {}, [](const auto&) {});
     return ncclSuccess;
