@@ -34,7 +34,7 @@ std::uint64_t first_seed() {
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
 }
 
-std::uint64_t order_seed = first_seed();
+std::uint64_t chosen_seed = first_seed();
 
 enum class State : std::uint8_t { ready, at_barrier, in_meeting, done };
 
@@ -82,7 +82,7 @@ class Machine {
     const std::size_t blocks = std::size_t{grid.x} * grid.y * grid.z;
     while (threads_.size() < threads) threads_.push_back(std::make_unique<Thread>());
     count_ = threads, body_ = &body, dynamic_bytes_ = shared_bytes;
-    random_.seed(order_seed);
+    random_.seed(chosen_seed);
     struct Restore {
       Machine& machine;
       ~Restore() { machine.body_ = nullptr, machine.current_ = nullptr; }
@@ -90,8 +90,8 @@ class Machine {
     // With a seed, blocks come in the order of an odd multiple modulo a power of two: every one once, no list of them.
     std::size_t range = 1;
     while (range < blocks) range *= 2;
-    const std::size_t factor = order_seed == 0 ? 1 : 2 * (random_() % range) + 1;
-    const std::size_t first = order_seed == 0 ? 0 : random_() % range;
+    const std::size_t factor = chosen_seed == 0 ? 1 : 2 * (random_() % range) + 1;
+    const std::size_t first = chosen_seed == 0 ? 0 : random_() % range;
     for (std::size_t i = 0; i < range; ++i) {
       const std::size_t number = (first + factor * i) % range;
       if (number < blocks) run_block(grid, block, number);
@@ -249,10 +249,10 @@ class Machine {
   /// Takes the thread that runs next. Odd seeds: any. Even ones: mostly the one that was woken last, so that a warp
   /// runs as far ahead of the others as it can.
   std::size_t next_ready() {
-    if (order_seed != 0 && (order_seed % 2 != 0 || random_() % 64 == 0)) {
+    if (chosen_seed != 0 && (chosen_seed % 2 != 0 || random_() % 64 == 0)) {
       std::swap(ready_.back(), ready_[random_() % ready_.size()]);
     }
-    const bool last = order_seed != 0;
+    const bool last = chosen_seed != 0;
     const std::size_t next = last ? ready_.back() : ready_.front();
     last ? ready_.pop_back() : ready_.pop_front();
     return next;
@@ -324,7 +324,8 @@ void run_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const std
   machine().run(grid, block, dynamic_shared_bytes, thread);
 }
 void* dynamic_shared_memory() { return machine().dynamic_memory(); }
-void set_order_seed(std::uint64_t seed) { order_seed = seed; }
+void set_order_seed(std::uint64_t seed) { chosen_seed = seed; }
+std::uint64_t order_seed() { return chosen_seed; }
 const ThreadPlace& place() { return machine().current().place; }
 void* shared_array(const void* site, std::size_t bytes, std::size_t alignment) {
   return machine().shared_array(site, bytes, alignment);

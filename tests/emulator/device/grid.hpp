@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "emulator/device/order.hpp"
+
 namespace emulator {
 
 /// A place in a source. (std::source_location, which not every compiler that reads these files has.)
@@ -30,10 +32,6 @@ void run_grid(dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, const std
 
 /// The running block's dynamic shared memory, aligned to 128 bytes, as many bytes as were asked for.
 void* dynamic_shared_memory();
-
-/// 0: threads and blocks in ascending order (the start value is the environment's TESSERA_EMULATOR_SEED). Otherwise
-/// they come in an order drawn from the seed; with even seeds one warp runs as far ahead of the others as it can.
-void set_order_seed(std::uint64_t seed);
 
 /// The running thread's place.
 struct ThreadPlace {
