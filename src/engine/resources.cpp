@@ -227,9 +227,7 @@ void Resources::warm_up(Stream& stream) {
   if (communication_ != nullptr) communication_->warm_up(stream);
 }
 
-std::string Resources::obstacle_to_graphs() const {
-  return device_->can_capture() ? "" : "the device has no graphs";
-}
+std::string Resources::obstacle_to_graphs() const { return device_->can_capture() ? "" : "the device has no graphs"; }
 
 bool Resources::captures_collectives() const {
   return communication_ == nullptr || communication_->backend() == CommBackend::nccl;
