@@ -11,6 +11,20 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr int kRuns = 64;  ///< of one launch
+/// Elements of a thread: 16 bytes of fp32, so that a warp's accesses are one piece of memory. (With eight, every store
+/// leaves half of each sector to the next one.)
+constexpr int kFour = 4;
+
+/// x = p[0..4), which lies at a multiple of as many bytes.
+template <class T>
+__device__ __forceinline__ void load_four(const T* p, float (&x)[kFour]) {
+  struct alignas(sizeof(T) * kFour) Stored {
+    T element[kFour];
+  };
+  const Stored stored = *reinterpret_cast<const Stored*>(p);
+#pragma unroll
+  for (int i = 0; i < kFour; ++i) x[i] = to_float(stored.element[i]);
+}
 
 /// What a launch updates: runs of elements, each by whole blocks.
 struct Runs {
@@ -36,10 +50,10 @@ __global__ void __launch_bounds__(kThreads)
   int number = 0;
   for (int i = 1; i < runs.count; ++i) number += std::int64_t{blockIdx.x} >= runs.first_block[i] ? 1 : 0;
   const DecayRun run = runs.run[number];
-  // Packs lie at multiples of 8 elements of the whole range: a run's first and last may be partly its own.
-  const std::int64_t pack =
-      run.begin / kPack + (std::int64_t{blockIdx.x} - runs.first_block[number]) * kThreads + threadIdx.x;
-  const std::int64_t i = pack * kPack;
+  // Fours lie at multiples of 4 elements of the whole range: a run's first and last may be partly its own.
+  const std::int64_t four =
+      run.begin / kFour + (std::int64_t{blockIdx.x} - runs.first_block[number]) * kThreads + threadIdx.x;
+  const std::int64_t i = four * kFour;
   if (i >= run.end) return;
 
   const float clip = scalars->clip_coefficient;
@@ -56,19 +70,19 @@ __global__ void __launch_bounds__(kThreads)
     const float root = __fsqrt_rn(__fmul_rn(v, inverse_correction2));
     p = __fmaf_rn(minus_step, __fdiv_rn(m, __fadd_rn(root, constants.epsilon)), p);
   };
-  if (aligned && i >= run.begin && i + kPack <= run.end) {
-    float g[kPack], p[kPack], m[kPack], v[kPack];
-    load_pack(gradient + i, kPack, true, g);
-    load_pack(state.master + i, kPack, true, p);
-    load_pack(state.first + i, kPack, true, m);
-    load_pack(state.second + i, kPack, true, v);
+  if (aligned && i >= run.begin && i + kFour <= run.end) {
+    float g[kFour], p[kFour], m[kFour], v[kFour];
+    load_four(gradient + i, g);
+    load_four(state.master + i, p);
+    load_four(state.first + i, m);
+    load_four(state.second + i, v);
 #pragma unroll
-    for (int j = 0; j < kPack; ++j) update(g[j], p[j], m[j], v[j]);
-    store_pack(state.first + i, kPack, true, m);
-    store_pack(state.second + i, kPack, true, v);
-    store_pack(state.master + i, kPack, true, p);
+    for (int j = 0; j < kFour; ++j) update(g[j], p[j], m[j], v[j]);
+    store16(state.first + i, bytes_of<float>(m));
+    store16(state.second + i, bytes_of<float>(v));
+    store16(state.master + i, bytes_of<float>(p));
   } else {
-    for (std::int64_t j = i < run.begin ? run.begin : i; j < run.end && j < i + kPack; ++j) {
+    for (std::int64_t j = i < run.begin ? run.begin : i; j < run.end && j < i + kFour; ++j) {
       update(to_float(gradient[j]), state.master[j], state.first[j], state.second[j]);
     }
   }
@@ -90,7 +104,7 @@ void CudaKernels::adamw(Stream& stream, const AdamWArguments& a) {
       if (run.begin >= end) continue;
       runs.run[runs.count] = {run.begin, end, run.decays};
       runs.first_block[runs.count++] = blocks;
-      blocks += ceil_div(ceil_div(end, kPack) - run.begin / kPack, std::int64_t{kThreads});
+      blocks += ceil_div(ceil_div(end, kFour) - run.begin / kFour, std::int64_t{kThreads});
     }
     with_float_type(a.gradient_dtype, [&]<class T>() {
       launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, adamw_kernel<T>, state,
