@@ -257,6 +257,13 @@ TEST_CASE("norm backward of wide rows against its formula in double", "[norm]") 
   }
 }
 
+TEST_CASE("norm backward adds to rows on and off 16 bytes", "[norm]") {
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const std::int64_t width : {72, 76, 2056}) check_by_formula(device, 35, width, dtype, width != 76, true);
+  }
+}
+
 TEST_CASE("norms of rows that a GPU's block cannot hold in backward", "[norm]") {
   Device device;
   check_by_formula(device, 19, 8201, DType::fp32, true, false);   // rows off 16 bytes, an odd tail, two groups of rows

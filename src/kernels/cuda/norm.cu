@@ -106,7 +106,8 @@ struct BackwardRows {
   Rows<T> input_gradient, normalized;
   const float *mean, *rstd;
   float *gain_sums, *bias_sums;  ///< [groups, width]
-  std::int64_t tokens, width, group;
+  int tokens, group;
+  std::int64_t width;
   bool adds, aligned;
 };
 
@@ -125,14 +126,24 @@ __device__ __forceinline__ std::int64_t column_of(int p) {
   return (static_cast<unsigned>(p) * threads + threadIdx.x) * kPack;
 }
 
-/// A thread's pack of a row: d output, h = xhat and w = gain * d output.
+/// A thread's pack of a row: d output, h = xhat and w = gain * d output. All three loads are under way before the first
+/// is waited for: few warps are on a multiprocessor.
 template <class T>
 __device__ __forceinline__ void load_terms(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
                                            std::int64_t left, float mean, float rstd, float (&upstream)[kPack],
                                            float (&h)[kPack], float (&w)[kPack]) {
-  load_pack(a.input.at(row, column), left, a.aligned, h);
-  load_pack(a.output_gradient.at(row, column), left, a.aligned, upstream);
-  load_pack(a.gain + column, left, a.aligned, w);
+  const T *input = a.input.at(row, column), *output_gradient = a.output_gradient.at(row, column);
+  if (a.aligned && left >= kPack) {
+    const StoredPack<T> x = load_stored(input), dy = load_stored(output_gradient), gain = load_stored(a.gain + column);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      h[i] = to_float(x.element[i]), upstream[i] = to_float(dy.element[i]), w[i] = to_float(gain.element[i]);
+    }
+  } else {
+    load_pack(input, left, false, h);
+    load_pack(output_gradient, left, false, upstream);
+    load_pack(a.gain + column, left, false, w);
+  }
 #pragma unroll
   for (int i = 0; i < kPack; ++i) {
     h[i] = __fmul_rn(__fsub_rn(h[i], mean), rstd);
@@ -200,17 +211,22 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
   TESSERA_SHARED(float, partial, 2 * kMostWarps * 2);
   const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
   const int row_warps = static_cast<int>(blockDim.x) / 32, first_warp = static_cast<int>(threadIdx.y) * row_warps;
-  const std::int64_t begin = std::int64_t{blockIdx.x} * a.group;
-  const std::int64_t end = begin + a.group < a.tokens ? begin + a.group : a.tokens;
+  const int begin = static_cast<int>(blockIdx.x) * a.group;
+  const int end = begin + a.group < a.tokens ? begin + a.group : a.tokens;
   constexpr int kHeld = kHoldsRow<Packs> ? Packs : 1;
   float gain_sum[Packs][kPack] = {}, bias_sum[Packs][kPack] = {};
   int parity = 0;
-  for (std::int64_t first = begin; first < end; first += blockDim.y, parity ^= 1) {
-    const std::int64_t row = first + threadIdx.y;
+  for (int first = begin; first < end; first += static_cast<int>(blockDim.y), parity ^= 1) {
+    const int row = first + static_cast<int>(threadIdx.y);
     const bool inside = row < end;  // all threads of a block come to the barrier
     const float mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, rstd = inside ? a.rstd[row] : 0.0f;
     float h[kHeld][kPack], w[kHeld][kPack], upstream[kPack];
     float sum = 0, projected = 0;
+    // What is added to is under way with the rest, where there are registers for it.
+    const bool early =
+        Packs == 1 && sizeof(T) == 2 && a.adds && a.aligned && inside && column_of<Packs>(0) + kPack <= a.width;
+    Bytes16 before{};
+    if (early) before = load16(a.input_gradient.at(row, column_of<Packs>(0)));
 #pragma unroll
     for (int p = 0; p < Packs; ++p) {
       const std::int64_t column = column_of<Packs>(p), left = inside ? a.width - column : 0;
@@ -241,7 +257,18 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
       const int held = p % kHeld;
       if constexpr (!kHoldsRow<Packs>) load_terms(a, row, column, left, mean, rstd, upstream, h[held], w[held]);
       float dx[kPack];
-      if (a.adds) load_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+      if (early) {
+#pragma unroll
+        for (int i = 0; i < kPack; ++i) {
+          if constexpr (sizeof(T) == 2) {
+            T element;
+            element.bits = static_cast<std::uint16_t>(before.word[i / 2] >> (i % 2 * 16));
+            dx[i] = to_float(element);
+          }
+        }
+      } else if (a.adds) {
+        load_pack(a.input_gradient.at(row, column), left, a.aligned, dx);
+      }
 #pragma unroll
       for (int i = 0; i < kPack; ++i) {
         const float inner = fmaf(-h[held][i], mean_wh, w[held][i] - mean_w);
@@ -310,6 +337,7 @@ void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
 
 void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
   check_width(a.width);
+  TESSERA_ASSERT(a.tokens < std::int64_t{1} << 30, "a norm of {} rows in one launch", a.tokens);
   Carver carver(a.scratch, norm_backward_scratch_bytes(a.tokens, a.width, DeviceKind::cuda));
   const CudaNormBackwardLayout layout(carver, a.tokens, a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
@@ -325,9 +353,9 @@ void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
                                a.reciprocal_deviation,
                                layout.gain_sums,
                                a.bias_gradient ? layout.bias_sums : nullptr,
-                               a.tokens,
+                               static_cast<int>(a.tokens),
+                               static_cast<int>(layout.groups[0].size()),
                                a.width,
-                               layout.groups[0].size(),
                                a.input_adds,
                                aligned};
     const std::int64_t packs = ceil_div(a.width, kPack), groups = layout.groups.count();
