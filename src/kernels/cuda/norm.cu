@@ -42,6 +42,29 @@ struct ForwardRows {
   bool subtract_mean, aligned;
 };
 
+/// A thread's packs of a row, zeros behind its end. All loads are under way before the first is waited for.
+template <int Packs, class T, class Column>
+__device__ __forceinline__ void load_row(float (&x)[Packs][kPack], const ForwardRows<T>& a, std::int64_t row,
+                                         Column column_of) {
+  StoredPack<T> stored[Packs];
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t left = a.width - column_of(p);
+    const T* const from = a.input.at(row, column_of(p));
+    if (a.aligned && left >= kPack) {
+      stored[p] = load_stored(from);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) stored[p].element[i] = i < left ? from[i] : T{};
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) x[p][i] = to_float(stored[p].element[i]);
+  }
+}
+
 /// Threads of a row hold `Packs` packs each.
 template <class T, int Threads, int Packs>
 __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const ForwardRows<T> a) {
@@ -50,11 +73,7 @@ __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const For
   const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
   if (row >= a.tokens) return;  // a whole warp, or a whole block
   float x[Packs][kPack];
-#pragma unroll
-  for (int p = 0; p < Packs; ++p) {
-    const std::int64_t column = (std::int64_t{p} * Threads + member) * kPack;
-    load_pack(a.input.at(row, column), a.width - column, a.aligned, x[p]);
-  }
+  load_row<Packs>(x, a, row, [&](int p) { return (std::int64_t{p} * Threads + member) * kPack; });
   const auto count = static_cast<float>(a.width);
   float mean = 0;
   if (a.subtract_mean) {
@@ -163,21 +182,33 @@ __device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::
   store_pack(a.normalized.at(row, column), left, a.aligned, y);
 }
 
-/// Adds up the block's rows y = 0, 1, ... one after the other. `columns`: [2, blockDim.x * Packs * 8].
+/// Where a column's sum lies in shared memory: neither the threads that put eight neighbours there nor those that take
+/// one each meet in a bank.
+struct ColumnSlots {
+  int stride;  ///< threads of a row x packs + 4: 4 more than a multiple of 32
+  __host__ __device__ explicit ColumnSlots(unsigned packs) : stride(static_cast<int>(packs) + 4) {}
+  __host__ __device__ int count() const { return kPack * stride; }
+  __device__ int at(std::int64_t column) const {
+    const auto c = static_cast<int>(column);
+    return c % kPack * stride + c / kPack;
+  }
+};
+
+/// Adds up the block's rows y = 0, 1, ... one after the other. `sums`: twice ColumnSlots.
 template <class T, int Packs>
-__device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* columns,
-                                           const float (&gain_sum)[Packs][kPack],
+__device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* sums, const float (&gain_sum)[Packs][kPack],
                                            const float (&bias_sum)[Packs][kPack]) {
-  const auto width = static_cast<std::int64_t>(blockDim.x) * Packs * kPack;
+  const ColumnSlots slots(blockDim.x * Packs);
+  float* const more = sums + slots.count();
   for (unsigned turn = 0; turn < blockDim.y; ++turn) {
     if (threadIdx.y == turn) {
 #pragma unroll
       for (int p = 0; p < Packs; ++p) {
 #pragma unroll
         for (int i = 0; i < kPack; ++i) {
-          const std::int64_t c = column_of<Packs>(p) + i;
-          columns[c] = turn == 0 ? gain_sum[p][i] : columns[c] + gain_sum[p][i];
-          columns[width + c] = turn == 0 ? bias_sum[p][i] : columns[width + c] + bias_sum[p][i];
+          const int c = slots.at(column_of<Packs>(p) + i);
+          sums[c] = turn == 0 ? gain_sum[p][i] : sums[c] + gain_sum[p][i];
+          more[c] = turn == 0 ? bias_sum[p][i] : more[c] + bias_sum[p][i];
         }
       }
     }
@@ -185,8 +216,8 @@ __device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* colu
   }
   const unsigned thread = threadIdx.y * blockDim.x + threadIdx.x;
   for (std::int64_t c = thread; c < a.width; c += blockDim.x * blockDim.y) {
-    a.gain_sums[std::int64_t{blockIdx.x} * a.width + c] = columns[c];
-    if (a.bias_sums != nullptr) a.bias_sums[std::int64_t{blockIdx.x} * a.width + c] = columns[width + c];
+    a.gain_sums[std::int64_t{blockIdx.x} * a.width + c] = sums[slots.at(c)];
+    if (a.bias_sums != nullptr) a.bias_sums[std::int64_t{blockIdx.x} * a.width + c] = more[slots.at(c)];
   }
 }
 
@@ -296,8 +327,9 @@ void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int6
   const std::int64_t needed = round_up(ceil_div(rows.width, Packs * kPack), 32);
   const auto x = kHoldsRow<Packs> ? static_cast<unsigned>(needed) : kWarpsOf<Packs> * 32u;
   const unsigned y = kHoldsRow<Packs> ? std::max(1u, std::min(kWarpsOf<Packs> * 32 / x, 8u)) : 1;
-  const std::size_t columns = kHoldsRow<Packs> ? 2 * std::size_t{x} * Packs * kPack * sizeof(float) : 0;
-  launch(stream, blocks_for(groups, 1), dim3(x, y), columns, norm_backward_kernel<T, Packs>, rows);
+  const auto slots = static_cast<std::size_t>(ColumnSlots(x * Packs).count());
+  launch(stream, blocks_for(groups, 1), dim3(x, y), kHoldsRow<Packs> ? 2 * slots * sizeof(float) : 0,
+         norm_backward_kernel<T, Packs>, rows);
 }
 
 void check_width(std::int64_t width) {
@@ -329,6 +361,8 @@ void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
     if (packs <= 64) return launch_forward<T, 32, 2>(s, rows);
     if (packs <= 96) return launch_forward<T, 32, 3>(s, rows);
     if (packs <= 128) return launch_forward<T, 32, 4>(s, rows);
+    if (packs <= 192) return launch_forward<T, 32, 6>(s, rows);
+    if (packs <= 256) return launch_forward<T, 32, 8>(s, rows);
     if (packs <= 512) return launch_forward<T, 256, 2>(s, rows);
     if (packs <= 1024) return launch_forward<T, 256, 4>(s, rows);
     launch_forward<T, 256, 8>(s, rows);
