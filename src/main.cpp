@@ -28,15 +28,16 @@ int print_version() {
 }
 
 /// run.device as this machine has it; what is of no use there is refused as if it had been given so.
-void settle_device(Options& options) {
-  const bool was_open = options.run.device == DeviceChoice::automatic;
-  options.run.device = resolved_device(options.run.device);
-  if (was_open) validate(options);
+void settle_device(Options& options, const Log& log) {
+  const DeviceChoice asked = options.run.device;
+  options.run.device = resolved_device(asked);
+  if (asked == DeviceChoice::automatic) validate(options);
+  if (const std::string why = unused_gpu(asked, options.run.device); !why.empty()) log.warn(why);
 }
 
 /// A plan for GPUs needs none here.
 int run_plan_here(Options options) {
-  if (options.run.device == DeviceChoice::automatic) settle_device(options);
+  if (options.run.device == DeviceChoice::automatic) settle_device(options, Log(0, 1));
   return run_plan(options);
 }
 
@@ -80,7 +81,7 @@ int run_bench(World& world, const Command& command) {
 }
 
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
-  settle_device(command.options);
+  settle_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);

@@ -1,5 +1,7 @@
 #include "tessera/engine/device_choice.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -15,6 +17,15 @@ DeviceChoice resolved_device(DeviceChoice choice) {
   if (choice == DeviceChoice::automatic) return there ? DeviceChoice::cuda : DeviceChoice::cpu;
   if (!there) throw UsageError("run.device = cuda ({}): cpu, auto, or a machine with a GPU", why_no_cuda_device());
   return choice;
+}
+
+std::string unused_gpu(DeviceChoice asked, DeviceChoice used, const std::filesystem::path& root) {
+  if (asked != DeviceChoice::automatic || used != DeviceChoice::cpu) return {};
+  std::error_code ignored;
+  if (!std::filesystem::exists(root / "proc/driver/nvidia/version", ignored)) return {};
+  return fmt::format(
+      "an NVIDIA driver runs here, but this run computes on the CPU ({}); run.device = cpu if that is meant",
+      why_no_cuda_device());
 }
 
 namespace {

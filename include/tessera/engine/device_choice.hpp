@@ -2,7 +2,9 @@
 // Which device a rank computes on: run.device, and which of a machine's GPUs.
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
+#include <string>
 
 #include "tessera/backend/device.hpp"
 #include "tessera/comm/rank_context.hpp"
@@ -13,6 +15,11 @@ namespace tessera {
 /// What run.device comes to on this machine: `auto` takes a GPU if there is one. UsageError for `cuda` without CUDA in
 /// this build, a driver or a GPU.
 DeviceChoice resolved_device(DeviceChoice choice);
+
+/// Why a machine whose NVIDIA driver runs computes on the CPU although the choice was left open (an old driver, a build
+/// without CUDA, a hidden GPU): a sentence for the user. Empty if a GPU is used, was not asked for, or there is no such
+/// driver. `root`: of the file system.
+std::string unused_gpu(DeviceChoice asked, DeviceChoice used, const std::filesystem::path& root = "/");
 
 /// Opens this rank's device. On a machine with as many GPUs as ranks or more, GPU i is rank i's (counted among the
 /// ranks of the machine); where a process sees only one GPU, that one. UsageError when two ranks of a machine come to

@@ -8,7 +8,9 @@ namespace tessera {
 
 namespace {
 
-constexpr int kOldestVersion = 21900;  // ncclCommRegister, ncclMemAlloc
+/// From here on work of several communicators starts in the order in which it was issued (NCCL_LAUNCH_ORDER_IMPLICIT):
+/// older ones may wait for each other across ranks for ever.
+constexpr int kOldestVersion = 22600;
 
 /// A function that older versions lack: null there.
 #if defined(TESSERA_CUDA_EMULATED)
@@ -26,7 +28,8 @@ struct LoadedNccl {
     api.last_error = TESSERA_LIBRARY_FUNCTION(library, ncclGetLastError);
     const auto get_version = TESSERA_LIBRARY_FUNCTION(library, ncclGetVersion);
     if (get_version(&api.version) != ncclSuccess || api.version < kOldestVersion) {
-      throw UsageError("NCCL {} of {} is too old: 2.19 or newer", api.version_text(), library.path());
+      throw UsageError("NCCL {} of {} is too old: 2.26 or newer, or comm.backend = staged", api.version_text(),
+                       library.path());
     }
     api.unique_id = TESSERA_LIBRARY_FUNCTION(library, ncclGetUniqueId);
     api.init = TESSERA_LIBRARY_FUNCTION(library, ncclCommInitRankConfig);

@@ -38,7 +38,7 @@ struct NcclApi {
 };
 
 /// The library, loaded at the first call and kept to the end of the process: NCCL has threads of its own, and code
-/// cannot be taken away under them. UsageError when none is found, or one that is too old (2.19).
+/// cannot be taken away under them. UsageError when none is found, or one that is too old (2.26).
 const NcclApi& nccl_api();
 
 /// CommunicationError with NCCL's own text unless `result` is ncclSuccess. `call` is the function's name.
