@@ -80,6 +80,32 @@ TEST_CASE("linear forward: bias, GELU and residual in any layout and type", "[li
   }
 }
 
+TEST_CASE("linear forward with GELU where nothing asks for determinism: of the stored sum or of the exact one",
+          "[linear]") {
+  Device device(2, best_instruction_set(), Pieces::loose);
+  for (const DType dtype : kFloatTypes) {
+    for (const WeightLayout layout : {WeightLayout::in_out, WeightLayout::out_in}) {
+      for (const Shape& s : kShapes) {
+        INFO(name_of(dtype) << " layout " << static_cast<int>(layout) << " " << s.tokens << "x" << s.in << "x"
+                            << s.out);
+        const Tensor x = Tensor::random(s.tokens, s.in, dtype, 1), w = random_weight(s, layout, dtype);
+        const Tensor b = Tensor::random(1, s.out, dtype, 3);
+        Doubles y = product(x.values(), w.values(), b.values(), s, layout);
+        Tensor before(s.tokens, s.out, dtype), activated(s.tokens, s.out, dtype);
+        LinearForward a;
+        a.tokens = s.tokens, a.in = s.in, a.out = s.out, a.layout = layout;
+        a.input = x.view(), a.weight = w.view(), a.bias = b.view();
+        a.output = before.view(), a.activated = activated.view();
+        device->linear_forward(*device.stream, a);
+        CHECK(relative_error(before.values(), y) < tolerance(dtype));
+        for (double& e : y) e = gelu_new(e);
+        CHECK(relative_error(activated.values(), y) < tolerance(dtype));
+        CHECK((before.intact() && activated.intact()));
+      }
+    }
+  }
+}
+
 TEST_CASE("linear backward: the three gradients, stored or added, through a GELU", "[linear]") {
   Device device;
   for (const DType dtype : kFloatTypes) {

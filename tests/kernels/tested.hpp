@@ -12,8 +12,8 @@ namespace tessera::testing {
 /// CPU or GPU (emulated or not).
 DeviceKind tested_kind();
 
-/// Whether work that is usually one piece at test sizes is cut into several.
-enum class Pieces { usual, small };
+/// small: work that is usually one piece at test sizes is cut into several. loose: as without run.deterministic.
+enum class Pieces { usual, small, loose };
 
 struct Tested {
   std::shared_ptr<void> keeps;  ///< what kernels and stream live on

@@ -13,6 +13,7 @@ CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernel
     : products_(workspace, limits.library_bytes, settings.products),
       workspace_(reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + limits.library_bytes)),
       limits_(limits),
+      fuses_gelu_(!settings.deterministic),
       attention_(settings, workspace_, limits.workspace_floats * static_cast<std::int64_t>(sizeof(float))) {}
 
 void CudaKernels::account_loss(Stream& stream, const AccountArguments& a) {

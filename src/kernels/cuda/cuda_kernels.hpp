@@ -67,6 +67,7 @@ class CudaKernels final : public Kernels {
   MatrixProducts products_;
   float* workspace_;  ///< limits_.workspace_floats: products by pieces and column sums
   Limits limits_;
+  bool fuses_gelu_;  ///< the library's forward GELU may be used
   AttentionByChoice attention_;
 };
 

@@ -1,7 +1,8 @@
 // Linear layers: cuBLASLt with its epilogues where they round as our contract does; otherwise the product goes through
-// fp32 memory in pieces of rows and a kernel of ours finishes it. Not used: the library's forward GELU (it activates
-// the unrounded output, ours the stored one, so that backward can make the same bits again) and its bias gradients
-// (they cannot be added to, and their order of summation is not documented).
+// fp32 memory in pieces of rows and a kernel of ours finishes it. The library's forward GELU activates the unrounded
+// output, ours the stored one, so that backward can make the same bits again: the library's is for runs that need not
+// be deterministic. Its bias gradients are not used (they cannot be added to, and their order of summation is not
+// documented).
 
 #include "kernels/cuda/column_sums.hpp"
 #include "kernels/cuda/cuda_kernels.hpp"
@@ -44,6 +45,11 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
   p.b = {a.weight, a.layout == WeightLayout::out_in};
   p.c = a.residual, p.d = target;
   if (a.bias) p.epilogue = ProductEpilogue::bias, p.operand = a.bias;
+  if (fuses_gelu_ && a.bias && a.output && a.activated && !a.residual && !a.dropout.on()) {
+    Product fused = p;
+    fused.epilogue = ProductEpilogue::bias_gelu, fused.d = a.activated, fused.before_gelu = a.output;
+    if (products_.run(s, fused)) return;
+  }
   if (a.dropout.on() || !products_.run(s, p)) {
     product_by_pieces(s, p, [&](const FinishRows& rows) {
       finish_linear(s, rows, a.bias, rows_from(a.residual, rows.first_row), target.rows_from(rows.first_row),

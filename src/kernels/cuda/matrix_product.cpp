@@ -45,11 +45,22 @@ bool in_sixteens(const ConstView& view, bool one_row) {
 bool epilogue_allowed(const Product& p) {
   if (p.epilogue == ProductEpilogue::none) return true;
   if (p.operand.dtype != p.d.dtype || p.d.dtype != p.a.view.dtype) return false;
-  const bool bias = p.epilogue == ProductEpilogue::bias;
   // (Its fp32 GELU is not known to be as exact as fp32 asks for.)
-  if (!bias && p.d.dtype == DType::fp32) return false;
-  return in_sixteens(p.operand, bias) && in_sixteens(p.d, false) && in_sixteens(p.c, false) &&
-         p.n * size_of(p.d.dtype) % 16 == 0;
+  if (p.epilogue != ProductEpilogue::bias && p.d.dtype == DType::fp32) return false;
+  if (p.epilogue == ProductEpilogue::bias_gelu) {
+    const View& kept = p.before_gelu;
+    if (kept.dtype != p.d.dtype || kept.stride != p.d.stride || !in_sixteens(kept, false)) return false;
+  }
+  return in_sixteens(p.operand, p.epilogue != ProductEpilogue::gelu_backward) && in_sixteens(p.d, false) &&
+         in_sixteens(p.c, false) && p.n * size_of(p.d.dtype) % 16 == 0;
+}
+
+const void* bias_of(const Product& p) {
+  return p.epilogue == ProductEpilogue::bias || p.epilogue == ProductEpilogue::bias_gelu ? p.operand.data : nullptr;
+}
+const void* gelu_input_of(const Product& p) {
+  if (p.epilogue == ProductEpilogue::bias_gelu) return p.before_gelu.data;
+  return p.epilogue == ProductEpilogue::gelu_backward ? p.operand.data : nullptr;
 }
 
 template <class Value>
@@ -64,6 +75,8 @@ cublasLtEpilogue_t epilogue_of(ProductEpilogue epilogue) {
       break;
     case ProductEpilogue::bias:
       return CUBLASLT_EPILOGUE_BIAS;
+    case ProductEpilogue::bias_gelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
     case ProductEpilogue::gelu_backward:
       return CUBLASLT_EPILOGUE_DGELU;
   }
@@ -158,10 +171,12 @@ MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Produc
   set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a.transposed));
   if (p.epilogue != ProductEpilogue::none) {
     set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
-    if (p.epilogue == ProductEpilogue::gelu_backward) {
-      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, p.operand.stride);
+    if (gelu_input_of(p) != nullptr) {
+      const bool kept = p.epilogue == ProductEpilogue::bias_gelu;
+      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+          kept ? p.before_gelu.stride : p.operand.stride);
     }
-    set_operand(plan, p.epilogue, p.operand.data);
+    set_places(plan, bias_of(p), gelu_input_of(p));
   }
   plan.a = p.b.transposed ? layout(in, p.k, p.n, p.b.view.stride) : layout(in, p.n, p.k, p.b.view.stride);
   plan.b = p.a.transposed ? layout(in, p.m, p.k, p.a.view.stride) : layout(in, p.k, p.m, p.a.view.stride);
@@ -185,11 +200,10 @@ MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Produc
   return plan;
 }
 
-void MatrixProducts::set_operand(const Plan& plan, ProductEpilogue epilogue, const void* operand) const {
-  if (epilogue == ProductEpilogue::none) return;
-  set(library_.desc_set, plan.description.get(),
-      epilogue == ProductEpilogue::bias ? CUBLASLT_MATMUL_DESC_BIAS_POINTER : CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER,
-      operand);
+void MatrixProducts::set_places(const Plan& plan, const void* bias, const void* gelu_input) const {
+  if (bias != nullptr) set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (gelu_input == nullptr) return;
+  set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input);
 }
 
 ProductChoice MatrixProducts::choose(cudaStream_t stream, const Product& p, const Plan& plan,
@@ -232,14 +246,15 @@ std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Pl
   // The heuristic infers from an epilogue's address how it is aligned. It gets one with the 16 bytes that all products
   // of the kind have (epilogue_allowed), so that neither the choice nor what it relies on comes from the first one's.
   alignas(32) static constexpr std::array<std::byte, 32> kSomewhere{};
-  set_operand(plan, p.epilogue, kSomewhere.data() + 16);
+  const void* const somewhere = kSomewhere.data() + 16;
+  set_places(plan, bias_of(p) != nullptr ? somewhere : nullptr, gelu_input_of(p) != nullptr ? somewhere : nullptr);
   constexpr int kWanted = 6;
   std::array<cublasLtMatmulHeuristicResult_t, kWanted> results{};
   int found = 0;
   const cublasStatus_t status =
       library_.heuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(),
                          preference.get(), settings_.times ? kWanted : 1, results.data(), &found);
-  set_operand(plan, p.epilogue, p.operand.data);
+  set_places(plan, bias_of(p), gelu_input_of(p));
   std::vector<ProductChoice> all;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
@@ -294,7 +309,7 @@ bool MatrixProducts::run(cudaStream_t stream, const Product& p) {
   if (found == plans_.end()) found = plans_.emplace(key, make_plan(stream, p)).first;
   const Plan& plan = found->second;
   if (plan.choice.possible == 0) return false;
-  set_operand(plan, p.epilogue, p.operand.data);
+  set_places(plan, bias_of(p), gelu_input_of(p));
   check_cublaslt(launch(stream, p, plan, plan.choice), "cublasLtMatmul");
   return true;
 }

@@ -27,7 +27,8 @@ struct ProductOperand {
 enum class ProductEpilogue : std::uint8_t {
   none,
   bias,           ///< + bias[column]
-  gelu_backward,  ///< * gelu'(before_gelu[row, column])
+  bias_gelu,      ///< + bias[column], rounded and kept as before_gelu; d is gelu of the sum that was not rounded
+  gelu_backward,  ///< * gelu'(operand[row, column])
 };
 
 /// d[m, n] = epilogue(a[m, k] b[k, n] + c), row-major, in fp32, rounded once.
@@ -37,7 +38,8 @@ struct Product {
   ConstView c;          ///< of d's dtype; empty: nothing is added. May be d's own memory.
   View d;
   ProductEpilogue epilogue = ProductEpilogue::none;
-  ConstView operand;  ///< of the epilogue: bias [n], or before_gelu [m, n]; of d's dtype
+  ConstView operand;  ///< of the epilogue: bias [n], or gelu's input [m, n]; of d's dtype
+  View before_gelu;   ///< bias_gelu: [m, n], of d's dtype and stride
 };
 
 class MatrixProducts {
@@ -66,8 +68,8 @@ class MatrixProducts {
 
   static Key key_of(const Product& p);
   Plan make_plan(cudaStream_t stream, const Product& p);
-  /// Tells the plan's description where its epilogue's operand lies.
-  void set_operand(const Plan& plan, ProductEpilogue epilogue, const void* operand) const;
+  /// Tells the plan's description where its epilogue's bias and gelu's input lie; null: it has none.
+  void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;
   /// This rank's choice: the kept one, where the library still takes it, or a new one.
   ProductChoice choose(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice* kept) const;
   /// The library's candidates, its favourite first.

@@ -35,7 +35,7 @@ struct Description {
   std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
-  const void* auxiliary = nullptr;
+  void* auxiliary = nullptr;  ///< read by backward, written by forward
   std::int64_t auxiliary_stride = 0;
 };
 
@@ -48,7 +48,7 @@ struct Preference {
 /// What an algorithm was chosen for; it must not be used for anything else.
 struct Algorithm {
   std::uint64_t magic;
-  std::uint32_t alignment[5];  ///< of a, b, c, d and the epilogue's operand
+  std::uint32_t alignment[6];  ///< of a, b, c, d, bias and the input of GELU
   std::uint64_t shape;         ///< a sum over everything that the heuristic was told
   std::uint64_t variant;       ///< which of kVariants: the same bits, at other speeds
 };
@@ -99,8 +99,11 @@ std::uint64_t shape_of(const Description& d, const Layout& a, const Layout& b, c
   return sum;
 }
 
-const void* operand_of(const Description& d) {
-  return d.epilogue == CUBLASLT_EPILOGUE_BIAS ? d.bias : d.epilogue == CUBLASLT_EPILOGUE_DGELU ? d.auxiliary : nullptr;
+bool has_bias(const Description& d) {
+  return d.epilogue == CUBLASLT_EPILOGUE_BIAS || d.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+}
+bool has_auxiliary(const Description& d) {
+  return d.epilogue == CUBLASLT_EPILOGUE_DGELU || d.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
 }
 /// What the heuristic infers from an address (cublasLt.h, CUBLASLT_MATMUL_DESC_BIAS_POINTER): up to 256.
 std::uint32_t alignment_of(const void* address) {
@@ -136,6 +139,10 @@ void store(cudaDataType type, void* data, std::int64_t i, float value) {
   }
 }
 
+float gelu(float sum) {
+  const double x = static_cast<double>(sum);
+  return static_cast<float>(0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))));
+}
 float gelu_slope(float stored) {
   const double x = static_cast<double>(stored), root = std::sqrt(2 / M_PI);
   const double t = std::tanh(root * (x + 0.044715 * x * x * x));
@@ -183,9 +190,14 @@ void compute(const Call& call) {
       float y = call.alpha * sum[static_cast<std::size_t>(i)];
       const std::int64_t at = j * call.d.stride + i;
       if (call.beta != 0) y += call.beta * load(call.d.type, call.c_data, at);
-      if (call.description.epilogue == CUBLASLT_EPILOGUE_BIAS) y += load(call.d.type, call.description.bias, i);
+      const std::int64_t beside = j * call.description.auxiliary_stride + i;
+      if (has_bias(call.description)) y += load(call.d.type, call.description.bias, i);
+      if (call.description.epilogue == CUBLASLT_EPILOGUE_GELU_AUX_BIAS) {
+        store(call.d.type, call.description.auxiliary, beside, y);
+        y = gelu(y);
+      }
       if (call.description.epilogue == CUBLASLT_EPILOGUE_DGELU) {
-        y *= gelu_slope(load(call.d.type, call.description.auxiliary, j * call.description.auxiliary_stride + i));
+        y *= gelu_slope(load(call.d.type, call.description.auxiliary, beside));
       }
       store(call.d.type, call.d_data, at, y);
     }
@@ -339,6 +351,9 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
       if (description.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
       if (d.type != a.type || p.alignment[3] < 16) return CUBLAS_STATUS_NOT_SUPPORTED;
       break;
+    case CUBLASLT_EPILOGUE_GELU_AUX_BIAS:
+      if (description.bias == nullptr) return CUBLAS_STATUS_INVALID_VALUE;
+      [[fallthrough]];
     case CUBLASLT_EPILOGUE_DGELU:
       if (description.auxiliary == nullptr || description.auxiliary_stride < d.rows) return CUBLAS_STATUS_INVALID_VALUE;
       if (d.type == CUDA_R_32F || description.auxiliary_stride % 8 != 0) return CUBLAS_STATUS_NOT_SUPPORTED;
@@ -356,7 +371,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const auto variant = static_cast<std::uint64_t>((favourite + *found) % emulator::kProductVariants);
     Algorithm algorithm{kMagic, {}, shape_of(description, a, b, d), variant};
     std::memcpy(algorithm.alignment, p.alignment, sizeof(p.alignment));
-    algorithm.alignment[4] = alignment_of(operand_of(description));
+    if (has_bias(description)) algorithm.alignment[4] = alignment_of(description.bias);
+    if (has_auxiliary(description)) algorithm.alignment[5] = alignment_of(description.auxiliary);
     cublasLtMatmulHeuristicResult_t& result = results[*found];
     result = {};
     std::memcpy(&result.algo, &algorithm, sizeof(algorithm));
@@ -409,7 +425,9 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
   for (int i = 0; i < 4; ++i) {
     if (pointers[i] == nullptr || !is_multiple(pointers[i], algorithm.alignment[i])) return CUBLAS_STATUS_INVALID_VALUE;
   }
-  if (!is_multiple(operand_of(call.description), algorithm.alignment[4])) return CUBLAS_STATUS_INVALID_VALUE;
+  const Description& ends = call.description;
+  if (has_bias(ends) && !is_multiple(ends.bias, algorithm.alignment[4])) return CUBLAS_STATUS_INVALID_VALUE;
+  if (has_auxiliary(ends) && !is_multiple(ends.auxiliary, algorithm.alignment[5])) return CUBLAS_STATUS_INVALID_VALUE;
   if (workspace_bytes > 0 && (workspace == nullptr || !is_multiple(workspace, 256))) return CUBLAS_STATUS_INVALID_VALUE;
   emulator::enqueue(stream, [call] { compute(call); });
   return CUBLAS_STATUS_SUCCESS;

@@ -1,4 +1,5 @@
 #include <cstdlib>
+#include <map>
 #include <string_view>
 
 #include "kernels/cuda/cuda_kernels.hpp"
@@ -17,14 +18,14 @@ namespace {
 
 /// A GPU, its kernels and their workspace.
 struct Gpu {
-  explicit Gpu(const CudaKernels::Limits& limits)
+  Gpu(const CudaKernels::Limits& limits, bool deterministic)
       : device(make_cuda_device(0)),
         workspace(device->allocate(MemoryKind::device, limits.workspace_bytes())),
-        kernels(workspace->data(), limits, settings()) {}
-  static CudaKernelSettings settings() {
+        kernels(workspace->data(), limits, settings(deterministic)) {}
+  static CudaKernelSettings settings(bool deterministic) {
     CudaKernelSettings settings;
     settings.attention = attention_is_of_library() ? AttentionChoice::cudnn : AttentionChoice::own;
-    settings.deterministic = false;
+    settings.deterministic = deterministic;
     return settings;
   }
   std::unique_ptr<tessera::Device> device;
@@ -40,14 +41,17 @@ constexpr std::int64_t kLibraryBytes = 1 << 16;
 constexpr std::int64_t kLibraryBytes = kProductWorkspaceBytes;  // what the library chooses from depends on it
 #endif
 
-/// One for all tests: its memory and what cuBLASLt prepared are used again.
-std::shared_ptr<Gpu> usual_gpu() {
-  static const auto gpu =
-      std::make_shared<Gpu>(CudaKernels::Limits{CudaHeadLayout::kLogits, kSomeFloats, kLibraryBytes});
-  return gpu;
-}
-std::shared_ptr<Gpu> gpu_of_small_pieces() {
-  static const auto gpu = std::make_shared<Gpu>(CudaKernels::Limits{kFewLogits, kFewFloats, kLibraryBytes});
+/// One of each for all tests: its memory and what cuBLASLt prepared are used again. (cuDNN's backward is not
+/// deterministic.)
+std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
+  const CudaKernels::Limits usual{CudaHeadLayout::kLogits, kSomeFloats, kLibraryBytes};
+  static std::map<Pieces, std::shared_ptr<Gpu>> all;
+  std::shared_ptr<Gpu>& gpu = all[pieces];
+  if (gpu == nullptr) {
+    gpu = std::make_shared<Gpu>(
+        pieces == Pieces::small ? CudaKernels::Limits{kFewLogits, kFewFloats, kLibraryBytes} : usual,
+        pieces != Pieces::loose && !attention_is_of_library());
+  }
   return gpu;
 }
 
@@ -65,7 +69,7 @@ Tested open_tested([[maybe_unused]] int threads, InstructionSet, Pieces pieces) 
   emulator::set_chaos(0);  // one stream, whose work is waited for: delays would show nothing
   emulator::set_order_seed(static_cast<std::uint64_t>(threads - 1));
 #endif
-  const auto gpu = pieces == Pieces::small ? gpu_of_small_pieces() : usual_gpu();
+  const auto gpu = gpu_of(pieces);
   return {gpu, gpu->device->make_stream("test"), make_mirrored_kernels(*gpu->device, gpu->kernels)};
 }
 
