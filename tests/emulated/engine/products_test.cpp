@@ -17,8 +17,8 @@ struct Left {
   std::map<int, std::set<int>> variants;  ///< by device: those that were launched
 };
 
-Left run(const Options& options, std::int64_t world, const std::string& kept = {}) {
-  const Architecture architecture = tiny_gpt2();
+Left run(const Options& options, std::int64_t world, const std::string& kept = {},
+         const Architecture& architecture = tiny_gpt2()) {
   const PlannedRun planned = plan_run(options, architecture, world, world);
   Left left;
   static_cast<void>(emulator::take_product_launches());
@@ -119,4 +119,20 @@ TEST_CASE("without run.deterministic candidates are timed, and the fastest is ke
   CHECK_FALSE(launched.contains(1));  // nobody's
   emulator::set_fast_product(2);
   CHECK(run(options, 1).variants == Devices{{0, {0}}});  // the favourite, however slow
+}
+
+TEST_CASE("a gradient that is added runs what was timed for the same gradient when it was stored") {
+  const Favourites favourites(0, 0);
+  emulator::set_fast_product(2);
+  Options options = one_step();
+  options.run.deterministic = false;
+  Architecture architecture = tiny_gpt2();  // with inputs that several linears share: q, k, v; gate, up
+  architecture.family = Family::qwen2;
+  architecture.norm = NormKind::rms_norm;
+  architecture.positions = PositionKind::rotary;
+  architecture.mlp = MlpKind::swiglu;
+  architecture.linear_bias = false;
+  const std::string kept = run(options, 1, {}, architecture).kept;
+  emulator::set_fast_product(-1);
+  CHECK(run(options, 1, kept, architecture).variants == Devices{{0, {2}}});
 }
