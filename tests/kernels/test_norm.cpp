@@ -122,6 +122,7 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
     for (const DType dtype : kFloatTypes) {
       for (const std::int64_t width : {1, 7, 16, 100, 500, 768, 1000, 1530, 1600, 4104}) {
         for (const std::int64_t tokens : {1, 33, 70}) {
+          if (tokens * width > 60000) continue;  // time
           INFO(name_of(dtype) << " " << tokens << "x" << width << " mean " << subtract_mean);
           const Tensor x = Tensor::random(tokens, width, dtype, 1, 3.0), gain = Tensor::random(1, width, dtype, 2);
           const Tensor bias = Tensor::random(1, width, dtype, 3);
