@@ -18,8 +18,8 @@ void enqueue(cudaStream_t stream, std::function<void()> work);
 /// How many GPUs there are (1 at start). Before the first use of those that are taken away.
 void set_device_count(int count);
 
-/// The calling thread sees only so many from the first on, as a task of a job system may; numbers count from there. With
-/// a count of 0 it sees all.
+/// The calling thread sees only so many from the first on, as a task of a job system may; numbers count from there.
+/// With a count of 0 it sees all.
 void see_devices(int first, int count);
 
 /// How much shared memory a block can have (227 KiB at start, as of an H200; sm_86 and sm_89 have 99 KiB).
