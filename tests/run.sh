@@ -8,7 +8,15 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-jobs/setup.sh --packages
+jobs/setup.sh --packages python3-pip
+
+# NVIDIA's cuobjdump, which not every toolkit brings: for the test `resources`, which is skipped without it.
+tools=build/tools
+if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $tools/nvidia ]] && ! command -v cuobjdump >/dev/null; then
+  python3 -m pip install --quiet --root-user-action=ignore --target "$tools" nvidia-cuda-cuobjdump ||
+    echo "tests: no cuobjdump can be had: the test 'resources' is skipped" >&2
+fi
+
 jobs/setup.sh ci
 jobs/setup.sh asan
 # shellcheck source=jobs/mpi_env.sh
