@@ -32,6 +32,9 @@ TEST_CASE("shared memory: a barrier between those who write and those who read")
   CHECK(fault("st.shared.u32 [%r20], %r1; bar.sync 0; ld.shared.u32 %r9, [%r22]; bar.sync 0;"
               "st.shared.u32 [%r20], %r9;")
             .empty());
+  const std::string neighbours = "st.shared.u32 [%r20], %r1; bar.warp.sync -1; ld.shared.u32 %r9, [%r21];";
+  CHECK_THAT(fault(neighbours + "st.shared.u32 [%r20], %r9;"), Catch::Contains("may still read"));
+  CHECK(fault(neighbours + "bar.warp.sync -1; st.shared.u32 [%r20], %r9;").empty());
   CHECK_THAT(fault("st.shared.u32 [%r19], %r1;"), Catch::Contains("has written, without a barrier"));
   CHECK_THAT(fault("ld.shared.u32 %r9, [%r20];"), Catch::Contains("nobody has written"));
   CHECK_THAT(fault("st.shared.u32 [%r20+1000], %r1;"), Catch::Contains("beyond shared memory"));
