@@ -53,7 +53,7 @@ install_missing() {
 build() {
   local preset=$1 options=()
   if command -v ccache >/dev/null; then
-    options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   echo "configure: preset $preset into build/$preset"
   cmake --preset "$preset" "${options[@]}" --log-level=WARNING
