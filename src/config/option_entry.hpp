@@ -39,19 +39,19 @@ struct OptionEntry {
 
 /// Where an option lives: a section of Options and a member of it.
 template <class Section, class T>
-struct Place {
+struct Field {
   Section Options::*section;
   T Section::*member;
   T& in(Options& options) const { return options.*section.*member; }
   const T& in(const Options& options) const { return options.*section.*member; }
 };
 template <class Section, class T>
-Place(Section Options::*, T Section::*) -> Place<Section, T>;
+Field(Section Options::*, T Section::*) -> Field<Section, T>;
 
 inline constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
 
 template <class Section>
-OptionEntry integer_option(std::string name, Place<Section, std::int64_t> place, std::int64_t low, std::int64_t high,
+OptionEntry integer_option(std::string name, Field<Section, std::int64_t> field, std::int64_t low, std::int64_t high,
                            std::string help, NotYet not_yet = {}) {
   auto allowed = high == kAnyCount ? fmt::format("whole number, {} or more", low)
                                    : fmt::format("whole number, {} to {}", low, high);
@@ -62,14 +62,14 @@ OptionEntry integer_option(std::string name, Place<Section, std::int64_t> place,
           [=](Options& options, std::string_view text) {
             const auto value = read_integer(text);
             if (!value || *value < low || *value > high) return false;
-            place.in(options) = *value;
+            field.in(options) = *value;
             return true;
           },
-          [=](const Options& options) { return std::to_string(place.in(options)); }};
+          [=](const Options& options) { return std::to_string(field.in(options)); }};
 }
 
 template <class Section>
-OptionEntry bytes_option(std::string name, Place<Section, std::int64_t> place, std::string help) {
+OptionEntry bytes_option(std::string name, Field<Section, std::int64_t> field, std::string help) {
   return {std::move(name),
           "bytes, for example 24GiB or 500MB",
           std::move(help),
@@ -77,10 +77,10 @@ OptionEntry bytes_option(std::string name, Place<Section, std::int64_t> place, s
           [=](Options& options, std::string_view text) {
             const auto value = read_bytes(text);
             if (!value || *value < 0) return false;
-            place.in(options) = *value;
+            field.in(options) = *value;
             return true;
           },
-          [=](const Options& options) { return exact_bytes_text(place.in(options)); }};
+          [=](const Options& options) { return exact_bytes_text(field.in(options)); }};
 }
 
 /// What bounds a number: low and high may themselves be excluded.
@@ -99,7 +99,7 @@ struct Bounds {
 };
 
 template <class Section>
-OptionEntry number_option(std::string name, Place<Section, double> place, Bounds bounds, std::string help,
+OptionEntry number_option(std::string name, Field<Section, double> field, Bounds bounds, std::string help,
                           NotYet not_yet = {}) {
   return {std::move(name),
           bounds.text(),
@@ -108,14 +108,14 @@ OptionEntry number_option(std::string name, Place<Section, double> place, Bounds
           [=](Options& options, std::string_view text) {
             const auto value = read_number(text);
             if (!value || !bounds.contain(*value)) return false;
-            place.in(options) = *value;
+            field.in(options) = *value;
             return true;
           },
-          [=](const Options& options) { return number_text(place.in(options)); }};
+          [=](const Options& options) { return number_text(field.in(options)); }};
 }
 
 template <class Section>
-OptionEntry seconds_option(std::string name, Place<Section, double> place, double low, std::string help,
+OptionEntry seconds_option(std::string name, Field<Section, double> field, double low, std::string help,
                            NotYet not_yet = {}) {
   return {std::move(name),
           fmt::format("seconds ({} or more), or with a unit: 30s, 5min, 2h, 01:30:00", low),
@@ -124,14 +124,14 @@ OptionEntry seconds_option(std::string name, Place<Section, double> place, doubl
           [=](Options& options, std::string_view text) {
             const auto value = read_seconds(text);
             if (!value || *value < low) return false;
-            place.in(options) = *value;
+            field.in(options) = *value;
             return true;
           },
-          [=](const Options& options) { return number_text(place.in(options)); }};
+          [=](const Options& options) { return number_text(field.in(options)); }};
 }
 
 template <class Section>
-OptionEntry bool_option(std::string name, Place<Section, bool> place, std::string help, NotYet not_yet = {}) {
+OptionEntry bool_option(std::string name, Field<Section, bool> field, std::string help, NotYet not_yet = {}) {
   return {std::move(name),
           "true|false",
           std::move(help),
@@ -139,14 +139,14 @@ OptionEntry bool_option(std::string name, Place<Section, bool> place, std::strin
           [=](Options& options, std::string_view text) {
             const auto value = read_bool(text);
             if (!value) return false;
-            place.in(options) = *value;
+            field.in(options) = *value;
             return true;
           },
-          [=](const Options& options) { return std::string(place.in(options) ? "true" : "false"); }};
+          [=](const Options& options) { return std::string(field.in(options) ? "true" : "false"); }};
 }
 
 template <class Section>
-OptionEntry text_option(std::string name, Place<Section, std::string> place, std::string allowed, std::string help,
+OptionEntry text_option(std::string name, Field<Section, std::string> field, std::string allowed, std::string help,
                         NotYet not_yet = {}) {
   return {std::move(name),
           std::move(allowed),
@@ -154,14 +154,14 @@ OptionEntry text_option(std::string name, Place<Section, std::string> place, std
           std::move(not_yet),
           [=](Options& options, std::string_view text) {
             if (!is_plain_text(text)) return false;
-            place.in(options) = text;
+            field.in(options) = text;
             return true;
           },
-          [=](const Options& options) { return place.in(options); }};
+          [=](const Options& options) { return field.in(options); }};
 }
 
 template <class Section, class E>
-OptionEntry choice_option(std::string name, Place<Section, E> place, std::string help, NotYet not_yet = {}) {
+OptionEntry choice_option(std::string name, Field<Section, E> field, std::string help, NotYet not_yet = {}) {
   std::string allowed;
   for (const auto& choice : choices<E>()) {
     if (std::ranges::find(not_yet.values, choice.name) != not_yet.values.end()) continue;
@@ -173,13 +173,13 @@ OptionEntry choice_option(std::string name, Place<Section, E> place, std::string
           std::move(not_yet),
           [=](Options& options, std::string_view text) {
             for (const auto& choice : choices<E>()) {
-              if (choice.name == text) return place.in(options) = choice.value, true;
+              if (choice.name == text) return field.in(options) = choice.value, true;
             }
             return false;
           },
           [=](const Options& options) {
             for (const auto& choice : choices<E>()) {
-              if (choice.value == place.in(options)) return std::string(choice.name);
+              if (choice.value == field.in(options)) return std::string(choice.name);
             }
             throw InternalError("an option holds a value outside its choices");
           }};
