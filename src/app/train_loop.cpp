@@ -103,7 +103,9 @@ void TrainLoop::note_finished_checkpoints() {
   while (const auto report = checkpoints_.finished()) {
     conditions_.checkpoint_written();
     checkpoint_seconds_ = report->blocked_seconds - report->waited_seconds + report->background_seconds;
-    if (recorder_ != nullptr) recorder_->record_checkpoint(*report);
+    if (recorder_ == nullptr) continue;
+    recorder_->record_checkpoint(*report);
+    for (const std::string& line : report->notes) recorder_->say(fmt::format("step {}: {}", report->step, line));
   }
 }
 

@@ -1,7 +1,9 @@
 #include "tessera/engine/recorder.hpp"
 
 #include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/io/checkpoint_folder.hpp"
 
 namespace tessera {
 
@@ -41,6 +43,8 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
       folder_(options.checkpoint.resume == "none" ? RunFolder::create(folder) : RunFolder::resume(folder)),
       lock_(folder_.path(), 0),
       started_(unix_now()) {
+  // Before anything is written: what a process that died left may fill the disk.
+  for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) Log(0, 1).warn(line);
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
   folder_.write_config(write_ini(repeated));

@@ -17,21 +17,24 @@ namespace {
 
 std::filesystem::path checkpoints_of(const std::filesystem::path& run) { return run / "checkpoints"; }
 
-std::vector<std::filesystem::path> newest_first(const std::filesystem::path& folder) {
-  const CheckpointFolder checkpoints(folder);
-  std::vector<std::filesystem::path> paths;
-  for (const std::int64_t step : checkpoints.steps()) paths.push_back(checkpoints.of_step(step));
-  std::reverse(paths.begin(), paths.end());
-  return paths;
+std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run) {
+  return CheckpointFolder(checkpoints_of(run)).newest_first();
 }
 
-std::string short_name(const std::filesystem::path& path) { return path.string(); }
+/// The run goes on from a checkpoint of its own: newer ones are of a branch that is left now. (From another folder's it
+/// has nothing of its own before its first checkpoint: publishing that sets them aside.) A line, or nothing.
+std::string leave_newer(const std::filesystem::path& run, const std::filesystem::path& from, std::int64_t step) {
+  const CheckpointFolder mine(checkpoints_of(run));
+  std::error_code error;
+  if (!std::filesystem::equivalent(from, mine.of_step(step), error)) return {};
+  return mine.set_aside_newer(step);
+}
 
 /// Compares a run with a checkpoint.
 class Comparison {
  public:
   Comparison(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest)
-      : where_(short_name(checkpoint)), settings_(settings), manifest_(manifest) {}
+      : where_(checkpoint.string()), settings_(settings), manifest_(manifest) {}
 
   /// UsageError naming what must not differ.
   void require_fit() const {
@@ -193,6 +196,9 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
       clear_padding(schedule, resources);
       say(fmt::format("resume     step {} from {}", start.step, path.string()));
       if (!changes.empty()) say(fmt::format("changed    {}", changes));
+      if (context.rank() != 0) return start;
+      const std::string left = leave_newer(settings.run, path, start.step);
+      if (!left.empty()) say(fmt::format("set aside  {}", left));
       return start;
     }
     if (settings.options.checkpoint.resume != "auto") throw IoError("{}", failure);
@@ -212,10 +218,10 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
 }  // namespace
 
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
-  if (resume == "auto") return newest_first(checkpoints_of(run));
+  if (resume == "auto") return newest_first(run);
   const std::filesystem::path path(resume);
   if (std::filesystem::exists(path / std::string(kManifestName))) return {path};
-  const auto of_run = newest_first(checkpoints_of(path));
+  const auto of_run = newest_first(path);
   if (!of_run.empty()) return {of_run.front()};
   if (std::filesystem::is_directory(path) && path.filename().string().starts_with("step-")) return {path};
   throw UsageError(

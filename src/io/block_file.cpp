@@ -52,6 +52,7 @@ void write_at(const FileDescriptor& file, const std::filesystem::path& path, std
     const ssize_t n = ::pwrite(file.get(), from, static_cast<std::size_t>(bytes), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+    if (n == 0) throw IoError("cannot write {} (its file system takes no more bytes)", path.string());
     from += n, offset += n, bytes -= n;
   }
 }

@@ -22,6 +22,7 @@ void write_all(int file, std::string_view text, const std::filesystem::path& pat
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+    if (written == 0) throw IoError("cannot write {} (its file system takes no more bytes)", path.string());
     text.remove_prefix(static_cast<std::size_t>(written));
   }
 }

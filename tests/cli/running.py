@@ -1,6 +1,7 @@
 """Runs in the middle of which something happens: started, watched, signalled, killed."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -44,7 +45,7 @@ def logged(run, key="loss"):
 
 def checkpoints(run):
     folder = Path(run) / "checkpoints"
-    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp")) if folder.exists() else []
+    return sorted(p.name for p in folder.iterdir() if re.fullmatch(r"step-\d+", p.name)) if folder.exists() else []
 
 
 class Running:

@@ -9,7 +9,9 @@
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "tessera/engine/session.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
@@ -35,6 +37,7 @@ struct CheckpointReport {
   double waited_seconds = 0;      ///< of these: for the checkpoint before, which was still being written
   double background_seconds = 0;  ///< in which it went on
   std::filesystem::path folder;
+  std::vector<std::string> notes;  ///< lines for the user (rank 0): what was set aside, what could not be deleted
 };
 
 class CheckpointWriter {
@@ -71,15 +74,17 @@ class CheckpointWriter {
   Job make_job() const;
   FileRecord write_own_file(const Job& job);
   void send_to_writer(const Job& job);
-  std::int64_t finish_folder(const Job& job, const std::vector<std::string>& records);
+  std::int64_t finish_folder(const Job& job, const std::vector<std::string>& records, std::vector<std::string>& notes);
   Manifest manifest_of(const Job& job) const;
-  std::int64_t write_collectively(const Job& job);
+  std::int64_t write_collectively(const Job& job, std::vector<std::string>& notes);
   CheckpointReport run(const Job& job);
 
   RankContext& context_;
   TrainingSession& session_;
   CheckpointSettings settings_;
   CheckpointFolder folder_;
+  std::int64_t newest_ = 0;               ///< the step that this run went on from, or wrote last (rank 0)
+  std::set<std::string> noted_;           ///< each line once
   std::unique_ptr<Transport> transport_;  ///< of its own: the writing may go on beside steps
   std::unique_ptr<ControlPlane> plane_;
   std::int64_t writer_ = 0;            ///< the rank that writes for this one
