@@ -66,8 +66,12 @@ std::string strategy_table(const RunShape& shape) {
       row.impossible = error.what();
     }
   }
-  return "all strategies: memory of a rank at its peak, bytes it sends and collectives it joins (* as chosen)\n" +
-         print_strategy_table(rows);
+  return "all strategies: memory of a rank at its peak, which adds up to what it allocates (* as chosen)\n" +
+         print_strategy_table(rows) +
+         "  parameters: fp32 masters and copies at rest; optimizer: both moments; gathered: unsharded for a while\n"
+         "  idle: allocated for another time than the peak\n"
+         "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what a rank sends\n" +
+         print_strategy_peaks(rows);
 }
 
 /// Under accumulation: what either setting of shard.reduce costs.

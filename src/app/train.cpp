@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "app/kept_products.hpp"
+#include "app/origin.hpp"
 #include "app/train_loop.hpp"
 #include "tessera/app/account.hpp"
 #include "tessera/app/prepare.hpp"
@@ -11,6 +12,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/engine/resume.hpp"
 #include "tessera/io/hdf5.hpp"
+#include "tessera/io/hugging_face_companions.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
@@ -61,21 +63,27 @@ void watch_device(RunRecorder& recorder, TrainingSession& session, const Log& lo
   recorder.watch(std::move(monitor));
 }
 
+ResumeSettings resume_settings(const Options& options, const PreparedRun& prepared) {
+  return {options, prepared.planned(), prepared.data(), run_folder(options), threads_of(options, prepared.machine()),
+          {}};
+}
+
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
                const StopSignals& signals, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const std::int64_t memory_before = proportional_set_size();
-  const ResumeSettings resume{options,
-                              prepared.planned(),
-                              prepared.data(),
-                              run_folder(options),
-                              threads_of(options, prepared.machine()),
-                              [&](const std::string& line) { log.info(line); }};
+  ResumeSettings resume = resume_settings(options, prepared);
+  resume.say = [&](const std::string& line) { log.info(line); };
   const auto opened = prepared.open(world, options, state_loader(world, resume));
   TrainingSession& session = *opened;
   const RunFacts facts = run_facts(world, invocation, session);
   if (recorder != nullptr) {
+    if (const std::string dropouts = dropouts_of(options.model.from);
+        !dropouts.empty() && !options.is_given("model.dropout")) {
+      log.info(fmt::format("dropout    {} of {} is not taken: this run trains with model.dropout = {}", dropouts,
+                           options.model.from, options.model.dropout));
+    }
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
     watch_device(*recorder, session, log);
     recorder->begin(prepared.planned(), session.steps(), facts);
@@ -94,13 +102,14 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
 
 }  // namespace
 
-int run_train(World& world, const Options& options, const Invocation& invocation) {
+int run_train(World& world, const Options& given, const Invocation& invocation) {
   const StopSignals signals;  // from here on they wait for a step boundary
-  MachineShape machine = settle_grid(world, options);
+  MachineShape machine = settle_grid(world, given);
+  const Options options = with_origin(world, given);
   machine.measure = true;
   if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(options)).read();
   const PreparedRun prepared(world, options, machine);
-  if (options.checkpoint.resume != "none") resume_candidates(options.checkpoint.resume, run_folder(options));
+  require_fitting(resume_settings(options, prepared));
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   const Options resolved = prepared.resolved(options);
@@ -109,6 +118,7 @@ int run_train(World& world, const Options& options, const Invocation& invocation
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
   try {
+    if (recorder != nullptr) keep_companions(options);
     return static_cast<int>(train(world, options, invocation, prepared, signals, recorder.get()));
   } catch (const Error& error) {
     if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());

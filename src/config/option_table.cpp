@@ -51,7 +51,7 @@ void add_model(Rows& t) {
                           "nano|gpt2-124m|gpt2-350m|gpt2-774m|gpt2-1558m|qwen2-0.5b|qwen2-1.5b|llama-1b|llama-8b",
                           "shape of the model; sizes given below replace the preset's"));
   t.push_back(text_option("model.from", Field{&O::model, &S::from}, "folder",
-                          "Hugging Face folder (config.json, model.safetensors) that gives shape and first weights"));
+                          "Hugging Face folder, or a checkpoint or run, that gives shape and first weights"));
   t.push_back(text_option("model.family", Field{&O::model, &S::family}, "gpt2|qwen2|llama",
                           "instead of a preset: a family, its sizes given below"));
   t.push_back(integer_option("model.layers", Field{&O::model, &S::layers}, 0, 100000, "blocks; 0: the preset's"));

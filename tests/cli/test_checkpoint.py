@@ -202,6 +202,26 @@ class Faults(Case):
         self.resume("--checkpoint.resume=auto", "--model.layers=3", says=r"another model \(model.layers = 2 there, 3 here\)", code=2)
         self.resume("--checkpoint.resume=auto", says="step 20 from")
 
+    def test_other_ranks_make_the_same_global_batch(self):
+        words = ["run/config.ini", "--run.dir=run", "--checkpoint.resume=auto", "--train.steps=22"]
+        config = (self.run_folder / "config.ini").read_bytes()
+        refused = self.job("train", *words)
+        self.assertEqual(refused.code, 2, refused.everything())
+        self.assertRegex(refused.err, r"\(4 then, 2 now\): --train.accumulation=2 gives the same, or checkpoint.allow")
+        self.assertRegex(self.job("train", *words, "--train.micro_batch=3").err,
+                         r"--train.micro_batch=2 --train.accumulation=2 gives the same")
+        self.assertRegex(self.job("train", *words, ranks=3).err, "no train.accumulation gives 4 on 3 ranks")
+        self.assertRegex(self.job("train", *words, "--train.accumulation=2", "--data.synthetic_tokens=6000").err,
+                         "--data.synthetic_tokens=5000 gives the same")
+        self.assertEqual((self.run_folder / "config.ini").read_bytes(), config)  # refused runs leave it as it was
+        self.train(*words, "--train.accumulation=2", "--checkpoint.every=1")
+        # What the command leaves open is the checkpoint's.
+        job = self.train("--run.dir=run", "--checkpoint.resume=auto", "--train.steps=24", *SHORT, "--data.val_fraction=0",
+                         "--optim.schedule=constant")
+        self.assertRegex(job.out, "step 22 from")
+        self.assertRegex(job.out, r"batch +128 tokens a step: 1 rank x 2 micro-steps x 2 sequences x 32 tokens")
+        self.assertNotIn("changed    model", job.out)
+
     def test_two_jobs_on_one_folder(self):
         running = Running(ENDLESS + ["--checkpoint.resume=auto"], 2, self.folder)
         self.addCleanup(running.remove)

@@ -272,7 +272,10 @@ std::string mpi_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);
-  return {text, static_cast<std::size_t>(length)};
+  // Open MPI counts the zero at the end.
+  std::string version(text, static_cast<std::size_t>(length));
+  version.resize(std::min(version.size(), version.find('\0')));
+  return version;
 }
 
 }  // namespace tessera
