@@ -1,5 +1,7 @@
 // tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors
 // to exit codes.
+#include <sys/resource.h>
+
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -109,9 +111,19 @@ bool has_peers() {
   });
 }
 
+/// A checkpoint may have thousands of files. (More than this many: some programs try every number that is allowed.)
+void allow_open_files() {
+  constexpr rlim_t wanted = 65536;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, wanted)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  allow_open_files();
   Invocation invocation;
   invocation.start = std::chrono::steady_clock::now();
   invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();

@@ -1,8 +1,10 @@
 #include "tessera/engine/resume.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
@@ -11,6 +13,7 @@
 #include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
 #include "tessera/io/manifest.hpp"
+#include "tessera/io/unreadable_error.hpp"
 
 namespace tessera {
 
@@ -178,12 +181,43 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
   }
 }
 
-/// The first rank's failure, the same text on every rank; empty where all went well.
-std::string agree(RankContext& context, const std::string& mine) {
-  for (const std::string& text : context.control().all_gather(mine)) {
-    if (!text.empty()) return text;
+/// How a rank fared with a checkpoint.
+struct Verdict {
+  enum Kind : char { good = 'g', damaged = 'd', unreadable = 'u' };
+  Kind kind = good;
+  std::string text;
+};
+
+/// The worst of all ranks' verdicts, the first rank's of those: the same on every rank.
+Verdict agree(RankContext& context, const Verdict& mine) {
+  Verdict worst;
+  const std::string text = mine.kind == Verdict::good ? std::string() : static_cast<char>(mine.kind) + mine.text;
+  for (const std::string& one : context.control().all_gather(text)) {
+    if (one.empty() || (worst.kind != Verdict::good && one[0] != Verdict::unreadable)) continue;
+    worst = {static_cast<Verdict::Kind>(one[0]), one.substr(1)};
+    if (worst.kind == Verdict::unreadable) break;
   }
-  return {};
+  return worst;
+}
+
+/// Calls load(), again after a while where the system refused a file: a server that fails over comes back.
+Verdict tried(RankContext& context, const std::function<void()>& load) {
+  constexpr int tries = 3;
+  const auto said = [&](const IoError& error) {
+    return fmt::format("rank {} on {}: {}", context.rank(), context.host(), error.what());
+  };
+  for (int i = 1;; ++i) {
+    try {
+      load();
+      return {};
+    } catch (const UnreadableError& error) {
+      if (i == tries) return {Verdict::unreadable, fmt::format("{}, {} times", said(error), tries)};
+    } catch (const IoError& error) {
+      return {Verdict::damaged, said(error)};
+    }
+    context.notice().check();
+    std::this_thread::sleep_for(std::chrono::seconds(i));
+  }
 }
 
 /// Every rank sees the candidates that rank 0 sees.
@@ -207,24 +241,23 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
   const auto candidates = common_candidates(context, settings);
   std::string failure;
   for (const auto& path : candidates) {
-    std::string mine;
     StartPoint start;
     std::string changes;
-    try {
-      const CheckpointReader reader(path);
-      const Comparison comparison(path, settings, reader.manifest());
-      comparison.require_fit();
-      reader.read(wanted_runs(schedule, resources), settings.threads,
-                  [&](void* to, const void* from, std::size_t bytes) {
-                    resources.upload(to, from, static_cast<std::int64_t>(bytes));
-                  });
-      changes = comparison.changes();
-      start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
-    } catch (const IoError& error) {
-      mine = error.what();
-    }
-    failure = agree(context, mine);
-    if (failure.empty()) {
+    const Verdict verdict = agree(
+        context, tried(context, [&] {
+          const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
+          const CheckpointReader reader(path, share);
+          const Comparison comparison(path, settings, reader.manifest());
+          comparison.require_fit();
+          reader.read(wanted_runs(schedule, resources), settings.threads,
+                      [&](void* to, const void* from, std::size_t bytes) {
+                        resources.upload(to, from, static_cast<std::int64_t>(bytes));
+                      });
+          changes = comparison.changes();
+          start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
+        }));
+    failure = verdict.text;
+    if (verdict.kind == Verdict::good) {
       clear_padding(schedule, resources);
       say(fmt::format("resume     step {} from {}", start.step, path.string()));
       if (!changes.empty()) say(fmt::format("changed    {}", changes));
@@ -234,6 +267,8 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
       return start;
     }
     if (settings.options.checkpoint.resume != "auto") throw IoError("{}", failure);
+    if (verdict.kind == Verdict::unreadable)
+      throw IoError("{}: {} may be whole, so auto does not pass it over", failure, path.string());
     say(fmt::format("resume     {} is passed over: {}", path.string(), failure));
   }
   if (candidates.empty()) {

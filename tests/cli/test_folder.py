@@ -116,6 +116,33 @@ class Undeletable(Folder):
         self.assertLess(gone, next(i for i, call in enumerate(calls) if "status.json" in call))
 
 
+class Reading(Folder):
+    def test_what_cannot_be_read_is_not_passed_over(self):
+        self.go(20, 10, ranks=2)
+        out = self.go(22, 0, code=4, ranks=2, **spied("open,step-00000020/shard-00001,5"))
+        self.assertRegex(out, r"rank 1 on \S+: cannot open \S*step-00000020/shard-00001.h5 \(Input/output error\), 3 times: .*"
+                              "auto does not pass it over")
+        self.assertNotIn("passed over:", out)
+        self.assertEqual(self.steps(), [10, 20])
+        # A server that fails over comes back.
+        self.go(20, 0, ranks=2, says="resume +step 20 from", **spied("open,step-00000020/shard-00001,5,0,0"))
+
+    def test_more_files_than_may_be_open(self):
+        self.go(2, 2, ranks=8)
+        few = 'ulimit -S%sn 10; exec "$@"'
+        got = subprocess.run(["bash", "-c", few % "H", "x", os.environ["TESSERA"], "inspect", "run"], cwd=self.folder,
+                             capture_output=True, text=True)
+        self.assertEqual(got.returncode, 0, got.stderr)
+        self.assertRegex(got.stdout, "transformer.ln_f.bias")
+        # What the system allows beyond the usual is taken at the start.
+        running = object.__new__(Running)
+        running.launch(["bash", "-c", few % "", "x", os.environ["TESSERA"], "train", *RUN, "--train.steps=1",
+                        "--run.dir=few"], self.folder)
+        self.addCleanup(running.remove)
+        code, out = running.end()
+        self.assertEqual(code, 0, out)
+
+
 class Order(Folder):
     def test_files_then_names_then_what_goes(self):
         self.go(1, 1, "--checkpoint.keep=1", ranks=2)
