@@ -75,7 +75,11 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   const std::int64_t memory_before = proportional_set_size();
   ResumeSettings resume = resume_settings(options, prepared);
   resume.say = [&](const std::string& line) { log.info(line); };
-  const auto opened = prepared.open(world, options, state_loader(world, resume));
+  PeerWaits& waits = world.control().waits();
+  const auto opened = [&] {
+    const WaitPhase phase(waits, "the first state was read", options.checkpoint.timeout, "checkpoint.timeout");
+    return prepared.open(world, options, state_loader(world, resume));
+  }();
   TrainingSession& session = *opened;
   const RunFacts facts = run_facts(world, invocation, session);
   if (recorder != nullptr) {
@@ -89,6 +93,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     recorder->begin(prepared.planned(), session.steps(), facts);
   }
   const auto start = Clock::now();
+  const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
   TrainLoop loop(world, options, invocation, session, facts, signals, recorder, memory_before);
   const std::string stopped = loop.run();
   if (recorder != nullptr) {
@@ -97,6 +102,9 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     log.info(summary(options, loop, session, seconds_since(start)));
     if (!stopped.empty()) log.info("stopped    " + stopped + "; go on with checkpoint.resume = auto");
   }
+  // MPI waits for rank 0's last files without a limit.
+  const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
+  world.control().barrier();
   return stopped.empty() ? ExitCode::finished : ExitCode::stopped_early;
 }
 
@@ -104,6 +112,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
 
 int run_train(World& world, const Options& given, const Invocation& invocation) {
   const StopSignals signals;  // from here on they wait for a step boundary
+  const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
   MachineShape machine = settle_grid(world, given);
   const Options options = with_origin(world, given);
   machine.measure = true;

@@ -1,6 +1,5 @@
 #include "app/train_loop.hpp"
 
-#include <optional>
 #include <sstream>
 
 #include "tessera/base/format.hpp"
@@ -43,8 +42,9 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       session_(session),
       recorder_(recorder),
       memory_before_(memory_before),
-      conditions_(options, signals, invocation.unix_start, run_folder(options), world.rank() == 0),
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
+      conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
+                  checkpoints_.bytes_to_write()),
       products_(run_folder(options)) {}
 
 std::string TrainLoop::run() {
@@ -60,15 +60,16 @@ std::string TrainLoop::run() {
 
 std::string TrainLoop::run_steps() {
   if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
+  if (const std::string end = conditions_.announcement(); recorder_ != nullptr && !end.empty())
+    recorder_->say("stops      " + end);
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
-    session_.request(conditions_.requests(step_seconds_, seconds_for_a_checkpoint()));
+    session_.request(conditions_.requests(times(step)));
     const std::int64_t requests = train(step);
     if (step == session_.first_step()) after_first_step();
     const bool last = step == session_.steps();
     note_finished_checkpoints();
     if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
-    const bool evaluation_is_due = options_.train.eval_every > 0 && step % options_.train.eval_every == 0;
-    if (options_.data.val_fraction > 0 && (evaluation_is_due || last)) evaluate(step);
+    if (evaluation_is_due(step)) evaluate(step);
     if (StepRequests::stop(requests) && !last) {
       finish_checkpoints();
       return reason_to_stop();
@@ -86,9 +87,15 @@ bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) cons
          StepRequests::stop(requests);
 }
 
-/// For the clock: one that is being written comes first.
-double TrainLoop::seconds_for_a_checkpoint() const {
-  return checkpoints_.is_writing() ? 2 * checkpoint_seconds_ : checkpoint_seconds_;
+bool TrainLoop::evaluation_is_due(std::int64_t step) const {
+  if (options_.data.val_fraction <= 0) return false;
+  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
+}
+
+/// For the clock, before a step.
+LastTimes TrainLoop::times(std::int64_t step) const {
+  const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};
+  return {step_seconds_, evaluations * evaluation_seconds_, checkpoint_seconds_, checkpoints_.is_writing()};
 }
 
 void TrainLoop::begin_checkpoint(std::int64_t step) {
@@ -197,7 +204,9 @@ void TrainLoop::keep_products() {
 }
 
 void TrainLoop::evaluate(std::int64_t step) {
+  const auto start = Clock::now();
   validation_loss_ = session_.evaluate(options_.train.eval_batches);
+  evaluation_seconds_ = seconds_since(start);
   session_.player().times().take();
   keep_products();
   if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);

@@ -231,6 +231,9 @@ void add_files(Rows& t) {
       "what may differ from the checkpoint although samples then are not what they would have been"));
   t.push_back(integer_option("checkpoint.writers_per_node", Field{&O::checkpoint, &C::writers_per_node}, 0, 1 << 20,
                              "ranks of a node that write files, for the others too; 0: all"));
+  t.push_back(seconds_option("checkpoint.timeout", Field{&O::checkpoint, &C::timeout}, 0.0,
+                             "how long a rank waits for another that reads or writes a checkpoint, before the run "
+                             "fails; 0: for ever"));
   t.push_back(integer_option("metrics.every", Field{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
                              "steps between log lines (the metrics file has every step)"));
   t.push_back(bool_option("metrics.swmr", Field{&O::metrics, &MetricsOptions::swmr},

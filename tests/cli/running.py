@@ -51,8 +51,8 @@ def checkpoints(run):
 class Running:
     """A job that goes on until something ends it."""
 
-    def __init__(self, arguments, ranks, cwd, **environment):
-        self.launch(command(arguments, ranks), cwd, **environment)
+    def __init__(self, arguments, ranks, cwd, before=(), **environment):
+        self.launch([*before, *command(arguments, ranks)], cwd, **environment)
 
     def launch(self, words, cwd, **environment):
         # A file, not a pipe: nobody reads a pipe while the job runs, and a full one stops it.

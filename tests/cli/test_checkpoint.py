@@ -109,7 +109,7 @@ class Stopping(Case):
         self.assertLess(time.monotonic() - began, 10)
         shutil.rmtree(self.folder / "run")
         ends = str(int(time.time() + 4))
-        self.check_stopped(self.start(ranks=1, SLURM_JOB_END_TIME=ends), "end of the Slurm job")
+        self.check_stopped(self.start(ranks=1, SLURM_JOB_END_TIME=ends), "SLURM_JOB_END_TIME")
 
     def test_minutes_between_checkpoints(self):
         running = self.start("--checkpoint.every_minutes=0.005", ranks=1)
@@ -127,14 +127,18 @@ class Stopping(Case):
         self.assertNotIn(code, (0, 75), out)
         self.assertEqual(checkpoints(self.folder / "run"), [])
 
-    def test_the_job_launcher_turns_term_into_a_checkpoint(self):
+    def test_the_job_launcher_turns_signals_into_a_checkpoint(self):
         launch = Path(os.environ["TESSERA_REFERENCE"]).parent.parent / "jobs" / "launch.sh"
-        running = object.__new__(Running)
-        running.launch(["bash", launch, "-n", "2", os.environ["TESSERA"], *ENDLESS], self.folder)
-        self.addCleanup(running.remove)
-        running.wait_for(lambda: len(logged(self.folder / "run")) > 20, "steps")
-        os.kill(running.process.pid, signal.SIGTERM)
-        self.check_stopped(running, "SIGUSR1")
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                running = object.__new__(Running)
+                running.launch(["bash", launch, "-n", "2", os.environ["TESSERA"], *ENDLESS], self.folder,
+                               TESSERA_GRACE="1")
+                self.addCleanup(running.remove)
+                running.wait_for(lambda: len(logged(self.folder / "run")) > 20, "steps")
+                os.kill(running.process.pid, number)
+                self.check_stopped(running, "SIGUSR1")
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
 
 
 class Faults(Case):

@@ -54,6 +54,8 @@ class CheckpointWriter {
   /// being written then is waited for first: none is left out, and one copy of the state is enough. Collective.
   /// IoError, of this checkpoint or of the one before; nothing that was complete before is gone then.
   void begin();
+  /// What this rank writes for each checkpoint; 0 where another writes for it.
+  std::int64_t bytes_to_write() const;
   /// Whether a checkpoint is being written beside the steps.
   bool is_writing() const;
   /// The next checkpoint that is complete, each once, in order. Rethrows what went wrong beside the steps: IoError on
