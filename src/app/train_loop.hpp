@@ -37,6 +37,7 @@ class TrainLoop {
   void note_finished_checkpoints();
   void finish_checkpoints();
   double seconds_for_a_checkpoint() const;
+  bool evaluation_is_due(std::int64_t step) const;
   bool checkpoint_is_due(std::int64_t step, std::int64_t requests) const;
   std::string reason_to_stop();
 

@@ -120,6 +120,7 @@ std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<s
   }
   manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
   write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
+  if (settings_.before_publish) settings_.before_publish(job.step);
   folder_.publish(job.step);
   folder_.prune(settings_.options.keep, settings_.options.keep_every);
   return std::accumulate(manifest.files.begin(), manifest.files.end(), std::int64_t{0},
