@@ -54,10 +54,10 @@ def history(run, group="steps", column="loss"):
     for number in sorted(files):
         with h5py.File(files[number], "r", libver="latest", swmr=True) as file:
             lengths = []
-            for name in (group, "comm") if group == "steps" else (group,):
+            for name in (group, "comm") if group.startswith("steps") else (group,):
                 file[name].visititems(lambda _, item: lengths.append(len(item)) if isinstance(item, h5py.Dataset) else None)
             end = min(lengths)
-            rows += zip(file[group]["step"][:end].tolist(), file[group][column][:end].tolist())
+            rows += zip(file[group.split("/")[0]]["step"][:end].tolist(), file[group][column][:end].tolist())
     return rows
 
 
