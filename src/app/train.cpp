@@ -68,6 +68,17 @@ ResumeSettings resume_settings(const Options& options, const PreparedRun& prepar
           {}};
 }
 
+/// Collective. UsageError, the same on every rank, where one has another folder of this name (a disk of its own).
+void require_same_folder(World& world, const std::filesystem::path& folder, const std::string& nonce_of_rank_0) {
+  const std::string nonce = world.control().broadcast(nonce_of_rank_0);
+  const std::string mine = folder_has_owner(folder, nonce) ? "" : world.host();
+  for (const std::string& host : world.control().all_gather(mine)) {
+    if (host.empty()) continue;
+    throw UsageError("run.dir = {} must be the same folder on all nodes (a shared file system): {} sees another",
+                     folder.string(), host);
+  }
+}
+
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
                const StopSignals& signals, RunRecorder* recorder) {
@@ -90,7 +101,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     }
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
     watch_device(*recorder, session, log);
-    recorder->begin(prepared.planned(), session.steps(), facts);
+    recorder->begin(prepared.planned(), session.step(), session.steps(), facts);
   }
   const auto start = Clock::now();
   const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
@@ -123,10 +134,11 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   std::unique_ptr<RunRecorder> recorder;
   const Options resolved = prepared.resolved(options);
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options));
-  world.control().barrier();      // nobody goes on before the folder is known to be free
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
-  if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
   try {
+    // Nobody goes on before the folder is known to be free.
+    require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
+    if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
     if (recorder != nullptr) keep_companions(options);
     return static_cast<int>(train(world, options, invocation, prepared, signals, recorder.get()));
   } catch (const Error& error) {

@@ -27,6 +27,7 @@ CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& f
     settings.hdf5 = [recorder](const std::function<void()>& task) {
       recorder->io().run([&] { task(); }, IoPriority::bulk);
     };
+    settings.before_publish = [recorder](std::int64_t step) { recorder->make_rows_durable(step); };
   }
   return settings;
 }
@@ -68,23 +69,33 @@ std::string TrainLoop::run_steps() {
     if (step == session_.first_step()) after_first_step();
     const bool last = step == session_.steps();
     note_finished_checkpoints();
+    const bool stops = StepRequests::stop(requests);
+    const bool evaluates = evaluation_is_due(step);
+    // A checkpoint's step is not done again: what is measured after it comes first, but where time is short.
+    if (evaluates && !stops) evaluate(step);
     if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
-    if (evaluation_is_due(step)) evaluate(step);
-    if (StepRequests::stop(requests) && !last) {
+    if (evaluates && stops) evaluate(step);
+    if (stops && !last) {
       finish_checkpoints();
       return reason_to_stop();
     }
   }
   finish_checkpoints();
+  conditions_.stopped();  // who asks for it while the last step goes on has what he wants
   return {};
+}
+
+bool TrainLoop::evaluation_is_due(std::int64_t step) const {
+  if (options_.data.val_fraction <= 0) return false;
+  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 
 /// The same on every rank: options and sums only.
 bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
   const CheckpointOptions& options = options_.checkpoint;
+  if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;
   if (step == session_.steps()) return options.every > 0 || options.every_minutes > 0;
-  return (options.every > 0 && step % options.every == 0) || StepRequests::checkpoint(requests) ||
-         StepRequests::stop(requests);
+  return options.every > 0 && step % options.every == 0;
 }
 
 bool TrainLoop::evaluation_is_due(std::int64_t step) const {
@@ -200,7 +211,12 @@ void TrainLoop::after_first_step() {
 
 /// Nothing is chosen but in the first step and the first evaluation.
 void TrainLoop::keep_products() {
-  if (recorder_ != nullptr) products_.write(session_.resources().kept_products());
+  if (recorder_ == nullptr) return;
+  try {
+    products_.write(session_.resources().kept_products());
+  } catch (const IoError& error) {
+    recorder_->say(fmt::format("{}: the next start chooses products anew", error.what()));
+  }
 }
 
 void TrainLoop::evaluate(std::int64_t step) {

@@ -137,6 +137,7 @@ std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<s
   }
   manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
   write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
+  if (settings_.before_publish) settings_.before_publish(job.step);
   notes.push_back(folder_.publish(job.step, newest_));
   newest_ = job.step;
   // The checkpoint is there: what cannot be deleted is no reason to end the run.

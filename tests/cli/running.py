@@ -8,6 +8,8 @@ import tempfile
 import time
 from pathlib import Path
 
+import h5py
+
 from job import TIMEOUT, command
 
 
@@ -41,6 +43,22 @@ def logged(run, key="loss"):
         if key in row:
             values[row["step"]] = row[key]
     return values
+
+
+def history(run, group="steps", column="loss"):
+    """(step, value) of every row of metrics.h5, metrics.1.h5, ..., one file after the other and nothing left out but
+    what a crash left longer in one column than in the others."""
+    files = {int(match[1] or 0): path for path in Path(run).glob("metrics*.h5")
+             if (match := re.fullmatch(r"metrics(?:\.(\d+))?\.h5", path.name))}
+    rows = []
+    for number in sorted(files):
+        with h5py.File(files[number], "r", libver="latest", swmr=True) as file:
+            lengths = []
+            for name in (group, "comm") if group.startswith("steps") else (group,):
+                file[name].visititems(lambda _, item: lengths.append(len(item)) if isinstance(item, h5py.Dataset) else None)
+            end = min(lengths)
+            rows += zip(file[group.split("/")[0]]["step"][:end].tolist(), file[group][column][:end].tolist())
+    return rows
 
 
 def checkpoints(run):

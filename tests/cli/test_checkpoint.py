@@ -253,6 +253,9 @@ class Faults(Case):
             said.append(re.sub(r"rank \d|shard-\d+", "", job.errors[0]))  # either rank may be the first
             self.assertRegex(said[-1], "No space left on device")
             self.assertEqual(checkpoints(place / "run"), ["step-00000010"])
+            state = status(place / "run")
+            self.assertEqual((state["state"], state["code"]), ("failed", 4), state)
+            self.assertIn("No space left on device", state["message"])
             self.assertEqual(list((place / "run" / "checkpoints").glob("*.tmp")), [])
         self.assertEqual(*said)
         self.assertEqual(subprocess.run(["mount", "-o", "remount,ro", place], capture_output=True).returncode, 0)

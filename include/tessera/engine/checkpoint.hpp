@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@ struct CheckpointSettings {
   NamedTexts all_options;        ///< every option with its value, for the manifest
   NamedTexts provenance;
   RunHdf5 hdf5 = run_hdf5_here;
+  std::function<void(std::int64_t step)> before_publish;  ///< rank 0, on the thread that writes
 };
 
 /// One checkpoint, written.
