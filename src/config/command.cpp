@@ -29,7 +29,6 @@ constexpr std::array<CommandRow, 9> kCommands{
      {CommandKind::inspect, "inspect", "CHECKPOINT: step, grid, options, and what each tensor looks like"},
      {CommandKind::help, "help", "this text"},
      {CommandKind::version, "version", "what was built in"}}};
-constexpr std::array<std::string_view, 5> kLaterCommands{"data", "eval", "generate", "sweep", "postmortem"};
 struct BenchRow {
   BenchKind kind;
   std::string_view name;
@@ -39,7 +38,6 @@ constexpr std::array<BenchRow, 5> kBenches{{{BenchKind::comm, "comm"},
                                             {BenchKind::kernels, "kernels"},
                                             {BenchKind::memory, "memory"},
                                             {BenchKind::checkpoint, "checkpoint"}}};
-constexpr std::array<std::string_view, 1> kLaterBenches{"calibrate"};
 
 /// "train, plan, bench, ..."
 template <class Rows>
@@ -49,17 +47,9 @@ std::string names_of(const Rows& rows) {
   return out;
 }
 
-template <class Names>
-bool contains(const Names& names, std::string_view name) {
-  return std::ranges::any_of(names, [&](std::string_view known) { return known == name; });
-}
-
 CommandKind command_named(const std::string& name) {
   for (const auto& row : kCommands) {
     if (row.name == name) return row.kind;
-  }
-  if (contains(kLaterCommands, name)) {
-    throw UsageError("command {} (not available in this version): {}", name, names_of(kCommands));
   }
   throw UsageError("unknown command {}: {}", in_quotes(name), names_of(kCommands));
 }
@@ -88,9 +78,6 @@ std::string_view help_of(CommandKind kind) {
 BenchKind bench_named(const std::string& name) {
   for (const auto& row : kBenches) {
     if (row.name == name) return row.kind;
-  }
-  if (contains(kLaterBenches, name)) {
-    throw UsageError("bench {} (not available in this version): {}", name, names_of(kBenches));
   }
   throw UsageError("bench {} (nothing of that name to measure): {}", in_quotes(name), names_of(kBenches));
 }

@@ -22,13 +22,6 @@ std::string default_text(const OptionEntry& row) {
   return value.empty() ? "empty" : value;
 }
 
-/// "" or what to say about values that later versions will know.
-std::string availability_text(const OptionEntry& row) {
-  if (row.not_yet.any) return " (not available in this version)";
-  if (row.not_yet.values.empty()) return "";
-  return fmt::format(" ({}: not available in this version)", fmt::join(row.not_yet.values, ", "));
-}
-
 /// Calls begin(section) before the first row of each section, then row(entry).
 template <class Begin, class Row>
 void walk(Begin begin, Row row) {
@@ -66,8 +59,8 @@ std::string help_text() {
   std::string out;
   walk([&](std::string_view section) { out += fmt::format("\n[{}] {}\n", section, section_title(section)); },
        [&](const OptionEntry& row) {
-         out += fmt::format("  --{:<28} {}{}\n  {:<30} {}; default: {}\n", row.name, row.help, availability_text(row),
-                            "", row.allowed, default_text(row));
+         out += fmt::format("  --{:<28} {}\n  {:<30} {}; default: {}\n", row.name, row.help, "", row.allowed,
+                            default_text(row));
        });
   return out;
 }
@@ -81,7 +74,7 @@ std::string option_reference_markdown() {
       },
       [&](const OptionEntry& row) {
         out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.name, markdown_cell(default_text(row)),
-                           markdown_cell(row.allowed), markdown_cell(row.help + availability_text(row)));
+                           markdown_cell(row.allowed), markdown_cell(row.help));
       });
   return out;
 }

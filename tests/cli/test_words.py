@@ -5,7 +5,7 @@ import re
 from job import TINY, Case, main, said_once
 
 SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
-            "plan", "sweep", "export", "bench"]
+            "plan", "export", "bench"]
 
 
 class Words(Case):
