@@ -104,7 +104,7 @@ int run_train(World& world, const Options& options, const Invocation& invocation
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   const Options resolved = prepared.resolved(options);
-  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options));
+  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options), world.size());
   world.control().barrier();      // nobody goes on before the folder is known to be free
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <boost/program_options/cmdline.hpp>
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
@@ -33,9 +34,35 @@ std::string read_file(const std::filesystem::path& file) {
   return text;
 }
 
-Options resolved(const std::vector<Setting>& file, const std::vector<Setting>& arguments) {
+/// What config.ini said, up to version 0.1, of options that were only reserved.
+bool was_reserved(const Setting& setting) {
+  static const std::pair<std::string_view, std::string_view> lines[] = {{"run.trace", ""},
+                                                                        {"data.tokenizer", "bytes"},
+                                                                        {"data.on_error", "stop"},
+                                                                        {"train.sample_every", "0"},
+                                                                        {"shard.offload", "none"},
+                                                                        {"shard.offload_fraction", "1"},
+                                                                        {"plan.cluster", ""},
+                                                                        {"plan.format", "text"},
+                                                                        {"shard.persistence_threshold", "0"},
+                                                                        {"sweep.action", "print"},
+                                                                        {"memory.offload_activations", "false"}};
+  return std::ranges::find(lines, std::pair<std::string_view, std::string_view>(setting.name, setting.value)) !=
+         std::end(lines);
+}
+
+/// The options of an INI file. One that a run wrote names every option: nobody gave those.
+Options from_ini(std::string_view text, const std::string& file_name) {
+  const bool by_run = text.starts_with(kRunConfigHeader);
   Options options;
-  for (const auto& setting : file) apply(setting, options);
+  for (const auto& setting : read_ini(text, file_name)) {
+    if (!by_run || !was_reserved(setting)) apply(setting, options);
+  }
+  if (by_run) options.given.clear();
+  return options;
+}
+
+Options resolved(Options options, const std::vector<Setting>& arguments) {
   for (const auto& setting : arguments) apply(setting, options);
   validate(options);
   return options;
@@ -131,7 +158,7 @@ void apply(const Setting& setting, Options& options) {
 
 Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
   if (file.empty()) return resolved({}, arguments);
-  return resolved(read_ini(read_file(file), file.string()), arguments);
+  return resolved(from_ini(read_file(file), file.string()), arguments);
 }
 
 Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments) {
@@ -139,7 +166,7 @@ Options parse(const std::filesystem::path& file, const std::vector<std::string>&
 }
 
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments) {
-  return resolved(read_ini(ini, file_name), settings_only(arguments));
+  return resolved(from_ini(ini, file_name), settings_only(arguments));
 }
 
 Options parse_arguments(const std::vector<std::string>& arguments) { return resolved({}, settings_only(arguments)); }

@@ -35,6 +35,9 @@ void apply(const Setting& setting, Options& options);
 /// Options from `file` (none when empty), then from `arguments`, which win; validated.
 Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments);
 
+/// How a config.ini that a run wrote begins, of this version and of those before.
+inline constexpr std::string_view kRunConfigHeader = "# Every option of this run";
+
 /// How an INI file must spell a value so that read_ini gives it back.
 std::string ini_value(const std::string& value);
 

@@ -36,14 +36,14 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
 
 }  // namespace
 
-RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder)
+RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
     : options_(options),
       folder_(options.checkpoint.resume == "none" ? RunFolder::create(folder) : RunFolder::resume(folder)),
       lock_(folder_.path(), 0),
       started_(unix_now()) {
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
-  folder_.write_config(write_ini(repeated));
+  folder_.write_config(run_config(repeated, ranks));
   write_status(RunState::running, 0, "starting");
 }
 

@@ -38,6 +38,7 @@ class Options(Case):
         (["--shard.strategy=ddp", "--shard.prefetch_forward=2"], r"shard\.prefetch_forward = '2' has no effect \(ddp"),
         (["--shard.strategy=zero2", "--shard.limit_all_gathers=3"], r"shard\.limit_all_gathers = '3' has no effect"),
         (["--shard.min_params=100"], r"shard\.min_params = '100' has no effect \(only wrap = size"),
+        (["--plan.ranks=4"], r"plan\.ranks = '4' has no effect \(tessera train does not read it\)"),
         (["--train.epochs=1"], r"train\.steps = '3' has no effect \(train\.epochs decides how long: not both"),
         (["--optim.warmup_steps=4"], r"optim\.warmup_steps = 4 is more than train\.steps = 3: 0 to 3"),
         (["--optim.min_lr=1"], r"optim\.min_lr = 1 is above optim\.lr"),

@@ -104,6 +104,15 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
   CHECK_THAT(word_error({"--shrad.wrap=block"}), Contains("did you mean shard.wrap?"));
   CHECK_THAT(ini_error("\n[train]\nstesp = 3\n"),
              Contains("a.ini:3") && Contains("'train.stesp' = '3'") && Contains("train.steps"));
+  for (const auto& [given, near] :
+       std::vector<std::pair<std::string, std::string>>{{"train.max_steps", "train.steps"},
+                                                        {"optim.learning_rate", "optim.lr"},
+                                                        {"learning_rate", "optim.lr"},
+                                                        {"batch_size", "train.micro_batch"},
+                                                        {"train.batch_size", "train.micro_batch"},
+                                                        {"model.n_layer", "model.layers"}}) {
+    CHECK_THAT(word_error({"--" + given + "=1"}), Contains("did you mean " + near + "?"));
+  }
   CHECK_THAT(word_error({"--zzzzzzzzzzzz=1"}), Contains("see --help"));
   CHECK_THAT(word_error({"train.steps=3"}), Contains("--section.key=value"));
   CHECK_THAT(word_error({"--shard.wrap"}), Contains("no value") && Contains("block|size|model"));

@@ -197,8 +197,9 @@ struct Options {
 };
 
 /// Options from the INI file `file` (none when empty), then from `arguments` ("--section.key=value" or two words),
-/// which win. Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed,
-/// repeated or impossible: UsageError that names option, place, what was given and what is allowed.
+/// which win. A config.ini that a run wrote names every option: one without effect may stand there at its default.
+/// Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed, repeated or
+/// impossible: UsageError that names option, place, what was given and what is allowed.
 Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments);
 
 /// The same from INI text; `file_name` is for messages.
@@ -214,5 +215,8 @@ std::filesystem::path run_folder(const Options& options);
 /// that the others make meaningless (group_size under ddp) are written as comments, because setting them would be an
 /// error.
 std::string write_ini(const Options& options);
+
+/// The config.ini of a run on `ranks` ranks: how to repeat it, and the options that `tessera train` reads.
+std::string run_config(const Options& options, std::int64_t ranks);
 
 }  // namespace tessera

@@ -40,7 +40,7 @@ class RunRecorder {
   /// Takes the folder (UsageError when it is used, or has files in it that checkpoint.resume does not speak of) and
   /// writes config.ini and status.json. Rank 0 only. `options` as resolved for this run; they must outlive the
   /// recorder.
-  RunRecorder(const Options& options, const std::filesystem::path& folder);
+  RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
   ~RunRecorder();
 
   /// From begin() on, every report has a look at this GPU. Before begin().
