@@ -47,8 +47,11 @@ int run_plan_here(Options options) {
 /// Commands that need no other ranks.
 int run_alone(const Command& command) {
   switch (command.kind) {
+    case CommandKind::none:
+      std::fputs(usage_text().c_str(), stderr);
+      return static_cast<int>(ExitCode::usage);
     case CommandKind::help:
-      std::fputs(usage_text().c_str(), stdout);
+      std::fputs(help_on(command.topic).c_str(), stdout);
       return 0;
     case CommandKind::version:
       return print_version();

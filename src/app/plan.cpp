@@ -100,12 +100,8 @@ std::string view_text(const Options& options, const RunShape& shape, const Plann
     case PlanView::table:
       return strategy_table(shape) + "\n" + describe_grid(planned.schedule) + "\n" +
              print_memory(planned.schedule, planned.plan) + reduction_costs(shape);
-    case PlanView::fit:
-    case PlanView::largest:
-      break;
   }
-  throw UsageError("plan.view = {} (not available in this version): table, schedule, units",
-                   name_of(options.plan.view));
+  throw InternalError("no such view of a plan");
 }
 
 std::string text_of(const Options& options, const RunShape& shape, const PlannedRun& planned) {

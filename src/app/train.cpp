@@ -133,7 +133,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   const Options resolved = prepared.resolved(options);
-  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options));
+  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options), world.size());
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   try {
     // Nobody goes on before the folder is known to be free.

@@ -1,5 +1,11 @@
 #include "config/option_table.hpp"
 
+#include <boost/program_options/option.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+
+#include "config/option_makers.hpp"
+
 namespace tessera {
 
 namespace {
@@ -7,10 +13,6 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using O = Options;
 using Rows = std::vector<OptionEntry>;
-
-/// Any value but the default needs a feature that this version has not.
-NotYet all_but_default() { return {.any = true, .values = {}}; }
-NotYet only(std::vector<std::string> values) { return {.any = false, .values = std::move(values)}; }
 
 void add_run(Rows& t) {
   using S = RunOptions;
@@ -38,8 +40,6 @@ void add_run(Rows& t) {
   t.push_back(choice_option("run.attention", Field{&O::run, &S::attention},
                             "what computes attention on a GPU; auto: cuDNN where it is found and can, own kernels "
                             "elsewhere"));
-  t.push_back(text_option("run.trace", Field{&O::run, &S::trace}, "first:last step",
-                          "steps whose operations are traced; empty: none", all_but_default()));
   t.push_back(integer_option("run.dump", Field{&O::run, &S::dump}, 0, kAnyCount,
                              "step whose loss, gradients and updated weights go to a file, dump-STEP.h5; 0: none"));
 }
@@ -76,15 +76,11 @@ void add_data(Rows& t) {
                           "synthetic, a folder of .txt files, or a .bin file of tokens", "the corpus to train on"));
   t.push_back(integer_option("data.synthetic_tokens", Field{&O::data, &S::synthetic_tokens}, 2, kAnyCount,
                              "tokens in the synthetic corpus"));
-  t.push_back(text_option("data.tokenizer", Field{&O::data, &S::tokenizer}, "bytes",
-                          "how text becomes tokens (not read for a .bin)", all_but_default()));
   t.push_back(choice_option("data.order", Field{&O::data, &S::order}, "order of samples within an epoch"));
   t.push_back(number_option("data.val_fraction", Field{&O::data, &S::val_fraction}, {0.0, 1.0, false, true},
                             "last part of the corpus, kept for evaluation; 0: no evaluation"));
   t.push_back(integer_option("data.seed", Field{&O::data, &S::seed}, 0, kAnyCount,
                              "seed of the sample order and of synthetic text"));
-  t.push_back(choice_option("data.on_error", Field{&O::data, &S::on_error},
-                            "what to do at a document that cannot be read", only({"skip"})));
 }
 
 void add_train(Rows& t) {
@@ -102,8 +98,6 @@ void add_train(Rows& t) {
                              "steps between evaluations; 0: only at the end"));
   t.push_back(integer_option("train.eval_batches", Field{&O::train, &S::eval_batches}, 0, kAnyCount,
                              "micro-batches per evaluation, over all ranks; 0: all"));
-  t.push_back(integer_option("train.sample_every", Field{&O::train, &S::sample_every}, 0, kAnyCount,
-                             "steps between text samples; 0: none", all_but_default()));
 }
 
 void add_optim(Rows& t) {
@@ -141,18 +135,8 @@ void add_shard(Rows& t) {
                     "what is gathered together: a block, neighbouring parts up to min_params, or the whole model"));
   t.push_back(integer_option("shard.min_params", Field{&O::shard, &S::min_params}, 1, kAnyCount,
                              "wrap = size: neighbouring parts are joined until they have so many parameters"));
-  auto reshard = bool_option("shard.reshard_after_forward", Field{&O::shard, &S::reshard_after_forward},
-                             "drop gathered parameters after forward and gather them again for backward");
-  reshard.set = [set = reshard.set](Options& options, std::string_view text) {
-    if (const auto ranks = read_integer(text); ranks && *ranks > 0) {
-      throw UsageError(
-          "shard.reshard_after_forward = {} (keeping parameters over a smaller group is not available in "
-          "this version): true|false",
-          *ranks);
-    }
-    return set(options, text);
-  };
-  t.push_back(std::move(reshard));
+  t.push_back(bool_option("shard.reshard_after_forward", Field{&O::shard, &S::reshard_after_forward},
+                          "drop gathered parameters after forward and gather them again for backward"));
   t.push_back(integer_option("shard.prefetch_forward", Field{&O::shard, &S::prefetch_forward}, 0, 1 << 20,
                              "units gathered ahead of their use in forward; 0: off"));
   t.push_back(integer_option("shard.prefetch_backward", Field{&O::shard, &S::prefetch_backward}, 0, 1 << 20,
@@ -165,12 +149,6 @@ void add_shard(Rows& t) {
   t.push_back(
       choice_option("shard.tied_reduce", Field{&O::shard, &S::tied_reduce},
                     "a table used by embedding and head: its gradient is summed over the ranks once, or once per use"));
-  t.push_back(choice_option("shard.offload", Field{&O::shard, &S::offload}, "what is kept in host memory",
-                            only({"optimizer", "params"})));
-  t.push_back(number_option("shard.offload_fraction", Field{&O::shard, &S::offload_fraction}, {0.0, 1.0},
-                            "part of the units that is offloaded", all_but_default()));
-  t.push_back(integer_option("shard.persistence_threshold", Field{&O::shard, &S::persistence_threshold}, 0, kAnyCount,
-                             "tensors with fewer elements stay whole", all_but_default()));
 }
 
 void add_resources(Rows& t) {
@@ -179,10 +157,7 @@ void add_resources(Rows& t) {
   t.push_back(choice_option("precision.reduce", Field{&O::precision, &PrecisionOptions::reduce},
                             "type in which gradients are computed and sent"));
   t.push_back(choice_option("memory.checkpoint", Field{&O::memory, &MemoryOptions::checkpoint},
-                            "activations that are dropped after forward and computed again in backward",
-                            only({"selective"})));
-  t.push_back(bool_option("memory.offload_activations", Field{&O::memory, &MemoryOptions::offload_activations},
-                          "keep activations in host memory", all_but_default()));
+                            "activations that are dropped after forward and computed again in backward"));
   t.push_back(integer_option("grid.ranks_per_node", Field{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
                              "take so many ranks for a node; 0: as the machine is (plan: at most 8)"));
   using C = CommOptions;
@@ -199,16 +174,8 @@ void add_resources(Rows& t) {
                              "NCCL: least thread blocks of a collective; 0: NCCL decides"));
   t.push_back(integer_option("comm.max_ctas", Field{&O::comm, &C::max_ctas}, 0, 64,
                              "NCCL: most thread blocks of a collective; 0: NCCL decides"));
-  t.push_back({"comm.emulate",
-               "none, or latency,bandwidth such as 1ms,2GB/s",
-               "slow every collective down to this latency and bandwidth (bandwidth 0: unlimited)",
-               {},
-               [](Options& options, std::string_view text) {
-                 const auto value = read_emulation(text);
-                 if (value) options.comm.emulate = *value;
-                 return value.has_value();
-               },
-               [](const Options& options) { return emulation_text(options.comm.emulate); }});
+  t.push_back(emulation_option("comm.emulate", Field{&O::comm, &C::emulate},
+                               "slow every collective down to this latency and bandwidth (bandwidth 0: unlimited)"));
 }
 
 void add_files(Rows& t) {
@@ -242,18 +209,11 @@ void add_files(Rows& t) {
 
 void add_commands(Rows& t) {
   t.push_back(integer_option("plan.ranks", Field{&O::plan, &PlanOptions::ranks}, 1, 1 << 24, "world size to plan for"));
-  t.push_back(text_option("plan.cluster", Field{&O::plan, &PlanOptions::cluster}, "cluster file",
-                          "machine description for predicted times", all_but_default()));
   t.push_back(bytes_option("plan.memory", Field{&O::plan, &PlanOptions::memory},
                            "memory of a rank: if the plan needs more, fail and say what would fit; 0: not checked"));
   t.push_back(
       choice_option("plan.view", Field{&O::plan, &PlanOptions::view},
-                    "table: all strategies side by side; schedule: every operation; units: what is gathered together",
-                    only({"fit", "largest"})));
-  t.push_back(
-      choice_option("plan.format", Field{&O::plan, &PlanOptions::format}, "form of the output", only({"json", "svg"})));
-  t.push_back(choice_option("sweep.action", Field{&O::sweep, &SweepOptions::action}, "what to do with the runs",
-                            all_but_default()));
+                    "table: all strategies side by side; schedule: every operation; units: what is gathered together"));
   t.push_back(bool_option("export.optimizer", Field{&O::export_, &ExportOptions::optimizer},
                           "write state.h5 as well: whole parameters, both moments and the optimizer's scalars"));
   t.push_back(choice_option("export.dtype", Field{&O::export_, &ExportOptions::dtype}, "type of exported weights"));
@@ -283,11 +243,34 @@ const std::vector<OptionEntry>& option_table() {
   return table;
 }
 
+const boost::program_options::options_description& option_description() {
+  static const auto description = [] {
+    boost::program_options::options_description all;
+    for (const auto& row : option_table()) all.add_options()(row.name.c_str(), row.reader(), row.help.c_str());
+    return all;
+  }();
+  return description;
+}
+
 const OptionEntry* find_option(std::string_view name) {
   for (const auto& row : option_table()) {
     if (row.name == name) return &row;
   }
   return nullptr;
+}
+
+bool set_option(const OptionEntry& row, const std::string& text, Options& options) try {
+  namespace po = boost::program_options;
+  // Of this row alone: Boost looks at every row of a description for each value that it stores.
+  po::options_description alone;
+  alone.add_options()(row.name.c_str(), row.reader(), "");
+  po::parsed_options one(&alone);
+  one.options.emplace_back(row.name, std::vector{text});
+  po::variables_map values;
+  po::store(one, values);
+  return row.take(options, values[row.name]);
+} catch (const boost::program_options::validation_error&) {
+  return false;
 }
 
 std::string_view section_title(std::string_view section) {
@@ -305,7 +288,6 @@ std::string_view section_title(std::string_view section) {
       {"checkpoint", "saving and resuming"},
       {"metrics", "what a run records"},
       {"plan", "tessera plan"},
-      {"sweep", "tessera sweep"},
       {"export", "tessera export"},
       {"bench", "tessera bench"}};
   for (const auto& [name, title] : titles) {

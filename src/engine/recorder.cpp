@@ -79,7 +79,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
 
 }  // namespace
 
-RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder)
+RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
     : options_(options),
       folder_(open_folder(options.checkpoint.resume, folder)),
       lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)),
@@ -90,7 +90,7 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
   for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) Log(0, 1).warn(line);
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
-  folder_.write_config(write_ini(repeated));
+  folder_.write_config(run_config(repeated, ranks));
   post_status(status(RunState::running, 0, "starting"));
 }
 

@@ -44,7 +44,7 @@ class RunRecorder {
   /// when the holder of its lock does not end, or where auto finds no folder although Slurm has started the job before)
   /// and writes config.ini and status.json. Rank 0 only. `options` as resolved for this run; they must outlive the
   /// recorder.
-  RunRecorder(const Options& options, const std::filesystem::path& folder);
+  RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
   ~RunRecorder();
 
   /// From begin() on, every report has a look at this GPU. Before begin().
