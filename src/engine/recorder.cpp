@@ -87,7 +87,12 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
   folder_.remove_leftovers();
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
-  folder_.write_config(write_ini(repeated));
+  try {
+    folder_.write_config(write_ini(repeated));
+  } catch (const IoError& error) {
+    finish(RunState::failed, error.code(), error.what());
+    throw;
+  }
   post_status(status(RunState::running, 0, "starting"));
 }
 
