@@ -131,7 +131,7 @@ template <class F>
 void RunRecorder::or_warn(std::string& said, F&& f) {
   try {
     f();
-    if (!std::exchange(said, {}).empty()) warn("the file can be written again");
+    if (const std::string before = std::exchange(said, {}); !before.empty()) warn("no longer so: " + before);
   } catch (const IoError& error) {
     if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
   }

@@ -151,10 +151,11 @@ std::string RunLock::holder() const {
   return (life_of(*owner) == OwnerLife::gone ? "by other ranks of the job of " : "by ") + owner->words();
 }
 
-/// A process that is seen to run does not end by itself soon.
+/// A process that is seen to run does not end by itself soon. Not in a Slurm job: its holder may be an earlier start
+/// that is being ended, and nobody watches who could mend a usage error.
 void RunLock::refuse_running_holder() const {
   const auto owner = read_owner(owner_file_);
-  if (!owner || life_of(*owner) != OwnerLife::running) return;
+  if (!RunOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;
   throw UsageError("run.dir = {} is in use (by {}): wait for it to end, or name another folder", folder_.string(),
                    owner->words());
 }

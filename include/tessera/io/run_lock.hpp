@@ -22,8 +22,9 @@ struct LockSettings {
 
 class RunLock {
  public:
-  /// Rank 0 first, the others when it has it; only rank 0 creates files. UsageError if a process that runs on this host
-  /// uses the folder, IoError if another does and does not end within the patience, or where a file cannot be used.
+  /// Rank 0 first, the others when it has it; only rank 0 creates files. IoError if somebody else uses the folder and
+  /// does not end within the patience, or where a file cannot be used. UsageError, outside of Slurm jobs, if the user
+  /// of the folder is seen to run on this host.
   RunLock(const std::filesystem::path& folder, std::int64_t rank, const LockSettings& settings = {});
   ~RunLock();
   RunLock(const RunLock&) = delete;
