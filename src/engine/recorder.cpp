@@ -88,6 +88,7 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
   try {
+    lock_.write_owner();
     folder_.write_config(write_ini(repeated));
   } catch (const IoError& error) {
     finish(RunState::failed, error.code(), error.what());

@@ -83,9 +83,11 @@ void RunLock::wait_for(const LockSettings& settings) {
                                  folder_.string(), owner_file_.string()));
       }
     } else if (holds_ && rank_ == 0) {
-      const RunOwner me = RunOwner::me();
-      replace_text(owner_file_, me.text());
-      nonce_ = me.nonce;
+      try {
+        write_owner();
+      } catch (const IoError&) {
+        // A full disk: the caller, who has the lock, may make room and try again.
+      }
     }
     if (taken == Taken::yes) return;
     const double waited = seconds_since(start);
@@ -101,6 +103,13 @@ void RunLock::wait_for(const LockSettings& settings) {
     }
     std::this_thread::sleep_for(kLookEvery);
   }
+}
+
+void RunLock::write_owner() {
+  if (!nonce_.empty()) return;
+  const RunOwner me = RunOwner::me();
+  replace_text(owner_file_, me.text());
+  nonce_ = me.nonce;
 }
 
 RunLock::Taken RunLock::take() {

@@ -66,6 +66,17 @@ TEST_CASE("only rank 0 makes files, and every rank sees whether the folder is ra
   CHECK_FALSE(folder_has_owner(run / "missing", there.nonce()));
 }
 
+TEST_CASE("who cannot write owner.json has the lock all the same, and writes it when there is room") {
+  const TemporaryFolder run;
+  std::filesystem::create_directories(run / "owner.json/x");
+  RunLock lock(run.path(), 0);
+  CHECK(lock.holds());
+  CHECK_THROWS_AS(lock.write_owner(), IoError);
+  std::filesystem::remove_all(run / "owner.json");
+  lock.write_owner();
+  CHECK(folder_has_owner(run.path(), lock.nonce()));
+}
+
 TEST_CASE("a lock that a dying process holds is waited for, and its holder is named") {
   const TemporaryFolder run;
   int ready[2];

@@ -32,6 +32,8 @@ class RunLock {
 
   /// False where the file system has no locks: then only owner.json keeps others away.
   bool holds() const { return holds_; }
+  /// Rank 0, once there is room: writes owner.json where that failed before. IoError.
+  void write_owner();
   /// Rank 0: what owner.json says, for folder_has_owner().
   const std::string& nonce() const { return nonce_; }
 
