@@ -28,7 +28,8 @@ def metrics_files(run):
 
 
 def read_curve(run, group):
-    """Steps and losses of /steps or /eval over all restarts; a step that was done again counts once, the later one."""
+    """Steps and losses of /steps or /eval over all restarts. Files of older versions repeat steps that were done again:
+    the later row counts."""
     curve = {}
     for path in metrics_files(run):
         with h5py.File(path, "r", libver="latest", swmr=True) as file:
