@@ -135,12 +135,10 @@ int main(int argc, char** argv) {
   invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
-  // A reader that goes away costs the words that it does not want, a file that grows too large is an error of its
-  // write.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
   try {
     if (!words_need_ranks(words) && !has_peers()) return run_alone(read_command(words));
+    std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its words only
     World world(&argc, &argv);
     return world.run([&] {
       const Command command = read_command(words);
