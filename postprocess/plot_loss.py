@@ -9,12 +9,15 @@ import re
 import sys
 from pathlib import Path
 
-import h5py
-import matplotlib
-import numpy as np
-
-matplotlib.use("Agg")  # no display needed
-import matplotlib.pyplot as plt
+try:
+    import h5py
+    import matplotlib
+    import numpy as np
+    matplotlib.use("Agg")  # no display needed
+    import matplotlib.pyplot as plt
+except ModuleNotFoundError as missing:
+    sys.exit(f"{missing.name} is missing in {sys.executable}: {sys.executable} -m pip install {missing.name}, or "
+             "apt-get install python3-h5py python3-numpy python3-matplotlib and /usr/bin/python3")
 
 
 def metrics_files(run):

@@ -4,9 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
+#include <system_error>
 
 #include "tessera/app/bench_checkpoint.hpp"
 #include "tessera/app/bench_comm.hpp"
@@ -36,6 +39,26 @@ void settle_device(Options& options, const Log& log) {
   options.run.device = resolved_device(asked);
   if (asked == DeviceChoice::automatic) validate(options);
   if (const std::string why = unused_gpu(asked, options.run.device); !why.empty()) log.warn(why);
+}
+
+/// A run's folder stands for its config.ini, a checkpoint for that of its run.
+void name_config(std::vector<std::string>& words) {
+  const auto is_input = [](const std::string& word) { return !word.starts_with("-"); };
+  if (words.size() < 2 || words[0] != name_of(CommandKind::plan) || !is_input(words[1])) return;
+  std::error_code ignored;
+  const std::filesystem::path folder(words[1]);
+  for (const auto& config : {folder / "config.ini", folder / "../../config.ini"}) {
+    if (std::filesystem::is_directory(folder, ignored) && std::filesystem::is_regular_file(config, ignored)) {
+      words[1] = config.lexically_normal().string();
+      return;
+    }
+  }
+}
+
+/// What a command prints is its result: a full disk must not look like success.
+int with_output_written(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
 }
 
 /// A plan for GPUs needs none here.
@@ -134,16 +157,17 @@ int main(int argc, char** argv) {
   invocation.start = std::chrono::steady_clock::now();
   invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   invocation.words.assign(argv, argv + argc);
-  const std::vector<std::string> words(argv + 1, argv + argc);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  name_config(words);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
   try {
-    if (!words_need_ranks(words) && !has_peers()) return run_alone(read_command(words));
+    if (!words_need_ranks(words) && !has_peers()) return with_output_written(run_alone(read_command(words)));
     std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its words only
     World world(&argc, &argv);
     return world.run([&] {
       const Command command = read_command(words);
       return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation)
-                                       : (world.rank() == 0 ? run_alone(command) : 0);
+                                       : (world.rank() == 0 ? with_output_written(run_alone(command)) : 0);
     });
   } catch (const Error& error) {
     Log(0, 1).error(error.what());

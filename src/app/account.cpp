@@ -1,5 +1,6 @@
 #include "tessera/app/account.hpp"
 
+#include "app/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
 
@@ -7,17 +8,12 @@ namespace tessera {
 
 namespace {
 
-/// "1 rank", "2 ranks".
-std::string counted(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string model_line(const PlannedRun& planned) {
   const ModelParts& model = planned.schedule.model;
   const Architecture& a = model.architecture;
-  return fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}, sequence {}",
-                     name_of(a.family), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
-                     model.sequence);
+  return fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}, sequence {}", name_of(a.family),
+                     format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
+                     counted(a.heads, "head"), a.vocab, model.sequence);
 }
 
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {

@@ -48,7 +48,7 @@ class Optimizer {
   void restore(const OptimizerRecord& record);
 
   /// The inputs of the coming step and the state that the last one left: as they were read back last
-  /// (Player::finish_step), or to be sent (Player::send_scalars: what a resumed run does).
+  /// (Player::receive_scalars), or to be sent (Player::send_scalars: what a resumed run does).
   const StepScalars& scalars() const { return scalars_; }
   StepScalars& scalars() { return scalars_; }
   /// Of the last step that was read back.
