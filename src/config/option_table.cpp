@@ -24,8 +24,9 @@ void add_run(Rows& t) {
       integer_option("run.seed", Place{&O::run, &S::seed}, 0, kAnyCount, "seed of the first weights and of dropout"));
   t.push_back(integer_option("run.threads", Place{&O::run, &S::threads}, 0, 4096,
                              "threads per rank; 0: allowed cores / ranks of the node"));
-  t.push_back(bool_option("run.deterministic", Place{&O::run, &S::deterministic},
-                          "every sum in one fixed order: the same bits under every strategy and world size"));
+  t.push_back(choice_option("run.deterministic", Place{&O::run, &S::deterministic},
+                            "every sum in one fixed order: the same bits under every strategy and world size where "
+                            "precision.reduce = fp32; auto: true on CPUs, false on GPUs"));
   t.push_back(choice_option("run.lanes", Place{&O::run, &S::lanes},
                             "serial: one operation at a time; parallel: communication beside compute; chaos: random "
                             "delays (a test); auto: parallel where a core is free"));
