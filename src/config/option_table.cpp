@@ -105,7 +105,8 @@ void add_optim(Rows& t) {
   using S = OptimOptions;
   t.push_back(
       number_option("optim.lr", Place{&O::optim, &S::lr}, {0.0, 1e6}, "learning rate after the warm-up, the highest"));
-  t.push_back(number_option("optim.min_lr", Place{&O::optim, &S::min_lr}, {0.0, 1e6}, "learning rate at the end"));
+  t.push_back(number_option("optim.min_lr", Place{&O::optim, &S::min_lr}, {0.0, 1e6},
+                            "learning rate that the schedule falls to: it would be reached one step after the last"));
   t.push_back(integer_option("optim.warmup_steps", Place{&O::optim, &S::warmup_steps}, 0, kAnyCount,
                              "first steps, in which the learning rate rises linearly"));
   t.push_back(choice_option("optim.schedule", Place{&O::optim, &S::schedule},

@@ -1,6 +1,5 @@
 #include "tessera/engine/optimizer.hpp"
 
-#include <algorithm>
 #include <cmath>
 #include <numbers>
 
