@@ -33,10 +33,11 @@ int print_version() {
   return 0;
 }
 
-/// run.device as this machine has it; what is of no use there is refused as if it had been given so.
+/// run.device as this machine has it, and run.deterministic as the device has it; what is of no use there is refused as if it had been given so.
 void settle_device(Options& options, const Log& log) {
   const DeviceChoice asked = options.run.device;
   options.run.device = resolved_device(asked);
+  options.run.deterministic = is_deterministic(options.run) ? Deterministic::yes : Deterministic::no;
   if (asked == DeviceChoice::automatic) validate(options);
   if (const std::string why = unused_gpu(asked, options.run.device); !why.empty()) log.warn(why);
 }

@@ -68,10 +68,14 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
 }
 
 /// What computes, and on a GPU how its collectives and segments run.
-std::string device_line(TrainingSession& session) {
+std::string device_line(const Options& options, TrainingSession& session) {
   const std::string manner = session.player().manner();
   const char* name = session.resources().host_reaches_memory() ? "kernels" : "device";
-  return fmt::format("{:<11}{}{}{}", name, session.resources().description(), manner.empty() ? "" : "; ", manner);
+  auto line = fmt::format("{:<11}{}{}{}", name, session.resources().description(), manner.empty() ? "" : "; ", manner);
+  if (session.resources().host_reaches_memory()) return line;
+  return line + (is_deterministic(options.run)
+                     ? "\nsums       in one fixed order (run.deterministic = true)"
+                     : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
 }
 
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data,
@@ -96,7 +100,7 @@ std::string account_before(const Options& options, const PlannedRun& planned, co
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
          "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\n" +
-         device_line(session);
+         device_line(options, session);
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@ namespace tessera {
 
 /// Learning rate of step `step` (1, 2, ...) of `steps`: linear warm-up over warmup_steps, then constant, or from lr to
 /// min_lr along a cosine or a line, or (wsd) constant until the last decay_fraction of the steps and a line from there.
+/// min_lr itself would be the rate of step steps + 1.
 double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps);
 
 /// What a step reports.
