@@ -7,13 +7,14 @@ import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 import h5py
 import numpy as np
 
 from report import Report, write_metrics
 from expected import RULES, Run
-from job import SHORT, TINY, Case, command, main
+from job import SHORT, TINY, Case, command
 
 TRAIN = [*TINY, *SHORT, "--train.eval_every=5", "--data.val_fraction=0.1"]
 # Numbers that are not computed from steps: status.json's, the sweep's, and those that this machine's files lack today.
@@ -113,7 +114,7 @@ class RealRuns(Traced):
         self.assertEqual((row["attempts"], row["steps"], row["timed_steps"]), (2, 20, 16))
 
     def test_while_it_runs_and_after_it_was_killed(self):
-        process = subprocess.Popen(command([*TRAIN, "--train.steps=1000000", "--run.dir=run"]),
+        process = subprocess.Popen(command(["train", *TRAIN, "--train.steps=1000000", "--run.dir=run"]),
                                    cwd=self.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         try:
             deadline = time.monotonic() + 60
@@ -179,4 +180,4 @@ class ModelAndRanks(Traced):
 
 
 if __name__ == "__main__":
-    main(at_once=1)  # reports are made in this process
+    unittest.main(verbosity=2)
