@@ -205,7 +205,7 @@ class Convert(Case):
         self.do("import", REFERENCE / "clipped", "ckpt")
         for words, says in ((["checkpoint.py", "slice", "ckpt", "transformer.wte.weigh"], "has no parameter/transformer.wte.weigh: transformer.wte.weight"),
                             (["checkpoint.py", "slice", "ckpt", "none/such"], "has no none/such"),
-                            (["-S", "plot_loss.py", "ckpt"], "is missing in .*apt-get install python3-h5py")):
+                            (["-S", "checkpoint.py", "list", "ckpt"], "is missing in .*apt-get install python3-h5py")):
             options, script = ([words[0]], words[1:]) if words[0] == "-S" else ([], words)
             done = subprocess.run([sys.executable, *options, tools / script[0], *script[1:]], cwd=self.folder,
                                   stderr=subprocess.PIPE, text=True)
