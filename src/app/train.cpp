@@ -137,8 +137,12 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options), world.size());
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   try {
-    // Nobody goes on before the folder is known to be free.
-    require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
+    {
+      // Nobody goes on before the folder is known to be free: rank 0 may wait for a process that is dying.
+      const WaitPhase locking(world.control().waits(), "rank 0 took the run folder", options.checkpoint.timeout,
+                              "checkpoint.timeout");
+      require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
+    }
     if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
     if (recorder != nullptr) keep_companions(options);
     return static_cast<int>(train(world, options, invocation, prepared, signals, recorder.get()));
