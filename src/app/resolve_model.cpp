@@ -30,7 +30,7 @@ void replace(std::int64_t& size, std::int64_t given) {
   if (given != 0) size = given;
 }
 
-/// Of a Hugging Face folder, or of a checkpoint.
+/// Of a Hugging Face folder, or of a checkpoint; dropout aside.
 Architecture architecture_at(const std::filesystem::path& folder) {
   if (const auto checkpoint = checkpoint_in(folder)) return read_manifest(*checkpoint).architecture;
   return read_config(folder);

@@ -56,7 +56,15 @@ NamedTexts Fields::texts(const char* key) const {
 }
 
 Architecture Fields::architecture(const char* key, const std::filesystem::path& path) const {
-  return architecture_of(at(key), path);
+  Architecture architecture = architecture_of(at(key), path);
+  // A folder's dropout is not taken, but here it is the run's own.
+  const auto dropout = at(key).find("resid_pdrop");
+  if (dropout != at(key).end()) {
+    if (!dropout->is_number() || !(*dropout >= 0.0 && *dropout < 1.0))
+      refuse(key, "a resid_pdrop from 0 to 1 is needed");
+    architecture.dropout = dropout->get<double>();
+  }
+  return architecture;
 }
 
 TensorRecord Fields::tensor(const Json& value, const Fields& fields) {

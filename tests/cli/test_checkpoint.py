@@ -218,13 +218,14 @@ class Faults(Case):
         self.assertRegex(self.job("train", *words, "--train.accumulation=2", "--data.synthetic_tokens=6000").err,
                          "--data.synthetic_tokens=5000 gives the same")
         self.assertEqual((self.run_folder / "config.ini").read_bytes(), config)  # refused runs leave it as it was
-        self.train(*words, "--train.accumulation=2", "--checkpoint.every=1")
+        self.train(*words, "--train.accumulation=2", "--checkpoint.every=1", "--model.dropout=0.1")
         # What the command leaves open is the checkpoint's.
         job = self.train("--run.dir=run", "--checkpoint.resume=auto", "--train.steps=24", *SHORT, "--data.val_fraction=0",
                          "--optim.schedule=constant")
         self.assertRegex(job.out, "step 22 from")
         self.assertRegex(job.out, r"batch +128 tokens a step: 1 rank x 2 micro-steps x 2 sequences x 32 tokens")
-        self.assertNotIn("changed    model", job.out)
+        self.assertNotIn("model.", job.out)
+        self.assertRegex((self.run_folder / "config.ini").read_text(), r"\ndropout = 0.1\n")
 
     def test_two_jobs_on_one_folder(self):
         running = Running(ENDLESS + ["--checkpoint.resume=auto"], 2, self.folder)
