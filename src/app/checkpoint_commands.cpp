@@ -11,6 +11,7 @@
 #include "tessera/engine/resume.hpp"
 #include "tessera/io/convert.hpp"
 #include "tessera/io/hugging_face.hpp"
+#include "tessera/io/path_exists.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -21,7 +22,7 @@ bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".b
 
 /// The checkpoint itself, or the newest one of a run.
 std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) throw UsageError("{} does not exist", path.string());
+  if (!path_exists(path)) throw UsageError("{} does not exist", path.string());
   return resume_candidates(path.string(), path).front();
 }
 

@@ -143,6 +143,20 @@ class Reading(Folder):
         self.assertEqual(code, 0, out)
 
 
+class Paths(Folder):
+    def test_bad_paths_are_not_bugs(self):
+        (self.folder / "loop").symlink_to("loop")
+        (self.folder / "model").mkdir()
+        (self.folder / "model" / "model.safetensors").symlink_to("../loop")
+        shutil.copy(Path(os.environ["TESSERA_REFERENCE"]) / "clipped" / "config.json", self.folder / "model")
+        for words in (["verify", "a" * 300], ["verify", "loop"], ["inspect", "loop"], ["export", "loop", "x"], ["import", "model", "x"],
+                      ["import", "loop", "x"], ["export", "x", "loop"],
+                      ["train", *RUN, "--train.steps=1", "--checkpoint.resume=loop"]):
+            job = self.job(*words)
+            self.assertIn(job.code, (2, 4), job.everything())
+            self.assertEqual(len(job.errors), 1, job.everything())
+
+
 class Order(Folder):
     def test_files_then_names_then_what_goes(self):
         self.go(1, 1, "--checkpoint.keep=1", ranks=2)
