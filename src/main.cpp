@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 
@@ -46,8 +47,11 @@ int run_plan_here(Options options) {
 /// Commands that need no other ranks.
 int run_alone(const Command& command) {
   switch (command.kind) {
+    case CommandKind::none:
+      std::fputs(usage_text().c_str(), stderr);
+      return static_cast<int>(ExitCode::usage);
     case CommandKind::help:
-      std::fputs(usage_text().c_str(), stdout);
+      std::fputs(help_on(command.topic).c_str(), stdout);
       return 0;
     case CommandKind::version:
       return print_version();
@@ -83,6 +87,8 @@ int run_bench(World& world, const Command& command) {
 }
 
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
+  const WaitPhase phase(world.control().waits(), "the ranks worked", command.options.checkpoint.timeout,
+                        "checkpoint.timeout");
   settle_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
   switch (command.kind) {
     case CommandKind::train:
@@ -129,6 +135,10 @@ int main(int argc, char** argv) {
   invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
+  // A reader that goes away costs the words that it does not want, a file that grows too large is an error of its
+  // write.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     if (!words_need_ranks(words) && !has_peers()) return run_alone(read_command(words));
     World world(&argc, &argv);

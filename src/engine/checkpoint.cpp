@@ -46,7 +46,11 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));
   std::iota(world.begin(), world.end(), 0);
   transport_ = context.open_transport(world);
-  plane_ = std::make_unique<ControlPlane>(*transport_, context.notice());
+  auto waits = std::make_shared<PeerWaits>(context.control().waits());
+  waits->phase = "a checkpoint was written";
+  waits->seconds = settings_.options.timeout;
+  waits->option = "checkpoint.timeout";
+  plane_ = std::make_unique<ControlPlane>(*transport_, context.notice(), std::move(waits));
   const std::int64_t share = ranks_per_writer(context.ranks_per_node(), settings_.options.writers_per_node);
   const std::int64_t node_first = context.node() * context.ranks_per_node();
   writer_ = node_first + context.node_rank() / share * share;
@@ -57,6 +61,14 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
+
+std::int64_t CheckpointWriter::bytes_to_write() const {
+  std::int64_t elements = 0;
+  for (const std::int64_t rank : members_) {
+    for (const ElementRun& run : element_runs(owned_runs(session_.schedule(), rank))) elements += run.count;
+  }
+  return elements * static_cast<std::int64_t>(kAllStateKinds.size()) * size_of(DType::fp32);
+}
 
 CheckpointWriter::Job CheckpointWriter::make_job() const {
   Job job;
@@ -125,6 +137,7 @@ std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<s
   }
   manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
   write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
+  if (settings_.before_publish) settings_.before_publish(job.step);
   notes.push_back(folder_.publish(job.step, newest_));
   newest_ = job.step;
   // The checkpoint is there: what cannot be deleted is no reason to end the run.

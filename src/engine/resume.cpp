@@ -12,6 +12,7 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
+#include "tessera/io/manifest.hpp"
 #include "tessera/io/path_exists.hpp"
 #include "tessera/io/unreadable_error.hpp"
 
@@ -46,23 +47,27 @@ class Comparison {
     mine.dropout = manifest_.architecture.dropout;
     const auto tensors = tensor_records(settings_.planned.schedule.model.tensors);
     if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
-      throw UsageError("{} is of another model ({}): the options must describe the same one", where_,
-                       difference(tensors));
+      throw UsageError(
+          "{} is of another model ({}): the options must describe the same one; without any of [model] it is the "
+          "checkpoint's",
+          where_, difference(tensors));
     }
     if (!manifest_.data.known) return;
     const auto allowed = allowed_changes(settings_.options.checkpoint);
     const StepSchedule& schedule = settings_.planned.schedule;
     const std::int64_t batch = schedule.grid.world * schedule.accumulation * schedule.model.batch;
     const DataPosition& there = manifest_.data;
-    const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now) {
+    const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now,
+                            const std::string& same = "give the same") {
       if (then == now || std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return;
-      throw UsageError("{} was made with another {} ({} then, {} now): give the same, or checkpoint.allow = {}", where_,
-                       what, then, now, name);
+      throw UsageError("{} was made with another {} ({} then, {} now): {}, or checkpoint.allow = {}", where_, what,
+                       then, now, same, name);
     };
     refuse("data", "corpus or validation part (data.source, data.val_fraction)", there.fingerprint,
-           fmt::format("{:016x}", settings_.data.fingerprint()));
+           fmt::format("{:016x}", settings_.data.fingerprint()), same_data());
     refuse("seq_len", "sequence length (train.seq_len)", there.sequence, schedule.model.sequence);
-    refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch);
+    refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch,
+           same_batch(there.global_batch));
     refuse("seed", "data.seed", there.data_seed, settings_.options.data.seed);
     refuse("seed", "run.seed", there.run_seed, settings_.options.run.seed);
     refuse("order", "data.order", there.order, std::string(name_of(settings_.options.data.order)));
@@ -90,6 +95,33 @@ class Comparison {
   }
 
  private:
+  /// What to type for the corpus of the checkpoint, as far as its options differ.
+  std::string same_data() const {
+    const std::map<std::string, std::string> then(manifest_.options.begin(), manifest_.options.end());
+    std::string text;
+    for (const OptionValue& option : flat_options(settings_.options)) {
+      const auto old = then.find(option.name);
+      if (!option.name.starts_with("data.") || old == then.end() || old->second == option.value) continue;
+      text += fmt::format("{}--{}={}", text.empty() ? "" : " ", option.name, old->second);
+    }
+    return text.empty() ? "give the same (the text itself has changed)" : text + " gives the same";
+  }
+
+  /// What to type for the checkpoint's global batch on these ranks: another accumulation, else the largest smaller
+  /// micro-batch that divides as well.
+  std::string same_batch(std::int64_t then) const {
+    const StepSchedule& schedule = settings_.planned.schedule;
+    const std::int64_t world = schedule.grid.world;
+    if (then % world != 0)
+      return fmt::format("no train.accumulation gives {} on {} ranks (use a number of ranks that divides it)", then,
+                         world);
+    std::int64_t micro_batch = schedule.model.batch;
+    while (then / world % micro_batch != 0) --micro_batch;
+    return fmt::format("{}--train.accumulation={} gives the same",
+                       micro_batch == schedule.model.batch ? "" : fmt::format("--train.micro_batch={} ", micro_batch),
+                       then / world / micro_batch);
+  }
+
   std::string difference(const std::vector<TensorRecord>& mine) const {
     const Architecture &a = manifest_.architecture, &b = settings_.planned.schedule.model.architecture;
     const std::tuple<const char*, std::int64_t, std::int64_t> sizes[] = {
@@ -266,6 +298,18 @@ std::vector<std::filesystem::path> resume_candidates(const std::string& resume, 
       "of "
       "one",
       resume, kManifestName);
+}
+
+void require_fitting(const ResumeSettings& settings) {
+  if (settings.options.checkpoint.resume == "none") return;
+  for (const auto& path : resume_candidates(settings.options.checkpoint.resume, settings.run)) {
+    try {
+      const Manifest manifest = read_manifest(path);
+      return Comparison(path, settings, manifest).require_fit();
+    } catch (const IoError&) {
+      continue;  // whoever loads it says what is wrong with it
+    }
+  }
 }
 
 StateLoader state_loader(RankContext& context, const ResumeSettings& settings) {

@@ -16,6 +16,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/threads.hpp"
 #include "tessera/io/unreadable_error.hpp"
 
 namespace tessera {
@@ -157,7 +158,12 @@ void on_threads(std::int64_t tasks, int threads, const std::function<void(std::i
   };
   std::vector<std::thread> others;
   const int count = static_cast<int>(std::min<std::int64_t>(threads, tasks));
-  for (int thread = 1; thread < count; ++thread) others.emplace_back(work, thread);
+  try {
+    for (int thread = 1; thread < count; ++thread) {
+      others.push_back(start_thread("block reader", [&work, thread] { work(thread); }));
+    }
+  } catch (const IoError&) {  // those that there are do all tasks
+  }
   work(0);
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);

@@ -1,7 +1,6 @@
 // Checkpoint files: what is written is read back, by us and by h5py, whatever the shards; what is damaged is found.
 #include "checkpoint_case.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/io/run_lock.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -205,19 +204,4 @@ TEST_CASE("checkpoints come whole, go whole, and what was left unfinished goes")
   folder.prune(1, 0, 50);
   REQUIRE(folder.steps() == std::vector<std::int64_t>{50});
   REQUIRE(std::filesystem::exists(run / "checkpoints/step-7"));
-}
-
-TEST_CASE("a run folder has one user") {
-  const TemporaryFolder run;
-  {
-    const RunLock first(run.path(), 0), other_rank(run.path(), 1);
-    REQUIRE(first.holds());
-    REQUIRE(message_of<UsageError>([&] { RunLock second(run.path(), 0, 0.1); }).find("in use") != std::string::npos);
-  }
-  {
-    const RunLock straggler(run.path(), 1);
-    REQUIRE_THROWS_AS(RunLock(run.path(), 0, 0.1), UsageError);
-  }
-  const RunLock again(run.path(), 0, 0.1);
-  REQUIRE(again.holds());
 }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
@@ -27,6 +28,7 @@ struct CheckpointSettings {
   NamedTexts all_options;        ///< every option with its value, for the manifest
   NamedTexts provenance;
   RunHdf5 hdf5 = run_hdf5_here;
+  std::function<void(std::int64_t step)> before_publish;  ///< rank 0, on the thread that writes
 };
 
 /// One checkpoint, written.
@@ -54,6 +56,8 @@ class CheckpointWriter {
   /// being written then is waited for first: none is left out, and one copy of the state is enough. Collective.
   /// IoError, of this checkpoint or of the one before; nothing that was complete before is gone then.
   void begin();
+  /// What this rank writes for each checkpoint; 0 where another writes for it.
+  std::int64_t bytes_to_write() const;
   /// Whether a checkpoint is being written beside the steps.
   bool is_writing() const;
   /// The next checkpoint that is complete, each once, in order. Rethrows what went wrong beside the steps: IoError on

@@ -24,6 +24,10 @@ struct ResumeSettings {
 /// PATH, which is a checkpoint or a run's folder. UsageError if PATH is neither.
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
 
+/// UsageError where the first of these whose manifest can be read does not fit the run. Called before a run folder is
+/// touched.
+void require_fitting(const ResumeSettings& settings);
+
 /// Loads by checkpoint.resume. auto: the newest checkpoint that is complete and undamaged; those passed over are
 /// reported; one that the system does not let a rank read is not passed over (IoError); nothing if there is none at all
 /// (a folder of nothing but damaged ones is an error: a fresh start would prune them). Empty for `none`. Collective
