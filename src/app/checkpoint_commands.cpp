@@ -140,8 +140,7 @@ int run_export(const std::filesystem::path& path, const std::filesystem::path& t
     if (options.optimizer) throw UsageError("export.optimizer = true goes with a folder, not with llm.c's file");
     write_llmc(target, reader, options.dtype);
   } else {
-    write_hugging_face(target, reader, options.dtype, options.largest_file);
-    if (options.optimizer) write_full_state(target / "state.h5", reader);
+    write_hugging_face(target, reader, options.dtype, options.largest_file, options.optimizer);
   }
   Log(0, 1).info(
       fmt::format("step {} of {} exported to {}", reader.manifest().step, reader.folder().string(), target.string()));
