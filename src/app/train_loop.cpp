@@ -85,17 +85,17 @@ std::string TrainLoop::run_steps() {
   return {};
 }
 
+bool TrainLoop::evaluation_is_due(std::int64_t step) const {
+  if (options_.data.val_fraction <= 0) return false;
+  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
+}
+
 /// The same on every rank: options and sums only.
 bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
   const CheckpointOptions& options = options_.checkpoint;
   if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;
   if (step == session_.steps()) return options.every > 0 || options.every_minutes > 0;
   return options.every > 0 && step % options.every == 0;
-}
-
-bool TrainLoop::evaluation_is_due(std::int64_t step) const {
-  if (options_.data.val_fraction <= 0) return false;
-  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 
 /// For the clock, before a step.
