@@ -15,6 +15,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/engine/checkpoint.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
+#include "tessera/io/path_exists.hpp"
 
 namespace tessera {
 
@@ -64,7 +65,10 @@ class PlainFile {
 };
 
 void forget_folder(const std::filesystem::path& folder) {
-  for (const auto& entry : std::filesystem::directory_iterator(folder)) PlainFile(entry.path(), O_RDONLY).forget();
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    PlainFile(entry->path(), O_RDONLY).forget();
+  if (error) throw IoError("cannot read folder {} ({})", folder.string(), error.message());
 }
 
 /// What rank `rank` of a layout holds, into `memory`, kind after kind.
@@ -96,8 +100,7 @@ class Bench {
  public:
   Bench(World& world, const Options& options) : world_(world), folder_(folder_of(world, options)) {
     std::error_code error;
-    if (std::filesystem::exists(folder_))
-      throw UsageError("run.dir = {} exists: name a folder that does not", folder_.string());
+    if (path_exists(folder_)) throw UsageError("run.dir = {} exists: name a folder that does not", folder_.string());
     world_.control().barrier();
     std::filesystem::create_directories(folder_, error);
     if (error) throw IoError("cannot create folder {} ({})", folder_.string(), error.message());
@@ -160,7 +163,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
     const std::filesystem::path plain = plain_name(i);
     plain_write.push_back(bench.seconds([&] {
       PlainFile(plain, O_WRONLY | O_CREAT | O_TRUNC).write(mine);
-      std::filesystem::remove(plain_name(i - 1));
+      std::error_code ignored;
+      std::filesystem::remove(plain_name(i - 1), ignored);
     }));
     // Each reading finds the memory that the one before took for the page cache free again: pages that a virtual
     // machine has not used for a while cost more time than the disk.

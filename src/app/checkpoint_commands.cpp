@@ -14,6 +14,7 @@
 #include "tessera/config/describe.hpp"
 #include "tessera/io/convert.hpp"
 #include "tessera/io/hugging_face.hpp"
+#include "tessera/io/path_exists.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -24,8 +25,7 @@ bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".b
 
 /// The checkpoint itself, or the newest one of a run.
 std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
-  std::error_code error;
-  if (!std::filesystem::exists(path, error)) throw UsageError("{} does not exist", path.string());
+  if (!path_exists(path)) throw UsageError("{} does not exist", path.string());
   if (const auto checkpoint = checkpoint_in(path)) return *checkpoint;
   throw UsageError("{} is no checkpoint (it has no {}) and no run with checkpoints: RUN, or RUN/checkpoints/step-N",
                    path.string(), kManifestName);
@@ -156,8 +156,7 @@ int run_export(const std::filesystem::path& path, const std::filesystem::path& t
     if (options.optimizer) throw UsageError("export.optimizer = true goes with a folder, not with llm.c's file");
     write_llmc(target, reader, options.dtype);
   } else {
-    write_hugging_face(target, reader, options.dtype, options.largest_file);
-    if (options.optimizer) write_full_state(target / "state.h5", reader);
+    write_hugging_face(target, reader, options.dtype, options.largest_file, options.optimizer);
   }
   Log(0, 1).info(
       fmt::format("step {} of {} exported to {}", reader.manifest().step, reader.folder().string(), target.string()));

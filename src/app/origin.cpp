@@ -89,7 +89,9 @@ std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& 
   std::error_code error;
   if (!std::filesystem::is_directory(path, error)) return std::nullopt;
   try {
-    return resume_candidates(std::filesystem::absolute(path).string(), path).front();
+    const std::filesystem::path whole = std::filesystem::absolute(path, error);
+    if (error) return std::nullopt;
+    return resume_candidates(whole.string(), path).front();
   } catch (const UsageError&) {
     return std::nullopt;
   }

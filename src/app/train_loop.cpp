@@ -98,11 +98,6 @@ bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) cons
   return options.every > 0 && step % options.every == 0;
 }
 
-bool TrainLoop::evaluation_is_due(std::int64_t step) const {
-  if (options_.data.val_fraction <= 0) return false;
-  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
-}
-
 /// For the clock, before a step.
 LastTimes TrainLoop::times(std::int64_t step) const {
   const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};

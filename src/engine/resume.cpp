@@ -13,6 +13,7 @@
 #include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
 #include "tessera/io/manifest.hpp"
+#include "tessera/io/path_exists.hpp"
 #include "tessera/io/unreadable_error.hpp"
 
 namespace tessera {
@@ -287,10 +288,11 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
   if (resume == "auto") return newest_first(run);
   const std::filesystem::path path(resume);
-  if (std::filesystem::exists(path / std::string(kManifestName))) return {path};
+  if (path_exists(path / std::string(kManifestName))) return {path};
   const auto of_run = newest_first(path);
   if (!of_run.empty()) return {of_run.front()};
-  if (std::filesystem::is_directory(path) && path.filename().string().starts_with("step-")) return {path};
+  std::error_code unseen;
+  if (std::filesystem::is_directory(path, unseen) && path.filename().string().starts_with("step-")) return {path};
   throw UsageError(
       "checkpoint.resume = {} is no checkpoint (it has no {}) and no run with checkpoints: none, auto, or the folder "
       "of "

@@ -43,7 +43,7 @@ class Verifier {
     try {
       f();
       return true;
-    } catch (const Error& error) {
+    } catch (const std::exception& error) {  // bad_alloc too, from sizes that a file claims
       problem(error.what());
       return false;
     }

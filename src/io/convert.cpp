@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "io/durable_file.hpp"
 #include "io/fresh_output.hpp"
 #include "io/hugging_face_json.hpp"
 #include "io/tensor_stream.hpp"
@@ -75,6 +76,27 @@ void write_index(const std::filesystem::path& folder, const std::vector<TensorRe
   write_text_atomically(folder / "model.safetensors.index.json", json.dump(2) + "\n");
 }
 
+void write_full_state(const std::filesystem::path& path, const CheckpointReader& checkpoint) {
+  const Manifest& manifest = checkpoint.manifest();
+  Hdf5File file = Hdf5File::create(path);
+  hdf5_write_attribute(file.id(), "format", "tessera full state");
+  hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
+  hdf5_write_attribute(file.id(), "step", manifest.step);
+  hdf5_write_attribute(file.id(), "adam_step", manifest.optimizer.adam_step);
+  hdf5_write_attribute(file.id(), "skipped_steps", manifest.optimizer.skipped_steps);
+  hdf5_write_attribute(file.id(), "loss_scale", manifest.optimizer.loss_scale);
+  for (const StateKind kind : kAllStateKinds) {
+    const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
+    for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+      auto array = Hdf5Array<float>::create(group.id(), manifest.tensors[i].name, manifest.tensors[i].shape);
+      stream_tensor(checkpoint, kind, i,
+                    [&](std::int64_t first, std::span<const float> values) { array.write(first, values); });
+    }
+  }
+  file.close();
+  sync_file(path);
+}
+
 }  // namespace
 
 void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
@@ -113,7 +135,7 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
 }
 
 void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
-                        std::int64_t largest_file) {
+                        std::int64_t largest_file, bool full_state) {
   FreshFolder folder(path);
   const auto& tensors = checkpoint.manifest().tensors;
   const auto files = divide_into_files(tensors, dtype, largest_file);
@@ -135,27 +157,8 @@ void write_hugging_face(const std::filesystem::path& path, const CheckpointReade
   }
   config["torch_dtype"] = torch_dtype(dtype);
   write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");
+  if (full_state) write_full_state(folder.beside() / "state.h5", checkpoint);
   folder.finish();
-}
-
-void write_full_state(const std::filesystem::path& path, const CheckpointReader& checkpoint) {
-  const Manifest& manifest = checkpoint.manifest();
-  Hdf5File file = Hdf5File::create(path);
-  hdf5_write_attribute(file.id(), "format", "tessera full state");
-  hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
-  hdf5_write_attribute(file.id(), "step", manifest.step);
-  hdf5_write_attribute(file.id(), "adam_step", manifest.optimizer.adam_step);
-  hdf5_write_attribute(file.id(), "skipped_steps", manifest.optimizer.skipped_steps);
-  hdf5_write_attribute(file.id(), "loss_scale", manifest.optimizer.loss_scale);
-  for (const StateKind kind : kAllStateKinds) {
-    const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
-    for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
-      auto array = Hdf5Array<float>::create(group.id(), manifest.tensors[i].name, manifest.tensors[i].shape);
-      stream_tensor(checkpoint, kind, i,
-                    [&](std::int64_t first, std::span<const float> values) { array.write(first, values); });
-    }
-  }
-  file.close();
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <iterator>
 #include <system_error>
 
+#include "io/durable_file.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -87,9 +88,7 @@ void DumpFile::finish(std::int64_t step, double loss, double grad_norm) {
   gradients_.tensors.clear();
   weights_.tensors.clear();
   file_.close();
-  std::error_code error;
-  std::filesystem::rename(beside_, path_, error);
-  if (error) throw IoError("cannot rename {} to {} ({})", beside_.string(), path_.string(), error.message());
+  rename_durably(beside_, path_);
 }
 
 }  // namespace tessera

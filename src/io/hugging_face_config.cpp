@@ -20,7 +20,8 @@ constexpr std::int64_t kLargestSize = std::numeric_limits<std::int32_t>::max();
 /// config.json with typed look-ups; a missing key and null are the same.
 class ConfigReader {
  public:
-  ConfigReader(std::filesystem::path path, nlohmann::json json) : path_(std::move(path)), json_(std::move(json)) {}
+  /// `json` outlives it.
+  ConfigReader(std::filesystem::path path, const nlohmann::json& json) : path_(std::move(path)), json_(json) {}
 
   /// A size of at least 1.
   std::optional<std::int64_t> size(const char* key) const {
@@ -119,9 +120,8 @@ class ConfigReader {
       const auto kind = object.find(name);
       if (kind == object.end() || kind->is_null()) continue;
       if (*kind == "default" || *kind == "llama3") return kind->get<std::string>();
-      const std::string shown = kind->dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
       throw UsageError("{}: {} of {} {} is not supported (default or llama3 is allowed)", path_.string(), name, key,
-                       shown.substr(0, 100));
+                       shown(*kind));
     }
     return "default";
   }
@@ -163,15 +163,17 @@ class ConfigReader {
     return place->get<double>();
   }
 
+  static std::string shown(const nlohmann::json& value) {
+    if (value.is_structured()) return "what it says";
+    return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 100);
+  }
+
   [[noreturn]] void refuse(const char* key, const char* allowed) const {
-    const nlohmann::json& value = json_.at(key);
-    const std::string shown =
-        value.is_structured() ? "what it says" : value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-    throw UsageError("{}: {} = {} is not supported ({})", path_.string(), key, shown.substr(0, 100), allowed);
+    throw UsageError("{}: {} = {} is not supported ({})", path_.string(), key, shown(json_.at(key)), allowed);
   }
 
   std::filesystem::path path_;
-  nlohmann::json json_;
+  const nlohmann::json& json_;
 };
 
 Architecture read_gpt2(const ConfigReader& config) {

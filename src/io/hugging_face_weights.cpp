@@ -13,6 +13,7 @@
 #include "io/json_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/hugging_face.hpp"
+#include "tessera/io/path_exists.hpp"
 
 namespace tessera {
 
@@ -66,15 +67,15 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
 std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
   std::vector<SafetensorsFile> files;
   const auto single = folder / "model.safetensors";
-  if (std::filesystem::exists(single)) {
+  if (path_exists(single)) {
     files.emplace_back(single);
     return files;
   }
   const auto index_path = folder / "model.safetensors.index.json";
-  if (!std::filesystem::exists(index_path)) {
+  if (!path_exists(index_path)) {
     throw UsageError("{} holds no weights: model.safetensors or model.safetensors.index.json is needed{}",
                      folder.string(),
-                     std::filesystem::exists(folder / "pytorch_model.bin") ? " (pytorch_model.bin is not read)" : "");
+                     path_exists(folder / "pytorch_model.bin") ? " (pytorch_model.bin is not read)" : "");
   }
   const auto index = read_index(index_path);
   std::unordered_map<std::string, std::size_t> numbers;

@@ -12,6 +12,13 @@
 
 namespace tessera {
 
+namespace {
+
+/// Configurations, indices and manifests need four.
+constexpr int kDeepest = 64;
+
+}  // namespace
+
 std::string read_text_file(const std::filesystem::path& path, std::int64_t limit) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
@@ -34,15 +41,25 @@ std::string read_text_file(const std::filesystem::path& path, std::int64_t limit
   return text;
 }
 
+nlohmann::json parse_json(const std::string& text) {
+  return nlohmann::json::parse(text, [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepest) throw UsageError("values are nested more than {} deep", kDeepest);
+    return true;
+  });
+}
+
 nlohmann::json read_json_object(const std::filesystem::path& path, std::int64_t limit) {
+  nlohmann::json json;
   const std::string text = read_text_file(path, limit);
   try {
-    nlohmann::json json = nlohmann::json::parse(text);
-    if (!json.is_object()) throw UsageError("{} holds no JSON object", path.string());
-    return json;
+    json = parse_json(text);
+  } catch (const UsageError& error) {
+    throw UsageError("{} is not JSON that is read here ({})", path.string(), error.what());
   } catch (const nlohmann::json::exception& error) {
     throw UsageError("{} is not JSON ({})", path.string(), error.what());
   }
+  if (!json.is_object()) throw UsageError("{} holds no JSON object", path.string());
+  return json;
 }
 
 }  // namespace tessera

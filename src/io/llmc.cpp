@@ -5,6 +5,7 @@
 #include <array>
 
 #include "io/block_file.hpp"
+#include "io/fresh_output.hpp"
 #include "io/tensor_stream.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
@@ -120,8 +121,8 @@ void write_llmc(const std::filesystem::path& path, const CheckpointReader& check
     throw UsageError("llm.c knows GPT-2 with a tied head and ffn_width = 4 x width only");
   if (dtype == DType::fp16) throw UsageError("export.dtype = fp16 (llm.c has no such file): fp32 or bf16");
   const std::int64_t rows = round_up(a.vocab, kTableRows);
-  const std::filesystem::path beside = path.string() + ".tmp";
-  SequentialFile file(beside);
+  FreshFile fresh(path);
+  SequentialFile file(fresh.beside());
   std::array<std::int32_t, kHeaderInts> header{};
   const std::array<std::int64_t, 8> values{
       kMagic, dtype == DType::fp32 ? kVersionFp32 : kVersionBf16, a.context, a.vocab, a.layers, a.heads, a.width, rows};
@@ -146,10 +147,7 @@ void write_llmc(const std::filesystem::path& path, const CheckpointReader& check
     });
     append_as(file, dtype, turned);
   }
-  file.finish();
-  std::error_code error;
-  std::filesystem::rename(beside, path, error);
-  if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), error.message());
+  fresh.finish();
 }
 
 }  // namespace tessera

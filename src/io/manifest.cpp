@@ -204,7 +204,7 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   nlohmann::json json;
   try {
     text = read_text_file(path, kLargestManifest);
-    json = nlohmann::json::parse(text);
+    json = parse_json(text);
   } catch (const UsageError& error) {
     throw IoError("{} is no complete checkpoint ({})", folder.string(), error.what());
   } catch (const nlohmann::json::exception& error) {

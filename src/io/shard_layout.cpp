@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "io/block_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/io/hdf5.hpp"
@@ -70,7 +71,11 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
     record.offsets[static_cast<std::size_t>(kind)] = offset_of(dataset, elements);
   }
   file.close();
-  record.bytes = static_cast<std::int64_t>(std::filesystem::file_size(path));
+  record.bytes = size_of_file(path);
+  // The stream of a rank that another one writes for comes in this order (checkpoint_stream.cpp).
+  TESSERA_ASSERT(elements == 0 || (record.offsets[0] < record.offsets[1] && record.offsets[1] < record.offsets[2]),
+                 "{}: datasets at bytes {}, {} and {}, not in the order of their kinds", path.string(),
+                 record.offsets[0], record.offsets[1], record.offsets[2]);
   for (const std::int64_t offset : record.offsets) {
     TESSERA_ASSERT(offset >= 0 && offset + elements * size_of(DType::fp32) <= record.bytes,
                    "{}: a dataset of {} elements at byte {} of {}", path.string(), elements, offset, record.bytes);

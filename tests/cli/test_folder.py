@@ -106,7 +106,8 @@ class Undeletable(Folder):
         self.go(10, 10)
         for name in ("step-00000020.tmp", "step-00000030.tmp"):
             (self.place / name).mkdir()
-            (self.place / name / "shard-00000.h5").write_bytes(b"half")
+            for file in ("shard-00000.h5", "manifest.json", "tensors.h5"):
+                (self.place / name / file).write_bytes(b"half")
         self.assertEqual(reader.tensors_file(self.folder / "run").parent.name, "step-00000010")
         log = self.folder / "calls"
         self.go(10, 10, **spied(log=log))
@@ -141,6 +142,58 @@ class Reading(Folder):
         self.addCleanup(running.remove)
         code, out = running.end()
         self.assertEqual(code, 0, out)
+
+
+class Paths(Folder):
+    def test_bad_paths_are_not_bugs(self):
+        (self.folder / "loop").symlink_to("loop")
+        (self.folder / "model").mkdir()
+        (self.folder / "model" / "model.safetensors").symlink_to("../loop")
+        shutil.copy(Path(os.environ["TESSERA_REFERENCE"]) / "clipped" / "config.json", self.folder / "model")
+        for words in (["verify", "a" * 300], ["verify", "loop"], ["inspect", "loop"], ["export", "loop", "x"], ["import", "model", "x"],
+                      ["import", "loop", "x"], ["export", "x", "loop"],
+                      ["train", *RUN, "--train.steps=1", "--checkpoint.resume=loop"]):
+            job = self.job(*words)
+            self.assertIn(job.code, (2, 4), job.everything())
+            self.assertEqual(len(job.errors), 1, job.everything())
+
+
+class Exports(Folder):
+    def test_nothing_of_the_users_is_touched(self):
+        self.go(1, 1)
+        (self.folder / "hf.tmp").mkdir()
+        (self.folder / "hf.tmp" / "thesis").write_text("years of work")
+        (self.folder / "file").touch()
+        (self.folder / "empty").mkdir()
+        (self.folder / "link").symlink_to("empty")
+        (self.folder / "old.bin").write_text("a model")
+        (self.folder / "new.bin.tmp").symlink_to("old.bin")
+        for target in ("file", "link", "old.bin"):
+            job = self.job("export", "run", target)
+            self.assertEqual(job.code, 2, job.everything())
+            self.assertRegex(job.err, f"{target} exists: name a f")
+        for target in ("hf", "new.bin", "empty"):
+            job = self.job("export", "run", target)
+            self.assertEqual(job.code, 0, job.everything())
+        self.assertEqual((self.folder / "hf.tmp" / "thesis").read_text(), "years of work")
+        self.assertEqual((self.folder / "old.bin").read_text(), "a model")
+        self.assertEqual({p.name for p in self.folder.iterdir()},
+                         {"run", "hf.tmp", "hf", "file", "empty", "link", "old.bin", "new.bin.tmp", "new.bin"})
+
+    def test_an_export_is_there_when_it_is_whole(self):
+        self.go(1, 1)
+        for target, words in (("hf", ["--export.optimizer=true"]), ("model.bin", [])):
+            log = self.folder / f"{target}.calls"
+            running = Running(["export", "run", target, *words], 0, self.folder, **spied(log=log))
+            self.addCleanup(running.remove)
+            self.assertEqual(running.end()[0], 0)
+            calls = log.read_text().splitlines()
+            named = next(i for i, call in enumerate(calls) if re.fullmatch(rf"rename {target}\.\S+ {target}", call))
+            for file in ("model.safetensors", "state.h5", "config.json") if target == "hf" else (target,):
+                self.assertLess(max(i for i, call in enumerate(calls) if "write " in call and file in call),
+                                next(i for i, call in enumerate(calls) if call.startswith("fsync") and file in call))
+                self.assertTrue(all(file not in call for call in calls[named + 1:] if "write" in call), calls)
+            self.assertEqual(calls[named + 1:], [f"fsync {self.folder.resolve()}"])
 
 
 class Order(Folder):

@@ -169,6 +169,8 @@ TEST_CASE("random texts in place of a manifest end in messages") {
   REQUIRE(refused(bad));
   bad = manifest, bad.step = -1;
   REQUIRE(refused(bad));
+  write_file(path, R"({"schema":1,"model":)" + std::string(100000, '[') + std::string(100000, ']') + "}");
+  REQUIRE(message_of<IoError>([&] { CheckpointReader reader(folder.of_step(3)); }).find("nested") != std::string::npos);
   std::mt19937 random(11);
   for (int i = 0; i < 300; ++i) {
     std::string text = good;

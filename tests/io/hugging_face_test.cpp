@@ -222,6 +222,21 @@ TEST_CASE("a configuration that is missing or damaged is refused") {
   CHECK_THAT(refused(), Contains("not JSON"));
 }
 
+TEST_CASE("a configuration that is nested without end is refused") {
+  const TemporaryFolder folder;
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  write_file(folder / "config.json", R"({"model_type":"gpt2","x":)" + deep + "}");
+  REQUIRE(message_of<UsageError>([&] {
+            read_config(folder.path());
+          }).find("config.json is not JSON that is read here (values are nested more than 64 deep)") !=
+          std::string::npos);
+  write_file(folder / "config.json",
+             R"({"model_type":"llama","num_hidden_layers":1,"num_attention_heads":1,"hidden_size":8,
+      "intermediate_size":8,"vocab_size":8,"max_position_embeddings":8,"rope_scaling":{"rope_type":[[1]]}})");
+  REQUIRE(message_of<UsageError>([&] { read_config(folder.path()); }).find("rope_type of rope_scaling what it says") !=
+          std::string::npos);
+}
+
 TEST_CASE("a mutated configuration gives an architecture or an error") {
   const TemporaryFolder folder;
   std::mt19937 random(3);

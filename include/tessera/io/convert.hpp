@@ -23,14 +23,11 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
 
 /// A folder that Transformers loads: config.json, the files that lay beside the weights where they came from
 /// (companions_of), model.safetensors, or, where they would be larger than `largest_file`
-/// bytes (0: never), model-0000I-of-0000N.safetensors with an index. The same checkpoint gives the same bytes. PATH as
-/// above.
+/// bytes (0: never), model-0000I-of-0000N.safetensors with an index. With `full_state` also state.h5, one plain HDF5
+/// file with everything: /parameter, /first_moment and /second_moment by name, and the optimizer's scalars as
+/// attributes. The same checkpoint gives the same bytes. PATH as above.
 void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
-                        std::int64_t largest_file);
-
-/// One plain HDF5 file with everything: /parameter, /first_moment and /second_moment by name, and the optimizer's
-/// scalars as attributes.
-void write_full_state(const std::filesystem::path& path, const CheckpointReader& checkpoint);
+                        std::int64_t largest_file, bool full_state = false);
 
 /// llm.c's model file (GPT-2 with a tied head and ffn_width = 4 x width, in fp32 or bf16): its header's shape, and its
 /// parameters under our names and in our layout.
@@ -52,7 +49,7 @@ class LlmcFile {
   std::vector<float> turned_;
 };
 
-/// Writes that file. UsageError for a model that llm.c does not know, or a dtype of fp16.
+/// Writes that file, which must not exist. UsageError also for a model that llm.c does not know, or a dtype of fp16.
 void write_llmc(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype);
 
 }  // namespace tessera
