@@ -11,7 +11,7 @@ from unittest import mock
 import h5py
 import numpy as np
 
-from report import ROOT, Report, write_metrics
+from reporting import ROOT, Report, write_metrics
 from job import SHORT, TINY, Case
 import tessera_report.source
 

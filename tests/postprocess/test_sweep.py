@@ -6,7 +6,7 @@ import xml.etree.ElementTree
 
 import numpy as np
 
-from report import ROOT, Report, write_metrics
+from reporting import ROOT, Report, write_metrics
 from job import Case
 
 STEPS = np.arange(1, 31)
