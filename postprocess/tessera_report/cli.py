@@ -62,6 +62,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:  # the reader has seen enough (| head)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # what belongs to files has been caught where they are read and written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _say(f"cannot write the report ({error.strerror or error})", 4)
     except KeyboardInterrupt:
         return 130
 
@@ -101,13 +104,16 @@ def _report(options: argparse.Namespace) -> int:
             _write(options.json, _json(values))
         if options.plots:
             _draw(rows, baseline, options.plots, options.format)
-        problems += [note for row in rows if "unreadable" in row.values["flags"] for note in row.notes]
+        unreadable = [problem for row in rows for problem in row.entry.problems]
+        if unreadable:  # all of them are in the notes below the table
+            more = f" (and {len(unreadable) - 1} more, see the notes)" if len(unreadable) > 1 else ""
+            problems.append(unreadable[0] + more)
     if options.compare:
         from .compare import compare
         print(("\n" if rows else "") + compare(*(_row(name, rows) for name in options.compare), options.every))
     sys.stdout.flush()
-    for problem in problems[:1] if rows else problems:
-        _say(problem if not rows else "some files could not be read (exit code 4): " + problem, 4)
+    for problem in problems:
+        _say(problem, 4)
     return 4 if problems else 0
 
 

@@ -60,14 +60,13 @@ def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
     row = Row(entry)
     row.values.update(row=entry.name, path=str(entry.path), status=entry.status, code=entry.code,
                       message=entry.message, ranks=entry.ranks, flags=[])
-    problems = list(entry.problems)
     for run in entry.runs:
         try:
             row.repeats.append(read_metrics(run))
-            problems += row.repeats[-1].problems
+            entry.problems += row.repeats[-1].problems
         except Unreadable as error:
-            problems.append(str(error))
-    for problem in problems:
+            entry.problems.append(str(error))
+    for problem in entry.problems:
         row.flag("unreadable", problem)
     row.values["repeats"] = len(row.repeats)
     row.values["strategy"] = _strategy(row)

@@ -47,6 +47,11 @@ class Damage(Case):
         (self.folder / "empty").mkdir()
         self.check(self.folder / "empty", "empty is neither a run (metrics.h5) nor a sweep (sweep.json)")
 
+    def test_all_paths_that_hold_nothing_are_named(self):
+        report = Report(self.good, self.folder / "x", self.folder / "y")
+        self.assertEqual((report.code, [line.split("/")[-1] for line in report.err.splitlines()]),
+                         (4, ["x does not exist", "y does not exist"]))
+
     def test_no_hdf5(self):
         self.check(self.file("nothing", b""), "the file is empty")
         self.check(self.file("text", b"step,loss\n1,2\n"), "no HDF5 file")
@@ -160,6 +165,13 @@ class Usage(Case):
             report = Report(self.folder / "a", option, self.folder / path)
             self.assertEqual(report.code, 4)
             self.assertRegex(report.err, r"^tessera-report: cannot write [^\n]+\n$")
+
+    def test_a_full_disk(self):
+        write_metrics(self.folder / "a/metrics.h5", GOOD)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", self.folder / "a"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (4, "tessera-report: cannot write the report (No space left on device)\n"))
 
     def test_an_interpreter_without_the_packages(self):
         write_metrics(self.folder / "a/metrics.h5", GOOD)
