@@ -11,24 +11,29 @@ from typing import Any, Optional, Sequence
 from .errors import Unreadable, Usage
 
 WIDTH_OF_FILES = 140  # of a table that goes into a file or a pipe
-EPILOG = """RUN_OR_SWEEP is the folder of a run, of a sweep (sweep.json), of a sweep's row, or one metrics file. Runs may be
-going on or have crashed. Exit codes: 0; 2 usage; 4 something cannot be read or written (the rest is reported)."""
+EPILOG = """RUN_OR_SWEEP is the folder of a run, of a sweep (sweep.json), of a sweep's row, or one metrics file. Runs
+may be going on or have crashed. Exit codes: 0; 2 usage; 4 something cannot be read or written (the rest is
+reported)."""
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tessera-report", epilog=EPILOG, allow_abbrev=False,
                                      description="Shows runs and sweeps of Tessera as a table, pictures and files.")
     parser.add_argument("paths", nargs="*", metavar="RUN_OR_SWEEP", type=Path)
-    parser.add_argument("--baseline", metavar="ROW", help="the row that speed-ups and flags refer to (default: the sweep's, else "
-                        "the first with data)")
-    parser.add_argument("--warmup", metavar="N", type=int, help="leave the first N steps of every attempt out of the timings "
-                        "(default: a fifth of them, 1 to 10)")
+    parser.add_argument("--baseline", metavar="ROW",
+                        help="the row that speed-ups and flags refer to "
+                             "(default: the sweep's, else the first with a speed)")
+    parser.add_argument("--warmup", metavar="N", type=int,
+                        help="leave the first N steps of every attempt out of the timings (default: a fifth, 1 to 10)")
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write the rows as CSV")
-    parser.add_argument("--json", metavar="FILE", type=Path, help="write the rows as JSON: a list of objects, null where not known")
+    parser.add_argument("--json", metavar="FILE", type=Path,
+                        help="write the rows as JSON: a list of objects, null where not known")
     parser.add_argument("--plots", metavar="DIR", type=Path, help="write throughput, loss, time and memory as pictures")
     parser.add_argument("--format", choices=("png", "svg"), default="png", help="of the pictures (default: png)")
-    parser.add_argument("--compare", nargs=2, metavar=("A", "B"), help="compare the losses of two rows or runs, step by step")
-    parser.add_argument("--every", metavar="N", type=int, help="with --compare: show every N-th step (default: about 20 of them)")
+    parser.add_argument("--compare", nargs=2, metavar=("A", "B"),
+                        help="compare the losses of two rows or runs, step by step")
+    parser.add_argument("--every", metavar="N", type=int,
+                        help="with --compare: show every N-th step (default: about 20 of them)")
     return parser
 
 
@@ -57,6 +62,9 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
     except BrokenPipeError:  # the reader has seen enough (| head)
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
+    except OSError as error:  # what belongs to files has been caught where they are read and written
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _say(f"cannot write the report ({error.strerror or error})", 4)
     except KeyboardInterrupt:
         return 130
 
@@ -96,13 +104,16 @@ def _report(options: argparse.Namespace) -> int:
             _write(options.json, _json(values))
         if options.plots:
             _draw(rows, baseline, options.plots, options.format)
-        problems += [note for row in rows if "unreadable" in row.values["flags"] for note in row.notes]
+        unreadable = [problem for row in rows for problem in row.entry.problems]
+        if unreadable:  # all of them are in the notes below the table
+            more = f" (and {len(unreadable) - 1} more, see the notes)" if len(unreadable) > 1 else ""
+            problems.append(unreadable[0] + more)
     if options.compare:
         from .compare import compare
         print(("\n" if rows else "") + compare(*(_row(name, rows) for name in options.compare), options.every))
     sys.stdout.flush()
-    for problem in problems[:1] if rows else problems:
-        _say(problem if not rows else "some files could not be read (exit code 4): " + problem, 4)
+    for problem in problems:
+        _say(problem, 4)
     return 4 if problems else 0
 
 
@@ -152,7 +163,7 @@ def _row(name: str, rows: list[Any]) -> Any:
     if problems:
         raise Unreadable(problems[0])
     if len(found) != 1:
-        raise Usage(f"--compare {name}: a sweep with {len(found)} rows; name the sweep before, and one of its rows here")
+        raise Usage(f"--compare {name}: a sweep with {len(found)} rows; name it first, and one of its rows here")
     if found[0].metrics is None:
         raise Unreadable(found[0].notes[0] if found[0].notes else f"{name} has no metrics yet")
     return found[0]
@@ -160,7 +171,8 @@ def _row(name: str, rows: list[Any]) -> Any:
 
 def _csv(values: list[dict[str, Any]]) -> str:
     import pandas
-    return pandas.DataFrame([{**row, "flags": " ".join(row["flags"])} for row in values], dtype=object).to_csv(index=False)
+    rows = [{**row, "flags": " ".join(row["flags"])} for row in values]
+    return pandas.DataFrame(rows, dtype=object).to_csv(index=False)
 
 
 def _json(values: list[dict[str, Any]]) -> str:

@@ -13,7 +13,7 @@ LINES = 20  # of the table, unless every N-th step is asked for
 
 
 def compare(a: Row, b: Row, every: Optional[int] = None) -> str:
-    """A table of losses over the steps that both have, and the verdict. Raises Unreadable where there is nothing to compare."""
+    """A table of losses over the steps that both have, and the verdict. Raises Unreadable where one has no losses."""
     for row in (a, b):
         if row.metrics is None or "loss" not in row.metrics.steps or row.metrics.steps.empty:
             raise Unreadable(f"{row.name} ({row.values['path']}) has no losses to compare")
@@ -63,7 +63,8 @@ def verdict(steps: pd.Index, x: np.ndarray, y: np.ndarray) -> str:
         relative = np.where(difference > 0, difference / np.maximum(np.abs(x), np.abs(y)), 0.0)
     worst = int(np.argmax(difference))
     return (f"{int((~equal).sum())} of {len(steps)} steps differ, first step {steps[int(np.argmin(equal))]}; "
-            f"maximum {difference[worst]:.3e} at step {steps[worst]}; equal within {_rounded_up(float(relative.max()))} relative")
+            f"maximum {difference[worst]:.3e} at step {steps[worst]}; "
+            f"equal within {_rounded_up(float(relative.max()))} relative")
 
 
 def _rounded_up(value: float) -> str:

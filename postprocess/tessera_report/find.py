@@ -101,7 +101,8 @@ def _sweep(path: Path) -> list[Entry]:
     """The rows of a sweep in its own order, the baseline marked."""
     sweep = read_json(path / "sweep.json")
     rows = sweep.get("rows")
-    if not isinstance(rows, list) or not all(isinstance(row, dict) and isinstance(row.get("name"), str) for row in rows):
+    named = isinstance(rows, list) and all(isinstance(row, dict) and isinstance(row.get("name"), str) for row in rows)
+    if not named:
         raise Unreadable(f'{path / "sweep.json"} is damaged ("rows": [{{"name": ...}}, ...] is expected)')
     if not rows:
         raise Unreadable(f"{path} is a sweep without rows")

@@ -11,7 +11,7 @@ NOT_DATA = {"data.seed", "data.cache", "data.output", "data.on_error", "data.syn
 
 
 def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
-    """Adds flags and the sentences that explain them. Without metrics of the baseline the first row with some is taken."""
+    """Adds flags and the sentences that explain them. The first row with metrics stands in for a baseline without."""
     if baseline is None or not baseline.repeats:
         baseline = next((row for row in rows if row.repeats), None)
     for row in rows:
@@ -19,6 +19,7 @@ def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
         if row is baseline or not row.repeats:
             continue
         _flag_options(row, baseline)
+        _flag_validation(row, baseline)
         _flag_hosts(row, baseline)
         load, other = row.values["load_average_start"], baseline.values["load_average_start"]
         if load is not None and other is not None and abs(load - other) > LOAD_DIFFERENCE:
@@ -45,6 +46,17 @@ def _flag_options(row: Row, baseline: Row) -> None:
         for name in sorted(names):
             if name in own and name in other and own[name] != other[name]:
                 row.flag(word, f"{name} = {_shown(own[name])}, {baseline.name} {_shown(other[name])}")
+
+
+def _flag_validation(row: Row, baseline: Row) -> None:
+    """Validation losses over other samples: an evaluation takes a number of micro-batches."""
+    def sequences(one: Row) -> Optional[int]:
+        sizes = [str(one.metrics.config.get(f"train.{name}")) for name in ("eval_batches", "micro_batch")]
+        return int(sizes[0]) * int(sizes[1]) if all(size.isdigit() for size in sizes) else None
+
+    own, other = sequences(row), sequences(baseline)
+    if own and other and own != other and len(row.metrics.evals) and len(baseline.metrics.evals):
+        row.flag("validation", f"validation over {own} sequences, {baseline.name} over {other}")
 
 
 def _shown(value: Any) -> str:

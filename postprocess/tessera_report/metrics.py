@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from .errors import Unreadable
-from .source import Source, read_source
+from .source import GROUPS, Source, read_source
 
 MOST_WARMUP_STEPS = 10
 
@@ -90,10 +90,11 @@ def merge(sources: list[Source]) -> Metrics:
             steps.append(pd.DataFrame({**source.steps, "attempt": attempt, "place": np.arange(rows)}).set_index("step"))
         if source.evals:
             evals.append(pd.DataFrame(source.evals).set_index("step"))
-    metrics = Metrics(_last_of_each(steps), _last_of_each(evals), [len(source.steps.get("step", ())) for source in sources])
+    lengths = [len(source.steps.get("step", ())) for source in sources]
+    metrics = Metrics(_last_of_each(steps), _last_of_each(evals), lengths)
     metrics.ranks = [source.ranks for source in sources]
     last = sources[-1]
-    metrics.config, metrics.provenance, metrics.model = (last.attributes[name] for name in ("config", "provenance", "model"))
+    metrics.config, metrics.provenance, metrics.model = (last.attributes[group] for group in GROUPS)
     metrics.memory = next((source.memory for source in reversed(sources) if _measured(source)), last.memory)
     starts = (source.attributes["provenance"].get("seconds_to_first_step") for source in sources)
     metrics.startup_seconds = next((seconds for seconds in starts if isinstance(seconds, (int, float))), None)

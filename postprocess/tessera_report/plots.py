@@ -12,7 +12,8 @@ import matplotlib.pyplot as plt  # noqa: E402 (after the choice of the backend)
 from matplotlib.figure import Figure  # noqa: E402
 
 from .errors import Unreadable  # noqa: E402
-from .rows import Row, finite_column  # noqa: E402
+from .measures import finite_column  # noqa: E402
+from .rows import Row  # noqa: E402
 from .table import count  # noqa: E402
 
 # Okabe and Ito's colours, which differ for the colour-blind too.
@@ -20,9 +21,12 @@ COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 LINES = ["-", "--", "-.", ":"]
 BASELINE, OTHERS = "#595959", "#56B4E9"
 # Categories of a step's time with colour and hatch; what waits for communication is hatched.
-TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""), "backward": ("#0072B2", ""),
-         "optimizer": ("#009E73", ""), "exposed_gather": ("#D55E00", "////"), "exposed_reduce_scatter": ("#E69F00", "////"),
-         "exposed_all_reduce": ("#999999", "////"), "exposed_other": ("#595959", "////")}
+TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""),
+         "backward": ("#0072B2", ""), "optimizer": ("#009E73", ""), "exposed_gather": ("#D55E00", "////"),
+         "exposed_reduce_scatter": ("#E69F00", "////"), "exposed_all_reduce": ("#999999", "////"),
+         "exposed_other": ("#595959", "////")}
+MEMORY = ["process", "parameters", "gradients", "optimizer_state", "gathered_units", "activations", "communication",
+          "workspace"]
 UNITS = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)]
 WIDTH, ROW_HEIGHT = 7.0, 0.36  # inches
 
@@ -78,11 +82,15 @@ def _throughput(rows: list[Row], baseline: Optional[Row]) -> Optional[Figure]:
         rate, low, high = (values[f"tokens_per_second{end}"] for end in ("", "_q1", "_q3"))
         axes.barh(place, rate, 0.7, color=BASELINE if row is baseline else OTHERS)
         axes.errorbar(rate, place, xerr=[[rate - low], [high - rate]], color="black", linewidth=1, capsize=3)
-        text = f" {count(rate)}" + (f" ({values['speedup']:.2f}x)" if values["speedup"] is not None and len(rows) > 1 else "")
-        axes.annotate(text, (max(rate, high), place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=9)
+        text = f" {count(rate)}"
+        if values["speedup"] is not None and len(rows) > 1:
+            text += f" ({values['speedup']:.2f}x)"
+        axes.annotate(text, (max(rate, high), place), xytext=(3, 0), textcoords="offset points", va="center",
+                      fontsize=9)
     axes.set_xlim(0, 1.3 * max(row.values["tokens_per_second_q3"] for row in rows) or 1)
     axes.xaxis.set_major_formatter(lambda value, _: count(value))
-    axes.set_xlabel("tokens/s (median and quartiles)" + (f"\nspeed-up against {baseline.name}" if baseline and len(rows) > 1 else ""))
+    against = f"\nspeed-up against {baseline.name}" if baseline and len(rows) > 1 else ""
+    axes.set_xlabel(f"tokens/s (median and quartiles){against}")
     return figure
 
 
@@ -92,18 +100,21 @@ def _losses(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     if not rows:
         return None
     aside = len(rows) > 4  # a long legend stands beside the curves
-    figure, axes = plt.subplots(figsize=(WIDTH + (_width(rows) - WIDTH + 2.0) * aside, max(4.2, 0.17 * len(rows))), constrained_layout=True)
+    size = (_width(rows) + 2.0 if aside else WIDTH, max(4.2, 0.17 * len(rows)))
+    figure, axes = plt.subplots(figsize=size, constrained_layout=True)
     for place, row in enumerate(rows):
-        wider = 0.8 * max(0, min(len(rows), 4) - 1 - place)  # the first ones show below others that have the same losses
+        wider = 0.8 * max(0, min(len(rows), 4) - 1 - place)  # the first ones show below others with the same losses
         style = {"color": COLOURS[place % len(COLOURS)], "linewidth": 1 + wider}
         line = LINES[place // len(COLOURS) % len(LINES)]
         steps = row.metrics.steps["loss"]
         evals = row.metrics.evals.get("loss", ())
         label = f"{row.name}: training" if len(evals) and not aside else row.name
-        axes.plot(steps.index, steps.where(np.isfinite(steps)), line, label=label, marker="." if len(steps) == 1 else "", **style)
+        marker = "." if len(steps) == 1 else ""
+        axes.plot(steps.index, steps.where(np.isfinite(steps)), line, label=label, marker=marker, **style)
         if len(evals):
             label = None if aside else f"{row.name}: validation"
-            axes.plot(evals.index, evals.where(np.isfinite(evals)), "o--", markersize=4, markerfacecolor="white", label=label, **style)
+            axes.plot(evals.index, evals.where(np.isfinite(evals)), "o--", markersize=4, markerfacecolor="white",
+                      label=label, **style)
     axes.set_xlabel("step" + ("; circles: validation" if aside and any(len(row.metrics.evals) for row in rows) else ""))
     axes.set_ylabel("loss (nats per token)")
     axes.grid(alpha=0.3)
@@ -128,8 +139,8 @@ def _times(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     for name, (colour, hatch) in TIMES.items():
         values = np.array([times[row.name].get(name, 0.0) for row in rows])
         if values.any():
-            axes.barh(range(len(rows)), values, 0.7, left=start, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5,
-                      label=name.replace("_", " "))
+            axes.barh(range(len(rows)), values, 0.7, left=start, color=colour, hatch=hatch, edgecolor="white",
+                      linewidth=0.5, label=name.replace("_", " "))
         start += values
     axes.set_xlabel("time of a step on rank 0 (ms, mean)\nhatched: compute waits for communication")
     figure.set_size_inches(_width(rows), figure.get_size_inches()[1] + 0.7)
@@ -138,7 +149,7 @@ def _times(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
 
 
 def largest_memory(row: Row, category: str, kind: str) -> float:
-    """Bytes of the fullest rank, planned or measured: over the whole run where /ranks has it, else after the first step."""
+    """Bytes of the fullest rank, planned or measured: over the whole run by /ranks, else after the first step."""
     name = f"{category}/{kind}"
     found = [m.memory[name] for m in row.repeats if name in m.memory]
     over_time = [attempt[f"memory/{name}"] for m in row.repeats for attempt in m.ranks if f"memory/{name}" in attempt]
@@ -147,8 +158,8 @@ def largest_memory(row: Row, category: str, kind: str) -> float:
 
 def _memory(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     """Planned and measured memory of the fullest rank, a panel for each category (peaks at different times: no sum)."""
-    names = ["process", "parameters", "gradients", "optimizer_state", "gathered_units", "activations", "communication", "workspace"]
-    names = [name for name in names if any(largest_memory(row, name, kind) > 0 for row in rows for kind in ("planned", "measured"))]
+    names = [name for name in MEMORY
+             if any(largest_memory(row, name, kind) > 0 for row in rows for kind in ("planned", "measured"))]
     rows = [row for row in rows if row.metrics and any(largest_memory(row, name, "planned") for name in names)]
     if not rows or not names:
         return None
@@ -168,7 +179,8 @@ def _memory(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
         panel.tick_params(labelsize=8)
         panel.grid(axis="x", alpha=0.3)
         panel.set_axisbelow(True)
-    figure.suptitle("memory of the fullest rank; filled: measured, outlined: planned (each category at its own peak)", fontsize=9)
+    figure.suptitle("memory of the fullest rank; filled: measured, outlined: planned (each category at its own peak)",
+                    fontsize=9)
     for panel in list(panels.flat)[len(names):]:
         panel.set_axis_off()
     panels[0, 0].set_ylim(len(rows) - 0.4, -0.6)

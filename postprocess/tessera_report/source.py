@@ -22,7 +22,7 @@ GROUPS = ("config", "provenance", "model")
 
 @dataclass
 class Source:
-    """What one file holds. Columns of a group have one length; a dataset that the file lacks is not in its dictionary."""
+    """What one file holds. Columns of a group have one length; what the file lacks is not in its dictionary."""
 
     path: Path
     steps: dict[str, np.ndarray] = field(default_factory=dict)  # name below /steps: "loss", "time/forward"
@@ -45,7 +45,10 @@ def read_source(path: Path) -> Source:
     reader.start()
     sender.close()
     try:
-        result = receiver.recv() if receiver.poll(MOST_SECONDS) else Unreadable(f"{path} takes more than {MOST_SECONDS} s to read")
+        if receiver.poll(MOST_SECONDS):
+            result = receiver.recv()
+        else:
+            result = Unreadable(f"{path} takes more than {MOST_SECONDS} s to read")
     except (EOFError, OSError, pickle.UnpicklingError):
         result = Unreadable(f"{path} is damaged (the HDF5 library crashes on it)")
     reader.kill()
@@ -155,15 +158,16 @@ def _read_json(path: Path) -> Source:
     if not isinstance(values, dict) or not any(name.strip("/").startswith("steps/") for name in values):
         raise OSError('no metrics of a run: {"/steps/loss": [...], ...} is expected')
     source = Source(path)
+    columns = {"steps": source.steps, "eval": source.evals, "memory": source.memory, "ranks": source.ranks}
     for name, value in values.items():
         group, _, rest = name.strip("/").partition("/")
         if group in GROUPS:
             source.attributes[group][rest] = _plain(value)
             continue
-        target = {"steps": source.steps, "eval": source.evals, "memory": source.memory, "ranks": source.ranks}.get(group)
-        if target is None or not rest:
+        if group not in columns or not rest:
             continue
         if not isinstance(value, list):
             raise OSError(f"{name} is no list")
-        target[rest] = np.array([np.nan if x is None else x for x in value], dtype=None if value else np.float64)
+        numbers = [np.nan if number is None else number for number in value]
+        columns[group][rest] = np.array(numbers, dtype=None if numbers else np.float64)
     return source

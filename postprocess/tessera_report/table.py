@@ -70,7 +70,9 @@ def _quartiles(values: dict[str, Any]) -> Optional[str]:
 
 
 def _final_loss(values: dict[str, Any]) -> Optional[str]:
-    return loss(values["final_loss"]) if values["final_loss"] is not None else "not finite" if "nan" in values["flags"] else None
+    if values["final_loss"] is not None:
+        return loss(values["final_loss"])
+    return "not finite" if "nan" in values["flags"] else None
 
 
 COLUMNS = [
@@ -113,7 +115,8 @@ def render(rows: list[Row], baseline: Optional[Row], width: int, warmup: Optiona
     lines += _formula(rows)
     notes = [f"{row.name}: {note}" for row in rows for note in row.notes + _failure(row)]
     for lines in filter(None, (lines, notes)):
-        parts.append("\n".join(textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines))
+        wrapped = (textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
+        parts.append("\n".join(wrapped))
     return "\n\n".join(parts)
 
 
@@ -146,10 +149,13 @@ def _block(columns: list[Column], cells: dict[str, list[Optional[str]]]) -> list
 def _legend(titles: set[str], baseline: Optional[Row], warmup: Optional[int]) -> list[str]:
     lines = []
     if "tokens/s" in titles:
-        skipped = f"the first {warmup} steps" if warmup is not None else f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS},"
-        against = f"; speed-up against {baseline.name}" if "speed-up" in titles else "; no speed-up: the baseline has no tokens/s"
-        lines.append(f"tokens/s and step: median, without {skipped} of each attempt{against}")
-    meanings = {"loss": "of the last step", "best": "lowest of a step", "validation": "the last", "batch": "a micro-batch", "epoch": "an epoch at that pace", "planned": "memory of a rank, the largest",
+        skipped = f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS}," if warmup is None else f"{warmup} steps"
+        against = "no speed-up: the baseline has no tokens/s"
+        if "speed-up" in titles:
+            against = f"speed-up against {baseline.name}"
+        lines.append(f"tokens/s and step: median, without {skipped} of each attempt; {against}")
+    meanings = {"loss": "of the last step", "best": "lowest of a step", "validation": "the last",
+                "batch": "a micro-batch", "epoch": "an epoch at that pace", "planned": "memory of a rank, the largest",
                 "peak": "measured, the largest of all ranks", "average": "measured, mean of ranks",
                 "exposed": "share of the time in which compute on rank 0 waited for communication",
                 "data": "share of the time for reading the batch"}
@@ -162,12 +168,13 @@ def _formula(rows: list[Row]) -> list[str]:
     peaks: dict[str, None] = {}
     for row in rows:
         if row.values["mfu_formula"]:
-            peaks[f"{_flops(row.values['device_peak_flops'])} ({row.values['device_peak_source'] or 'source not named'})"] = None
+            source = row.values["device_peak_source"] or "source not named"
+            peaks[f"{_flops(row.values['device_peak_flops'])} ({source})"] = None
     formula = next((row.values["mfu_formula"] for row in rows if row.values["mfu_formula"]), None)
     if formula is None:
         return []
-    return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x layers x width x sequence, exact: the model's matrix products; "
-            f"peak {', '.join(peaks)}"]
+    return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x layers x width x sequence, "
+            f"exact: the model's matrix products; peak {', '.join(peaks)}"]
 
 
 def _failure(row: Row) -> list[str]:

@@ -11,7 +11,7 @@ from unittest import mock
 import h5py
 import numpy as np
 
-from report import ROOT, Report, write_metrics
+from reporting import ROOT, Report, write_metrics
 from job import SHORT, TINY, Case
 import tessera_report.source
 
@@ -46,6 +46,11 @@ class Damage(Case):
         self.check(self.folder / "none", "none does not exist")
         (self.folder / "empty").mkdir()
         self.check(self.folder / "empty", "empty is neither a run (metrics.h5) nor a sweep (sweep.json)")
+
+    def test_all_paths_that_hold_nothing_are_named(self):
+        report = Report(self.good, self.folder / "x", self.folder / "y")
+        self.assertEqual((report.code, [line.split("/")[-1] for line in report.err.splitlines()]),
+                         (4, ["x does not exist", "y does not exist"]))
 
     def test_no_hdf5(self):
         self.check(self.file("nothing", b""), "the file is empty")
@@ -160,6 +165,13 @@ class Usage(Case):
             report = Report(self.folder / "a", option, self.folder / path)
             self.assertEqual(report.code, 4)
             self.assertRegex(report.err, r"^tessera-report: cannot write [^\n]+\n$")
+
+    def test_a_full_disk(self):
+        write_metrics(self.folder / "a/metrics.h5", GOOD)
+        with open("/dev/full", "w") as full:
+            done = subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", self.folder / "a"], stdout=full,
+                                  stderr=subprocess.PIPE, text=True)
+        self.assertEqual((done.returncode, done.stderr), (4, "tessera-report: cannot write the report (No space left on device)\n"))
 
     def test_an_interpreter_without_the_packages(self):
         write_metrics(self.folder / "a/metrics.h5", GOOD)

@@ -12,7 +12,7 @@ import unittest
 import h5py
 import numpy as np
 
-from report import Report, write_metrics
+from reporting import Report, write_metrics
 from expected import RULES, Run
 from job import SHORT, TINY, Case, command
 

@@ -6,7 +6,7 @@ import xml.etree.ElementTree
 
 import numpy as np
 
-from report import ROOT, Report, write_metrics
+from reporting import ROOT, Report, write_metrics
 from job import Case
 
 STEPS = np.arange(1, 31)
@@ -20,9 +20,10 @@ def made(path, rate=1000.0, losses=None, config=None, host=None, ranks=2):
     losses = 5 / np.sqrt(STEPS) if losses is None else losses
     rates = np.full(len(losses), rate)
     rates[0] = 10
+    evals = {"eval/step": [10], "eval/loss": [2.0]} if "train.eval_batches" in (config or {}) else {}
     return write_metrics(path / "metrics.h5", {"step": np.arange(1, len(losses) + 1), "loss": losses,
                                                "tokens_per_second": rates, "seconds": 512 / rates},
-                         {"memory/process/planned": [10**6] * ranks, "memory/process/measured": [11 * 10**5] * ranks},
+                         {"memory/process/planned": [10**6] * ranks, "memory/process/measured": [11 * 10**5] * ranks, **evals},
                          {"config": {**CONFIG, **(config or {})}, "provenance": {**HOST, **(host or {})}})
 
 
@@ -104,6 +105,10 @@ class Sweep(Case):
         made(self.folder / "base")
         for name, other in draws.items():
             made(self.folder / name, **other)
+        made(self.folder / "evaluated", config={"train.eval_batches": "16"})
+        made(self.folder / "validation", config={"train.eval_batches": "32"})
+        evaluated = self.read(paths=[self.folder / name for name in ("evaluated", "validation")])
+        self.assertEqual(evaluated.rows["validation"]["flags"], ["validation"])
         report = self.read(paths=[self.folder / name for name in ["base", *draws]])
         self.assertEqual({name: row["flags"] for name, row in report.rows.items()},
                          {"base": [], "same": [], **{name: [name] for name in list(draws)[1:]}})
