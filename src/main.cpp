@@ -1,9 +1,6 @@
 // tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors
 // to exit codes.
-#include <algorithm>
-#include <array>
 #include <cstdio>
-#include <cstdlib>
 
 #include "tessera/app/bench_checkpoint.hpp"
 #include "tessera/app/bench_comm.hpp"
@@ -13,6 +10,7 @@
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/comm/launcher.hpp"
 #include "tessera/config/command.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
@@ -99,16 +97,6 @@ bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
 }
 
-/// Whether a launcher (Open MPI, MPICH and Intel MPI, Slurm) started others beside this process: then one speaks for
-/// all.
-bool has_peers() {
-  const std::array<const char*, 3> names = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-  return std::ranges::any_of(names, [](const char* name) {
-    const char* ranks = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
-    return ranks != nullptr && std::atoll(ranks) > 1;
-  });
-}
-
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -118,7 +106,8 @@ int main(int argc, char** argv) {
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
   try {
-    if (!words_need_ranks(words) && !has_peers()) return run_alone(read_command(words));
+    // Of several processes of a launcher one speaks for all.
+    if (!words_need_ranks(words) && find_launch().size == 1) return run_alone(read_command(words));
     World world(&argc, &argv);
     return world.run([&] {
       const Command command = read_command(words);
