@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # What the job scripts share. It is sourced by them, after site.sh.
 #
-#   train_job [WORDS...]     trains with `tessera train WORDS` over all tasks of the job, requeues it, and ends the script
+#   train_job [WORDS...]   runs `tessera train WORDS` over all tasks of the job, requeues it, and ends the script
 
 say() { printf 'job %s: %s\n' "$SLURM_JOB_ID" "$*" >&2; }
 
@@ -85,10 +85,10 @@ choose_launcher() {
     srun)
       # srun takes --cpus-per-task from this variable only.
       export SRUN_CPUS_PER_TASK=$cores
-      # All GPUs of the job on a node are shown to each of its ranks, which take one each; --gpu-bind=none would hide them.
+      # Every rank sees all GPUs of the job on its node and takes one; --gpu-bind=none would hide them.
       options=${TESSERA_LAUNCHER_OPTIONS---cpu-bind=cores}
-      # Not 1: when ranks stop with 75, the first that is gone would have the others killed, and their code would be 143.
-      # PMIx ends the step when a rank is killed, and Tessera when one fails.
+      # With 1, the first rank that ends with 75 has the others killed, and the step's code is 143. PMIx ends the step
+      # when a rank is killed, and Tessera when one fails.
       launcher+=(--kill-on-bad-exit=0)
       ;;
     *) options=${TESSERA_LAUNCHER_OPTIONS---map-by ppr:$tasks:node:PE=$cores --bind-to core} ;;
@@ -109,7 +109,7 @@ newest_step() {
   echo "$newest"
 }
 
-# run_ranks COMMAND...: starts the ranks, and passes the USR1 that Slurm sends this script on to its ranks. Sets `code`, and
+# run_ranks COMMAND...: starts the ranks, and passes on to them the USR1 that this script gets. Sets `code`, and
 # `cancelled` where Slurm ends the job.
 run_ranks() {
   local ranks='' interrupted='' asked=''
@@ -137,7 +137,7 @@ explain() {
     3) say "numerical failure (code 3): see the line that begins with 'tessera:'" ;;
     4) say "input or output failed (code 4): see the line that begins with 'tessera:'" ;;
     5) say "a rank failed, or did not answer (code 5): see the line that begins with 'tessera:'" ;;
-    137) say "a rank was killed (SIGKILL, code 137): by somebody, or for want of memory (--mem; tessera plan says how much)" ;;
+    137) say "a rank was killed (SIGKILL, code 137): for want of memory (--mem; see tessera plan), or by somebody" ;;
     *)
       if (($1 > 128)) && kill -l $(($1 - 128)) >/dev/null 2>&1; then
         say "a rank was ended by SIG$(kill -l $(($1 - 128))) (code $1)"
@@ -155,8 +155,7 @@ requeue() {
   local run=$1 before=$2 restart=${SLURM_RESTART_COUNT:-0} step job recorded
   job=$(this_job)
   step=$(newest_step "$run")
-  recorded=$(awk -v job="$job" -v restart=$((restart - 1)) '$1 == job && $2 == restart { step = $3 } END { print step }' \
-    "$run/requeues" 2>/dev/null)
+  recorded=$(sed -n "s/^$job $((restart - 1)) //p" "$run/requeues" 2>/dev/null | tail -1)
   before=${recorded:-$before}
   echo "$job $restart $step" >>"$run/requeues"
   local stopped="stopped at step $step with a checkpoint"
@@ -193,7 +192,8 @@ train_job() {
   given run.dir "${words[@]}" || words+=("--run.dir=$run")
   set_end_time
   choose_launcher
-  say "$SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, ${SLURM_GPUS_ON_NODE:-no} GPUs a node, restart ${SLURM_RESTART_COUNT:-0}, into $run"
+  say "$SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, ${SLURM_GPUS_ON_NODE:-no} GPUs a node," \
+    "restart ${SLURM_RESTART_COUNT:-0}, into $run"
   # shellcheck disable=SC2086
   run_ranks "${launcher[@]}" ${TESSERA_WRAP:-} "$TESSERA" train "${words[@]}"
   if ((code == 75)); then requeue "$run" "$started"; else explain "$code"; fi

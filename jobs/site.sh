@@ -40,5 +40,6 @@ site_setup() {
   # module purge
   # module load openmpi hdf5 cuda nccl
   # export NCCL_SOCKET_IFNAME=ib0 OMPI_MCA_btl_tcp_if_include=ib0
+  # export HDF5_USE_FILE_LOCKING=FALSE      # where files cannot be locked
   :
 }

@@ -18,8 +18,7 @@ WAIT = 60  # seconds; what takes longer hangs
 CONTROLLER_PORT, NODE_PORT = 16817, 16900
 SKIPPED = 77
 
-# /dev/shm: Open MPI leaves segments of ranks that were killed there. The address: slurmctld resolves no name, not even
-# 127.0.0.1, on a machine that has none but local ones.
+# The address: slurmctld resolves no name, not even 127.0.0.1, on a machine that has local addresses only.
 ENTER = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "--uts", "--net", "sh", "-c",
          'mount -t tmpfs tmpfs /dev/shm && ip link set lo up && ip address add 10.77.0.1/32 dev lo && '
          'hostname control && exec "$@"', "sh"]
@@ -39,6 +38,7 @@ def why_not():
 def enter_namespaces():
     """Starts the script anew in namespaces of its own; returns only there. Ends with 77 where that cannot be."""
     if os.getpid() == 1:
+        os.environ["TMPDIR"] = "/dev/shm"  # nothing of it is left
         return
     if reason := why_not():
         print(f"skipped: no Slurm can be started here: {reason}")

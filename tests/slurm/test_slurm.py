@@ -54,7 +54,8 @@ class Slurm(Case):
     def expect(self, job, state, code, says="", restarts=0, timeout=60):
         facts = job.end(timeout)
         said = job.said()
-        self.assertEqual((facts["JobState"], facts["ExitCode"], facts["Restarts"]), (state, f"{code}:0", str(restarts)), said)
+        seen = facts["JobState"], facts["ExitCode"], facts["Restarts"]
+        self.assertEqual(seen, (state, f"{code}:0", str(restarts)), said)
         self.assertRegex(said, says)
         return said
 
@@ -179,6 +180,7 @@ class Slurm(Case):
 
 if __name__ == "__main__":
     enter_namespaces()
+    os.environ["OMPI_MCA_oob_tcp_if_include"] = "lo"  # for the runs without Slurm
     with tempfile.TemporaryDirectory(prefix="tessera-slurm-") as home:
         JOBS = Path(home) / "installed/share/tessera/jobs"
         subprocess.run([os.environ["CMAKE"], "--install", os.environ["BUILD"], "--prefix", Path(home) / "installed"],
