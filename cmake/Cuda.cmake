@@ -37,6 +37,10 @@ file(GLOB_RECURSE TESSERA_CUDA_SOURCES CONFIGURE_DEPENDS
   ${CMAKE_SOURCE_DIR}/src/kernels/cuda/*.cpp ${CMAKE_SOURCE_DIR}/src/kernels/cuda/*.cu
   ${CMAKE_SOURCE_DIR}/src/comm/nccl/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/nccl/*.cu
   ${CMAKE_SOURCE_DIR}/src/comm/staged/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/staged/*.cu)
+set(TESSERA_CUDA_KERNEL_SOURCES ${TESSERA_CUDA_SOURCES})
+list(FILTER TESSERA_CUDA_KERNEL_SOURCES INCLUDE REGEX "\\.cu$")
+set(TESSERA_CUDA_HOST_SOURCES ${TESSERA_CUDA_SOURCES})
+list(FILTER TESSERA_CUDA_HOST_SOURCES INCLUDE REGEX "\\.cpp$")
 file(GLOB TESSERA_CUDA_ABSENT_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/cuda_absent/*.cpp)
 set(TESSERA_CUDA_ROOMS tessera_comm tessera_kernels tessera_backend tessera_config tessera_base)
 
@@ -55,9 +59,17 @@ if(TESSERA_WERROR)
 endif()
 
 if(TESSERA_HAS_CUDA)
-  add_library(tessera_cuda OBJECT ${TESSERA_CUDA_SOURCES})
+  # The kernels alone: what tests/ptx plays too, which reads their PTX as text.
+  add_library(tessera_cuda_kernels OBJECT ${TESSERA_CUDA_KERNEL_SOURCES})
+  target_include_directories(tessera_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src)
+  target_link_libraries(tessera_cuda_kernels PRIVATE ${TESSERA_CUDA_ROOMS} tessera_options tessera_cuda_options)
+  if(TESSERA_TESTS)
+    target_compile_options(tessera_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress=false>)
+  endif()
+  add_library(tessera_cuda OBJECT ${TESSERA_CUDA_HOST_SOURCES})
+  target_sources(tessera_cuda INTERFACE $<TARGET_OBJECTS:tessera_cuda_kernels>)
   target_include_directories(tessera_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(tessera_cuda PUBLIC ${TESSERA_CUDA_ROOMS} CUDA::cudart_static PRIVATE tessera_options tessera_cuda_options)
+  target_link_libraries(tessera_cuda PUBLIC ${TESSERA_CUDA_ROOMS} CUDA::cudart_static PRIVATE tessera_options)
   set(TESSERA_CUDA_LIBRARY tessera_cuda)
 else()
   set(TESSERA_CUDA_LIBRARY tessera_cuda_absent)

@@ -9,6 +9,11 @@ pkg_check_modules(hdf5_serial REQUIRED IMPORTED_TARGET hdf5-serial)
 add_library(tessera_hdf5 INTERFACE)
 target_link_libraries(tessera_hdf5 INTERFACE PkgConfig::hdf5_serial)
 
+# Debian's shared library: it reads the command line and INI files.
+find_package(Boost REQUIRED COMPONENTS program_options)
+add_library(tessera_program_options INTERFACE)
+target_link_libraries(tessera_program_options INTERFACE Boost::program_options)
+
 find_package(nlohmann_json REQUIRED)
 add_library(tessera_json INTERFACE)
 target_link_libraries(tessera_json INTERFACE nlohmann_json::nlohmann_json)

@@ -9,7 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=(
   g++ cmake ninja-build ccache pkg-config git
   openmpi-bin libopenmpi-dev libhdf5-dev catch2 libfmt-dev nlohmann-json3-dev
-  libxxhash-dev librandom123-dev libdnnl-dev patchelf xz-utils
+  libboost-program-options-dev libxxhash-dev librandom123-dev libdnnl-dev patchelf xz-utils
   hdf5-tools python3-h5py python3-numpy python3-pandas python3-matplotlib
 )
 
@@ -53,7 +53,7 @@ install_missing() {
 build() {
   local preset=$1 options=()
   if command -v ccache >/dev/null; then
-    options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache)
+    options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   echo "configure: preset $preset into build/$preset"
   cmake --preset "$preset" "${options[@]}" --log-level=WARNING

@@ -9,6 +9,7 @@ A checkpoint has the kinds parameter, first_moment and second_moment, a dump gra
 checkpoints, two dumps, or one of each (weights are parameters then), and exits 1 when anything differs.
 """
 import argparse
+import re
 import sys
 from pathlib import Path
 
@@ -25,11 +26,18 @@ def tensors_file(path):
         return path
     if (path / "tensors.h5").exists():
         return path / "tensors.h5"
-    folder = path / "checkpoints"
-    complete = sorted(p for p in folder.glob("step-*") if (p / "manifest.json").exists()) if folder.exists() else []
-    if not complete:
+    newest = newest_checkpoint(path / "checkpoints")
+    if newest is None:
         raise SystemExit(f"{path} is no checkpoint, no run with checkpoints and no dump")
-    return complete[-1] / "tensors.h5"
+    return newest / "tensors.h5"
+
+
+def newest_checkpoint(folder):
+    """The newest step-N of the branch that was written last, or None. Other names are unfinished (.tmp) or left (.abandoned-K);
+    step-N.after-M is complete and about to become step-N."""
+    names = [(re.fullmatch(r"step-(\d+)(\.after-\d+)?", p.name), p) for p in folder.glob("step-*")]
+    found = [(bool(name[2]), int(name[1]), p) for name, p in names if name and (p / "manifest.json").exists()]
+    return max(found)[2] if found else None
 
 
 class Tensors:

@@ -1,5 +1,9 @@
 // tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors
 // to exit codes.
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
 #include <cstdio>
 
 #include "tessera/app/bench_checkpoint.hpp"
@@ -42,8 +46,11 @@ int run_plan_here(Options options) {
 /// Commands that need no other ranks.
 int run_alone(const Command& command) {
   switch (command.kind) {
+    case CommandKind::none:
+      std::fputs(usage_text().c_str(), stderr);
+      return static_cast<int>(ExitCode::usage);
     case CommandKind::help:
-      std::fputs(usage_text().c_str(), stdout);
+      std::fputs(help_on(command.topic).c_str(), stdout);
       return 0;
     case CommandKind::version:
       return print_version();
@@ -79,6 +86,8 @@ int run_bench(World& world, const Command& command) {
 }
 
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
+  const WaitPhase phase(world.control().waits(), "the ranks worked", command.options.checkpoint.timeout,
+                        "checkpoint.timeout");
   settle_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
   switch (command.kind) {
     case CommandKind::train:
@@ -97,14 +106,28 @@ bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
 }
 
+/// A checkpoint may have thousands of files. (More than this many: some programs try every number that is allowed.)
+void allow_open_files() {
+  constexpr rlim_t wanted = 65536;
+  struct rlimit limit {};
+  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= std::min(limit.rlim_max, wanted)) return;
+  limit.rlim_cur = std::min(limit.rlim_max, wanted);
+  ::setrlimit(RLIMIT_NOFILE, &limit);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
+  allow_open_files();
   Invocation invocation;
   invocation.start = std::chrono::steady_clock::now();
   invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   invocation.words.assign(argv, argv + argc);
   const std::vector<std::string> words(argv + 1, argv + argc);
+  // A reader that goes away costs the words that it does not want, a file that grows too large is an error of its
+  // write.
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
   try {
     // Of several processes of a launcher one speaks for all.
     if (!words_need_ranks(words) && find_launch().size == 1) return run_alone(read_command(words));

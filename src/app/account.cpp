@@ -23,10 +23,10 @@ std::string model_line(const PlannedRun& planned) {
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
   const GridShape& grid = planned.schedule.grid;
   const ResourceSettings& settings = session.resources().settings();
-  const char* lanes = settings.lanes == LaneMode::serial  ? "serial"
-                      : settings.lanes == LaneMode::chaos ? "chaos"
-                                                          : "parallel";
-  std::string line = fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {} lanes",
+  const char* lanes = settings.lanes == LaneMode::serial  ? "serial lanes (one operation at a time)"
+                      : settings.lanes == LaneMode::chaos ? "chaos lanes (with random delays)"
+                                                          : "parallel lanes (collectives beside computation)";
+  std::string line = fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {}",
                                  counted(grid.world, "rank"), grid.ranks_per_node, grid.shard,
                                  counted(grid.replica, "replica"), counted(settings.threads, "thread"), lanes);
   const int wanted = settings.threads * machine.machine_ranks;
@@ -39,9 +39,11 @@ std::string grid_line(const PlannedRun& planned, TrainingSession& session, const
 std::string strategy_line(const Options& options, const PlannedRun& planned) {
   const StepSchedule& s = planned.schedule;
   return fmt::format(
-      "strategy   {}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step",
-      name_of(s.strategy), name_of(options.shard.wrap), s.layout.units.size(), name_of(options.memory.checkpoint),
-      name_of(s.compute), name_of(s.reduce), format_bytes(s.wire_bytes_per_step()));
+      "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step{}",
+      name_of(s.strategy), s.grid.world == 1 ? " (of one rank: nothing is split)" : "", name_of(options.shard.wrap),
+      s.layout.units.size(), name_of(options.memory.checkpoint), name_of(s.compute), name_of(s.reduce),
+      format_bytes(s.wire_bytes_per_step()),
+      s.grid.world == 1 ? "" : " (exposed: the part of a step that waits for it)");
 }
 
 std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
@@ -51,8 +53,9 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
     if (bytes == 0) continue;
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
   }
-  std::string line =
-      fmt::format("memory     {} a rank ({})", format_bytes(planned.plan.at(Place::device).total()), parts);
+  const PlacePlan& device = planned.plan.at(Place::device);
+  std::string line = fmt::format("memory     {} a rank (at its peak {}; idle then {})", format_bytes(device.total()),
+                                 parts, format_bytes(device.idle_at_peak()));
   if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
     line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(Place::host).total()), on_host);
   const MemoryBeside beside = session.resources().memory_beside();

@@ -5,10 +5,10 @@
 #include <cmath>
 #include <limits>
 
+#include "app/origin.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
-#include "tessera/engine/resume.hpp"
 #include "tessera/io/convert.hpp"
 #include "tessera/io/hugging_face.hpp"
 #include "tessera/telemetry/provenance.hpp"
@@ -21,8 +21,11 @@ bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".b
 
 /// The checkpoint itself, or the newest one of a run.
 std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
-  if (!std::filesystem::exists(path)) throw UsageError("{} does not exist", path.string());
-  return resume_candidates(path.string(), path).front();
+  std::error_code error;
+  if (!std::filesystem::exists(path, error)) throw UsageError("{} does not exist", path.string());
+  if (const auto checkpoint = checkpoint_in(path)) return *checkpoint;
+  throw UsageError("{} is no checkpoint (it has no {}) and no run with checkpoints: RUN, or RUN/checkpoints/step-N",
+                   path.string(), kManifestName);
 }
 
 /// What values look like, gathered piece by piece (Welford's updates over pieces).
@@ -124,10 +127,10 @@ int run_import(const std::filesystem::path& source, const std::filesystem::path&
         [&](std::int64_t tensor, std::int64_t first, std::span<float> out) {
           weights.read(static_cast<TensorId>(tensor), first, out);
         },
-        made);
+        made, source);
   }
-  Log(0, 1).info(fmt::format("{} imported as {}: train it with --checkpoint.resume={}", source.string(),
-                             checkpoint.string(), checkpoint.string()));
+  Log(0, 1).info(fmt::format("{0} imported as {1}: tessera train --checkpoint.resume={1} trains it", source.string(),
+                             checkpoint.string()));
   return static_cast<int>(ExitCode::finished);
 }
 

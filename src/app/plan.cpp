@@ -66,8 +66,12 @@ std::string strategy_table(const RunShape& shape) {
       row.impossible = error.what();
     }
   }
-  return "all strategies: memory of a rank at its peak, bytes it sends and collectives it joins (* as chosen)\n" +
-         print_strategy_table(rows);
+  return "all strategies: memory of a rank at its peak, which adds up to what it allocates (* as chosen)\n" +
+         print_strategy_table(rows) +
+         "  parameters: fp32 masters and copies at rest; optimizer: both moments; gathered: unsharded for a while\n"
+         "  idle: allocated for another time than the peak\n"
+         "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what a rank sends\n" +
+         print_strategy_peaks(rows);
 }
 
 /// Under accumulation: what either setting of shard.reduce costs.
@@ -96,12 +100,8 @@ std::string view_text(const Options& options, const RunShape& shape, const Plann
     case PlanView::table:
       return strategy_table(shape) + "\n" + describe_grid(planned.schedule) + "\n" +
              print_memory(planned.schedule, planned.plan) + reduction_costs(shape);
-    case PlanView::fit:
-    case PlanView::largest:
-      break;
   }
-  throw UsageError("plan.view = {} (not available in this version): table, schedule, units",
-                   name_of(options.plan.view));
+  throw InternalError("no such view of a plan");
 }
 
 std::string text_of(const Options& options, const RunShape& shape, const PlannedRun& planned) {

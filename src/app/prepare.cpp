@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "app/origin.hpp"
 #include "tessera/app/resolve_model.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
@@ -19,8 +20,12 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
   steps_of_run(options, planned_, *data_);
   require_memory(context, options);
-  if (!options.model.from.empty())
+  if (options.model.from.empty()) return;
+  if (const auto checkpoint = checkpoint_in(options.model.from)) {
+    parent_ = std::make_unique<CheckpointReader>(*checkpoint);
+  } else {
     weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
+  }
 }
 
 namespace {
@@ -86,6 +91,12 @@ std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const O
   TensorSource source;
   if (weights_ != nullptr)
     source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
+  if (parent_ != nullptr) {
+    source = [this](TensorId tensor, std::int64_t first, std::span<float> out) {
+      const WantedRun want{StateKind::parameter, tensor, first, static_cast<std::int64_t>(out.size()), out.data()};
+      parent_->read({&want, 1}, 1);
+    };
+  }
   return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source, load);
 }
 

@@ -1,8 +1,10 @@
 #include "tessera/app/resolve_model.hpp"
 
+#include "app/origin.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/io/hugging_face.hpp"
+#include "tessera/io/manifest.hpp"
 
 namespace tessera {
 
@@ -28,6 +30,12 @@ void replace(std::int64_t& size, std::int64_t given) {
   if (given != 0) size = given;
 }
 
+/// Of a Hugging Face folder, or of a checkpoint.
+Architecture architecture_at(const std::filesystem::path& folder) {
+  if (const auto checkpoint = checkpoint_in(folder)) return read_manifest(*checkpoint).architecture;
+  return read_config(folder);
+}
+
 /// Explicit sizes over those that are there; sizes with a rule follow the rule unless they are given.
 void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_apply) {
   replace(a.layers, options.layers);
@@ -45,7 +53,7 @@ void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_appl
 Architecture resolve_architecture(const ModelOptions& options) {
   Architecture a;
   if (!options.from.empty()) {
-    a = read_config(options.from);
+    a = architecture_at(options.from);
   } else if (!options.family.empty()) {
     a = family_template(options.family);
     replace_sizes(a, options, true);

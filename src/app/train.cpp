@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "app/kept_products.hpp"
+#include "app/origin.hpp"
 #include "app/train_loop.hpp"
 #include "tessera/app/account.hpp"
 #include "tessera/app/prepare.hpp"
@@ -11,6 +12,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/engine/resume.hpp"
 #include "tessera/io/hdf5.hpp"
+#include "tessera/io/hugging_face_companions.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
@@ -61,26 +63,48 @@ void watch_device(RunRecorder& recorder, TrainingSession& session, const Log& lo
   recorder.watch(std::move(monitor));
 }
 
+ResumeSettings resume_settings(const Options& options, const PreparedRun& prepared) {
+  return {options, prepared.planned(), prepared.data(), run_folder(options), threads_of(options, prepared.machine()),
+          {}};
+}
+
+/// Collective. UsageError, the same on every rank, where one has another folder of this name (a disk of its own).
+void require_same_folder(World& world, const std::filesystem::path& folder, const std::string& nonce_of_rank_0) {
+  const std::string nonce = world.control().broadcast(nonce_of_rank_0);
+  const std::string mine = folder_has_owner(folder, nonce) ? "" : world.host();
+  for (const std::string& host : world.control().all_gather(mine)) {
+    if (host.empty()) continue;
+    throw UsageError("run.dir = {} must be the same folder on all nodes (a shared file system): {} sees another",
+                     folder.string(), host);
+  }
+}
+
 /// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
                const StopSignals& signals, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const std::int64_t memory_before = proportional_set_size();
-  const ResumeSettings resume{options,
-                              prepared.planned(),
-                              prepared.data(),
-                              run_folder(options),
-                              threads_of(options, prepared.machine()),
-                              [&](const std::string& line) { log.info(line); }};
-  const auto opened = prepared.open(world, options, state_loader(world, resume));
+  ResumeSettings resume = resume_settings(options, prepared);
+  resume.say = [&](const std::string& line) { log.info(line); };
+  PeerWaits& waits = world.control().waits();
+  const auto opened = [&] {
+    const WaitPhase phase(waits, "the first state was read", options.checkpoint.timeout, "checkpoint.timeout");
+    return prepared.open(world, options, state_loader(world, resume));
+  }();
   TrainingSession& session = *opened;
   const RunFacts facts = run_facts(world, invocation, session);
   if (recorder != nullptr) {
+    if (const std::string dropouts = dropouts_of(options.model.from);
+        !dropouts.empty() && !options.is_given("model.dropout")) {
+      log.info(fmt::format("dropout    {} of {} is not taken: this run trains with model.dropout = {}", dropouts,
+                           options.model.from, options.model.dropout));
+    }
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
     watch_device(*recorder, session, log);
-    recorder->begin(prepared.planned(), session.steps(), facts);
+    recorder->begin(prepared.planned(), session.step(), session.steps(), facts);
   }
   const auto start = Clock::now();
+  const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
   TrainLoop loop(world, options, invocation, session, facts, signals, recorder, memory_before);
   const std::string stopped = loop.run();
   if (recorder != nullptr) {
@@ -89,26 +113,33 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     log.info(summary(options, loop, session, seconds_since(start)));
     if (!stopped.empty()) log.info("stopped    " + stopped + "; go on with checkpoint.resume = auto");
   }
+  // MPI waits for rank 0's last files without a limit.
+  const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
+  world.control().barrier();
   return stopped.empty() ? ExitCode::finished : ExitCode::stopped_early;
 }
 
 }  // namespace
 
-int run_train(World& world, const Options& options, const Invocation& invocation) {
+int run_train(World& world, const Options& given, const Invocation& invocation) {
   const StopSignals signals;  // from here on they wait for a step boundary
-  MachineShape machine = settle_grid(world, options);
+  const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
+  MachineShape machine = settle_grid(world, given);
+  const Options options = with_origin(world, given);
   machine.measure = true;
   if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(options)).read();
   const PreparedRun prepared(world, options, machine);
-  if (options.checkpoint.resume != "none") resume_candidates(options.checkpoint.resume, run_folder(options));
+  require_fitting(resume_settings(options, prepared));
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   const Options resolved = prepared.resolved(options);
-  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options));
-  world.control().barrier();      // nobody goes on before the folder is known to be free
+  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options), world.size());
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
-  if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
   try {
+    // Nobody goes on before the folder is known to be free.
+    require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");
+    if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
+    if (recorder != nullptr) keep_companions(options);
     return static_cast<int>(train(world, options, invocation, prepared, signals, recorder.get()));
   } catch (const Error& error) {
     if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());

@@ -1,6 +1,5 @@
 #include "app/train_loop.hpp"
 
-#include <optional>
 #include <sstream>
 
 #include "tessera/base/format.hpp"
@@ -28,6 +27,7 @@ CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& f
     settings.hdf5 = [recorder](const std::function<void()>& task) {
       recorder->io().run([&] { task(); }, IoPriority::bulk);
     };
+    settings.before_publish = [recorder](std::int64_t step) { recorder->make_rows_durable(step); };
   }
   return settings;
 }
@@ -43,8 +43,9 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       session_(session),
       recorder_(recorder),
       memory_before_(memory_before),
-      conditions_(options, signals, invocation.unix_start, run_folder(options), world.rank() == 0),
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
+      conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
+                  checkpoints_.bytes_to_write()),
       products_(run_folder(options)) {}
 
 std::string TrainLoop::run() {
@@ -60,35 +61,52 @@ std::string TrainLoop::run() {
 
 std::string TrainLoop::run_steps() {
   if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
+  if (const std::string end = conditions_.announcement(); recorder_ != nullptr && !end.empty())
+    recorder_->say("stops      " + end);
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
-    session_.request(conditions_.requests(step_seconds_, seconds_for_a_checkpoint()));
+    session_.request(conditions_.requests(times(step)));
     const std::int64_t requests = train(step);
     if (step == session_.first_step()) after_first_step();
     const bool last = step == session_.steps();
     note_finished_checkpoints();
+    const bool stops = StepRequests::stop(requests);
+    const bool evaluates = evaluation_is_due(step);
+    // A checkpoint's step is not done again: what is measured after it comes first, but where time is short.
+    if (evaluates && !stops) evaluate(step);
     if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
-    const bool evaluation_is_due = options_.train.eval_every > 0 && step % options_.train.eval_every == 0;
-    if (options_.data.val_fraction > 0 && (evaluation_is_due || last)) evaluate(step);
-    if (StepRequests::stop(requests) && !last) {
+    if (evaluates && stops) evaluate(step);
+    if (stops && !last) {
       finish_checkpoints();
       return reason_to_stop();
     }
   }
   finish_checkpoints();
+  conditions_.stopped();  // who asks for it while the last step goes on has what he wants
   return {};
+}
+
+bool TrainLoop::evaluation_is_due(std::int64_t step) const {
+  if (options_.data.val_fraction <= 0) return false;
+  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 
 /// The same on every rank: options and sums only.
 bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
   const CheckpointOptions& options = options_.checkpoint;
+  if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;
   if (step == session_.steps()) return options.every > 0 || options.every_minutes > 0;
-  return (options.every > 0 && step % options.every == 0) || StepRequests::checkpoint(requests) ||
-         StepRequests::stop(requests);
+  return options.every > 0 && step % options.every == 0;
 }
 
-/// For the clock: one that is being written comes first.
-double TrainLoop::seconds_for_a_checkpoint() const {
-  return checkpoints_.is_writing() ? 2 * checkpoint_seconds_ : checkpoint_seconds_;
+bool TrainLoop::evaluation_is_due(std::int64_t step) const {
+  if (options_.data.val_fraction <= 0) return false;
+  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
+}
+
+/// For the clock, before a step.
+LastTimes TrainLoop::times(std::int64_t step) const {
+  const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};
+  return {step_seconds_, evaluations * evaluation_seconds_, checkpoint_seconds_, checkpoints_.is_writing()};
 }
 
 void TrainLoop::begin_checkpoint(std::int64_t step) {
@@ -103,7 +121,9 @@ void TrainLoop::note_finished_checkpoints() {
   while (const auto report = checkpoints_.finished()) {
     conditions_.checkpoint_written();
     checkpoint_seconds_ = report->blocked_seconds - report->waited_seconds + report->background_seconds;
-    if (recorder_ != nullptr) recorder_->record_checkpoint(*report);
+    if (recorder_ == nullptr) continue;
+    recorder_->record_checkpoint(*report);
+    for (const std::string& line : report->notes) recorder_->say(fmt::format("step {}: {}", report->step, line));
   }
 }
 
@@ -191,11 +211,18 @@ void TrainLoop::after_first_step() {
 
 /// Nothing is chosen but in the first step and the first evaluation.
 void TrainLoop::keep_products() {
-  if (recorder_ != nullptr) products_.write(session_.resources().kept_products());
+  if (recorder_ == nullptr) return;
+  try {
+    products_.write(session_.resources().kept_products());
+  } catch (const IoError& error) {
+    recorder_->say(fmt::format("{}: the next start chooses products anew", error.what()));
+  }
 }
 
 void TrainLoop::evaluate(std::int64_t step) {
+  const auto start = Clock::now();
   validation_loss_ = session_.evaluate(options_.train.eval_batches);
+  evaluation_seconds_ = seconds_since(start);
   session_.player().times().take();
   keep_products();
   if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);

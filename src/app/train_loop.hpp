@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "app/kept_products.hpp"
@@ -36,7 +37,8 @@ class TrainLoop {
   void begin_checkpoint(std::int64_t step);
   void note_finished_checkpoints();
   void finish_checkpoints();
-  double seconds_for_a_checkpoint() const;
+  LastTimes times(std::int64_t step) const;
+  bool evaluation_is_due(std::int64_t step) const;
   bool checkpoint_is_due(std::int64_t step, std::int64_t requests) const;
   std::string reason_to_stop();
 
@@ -46,11 +48,12 @@ class TrainLoop {
   TrainingSession& session_;
   RunRecorder* recorder_;
   std::int64_t memory_before_;
-  StopConditions conditions_;
   CheckpointWriter checkpoints_;
+  StopConditions conditions_;
   KeptProducts products_;
   double validation_loss_ = std::nan(""), loss_ = std::nan("");
-  double step_seconds_ = 0, checkpoint_seconds_ = 0;
+  double step_seconds_ = 0, evaluation_seconds_ = 0;
+  std::optional<double> checkpoint_seconds_;  ///< of the last one
 };
 
 }  // namespace tessera

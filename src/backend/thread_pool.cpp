@@ -1,7 +1,5 @@
 #include "tessera/backend/thread_pool.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <exception>
@@ -14,6 +12,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/backend/futex.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -50,6 +49,7 @@ struct ThreadPool::State {
   void work_off(int worker, bool adopt_float_mode);
   void run_task(std::int64_t task, int worker);
   void worker_main(int worker);
+  void end_workers();
   void sleep_until_published(std::uint32_t seen);
   void wait_until_complete();
   void publish();
@@ -106,6 +106,13 @@ void ThreadPool::State::worker_main(int worker) {
   }
 }
 
+void ThreadPool::State::end_workers() {
+  stop.store(true);
+  published.fetch_add(1);
+  futex_wake(published, threads, FutexScope::process);
+  for (std::thread& worker : workers) worker.join();
+}
+
 void ThreadPool::State::publish() {
   finished.store(0);
   complete.store(0);
@@ -129,18 +136,18 @@ ThreadPool::ThreadPool(int threads, int threads_on_cores) : state_(std::make_uni
   if (threads < 1) throw UsageError("a pool of {} threads (run.threads): at least 1 is needed", threads);
   state_->threads = threads;
   state_->spin = std::max(threads, threads_on_cores) <= allowed_cores();
-  for (int worker = 1; worker < threads; ++worker) {
-    state_->workers.emplace_back([state = state_.get(), worker] { state->worker_main(worker); });
-    pthread_setname_np(state_->workers.back().native_handle(), fmt::format("compute {}", worker).c_str());
+  try {
+    for (int worker = 1; worker < threads; ++worker) {
+      state_->workers.push_back(start_thread(fmt::format("compute {}", worker),
+                                             [state = state_.get(), worker] { state->worker_main(worker); }));
+    }
+  } catch (const IoError& error) {
+    state_->end_workers();
+    throw IoError("{}; run.threads = {} wants so many: fewer may do", error.what(), threads);
   }
 }
 
-ThreadPool::~ThreadPool() {
-  state_->stop.store(true);
-  state_->published.fetch_add(1);
-  futex_wake(state_->published, state_->threads, FutexScope::process);
-  for (std::thread& worker : state_->workers) worker.join();
-}
+ThreadPool::~ThreadPool() { state_->end_workers(); }
 
 int ThreadPool::threads() const { return state_->threads; }
 

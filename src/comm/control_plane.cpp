@@ -1,7 +1,9 @@
 #include "tessera/comm/control_plane.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
+#include <utility>
 
 #include "comm/wait.hpp"
 #include "tessera/base/error.hpp"
@@ -12,6 +14,8 @@ namespace {
 
 constexpr int kTag = 0;
 constexpr std::int64_t kChunk = std::int64_t{1} << 30;  ///< MPI counts have 31 bits
+/// So much longer waits who waits for a rank that may wait itself: that one names who is silent.
+constexpr double kPatience = 0.02;
 
 std::vector<std::int64_t> all_ranks(std::int64_t size) {
   std::vector<std::int64_t> ranks(static_cast<std::size_t>(size));
@@ -27,12 +31,24 @@ std::string text_of(const std::vector<std::byte>& bytes) {
 
 }  // namespace
 
-ControlPlane::ControlPlane(Transport& transport, FailureNotice& notice)
-    : ControlPlane(transport, notice, all_ranks(transport.size()), transport.rank()) {}
+WaitPhase::WaitPhase(PeerWaits& waits, std::string phase, double seconds, std::string option)
+    : waits_(waits),
+      phase_(std::exchange(waits.phase, std::move(phase))),
+      option_(std::exchange(waits.option, std::move(option))),
+      seconds_(std::exchange(waits.seconds, seconds)) {}
+
+WaitPhase::~WaitPhase() {
+  waits_.phase = std::move(phase_);
+  waits_.option = std::move(option_);
+  waits_.seconds = seconds_;
+}
+
+ControlPlane::ControlPlane(Transport& transport, FailureNotice& notice, std::shared_ptr<PeerWaits> waits)
+    : ControlPlane(transport, notice, all_ranks(transport.size()), transport.rank(), std::move(waits)) {}
 
 ControlPlane::ControlPlane(Transport& transport, FailureNotice& notice, std::vector<std::int64_t> ranks,
-                           std::int64_t rank)
-    : transport_(&transport), notice_(&notice), ranks_(std::move(ranks)), rank_(rank) {}
+                           std::int64_t rank, std::shared_ptr<PeerWaits> waits)
+    : transport_(&transport), notice_(&notice), ranks_(std::move(ranks)), rank_(rank), waits_(std::move(waits)) {}
 
 ControlPlane ControlPlane::part(const std::vector<std::int64_t>& ranks) const {
   std::vector<std::int64_t> mapped;
@@ -40,12 +56,26 @@ ControlPlane ControlPlane::part(const std::vector<std::int64_t>& ranks) const {
   for (const std::int64_t rank : ranks) mapped.push_back(ranks_.at(static_cast<std::size_t>(rank)));
   const auto place = std::find(ranks.begin(), ranks.end(), rank_);
   TESSERA_ASSERT(place != ranks.end(), "rank {} makes a plane that it is not on", rank_);
-  return {*transport_, *notice_, std::move(mapped), place - ranks.begin()};
+  return {*transport_, *notice_, std::move(mapped), place - ranks.begin(), waits_};
 }
 
-void ControlPlane::finish(MessageSlot slot) {
+void ControlPlane::give_up(std::int64_t peer, double seconds) const {
+  const auto place = static_cast<std::size_t>(peer);
+  throw CommunicationError(
+      "rank {}{} did not answer within {:.4g} s{} while {}: it hangs or was stopped, or its disk or network does not "
+      "answer",
+      peer, place < waits_->hosts.size() ? fmt::format(" ({})", waits_->hosts[place]) : "", seconds,
+      waits_->option.empty() ? "" : fmt::format(" ({})", waits_->option), waits_->phase);
+}
+
+void ControlPlane::finish(MessageSlot slot, std::int64_t peer) {
+  const double seconds = waits_->seconds * (1 + kPatience * behind_);
+  const PeerDeadline deadline(seconds);
   try {
-    for (PollPause wait(*notice_); !transport_->finished(slot);) wait.pause();
+    for (PollPause wait(*notice_); !transport_->finished(slot);) {
+      if (deadline.passed()) give_up(peer, seconds);
+      wait.pause();
+    }
   } catch (...) {
     transport_->cancel();
     throw;
@@ -55,14 +85,16 @@ void ControlPlane::finish(MessageSlot slot) {
 void ControlPlane::send_bytes(int to, const void* data, std::int64_t bytes) {
   const int peer = static_cast<int>(ranks_.at(static_cast<std::size_t>(to)));
   for (std::int64_t at = 0; at < bytes; at += kChunk) {
-    finish(transport_->start_send(peer, kTag, static_cast<const std::byte*>(data) + at, std::min(kChunk, bytes - at)));
+    finish(transport_->start_send(peer, kTag, static_cast<const std::byte*>(data) + at, std::min(kChunk, bytes - at)),
+           peer);
   }
 }
 
 void ControlPlane::receive_bytes(int from, void* data, std::int64_t bytes) {
   const int peer = static_cast<int>(ranks_.at(static_cast<std::size_t>(from)));
   for (std::int64_t at = 0; at < bytes; at += kChunk) {
-    finish(transport_->start_receive(peer, kTag, static_cast<std::byte*>(data) + at, std::min(kChunk, bytes - at)));
+    finish(transport_->start_receive(peer, kTag, static_cast<std::byte*>(data) + at, std::min(kChunk, bytes - at)),
+           peer);
   }
 }
 
@@ -72,17 +104,25 @@ void ControlPlane::send(int to, std::span<const std::byte> block) {
   send_bytes(to, block.data(), bytes);
 }
 
-std::vector<std::byte> ControlPlane::receive(int from) {
+std::int64_t ControlPlane::receive_length(int from) {
   std::int64_t bytes = 0;
   receive_bytes(from, &bytes, sizeof bytes);
+  return bytes;
+}
+
+std::vector<std::byte> ControlPlane::receive(int from) {
+  const std::int64_t bytes = receive_length(from);
+  if (bytes < 0 || bytes > kChunk) {
+    throw CommunicationError("rank {} announced a block of {} bytes ({} at most): ranks are out of step", from, bytes,
+                             kChunk);
+  }
   std::vector<std::byte> block(static_cast<std::size_t>(bytes));
   receive_bytes(from, block.data(), bytes);
   return block;
 }
 
 void ControlPlane::receive(int from, std::span<std::byte> block) {
-  std::int64_t bytes = 0;
-  receive_bytes(from, &bytes, sizeof bytes);
+  const std::int64_t bytes = receive_length(from);
   if (bytes != static_cast<std::int64_t>(block.size())) {
     throw CommunicationError("rank {} sent {} bytes where {} were expected: ranks are out of step", from, bytes,
                              block.size());
@@ -101,10 +141,12 @@ T ControlPlane::reduce(T value, F&& combine) {
     }
     if (rank_ + bit < size()) {
       T other{};
+      behind_ = std::countr_zero(static_cast<std::uint64_t>(bit));  // the other's subtree is so deep
       receive(static_cast<int>(rank_ + bit), as_bytes(other));
       value = combine(value, other);
     }
   }
+  behind_ = 0;
   broadcast(as_bytes(value));
   return value;
 }
@@ -115,7 +157,11 @@ void ControlPlane::broadcast(std::span<std::byte> block, int root) {
   std::int64_t bit = 1;
   for (; bit < size() && !(place & bit); bit *= 2) {
   }
+  // The root may wait for the depth of a tree before it speaks, and everybody on the way to here after it.
+  behind_ = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size()))) +
+            std::popcount(static_cast<std::uint64_t>(place));
   if (place != 0) receive(rank_at(place - bit), block);
+  behind_ = 0;
   for (bit /= 2; bit >= 1; bit /= 2) {
     if (place + bit < size()) send(rank_at(place + bit), block);
   }

@@ -34,7 +34,7 @@ class MemberCommunicator : public Communicator {
 
   void begin_call(const CallShape& shape) {
     shape_ = shape;
-    deadline_ = Deadline(timeout_seconds_);
+    deadline_ = PeerDeadline(timeout_seconds_);
     ++number_;
   }
 
@@ -43,9 +43,9 @@ class MemberCommunicator : public Communicator {
   std::string name_;
   double timeout_seconds_;
   FailureNotice& notice_;
-  std::int64_t number_ = 0;  ///< of the current collective
-  CallShape shape_;          ///< of the current collective
-  Deadline deadline_{0};     ///< of the current collective
+  std::int64_t number_ = 0;   ///< of the current collective
+  CallShape shape_;           ///< of the current collective
+  PeerDeadline deadline_{0};  ///< of the current collective
   CallCounters counters_;
 };
 

@@ -10,9 +10,9 @@
 namespace tessera {
 
 /// When a collective gives up on its peers; never with 0 seconds.
-class Deadline {
+class PeerDeadline {
  public:
-  explicit Deadline(double seconds)
+  explicit PeerDeadline(double seconds)
       : limited_(seconds > 0),
         end_(std::chrono::steady_clock::now() +
              std::chrono::duration_cast<std::chrono::steady_clock::duration>(std::chrono::duration<double>(seconds))) {}
@@ -40,7 +40,7 @@ class PollPause {
 /// Waits until `word` has reached `target` (in wrapping order). `sleepers` counts who must be woken by the word's
 /// owner. Returns false when the deadline passed; throws PeerError when a rank has failed.
 bool wait_until_reached(const std::atomic<std::uint32_t>& word, std::uint32_t target,
-                        std::atomic<std::uint32_t>& sleepers, bool spin, const Deadline& deadline,
+                        std::atomic<std::uint32_t>& sleepers, bool spin, const PeerDeadline& deadline,
                         FailureNotice& notice);
 
 /// Sets the word and wakes its sleepers.

@@ -45,24 +45,13 @@ TESSERA_CHOICES(Wrap, {{Wrap::block, "block"}, {Wrap::size, "size"}, {Wrap::mode
 TESSERA_CHOICES(ReduceWhen,
                 {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
 TESSERA_CHOICES(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
-TESSERA_CHOICES(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::params, "params"}})
-TESSERA_CHOICES(Checkpointing, {{Checkpointing::none, "none"},
-                                {Checkpointing::block, "block"},
-                                {Checkpointing::selective, "selective"}})
+TESSERA_CHOICES(Checkpointing, {{Checkpointing::none, "none"}, {Checkpointing::block, "block"}})
 TESSERA_CHOICES(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
-TESSERA_CHOICES(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
 TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
                                        {LearningRateSchedule::cosine, "cosine"},
                                        {LearningRateSchedule::linear, "linear"},
                                        {LearningRateSchedule::wsd, "wsd"}})
-TESSERA_CHOICES(PlanView, {{PlanView::table, "table"},
-                           {PlanView::schedule, "schedule"},
-                           {PlanView::units, "units"},
-                           {PlanView::fit, "fit"},
-                           {PlanView::largest, "largest"}})
-TESSERA_CHOICES(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}, {PlanFormat::svg, "svg"}})
-TESSERA_CHOICES(SweepAction,
-                {{SweepAction::print, "print"}, {SweepAction::run, "run"}, {SweepAction::submit, "submit"}})
+TESSERA_CHOICES(PlanView, {{PlanView::table, "table"}, {PlanView::schedule, "schedule"}, {PlanView::units, "units"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_CHOICES
@@ -75,13 +64,9 @@ std::string_view name_of(Strategy value) { return spelling(value); }
 std::string_view name_of(Wrap value) { return spelling(value); }
 std::string_view name_of(ReduceWhen value) { return spelling(value); }
 std::string_view name_of(TiedReduce value) { return spelling(value); }
-std::string_view name_of(Offload value) { return spelling(value); }
 std::string_view name_of(Checkpointing value) { return spelling(value); }
 std::string_view name_of(SampleOrder value) { return spelling(value); }
-std::string_view name_of(OnError value) { return spelling(value); }
 std::string_view name_of(LearningRateSchedule value) { return spelling(value); }
 std::string_view name_of(PlanView value) { return spelling(value); }
-std::string_view name_of(PlanFormat value) { return spelling(value); }
-std::string_view name_of(SweepAction value) { return spelling(value); }
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 // "Did you mean": the option that an unknown name most likely stands for.
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "config/option_table.hpp"
@@ -27,6 +28,40 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return at(a.size(), b.size());
 }
 
+/// What other programs call an option.
+constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
+    {"learning_rate", "optim.lr"},
+    {"max_lr", "optim.lr"},
+    {"lr_scheduler_type", "optim.schedule"},
+    {"warmup_iters", "optim.warmup_steps"},
+    {"grad_clip", "optim.clip"},
+    {"max_grad_norm", "optim.clip"},
+    {"max_steps", "train.steps"},
+    {"max_iters", "train.steps"},
+    {"num_train_epochs", "train.epochs"},
+    {"batch_size", "train.micro_batch"},
+    {"micro_batch_size", "train.micro_batch"},
+    {"per_device_train_batch_size", "train.micro_batch"},
+    {"gradient_accumulation_steps", "train.accumulation"},
+    {"sequence_length", "train.seq_len"},
+    {"max_seq_len", "train.seq_len"},
+    {"block_size", "train.seq_len"},
+    {"eval_interval", "train.eval_every"},
+    {"eval_steps", "train.eval_every"},
+    {"n_layer", "model.layers"},
+    {"num_layers", "model.layers"},
+    {"n_head", "model.heads"},
+    {"n_embd", "model.width"},
+    {"hidden_size", "model.width"},
+    {"vocab_size", "model.vocab"},
+    {"dataset", "data.source"},
+    {"out_dir", "run.dir"},
+    {"output_dir", "run.dir"},
+    {"save_steps", "checkpoint.every"},
+    {"logging_steps", "metrics.every"},
+    {"dtype", "precision.compute"},
+    {"gradient_checkpointing", "memory.checkpoint"}};
+
 }  // namespace
 
 std::string closest_option(std::string_view unknown) {
@@ -39,6 +74,9 @@ std::string closest_option(std::string_view unknown) {
   }
   for (const auto& row : option_table()) {  // the right key in another section
     if (row.key() == key) return row.name;
+  }
+  for (const auto& [synonym, name] : kSynonyms) {
+    if (synonym == key) return std::string(name);
   }
   std::string best;
   std::size_t least = std::max<std::size_t>(2, unknown.size() / 3) + 1;

@@ -16,20 +16,28 @@ namespace {
 
 struct CommandRow {
   CommandKind kind;
-  std::string_view name, help;
+  std::string_view name, words, help, example;
 };
+constexpr std::string_view kOptions = "[INPUT.ini] [--section.key=value ...]";
 constexpr std::array<CommandRow, 9> kCommands{
-    {{CommandKind::train, "train", "train a model (start it with mpiexec for several ranks)"},
-     {CommandKind::plan, "plan", "memory and schedule of every strategy, without ranks or a GPU"},
-     {CommandKind::bench, "bench", "comm|step|kernels|memory|checkpoint: measure this machine"},
-     {CommandKind::import_, "import", "SOURCE CHECKPOINT: a Hugging Face folder or llm.c's model.bin to a checkpoint"},
-     {CommandKind::export_, "export",
-      "CHECKPOINT TARGET: to a Hugging Face folder, or to llm.c's file if it ends with .bin"},
-     {CommandKind::verify, "verify", "CHECKPOINT: is it complete and undamaged? exit code 0 or 4"},
-     {CommandKind::inspect, "inspect", "CHECKPOINT: step, grid, options, and what each tensor looks like"},
-     {CommandKind::help, "help", "this text"},
-     {CommandKind::version, "version", "what was built in"}}};
-constexpr std::array<std::string_view, 5> kLaterCommands{"data", "eval", "generate", "sweep", "postmortem"};
+    {{CommandKind::train, "train", kOptions, "train a model (start it with mpiexec for several ranks)",
+      "mpiexec -n 2 tessera train inputs/quickstart.ini --data.source=FOLDER --run.dir=RUN"},
+     {CommandKind::plan, "plan", kOptions, "memory and schedule of every strategy, without ranks or a GPU",
+      "tessera plan inputs/gpt2_124m.ini --plan.ranks=4 --plan.memory=4GiB"},
+     {CommandKind::bench, "bench", "comm|step|kernels|memory|checkpoint [INPUT.ini] [--section.key=value ...]",
+      "measure this machine", "mpiexec -n 2 tessera bench step --model.preset=nano --bench.steps=20"},
+     {CommandKind::import_, "import", "SOURCE CHECKPOINT", "a Hugging Face folder or llm.c's model.bin to a checkpoint",
+      "tessera import FOLDER START"},
+     {CommandKind::export_, "export", "CHECKPOINT TARGET [--export.key=value ...]",
+      "to a Hugging Face folder, or to llm.c's file if TARGET ends with .bin",
+      "tessera export RUN/checkpoints/step-00001000 FOLDER --export.dtype=bf16"},
+     {CommandKind::verify, "verify", "CHECKPOINT", "is it complete and undamaged? exit code 0 or 4",
+      "tessera verify RUN/checkpoints/step-00001000"},
+     {CommandKind::inspect, "inspect", "CHECKPOINT", "step, grid, options, and what each tensor looks like",
+      "tessera inspect RUN/checkpoints/step-00001000"},
+     {CommandKind::help, "help", "[COMMAND]", "every option, or what COMMAND reads", "tessera help train"},
+     {CommandKind::version, "version", "", "what was built in", "tessera version"}}};
+
 struct BenchRow {
   BenchKind kind;
   std::string_view name;
@@ -39,7 +47,6 @@ constexpr std::array<BenchRow, 5> kBenches{{{BenchKind::comm, "comm"},
                                             {BenchKind::kernels, "kernels"},
                                             {BenchKind::memory, "memory"},
                                             {BenchKind::checkpoint, "checkpoint"}}};
-constexpr std::array<std::string_view, 1> kLaterBenches{"calibrate"};
 
 /// "train, plan, bench, ..."
 template <class Rows>
@@ -49,17 +56,16 @@ std::string names_of(const Rows& rows) {
   return out;
 }
 
-template <class Names>
-bool contains(const Names& names, std::string_view name) {
-  return std::ranges::any_of(names, [&](std::string_view known) { return known == name; });
+const CommandRow& row_of(CommandKind kind) {
+  for (const auto& row : kCommands) {
+    if (row.kind == kind) return row;
+  }
+  throw InternalError("no command {}", static_cast<int>(kind));
 }
 
 CommandKind command_named(const std::string& name) {
   for (const auto& row : kCommands) {
     if (row.name == name) return row.kind;
-  }
-  if (contains(kLaterCommands, name)) {
-    throw UsageError("command {} (not available in this version): {}", name, names_of(kCommands));
   }
   throw UsageError("unknown command {}: {}", in_quotes(name), names_of(kCommands));
 }
@@ -78,31 +84,23 @@ std::size_t paths_of(CommandKind kind) {
   }
 }
 
-std::string_view help_of(CommandKind kind) {
-  for (const auto& row : kCommands) {
-    if (row.kind == kind) return row.help;
-  }
-  return {};
+/// Options that a command takes although it may not read them: a run's command line can be planned and measured as it
+/// is.
+bool accepts(CommandKind kind, std::string_view option) {
+  const bool of_runs = kind == CommandKind::plan || kind == CommandKind::bench;
+  return reads(kind, option) || (of_runs && reads(CommandKind::train, option));
 }
 
 BenchKind bench_named(const std::string& name) {
   for (const auto& row : kBenches) {
     if (row.name == name) return row.kind;
   }
-  if (contains(kLaterBenches, name)) {
-    throw UsageError("bench {} (not available in this version): {}", name, names_of(kBenches));
-  }
   throw UsageError("bench {} (nothing of that name to measure): {}", in_quotes(name), names_of(kBenches));
 }
 
 }  // namespace
 
-std::string_view name_of(CommandKind kind) {
-  for (const auto& row : kCommands) {
-    if (row.kind == kind) return row.name;
-  }
-  throw InternalError("no command {}", static_cast<int>(kind));
-}
+std::string_view name_of(CommandKind kind) { return row_of(kind).name; }
 
 std::string_view name_of(BenchKind kind) {
   for (const auto& row : kBenches) {
@@ -113,18 +111,23 @@ std::string_view name_of(BenchKind kind) {
 
 Command read_command(const std::vector<std::string>& words) {
   Command command;
-  if (words.empty()) return command;
+  if (words.empty()) return command.kind = CommandKind::none, command;
   // An option before the command would swallow the command as its value: the command comes first, or a flag stands
   // alone.
   auto arguments = read_arguments(words);
-  if (arguments.help) return command;
+  if (arguments.help || words[0] == "help") {
+    command.kind = CommandKind::help;
+    const auto topic = std::ranges::find_if(words, [](const auto& word) { return word != "help" && word[0] != '-'; });
+    if (topic != words.end()) command.topic = command_named(*topic);
+    return command;
+  }
   if (arguments.version) return command.kind = CommandKind::version, command;
   if (words[0].starts_with("-")) {
     throw UsageError("{} where a command belongs: tessera COMMAND [INPUT.ini] [--section.key=value ...], with {}",
                      in_quotes(words[0]), names_of(kCommands));
   }
   command.kind = command_named(words[0]);
-  if (command.kind == CommandKind::help || command.kind == CommandKind::version) return command;
+  if (command.kind == CommandKind::version) return command;
 
   auto& positional = arguments.positional;
   std::size_t next = 1;
@@ -134,8 +137,9 @@ Command read_command(const std::vector<std::string>& words) {
   }
   const std::size_t paths = paths_of(command.kind);
   if (positional.size() < next + paths) {
-    throw UsageError("{} needs {}: tessera {} {}", words[0], paths == 1 ? "a path" : "two paths", words[0],
-                     help_of(command.kind));
+    const auto& row = row_of(command.kind);
+    throw UsageError("{} needs {}: tessera {} {}: {}", row.name, paths == 1 ? "a path" : "two paths", row.name,
+                     row.words, row.help);
   }
   for (std::size_t i = 0; i < paths; ++i) command.paths.emplace_back(positional[next++]);
   if (next < positional.size() && paths == 0) command.input = positional[next++];
@@ -147,15 +151,53 @@ Command read_command(const std::vector<std::string>& words) {
     throw UsageError("{} after the input file {} (one file is read): write options as --section.key=value",
                      in_quotes(positional[next]), in_quotes(command.input.string()));
   }
+  for (const Setting& setting : arguments.settings) {
+    if (accepts(command.kind, setting.name)) continue;
+    throw UsageError("{} = {} has no effect (tessera {} does not read it): leave it out", setting.name,
+                     in_quotes(setting.value), words[0]);
+  }
   command.options = resolve(command.input, arguments.settings);
   return command;
 }
 
+bool reads(CommandKind kind, std::string_view option) {
+  static constexpr std::string_view planned[] = {
+      "model.",        "shard.",       "precision.",        "memory.",           "grid.",
+      "plan.",         "run.device",   "run.deterministic", "train.micro_batch", "train.accumulation",
+      "train.seq_len", "comm.backend", "checkpoint.async",  "data.val_fraction"};
+  const auto is_in = [&](std::string_view section) { return option.starts_with(section); };
+  const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.");
+  switch (kind) {
+    case CommandKind::train:
+      return of_train;
+    case CommandKind::bench:
+      return of_train || is_in("bench.");
+    case CommandKind::plan:
+      return std::ranges::any_of(planned, is_in);
+    case CommandKind::export_:
+      return is_in("export.");
+    default:
+      return false;
+  }
+}
+
 std::string usage_text() {
-  std::string out = "tessera COMMAND [INPUT.ini] [--section.key=value ...]\n\nCommands:\n";
+  std::string out = fmt::format("tessera COMMAND {}\n\nCommands:\n", kOptions);
   for (const auto& row : kCommands) out += fmt::format("  {:<8} {}\n", row.name, row.help);
-  out += "\nOptions, in INPUT.ini as [section] and key = value, or on the command line, which wins:\n";
-  return out + help_text();
+  return out + "\nOptions of a command, with an example: tessera help COMMAND\n";
+}
+
+std::string help_on(CommandKind topic) {
+  constexpr std::string_view how = "in INPUT.ini as [section] and key = value, or on the command line, which wins";
+  if (topic == CommandKind::help) {
+    return fmt::format("{}\nEvery option, {}:\n{}", usage_text(), how, help_text());
+  }
+  const auto& row = row_of(topic);
+  const auto options = help_text([&](std::string_view name) { return reads(topic, name); });
+  auto out = fmt::format("tessera {} {}\n{}\n\nExample: {}\n", row.name, row.words, row.help, row.example);
+  if (options.empty()) return out;
+  const bool has_file = row.words.find("INPUT.ini") != std::string_view::npos;
+  return fmt::format("{}\nOptions that it reads{}{}:\n{}", out, has_file ? ", " : "", has_file ? how : "", options);
 }
 
 }  // namespace tessera

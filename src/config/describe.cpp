@@ -6,6 +6,7 @@
 
 #include "config/option_table.hpp"
 #include "config/settings.hpp"
+#include "tessera/config/command.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {
@@ -22,18 +23,14 @@ std::string default_text(const OptionEntry& row) {
   return value.empty() ? "empty" : value;
 }
 
-/// "" or what to say about values that later versions will know.
-std::string availability_text(const OptionEntry& row) {
-  if (row.not_yet.any) return " (not available in this version)";
-  if (row.not_yet.values.empty()) return "";
-  return fmt::format(" ({}: not available in this version)", fmt::join(row.not_yet.values, ", "));
-}
+constexpr auto kEvery = [](std::string_view) { return true; };
 
-/// Calls begin(section) before the first row of each section, then row(entry).
-template <class Begin, class Row>
-void walk(Begin begin, Row row) {
+/// Calls begin(section) before the first row of each section, then row(entry), for the rows that `is_shown` by name.
+template <class Shown, class Begin, class Row>
+void walk(const Shown& is_shown, Begin begin, Row row) {
   std::string_view section;
   for (const auto& entry : option_table()) {
+    if (!is_shown(entry.name)) continue;
     if (entry.section() != section) begin(section = entry.section());
     row(entry);
   }
@@ -45,6 +42,22 @@ std::string markdown_cell(std::string_view text) {
     if (c == '|') out += '\\';
     out += c;
   }
+  return out;
+}
+
+std::string ini_text(const Options& options, const std::function<bool(std::string_view)>& is_shown) {
+  const auto unused = unused_options(options);
+  std::string out;
+  walk(
+      is_shown, [&](std::string_view section) { out += fmt::format("\n[{}]\n", section); },
+      [&](const OptionEntry& row) {
+        const auto found = std::ranges::find(unused, row.name, &UnusedOption::name);
+        if (found != unused.end()) {
+          out += fmt::format("# {}: not used, {}\n", row.key(), found->reason);
+        } else {
+          out += fmt::format("{} = {}\n", row.key(), ini_value(row.get(options)));
+        }
+      });
   return out;
 }
 
@@ -62,43 +75,41 @@ std::vector<std::string> option_names() {
   return names;
 }
 
-std::string help_text() {
+std::string help_text(const std::function<bool(std::string_view)>& is_shown) {
   std::string out;
-  walk([&](std::string_view section) { out += fmt::format("\n[{}] {}\n", section, section_title(section)); },
-       [&](const OptionEntry& row) {
-         out += fmt::format("  --{:<28} {}{}\n  {:<30} {}; default: {}\n", row.name, row.help, availability_text(row),
-                            "", row.allowed, default_text(row));
-       });
+  walk(
+      is_shown, [&](std::string_view section) { out += fmt::format("\n[{}] {}\n", section, section_title(section)); },
+      [&](const OptionEntry& row) {
+        out += fmt::format("  --{:<28} {}\n  {:<30} {}; default: {}\n", row.name, row.help, "", row.allowed,
+                           default_text(row));
+      });
   return out;
 }
 
 std::string option_reference_markdown() {
   std::string out;
   walk(
+      kEvery,
       [&](std::string_view section) {
         out += fmt::format("{}### [{}]: {}\n\n| option | default | allowed | meaning |\n|---|---|---|---|\n",
                            out.empty() ? "" : "\n", section, section_title(section));
       },
       [&](const OptionEntry& row) {
         out += fmt::format("| `{}` | `{}` | {} | {} |\n", row.name, markdown_cell(default_text(row)),
-                           markdown_cell(row.allowed), markdown_cell(row.help + availability_text(row)));
+                           markdown_cell(row.allowed), markdown_cell(row.help));
       });
   return out;
 }
 
-std::string write_ini(const Options& options) {
-  const auto unused = unused_options(options);
-  std::string out = "# Every option of this run. tessera train THIS_FILE repeats it.\n";
-  walk([&](std::string_view section) { out += fmt::format("\n[{}]\n", section); },
-       [&](const OptionEntry& row) {
-         const auto found = std::ranges::find(unused, row.name, &UnusedOption::name);
-         if (found != unused.end()) {
-           out += fmt::format("# {}: not used, {}\n", row.key(), found->reason);
-         } else {
-           out += fmt::format("{} = {}\n", row.key(), ini_value(row.get(options)));
-         }
-       });
-  return out;
+std::string write_ini(const Options& options) { return ini_text(options, kEvery); }
+
+std::string run_config(const Options& options, std::int64_t ranks) {
+  const std::string launcher = ranks == 1 ? "" : fmt::format("mpiexec -n {} ", ranks);
+  return fmt::format(
+             "{}, on {} rank{}. To repeat it: {}tessera train THIS_FILE --run.dir=NEW_FOLDER\n"
+             "# Other numbers of ranks repeat it if train.accumulation keeps ranks x accumulation x micro_batch.\n",
+             kRunConfigHeader, ranks, ranks == 1 ? "" : "s", launcher) +
+         ini_text(options, [](std::string_view name) { return reads(CommandKind::train, name); });
 }
 
 }  // namespace tessera

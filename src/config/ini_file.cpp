@@ -1,5 +1,10 @@
 #include <algorithm>
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+#include <iomanip>
 #include <map>
+#include <sstream>
 
 #include "config/settings.hpp"
 #include "config/value_text.hpp"
@@ -9,49 +14,46 @@ namespace tessera {
 
 namespace {
 
+namespace po = boost::program_options;
+
 constexpr std::size_t kMaxBytes = 1 << 20;
 constexpr std::size_t kMaxLine = 4096;
-
-bool is_name(std::string_view text) {
-  const auto is_allowed = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-  };
-  return !text.empty() && std::all_of(text.begin(), text.end(), is_allowed);
-}
+/// Stands for # while Boost reads a line: Boost takes every # for a comment, also one inside quotes or a word.
+constexpr char kHiddenHash = '\0';
 
 bool starts_comment(char c) { return c == '#' || c == ';'; }
 
-/// The line without a comment that stands at its start or after blank space.
-std::string_view without_comment(std::string_view line) {
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (starts_comment(line[i]) && (i == 0 || line[i - 1] == ' ' || line[i - 1] == '\t')) return line.substr(0, i);
+/// The text without a comment that stands at its start or after blank space.
+std::string_view without_comment(std::string_view text) {
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (starts_comment(text[i]) && (i == 0 || text[i - 1] == ' ' || text[i - 1] == '\t')) return text.substr(0, i);
   }
-  return line;
+  return text;
+}
+
+std::string in_double_quotes(const std::string& value) {
+  std::ostringstream text;
+  text << std::quoted(value);
+  return text.str();
 }
 
 /// The text of a value in double quotes; only blanks or a comment may follow it.
-std::string read_quoted(std::string_view text, const std::string& place) {
+std::string read_quoted(const std::string& text, const std::string& place) {
   std::string value;
-  for (std::size_t i = 1; i < text.size(); ++i) {
-    if (text[i] == '"') {
-      const auto rest = trimmed(text.substr(i + 1));
-      if (!rest.empty() && !starts_comment(rest.front())) {
-        throw UsageError("{}: {} after a quoted value (it is not a comment): end the line after the quote", place,
-                         in_quotes(rest));
-      }
-      return value;
-    }
-    if (text[i] == '\\') {
-      if (i + 1 >= text.size() || (text[i + 1] != '"' && text[i + 1] != '\\')) break;
-      ++i;
-    }
-    value += text[i];
+  std::istringstream(text) >> std::quoted(value);
+  const std::string spelled = in_double_quotes(value);
+  if (!text.starts_with(spelled)) {
+    throw UsageError("{}: {} is not a whole quoted value: close it with \", and write \\\" and \\\\ inside", place,
+                     in_quotes(text));
   }
-  throw UsageError("{}: {} is not a whole quoted value: close it with \", and write \\\" and \\\\ inside", place,
-                   in_quotes(text));
+  const auto rest = trimmed(std::string_view(text).substr(spelled.size()));
+  if (rest.empty() || starts_comment(rest.front())) return value;
+  throw UsageError("{}: {} after a quoted value (it is not a comment): end the line after the quote", place,
+                   in_quotes(rest));
 }
 
-/// Reads lines one after the other, remembering the section and what was set.
+/// Reads lines one after the other, remembering the section and what was set. Boost reads each line, with its section
+/// in front: so errors have a line.
 class IniReader {
  public:
   explicit IniReader(const std::string& file_name) : file_name_(file_name) {}
@@ -63,7 +65,7 @@ class IniReader {
     }
     const auto content = trimmed(text);
     if (content.empty() || starts_comment(content.front())) return;
-    content.front() == '[' ? section(trimmed(without_comment(content))) : setting(content);
+    content.front() == '[' ? section(trimmed(without_comment(content))) : setting(std::string(content));
   }
 
   std::vector<Setting> take() { return std::move(settings_); }
@@ -71,26 +73,33 @@ class IniReader {
  private:
   void section(std::string_view text) {
     const auto name = text.back() == ']' ? trimmed(text.substr(1, text.size() - 2)) : std::string_view{};
-    if (!is_name(name)) throw UsageError("{}: {} is not a section: write [name]", place_, in_quotes(text));
-    section_ = name;
+    if (name.empty()) throw UsageError("{}: {} is not a section: write [name]", place_, in_quotes(text));
+    section_ = fmt::format("[{}]", name);
   }
 
-  void setting(std::string_view text) {
-    const auto equals = text.find('=');
-    const auto key = trimmed(text.substr(0, equals));
-    if (equals == std::string_view::npos || !is_name(key)) {
-      throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place_,
-                       in_quotes(text));
-    }
-    if (section_.empty()) throw UsageError("{}: {} before any section: write [section] first", place_, in_quotes(key));
-    const auto raw = trimmed(text.substr(equals + 1));
-    auto value = raw.starts_with('"') ? read_quoted(raw, place_)
-                                      : std::string(trimmed(without_comment(text.substr(equals + 1))));
-    auto name = section_ + "." + std::string(key);
+  void setting(const std::string& text) {
+    const auto [name, raw] = key_and_value(text);
+    if (section_.empty()) throw UsageError("{}: {} before any section: write [section] first", place_, in_quotes(name));
     if (const auto [first, fresh] = seen_.emplace(name, number_); !fresh) {
       throw UsageError("{}: {} is set twice (first in line {}): keep one", place_, name, first->second);
     }
-    settings_.push_back({std::move(name), std::move(value), place_});
+    auto value = raw.starts_with('"') ? read_quoted(raw, place_) : std::string(trimmed(without_comment(raw)));
+    settings_.push_back({name, std::move(value), place_});
+  }
+
+  /// "section.key", and what follows the = with its quotes and comment.
+  std::pair<std::string, std::string> key_and_value(const std::string& text) const try {
+    static const po::options_description any_name;
+    std::string line = section_ + "\n" + text;
+    if (text.find(kHiddenHash) != std::string::npos) throw po::error("a NUL byte");
+    std::ranges::replace(line, '#', kHiddenHash);
+    std::istringstream stream(line);
+    po::option option = po::parse_config_file(stream, any_name, true).options.at(0);
+    for (auto* part : {&option.string_key, &option.value.at(0)}) std::ranges::replace(*part, kHiddenHash, '#');
+    return {option.string_key, option.value.at(0)};
+  } catch (const po::error&) {
+    throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place_,
+                     in_quotes(text));
   }
 
   const std::string& file_name_;
@@ -119,13 +128,7 @@ std::vector<Setting> read_ini(std::string_view text, const std::string& file_nam
 std::string ini_value(const std::string& value) {
   const bool plain =
       trimmed(value) == value && value.find_first_of("#;") == std::string::npos && !value.starts_with('"');
-  if (plain) return value;
-  std::string out = "\"";
-  for (const char c : value) {
-    if (c == '"' || c == '\\') out += '\\';
-    out += c;
-  }
-  return out + "\"";
+  return plain ? value : in_double_quotes(value);
 }
 
 }  // namespace tessera

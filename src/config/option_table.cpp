@@ -1,5 +1,11 @@
 #include "config/option_table.hpp"
 
+#include <boost/program_options/option.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
+
+#include "config/option_makers.hpp"
+
 namespace tessera {
 
 namespace {
@@ -8,260 +14,217 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 using O = Options;
 using Rows = std::vector<OptionEntry>;
 
-/// Any value but the default needs a feature that this version has not.
-NotYet all_but_default() { return {.any = true, .values = {}}; }
-NotYet only(std::vector<std::string> values) { return {.any = false, .values = std::move(values)}; }
-
 void add_run(Rows& t) {
   using S = RunOptions;
-  t.push_back(text_option("run.dir", Place{&O::run, &S::dir}, "folder", "where the run writes; empty: runs/NAME"));
-  t.push_back(text_option("run.name", Place{&O::run, &S::name}, "text", "name of the run"));
-  t.push_back(choice_option("run.device", Place{&O::run, &S::device},
+  t.push_back(text_option("run.dir", Field{&O::run, &S::dir}, "folder", "where the run writes; empty: runs/NAME"));
+  t.push_back(text_option("run.name", Field{&O::run, &S::name}, "text", "name of the run"));
+  t.push_back(choice_option("run.device", Field{&O::run, &S::device},
                             "where the computation runs; auto: a GPU if there is one"));
   t.push_back(
-      integer_option("run.seed", Place{&O::run, &S::seed}, 0, kAnyCount, "seed of the first weights and of dropout"));
-  t.push_back(integer_option("run.threads", Place{&O::run, &S::threads}, 0, 4096,
+      integer_option("run.seed", Field{&O::run, &S::seed}, 0, kAnyCount, "seed of the first weights and of dropout"));
+  t.push_back(integer_option("run.threads", Field{&O::run, &S::threads}, 0, 4096,
                              "threads per rank; 0: allowed cores / ranks of the node"));
-  t.push_back(bool_option("run.deterministic", Place{&O::run, &S::deterministic},
+  t.push_back(bool_option("run.deterministic", Field{&O::run, &S::deterministic},
                           "every sum in one fixed order: the same bits under every strategy and world size"));
-  t.push_back(choice_option("run.lanes", Place{&O::run, &S::lanes},
+  t.push_back(choice_option("run.lanes", Field{&O::run, &S::lanes},
                             "serial: one operation at a time; parallel: communication beside compute; chaos: random "
                             "delays (a test); auto: parallel where a core is free"));
-  t.push_back(seconds_option("run.walltime", Place{&O::run, &S::walltime}, 0.0,
+  t.push_back(seconds_option("run.walltime", Field{&O::run, &S::walltime}, 0.0,
                              "stop with a checkpoint before so much time has passed since the start; 0: no limit but "
                              "that of a Slurm job"));
-  t.push_back(seconds_option("run.timeout", Place{&O::run, &S::timeout}, 0.001,
+  t.push_back(seconds_option("run.timeout", Field{&O::run, &S::timeout}, 0.001,
                              "how long a rank waits for another before the run fails"));
   t.push_back(
-      bool_option("run.graph", Place{&O::run, &S::graph}, "on GPUs: capture segments as CUDA graphs and replay them"));
-  t.push_back(bool_option("run.share_gpu", Place{&O::run, &S::share_gpu}, "let several ranks compute on one GPU"));
-  t.push_back(choice_option("run.attention", Place{&O::run, &S::attention},
+      bool_option("run.graph", Field{&O::run, &S::graph}, "on GPUs: capture segments as CUDA graphs and replay them"));
+  t.push_back(bool_option("run.share_gpu", Field{&O::run, &S::share_gpu}, "let several ranks compute on one GPU"));
+  t.push_back(choice_option("run.attention", Field{&O::run, &S::attention},
                             "what computes attention on a GPU; auto: cuDNN where it is found and can, own kernels "
                             "elsewhere"));
-  t.push_back(text_option("run.trace", Place{&O::run, &S::trace}, "first:last step",
-                          "steps whose operations are traced; empty: none", all_but_default()));
-  t.push_back(integer_option("run.dump", Place{&O::run, &S::dump}, 0, kAnyCount,
+  t.push_back(integer_option("run.dump", Field{&O::run, &S::dump}, 0, kAnyCount,
                              "step whose loss, gradients and updated weights go to a file, dump-STEP.h5; 0: none"));
 }
 
 void add_model(Rows& t) {
   using S = ModelOptions;
   constexpr std::int64_t most = std::int64_t{1} << 31;
-  t.push_back(text_option("model.preset", Place{&O::model, &S::preset},
+  t.push_back(text_option("model.preset", Field{&O::model, &S::preset},
                           "nano|gpt2-124m|gpt2-350m|gpt2-774m|gpt2-1558m|qwen2-0.5b|qwen2-1.5b|llama-1b|llama-8b",
                           "shape of the model; sizes given below replace the preset's"));
-  t.push_back(text_option("model.from", Place{&O::model, &S::from}, "folder",
-                          "Hugging Face folder (config.json, model.safetensors) that gives shape and first weights"));
-  t.push_back(text_option("model.family", Place{&O::model, &S::family}, "gpt2|qwen2|llama",
+  t.push_back(text_option("model.from", Field{&O::model, &S::from}, "folder",
+                          "Hugging Face folder, or a checkpoint or run, that gives shape and first weights"));
+  t.push_back(text_option("model.family", Field{&O::model, &S::family}, "gpt2|qwen2|llama",
                           "instead of a preset: a family, its sizes given below"));
-  t.push_back(integer_option("model.layers", Place{&O::model, &S::layers}, 0, 100000, "blocks; 0: the preset's"));
-  t.push_back(integer_option("model.heads", Place{&O::model, &S::heads}, 0, 1 << 20, "query heads; 0: the preset's"));
-  t.push_back(integer_option("model.kv_heads", Place{&O::model, &S::kv_heads}, 0, 1 << 20,
+  t.push_back(integer_option("model.layers", Field{&O::model, &S::layers}, 0, 100000, "blocks; 0: the preset's"));
+  t.push_back(integer_option("model.heads", Field{&O::model, &S::heads}, 0, 1 << 20, "query heads; 0: the preset's"));
+  t.push_back(integer_option("model.kv_heads", Field{&O::model, &S::kv_heads}, 0, 1 << 20,
                              "key/value heads; 0: the preset's, or as many as heads"));
-  t.push_back(integer_option("model.width", Place{&O::model, &S::width}, 0, 1 << 24,
+  t.push_back(integer_option("model.width", Field{&O::model, &S::width}, 0, 1 << 24,
                              "width of the residual stream; 0: the preset's"));
-  t.push_back(integer_option("model.ffn_width", Place{&O::model, &S::ffn_width}, 0, 1 << 26,
+  t.push_back(integer_option("model.ffn_width", Field{&O::model, &S::ffn_width}, 0, 1 << 26,
                              "hidden width of the MLP; 0: the preset's, or 4 x width"));
   t.push_back(
-      integer_option("model.vocab", Place{&O::model, &S::vocab}, 0, most, "size of the vocabulary; 0: the preset's"));
-  t.push_back(integer_option("model.context", Place{&O::model, &S::context}, 0, most,
+      integer_option("model.vocab", Field{&O::model, &S::vocab}, 0, most, "size of the vocabulary; 0: the preset's"));
+  t.push_back(integer_option("model.context", Field{&O::model, &S::context}, 0, most,
                              "longest sequence, in tokens; 0: the preset's"));
-  t.push_back(number_option("model.dropout", Place{&O::model, &S::dropout}, {0.0, 1.0, false, true},
+  t.push_back(number_option("model.dropout", Field{&O::model, &S::dropout}, {0.0, 1.0, false, true},
                             "probability with which an activation is dropped; 0: off"));
 }
 
 void add_data(Rows& t) {
   using S = DataOptions;
-  t.push_back(text_option("data.source", Place{&O::data, &S::source},
+  t.push_back(text_option("data.source", Field{&O::data, &S::source},
                           "synthetic, a folder of .txt files, or a .bin file of tokens", "the corpus to train on"));
-  t.push_back(integer_option("data.synthetic_tokens", Place{&O::data, &S::synthetic_tokens}, 2, kAnyCount,
+  t.push_back(integer_option("data.synthetic_tokens", Field{&O::data, &S::synthetic_tokens}, 2, kAnyCount,
                              "tokens in the synthetic corpus"));
-  t.push_back(text_option("data.tokenizer", Place{&O::data, &S::tokenizer}, "bytes",
-                          "how text becomes tokens (not read for a .bin)", all_but_default()));
-  t.push_back(choice_option("data.order", Place{&O::data, &S::order}, "order of samples within an epoch"));
-  t.push_back(number_option("data.val_fraction", Place{&O::data, &S::val_fraction}, {0.0, 1.0, false, true},
+  t.push_back(choice_option("data.order", Field{&O::data, &S::order}, "order of samples within an epoch"));
+  t.push_back(number_option("data.val_fraction", Field{&O::data, &S::val_fraction}, {0.0, 1.0, false, true},
                             "last part of the corpus, kept for evaluation; 0: no evaluation"));
-  t.push_back(integer_option("data.seed", Place{&O::data, &S::seed}, 0, kAnyCount,
+  t.push_back(integer_option("data.seed", Field{&O::data, &S::seed}, 0, kAnyCount,
                              "seed of the sample order and of synthetic text"));
-  t.push_back(choice_option("data.on_error", Place{&O::data, &S::on_error},
-                            "what to do at a document that cannot be read", only({"skip"})));
 }
 
 void add_train(Rows& t) {
   using S = TrainOptions;
-  t.push_back(integer_option("train.steps", Place{&O::train, &S::steps}, 1, kAnyCount, "optimizer steps"));
-  t.push_back(number_option("train.epochs", Place{&O::train, &S::epochs}, {0.0, 1e9},
+  t.push_back(integer_option("train.steps", Field{&O::train, &S::steps}, 1, kAnyCount, "optimizer steps"));
+  t.push_back(number_option("train.epochs", Field{&O::train, &S::epochs}, {0.0, 1e9},
                             "passes over the corpus, instead of train.steps; 0: train.steps decides"));
-  t.push_back(integer_option("train.micro_batch", Place{&O::train, &S::micro_batch}, 1, 1 << 20,
+  t.push_back(integer_option("train.micro_batch", Field{&O::train, &S::micro_batch}, 1, 1 << 20,
                              "samples (sequences of seq_len tokens) per rank in one forward and backward"));
-  t.push_back(integer_option("train.accumulation", Place{&O::train, &S::accumulation}, 1, 1 << 20,
+  t.push_back(integer_option("train.accumulation", Field{&O::train, &S::accumulation}, 1, 1 << 20,
                              "micro-batches per rank and optimizer step"));
-  t.push_back(integer_option("train.seq_len", Place{&O::train, &S::seq_len}, 0, std::int64_t{1} << 31,
+  t.push_back(integer_option("train.seq_len", Field{&O::train, &S::seq_len}, 0, std::int64_t{1} << 31,
                              "tokens per sample; 0: the model's context"));
-  t.push_back(integer_option("train.eval_every", Place{&O::train, &S::eval_every}, 0, kAnyCount,
+  t.push_back(integer_option("train.eval_every", Field{&O::train, &S::eval_every}, 0, kAnyCount,
                              "steps between evaluations; 0: only at the end"));
-  t.push_back(integer_option("train.eval_batches", Place{&O::train, &S::eval_batches}, 0, kAnyCount,
+  t.push_back(integer_option("train.eval_batches", Field{&O::train, &S::eval_batches}, 0, kAnyCount,
                              "micro-batches per evaluation, over all ranks; 0: all"));
-  t.push_back(integer_option("train.sample_every", Place{&O::train, &S::sample_every}, 0, kAnyCount,
-                             "steps between text samples; 0: none", all_but_default()));
 }
 
 void add_optim(Rows& t) {
   using S = OptimOptions;
   t.push_back(
-      number_option("optim.lr", Place{&O::optim, &S::lr}, {0.0, 1e6}, "learning rate after the warm-up, the highest"));
-  t.push_back(number_option("optim.min_lr", Place{&O::optim, &S::min_lr}, {0.0, 1e6}, "learning rate at the end"));
-  t.push_back(integer_option("optim.warmup_steps", Place{&O::optim, &S::warmup_steps}, 0, kAnyCount,
+      number_option("optim.lr", Field{&O::optim, &S::lr}, {0.0, 1e6}, "learning rate after the warm-up, the highest"));
+  t.push_back(number_option("optim.min_lr", Field{&O::optim, &S::min_lr}, {0.0, 1e6}, "learning rate at the end"));
+  t.push_back(integer_option("optim.warmup_steps", Field{&O::optim, &S::warmup_steps}, 0, kAnyCount,
                              "first steps, in which the learning rate rises linearly"));
-  t.push_back(choice_option("optim.schedule", Place{&O::optim, &S::schedule},
+  t.push_back(choice_option("optim.schedule", Field{&O::optim, &S::schedule},
                             "course of the learning rate after the warm-up (wsd: constant, then falling to the end)"));
-  t.push_back(number_option("optim.decay_fraction", Place{&O::optim, &S::decay_fraction}, {0.0, 1.0},
+  t.push_back(number_option("optim.decay_fraction", Field{&O::optim, &S::decay_fraction}, {0.0, 1.0},
                             "schedule = wsd: last part of the steps, in which the learning rate falls"));
-  t.push_back(number_option("optim.beta1", Place{&O::optim, &S::beta1}, {0.0, 1.0, false, true},
+  t.push_back(number_option("optim.beta1", Field{&O::optim, &S::beta1}, {0.0, 1.0, false, true},
                             "AdamW: decay of the running mean of gradients"));
-  t.push_back(number_option("optim.beta2", Place{&O::optim, &S::beta2}, {0.0, 1.0, false, true},
+  t.push_back(number_option("optim.beta2", Field{&O::optim, &S::beta2}, {0.0, 1.0, false, true},
                             "AdamW: decay of the running mean of squared gradients"));
-  t.push_back(number_option("optim.eps", Place{&O::optim, &S::eps}, {0.0, 1.0, true, false},
+  t.push_back(number_option("optim.eps", Field{&O::optim, &S::eps}, {0.0, 1.0, true, false},
                             "AdamW: added to the square root of the mean square"));
-  t.push_back(number_option("optim.weight_decay", Place{&O::optim, &S::weight_decay}, {0.0, 1e6},
+  t.push_back(number_option("optim.weight_decay", Field{&O::optim, &S::weight_decay}, {0.0, 1e6},
                             "AdamW: decoupled weight decay, of tensors with two or more dimensions"));
-  t.push_back(number_option("optim.clip", Place{&O::optim, &S::clip}, {0.0, kInfinity},
+  t.push_back(number_option("optim.clip", Field{&O::optim, &S::clip}, {0.0, kInfinity},
                             "largest norm of the whole gradient, which is scaled down to it; 0: no clipping"));
 }
 
 void add_shard(Rows& t) {
   using S = ShardOptions;
-  t.push_back(choice_option("shard.strategy", Place{&O::shard, &S::strategy},
+  t.push_back(choice_option("shard.strategy", Field{&O::shard, &S::strategy},
                             "what is split over ranks: ddp nothing, zero1 optimizer state, zero2 and gradients, zero3 "
                             "and parameters; hsdp...: in groups"));
-  t.push_back(integer_option("shard.group_size", Place{&O::shard, &S::group_size}, 0, 1 << 24,
+  t.push_back(integer_option("shard.group_size", Field{&O::shard, &S::group_size}, 0, 1 << 24,
                              "ranks of a shard group (hsdp, hsdp-zero2); 0: the ranks of a node"));
   t.push_back(
-      choice_option("shard.wrap", Place{&O::shard, &S::wrap},
+      choice_option("shard.wrap", Field{&O::shard, &S::wrap},
                     "what is gathered together: a block, neighbouring parts up to min_params, or the whole model"));
-  t.push_back(integer_option("shard.min_params", Place{&O::shard, &S::min_params}, 1, kAnyCount,
+  t.push_back(integer_option("shard.min_params", Field{&O::shard, &S::min_params}, 1, kAnyCount,
                              "wrap = size: neighbouring parts are joined until they have so many parameters"));
-  auto reshard = bool_option("shard.reshard_after_forward", Place{&O::shard, &S::reshard_after_forward},
-                             "drop gathered parameters after forward and gather them again for backward");
-  reshard.set = [set = reshard.set](Options& options, std::string_view text) {
-    if (const auto ranks = read_integer(text); ranks && *ranks > 0) {
-      throw UsageError(
-          "shard.reshard_after_forward = {} (keeping parameters over a smaller group is not available in "
-          "this version): true|false",
-          *ranks);
-    }
-    return set(options, text);
-  };
-  t.push_back(std::move(reshard));
-  t.push_back(integer_option("shard.prefetch_forward", Place{&O::shard, &S::prefetch_forward}, 0, 1 << 20,
+  t.push_back(bool_option("shard.reshard_after_forward", Field{&O::shard, &S::reshard_after_forward},
+                          "drop gathered parameters after forward and gather them again for backward"));
+  t.push_back(integer_option("shard.prefetch_forward", Field{&O::shard, &S::prefetch_forward}, 0, 1 << 20,
                              "units gathered ahead of their use in forward; 0: off"));
-  t.push_back(integer_option("shard.prefetch_backward", Place{&O::shard, &S::prefetch_backward}, 0, 1 << 20,
+  t.push_back(integer_option("shard.prefetch_backward", Field{&O::shard, &S::prefetch_backward}, 0, 1 << 20,
                              "units gathered ahead of their use in backward; 0: off"));
-  t.push_back(integer_option("shard.limit_all_gathers", Place{&O::shard, &S::limit_all_gathers}, 0, 1 << 20,
+  t.push_back(integer_option("shard.limit_all_gathers", Field{&O::shard, &S::limit_all_gathers}, 0, 1 << 20,
                              "block units that may be gathered at a time; 0: no limit"));
   t.push_back(choice_option(
-      "shard.reduce", Place{&O::shard, &S::reduce},
+      "shard.reduce", Field{&O::shard, &S::reduce},
       "sum gradients over ranks after each micro-batch, or once a step; auto: micro_step where they are sharded"));
   t.push_back(
-      choice_option("shard.tied_reduce", Place{&O::shard, &S::tied_reduce},
+      choice_option("shard.tied_reduce", Field{&O::shard, &S::tied_reduce},
                     "a table used by embedding and head: its gradient is summed over the ranks once, or once per use"));
-  t.push_back(choice_option("shard.offload", Place{&O::shard, &S::offload}, "what is kept in host memory",
-                            only({"optimizer", "params"})));
-  t.push_back(number_option("shard.offload_fraction", Place{&O::shard, &S::offload_fraction}, {0.0, 1.0},
-                            "part of the units that is offloaded", all_but_default()));
-  t.push_back(integer_option("shard.persistence_threshold", Place{&O::shard, &S::persistence_threshold}, 0, kAnyCount,
-                             "tensors with fewer elements stay whole", all_but_default()));
 }
 
 void add_resources(Rows& t) {
-  t.push_back(choice_option("precision.compute", Place{&O::precision, &PrecisionOptions::compute},
+  t.push_back(choice_option("precision.compute", Field{&O::precision, &PrecisionOptions::compute},
                             "type of gathered parameters and activations"));
-  t.push_back(choice_option("precision.reduce", Place{&O::precision, &PrecisionOptions::reduce},
+  t.push_back(choice_option("precision.reduce", Field{&O::precision, &PrecisionOptions::reduce},
                             "type in which gradients are computed and sent"));
-  t.push_back(choice_option("memory.checkpoint", Place{&O::memory, &MemoryOptions::checkpoint},
-                            "activations that are dropped after forward and computed again in backward",
-                            only({"selective"})));
-  t.push_back(bool_option("memory.offload_activations", Place{&O::memory, &MemoryOptions::offload_activations},
-                          "keep activations in host memory", all_but_default()));
-  t.push_back(integer_option("grid.ranks_per_node", Place{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
+  t.push_back(choice_option("memory.checkpoint", Field{&O::memory, &MemoryOptions::checkpoint},
+                            "activations that are dropped after forward and computed again in backward"));
+  t.push_back(integer_option("grid.ranks_per_node", Field{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
                              "take so many ranks for a node; 0: as the machine is (plan: at most 8)"));
   using C = CommOptions;
-  t.push_back(choice_option("comm.backend", Place{&O::comm, &C::backend},
+  t.push_back(choice_option("comm.backend", Field{&O::comm, &C::backend},
                             "how ranks on GPUs talk: NCCL, or staged through host memory; auto: NCCL"));
-  t.push_back(bool_option("comm.register_buffers", Place{&O::comm, &C::register_buffers},
+  t.push_back(bool_option("comm.register_buffers", Field{&O::comm, &C::register_buffers},
                           "NCCL: register the buffers of collectives, which then copy less"));
-  t.push_back(bool_option("comm.symmetric", Place{&O::comm, &C::symmetric},
+  t.push_back(bool_option("comm.symmetric", Field{&O::comm, &C::symmetric},
                           "NCCL 2.28: buffers of collectives in symmetric windows (sums then round differently; known "
                           "faults before 2.31)"));
-  t.push_back(bool_option("comm.copy_engine_gather", Place{&O::comm, &C::copy_engine_gather},
+  t.push_back(bool_option("comm.copy_engine_gather", Field{&O::comm, &C::copy_engine_gather},
                           "NCCL 2.28, with comm.symmetric: gather by copy engines instead of kernels, within a node"));
-  t.push_back(integer_option("comm.min_ctas", Place{&O::comm, &C::min_ctas}, 0, 64,
+  t.push_back(integer_option("comm.min_ctas", Field{&O::comm, &C::min_ctas}, 0, 64,
                              "NCCL: least thread blocks of a collective; 0: NCCL decides"));
-  t.push_back(integer_option("comm.max_ctas", Place{&O::comm, &C::max_ctas}, 0, 64,
+  t.push_back(integer_option("comm.max_ctas", Field{&O::comm, &C::max_ctas}, 0, 64,
                              "NCCL: most thread blocks of a collective; 0: NCCL decides"));
-  t.push_back({"comm.emulate",
-               "none, or latency,bandwidth such as 1ms,2GB/s",
-               "slow every collective down to this latency and bandwidth (bandwidth 0: unlimited)",
-               {},
-               [](Options& options, std::string_view text) {
-                 const auto value = read_emulation(text);
-                 if (value) options.comm.emulate = *value;
-                 return value.has_value();
-               },
-               [](const Options& options) { return emulation_text(options.comm.emulate); }});
+  t.push_back(emulation_option("comm.emulate", Field{&O::comm, &C::emulate},
+                               "slow every collective down to this latency and bandwidth (bandwidth 0: unlimited)"));
 }
 
 void add_files(Rows& t) {
   using C = CheckpointOptions;
-  t.push_back(integer_option("checkpoint.every", Place{&O::checkpoint, &C::every}, 0, kAnyCount,
+  t.push_back(integer_option("checkpoint.every", Field{&O::checkpoint, &C::every}, 0, kAnyCount,
                              "steps between checkpoints, the last step has one too; 0: none but at an early stop"));
-  t.push_back(number_option("checkpoint.every_minutes", Place{&O::checkpoint, &C::every_minutes}, {0.0, 1e9},
+  t.push_back(number_option("checkpoint.every_minutes", Field{&O::checkpoint, &C::every_minutes}, {0.0, 1e9},
                             "minutes between checkpoints; 0: checkpoint.every decides alone"));
-  t.push_back(integer_option("checkpoint.keep", Place{&O::checkpoint, &C::keep}, 0, kAnyCount,
+  t.push_back(integer_option("checkpoint.keep", Field{&O::checkpoint, &C::keep}, 0, kAnyCount,
                              "newest checkpoints that are kept; 0: all"));
-  t.push_back(integer_option("checkpoint.keep_every", Place{&O::checkpoint, &C::keep_every}, 0, kAnyCount,
+  t.push_back(integer_option("checkpoint.keep_every", Field{&O::checkpoint, &C::keep_every}, 0, kAnyCount,
                              "checkpoints of steps that are multiples of this are kept as well; 0: none"));
-  t.push_back(bool_option("checkpoint.async", Place{&O::checkpoint, &C::async},
+  t.push_back(bool_option("checkpoint.async", Field{&O::checkpoint, &C::async},
                           "write while the next steps run, from a copy of the state in host memory"));
-  t.push_back(text_option("checkpoint.resume", Place{&O::checkpoint, &C::resume}, "none|auto|PATH",
+  t.push_back(text_option("checkpoint.resume", Field{&O::checkpoint, &C::resume}, "none|auto|PATH",
                           "go on from a checkpoint: auto: the newest complete one in the run's folder, if there is "
                           "one; PATH: a checkpoint or a run's folder"));
   t.push_back(text_option(
-      "checkpoint.allow", Place{&O::checkpoint, &C::allow}, "list of data, seq_len, global_batch, seed, order",
+      "checkpoint.allow", Field{&O::checkpoint, &C::allow}, "list of data, seq_len, global_batch, seed, order",
       "what may differ from the checkpoint although samples then are not what they would have been"));
-  t.push_back(integer_option("checkpoint.writers_per_node", Place{&O::checkpoint, &C::writers_per_node}, 0, 1 << 20,
+  t.push_back(integer_option("checkpoint.writers_per_node", Field{&O::checkpoint, &C::writers_per_node}, 0, 1 << 20,
                              "ranks of a node that write files, for the others too; 0: all"));
-  t.push_back(integer_option("metrics.every", Place{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
+  t.push_back(seconds_option("checkpoint.timeout", Field{&O::checkpoint, &C::timeout}, 0.0,
+                             "how long a rank waits for another that reads or writes a checkpoint, before the run "
+                             "fails; 0: for ever"));
+  t.push_back(integer_option("metrics.every", Field{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
                              "steps between log lines (the metrics file has every step)"));
-  t.push_back(bool_option("metrics.swmr", Place{&O::metrics, &MetricsOptions::swmr},
+  t.push_back(bool_option("metrics.swmr", Field{&O::metrics, &MetricsOptions::swmr},
                           "metrics.h5 is readable while the run goes on; turn off on NFS"));
 }
 
 void add_commands(Rows& t) {
-  t.push_back(integer_option("plan.ranks", Place{&O::plan, &PlanOptions::ranks}, 1, 1 << 24, "world size to plan for"));
-  t.push_back(text_option("plan.cluster", Place{&O::plan, &PlanOptions::cluster}, "cluster file",
-                          "machine description for predicted times", all_but_default()));
-  t.push_back(bytes_option("plan.memory", Place{&O::plan, &PlanOptions::memory},
+  t.push_back(integer_option("plan.ranks", Field{&O::plan, &PlanOptions::ranks}, 1, 1 << 24, "world size to plan for"));
+  t.push_back(bytes_option("plan.memory", Field{&O::plan, &PlanOptions::memory},
                            "memory of a rank: if the plan needs more, fail and say what would fit; 0: not checked"));
   t.push_back(
-      choice_option("plan.view", Place{&O::plan, &PlanOptions::view},
-                    "table: all strategies side by side; schedule: every operation; units: what is gathered together",
-                    only({"fit", "largest"})));
-  t.push_back(
-      choice_option("plan.format", Place{&O::plan, &PlanOptions::format}, "form of the output", only({"json", "svg"})));
-  t.push_back(choice_option("sweep.action", Place{&O::sweep, &SweepOptions::action}, "what to do with the runs",
-                            all_but_default()));
-  t.push_back(bool_option("export.optimizer", Place{&O::export_, &ExportOptions::optimizer},
+      choice_option("plan.view", Field{&O::plan, &PlanOptions::view},
+                    "table: all strategies side by side; schedule: every operation; units: what is gathered together"));
+  t.push_back(bool_option("export.optimizer", Field{&O::export_, &ExportOptions::optimizer},
                           "write state.h5 as well: whole parameters, both moments and the optimizer's scalars"));
-  t.push_back(choice_option("export.dtype", Place{&O::export_, &ExportOptions::dtype}, "type of exported weights"));
-  t.push_back(bytes_option("export.largest_file", Place{&O::export_, &ExportOptions::largest_file},
+  t.push_back(choice_option("export.dtype", Field{&O::export_, &ExportOptions::dtype}, "type of exported weights"));
+  t.push_back(bytes_option("export.largest_file", Field{&O::export_, &ExportOptions::largest_file},
                            "weights are divided into files of at most so many bytes; 0: one file"));
-  t.push_back(integer_option("bench.steps", Place{&O::bench, &BenchOptions::steps}, 1, kAnyCount,
+  t.push_back(integer_option("bench.steps", Field{&O::bench, &BenchOptions::steps}, 1, kAnyCount,
                              "steps or repetitions that are measured"));
-  t.push_back(integer_option("bench.warmup", Place{&O::bench, &BenchOptions::warmup}, 0, kAnyCount,
+  t.push_back(integer_option("bench.warmup", Field{&O::bench, &BenchOptions::warmup}, 0, kAnyCount,
                              "steps or repetitions before those, not measured"));
   t.push_back(
-      bytes_option("bench.max_bytes", Place{&O::bench, &BenchOptions::max_bytes}, "bench comm: largest message"));
+      bytes_option("bench.max_bytes", Field{&O::bench, &BenchOptions::max_bytes}, "bench comm: largest message"));
 }
 
 Rows make_table() {
@@ -280,11 +243,34 @@ const std::vector<OptionEntry>& option_table() {
   return table;
 }
 
+const boost::program_options::options_description& option_description() {
+  static const auto description = [] {
+    boost::program_options::options_description all;
+    for (const auto& row : option_table()) all.add_options()(row.name.c_str(), row.reader(), row.help.c_str());
+    return all;
+  }();
+  return description;
+}
+
 const OptionEntry* find_option(std::string_view name) {
   for (const auto& row : option_table()) {
     if (row.name == name) return &row;
   }
   return nullptr;
+}
+
+bool set_option(const OptionEntry& row, const std::string& text, Options& options) try {
+  namespace po = boost::program_options;
+  // Of this row alone: Boost looks at every row of a description for each value that it stores.
+  po::options_description alone;
+  alone.add_options()(row.name.c_str(), row.reader(), "");
+  po::parsed_options one(&alone);
+  one.options.emplace_back(row.name, std::vector{text});
+  po::variables_map values;
+  po::store(one, values);
+  return row.take(options, values[row.name]);
+} catch (const boost::program_options::validation_error&) {
+  return false;
 }
 
 std::string_view section_title(std::string_view section) {
@@ -302,7 +288,6 @@ std::string_view section_title(std::string_view section) {
       {"checkpoint", "saving and resuming"},
       {"metrics", "what a run records"},
       {"plan", "tessera plan"},
-      {"sweep", "tessera sweep"},
       {"export", "tessera export"},
       {"bench", "tessera bench"}};
   for (const auto& [name, title] : titles) {

@@ -1,3 +1,8 @@
+#include <algorithm>
+#include <boost/program_options/cmdline.hpp>
+#include <boost/program_options/errors.hpp>
+#include <boost/program_options/options_description.hpp>
+#include <boost/program_options/parsers.hpp>
 #include <fstream>
 #include <iterator>
 #include <tuple>
@@ -11,10 +16,15 @@
 
 namespace tessera {
 
+namespace po = boost::program_options;
+
 namespace {
 
 std::string read_file(const std::filesystem::path& file) {
   std::error_code error;
+  if (std::filesystem::is_directory(file, error)) {
+    throw UsageError("{} is a folder: name an INI file with options", file.string());
+  }
   if (!std::filesystem::is_regular_file(file, error)) {
     throw UsageError("{}: no such file: name an INI file with options", file.string());
   }
@@ -24,60 +34,122 @@ std::string read_file(const std::filesystem::path& file) {
   return text;
 }
 
-Options resolved(const std::vector<Setting>& file, const std::vector<Setting>& arguments) {
+/// What config.ini said, up to version 0.1, of options that were only reserved.
+bool was_reserved(const Setting& setting) {
+  static const std::pair<std::string_view, std::string_view> lines[] = {{"run.trace", ""},
+                                                                        {"data.tokenizer", "bytes"},
+                                                                        {"data.on_error", "stop"},
+                                                                        {"train.sample_every", "0"},
+                                                                        {"shard.offload", "none"},
+                                                                        {"shard.offload_fraction", "1"},
+                                                                        {"plan.cluster", ""},
+                                                                        {"plan.format", "text"},
+                                                                        {"shard.persistence_threshold", "0"},
+                                                                        {"sweep.action", "print"},
+                                                                        {"memory.offload_activations", "false"}};
+  return std::ranges::find(lines, std::pair<std::string_view, std::string_view>(setting.name, setting.value)) !=
+         std::end(lines);
+}
+
+/// The options of an INI file. One that a run wrote names every option: nobody gave those.
+Options from_ini(std::string_view text, const std::string& file_name) {
+  const bool by_run = text.starts_with(kRunConfigHeader);
   Options options;
-  for (const auto& setting : file) apply(setting, options);
+  for (const auto& setting : read_ini(text, file_name)) {
+    if (!by_run || !was_reserved(setting)) apply(setting, options);
+  }
+  if (by_run) options.given.clear();
+  return options;
+}
+
+Options resolved(Options options, const std::vector<Setting>& arguments) {
   for (const auto& setting : arguments) apply(setting, options);
   validate(options);
   return options;
 }
 
+UsageError not_an_option(std::string_view word) {
+  return UsageError("{} is not an option (command line): write --section.key=value", in_quotes(word));
+}
+
+UsageError no_value(const std::string& name) {
+  return UsageError("{} has no value (command line): {}", name, find_option(name)->allowed);
+}
+
+UsageError unknown_option(const Setting& setting) {
+  const auto near = closest_option(setting.name);
+  return UsageError("{}: unknown option {}{} (names are never abbreviated): {}", setting.place, in_quotes(setting.name),
+                    setting.value.empty() ? "" : " = " + in_quotes(setting.value),
+                    near.empty() ? std::string("see --help") : fmt::format("did you mean {}?", near));
+}
+
+/// The words as Boost tells them apart. Names are not abbreviated; unknown ones are for `apply` to refuse.
+std::vector<po::option> parsed(const std::vector<std::string>& words) try {
+  using Style = po::command_line_style::style_t;
+  static const po::options_description known = [] {
+    po::options_description all;
+    all.add(option_description()).add_options()("help", "")("version", "");
+    return all;
+  }();
+  return po::command_line_parser(words)
+      .options(known)
+      .style(Style::allow_long | Style::long_allow_adjacent | Style::long_allow_next)
+      .allow_unregistered()
+      .run()
+      .options;
+} catch (const po::error_with_option_name& error) {
+  std::string name = error.get_option_name();
+  name.erase(0, name.find_first_not_of('-'));
+  if (find_option(name) != nullptr) throw no_value(name);
+  throw UsageError("{} (command line): write --section.key=value", error.what());
+}
+
 /// The settings among words that must all be options.
 std::vector<Setting> settings_only(const std::vector<std::string>& words) {
   auto arguments = read_arguments(words);
-  if (!arguments.positional.empty()) {
-    throw UsageError("{} is not an option (command line): write --section.key=value",
-                     in_quotes(arguments.positional[0]));
-  }
+  if (!arguments.positional.empty()) throw not_an_option(arguments.positional[0]);
   return std::move(arguments.settings);
 }
 
 }  // namespace
 
-Arguments read_arguments(const std::vector<std::string>& words) {
+Arguments read_arguments(std::vector<std::string> words) {
+  // Boost refuses "--name=": a NUL, which no word holds, goes in as its value and comes off again.
+  for (auto& word : words) {
+    if (word.ends_with('=')) word += '\0';
+  }
   Arguments out;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    if (word == "--help" || word == "-h") {
+  for (const po::option& option : parsed(words)) {
+    std::string value = option.value.empty() ? "" : option.value[0];
+    if (value.ends_with('\0')) value.pop_back();
+    const bool is_word = option.position_key >= 0;
+    if (option.string_key == "help" || (is_word && value == "-h")) {
       out.help = true;
-    } else if (word == "--version") {
+    } else if (option.string_key == "version") {
       out.version = true;
-    } else if (!word.starts_with("--")) {
-      out.positional.push_back(word);
-    } else if (const auto equals = word.find('='); equals != std::string::npos) {
-      out.settings.push_back({word.substr(2, equals - 2), word.substr(equals + 1), "command line"});
+    } else if (is_word) {
+      out.positional.push_back(value);
     } else {
-      const bool has_value = i + 1 < words.size() && !words[i + 1].starts_with("--");
-      const Setting setting{word.substr(2), has_value ? words[i + 1] : "", "command line"};
-      if (!has_value && find_option(setting.name) != nullptr) {
-        throw UsageError("{} has no value (command line): {}", setting.name, find_option(setting.name)->allowed);
-      }
-      out.settings.push_back(setting);
-      if (has_value) ++i;
+      // The next word is a value, unless it looks like an option.
+      if (option.original_tokens.size() > 1 && value.starts_with("--")) throw no_value(option.string_key);
+      out.settings.push_back({option.string_key, value, "command line"});
     }
+  }
+  if (out.help || out.version) return out;
+  // Before a word that follows is taken for a file.
+  for (const Setting& setting : out.settings) {
+    if (find_option(setting.name) == nullptr) throw unknown_option(setting);
+  }
+  for (const auto& word : out.positional) {
+    if (word.starts_with('-')) throw not_an_option(word);
   }
   return out;
 }
 
 void apply(const Setting& setting, Options& options) {
   const OptionEntry* option = find_option(setting.name);
-  if (option == nullptr) {
-    const auto near = closest_option(setting.name);
-    throw UsageError("{}: unknown option {} = {} (names are never abbreviated): {}", setting.place,
-                     in_quotes(setting.name), in_quotes(setting.value),
-                     near.empty() ? std::string("see --help") : fmt::format("did you mean {}?", near));
-  }
-  if (!option->set(options, setting.value)) {
+  if (option == nullptr) throw unknown_option(setting);
+  if (!set_option(*option, setting.value, options)) {
     throw UsageError("{}: {} = {} (not an allowed value): {}", setting.place, setting.name, in_quotes(setting.value),
                      option->allowed);
   }
@@ -86,7 +158,7 @@ void apply(const Setting& setting, Options& options) {
 
 Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
   if (file.empty()) return resolved({}, arguments);
-  return resolved(read_ini(read_file(file), file.string()), arguments);
+  return resolved(from_ini(read_file(file), file.string()), arguments);
 }
 
 Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments) {
@@ -94,7 +166,7 @@ Options parse(const std::filesystem::path& file, const std::vector<std::string>&
 }
 
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments) {
-  return resolved(read_ini(ini, file_name), settings_only(arguments));
+  return resolved(from_ini(ini, file_name), settings_only(arguments));
 }
 
 Options parse_arguments(const std::vector<std::string>& arguments) { return resolved({}, settings_only(arguments)); }
@@ -102,7 +174,7 @@ Options parse_arguments(const std::vector<std::string>& arguments) { return reso
 bool Options::operator==(const Options& other) const {
   const auto all = [](const Options& o) {
     return std::tie(o.run, o.model, o.data, o.train, o.optim, o.shard, o.precision, o.memory, o.grid, o.comm,
-                    o.checkpoint, o.metrics, o.plan, o.sweep, o.bench);
+                    o.checkpoint, o.metrics, o.plan, o.export_, o.bench);
   };
   return all(*this) == all(other);
 }

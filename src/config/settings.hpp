@@ -27,13 +27,16 @@ struct Arguments {
   bool help = false;     ///< --help or -h
   bool version = false;  ///< --version
 };
-Arguments read_arguments(const std::vector<std::string>& words);
+Arguments read_arguments(std::vector<std::string> words);
 
 /// Writes a setting into `options` and notes that it was given. UsageError for unknown names and bad values.
 void apply(const Setting& setting, Options& options);
 
 /// Options from `file` (none when empty), then from `arguments`, which win; validated.
 Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments);
+
+/// How a config.ini that a run wrote begins, of this version and of those before.
+inline constexpr std::string_view kRunConfigHeader = "# Every option of this run";
 
 /// How an INI file must spell a value so that read_ini gives it back.
 std::string ini_value(const std::string& value);

@@ -4,6 +4,7 @@
 #include <sstream>
 
 #include "config/option_table.hpp"
+#include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -82,22 +83,6 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   if (options.data.val_fraction > 0.0) return;
   for (const auto* name : {"train.eval_every", "train.eval_batches"}) {
     out.push_back({name, "data.val_fraction = 0 leaves nothing to evaluate"});
-  }
-}
-
-void check_availability(const Options& options) {
-  static const Options defaults;
-  for (const auto& row : option_table()) {
-    const auto value = row.get(options);
-    if (value == row.get(defaults)) continue;
-    if (row.not_yet.any) {
-      throw UsageError(
-          "{} = {} (not available in this version): {}", row.name, in_quotes(value),
-          row.get(defaults).empty() ? std::string("leave it empty") : fmt::format("only {}", row.get(defaults)));
-    }
-    if (std::ranges::find(row.not_yet.values, value) != row.not_yet.values.end()) {
-      throw UsageError("{} = {} (not available in this version): {}", row.name, value, row.allowed);
-    }
   }
 }
 
@@ -182,7 +167,6 @@ std::vector<UnusedOption> unused_options(const Options& options) {
 }
 
 void validate(const Options& options) {
-  check_availability(options);
   check_used(options);
   check_sizes(options.model);
   check_ranges(options);

@@ -5,7 +5,8 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <limits>
+
+#include "tessera/base/decimal.hpp"
 
 namespace tessera {
 
@@ -16,15 +17,17 @@ struct Unit {
   double factor;
 };
 
-constexpr std::array<Unit, 9> kByteUnits{{{"B", 1.0},
-                                          {"KB", 1e3},
-                                          {"MB", 1e6},
-                                          {"GB", 1e9},
-                                          {"TB", 1e12},
-                                          {"KiB", 0x1p10},
-                                          {"MiB", 0x1p20},
-                                          {"GiB", 0x1p30},
-                                          {"TiB", 0x1p40}}};
+constexpr std::array<Unit, 10> kByteUnits{{{"B", 1.0},
+                                           {"kB", 1e3},
+                                           {"KB", 1e3},
+                                           {"MB", 1e6},
+                                           {"GB", 1e9},
+                                           {"TB", 1e12},
+                                           {"KiB", 0x1p10},
+                                           {"MiB", 0x1p20},
+                                           {"GiB", 0x1p30},
+                                           {"TiB", 0x1p40}}};
+constexpr std::array<Unit, 3> kCountUnits{{{"K", 1e3}, {"M", 1e6}, {"G", 1e9}}};
 constexpr std::array<Unit, 5> kTimeUnits{{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}}};
 
 /// The number at the start of `text`; what follows it goes to `rest`.
@@ -54,6 +57,27 @@ std::optional<double> number_with_unit(std::string_view text, const Units& units
   if (!factor || !std::isfinite(*value * *factor)) return std::nullopt;
   // Dividing by an exact 1000 rounds once, multiplying by an inexact 1e-3 twice: 1ms must read as 0.001.
   return *factor < 1.0 ? *value / std::round(1.0 / *factor) : *value * *factor;
+}
+
+std::optional<std::int64_t> read_integer(std::string_view text) {
+  std::int64_t value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// A whole number, exact to the last digit: 1.005K is 1005.
+template <class Units>
+std::optional<std::int64_t> whole_number(std::string_view text, const Units& units) {
+  if (const auto whole = read_integer(text)) return whole;
+  std::string_view unit;
+  const auto value = leading_number(text, unit);
+  const auto factor = factor_of(unit, units);
+  // A fraction without a unit or exponent is refused even where it is whole: 2.0 batches are a misunderstanding.
+  const bool is_plain = unit.empty() && text.find_first_of("eE") == std::string_view::npos;
+  if (!value || !factor || *value < 0.0 || is_plain) return std::nullopt;
+  const auto product = decimal_product(*value, static_cast<std::int64_t>(*factor));
+  return product && product->exact ? std::optional(product->whole) : std::nullopt;
 }
 
 /// HH:MM:SS, each part a whole number, minutes and seconds below 60.
@@ -100,12 +124,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(blank) - first + 1);
 }
 
-std::optional<std::int64_t> read_integer(std::string_view text) {
-  std::int64_t value = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc{} || end != text.data() + text.size()) return std::nullopt;
-  return value;
-}
+std::optional<std::int64_t> read_count(std::string_view text) { return whole_number(text, kCountUnits); }
 
 std::optional<double> read_number(std::string_view text) {
   std::string_view rest;
@@ -121,12 +140,7 @@ std::optional<bool> read_bool(std::string_view text) {
   return std::nullopt;
 }
 
-std::optional<std::int64_t> read_bytes(std::string_view text) {
-  if (const auto whole = read_integer(text)) return whole;  // exact beyond 2^53
-  const auto value = number_with_unit(text, kByteUnits);
-  if (!value || *value != std::floor(*value) || std::fabs(*value) > 0x1p62) return std::nullopt;
-  return static_cast<std::int64_t>(*value);
-}
+std::optional<std::int64_t> read_bytes(std::string_view text) { return whole_number(text, kByteUnits); }
 
 std::string exact_bytes_text(std::int64_t bytes) {
   static constexpr std::array<std::string_view, 5> names{"", "KiB", "MiB", "GiB", "TiB"};
@@ -168,6 +182,10 @@ bool is_plain_text(std::string_view text) {
     text.remove_prefix(length);
   }
   return true;
+}
+
+std::optional<std::string> read_plain_text(std::string_view text) {
+  return is_plain_text(text) ? std::optional(std::string(text)) : std::nullopt;
 }
 
 std::string in_quotes(std::string_view text) {

@@ -11,7 +11,8 @@
 
 namespace tessera {
 
-std::optional<std::int64_t> read_integer(std::string_view text);
+/// A whole number: digits, or a decimal number with K, M or G (powers of 1000) or an exponent: 500K, 1.5M, 1e6.
+std::optional<std::int64_t> read_count(std::string_view text);
 
 /// A finite decimal number.
 std::optional<double> read_number(std::string_view text);
@@ -20,7 +21,7 @@ std::string number_text(double value);
 /// true or false, and nothing else.
 std::optional<bool> read_bool(std::string_view text);
 
-/// Whole bytes with a unit (B, KB, MB, GB, TB = powers of 1000; KiB, MiB, GiB, TiB = powers of 1024) or none.
+/// Whole bytes with a unit (B, kB or KB, MB, GB, TB = powers of 1000; KiB, MiB, GiB, TiB = powers of 1024) or none.
 std::optional<std::int64_t> read_bytes(std::string_view text);
 std::string exact_bytes_text(std::int64_t bytes);
 
@@ -36,6 +37,8 @@ std::string emulation_text(const Emulation& emulation);
 
 /// Text that files can hold: valid UTF-8 without control characters.
 bool is_plain_text(std::string_view text);
+
+std::optional<std::string> read_plain_text(std::string_view text);
 
 /// `text` between quotes for a message: unprintable bytes as \xNN, cut after 80 bytes.
 std::string in_quotes(std::string_view text);

@@ -12,16 +12,16 @@
 
 namespace tessera {
 
-FileDescriptor::FileDescriptor(const std::filesystem::path& file)
+ReadDescriptor::ReadDescriptor(const std::filesystem::path& file)
     : descriptor_(::open(file.c_str(), O_RDONLY | O_CLOEXEC)) {
   if (descriptor_ < 0)
     throw IoError("{}: cannot be opened ({})", file.string(), std::generic_category().message(errno));
 }
 
-FileDescriptor::~FileDescriptor() { ::close(descriptor_); }
+ReadDescriptor::~ReadDescriptor() { ::close(descriptor_); }
 
 MappedFile::MappedFile(const std::filesystem::path& file) {
-  const FileDescriptor descriptor(file);
+  const ReadDescriptor descriptor(file);
   struct stat status {};
   if (::fstat(descriptor.get(), &status) != 0) {
     throw IoError("{}: cannot be examined ({})", file.string(), std::generic_category().message(errno));
@@ -39,7 +39,7 @@ MappedFile::~MappedFile() {
 }
 
 void read_at(const std::filesystem::path& file, std::int64_t first, std::span<std::byte> out) {
-  const FileDescriptor descriptor(file);
+  const ReadDescriptor descriptor(file);
   while (!out.empty()) {
     const auto got = ::pread(descriptor.get(), out.data(), out.size(), first);
     if (got < 0 && errno == EINTR) continue;

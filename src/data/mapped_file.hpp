@@ -28,13 +28,13 @@ class MappedFile {
 };
 
 /// An open file descriptor for reading.
-class FileDescriptor {
+class ReadDescriptor {
  public:
   /// IoError when the file cannot be opened.
-  explicit FileDescriptor(const std::filesystem::path& file);
-  ~FileDescriptor();
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
+  explicit ReadDescriptor(const std::filesystem::path& file);
+  ~ReadDescriptor();
+  ReadDescriptor(const ReadDescriptor&) = delete;
+  ReadDescriptor& operator=(const ReadDescriptor&) = delete;
   int get() const { return descriptor_; }
 
  private:

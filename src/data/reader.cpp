@@ -4,6 +4,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -31,7 +32,7 @@ BatchReader::BatchReader(const TokenSource& source, const Sampler& sampler, std:
   const auto elements = static_cast<std::size_t>(checked_multiply(batch, sampler.seq_len()));
   slots_.resize(static_cast<std::size_t>(depth + 1));
   for (auto& slot : slots_) slot.tokens.resize(elements), slot.targets.resize(elements);
-  thread_ = std::thread([this] { read_ahead(); });
+  thread_ = start_thread("batch reader", [this] { read_ahead(); });
 }
 
 BatchReader::~BatchReader() {

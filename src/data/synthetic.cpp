@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <bit>
 
 #include "tessera/base/counter_rng.hpp"
 #include "tessera/base/error.hpp"
@@ -10,24 +11,47 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kPiece = 256;  ///< a new start after so many tokens makes any position cheap to reach
-constexpr std::int64_t kAlphabet = 64;
 
 // Streams of the seed's random numbers.
-constexpr std::uint32_t kSuccessors = 1, kStarts = 2, kChoices = 3;
+constexpr std::uint32_t kSuccessors = 1, kStarts = 2, kChoices = 3, kWords = 4;
+
+/// Tokens by Zipf's law: token k with a probability proportional to 1 / (k + 1).
+class Zipf {
+ public:
+  Zipf(std::uint64_t seed, std::int64_t vocab)
+      : seed_(seed),
+        vocab_(static_cast<std::uint64_t>(vocab)),
+        octaves_(static_cast<std::uint32_t>(std::bit_width(vocab_))) {}
+
+  /// Draw number `counter` of a stream. In integers, so that it is the same on every machine: a rank from an octave of
+  /// equal weight, accepted in proportion to 1 / rank.
+  std::int32_t operator()(std::uint32_t stream, std::uint64_t counter) const {
+    for (std::uint32_t attempt = 0;; ++attempt) {
+      const auto numbers = philox(seed_, RandomUse::synthetic_data, stream | attempt << 8, counter);
+      const std::uint64_t first = std::uint64_t{1} << (numbers[0] % octaves_);
+      const std::uint64_t rank = first + numbers[1] % first;
+      const bool accepted = (static_cast<std::uint64_t>(numbers[2]) * rank) >> 32 < first;
+      if (rank <= vocab_ && accepted) return static_cast<std::int32_t>(rank - 1);
+    }
+  }
+
+ private:
+  std::uint64_t seed_, vocab_;
+  std::uint32_t octaves_;
+};
 
 class SyntheticText final : public TokenSource {
  public:
   SyntheticText(std::int64_t tokens, std::int64_t vocab, std::int64_t seed)
-      : size_(tokens), alphabet_(std::min(vocab, kAlphabet)), seed_(static_cast<std::uint64_t>(seed)) {
+      : size_(tokens),
+        vocab_(vocab),
+        seed_(static_cast<std::uint64_t>(seed)),
+        zipf_(static_cast<std::uint64_t>(seed), vocab) {
     TESSERA_ASSERT(tokens > 0 && vocab > 0, "{} synthetic tokens of {}", tokens, vocab);
-    for (std::uint32_t token = 0; token < kAlphabet; ++token) {
-      const auto numbers = philox(seed_, RandomUse::synthetic_data, kSuccessors, token);
-      std::ranges::transform(numbers, successors_[token].begin(), [&](std::uint32_t n) { return letter(n); });
-    }
   }
 
   std::int64_t size() const override { return size_; }
-  std::int64_t id_bound() const override { return alphabet_; }
+  std::int64_t id_bound() const override { return vocab_; }
   std::string describe() const override { return "synthetic text"; }
 
   void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
@@ -43,32 +67,32 @@ class SyntheticText final : public TokenSource {
   }
 
  private:
-  std::int32_t letter(std::uint32_t number) const {
-    return static_cast<std::int32_t>(number % static_cast<std::uint32_t>(alphabet_));
-  }
-
   /// The first `length` tokens of a piece.
   void write_piece(std::int64_t number, std::int64_t length, std::array<std::int32_t, kPiece>& out) const {
-    const auto starts = philox(seed_, RandomUse::synthetic_data, kStarts, static_cast<std::uint64_t>(number));
-    std::int32_t before = letter(starts[0]), last = letter(starts[1]);
+    const auto piece = static_cast<std::uint64_t>(number);
+    std::int32_t before = zipf_(kStarts, 2 * piece), last = zipf_(kStarts, 2 * piece + 1);
     std::array<std::uint32_t, 4> numbers{};
     for (std::int64_t i = 0; i < length; ++i) {
-      if (i % 4 == 0) {
-        const auto counter = static_cast<std::uint64_t>(number * (kPiece / 4) + i / 4);
-        numbers = philox(seed_, RandomUse::synthetic_data, kChoices, counter);
-      }
-      const std::uint32_t draw = numbers[static_cast<std::size_t>(i % 4)] & 7u;
-      const std::uint32_t rank = draw < 4 ? 0 : draw < 6 ? 1 : draw - 4;  // 1/2, 1/4, 1/8, 1/8
-      const std::uint32_t choice = rank ^ (static_cast<std::uint32_t>(before) & 3u);
+      const std::uint64_t at = piece * kPiece + static_cast<std::uint64_t>(i);
+      if (i % 4 == 0) numbers = philox(seed_, RandomUse::synthetic_data, kChoices, at / 4);
+      const std::uint32_t draw = numbers[static_cast<std::size_t>(i % 4)] & 15u;
+      const std::int32_t next = draw == 15 ? zipf_(kWords, at) : successor(last, before, draw);
       before = last;
-      last = successors_[static_cast<std::size_t>(last)][choice];
-      out[static_cast<std::size_t>(i)] = last;
+      last = next;
+      out[static_cast<std::size_t>(i)] = next;
     }
   }
 
-  std::int64_t size_, alphabet_;
+  /// One of the four tokens that may follow `last`; which one a draw of 0 to 14 means, the token before says.
+  std::int32_t successor(std::int32_t last, std::int32_t before, std::uint32_t draw) const {
+    const std::uint32_t likelihood = draw < 8 ? 0 : draw < 12 ? 1 : draw < 14 ? 2 : 3;
+    const std::uint32_t choice = likelihood ^ (static_cast<std::uint32_t>(before) & 3u);
+    return zipf_(kSuccessors, static_cast<std::uint64_t>(last) * 4 + choice);
+  }
+
+  std::int64_t size_, vocab_;
   std::uint64_t seed_;
-  std::array<std::array<std::int32_t, 4>, kAlphabet> successors_{};
+  Zipf zipf_;
 };
 
 }  // namespace

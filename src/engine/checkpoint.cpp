@@ -38,11 +38,19 @@ struct CheckpointWriter::Job {
 };
 
 CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& session, CheckpointSettings settings)
-    : context_(context), session_(session), settings_(std::move(settings)), folder_(settings_.folder) {
+    : context_(context),
+      session_(session),
+      settings_(std::move(settings)),
+      folder_(settings_.folder),
+      newest_(session.step()) {
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));
   std::iota(world.begin(), world.end(), 0);
   transport_ = context.open_transport(world);
-  plane_ = std::make_unique<ControlPlane>(*transport_, context.notice());
+  auto waits = std::make_shared<PeerWaits>(context.control().waits());
+  waits->phase = "a checkpoint was written";
+  waits->seconds = settings_.options.timeout;
+  waits->option = "checkpoint.timeout";
+  plane_ = std::make_unique<ControlPlane>(*transport_, context.notice(), std::move(waits));
   const std::int64_t share = ranks_per_writer(context.ranks_per_node(), settings_.options.writers_per_node);
   const std::int64_t node_first = context.node() * context.ranks_per_node();
   writer_ = node_first + context.node_rank() / share * share;
@@ -53,6 +61,14 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
 }
 
 CheckpointWriter::~CheckpointWriter() = default;
+
+std::int64_t CheckpointWriter::bytes_to_write() const {
+  std::int64_t elements = 0;
+  for (const std::int64_t rank : members_) {
+    for (const ElementRun& run : element_runs(owned_runs(session_.schedule(), rank))) elements += run.count;
+  }
+  return elements * static_cast<std::int64_t>(kAllStateKinds.size()) * size_of(DType::fp32);
+}
 
 CheckpointWriter::Job CheckpointWriter::make_job() const {
   Job job;
@@ -113,20 +129,30 @@ void CheckpointWriter::send_to_writer(const Job& job) {
 }
 
 /// Rank 0: everything is on disk but what says that it is. Returns the bytes of all files.
-std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records) {
+std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records,
+                                             std::vector<std::string>& notes) {
   Manifest manifest = manifest_of(job);
   for (const std::string& record : records) {
     if (!record.empty()) manifest.files.push_back(parse_file_record(record));
   }
   manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
   write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
-  folder_.publish(job.step);
-  folder_.prune(settings_.options.keep, settings_.options.keep_every);
+  if (settings_.before_publish) settings_.before_publish(job.step);
+  notes.push_back(folder_.publish(job.step, newest_));
+  newest_ = job.step;
+  // The checkpoint is there: what cannot be deleted is no reason to end the run.
+  try {
+    for (std::string& line : folder_.prune(settings_.options.keep, settings_.options.keep_every, job.step))
+      notes.push_back(std::move(line));
+  } catch (const IoError& error) {
+    notes.emplace_back(error.what());
+  }
+  std::erase_if(notes, [&](const std::string& line) { return line.empty() || !noted_.insert(line).second; });
   return std::accumulate(manifest.files.begin(), manifest.files.end(), std::int64_t{0},
                          [](std::int64_t sum, const FileRecord& file) { return sum + file.bytes; });
 }
 
-std::int64_t CheckpointWriter::write_collectively(const Job& job) {
+std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<std::string>& notes) {
   if (context_.rank() == 0) folder_.begin(job.step);
   plane_->barrier();
   std::string record;
@@ -136,7 +162,7 @@ std::int64_t CheckpointWriter::write_collectively(const Job& job) {
     record = file_record_text(write_own_file(job));
   }
   const std::vector<std::string> records = plane_->gather(record);
-  const std::int64_t bytes = context_.rank() == 0 ? finish_folder(job, records) : 0;
+  const std::int64_t bytes = context_.rank() == 0 ? finish_folder(job, records, notes) : 0;
   plane_->barrier();
   return bytes;
 }
@@ -147,7 +173,7 @@ CheckpointReport CheckpointWriter::run(const Job& job) {
   report.step = job.step;
   report.folder = folder_.of_step(job.step);
   try {
-    report.bytes = write_collectively(job);
+    report.bytes = write_collectively(job, report.notes);
   } catch (...) {
     const bool is_first = !context_.notice().raised();
     tell_peers(context_);  // before the folder goes away under their hands, and at once: their steps may go on for long

@@ -1,13 +1,55 @@
 #include "tessera/engine/recorder.hpp"
 
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
 #include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/io/checkpoint_folder.hpp"
+#include "tessera/io/metrics_history.hpp"
 
 namespace tessera {
 
 namespace {
 
+using Clock = std::chrono::steady_clock;
+
 constexpr auto kStatusEvery = std::chrono::seconds(2);
+
+void warn(const std::string& line) { Log(0, 1).warn(line); }
+
+/// Adds the time from here to the end of its scope.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// A start that Slurm repeats has a run folder, or had one.
+bool is_slurm_restart() {
+  const char* count = std::getenv("SLURM_RESTART_COUNT");  // NOLINT(concurrency-mt-unsafe): nobody changes it
+  return count != nullptr && std::atoll(count) > 0;
+}
+
+RunFolder open_folder(const std::string& resume, const std::filesystem::path& folder) {
+  return resume == "none" ? RunFolder::create(folder)
+                          : RunFolder::resume(folder, resume == "auto" && is_slurm_restart());
+}
+
+LockSettings lock_settings(const std::string& resume) {
+  LockSettings settings;
+  settings.say = warn;
+  if (resume == "none") settings.patience = settings.patience_with_running;  // whoever has it leaves files in it
+  return settings;
+}
 
 double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
@@ -21,6 +63,7 @@ std::string memory_name(Category category) {
 MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunFacts& facts) {
   MetricsLayout layout;
   layout.step_times = time_category_names();
+  layout.step_times.emplace_back("recording");
   const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world);
   for (int c = 0; c < kCategories; ++c) {
     std::int64_t bytes = 0;
@@ -36,26 +79,67 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
 
 }  // namespace
 
-RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder)
+RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
     : options_(options),
-      folder_(options.checkpoint.resume == "none" ? RunFolder::create(folder) : RunFolder::resume(folder)),
-      lock_(folder_.path(), 0),
+      folder_(open_folder(options.checkpoint.resume, folder)),
+      lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)),
       started_(unix_now()) {
+  if (options.checkpoint.resume == "none") folder_.require_fresh();
+  folder_.remove_leftovers();
+  // Before anything is written: what a process that died left may fill the disk.
+  for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) Log(0, 1).warn(line);
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
-  folder_.write_config(write_ini(repeated));
-  write_status(RunState::running, 0, "starting");
+  folder_.write_config(run_config(repeated, ranks));
+  post_status(status(RunState::running, 0, "starting"));
 }
 
 RunRecorder::~RunRecorder() = default;
 
-void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps, const RunFacts& facts) {
+void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunFacts& facts) {
+  step_ = steps_done;
   steps_ = steps;
   MetricsLayout layout = metrics_layout(options_, planned, facts);
   layout.device = monitor_ != nullptr;
-  metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), std::move(layout));
-  log_ = std::make_unique<LineLog>(folder_.log_path());
+  try {
+    const bool goes_back_by_hand = options_.checkpoint.resume != "auto";
+    const auto failures = io_.run([&] { return end_history_after(folder_.path(), steps_done, goes_back_by_hand); });
+    std::ranges::for_each(failures, warn);
+    metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), std::move(layout));
+  } catch (const IoError& error) {
+    warn(fmt::format("{}: the run goes on without metrics", error.what()));
+  }
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
+}
+
+/// What the metrics file has to say comes with the next call. HDF5 files that an error has left are not written again.
+template <class F>
+void RunRecorder::with_metrics(F&& f) {
+  if (metrics_ == nullptr || metrics_given_up_) return;
+  try {
+    f(*metrics_);
+  } catch (const IoError& error) {
+    metrics_given_up_ = true;
+    warn(fmt::format("{}: the run goes on without metrics", error.what()));
+  }
+}
+
+/// Says each new error once; the next call tries again.
+template <class F>
+void RunRecorder::or_warn(std::string& said, F&& f) {
+  try {
+    f();
+    if (!std::exchange(said, {}).empty()) warn("the file can be written again");
+  } catch (const IoError& error) {
+    if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
+  }
+}
+
+void RunRecorder::append_log(const std::string& line) {
+  or_warn(log_warning_, [&] {
+    if (log_ == nullptr) log_ = std::make_unique<LineLog>(folder_.log_path());
+    log_->append(line);
+  });
 }
 
 void RunRecorder::record_step(const StepReport& report, std::int64_t global_tokens) {
@@ -71,8 +155,10 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   row.unix_time = unix_now();
   row.tokens_per_second = rate;
   row.times = report.times.all_seconds();
+  row.times.push_back(std::exchange(recording_seconds_, 0.0));
   row.communication = report.communication;
-  metrics_->append_step(std::move(row));
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
 
   const double exposed = report.times.exposed_seconds() / report.seconds;
   ProgressState state;
@@ -94,32 +180,38 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
                                            {"exposed_share", exposed},
                                            {"skipped", report.result.skipped},
                                            {"unix_time", unix_now()}}};
-    log_->append(json_line(fields));
+    append_log(json_line(fields));
     if (monitor_ != nullptr) {
       const DeviceSample s = monitor_->sample();
-      metrics_->append_device({report.step, s.utilization, s.memory_used, s.power, s.energy});
+      with_metrics([&](MetricsFile& metrics) {
+        metrics.append_device({report.step, s.utilization, s.memory_used, s.power, s.energy});
+      });
     }
   }
-  if (std::chrono::steady_clock::now() - status_written_ > kStatusEvery) write_status(RunState::running, 0, "");
+  if (Clock::now() - status_time_ > kStatusEvery) post_status(status(RunState::running, 0, ""));
 }
 
 void RunRecorder::record_evaluation(std::int64_t step, double loss) {
-  metrics_->append_eval(step, loss);
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(step, loss); });
   const std::array<JsonField, 3> fields{{{"step", step}, {"validation_loss", loss}, {"unix_time", unix_now()}}};
-  log_->append(json_line(fields));
+  append_log(json_line(fields));
   say(fmt::format("step {}: validation loss {:.4f}", step, loss));
 }
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {
+  const Stopwatch recording(recording_seconds_);
   const std::array<JsonField, 6> fields{{{"step", report.step},
                                          {"checkpoint_bytes", report.bytes},
                                          {"blocked_seconds", report.blocked_seconds},
                                          {"waited_seconds", report.waited_seconds},
                                          {"background_seconds", report.background_seconds},
                                          {"unix_time", unix_now()}}};
-  metrics_->append_checkpoint(
-      {report.step, report.bytes, report.blocked_seconds, report.waited_seconds, report.background_seconds});
-  log_->append(json_line(fields));
+  with_metrics([&](MetricsFile& metrics) {
+    metrics.append_checkpoint(
+        {report.step, report.bytes, report.blocked_seconds, report.waited_seconds, report.background_seconds});
+  });
+  append_log(json_line(fields));
   std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
                                  format_seconds(report.blocked_seconds + report.background_seconds));
   if (report.background_seconds > 0) text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
@@ -129,54 +221,51 @@ void RunRecorder::record_checkpoint(const CheckpointReport& report) {
 }
 
 void RunRecorder::record_memory(const std::vector<MeasuredMemory>& ranks) {
-  std::vector<std::int64_t> bytes(ranks.size());
-  for (std::size_t c = 0; c < kCategories; ++c) {
-    for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].categories[c];
-    metrics_->set_measured_memory(memory_name(static_cast<Category>(c)), bytes);
-  }
-  for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].process;
-  metrics_->set_measured_memory("process", bytes);
+  with_metrics([&](MetricsFile& metrics) {
+    std::vector<std::int64_t> bytes(ranks.size());
+    for (std::size_t c = 0; c < kCategories; ++c) {
+      for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].categories[c];
+      metrics.set_measured_memory(memory_name(static_cast<Category>(c)), bytes);
+    }
+    for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].process;
+    metrics.set_measured_memory("process", bytes);
+  });
 }
 
 void RunRecorder::record_first_step(double seconds_since_start) {
-  metrics_->set_seconds_to_first_step(seconds_since_start);
+  with_metrics([&](MetricsFile& metrics) { metrics.set_seconds_to_first_step(seconds_since_start); });
 }
 
 void RunRecorder::say(const std::string& line) {
   if (progress_ != nullptr) progress_->message(line);
 }
 
+void RunRecorder::make_rows_durable(std::int64_t step) {
+  if (metrics_ != nullptr) metrics_->make_durable(step);
+}
+
 void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
   progress_.reset();
-  try {
-    if (metrics_ != nullptr) metrics_->close();
-  } catch (const Error& error) {
-    if (state == RunState::failed) {
-      write_status_quietly(state, static_cast<int>(code), message);  // the failure that came first is what counts
-      return;
-    }
-    write_status_quietly(RunState::failed, static_cast<int>(error.code()), error.what());
-    throw;
-  }
-  if (state == RunState::finished || state == RunState::stopped) {
-    write_status(state, static_cast<int>(code), message);
-  } else {
-    write_status_quietly(state, static_cast<int>(code), message);
-  }
+  with_metrics([](MetricsFile& metrics) { metrics.close(); });
+  or_warn(status_warning_,
+          [&] { io_.run([&, last = status(state, static_cast<int>(code), message)] { folder_.write_status(last); }); });
 }
 
-/// For failures: a status that cannot be written must not hide them.
-void RunRecorder::write_status_quietly(RunState state, int code, const std::string& message) {
-  try {
-    write_status(state, code, message);
-  } catch (const Error&) {
-    return;
-  }
+RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
+  return {state, step_, steps_, code, message, started_, unix_now()};
 }
 
-void RunRecorder::write_status(RunState state, int code, const std::string& message) {
-  status_written_ = std::chrono::steady_clock::now();
-  folder_.write_status({state, step_, steps_, code, message, started_, unix_now()});
+/// Unless the one before is still being written: the disk is slow, and the next one is more recent.
+void RunRecorder::post_status(RunStatus status) {
+  if (status_written_.valid()) {
+    if (status_written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    or_warn(status_warning_, [&] { status_written_.get(); });
+  }
+  status_time_ = Clock::now();
+  auto task = std::make_shared<std::packaged_task<void()>>(
+      [this, status = std::move(status)] { folder_.write_status(status, false); });
+  status_written_ = task->get_future();
+  io_.post(IoPriority::rows, [task] { (*task)(); });
 }
 
 }  // namespace tessera

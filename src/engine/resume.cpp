@@ -1,8 +1,10 @@
 #include "tessera/engine/resume.hpp"
 
 #include <algorithm>
+#include <chrono>
 #include <map>
 #include <sstream>
+#include <thread>
 
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
@@ -10,6 +12,8 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
+#include "tessera/io/manifest.hpp"
+#include "tessera/io/unreadable_error.hpp"
 
 namespace tessera {
 
@@ -17,21 +21,24 @@ namespace {
 
 std::filesystem::path checkpoints_of(const std::filesystem::path& run) { return run / "checkpoints"; }
 
-std::vector<std::filesystem::path> newest_first(const std::filesystem::path& folder) {
-  const CheckpointFolder checkpoints(folder);
-  std::vector<std::filesystem::path> paths;
-  for (const std::int64_t step : checkpoints.steps()) paths.push_back(checkpoints.of_step(step));
-  std::reverse(paths.begin(), paths.end());
-  return paths;
+std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run) {
+  return CheckpointFolder(checkpoints_of(run)).newest_first();
 }
 
-std::string short_name(const std::filesystem::path& path) { return path.string(); }
+/// The run goes on from a checkpoint of its own: newer ones are of a branch that is left now. (From another folder's it
+/// has nothing of its own before its first checkpoint: publishing that sets them aside.) A line, or nothing.
+std::string leave_newer(const std::filesystem::path& run, const std::filesystem::path& from, std::int64_t step) {
+  const CheckpointFolder mine(checkpoints_of(run));
+  std::error_code error;
+  if (!std::filesystem::equivalent(from, mine.of_step(step), error)) return {};
+  return mine.set_aside_newer(step);
+}
 
 /// Compares a run with a checkpoint.
 class Comparison {
  public:
   Comparison(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest)
-      : where_(short_name(checkpoint)), settings_(settings), manifest_(manifest) {}
+      : where_(checkpoint.string()), settings_(settings), manifest_(manifest) {}
 
   /// UsageError naming what must not differ.
   void require_fit() const {
@@ -39,23 +46,27 @@ class Comparison {
     mine.dropout = manifest_.architecture.dropout;
     const auto tensors = tensor_records(settings_.planned.schedule.model.tensors);
     if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
-      throw UsageError("{} is of another model ({}): the options must describe the same one", where_,
-                       difference(tensors));
+      throw UsageError(
+          "{} is of another model ({}): the options must describe the same one; without any of [model] it is the "
+          "checkpoint's",
+          where_, difference(tensors));
     }
     if (!manifest_.data.known) return;
     const auto allowed = allowed_changes(settings_.options.checkpoint);
     const StepSchedule& schedule = settings_.planned.schedule;
     const std::int64_t batch = schedule.grid.world * schedule.accumulation * schedule.model.batch;
     const DataPosition& there = manifest_.data;
-    const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now) {
+    const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now,
+                            const std::string& same = "give the same") {
       if (then == now || std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return;
-      throw UsageError("{} was made with another {} ({} then, {} now): give the same, or checkpoint.allow = {}", where_,
-                       what, then, now, name);
+      throw UsageError("{} was made with another {} ({} then, {} now): {}, or checkpoint.allow = {}", where_, what,
+                       then, now, same, name);
     };
     refuse("data", "corpus or validation part (data.source, data.val_fraction)", there.fingerprint,
-           fmt::format("{:016x}", settings_.data.fingerprint()));
+           fmt::format("{:016x}", settings_.data.fingerprint()), same_data());
     refuse("seq_len", "sequence length (train.seq_len)", there.sequence, schedule.model.sequence);
-    refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch);
+    refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch,
+           same_batch(there.global_batch));
     refuse("seed", "data.seed", there.data_seed, settings_.options.data.seed);
     refuse("seed", "run.seed", there.run_seed, settings_.options.run.seed);
     refuse("order", "data.order", there.order, std::string(name_of(settings_.options.data.order)));
@@ -83,6 +94,33 @@ class Comparison {
   }
 
  private:
+  /// What to type for the corpus of the checkpoint, as far as its options differ.
+  std::string same_data() const {
+    const std::map<std::string, std::string> then(manifest_.options.begin(), manifest_.options.end());
+    std::string text;
+    for (const OptionValue& option : flat_options(settings_.options)) {
+      const auto old = then.find(option.name);
+      if (!option.name.starts_with("data.") || old == then.end() || old->second == option.value) continue;
+      text += fmt::format("{}--{}={}", text.empty() ? "" : " ", option.name, old->second);
+    }
+    return text.empty() ? "give the same (the text itself has changed)" : text + " gives the same";
+  }
+
+  /// What to type for the checkpoint's global batch on these ranks: another accumulation, else the largest smaller
+  /// micro-batch that divides as well.
+  std::string same_batch(std::int64_t then) const {
+    const StepSchedule& schedule = settings_.planned.schedule;
+    const std::int64_t world = schedule.grid.world;
+    if (then % world != 0)
+      return fmt::format("no train.accumulation gives {} on {} ranks (use a number of ranks that divides it)", then,
+                         world);
+    std::int64_t micro_batch = schedule.model.batch;
+    while (then / world % micro_batch != 0) --micro_batch;
+    return fmt::format("{}--train.accumulation={} gives the same",
+                       micro_batch == schedule.model.batch ? "" : fmt::format("--train.micro_batch={} ", micro_batch),
+                       then / world / micro_batch);
+  }
+
   std::string difference(const std::vector<TensorRecord>& mine) const {
     const Architecture &a = manifest_.architecture, &b = settings_.planned.schedule.model.architecture;
     const std::tuple<const char*, std::int64_t, std::int64_t> sizes[] = {
@@ -143,12 +181,43 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
   }
 }
 
-/// The first rank's failure, the same text on every rank; empty where all went well.
-std::string agree(RankContext& context, const std::string& mine) {
-  for (const std::string& text : context.control().all_gather(mine)) {
-    if (!text.empty()) return text;
+/// How a rank fared with a checkpoint.
+struct Verdict {
+  enum Kind : char { good = 'g', damaged = 'd', unreadable = 'u' };
+  Kind kind = good;
+  std::string text;
+};
+
+/// The worst of all ranks' verdicts, the first rank's of those: the same on every rank.
+Verdict agree(RankContext& context, const Verdict& mine) {
+  Verdict worst;
+  const std::string text = mine.kind == Verdict::good ? std::string() : static_cast<char>(mine.kind) + mine.text;
+  for (const std::string& one : context.control().all_gather(text)) {
+    if (one.empty() || (worst.kind != Verdict::good && one[0] != Verdict::unreadable)) continue;
+    worst = {static_cast<Verdict::Kind>(one[0]), one.substr(1)};
+    if (worst.kind == Verdict::unreadable) break;
   }
-  return {};
+  return worst;
+}
+
+/// Calls load(), again after a while where the system refused a file: a server that fails over comes back.
+Verdict tried(RankContext& context, const std::function<void()>& load) {
+  constexpr int tries = 3;
+  const auto said = [&](const IoError& error) {
+    return fmt::format("rank {} on {}: {}", context.rank(), context.host(), error.what());
+  };
+  for (int i = 1;; ++i) {
+    try {
+      load();
+      return {};
+    } catch (const UnreadableError& error) {
+      if (i == tries) return {Verdict::unreadable, fmt::format("{}, {} times", said(error), tries)};
+    } catch (const IoError& error) {
+      return {Verdict::damaged, said(error)};
+    }
+    context.notice().check();
+    std::this_thread::sleep_for(std::chrono::seconds(i));
+  }
 }
 
 /// Every rank sees the candidates that rank 0 sees.
@@ -172,30 +241,34 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
   const auto candidates = common_candidates(context, settings);
   std::string failure;
   for (const auto& path : candidates) {
-    std::string mine;
     StartPoint start;
     std::string changes;
-    try {
-      const CheckpointReader reader(path);
-      const Comparison comparison(path, settings, reader.manifest());
-      comparison.require_fit();
-      reader.read(wanted_runs(schedule, resources), settings.threads,
-                  [&](void* to, const void* from, std::size_t bytes) {
-                    resources.upload(to, from, static_cast<std::int64_t>(bytes));
-                  });
-      changes = comparison.changes();
-      start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
-    } catch (const IoError& error) {
-      mine = error.what();
-    }
-    failure = agree(context, mine);
-    if (failure.empty()) {
+    const Verdict verdict = agree(
+        context, tried(context, [&] {
+          const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
+          const CheckpointReader reader(path, share);
+          const Comparison comparison(path, settings, reader.manifest());
+          comparison.require_fit();
+          reader.read(wanted_runs(schedule, resources), settings.threads,
+                      [&](void* to, const void* from, std::size_t bytes) {
+                        resources.upload(to, from, static_cast<std::int64_t>(bytes));
+                      });
+          changes = comparison.changes();
+          start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
+        }));
+    failure = verdict.text;
+    if (verdict.kind == Verdict::good) {
       clear_padding(schedule, resources);
       say(fmt::format("resume     step {} from {}", start.step, path.string()));
       if (!changes.empty()) say(fmt::format("changed    {}", changes));
+      if (context.rank() != 0) return start;
+      const std::string left = leave_newer(settings.run, path, start.step);
+      if (!left.empty()) say(fmt::format("set aside  {}", left));
       return start;
     }
     if (settings.options.checkpoint.resume != "auto") throw IoError("{}", failure);
+    if (verdict.kind == Verdict::unreadable)
+      throw IoError("{}: {} may be whole, so auto does not pass it over", failure, path.string());
     say(fmt::format("resume     {} is passed over: {}", path.string(), failure));
   }
   if (candidates.empty()) {
@@ -212,10 +285,10 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
 }  // namespace
 
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run) {
-  if (resume == "auto") return newest_first(checkpoints_of(run));
+  if (resume == "auto") return newest_first(run);
   const std::filesystem::path path(resume);
   if (std::filesystem::exists(path / std::string(kManifestName))) return {path};
-  const auto of_run = newest_first(checkpoints_of(path));
+  const auto of_run = newest_first(path);
   if (!of_run.empty()) return {of_run.front()};
   if (std::filesystem::is_directory(path) && path.filename().string().starts_with("step-")) return {path};
   throw UsageError(
@@ -223,6 +296,18 @@ std::vector<std::filesystem::path> resume_candidates(const std::string& resume, 
       "of "
       "one",
       resume, kManifestName);
+}
+
+void require_fitting(const ResumeSettings& settings) {
+  if (settings.options.checkpoint.resume == "none") return;
+  for (const auto& path : resume_candidates(settings.options.checkpoint.resume, settings.run)) {
+    try {
+      const Manifest manifest = read_manifest(path);
+      return Comparison(path, settings, manifest).require_fit();
+    } catch (const IoError&) {
+      continue;  // whoever loads it says what is wrong with it
+    }
+  }
 }
 
 StateLoader state_loader(RankContext& context, const ResumeSettings& settings) {

@@ -100,12 +100,6 @@ std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, con
       throw UsageError("{} = {} is after the last step, {} (train.epochs = {}): 0 to {}", name, value, steps,
                        options.train.epochs, steps);
   }
-  if (data.validation().has_value() && data.validation()->samples_per_epoch() < schedule.model.batch) {
-    throw UsageError(
-        "data.val_fraction = {} leaves {} samples for validation (less than one micro-batch of {}): a larger fraction, "
-        "0, or a smaller train.micro_batch",
-        options.data.val_fraction, data.validation()->samples_per_epoch(), schedule.model.batch);
-  }
   return steps;
 }
 
@@ -222,30 +216,48 @@ void TrainingSession::take_snapshot() {
   player_->times().take();  // of no step
 }
 
+/// Windows that no whole micro-batch is left for are played several times in one, whose loss then counts in part: by
+/// the largest divisors of the micro-batch that are left, 15 of 16 windows as 8, 4, 2 and 1.
 double TrainingSession::evaluate(std::int64_t micro_batches) {
   TESSERA_ASSERT(data_.validation().has_value(), "there is a validation part");
   const StepSchedule& schedule = planned_.schedule;
+  const std::int64_t batch = schedule.model.batch, available = data_.validation()->samples_per_epoch();
+  const bool all = micro_batches == 0 || micro_batches > available / batch;
+  const std::int64_t windows = all ? available : micro_batches * batch;
+  double sum = 0;
+  std::int64_t done = 0;
+  for (std::int64_t together = batch; together > 0; --together) {
+    if (batch % together != 0) continue;
+    const std::int64_t count = (windows - done) / together;
+    const std::int64_t copies = batch / together;
+    const double loss = evaluate_groups(done, together, count);
+    sum += copies == 1 ? loss : loss / static_cast<double>(copies);
+    done += count * together;
+  }
+  optimizer_->scalars().counts_loss = 1;
+  return sum / static_cast<double>(windows * schedule.model.sequence);
+}
+
+double TrainingSession::evaluate_groups(std::int64_t first, std::int64_t together, std::int64_t count) {
+  const StepSchedule& schedule = planned_.schedule;
   const Sampler& sampler = *data_.validation();
-  const std::int64_t batch = schedule.model.batch, world = schedule.grid.world;
-  const std::int64_t available = sampler.samples_per_epoch() / batch;
-  const std::int64_t wanted = micro_batches > 0 ? std::min(micro_batches, available) : available;
+  const std::int64_t world = schedule.grid.world, tokens = together * schedule.model.sequence;
   ExactSum sum{};
   sum.clear();
-  for (std::int64_t round = 0; round * world < wanted; ++round) {
+  for (std::int64_t round = 0; round * world < count; ++round) {
     const std::int64_t number = round * world + context_.rank();
-    optimizer_->scalars().counts_loss =
-        number < wanted ? 1 : 0;  // the last round may have more ranks than micro-batches
+    optimizer_->scalars().counts_loss = number < count ? 1 : 0;  // the last round may have more ranks than groups
     player_->send_inputs();
-    player_->play(schedule.evaluation, [&](std::int32_t* tokens, std::int32_t* targets) {
-      const std::int64_t first = std::min(number, wanted - 1) * batch;
-      fill_batch(data_.source(), sampler, data_.vocab(), first, batch, row_, tokens, targets);
-      return first;
+    player_->play(schedule.evaluation, [&](std::int32_t* inputs, std::int32_t* targets) {
+      const std::int64_t window = first + std::min(number, count - 1) * together;
+      for (std::int64_t at = 0; at < schedule.model.tokens(); at += tokens)
+        fill_batch(data_.source(), sampler, data_.vocab(), window, together, row_, inputs + at, targets + at);
+      return window;
     });
     player_->receive_scalars();
     sum.add(player_->payload().loss);
   }
-  optimizer_->scalars().counts_loss = 1;
-  return sum.value() / static_cast<double>(wanted * schedule.model.tokens());
+  return sum.value();
 }
 
 }  // namespace tessera

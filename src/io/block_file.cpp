@@ -16,21 +16,45 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/threads.hpp"
+#include "tessera/io/unreadable_error.hpp"
 
 namespace tessera {
 
+namespace {
+
+std::int64_t size_of(const struct stat& status, const std::filesystem::path& path) {
+  if (!S_ISREG(status.st_mode)) throw IoError("{} is not a file", path.string());
+  return status.st_size;
+}
+
+}  // namespace
+
+void fail_to_read(const char* what, const std::filesystem::path& path) {
+  const int error = errno;
+  const std::string text =
+      fmt::format("cannot {} {} ({})", what, path.string(), std::generic_category().message(error));
+  for (const int missing : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EISDIR})
+    if (error == missing) throw IoError("{}", text);
+  throw UnreadableError("{}", text);
+}
+
 FileDescriptor open_file(const std::filesystem::path& path, OpenFor use) {
   FileDescriptor file(::open(path.c_str(), (use == OpenFor::reading ? O_RDONLY : O_RDWR) | O_CLOEXEC));
-  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+  if (!file) fail_to_read("open", path);
   return file;
 }
 
 std::int64_t size_of_file(const FileDescriptor& file, const std::filesystem::path& path) {
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0)
-    throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
-  if (!S_ISREG(status.st_mode)) throw IoError("{} is not a file", path.string());
-  return status.st_size;
+  if (::fstat(file.get(), &status) != 0) fail_to_read("read", path);
+  return size_of(status, path);
+}
+
+std::int64_t size_of_file(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) fail_to_read("open", path);
+  return size_of(status, path);
 }
 
 void read_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,
@@ -39,7 +63,7 @@ void read_at(const FileDescriptor& file, const std::filesystem::path& path, std:
   while (bytes > 0) {
     const ssize_t n = ::pread(file.get(), to, static_cast<std::size_t>(bytes), offset);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
+    if (n < 0) fail_to_read("read", path);
     if (n == 0) throw IoError("{} ends early ({} bytes are missing at byte {})", path.string(), bytes, offset);
     to += n, offset += n, bytes -= n;
   }
@@ -52,6 +76,7 @@ void write_at(const FileDescriptor& file, const std::filesystem::path& path, std
     const ssize_t n = ::pwrite(file.get(), from, static_cast<std::size_t>(bytes), offset);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+    if (n == 0) throw IoError("cannot write {} (its file system takes no more bytes)", path.string());
     from += n, offset += n, bytes -= n;
   }
 }
@@ -133,7 +158,12 @@ void on_threads(std::int64_t tasks, int threads, const std::function<void(std::i
   };
   std::vector<std::thread> others;
   const int count = static_cast<int>(std::min<std::int64_t>(threads, tasks));
-  for (int thread = 1; thread < count; ++thread) others.emplace_back(work, thread);
+  try {
+    for (int thread = 1; thread < count; ++thread) {
+      others.push_back(start_thread("block reader", [&work, thread] { work(thread); }));
+    }
+  } catch (const IoError&) {  // those that there are do all tasks
+  }
   work(0);
   for (std::thread& other : others) other.join();
   if (failure) std::rethrow_exception(failure);

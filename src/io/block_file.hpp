@@ -16,9 +16,14 @@ namespace tessera {
 inline constexpr std::int64_t kBlockBytes = 1 << 20;
 
 enum class OpenFor : std::uint8_t { reading, writing };
+/// Throws what errno says of a file that could not be opened or read: UnreadableError, or IoError where nothing is
+/// there.
+[[noreturn]] void fail_to_read(const char* what, const std::filesystem::path& path);
 /// An existing file. IoError.
 FileDescriptor open_file(const std::filesystem::path& path, OpenFor use);
 std::int64_t size_of_file(const FileDescriptor& file, const std::filesystem::path& path);
+/// The same without opening it.
+std::int64_t size_of_file(const std::filesystem::path& path);
 
 /// All `bytes` bytes from `offset` on; IoError naming the file, also when it ends early.
 void read_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,

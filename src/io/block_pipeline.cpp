@@ -2,6 +2,7 @@
 
 #include "io/block_file.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -13,7 +14,7 @@ BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::
       memory_(static_cast<std::int64_t>(kSlots) * record.block_bytes) {
   record_.blocks.assign(static_cast<std::size_t>(ceil_div(record_.bytes, record_.block_bytes)), 0);
   try {
-    for (std::thread& thread : threads_) thread = std::thread([this] { work(); });
+    for (std::thread& thread : threads_) thread = start_thread("block writer", [this] { work(); });
   } catch (...) {
     stop();
     throw;

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "io/block_file.hpp"
+#include "io/open_files.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/manifest.hpp"
 
@@ -14,6 +15,8 @@ namespace {
 constexpr std::int64_t kElementBytes = size_of(DType::fp32);
 /// While one thread compares and copies a block, another one reads: a rank of one thread, too, keeps the disk busy.
 constexpr int kLeastThreads = 2;
+/// Files that stay open from one block, and one call, to the next.
+constexpr std::size_t kKeptOpen = 64;
 
 }  // namespace
 
@@ -25,17 +28,12 @@ struct CheckpointReader::Piece {
   std::byte* to = nullptr;
 };
 
-CheckpointReader::CheckpointReader(std::filesystem::path folder)
-    : folder_(std::move(folder)), manifest_(read_manifest(folder_)) {
+CheckpointReader::CheckpointReader(std::filesystem::path folder, FileShare share)
+    : folder_(std::move(folder)), manifest_(read_manifest(folder_)), files_(std::make_unique<OpenFiles>(kKeptOpen)) {
   places_.resize(manifest_.tensors.size());
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     const FileRecord& record = manifest_.files[file];
-    const std::filesystem::path path = folder_ / record.name;
-    const std::int64_t bytes = size_of_file(open_file(path, OpenFor::reading), path);
-    if (bytes != record.bytes) {
-      throw IoError("{} has {} bytes (it was written with {}): it is {}", path.string(), bytes, record.bytes,
-                    bytes < record.bytes ? "cut short" : "too long");
-    }
+    if (file % share.every == share.first) check_size(record);
     std::int64_t offset = 0;
     for (const ElementRun& run : record.runs) {
       places_[static_cast<std::size_t>(run.tensor)].push_back({run.first, run.count, file, offset});
@@ -44,6 +42,16 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder)
   }
   for (auto& places : places_)
     std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.first < b.first; });
+}
+
+CheckpointReader::~CheckpointReader() = default;
+
+void CheckpointReader::check_size(const FileRecord& record) const {
+  const std::filesystem::path path = folder_ / record.name;
+  const std::int64_t bytes = size_of_file(path);
+  if (bytes == record.bytes) return;
+  throw IoError("{} has {} bytes (it was written with {}): it is {}", path.string(), bytes, record.bytes,
+                bytes < record.bytes ? "cut short" : "too long");
 }
 
 /// Everything that is wanted, cut at the borders of runs and blocks, in the order of files and bytes.
@@ -86,8 +94,6 @@ void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, cons
   for (std::size_t i = 0; i < pieces.size(); ++i) {
     if (i == 0 || pieces[i].file != pieces[i - 1].file || pieces[i].block != pieces[i - 1].block) starts.push_back(i);
   }
-  std::vector<FileDescriptor> files;
-  for (const FileRecord& record : manifest_.files) files.push_back(open_file(folder_ / record.name, OpenFor::reading));
   std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(threads));
   on_threads(static_cast<std::int64_t>(starts.size()), threads, [&](std::int64_t i, int thread) {
     const std::size_t begin = starts[static_cast<std::size_t>(i)];
@@ -96,7 +102,8 @@ void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, cons
     const FileRecord& record = manifest_.files[pieces[begin].file];
     auto& buffer = buffers[static_cast<std::size_t>(thread)];
     buffer.resize(static_cast<std::size_t>(record.block_bytes));
-    read_block(files[pieces[begin].file], folder_ / record.name, record, pieces[begin].block, buffer.data());
+    const std::filesystem::path path = folder_ / record.name;
+    read_block(*files_->get(path), path, record, pieces[begin].block, buffer.data());
     for (std::size_t k = begin; k < end; ++k) {
       const std::byte* from = buffer.data() + pieces[k].first;
       const auto bytes = static_cast<std::size_t>(pieces[k].bytes);

@@ -8,6 +8,7 @@
 #include "io/tensor_stream.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/hdf5_data.hpp"
+#include "tessera/io/hugging_face_companions.hpp"
 #include "tessera/io/manifest.hpp"
 #include "tessera/io/run_folder.hpp"
 
@@ -77,8 +78,10 @@ void write_index(const std::filesystem::path& folder, const std::vector<TensorRe
 }  // namespace
 
 void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
-                               const WeightSource& weights, const NamedTexts& provenance) {
+                               const WeightSource& weights, const NamedTexts& provenance,
+                               const std::filesystem::path& companions) {
   FreshFolder folder(path);
+  copy_companions(companions, folder.beside() / kCompanionFolder);
   Manifest manifest;
   manifest.grid.strategy = "none";
   manifest.architecture = architecture;
@@ -126,6 +129,10 @@ void write_hugging_face(const std::filesystem::path& path, const CheckpointReade
   }
   if (files.size() > 1) write_index(folder.beside(), tensors, files);
   nlohmann::ordered_json config = config_of(checkpoint.manifest().architecture);
+  if (const auto companions = companions_of(checkpoint.folder(), checkpoint.manifest()); !companions.empty()) {
+    copy_companions(companions, folder.beside());
+    restore_kept_keys(companions, config);
+  }
   config["torch_dtype"] = torch_dtype(dtype);
   write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");
   folder.finish();

@@ -84,11 +84,12 @@ std::string hdf5_version() {
   return fmt::format("{}.{}.{}", major, minor, release);
 }
 
-Hdf5File Hdf5File::create(const std::filesystem::path& path, Create mode) {
+Hdf5File Hdf5File::create(const std::filesystem::path& path, Create mode, Format format) {
   hdf5_quiet();
   const std::string what = fmt::format("cannot create {}", path.string());
   const Hdf5Properties access(hdf5_check_id(H5Pcreate(H5P_FILE_ACCESS), what));
-  hdf5_check(H5Pset_libver_bounds(access.id(), H5F_LIBVER_LATEST, H5F_LIBVER_LATEST), what);
+  const H5F_libver_t version = format == Format::v18 ? H5F_LIBVER_V18 : H5F_LIBVER_LATEST;
+  hdf5_check(H5Pset_libver_bounds(access.id(), version, version), what);
   Hdf5File file;
   const unsigned flags = mode == Create::exclusive ? H5F_ACC_EXCL : H5F_ACC_TRUNC;
   file.file_ = Hdf5Handle<&H5Fclose>(hdf5_check_id(H5Fcreate(path.c_str(), flags, H5P_DEFAULT, access.id()), what));

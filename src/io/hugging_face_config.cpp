@@ -217,8 +217,10 @@ Architecture read_rotary(const ConfigReader& config, Family family) {
   model.tied_head = config.truth("tie_word_embeddings", false);
   const auto head_width = config.size("head_dim");
   if (head_width && *head_width * model.heads != model.width) {
-    throw UsageError("{}: head_dim = {} is not supported (hidden_size / num_attention_heads = {} / {} is allowed)",
-                     config.path().string(), *head_width, model.width, model.heads);
+    throw UsageError("{}: head_dim = {} is not supported (only hidden_size / num_attention_heads is, here {} / {}{})",
+                     config.path().string(), *head_width, model.width, model.heads,
+                     model.width % model.heads == 0 ? fmt::format(" = {}", model.width / model.heads)
+                                                    : ", which is no whole number");
   }
   return model;
 }
@@ -227,6 +229,15 @@ Architecture read_rotary(const ConfigReader& config, Family family) {
 
 Architecture read_config(const std::filesystem::path& folder) {
   const auto path = folder / "config.json";
+  std::error_code error;
+  if (std::filesystem::is_regular_file(folder, error))
+    throw UsageError("{} is a file: the folder with config.json and model.safetensors is wanted", folder.string());
+  if (!std::filesystem::exists(folder, error)) {
+    throw UsageError(
+        "{} does not exist: a folder on this machine is needed (names of the Hugging Face hub are not "
+        "fetched), or a checkpoint",
+        folder.string());
+  }
   return architecture_of(read_json_object(path, kLargestConfig), path);
 }
 

@@ -14,4 +14,8 @@ Architecture architecture_of(const nlohmann::json& json, const std::filesystem::
 /// What Transformers and architecture_of read back as this model.
 nlohmann::ordered_json config_of(const Architecture& architecture);
 
+/// Puts keys of COMPANIONS/config.json that say nothing about the arithmetic (token ids, dropouts of a model that was
+/// trained without) back into `config`.
+void restore_kept_keys(const std::filesystem::path& companions, nlohmann::ordered_json& config);
+
 }  // namespace tessera

@@ -1,5 +1,9 @@
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
 #include <map>
 #include <optional>
 #include <set>
@@ -23,6 +27,16 @@ std::string_view bare(std::string_view name) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
   }
   return name;
+}
+
+/// The first element that is infinite or no number; values.size() if there is none.
+std::size_t first_not_finite(std::span<const float> values) {
+  constexpr std::uint32_t all_ones = 0x7f80'0000;  // the exponent of both
+  std::uint32_t largest = 0;                       // without an early exit, so that it vectorises
+  for (const float value : values) largest = std::max(largest, std::bit_cast<std::uint32_t>(value) & all_ones);
+  if (largest < all_ones) return values.size();
+  return static_cast<std::size_t>(std::ranges::find_if(values, [](float value) { return !std::isfinite(value); }) -
+                                  values.begin());
 }
 
 /// Constants that older files carry along.
@@ -84,12 +98,17 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
   for (std::size_t i = 0; i < expected.size(); ++i) wanted.emplace(bare(expected[i].name), i);
 
   std::vector<std::optional<Source>> found(expected.size());
+  std::optional<Source> head;  // of a tied model: a copy of its table
   for (std::size_t file = 0; file < files_.size(); ++file) {
     const std::string where = files_[file].path().string();
     for (const SafetensorsEntry& entry : files_[file].entries()) {
       const auto place = wanted.find(bare(entry.name));
       if (place == wanted.end()) {
-        if (is_known_buffer(entry.name) || entry.name == kTiedHead) continue;
+        if (is_known_buffer(entry.name)) continue;
+        if (entry.name == kTiedHead) {
+          head = Source{file, entry.name};
+          continue;
+        }
         throw UsageError("{} has a tensor {} that this model does not have", where, entry.name);
       }
       const ParameterTensor& tensor = expected[place->second];
@@ -113,11 +132,43 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
     if (!found[i]) throw UsageError("{} has no tensor {}, which this model needs", folder.string(), expected[i].name);
     sources_.push_back(std::move(*found[i]));
   }
+  if (head) require_tied(*head, expected);
+}
+
+/// Compares the head with the table that it is tied to, piece by piece.
+void HuggingFaceWeights::require_tied(const Source& head, const std::vector<ParameterTensor>& expected) const {
+  constexpr std::int64_t piece = 1 << 20;
+  const auto is_table = [](const ParameterTensor& tensor) {
+    return bare(tensor.name) == "wte.weight" || bare(tensor.name) == "embed_tokens.weight";
+  };
+  const auto table = static_cast<std::size_t>(std::ranges::find_if(expected, is_table) - expected.begin());
+  TESSERA_ASSERT(table < expected.size(), "a model without a table");
+  const SafetensorsFile& file = files_[head.file];
+  const Source& other = sources_[table];
+  bool equal = file.find(head.name)->shape == expected[table].shape;
+  std::vector<float> a, b;
+  for (std::int64_t first = 0; equal && first < expected[table].elements; first += piece) {
+    a.resize(static_cast<std::size_t>(std::min(piece, expected[table].elements - first)));
+    b.resize(a.size());
+    file.read_slice(head.name, first, a);
+    files_[other.file].read_slice(other.name, first, b);
+    equal = std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+  }
+  if (equal) return;
+  throw UsageError(
+      "tensor {} of {} is another one than {} (config.json ties them: one would be lost): tie_word_embeddings = false "
+      "in config.json keeps both, removing {} keeps the table",
+      head.name, file.path().string(), other.name, head.name);
 }
 
 void HuggingFaceWeights::read(TensorId tensor, std::int64_t first, std::span<float> out) const {
   const Source& source = sources_.at(static_cast<std::size_t>(tensor));
-  files_[source.file].read_slice(source.name, first, out);
+  const SafetensorsFile& file = files_[source.file];
+  file.read_slice(source.name, first, out);
+  if (const std::size_t at = first_not_finite(out); at < out.size()) {
+    throw UsageError("tensor {} of {} holds {} at element {} (no weights to train from): finite numbers are allowed",
+                     source.name, file.path().string(), out[at], first + static_cast<std::int64_t>(at));
+  }
 }
 
 }  // namespace tessera

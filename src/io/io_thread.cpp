@@ -1,24 +1,10 @@
 #include "tessera/io/io_thread.hpp"
 
-#include <pthread.h>
-
-#include <csignal>
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
-IoThread::IoThread(std::size_t capacity) : capacity_(capacity) {
-  // The thread inherits the mask: block everything while it starts.
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  try {
-    thread_ = std::thread([this] { work(); });
-  } catch (...) {
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    throw;
-  }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-}
+IoThread::IoThread(std::size_t capacity) : capacity_(capacity), thread_(start_thread("files", [this] { work(); })) {}
 
 IoThread::~IoThread() {
   {

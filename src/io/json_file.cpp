@@ -6,9 +6,8 @@
 
 #include <cerrno>
 #include <string>
-#include <system_error>
 
-#include "io/file_descriptor.hpp"
+#include "io/block_file.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -16,10 +15,9 @@ namespace tessera {
 std::string read_text_file(const std::filesystem::path& path, std::int64_t limit) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
-  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+  if (!file) fail_to_read("open", path);
   struct stat status {};
-  if (::fstat(file.get(), &status) != 0)
-    throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
+  if (::fstat(file.get(), &status) != 0) fail_to_read("read", path);
   if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
   if (status.st_size > limit)
     throw UsageError("{} has {} bytes: at most {} are read", path.string(), status.st_size, limit);
@@ -28,7 +26,7 @@ std::string read_text_file(const std::filesystem::path& path, std::int64_t limit
   while (got < text.size()) {
     const ssize_t n = ::read(file.get(), text.data() + got, text.size() - got);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
+    if (n < 0) fail_to_read("read", path);
     if (n == 0) break;
     got += static_cast<std::size_t>(n);
   }

@@ -3,10 +3,12 @@
 #include <exception>
 #include <mutex>
 #include <optional>
-#include <system_error>
+#include <utility>
 
+#include "io/durable_file.hpp"
 #include "io/metrics_tables.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/io/metrics_history.hpp"
 
 namespace tessera {
 
@@ -14,15 +16,10 @@ namespace {
 
 constexpr std::size_t kMostFlushesWaiting = 64;
 
-/// The smallest of metrics.h5, metrics.1.h5, ... that does not exist.
-std::filesystem::path free_name(const std::filesystem::path& folder) {
-  for (int n = 0;; ++n) {
-    auto path = folder / (n == 0 ? std::string("metrics.h5") : fmt::format("metrics.{}.h5", n));
-    std::error_code error;
-    const auto status = std::filesystem::symlink_status(path, error);
-    if (status.type() == std::filesystem::file_type::not_found) return path;
-    if (error) throw IoError("cannot look for {} ({})", path.string(), error.message());
-  }
+/// The name after the last one: files stay in the order of starts.
+std::filesystem::path next_name(const std::filesystem::path& folder) {
+  const std::vector<std::int64_t> numbers = metrics_files(folder);
+  return metrics_path(folder, numbers.empty() ? 0 : numbers.back() + 1);
 }
 
 }  // namespace
@@ -30,6 +27,8 @@ std::filesystem::path free_name(const std::filesystem::path& folder) {
 struct MetricsFile::State {
   // Written before any task is posted, read by both sides.
   std::filesystem::path path;
+  std::filesystem::path unfinished;  // path + ".tmp": what readers cannot open is not called by the name that they know
+  bool swmr = true;
   std::size_t flush_rows = 0;
   std::chrono::milliseconds flush_after{0};
   std::size_t step_times = 0;
@@ -47,6 +46,8 @@ struct MetricsFile::State {
   std::optional<double> seconds_to_first_step;
   bool write_posted = false, write_planned = false;  // a task that writes is queued, is queued for later
   std::exception_ptr error;
+  std::int64_t last_step = -1;  // of the rows appended
+  bool is_given_up = false;     // an error came: what is appended is dropped
 
   // The I/O thread only.
   std::optional<MetricsTables> tables;
@@ -55,11 +56,21 @@ struct MetricsFile::State {
     const std::lock_guard lock(mutex);
     if (error) std::rethrow_exception(std::exchange(error, nullptr));
   }
+  void create(const MetricsLayout& layout);
   void write_pending();
-  void write_pending_or_keep_error();
+  void make_durable();
+  void close();
+  template <class F>
+  void or_give_up(F&& f);
 };
 
-/// On the I/O thread: moves out what waits and writes it. After an error the file is given up: later rows are dropped.
+/// On the I/O thread, as all below. A file has its name as soon as readers can open it.
+void MetricsFile::State::create(const MetricsLayout& layout) {
+  tables.emplace(unfinished, layout);
+  if (swmr) rename_durably(unfinished, path);
+}
+
+/// Moves out what waits and writes it.
 void MetricsFile::State::write_pending() {
   decltype(steps) new_steps;
   decltype(evals) new_evals;
@@ -80,25 +91,43 @@ void MetricsFile::State::write_pending() {
   if (!tables) return;
   const bool no_rows = new_steps.empty() && new_evals.empty() && new_checkpoints.empty() && new_devices.empty();
   if (no_rows && new_measured.empty() && !new_seconds) return;
-  try {
-    tables->write_steps(new_steps);
-    tables->write_evals(new_evals);
-    tables->write_checkpoints(new_checkpoints);
-    tables->write_device(new_devices);
-    for (const auto& [category, bytes] : new_measured) tables->write_measured_memory(category, bytes);
-    if (new_seconds) tables->write_seconds_to_first_step(*new_seconds);
-    tables->flush();
-  } catch (...) {
-    tables.reset();
-    throw;
+  tables->write_steps(new_steps);
+  tables->write_evals(new_evals);
+  tables->write_checkpoints(new_checkpoints);
+  tables->write_device(new_devices);
+  for (const auto& [category, bytes] : new_measured) tables->write_measured_memory(category, bytes);
+  if (new_seconds) tables->write_seconds_to_first_step(*new_seconds);
+  tables->flush();
+}
+
+void MetricsFile::State::make_durable() {
+  write_pending();
+  if (!tables) return;
+  if (swmr) {
+    sync_file(path);
+  } else {
+    tables->flush_file();
+    copy_durably(unfinished, path);
   }
 }
 
-void MetricsFile::State::write_pending_or_keep_error() {
+void MetricsFile::State::close() {
+  write_pending();
+  if (!tables) return;
+  tables->close();
+  tables.reset();
+  if (!swmr) rename_durably(unfinished, path);
+}
+
+/// After an error the file is given up: later rows are dropped.
+template <class F>
+void MetricsFile::State::or_give_up(F&& f) {
   try {
-    write_pending();
+    f();
   } catch (...) {
+    tables.reset();
     const std::lock_guard lock(mutex);
+    is_given_up = true;
     if (!error) error = std::current_exception();
   }
 }
@@ -106,13 +135,15 @@ void MetricsFile::State::write_pending_or_keep_error() {
 MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, MetricsLayout layout)
     : io_(&io), state_(std::make_shared<State>()) {
   TESSERA_ASSERT(layout.flush_rows > 0, "a metrics file flushes after at least one row");
-  state_->path = free_name(folder);
+  state_->path = next_name(folder);
+  state_->unfinished = state_->path.string() + ".tmp";
+  state_->swmr = layout.swmr;
   state_->flush_rows = layout.flush_rows;
   state_->flush_after = layout.flush_after;
   state_->step_times = layout.step_times.size();
   state_->device = layout.device;
   for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
-  io_->run([&] { state_->tables.emplace(state_->path, layout); });
+  io_->run([&] { state_->create(layout); });
 }
 
 MetricsFile::~MetricsFile() {
@@ -139,7 +170,7 @@ void MetricsFile::queue(Add&& add) {
     plan = !state_->write_posted && !std::exchange(state_->write_planned, true);
     overfull = waiting >= kMostFlushesWaiting * state_->flush_rows;
   }
-  const auto task = [state = state_] { state->write_pending_or_keep_error(); };
+  const auto task = [state = state_] { state->or_give_up([&] { state->write_pending(); }); };
   if (post) io_->post(IoPriority::rows, task);
   if (plan) io_->post_after(state_->flush_after, task);
   if (overfull) flush();  // the disk does not keep up: wait rather than fill the memory
@@ -148,7 +179,10 @@ void MetricsFile::queue(Add&& add) {
 void MetricsFile::append_step(StepRow row) {
   TESSERA_ASSERT(row.times.size() == state_->step_times, "a step has {} times, the metrics file {}", row.times.size(),
                  state_->step_times);
-  queue([&](State& state) { state.steps.push_back(std::move(row)); });
+  queue([&](State& state) {
+    state.last_step = row.step;
+    state.steps.push_back(std::move(row));
+  });
 }
 
 void MetricsFile::append_eval(std::int64_t step, double loss) {
@@ -177,22 +211,23 @@ void MetricsFile::set_seconds_to_first_step(double seconds) {
 
 void MetricsFile::flush() {
   TESSERA_ASSERT(!state_->closed, "{} is closed", state_->path.string());
-  io_->run([state = state_] { state->write_pending_or_keep_error(); });
+  io_->run([state = state_] { state->or_give_up([&] { state->write_pending(); }); });
   state_->rethrow_error();
+}
+
+void MetricsFile::make_durable(std::int64_t step) {
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (state_->is_given_up) return;
+    TESSERA_ASSERT(state_->last_step >= step, "the row of step {} comes before its checkpoint (the last is {})", step,
+                   state_->last_step);
+  }
+  io_->run([state = state_] { state->or_give_up([&] { state->make_durable(); }); });
 }
 
 void MetricsFile::close() {
   if (std::exchange(state_->closed, true)) return;
-  io_->run([state = state_] {
-    state->write_pending_or_keep_error();
-    try {
-      if (state->tables) state->tables->close();
-    } catch (...) {
-      const std::lock_guard lock(state->mutex);
-      if (!state->error) state->error = std::current_exception();
-    }
-    state->tables.reset();
-  });
+  io_->run([state = state_] { state->or_give_up([&] { state->close(); }); });
   state_->rethrow_error();
 }
 

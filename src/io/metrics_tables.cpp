@@ -26,7 +26,8 @@ void append_column(Hdf5Series<T>& series, const std::vector<Row>& rows, F&& valu
 }  // namespace
 
 MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLayout& layout)
-    : file_(Hdf5File::create(path)) {
+    : file_(Hdf5File::create(path, Hdf5File::Create::truncate,
+                             layout.swmr ? Hdf5File::Format::newest : Hdf5File::Format::v18)) {
   hdf5_write_attribute(file_.id(), "format", std::string_view("tessera metrics"));
   hdf5_write_attribute(file_.id(), "format_version", std::int64_t{1});
   write_attributes(hdf5_create_group(file_.id(), "config").id(), layout.config);
@@ -175,6 +176,8 @@ void MetricsTables::flush() {
   for_each_series([](auto& series) { series.flush(); });
   hdf5_check(H5Oflush(provenance_.id()), "cannot write " + file_.path().string());
 }
+
+void MetricsTables::flush_file() { file_.flush(); }
 
 void MetricsTables::close() {
   for_each_series([](auto& series) { series = {}; });

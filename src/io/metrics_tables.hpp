@@ -22,7 +22,7 @@ struct EvalRow {
 /// The open file with all its datasets.
 class MetricsTables {
  public:
-  /// Creates the file and everything in it, then lets readers in.
+  /// Creates the file (one of that name is replaced) and everything in it, then lets readers in.
   MetricsTables(const std::filesystem::path& path, const MetricsLayout& layout);
 
   void write_steps(const std::vector<StepRow>& rows);
@@ -33,6 +33,8 @@ class MetricsTables {
   void write_seconds_to_first_step(double seconds);
   /// Makes what was written visible to readers.
   void flush();
+  /// Hands the whole file to the operating system, so that without SWMR a copy of it is complete.
+  void flush_file();
   /// Closes all datasets, then the file.
   void close();
 

@@ -25,9 +25,8 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
     const std::int64_t share = s_.unit(unit).share(members);
     const std::string& name = s_.unit(unit).name;
     const bool copy_at_rest = rules_.life == ParameterLife::rest && !reads_master_directly(unit);
-    const Category master_category = copy_at_rest ? Category::optimizer_state : Category::parameters;
-    master_.push_back(
-        add_storage({"master " + name, share * 4, RegionKind::at_rest, Place::device, master_category, true, true}));
+    master_.push_back(add_storage(
+        {"master " + name, share * 4, RegionKind::at_rest, Place::device, Category::parameters, true, true}));
     moments_.push_back(add_storage(
         {"moments " + name, share * 8, RegionKind::at_rest, Place::device, Category::optimizer_state, true, true}));
     Value master;

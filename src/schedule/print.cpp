@@ -176,12 +176,19 @@ std::string describe_grid(const StepSchedule& schedule) {
   if (is_hybrid(schedule.strategy))
     text +=
         fmt::format(" ({} replica{} of shard groups of {})", grid.replica, grid.replica == 1 ? "" : "s", grid.shard);
+  if (is_hybrid(schedule.strategy) && grid.replica == 1 && grid.world > 1)
+    text += ", as without replicas: shard.group_size makes smaller groups";
   return text;
 }
 
 std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan) {
-  std::string text = fmt::format("step schedule: {}, {} operations in {} segments; \"(last)\" = released after it\n",
-                                 describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
+  std::string text = fmt::format(
+      "step schedule: {}, {} operations in {} segments\n"
+      "  lane: a queue, first in, first out; lanes run side by side. after: the operations it waits for besides\n"
+      "  (last): released after it. alive: bytes in use on the device meanwhile. sent: bytes that a rank sends\n"
+      "  whole: unsharded; shard: this rank's slice; grad: gradient; payload: loss, gradient norm and flags of the "
+      "step\n",
+      describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
   const auto presence = presence_of(schedule);
   for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
     const Segment& segment = schedule.segments[i];
@@ -216,7 +223,9 @@ std::string print_units(const StepSchedule& schedule) {
                std::to_string(unit.padded - unit.elements), std::to_string(unit.share(members)),
                unit.is_block ? "yes" : ""});
   }
-  return text + table.text();
+  return text + table.text() +
+         "  unit: parameters that are gathered and released together; share of a rank: the elements that it keeps\n"
+         "  block: counted by shard.limit_all_gathers and the prefetch distances; tables of the vocabulary are not\n";
 }
 
 }  // namespace tessera

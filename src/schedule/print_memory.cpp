@@ -29,10 +29,12 @@ std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
     table.row({std::string(name_of(static_cast<Category>(c))), format_bytes(plan.at_peak[c]),
                format_bytes(plan.own_peak[c])});
   }
-  table.row({"alive together", format_bytes(plan.live_at_peak()), ""});
-  if (const std::string on_host = describe_host_memory(s); !on_host.empty()) table.line("on the host: " + on_host);
+  table.row({"idle", format_bytes(plan.idle_at_peak()), ""});
+  const bool on_host = whole.at(Place::host).total() > 0;
+  table.row({on_host ? "to allocate on the device" : "to allocate", format_bytes(plan.total()), ""});
+  if (on_host) table.line("on the host: " + describe_host_memory(s));
   return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
-         table.text();
+         table.text() + "  idle: allocated for another time than the peak\n";
 }
 
 std::string print_regions(const MemoryPlan& plan) {
@@ -52,7 +54,10 @@ std::string print_regions(const MemoryPlan& plan) {
     }
   }
   add("to allocate", plan.total(), plan.lower_bound());
-  return "regions, each one allocation\n" + table.text();
+  return "regions, each one allocation\n" + table.text() +
+         "  at rest: kept from step to step; shared with peers: other ranks read it; private: a rank's own, for a "
+         "while\n"
+         "  lower bound: no plan can be smaller; fragmentation: how much larger this one is\n";
 }
 
 /// "12.4 MB: kept from forward to backward (wte, h.11)", a line per reason.
@@ -109,7 +114,7 @@ std::string print_sent(const StepSchedule& s) {
   table.row({"by the formula of " + std::string(name_of(s.strategy)), "", format_bytes(formula_wire_bytes(s))});
   add_savings(s, table);
   table.row({"in all", "", format_bytes(s.wire_bytes_per_step())});
-  return table.text();
+  return table.text() + "  (apart): not in the formula and not in the sum\n";
 }
 
 std::string print_accumulators(const StepSchedule& s) {
@@ -133,6 +138,16 @@ std::string print_accumulators(const StepSchedule& s) {
                         format_bytes(one_level));
   }
   return text + "\n";
+}
+
+constexpr std::array<const char*, kCategories> kCategoryTitles{"parameters",  "gradients", "optimizer", "gathered",
+                                                               "activations", "comm",      "workspace"};
+
+std::string title_of(const StrategyRow& row) { return std::string(name_of(row.strategy)) + (row.chosen ? " *" : ""); }
+
+/// What of `to allocate` lies in the host's memory: counted where device and host are one.
+std::int64_t host_part(const StrategyRow& row) {
+  return limited_bytes(row.schedule, row.plan) - row.plan.at(Place::device).total();
 }
 
 }  // namespace
@@ -175,27 +190,38 @@ std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan) {
 }
 
 std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
-  TextTable table({{"strategy", Align::left},
-                   {"shard x replica", Align::left},
-                   {"parameters", Align::right},
-                   {"gradients", Align::right},
-                   {"optimizer", Align::right},
-                   {"gathered", Align::right},
-                   {"activations", Align::right},
-                   {"comm", Align::right},
-                   {"workspace", Align::right},
-                   {"to allocate", Align::right},
-                   {"sent a step", Align::right},
-                   {"collectives", Align::right}});
+  const bool on_host = std::ranges::any_of(rows, [](const StrategyRow& row) { return host_part(row) > 0; });
+  std::vector<TextTable::Column> columns{{"strategy", Align::left}, {"shard x replica", Align::left}};
+  for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
+  if (on_host) columns.push_back({"host", Align::right});
+  for (const char* title : {"idle", "to allocate"}) columns.push_back({title, Align::right});
+  TextTable table(columns);
   for (const StrategyRow& row : rows) {
-    const std::string name = std::string(name_of(row.strategy)) + (row.chosen ? " *" : "");
     if (!row.impossible.empty()) {
-      table.line(name + ": " + row.impossible);
+      table.line(title_of(row) + ": " + row.impossible);
       continue;
     }
-    std::vector<std::string> cells{name, fmt::format("{} x {}", row.schedule.grid.shard, row.schedule.grid.replica)};
-    for (const std::int64_t bytes : row.plan.at(Place::device).at_peak) cells.push_back(format_bytes(bytes));
+    const PlacePlan& device = row.plan.at(Place::device);
+    std::vector<std::string> cells{title_of(row),
+                                   fmt::format("{} x {}", row.schedule.grid.shard, row.schedule.grid.replica)};
+    for (const std::int64_t bytes : device.at_peak) cells.push_back(format_bytes(bytes));
+    if (on_host) cells.push_back(format_bytes(host_part(row)));
+    cells.push_back(format_bytes(device.idle_at_peak()));
     cells.push_back(format_bytes(limited_bytes(row.schedule, row.plan)));
+    table.row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string print_strategy_peaks(const std::vector<StrategyRow>& rows) {
+  std::vector<TextTable::Column> columns{{"strategy", Align::left}};
+  for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
+  for (const char* title : {"sent a step", "collectives"}) columns.push_back({title, Align::right});
+  TextTable table(columns);
+  for (const StrategyRow& row : rows) {
+    if (!row.impossible.empty()) continue;
+    std::vector<std::string> cells{title_of(row)};
+    for (const std::int64_t bytes : row.plan.at(Place::device).own_peak) cells.push_back(format_bytes(bytes));
     cells.push_back(format_bytes(row.schedule.wire_bytes_per_step()));
     cells.push_back(std::to_string(collectives_per_step(row.schedule)));
     table.row(std::move(cells));

@@ -10,6 +10,7 @@
 #include <xmmintrin.h>
 #endif
 
+#include "refused_threads.hpp"
 #include "tessera/base/error.hpp"
 
 using tessera::ThreadPool;
@@ -101,3 +102,13 @@ TEST_CASE("workers compute with the caller's floating-point mode") {
 #endif
 
 TEST_CASE("a pool without threads is refused") { REQUIRE_THROWS_AS(ThreadPool(0), tessera::UsageError); }
+
+TEST_CASE("a pool whose threads cannot all be started says so and leaves none behind") {
+  for (const int there : {0, 1, 3}) {
+    const tessera::test::OnlyThreads limit(there);
+    REQUIRE_THROWS_WITH(ThreadPool(5),
+                        Catch::Contains(fmt::format("cannot start the thread 'compute {}'", there + 1)) &&
+                            Catch::Contains("run.threads = 5"));
+  }
+  REQUIRE(ThreadPool(5).threads() == 5);
+}

@@ -1,11 +1,14 @@
 """Runs in the middle of which something happens: started, watched, signalled, killed."""
 import json
 import os
+import re
 import signal
 import subprocess
 import tempfile
 import time
 from pathlib import Path
+
+import h5py
 
 from job import TIMEOUT, command
 
@@ -42,16 +45,32 @@ def logged(run, key="loss"):
     return values
 
 
+def history(run, group="steps", column="loss"):
+    """(step, value) of every row of metrics.h5, metrics.1.h5, ..., one file after the other and nothing left out but
+    what a crash left longer in one column than in the others."""
+    files = {int(match[1] or 0): path for path in Path(run).glob("metrics*.h5")
+             if (match := re.fullmatch(r"metrics(?:\.(\d+))?\.h5", path.name))}
+    rows = []
+    for number in sorted(files):
+        with h5py.File(files[number], "r", libver="latest", swmr=True) as file:
+            lengths = []
+            for name in (group, "comm") if group.startswith("steps") else (group,):
+                file[name].visititems(lambda _, item: lengths.append(len(item)) if isinstance(item, h5py.Dataset) else None)
+            end = min(lengths)
+            rows += zip(file[group.split("/")[0]]["step"][:end].tolist(), file[group][column][:end].tolist())
+    return rows
+
+
 def checkpoints(run):
     folder = Path(run) / "checkpoints"
-    return sorted(p.name for p in folder.iterdir() if not p.name.endswith(".tmp")) if folder.exists() else []
+    return sorted(p.name for p in folder.iterdir() if re.fullmatch(r"step-\d+", p.name)) if folder.exists() else []
 
 
 class Running:
     """A job that goes on until something ends it."""
 
-    def __init__(self, arguments, ranks, cwd, **environment):
-        self.launch(command(arguments, ranks), cwd, **environment)
+    def __init__(self, arguments, ranks, cwd, before=(), **environment):
+        self.launch([*before, *command(arguments, ranks)], cwd, **environment)
 
     def launch(self, words, cwd, **environment):
         # A file, not a pipe: nobody reads a pipe while the job runs, and a full one stops it.

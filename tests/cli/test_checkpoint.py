@@ -109,7 +109,7 @@ class Stopping(Case):
         self.assertLess(time.monotonic() - began, 10)
         shutil.rmtree(self.folder / "run")
         ends = str(int(time.time() + 4))
-        self.check_stopped(self.start(ranks=1, SLURM_JOB_END_TIME=ends), "end of the Slurm job")
+        self.check_stopped(self.start(ranks=1, SLURM_JOB_END_TIME=ends), "SLURM_JOB_END_TIME")
 
     def test_minutes_between_checkpoints(self):
         running = self.start("--checkpoint.every_minutes=0.005", ranks=1)
@@ -127,14 +127,18 @@ class Stopping(Case):
         self.assertNotIn(code, (0, 75), out)
         self.assertEqual(checkpoints(self.folder / "run"), [])
 
-    def test_the_job_launcher_turns_term_into_a_checkpoint(self):
+    def test_the_job_launcher_turns_signals_into_a_checkpoint(self):
         launch = Path(os.environ["TESSERA_REFERENCE"]).parent.parent / "jobs" / "launch.sh"
-        running = object.__new__(Running)
-        running.launch(["bash", launch, "-n", "2", os.environ["TESSERA"], *ENDLESS], self.folder)
-        self.addCleanup(running.remove)
-        running.wait_for(lambda: len(logged(self.folder / "run")) > 20, "steps")
-        os.kill(running.process.pid, signal.SIGTERM)
-        self.check_stopped(running, "SIGUSR1")
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            with self.subTest(number):
+                running = object.__new__(Running)
+                running.launch(["bash", launch, "-n", "2", os.environ["TESSERA"], *ENDLESS], self.folder,
+                               TESSERA_GRACE="1")
+                self.addCleanup(running.remove)
+                running.wait_for(lambda: len(logged(self.folder / "run")) > 20, "steps")
+                os.kill(running.process.pid, number)
+                self.check_stopped(running, "SIGUSR1")
+            shutil.rmtree(self.folder / "run", ignore_errors=True)
 
 
 class Faults(Case):
@@ -202,6 +206,26 @@ class Faults(Case):
         self.resume("--checkpoint.resume=auto", "--model.layers=3", says=r"another model \(model.layers = 2 there, 3 here\)", code=2)
         self.resume("--checkpoint.resume=auto", says="step 20 from")
 
+    def test_other_ranks_make_the_same_global_batch(self):
+        words = ["run/config.ini", "--run.dir=run", "--checkpoint.resume=auto", "--train.steps=22"]
+        config = (self.run_folder / "config.ini").read_bytes()
+        refused = self.job("train", *words)
+        self.assertEqual(refused.code, 2, refused.everything())
+        self.assertRegex(refused.err, r"\(4 then, 2 now\): --train.accumulation=2 gives the same, or checkpoint.allow")
+        self.assertRegex(self.job("train", *words, "--train.micro_batch=3").err,
+                         r"--train.micro_batch=2 --train.accumulation=2 gives the same")
+        self.assertRegex(self.job("train", *words, ranks=3).err, "no train.accumulation gives 4 on 3 ranks")
+        self.assertRegex(self.job("train", *words, "--train.accumulation=2", "--data.synthetic_tokens=6000").err,
+                         "--data.synthetic_tokens=5000 gives the same")
+        self.assertEqual((self.run_folder / "config.ini").read_bytes(), config)  # refused runs leave it as it was
+        self.train(*words, "--train.accumulation=2", "--checkpoint.every=1")
+        # What the command leaves open is the checkpoint's.
+        job = self.train("--run.dir=run", "--checkpoint.resume=auto", "--train.steps=24", *SHORT, "--data.val_fraction=0",
+                         "--optim.schedule=constant")
+        self.assertRegex(job.out, "step 22 from")
+        self.assertRegex(job.out, r"batch +128 tokens a step: 1 rank x 2 micro-steps x 2 sequences x 32 tokens")
+        self.assertNotIn("changed    model", job.out)
+
     def test_two_jobs_on_one_folder(self):
         running = Running(ENDLESS + ["--checkpoint.resume=auto"], 2, self.folder)
         self.addCleanup(running.remove)
@@ -229,6 +253,9 @@ class Faults(Case):
             said.append(re.sub(r"rank \d|shard-\d+", "", job.errors[0]))  # either rank may be the first
             self.assertRegex(said[-1], "No space left on device")
             self.assertEqual(checkpoints(place / "run"), ["step-00000010"])
+            state = status(place / "run")
+            self.assertEqual((state["state"], state["code"]), ("failed", 4), state)
+            self.assertIn("No space left on device", state["message"])
             self.assertEqual(list((place / "run" / "checkpoints").glob("*.tmp")), [])
         self.assertEqual(*said)
         self.assertEqual(subprocess.run(["mount", "-o", "remount,ro", place], capture_output=True).returncode, 0)

@@ -1,5 +1,7 @@
 """Hugging Face folders and llm.c's files to checkpoints and back, and what looks at checkpoints."""
 import json
+import re
+import shutil
 import struct
 import sys
 from pathlib import Path
@@ -66,7 +68,7 @@ class Convert(Case):
                 for name in ("model.safetensors", "config.json"):
                     self.assertEqual((exported / name).read_bytes(), (self.folder / "again" / name).read_bytes())
                 for path in ("again.ckpt", "again"):
-                    __import__("shutil").rmtree(self.folder / path)
+                    shutil.rmtree(self.folder / path)
 
     def test_what_is_exported_gives_transformers_losses(self):
         for source in sorted(p.parent for p in REFERENCE.glob("*/transformers.json")):
@@ -148,6 +150,56 @@ class Convert(Case):
         self.train(*run, f"--model.from={REFERENCE / 'clipped'}", "--run.dir=b", "--checkpoint.every=3",
                    "--checkpoint.resume=ckpt")
         self.assertEqual(reader.compare(self.folder / "a", self.folder / "b"), 0)
+
+    def test_the_command_that_import_names_trains(self):
+        for number, source in enumerate((REFERENCE / "clipped", REFERENCE / "llama3")):
+            with self.subTest(source.name):
+                said = self.do("import", source, f"ckpt{number}").out
+                words = re.search(r"tessera (train --checkpoint.resume=\S+) trains it", said)[1].split()
+                more = [f"--data.source={source / 'tokens.bin'}", "--data.val_fraction=0", "--train.steps=2",
+                        "--train.seq_len=16"]
+                job = self.do(*words, *more, f"--run.dir=a{number}", "--checkpoint.every=2")
+                self.assertRegex(job.out, "resume +step 0 from")
+                # The same as from the folder itself, or with the checkpoint in its place; and config.ini repeats it.
+                self.train(f"--model.from={source}", *more, f"--run.dir=b{number}", "--checkpoint.every=2")
+                self.train(f"--model.from=ckpt{number}", *more, f"--run.dir=c{number}", "--checkpoint.every=2")
+                self.train(f"a{number}/config.ini", f"--run.dir=d{number}")
+                for other in "bcd":
+                    self.assertEqual(reader.compare(self.folder / f"a{number}", self.folder / f"{other}{number}"), 0)
+
+    def test_exports_keep_what_lay_beside_the_weights(self):
+        source = shutil.copytree(REFERENCE / "clipped", self.folder / "source")
+        config = json.loads((source / "config.json").read_text())
+        config |= {"bos_token_id": 7, "eos_token_id": [9, 3], "resid_pdrop": 0.1, "quantization_config": {"bits": 4}}
+        (source / "config.json").write_text(json.dumps(config))
+        beside = {"tokenizer.json": b'{"a": "\xc3\xa9"}', "merges.txt": b"#version\n", "generation_config.json": b"{}"}
+        for name, text in beside.items():
+            (source / name).write_bytes(text)
+        self.do("import", source, "ckpt")
+        run = [f"--data.source={source / 'tokens.bin'}", "--data.val_fraction=0", "--train.steps=1", "--train.seq_len=16",
+               "--checkpoint.every=1"]
+        job = self.train(*run, "--model.from=source", "--run.dir=run")
+        self.assertRegex(job.out, r"dropout +resid_pdrop = 0.1 of source is not taken.*model.dropout = 0")
+        self.train(*run, "--model.from=source", "--model.dropout=0.2", "--run.dir=dropping")
+        self.train(*run, "--checkpoint.resume=ckpt", "--run.dir=onward")
+        shutil.rmtree(source)
+        for origin, dropout in (("ckpt", 0.1), ("run", 0.1), ("dropping", 0.2), ("onward", 0.1)):
+            with self.subTest(origin):
+                self.do("export", origin, f"{origin}-hf")
+                kept = json.loads((self.folder / f"{origin}-hf" / "config.json").read_text())
+                self.assertEqual((kept["bos_token_id"], kept["eos_token_id"], kept["resid_pdrop"]), (7, [9, 3], dropout))
+                self.assertNotIn("quantization_config", kept)
+                for name, text in beside.items():
+                    self.assertEqual((self.folder / f"{origin}-hf" / name).read_bytes(), text)
+
+    def test_what_is_no_checkpoint(self):
+        (self.folder / "empty").mkdir()
+        for words in (["verify", "empty"], ["inspect", REFERENCE / "clipped"], ["export", "empty", "x"]):
+            said = self.do(*words, code=2).err
+            self.assertRegex(said, r"is no checkpoint \(it has no manifest.json\) and no run with checkpoints: RUN, or")
+            self.assertNotIn("checkpoint.resume", said)
+        for path, says in (("gpt2", "names of the Hugging Face hub are not"), (REFERENCE / "clipped" / "config.json", "is a file")):
+            self.assertRegex(self.do("train", f"--model.from={path}", code=2).err, says)
 
 
 if __name__ == "__main__":

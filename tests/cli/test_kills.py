@@ -1,17 +1,17 @@
-"""SIGKILL at random moments while a checkpoint is written every step, in the step or beside it: `auto` always resumes from a
-valid one, at most one step is lost (beside the steps: one more, whose checkpoint was being written), and the trajectory is
-that of a run that nobody killed."""
+"""SIGKILL at random moments while checkpoints are written every step or two, in the step or beside it: `auto` always
+resumes from a valid one, no more is lost than what came after it (beside the steps: and the one that was being written),
+the trajectory is that of a run that nobody killed, and metrics*.h5 hold every step of it once."""
 import os
 import random
 import signal
 import time
 
 from job import SHORT, TINY, Case, main
-from running import Running, checkpoints, logged, ranks_of
+from running import Running, checkpoints, history, logged, ranks_of
 
-KILLS = 200 if "TESSERA_LONG" in os.environ else 20
+KILLS = 200 if "TESSERA_LONG" in os.environ else 12
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
-    "--run.dir=run", "--metrics.every=1", "--optim.schedule=constant", "--data.val_fraction=0"]
+    "--run.dir=run", "--metrics.every=1", "--optim.schedule=constant", "--train.eval_every=4", "--train.eval_batches=1"]
 
 
 class Kills(Case):
@@ -24,16 +24,19 @@ class Kills(Case):
     def kill_and_resume(self, seed):
         """Half of the kills."""
         draw = random.Random(seed)
+        run = self.folder / "run"
         last = lost = 0
         for _ in range(KILLS // 2):
-            there_was_one = bool(checkpoints(self.folder / "run"))
+            there_was_one = bool(checkpoints(run))
             everybody, victim, beside = draw.random() < 0.5, draw.randrange(2), draw.random() < 0.5
-            running = Running(["train", *RUN, "--train.steps=1000000", "--checkpoint.every=1", "--checkpoint.resume=auto",
-                               "--shard.strategy=" + draw.choice(["zero3", "ddp"]),
-                               f"--checkpoint.async={str(beside).lower()}"], 2, self.folder)
+            swmr, every = draw.random() < 0.5, draw.choice([1, 1, 2])
+            running = Running(["train", *RUN, "--train.steps=1000000", f"--checkpoint.every={every}",
+                               "--checkpoint.resume=auto", "--shard.strategy=" + draw.choice(["zero3", "ddp"]),
+                               f"--checkpoint.async={str(beside).lower()}", f"--metrics.swmr={str(swmr).lower()}"], 2,
+                              self.folder)
             self.addCleanup(running.remove)
             seen = last
-            running.wait_for(lambda: max(logged(self.folder / "run"), default=0) > seen, "step after a restart")
+            running.wait_for(lambda: max(logged(run), default=0) > seen, "step after a restart")
             ranks = ranks_of(running.process)
             time.sleep(draw.random() * 0.3)
             for rank in ranks:
@@ -46,12 +49,24 @@ class Kills(Case):
                 resumed = int(out.split("resume     step ")[1].split()[0])
                 self.assertGreaterEqual(resumed, last - lost, out)
             self.assertNotIn("passed over", out)
-            last, lost = max(logged(self.folder / "run")), 2 if beside else 1
-            self.assertTrue(checkpoints(self.folder / "run") or last <= lost)
+            last, lost = max(logged(run)), every * (2 if beside else 1)
+            self.assertTrue(checkpoints(run) or last <= lost)
+            self.check_rows(run, out)
+        self.train(*RUN, f"--train.steps={last}", "--checkpoint.resume=auto", ranks=2)
         self.train(*RUN, f"--train.steps={last}", "--run.dir=whole", ranks=2)
-        whole = logged(self.folder / "whole")
-        self.assertEqual(logged(self.folder / "run"), whole)
+        self.assertEqual(logged(run), logged(self.folder / "whole"))
+        self.assertEqual(history(run), history(self.folder / "whole"))
+        evaluated, expected = (dict(history(folder, "eval")) for folder in (run, self.folder / "whole"))
+        self.assertEqual({step: evaluated.get(step) for step in expected if step % 4 == 0},
+                         {step: loss for step, loss in expected.items() if step % 4 == 0})
         print(f"{KILLS // 2} kills over {last} steps", flush=True)
+
+    def check_rows(self, run, out):
+        """Every step once, up to the newest checkpoint at least."""
+        steps = [step for step, _ in history(run)]
+        self.assertEqual(steps, list(range(1, len(steps) + 1)), out)
+        newest = max((int(name[5:]) for name in checkpoints(run)), default=0)
+        self.assertGreaterEqual(len(steps), newest, out)
 
 
 if __name__ == "__main__":

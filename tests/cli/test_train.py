@@ -8,6 +8,7 @@ import h5py
 import numpy as np
 
 from job import REFERENCE, SHORT, TINY, Case, main, said_once, status, write_text
+from running import logged
 
 KINDS = ["all_gather", "reduce_scatter", "all_reduce", "broadcast"]
 STEPS = 40
@@ -190,6 +191,18 @@ class Starts(Case):
         self.assertEqual(status(self.folder / "runs" / "first")["step"], 7)
         self.train("small.ini", *TINY, "--run.name=second", "--train.steps", "2")
         self.assertEqual(status(self.folder / "runs" / "second")["step"], 2)
+
+    def test_validation_is_every_window_whatever_the_micro_batch(self):
+        run = ["--model.layers=1", "--model.width=8", "--model.heads=1", "--train.seq_len=8", "--run.threads=1",
+               "--data.synthetic_tokens=1000", "--train.steps=1", "--optim.lr=0", "--train.eval_batches=0"]
+        loss = {}
+        for micro_batch, ranks in ((1, 0), (4, 0), (7, 0), (7, 2), (12, 3), (16, 0)):  # 12 windows
+            name = f"run-{micro_batch}-{ranks}"
+            self.train(*run, f"--train.micro_batch={micro_batch}", f"--run.dir={name}", ranks=ranks)
+            loss[name] = logged(self.folder / name, "validation_loss")[1]
+        self.assertEqual(loss["run-7-0"], loss["run-7-2"])
+        for name, value in loss.items():
+            self.assertLess(abs(value / loss["run-1-0"] - 1), 1e-7, name)
 
     def test_epochs_decide_how_long(self):
         tiny = [word for word in TINY if not word.startswith("--train.steps")]

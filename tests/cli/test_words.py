@@ -5,23 +5,30 @@ import re
 from job import TINY, Case, main, said_once
 
 SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
-            "plan", "sweep", "export", "bench"]
+            "plan", "export", "bench"]
 
 
 class Words(Case):
     def test_usage(self):
-        texts = set()
-        for words in ([], ["--help"], ["-h"], ["help"], ["train", "--help"], ["plan", "--help"], ["train", "--train.steps=3", "-h"]):
+        alone = self.job()
+        self.assertEqual((alone.code, alone.out), (2, ""), alone.everything())
+        self.assertLess(len(alone.err.splitlines()), 20)
+        texts = {}
+        for words in (["--help"], ["-h"], ["help"], ["train", "--help"], ["train", "--train.steps=3", "-h"], ["help", "train"],
+                      ["plan", "--help"]):
             with self.subTest(words):
                 job = self.job(*words)
                 self.assertEqual((job.code, job.err), (0, ""), job.everything())
-                texts.add(job.out)
-        self.assertEqual(len(texts), 1)
-        text = texts.pop()
+                texts[" ".join(words)] = job.out
+        self.assertEqual(len(set(texts.values())), 3)
+        text = texts["help"]
+        self.assertTrue(text.startswith(alone.err))
         self.assertTrue(text.startswith("tessera COMMAND [INPUT.ini] [--section.key=value ...]"))
         for command in ("train", "plan", "bench", "help", "version"):
             self.assertTrue(said_once(text, rf"(?m)^  {command} "), command)
         self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", text), SECTIONS)
+        self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", texts["help train"]), SECTIONS[:-3])
+        self.assertRegex(texts["plan --help"], r"(?m)^Example: tessera plan ")
         names = re.findall(r"(?m)^  --([a-z0-9_.]+)", text)
         self.assertEqual(len(names), len(set(names)))
         self.assertTrue({"shard.strategy", "run.dump", "train.micro_batch", "grid.ranks_per_node"} <= set(names))
@@ -36,15 +43,15 @@ class Words(Case):
             self.assertRegex(job.out, r"(?m)^git_revision +\w+")
 
     def test_several_ranks_speak_once(self):
-        for words in (["--help"], ["train", "--help"], ["--version"]):
+        for words in (["--help"], ["help", "plan"], ["--version"]):
             with self.subTest(words):
                 job = self.job(*words, ranks=2)
                 self.assertEqual(job.code, 0, job.everything())
-                self.assertTrue(said_once(job.out, r"tessera COMMAND|(?m:^version )"), job.everything())
+                self.assertTrue(said_once(job.out, r"tessera COMMAND \[|tessera plan \[|(?m:^version )"), job.everything())
         self.refused("frobnicate", ranks=2, says=r"unknown command 'frobnicate'")
 
     def test_help_and_config_know_the_same_options(self):
-        names = set(re.findall(r"(?m)^  --([a-z0-9_.]+)", self.job("--help").out))
+        names = set(re.findall(r"(?m)^  --([a-z0-9_.]+)", self.job("train", "--help").out))
         self.train(*TINY, "--run.dir=run")
         written = configparser.ConfigParser(allow_no_value=True, comment_prefixes=(";",), interpolation=None)
         written.read_string((self.folder / "run" / "config.ini").read_text().split("\n\n", 1)[1])

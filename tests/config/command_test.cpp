@@ -36,27 +36,63 @@ TEST_CASE("Commands, their input file and options in any order") {
 }
 
 TEST_CASE("Help and version") {
-  CHECK(read_command({}).kind == CommandKind::help);
+  CHECK(read_command({}).kind == CommandKind::none);
   CHECK(read_command({"help"}).kind == CommandKind::help);
   CHECK(read_command({"-h"}).kind == CommandKind::help);
   CHECK(read_command({"train", "--no.such=1", "--help"}).kind == CommandKind::help);
   CHECK(read_command({"--version"}).kind == CommandKind::version);
   CHECK(read_command({"version"}).kind == CommandKind::version);
-  CHECK_THAT(usage_text(), Contains("--shard.strategy") && Contains("train") && Contains("bench"));
+  CHECK_THAT(usage_text(), Contains("tessera help COMMAND") && Contains("train") && Contains("bench"));
+  CHECK_THAT(help_on(CommandKind::help), Contains("--shard.strategy ") && Contains("--export.dtype "));
+  CHECK(read_command({"help"}).topic == CommandKind::help);
+  CHECK(read_command({"help", "plan"}).topic == CommandKind::plan);
+  CHECK(read_command({"bench", "step", "--bench.steps=1", "--help"}).topic == CommandKind::bench);
+  CHECK_THAT(error_of({"help", "frobnicate"}), Contains("unknown command"));
 }
 
-TEST_CASE("Unknown and later commands") {
+TEST_CASE("A command's help lists what it reads, with an example") {
+  const auto plan = help_on(CommandKind::plan), exported = help_on(CommandKind::export_);
+  CHECK_THAT(plan, Contains("Example: tessera plan ") && Contains("--plan.ranks ") && Contains("--run.device ") &&
+                       Contains("--shard.wrap ") && !Contains("--run.seed ") && !Contains("--optim.lr "));
+  CHECK_THAT(help_on(CommandKind::train), Contains("mpiexec") && Contains("--optim.lr ") &&
+                                              !Contains("--plan.ranks ") && !Contains("--bench.steps ") &&
+                                              !Contains("--export.dtype "));
+  CHECK_THAT(help_on(CommandKind::bench), Contains("--bench.steps ") && Contains("--model.preset "));
+  CHECK_THAT(exported, Contains("--export.dtype ") && !Contains("--run.device "));
+  CHECK_THAT(help_on(CommandKind::verify), Contains("Example: tessera verify ") && !Contains("--run.dir "));
+}
+
+TEST_CASE("An option on the command line that the command does not read is refused, in a file it may stand") {
+  CHECK_THAT(error_of({"train", "--plan.ranks=4"}),
+             Contains("plan.ranks = '4' has no effect (tessera train does not read it)"));
+  CHECK_THAT(error_of({"train", "--export.dtype=bf16"}), Contains("has no effect"));
+  CHECK_THAT(error_of({"plan", "--bench.steps=4"}), Contains("tessera plan does not read it"));
+  CHECK_THAT(error_of({"bench", "step", "--plan.ranks=4"}), Contains("tessera bench does not read it"));
+  CHECK_THAT(error_of({"verify", "a", "--run.seed=4"}), Contains("tessera verify does not read it"));
+  CHECK_THAT(error_of({"export", "a", "b", "--run.seed=4"}), Contains("tessera export does not read it"));
+  CHECK(read_command({"plan", "--optim.lr=1", "--plan.ranks=3"}).options.plan.ranks == 3);
+  CHECK(read_command({"export", "a", "b", "--export.dtype=bf16"}).options.export_.dtype == DType::bf16);
+  const auto file = std::filesystem::temp_directory_path() / ("tessera_command_test_" + std::to_string(::getpid()));
+  std::ofstream(file) << "[plan]\nranks = 5\n[bench]\nsteps = 2\n";
+  CHECK(error_of({"train", file.string()}).empty());
+  CHECK(read_command({"plan", file.string()}).options.plan.ranks == 5);
+  std::filesystem::remove(file);
+}
+
+TEST_CASE("Unknown commands") {
   CHECK_THAT(error_of({"trian"}), Contains("unknown command 'trian'") && Contains("train, plan, bench"));
   CHECK_THAT(error_of({"tra"}), Contains("unknown command"));
   for (const std::string later : {"eval", "generate", "sweep", "postmortem", "data"}) {
-    CHECK_THAT(error_of({later}), Contains("command " + later) && Contains("not available in this version"));
+    CHECK_THAT(error_of({later}), Contains("unknown command '" + later + "': train, plan, bench"));
   }
   CHECK_THAT(error_of({"import", "a"}), Contains("import needs two paths"));
   CHECK_THAT(error_of({"verify"}), Contains("verify needs a path"));
   CHECK_THAT(error_of({"verify", "a", "b"}), Contains("'b' after the path of verify"));
   CHECK_THAT(error_of({"bench"}), Contains("comm, step, kernels, memory"));
-  CHECK_THAT(error_of({"bench", "calibrate"}), Contains("not available in this version"));
+  CHECK_THAT(error_of({"bench", "calibrate"}), Contains("comm, step, kernels, memory"));
   CHECK_THAT(error_of({"bench", "all"}), Contains("comm, step, kernels, memory"));
   CHECK_THAT(error_of({"--run.seed=1", "train"}), Contains("where a command belongs"));
   CHECK_THAT(error_of({"train", "missing.ini"}), Contains("missing.ini"));
+  CHECK_THAT(error_of({"train", "-n", "3"}), Contains("'-n' is not an option") && Contains("--section.key=value"));
+  CHECK_THAT(error_of({"train", "/tmp"}), Contains("/tmp is a folder"));
 }

@@ -118,6 +118,6 @@ TEST_CASE("A dataset joins corpus, split and samplers") {
   const Dataset whole(other, 300, 15);
   CHECK_FALSE(whole.validation().has_value());
   CHECK(whole.fingerprint() != data.fingerprint());
-  CHECK(data.fingerprint() == Dataset(options, 64, 99).fingerprint());
+  CHECK(data.fingerprint() == Dataset(options, 300, 99).fingerprint());
   CHECK_THAT(usage_message([&] { Dataset(options, 300, 100); }), Contains("train.seq_len"));
 }

@@ -5,6 +5,7 @@
 
 #include "checkpoint_case.hpp"
 #include "io/block_file.hpp"
+#include "refused_threads.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;
@@ -69,4 +70,25 @@ TEST_CASE("a write that fails reaches the caller, however many blocks are on the
     pipeline.finish();
   });
   REQUIRE(message.find("cannot write") != std::string::npos);
+}
+
+TEST_CASE("tasks for more threads than the system starts are done by those that it does") {
+  for (const int there : {0, 2}) {
+    const OnlyThreads limit(there);
+    std::vector<std::atomic<int>> done(100);
+    std::atomic<bool> in_range{true};
+    on_threads(100, 8, [&](std::int64_t task, int thread) {
+      done[static_cast<std::size_t>(task)].fetch_add(1);
+      if (thread > there) in_range = false;
+    });
+    for (const auto& count : done) REQUIRE(count == 1);
+    REQUIRE(in_range);
+  }
+}
+
+TEST_CASE("a pipeline whose second thread cannot be started is an error") {
+  const TemporaryFolder folder;
+  const OnlyThreads limit(1);
+  REQUIRE_THROWS_WITH(write_shard(folder.path(), 0, kTensors, kRuns, [](StateKind, std::int64_t, std::span<float>) {}),
+                      Catch::Contains("cannot start the thread 'block writer'"));
 }

@@ -7,6 +7,7 @@
 #include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
 #include "tessera/io/manifest.hpp"
+#include "tessera/io/run_folder.hpp"
 #include "tessera/io/shard_file.hpp"
 
 namespace tessera::test {
@@ -79,8 +80,8 @@ inline Manifest write_checkpoint(const CheckpointFolder& folder, std::int64_t st
                                          }));
   }
   manifest.files.push_back(write_virtual_tensors(path, manifest.tensors, manifest.files));
-  write_file(path / std::string(kManifestName), manifest_text(manifest));
-  folder.publish(step);
+  write_text_atomically(path / std::string(kManifestName), manifest_text(manifest));
+  folder.publish(step, step - 1);
   return manifest;
 }
 

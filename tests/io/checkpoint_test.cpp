@@ -1,7 +1,6 @@
 // Checkpoint files: what is written is read back, by us and by h5py, whatever the shards; what is damaged is found.
 #include "checkpoint_case.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/io/run_lock.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -186,36 +185,21 @@ TEST_CASE("checkpoints come whole, go whole, and what was left unfinished goes")
   for (const std::int64_t step : {10, 20, 30, 40, 50}) {
     folder.begin(step);
     write_file(folder.beside(step) / "content", std::to_string(step));
-    folder.publish(step);
+    folder.publish(step, step - 10);
   }
   folder.begin(60);
   std::filesystem::create_directories(run / "checkpoints/step-7");  // not one of ours
   REQUIRE(folder.steps() == std::vector<std::int64_t>{10, 20, 30, 40, 50});
   folder.begin(50);
   write_file(folder.beside(50) / "content", "again");
-  folder.publish(50);
+  folder.publish(50, 50);
   REQUIRE(read_file(folder.of_step(50) / "content") == "again");
+  REQUIRE(folder.prune(2, 20, 50).empty());
   REQUIRE(!std::filesystem::exists(folder.beside(60)));
-  folder.prune(2, 20);
   REQUIRE(folder.steps() == std::vector<std::int64_t>{20, 30, 40, 50});
-  folder.prune(0, 0);
+  folder.prune(0, 0, 50);
   REQUIRE(folder.steps().size() == 4);
-  folder.prune(1, 0);
+  folder.prune(1, 0, 50);
   REQUIRE(folder.steps() == std::vector<std::int64_t>{50});
   REQUIRE(std::filesystem::exists(run / "checkpoints/step-7"));
-}
-
-TEST_CASE("a run folder has one user") {
-  const TemporaryFolder run;
-  {
-    const RunLock first(run.path(), 0), other_rank(run.path(), 1);
-    REQUIRE(first.holds());
-    REQUIRE(message_of<UsageError>([&] { RunLock second(run.path(), 0, 0.1); }).find("in use") != std::string::npos);
-  }
-  {
-    const RunLock straggler(run.path(), 1);
-    REQUIRE_THROWS_AS(RunLock(run.path(), 0, 0.1), UsageError);
-  }
-  const RunLock again(run.path(), 0, 0.1);
-  REQUIRE(again.holds());
 }

@@ -252,6 +252,30 @@ TEST_CASE("weights are found with and without the prefix, and known buffers are 
   }
 }
 
+TEST_CASE("a head that is tied and yet another one is refused, in any float type") {
+  std::vector<RawTensor> tensors = stored("transformer.");
+  tensors.push_back(raw("lm_head.weight", {5, 4}, 100));
+  tensors.back().bytes[4 * 19] ^= 1;  // the last bit of the last element
+  CHECK_THAT(weights_refusal(tensors), Contains("lm_head.weight") && Contains("transformer.wte.weight") &&
+                                           Contains("tie_word_embeddings = false"));
+  tensors.back() = raw("lm_head.weight", {4, 5}, 100);
+  CHECK_THAT(weights_refusal(tensors), Contains("lm_head.weight"));
+}
+
+TEST_CASE("weights that are no numbers are named when they are read") {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    const TemporaryFolder folder;
+    std::vector<RawTensor> tensors = stored("");
+    std::memcpy(tensors[0].bytes.data() + 4 * 7, &bad, sizeof bad);
+    write_safetensors(folder / "model.safetensors", tensors);
+    const HuggingFaceWeights weights(folder.path(), expected());
+    std::vector<float> some(3);
+    weights.read(1, 0, some);
+    CHECK_THAT(message_of<UsageError>([&] { weights.read(1, 5, some); }),
+               Contains("h.0.attn.c_attn.bias") && Contains("element 7"));
+  }
+}
+
 TEST_CASE("an untied head is read like any tensor") {
   const TemporaryFolder folder;
   auto tensors = stored("transformer.");

@@ -1,5 +1,7 @@
 #include "tessera/io/run_folder.hpp"
 
+#include <unistd.h>
+
 #include <nlohmann/json.hpp>
 #include <set>
 #include <thread>
@@ -114,4 +116,65 @@ TEST_CASE("log lines are whole JSON objects, appended by several writers") {
   CHECK_THROWS_AS(log.append("two\nlines"), InternalError);
   LineLog full("/dev/full");
   CHECK_THROWS_AS(full.append("x"), IoError);
+}
+
+TEST_CASE("a start that waited for the lock sees the files that the other one left") {
+  const TemporaryFolder folder;
+  const RunFolder run = RunFolder::create(folder / "run");
+  write_file(run.log_path(), "");
+  write_file(run.path() / "owner.json", "mine");
+  run.require_fresh();
+  write_file(run.log_path(), "{}\n");
+  CHECK_THAT(message_of<UsageError>([&] { run.require_fresh(); }), Contains("log.jsonl"));
+  write_file(run.log_path(), "");
+  write_file(run.path() / "config.ini", "");
+  CHECK_THAT(message_of<UsageError>([&] { run.require_fresh(); }), Contains("config.ini"));
+}
+
+TEST_CASE("a missing folder is made, unless it must have been there") {
+  const TemporaryFolder folder;
+  const std::string message = message_of<IoError>([&] { RunFolder::resume(folder / "run", true); });
+  CHECK_THAT(message, Contains("missing") && Contains("SLURM_RESTART_COUNT") && Contains("mount"));
+  CHECK_FALSE(std::filesystem::exists(folder / "run"));
+  RunFolder::resume(folder / "run");
+  CHECK(RunFolder::resume(folder / "run", true).path() == folder / "run");
+}
+
+TEST_CASE("what killed processes left beside files goes, nothing else") {
+  const TemporaryFolder folder;
+  const RunFolder run = RunFolder::create(folder.path());
+  const std::vector<std::string> left = {"status.json.123.tmp", "config.ini.4.tmp",    "owner.json.9.tmp",
+                                         "metrics.1.h5.tmp",    "metrics.h5.copy.tmp", "dump-00000003.h5.tmp"};
+  const std::vector<std::string> others = {"status.json", "notes.tmp", "metrics.h5", "log.jsonl"};
+  for (const std::string& name : left) write_file(run.path() / name, "x");
+  for (const std::string& name : others) write_file(run.path() / name, "x");
+  run.remove_leftovers();
+  for (const std::string& name : left) CHECK_FALSE(std::filesystem::exists(run.path() / name));
+  for (const std::string& name : others) CHECK(std::filesystem::exists(run.path() / name));
+}
+
+TEST_CASE("a status is written over the one before where there is no room for another file") {
+  const TemporaryFolder folder;
+  const RunFolder run = RunFolder::create(folder.path());
+  // Nothing can be written beside it.
+  std::filesystem::create_directory(folder / ("status.json." + std::to_string(::getpid()) + ".tmp"));
+  RunStatus status;
+  CHECK_THROWS_AS(run.write_status(status), IoError);  // there is none yet
+  write_file(folder / "status.json", std::string(5000, ' '));
+  status.state = RunState::failed;
+  status.code = 4;
+  run.write_status(status);
+  CHECK(read_file(folder / "status.json") == status.text());
+}
+
+TEST_CASE("a log line begins on a line of its own, whatever was cut off before") {
+  const TemporaryFolder folder;
+  write_file(folder / "log", "{\"step\":1}\n{\"st");
+  {
+    LineLog log(folder / "log");
+    log.append("{\"step\":2}");
+    log.append("{\"step\":3}");
+  }
+  LineLog(folder / "log").append("{\"step\":4}");
+  CHECK(read_file(folder / "log") == "{\"step\":1}\n{\"st\n{\"step\":2}\n{\"step\":3}\n{\"step\":4}\n");
 }

@@ -1,5 +1,6 @@
 // A job in which things go wrong: failing_rank HOW COLLECTIVE RANKS_PER_NODE. Started by tests that look at its end.
 
+#include <csignal>
 #include <cstdio>
 #include <string>
 #include <thread>
@@ -45,6 +46,10 @@ int play(World& world, const std::string& how, const std::string& collective, st
     if (world.rank() == 0) std::puts("rank 0 stops early");
     return 75;
   }
+  if (how == "stopped") {  // as by a debugger, or a machine that went away
+    world.control().waits().seconds = 0.5;
+    if (world.rank() == 1) std::raise(SIGSTOP);
+  }
   if (how == "late") {  // the others are at their end already
     if (world.rank() != 2) return 0;
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
@@ -70,6 +75,6 @@ int play(World& world, const std::string& how, const std::string& collective, st
 int main(int argc, char** argv) {
   World world(&argc, &argv);
   const std::string how = argv[1];
-  const bool aborts = how == "stuck" || how == "raised" || how == "hangs";
+  const bool aborts = how == "stuck" || how == "raised" || how == "hangs" || how == "stopped";
   return world.run([&] { return play(world, how, argv[2], std::stoll(argv[3])); }, aborts ? 0.5 : 20);
 }

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Tessera beside PyTorch: the same model, tokens and batch on this machine, in turns, in one sitting.
 
-    VENV/bin/python compare.py --tessera ../../build/release/bin/tessera --source TOKENS.bin [--rounds 2]
+    VENV/bin/python compare.py --tessera ../../build/release/bin/tessera --source TOKENS.bin [--rounds 2] [--precision bf16]
     VENV/bin/python compare.py --device cuda --preset qwen2-1.5b --seq-len 1024 --micro-batch 16 --tessera ... --source ...
 
 Prints tokens/s (median over rounds of each run's median step) and ratios. On cores: one rank with all threads at sequences of 64 and
-256 against eager and compiled PyTorch; two ranks of one thread, ddp and zero3 against DDP and FSDP2 over gloo. On a GPU: one rank in
-bf16, sums in whatever order is fast (once more in a fixed one, and at twice the batch), against every setting of PyTorch in --settings; what fails (out of
+256 against eager and compiled PyTorch; two ranks of one thread, ddp and zero3 against DDP and FSDP2 over gloo. With --precision bf16
+both compute in bf16 (PyTorch: autocast; FSDP2: its mixed precision), beside one rank of Tessera in fp32. On a GPU: one rank in bf16, sums in whatever order is fast (once more in a fixed one, and at twice the batch), against every setting of PyTorch in --settings; what fails (out of
 memory, say) or finds no time is named, the others count.
 """
 
@@ -92,24 +92,31 @@ def end_group(process):
 def cpu_cases(args):
     threads = lambda ranks: f"--run.threads={args.threads // ranks}"
     torch_threads = lambda ranks: ["--threads", str(args.threads // ranks)]
+    ours = f"--precision.compute={args.precision}"
+    theirs = ["--precision", args.precision]
     cases = []
     for q in (64, 256):
         n = args.steps if q == 64 else max(4, args.steps // 2)
-        cases += [(f"tessera, 1 rank, seq {q}", lambda q=q, n=n: tessera(args, 1, q, 4, "ddp", n, threads(1))),
-                  (f"pytorch eager, seq {q}", lambda q=q, n=n: pytorch(args, q, 4, n, *torch_threads(1))),
-                  (f"pytorch compile, seq {q}", lambda q=q, n=n: pytorch(args, q, 4, n, *torch_threads(1), "--compile"))]
-    two = ["--ranks", "2", *torch_threads(2)]
-    cases += [("tessera ddp, 2 ranks, seq 64", lambda: tessera(args, 2, 64, 4, "ddp", args.steps, threads(2))),
-              ("tessera zero3, 2 ranks, seq 64", lambda: tessera(args, 2, 64, 4, "zero3", args.steps, threads(2))),
-              ("pytorch DDP, 2 ranks, seq 64", lambda: pytorch(args, 64, 4, args.steps, "--strategy", "ddp", *two)),
+        cases += [(f"tessera, 1 rank, seq {q}", lambda q=q, n=n: tessera(args, 1, q, 4, "ddp", n, threads(1), ours))]
+        if args.precision != "fp32":
+            cases += [(f"tessera fp32, 1 rank, seq {q}", lambda q=q, n=n: tessera(args, 1, q, 4, "ddp", n, threads(1)))]
+        cases += [(f"pytorch eager, seq {q}", lambda q=q, n=n: pytorch(args, q, 4, n, *torch_threads(1), *theirs)),
+                  (f"pytorch compile, seq {q}", lambda q=q, n=n: pytorch(args, q, 4, n, *torch_threads(1), *theirs, "--compile"))]
+    two = ["--ranks", "2", *torch_threads(2), *theirs]
+    cases += [(f"tessera {strategy}, 2 ranks, seq 64", lambda strategy=strategy: tessera(args, 2, 64, 4, strategy, args.steps, threads(2), ours))
+              for strategy in ("ddp", "zero3")]
+    cases += [("pytorch DDP, 2 ranks, seq 64", lambda: pytorch(args, 64, 4, args.steps, "--strategy", "ddp", *two)),
               ("pytorch FSDP2, 2 ranks, seq 64", lambda: pytorch(args, 64, 4, args.steps, "--strategy", "fsdp2", *two))]
     return cases
 
 
 def cpu_ratios(median):
     for sequence in (64, 256):
+        ours = median[f"tessera, 1 rank, seq {sequence}"]
         best = max(median[f"pytorch eager, seq {sequence}"], median[f"pytorch compile, seq {sequence}"])
-        print(f"ratio to the better PyTorch, seq {sequence}: {median[f'tessera, 1 rank, seq {sequence}'] / best:.2f}")
+        print(f"ratio to the better PyTorch, seq {sequence}: {ours / best:.2f}")
+        if fp32 := median.get(f"tessera fp32, 1 rank, seq {sequence}"):
+            print(f"ratio to fp32, seq {sequence}: {ours / fp32:.2f}")
     ours = median["tessera zero3, 2 ranks, seq 64"]
     print(f"zero3 / ddp: {ours / median['tessera ddp, 2 ranks, seq 64']:.2f}; zero3 / PyTorch DDP: "
           f"{ours / median['pytorch DDP, 2 ranks, seq 64']:.2f}; zero3 / PyTorch FSDP2: {ours / median['pytorch FSDP2, 2 ranks, seq 64']:.2f}")
@@ -139,6 +146,7 @@ def read_options():
     parser.add_argument("--source", required=True)
     parser.add_argument("--preset", default="gpt2-124m")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="cpu: what both compute in (a GPU: bf16)")
     parser.add_argument("--threads", type=int, default=2, help="cpu: cores to use in all")
     parser.add_argument("--rounds", type=int, help="default: 2, on a GPU 1")
     parser.add_argument("--steps", type=int, default=8)

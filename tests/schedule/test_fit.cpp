@@ -1,5 +1,6 @@
 #include <catch2/catch.hpp>
 
+#include "tessera/base/format.hpp"
 #include "tessera/schedule/fit.hpp"
 
 using namespace tessera;
@@ -96,6 +97,25 @@ TEST_CASE("where no single option is enough, several together, or the least ther
   REQUIRE(describe_fit(hopeless).find("more ranks") != std::string::npos);
 }
 
+TEST_CASE("the least that is named is the least of all combinations") {
+  const RunShape shape = nano(Strategy::zero2, 4);
+  const FitAnswer hopeless = examine_fit(shape, 1000);
+  std::int64_t least = bytes_of(shape);
+  for (int bits = 0; bits < 64; ++bits) {
+    RunShape other = (bits & 1) != 0 ? with_strategy(shape, Strategy::zero3) : shape;
+    if ((bits & 2) != 0) other.policy.checkpoint_blocks = true;
+    if ((bits & 4) != 0) other.policy.compute = DType::bf16;
+    if ((bits & 8) != 0) other.policy.reduce = DType::bf16;
+    if ((bits & 16) != 0) other.micro_batch = 1;
+    if ((bits & 32) != 0 && (bits & 1) != 0) other.policy.limit_all_gathers = 1;
+    least = std::min(least, bytes_of(other));
+  }
+  REQUIRE(hopeless.smallest.ends_with(fmt::format("({})", format_bytes(least))));
+  REQUIRE(describe_fit(hopeless).find("The least over strategies") != std::string::npos);
+  const FitAnswer fits = examine_fit(shape, least + least / 50);  // and it is found where it is what fits
+  REQUIRE((!fits.changes.empty() || !fits.together.empty()));
+}
+
 TEST_CASE("the message says how much, where, and what would help") {
   FitAnswer answer;
   answer.needed = 31'200'000'000, answer.allowed = 24'000'000'000;
@@ -104,7 +124,7 @@ TEST_CASE("the message says how much, where, and what would help") {
   REQUIRE(describe_fit(answer) ==
           "needs 31.2 GB a rank, 24.0 GB allowed: 7.20 GB too much (peak at backward h.11.mlp). Would fit: "
           "memory.checkpoint=block (18.3 GB), "
-          "train.micro_batch=2 (21.0 GB)");
+          "train.micro_batch=2 (21.0 GB), train.accumulation then keeps the batch");
   answer.allowed = 32'000'000'000;
   REQUIRE(describe_fit(answer) == "needs 31.2 GB a rank, 32.0 GB allowed: fits, 800 MB to spare");
 }

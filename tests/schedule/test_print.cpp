@@ -128,7 +128,7 @@ TEST_CASE("the longest preset prints an operation a line and no endless lines") 
 TEST_CASE("units are printed with elements, padding and share") {
   const StepSchedule schedule = toy(Strategy::zero3);
   const auto lines = lines_of(print_units(schedule));
-  REQUIRE(lines.size() == 2 + schedule.layout.units.size());
+  REQUIRE(lines.size() == 4 + schedule.layout.units.size());  // the last two explain the columns
   for (std::size_t i = 0; i < schedule.layout.units.size(); ++i) {
     const Unit& unit = schedule.layout.units[i];
     std::istringstream in(lines[i + 2]);
@@ -195,6 +195,58 @@ TEST_CASE("the comparison has a row for each strategy, and says what is impossib
   REQUIRE(contains(lines[5], "hsdp: shard.group_size = 3"));
   for (const std::size_t i : {1, 2, 3, 4, 6}) {
     REQUIRE(contains(lines[i], format_bytes(rows[i - 1].plan.total())));
-    REQUIRE(contains(lines[i], format_bytes(rows[i - 1].schedule.wire_bytes_per_step())));
+  }
+  const auto peaks = lines_of(print_strategy_peaks(rows));
+  REQUIRE(peaks.size() == 6);
+  for (const std::size_t i : {1, 2, 3, 4, 5}) {
+    const StrategyRow& row = rows[i < 5 ? i - 1 : 5];
+    REQUIRE(contains(peaks[i], format_bytes(row.schedule.wire_bytes_per_step())));
+    for (const std::int64_t bytes : row.plan.at(Place::device).own_peak)
+      REQUIRE(contains(peaks[i], format_bytes(bytes)));
+  }
+}
+
+TEST_CASE("the columns of the comparison add up to what is allocated") {
+  for (const bool snapshot : {false, true}) {
+    std::vector<StrategyRow> rows;
+    for (const Strategy strategy : all_strategies()) {
+      SchedulePolicy policy;
+      policy.strategy = strategy;
+      policy.snapshot = snapshot;
+      StrategyRow& row = rows.emplace_back();
+      row.strategy = strategy;
+      row.schedule = build_schedule(toy_model(), grid_for(strategy, 4, 2, 0), policy);
+      row.plan = plan_memory(row.schedule);
+    }
+    const auto lines = lines_of(print_strategy_table(rows));
+    INFO(print_strategy_table(rows));
+    REQUIRE(contains(lines[0], "host") == snapshot);
+    for (std::size_t i = 1; i < lines.size(); ++i) {
+      static const std::regex bytes(R"(([0-9.]+) (B|kB|MB)\b)");
+      std::vector<double> cells;
+      for (std::sregex_iterator cell(lines[i].begin(), lines[i].end(), bytes), end; cell != end; ++cell)
+        cells.push_back(std::stod((*cell)[1]) * ((*cell)[2] == "B" ? 1 : (*cell)[2] == "kB" ? 1e3 : 1e6));
+      REQUIRE(cells.size() == kCategories + (snapshot ? 3 : 2));
+      const double total = cells.back();
+      double sum = -total;
+      for (const double cell : cells) sum += cell;
+      REQUIRE(sum == Approx(total).epsilon(0.01));  // three digits are printed
+    }
+  }
+}
+
+TEST_CASE("the formulas of ZeRO are found in each category's own peak") {
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3}) {
+    for (const std::int64_t accumulation : {1, 2}) {
+      const StepSchedule schedule = toy(strategy, accumulation);
+      const MemoryPlan plan = plan_memory(schedule);
+      const std::int64_t P = schedule.layout.padded_elements(), n = strategy == Strategy::ddp ? 1 : 4;
+      const auto peak = [&](Category c) { return plan.at(Place::device).own_peak[static_cast<std::size_t>(c)]; };
+      INFO(name_of(strategy) << " " << accumulation);
+      CHECK(peak(Category::optimizer_state) == 8 * P / n);
+      CHECK(peak(Category::parameters) == 4 * P / n + (strategy == Strategy::zero1 ? 4 * P : 0));
+      const std::int64_t gradients = peak(Category::gradients);
+      CHECK(gradients >= (strategy == Strategy::ddp || (strategy == Strategy::zero1 && accumulation > 1) ? 4 * P : P));
+    }
   }
 }

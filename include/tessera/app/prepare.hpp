@@ -5,6 +5,7 @@
 
 #include "tessera/comm/world.hpp"
 #include "tessera/engine/session.hpp"
+#include "tessera/io/checkpoint_reader.hpp"
 #include "tessera/io/hugging_face.hpp"
 
 namespace tessera {
@@ -33,7 +34,8 @@ class PreparedRun {
   MachineShape machine_;
   std::unique_ptr<Dataset> data_;
   PlannedRun planned_;
-  std::unique_ptr<HuggingFaceWeights> weights_;  ///< of model.from
+  std::unique_ptr<HuggingFaceWeights> weights_;  ///< of model.from, a Hugging Face folder
+  std::unique_ptr<CheckpointReader> parent_;     ///< of model.from, a checkpoint
 };
 
 /// What ranks of this machine share; applies grid.ranks_per_node to `world` and checks the options against the world.

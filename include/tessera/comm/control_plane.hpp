@@ -13,20 +13,47 @@
 
 namespace tessera {
 
+/// How long a rank waits for another one's words, and what the ranks do meanwhile.
+struct PeerWaits {
+  std::string phase = "the ranks started";  ///< for the message
+  double seconds = 300;                     ///< 0 = for ever
+  std::string option;                       ///< that sets it; empty: none does
+  std::vector<std::string> hosts;           ///< of the transport's ranks; may be empty
+};
+
+/// While it lives ranks are in another phase. One after the other, or one inside another.
+class WaitPhase {
+ public:
+  /// `waits`: of a plane that this thread uses.
+  WaitPhase(PeerWaits& waits, std::string phase, double seconds, std::string option);
+  ~WaitPhase();
+  WaitPhase(const WaitPhase&) = delete;
+  WaitPhase& operator=(const WaitPhase&) = delete;
+
+ private:
+  PeerWaits& waits_;
+  std::string phase_, option_;
+  double seconds_;
+};
+
 /// All calls block, and those of the second half are collective over the plane's ranks, in the same order on all of
-/// them. Every wait ends with PeerError when a rank has failed. For small things: trees and stars over single messages.
+/// them. Every wait ends with PeerError when a rank has failed, and with CommunicationError when a rank does not answer
+/// in time. For small things: trees and stars over single messages.
 class ControlPlane {
  public:
-  /// `transport` must outlive the plane; `notice` too.
-  ControlPlane(Transport& transport, FailureNotice& notice);
+  /// `transport` must outlive the plane; `notice` too. `waits` is shared with its parts.
+  ControlPlane(Transport& transport, FailureNotice& notice,
+               std::shared_ptr<PeerWaits> waits = std::make_shared<PeerWaits>());
 
   int rank() const { return static_cast<int>(rank_); }
   int size() const { return static_cast<int>(ranks_.size()); }
+  PeerWaits& waits() { return *waits_; }
   /// A plane over some of this plane's ranks (given in this plane's numbers, in order; the caller among them). Not
   /// collective; but calls on both planes must come in an order that all ranks of both share.
   ControlPlane part(const std::vector<std::int64_t>& ranks) const;
 
   void send(int to, std::span<const std::byte> block);
+  /// A block of 1 GiB at most.
   std::vector<std::byte> receive(int from);
   /// Receives exactly into `block`; CommunicationError when the sizes differ.
   void receive(int from, std::span<std::byte> block);
@@ -46,10 +73,13 @@ class ControlPlane {
   double maximum(double value);
 
  private:
-  ControlPlane(Transport& transport, FailureNotice& notice, std::vector<std::int64_t> ranks, std::int64_t rank);
-  void finish(MessageSlot slot);
+  ControlPlane(Transport& transport, FailureNotice& notice, std::vector<std::int64_t> ranks, std::int64_t rank,
+               std::shared_ptr<PeerWaits> waits);
+  void finish(MessageSlot slot, std::int64_t peer);
+  [[noreturn]] void give_up(std::int64_t peer, double seconds) const;
   void send_bytes(int to, const void* data, std::int64_t bytes);
   void receive_bytes(int from, void* data, std::int64_t bytes);
+  std::int64_t receive_length(int from);
   template <class T, class F>
   T reduce(T value, F&& combine);
 
@@ -57,6 +87,8 @@ class ControlPlane {
   FailureNotice* notice_;
   std::vector<std::int64_t> ranks_;  ///< the transport's rank of each of ours
   std::int64_t rank_;
+  std::shared_ptr<PeerWaits> waits_;
+  int behind_ = 0;  ///< how many ranks the awaited one may itself wait for
 };
 
 }  // namespace tessera

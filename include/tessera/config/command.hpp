@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, help, version };
+enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, help, version, none };
 
 /// What `tessera bench` measures.
 enum class BenchKind : std::uint8_t { comm, step, kernels, memory, checkpoint };
@@ -19,19 +19,27 @@ std::string_view name_of(CommandKind kind);
 std::string_view name_of(BenchKind kind);
 
 struct Command {
-  CommandKind kind = CommandKind::help;
+  CommandKind kind = CommandKind::none;
+  CommandKind topic = CommandKind::help;     ///< only for kind = help: the command to explain, or help for all
   BenchKind bench = BenchKind::step;         ///< only for kind = bench
   std::filesystem::path input;               ///< the INI file; empty when none was named
   std::vector<std::filesystem::path> paths;  ///< of import, export, verify and inspect
   Options options;                           ///< resolved and validated; defaults for help and version
 };
 
-/// Reads the words after the executable's name. No word at all, "help" and --help anywhere mean help; "version" and
-/// --version mean version. UsageError for an unknown command, one of a later version, and everything that `parse`
-/// refuses.
+/// Reads the words after the executable's name. No word means none; "help [COMMAND]" and --help anywhere mean help;
+/// "version" and --version mean version. UsageError for an unknown command, for an option on the command line that the
+/// command does not read, and everything that `parse` refuses.
 Command read_command(const std::vector<std::string>& words);
 
-/// For `--help`: usage, commands, then help_text().
+/// For `tessera` alone: usage, commands, where to read on.
 std::string usage_text();
+
+/// For `tessera help`: commands and every option. For `tessera help COMMAND`: that command, the options that it reads,
+/// an example.
+std::string help_on(CommandKind topic);
+
+/// Whether a command reads an option ("shard.wrap").
+bool reads(CommandKind kind, std::string_view option);
 
 }  // namespace tessera

@@ -1,6 +1,7 @@
 #pragma once
 // The options as text: for --help, for the documentation, for metrics files and manifests.
 
+#include <functional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,8 +23,8 @@ std::vector<OptionValue> flat_options(const Options& options);
 /// The names of all options, in the order of the sections.
 std::vector<std::string> option_names();
 
-/// For `--help`: options by section with type, default and meaning.
-std::string help_text();
+/// The options that `is_shown` by name, by section, with type, default and meaning.
+std::string help_text(const std::function<bool(std::string_view)>& is_shown = [](std::string_view) { return true; });
 
 /// The same as Markdown tables, for inputs/README.md.
 std::string option_reference_markdown();

@@ -19,14 +19,10 @@ enum class Wrap : std::uint8_t { block, size, model };
 /// When gradients are reduced under accumulation; by_strategy (spelled "auto"): see resolved_reduce.
 enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
 enum class TiedReduce : std::uint8_t { once, twice };
-enum class Offload : std::uint8_t { none, optimizer, params };
-enum class Checkpointing : std::uint8_t { none, block, selective };
+enum class Checkpointing : std::uint8_t { none, block };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
-enum class OnError : std::uint8_t { stop, skip };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
-enum class PlanView : std::uint8_t { table, schedule, units, fit, largest };
-enum class PlanFormat : std::uint8_t { text, json, svg };
-enum class SweepAction : std::uint8_t { print, run, submit };
+enum class PlanView : std::uint8_t { table, schedule, units };
 
 /// The user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
@@ -37,14 +33,10 @@ std::string_view name_of(Strategy value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
 std::string_view name_of(TiedReduce value);
-std::string_view name_of(Offload value);
 std::string_view name_of(Checkpointing value);
 std::string_view name_of(SampleOrder value);
-std::string_view name_of(OnError value);
 std::string_view name_of(LearningRateSchedule value);
 std::string_view name_of(PlanView value);
-std::string_view name_of(PlanFormat value);
-std::string_view name_of(SweepAction value);
 
 /// hsdp and hsdp-zero2: a shard group smaller than the world, replicated.
 constexpr bool is_hybrid(Strategy strategy) { return strategy == Strategy::hsdp || strategy == Strategy::hsdp_zero2; }

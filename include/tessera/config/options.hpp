@@ -28,7 +28,6 @@ struct RunOptions {
   bool graph = true;
   bool share_gpu = false;
   AttentionChoice attention = AttentionChoice::automatic;
-  std::string trace;      ///< first:last step; empty = none
   std::int64_t dump = 0;  ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
   bool operator==(const RunOptions&) const = default;
 };
@@ -47,11 +46,9 @@ struct ModelOptions {
 struct DataOptions {
   std::string source = "synthetic";  ///< synthetic, a folder of .txt, or a token file .bin
   std::int64_t synthetic_tokens = 1'000'000;
-  std::string tokenizer = "bytes";
   SampleOrder order = SampleOrder::shuffled;
   double val_fraction = 0.1;  ///< the last part of the corpus; 0 = no evaluation
   std::int64_t seed = 1;      ///< of the sample order and of synthetic text
-  OnError on_error = OnError::stop;
   bool operator==(const DataOptions&) const = default;
 };
 
@@ -64,7 +61,6 @@ struct TrainOptions {
   std::int64_t seq_len = 0;        ///< 0 = the model's context
   std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
   std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all
-  std::int64_t sample_every = 0;
   bool operator==(const TrainOptions&) const = default;
 };
 
@@ -91,9 +87,6 @@ struct ShardOptions {
   std::int64_t limit_all_gathers = 2;                        ///< gathered units alive; 0 = no limit
   ReduceWhen reduce = ReduceWhen::by_strategy;               ///< see resolved_reduce
   TiedReduce tied_reduce = TiedReduce::once;
-  Offload offload = Offload::none;
-  double offload_fraction = 1.0;
-  std::int64_t persistence_threshold = 0;
   bool operator==(const ShardOptions&) const = default;
 };
 
@@ -106,7 +99,6 @@ struct PrecisionOptions {
 /// [memory]
 struct MemoryOptions {
   Checkpointing checkpoint = Checkpointing::none;
-  bool offload_activations = false;
   bool operator==(const MemoryOptions&) const = default;
 };
 
@@ -145,6 +137,7 @@ struct CheckpointOptions {
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;
   std::int64_t writers_per_node = 0;
+  double timeout = 1800.0;  ///< seconds that a rank waits for a peer that reads or writes a checkpoint; 0 = for ever
   bool operator==(const CheckpointOptions&) const = default;
 };
 
@@ -158,17 +151,9 @@ struct MetricsOptions {
 /// [plan]
 struct PlanOptions {
   std::int64_t ranks = 8;
-  std::string cluster;
   std::int64_t memory = 0;  ///< bytes per rank that must suffice; 0 = not checked
   PlanView view = PlanView::table;
-  PlanFormat format = PlanFormat::text;
   bool operator==(const PlanOptions&) const = default;
-};
-
-/// [sweep]
-struct SweepOptions {
-  SweepAction action = SweepAction::print;
-  bool operator==(const SweepOptions&) const = default;
 };
 
 /// [export]
@@ -201,7 +186,6 @@ struct Options {
   CheckpointOptions checkpoint;
   MetricsOptions metrics;
   PlanOptions plan;
-  SweepOptions sweep;
   ExportOptions export_;
   BenchOptions bench;
 
@@ -214,8 +198,9 @@ struct Options {
 };
 
 /// Options from the INI file `file` (none when empty), then from `arguments` ("--section.key=value" or two words),
-/// which win. Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed,
-/// repeated or impossible: UsageError that names option, place, what was given and what is allowed.
+/// which win. A config.ini that a run wrote names every option: one without effect may stand there at its default.
+/// Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed, repeated or
+/// impossible: UsageError that names option, place, what was given and what is allowed.
 Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments);
 
 /// The same from INI text; `file_name` is for messages.
@@ -231,5 +216,8 @@ std::filesystem::path run_folder(const Options& options);
 /// that the others make meaningless (group_size under ddp) are written as comments, because setting them would be an
 /// error.
 std::string write_ini(const Options& options);
+
+/// The config.ini of a run on `ranks` ranks: how to repeat it, and the options that `tessera train` reads.
+std::string run_config(const Options& options, std::int64_t ranks);
 
 }  // namespace tessera

@@ -18,8 +18,7 @@ struct UnusedOption {
 /// The options that have no meaning beside the others (whether given or not).
 std::vector<UnusedOption> unused_options(const Options& options);
 
-/// UsageError when a given option is unused, when a feature is not available in this version, or when two options
-/// contradict each other.
+/// UsageError when a given option is unused, or when two options contradict each other.
 void validate(const Options& options);
 
 /// What checkpoint.allow lists: data, seq_len, global_batch, seed, order. UsageError for another name.

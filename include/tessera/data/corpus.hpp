@@ -19,10 +19,11 @@ std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file);
 /// Files must not shrink while they are open.
 std::unique_ptr<TokenSource> open_text(const std::filesystem::path& folder);
 
-/// Seeded text of `tokens` tokens over an alphabet of min(vocab, 64): a second-order Markov chain in pieces of 256.
-/// Four successors follow a token, with probabilities 1/2, 1/4, 1/8, 1/8; the token before it says which gets which. So
-/// the loss falls from log(vocab) to 1.21 once both are learned. Nothing is stored: a token depends on seed and
-/// position only.
+/// Seeded text of `tokens` tokens over the whole vocabulary, frequent tokens first (Zipf's law): a second-order Markov
+/// chain in pieces of 256. With probabilities 1/2, 1/4, 1/8 and 1/16 one of a token's four successors follows, and the
+/// token before it says which is which; else any token. So the loss falls from log(vocab) to at most 1.3 nats and a
+/// sixteenth of the entropy of Zipf's law (1.6 for a vocabulary of 256). Nothing is stored: a token depends on seed,
+/// vocabulary and position only.
 std::unique_ptr<TokenSource> synthetic_text(std::int64_t tokens, std::int64_t vocab, std::int64_t seed);
 
 /// What data.source names, checked against the model's vocabulary (check_vocabulary).

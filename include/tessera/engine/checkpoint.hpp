@@ -6,10 +6,13 @@
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 #include "tessera/engine/session.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
@@ -25,6 +28,7 @@ struct CheckpointSettings {
   NamedTexts all_options;        ///< every option with its value, for the manifest
   NamedTexts provenance;
   RunHdf5 hdf5 = run_hdf5_here;
+  std::function<void(std::int64_t step)> before_publish;  ///< rank 0, on the thread that writes
 };
 
 /// One checkpoint, written.
@@ -35,6 +39,7 @@ struct CheckpointReport {
   double waited_seconds = 0;      ///< of these: for the checkpoint before, which was still being written
   double background_seconds = 0;  ///< in which it went on
   std::filesystem::path folder;
+  std::vector<std::string> notes;  ///< lines for the user (rank 0): what was set aside, what could not be deleted
 };
 
 class CheckpointWriter {
@@ -51,6 +56,8 @@ class CheckpointWriter {
   /// being written then is waited for first: none is left out, and one copy of the state is enough. Collective.
   /// IoError, of this checkpoint or of the one before; nothing that was complete before is gone then.
   void begin();
+  /// What this rank writes for each checkpoint; 0 where another writes for it.
+  std::int64_t bytes_to_write() const;
   /// Whether a checkpoint is being written beside the steps.
   bool is_writing() const;
   /// The next checkpoint that is complete, each once, in order. Rethrows what went wrong beside the steps: IoError on
@@ -71,15 +78,17 @@ class CheckpointWriter {
   Job make_job() const;
   FileRecord write_own_file(const Job& job);
   void send_to_writer(const Job& job);
-  std::int64_t finish_folder(const Job& job, const std::vector<std::string>& records);
+  std::int64_t finish_folder(const Job& job, const std::vector<std::string>& records, std::vector<std::string>& notes);
   Manifest manifest_of(const Job& job) const;
-  std::int64_t write_collectively(const Job& job);
+  std::int64_t write_collectively(const Job& job, std::vector<std::string>& notes);
   CheckpointReport run(const Job& job);
 
   RankContext& context_;
   TrainingSession& session_;
   CheckpointSettings settings_;
   CheckpointFolder folder_;
+  std::int64_t newest_ = 0;               ///< the step that this run went on from, or wrote last (rank 0)
+  std::set<std::string> noted_;           ///< each line once
   std::unique_ptr<Transport> transport_;  ///< of its own: the writing may go on beside steps
   std::unique_ptr<ControlPlane> plane_;
   std::int64_t writer_ = 0;            ///< the rank that writes for this one

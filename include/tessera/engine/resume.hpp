@@ -24,10 +24,15 @@ struct ResumeSettings {
 /// PATH, which is a checkpoint or a run's folder. UsageError if PATH is neither.
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
 
+/// UsageError where the first of these whose manifest can be read does not fit the run. Called before a run folder is
+/// touched.
+void require_fitting(const ResumeSettings& settings);
+
 /// Loads by checkpoint.resume. auto: the newest checkpoint that is complete and undamaged; those passed over are
-/// reported; nothing if there is none at all (a folder of nothing but damaged ones is an error: a fresh start would
-/// prune them). Empty for `none`. Collective when called. UsageError where the checkpoint
-/// does not fit and checkpoint.allow does not say so; IoError where none can be read. All references outlive it.
+/// reported; one that the system does not let a rank read is not passed over (IoError); nothing if there is none at all
+/// (a folder of nothing but damaged ones is an error: a fresh start would prune them). Empty for `none`. Collective
+/// when called. UsageError where the checkpoint does not fit and checkpoint.allow does not say so; IoError where none
+/// can be read. All references outlive it.
 StateLoader state_loader(RankContext& context, const ResumeSettings& settings);
 
 }  // namespace tessera

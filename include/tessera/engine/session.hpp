@@ -36,8 +36,7 @@ std::int64_t sequence_length(const Options& options, const Architecture& archite
 PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
                     std::int64_t ranks_per_node);
 
-/// train.steps, or the steps that train.epochs make. UsageError where other options do not fit the number of steps, or
-/// where validation has less than a micro-batch.
+/// train.steps, or the steps that train.epochs make. UsageError where other options do not fit the number of steps.
 std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data);
 
 /// Compute threads of a rank: run.threads, or the machine's cores / its ranks, as far as this rank may use so many; at
@@ -85,7 +84,8 @@ class TrainingSession {
   /// when it is there. Only with checkpoint.async.
   void take_snapshot();
 
-  /// Mean loss over `micro_batches` of the validation part (0 = all of it); the same number on every rank and world.
+  /// Mean loss over `micro_batches` of the validation part (0, or more than there are: all of it, to the last window);
+  /// the same number on every rank and world.
   double evaluate(std::int64_t micro_batches);
 
   const StepSchedule& schedule() const { return planned_.schedule; }
@@ -97,6 +97,9 @@ class TrainingSession {
  private:
   std::int64_t first_sample(std::int64_t request) const;
   void compare_plans(RankContext& context) const;
+  /// The sum of the losses of `count` groups of `together` windows from window `first` on, a group a micro-batch, in
+  /// which it is repeated until that is full.
+  double evaluate_groups(std::int64_t first, std::int64_t together, std::int64_t count);
 
   const Options& options_;
   const PlannedRun& planned_;

@@ -3,12 +3,15 @@
 // Every rank looks for itself before a step; what any of them wants travels with the step's scalars, so that all act at
 // the same step boundary.
 
+#include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,10 +26,11 @@ struct StepRequests {
   static bool checkpoint(std::int64_t sum) { return sum >= kCheckpoint; }
 };
 
-/// While it lives SIGUSR1, SIGTERM and SIGINT are noted instead of ending the process. A second one, half a second or
-/// more after the first, ends it at once. One at a time, on the thread that computes. Their handler runs on a stack of
-/// its own: oneDNN's products use the stack pointer as one more pointer into their buffers, and a handler's frame would
-/// be written there.
+/// While it lives SIGUSR1, SIGTERM, SIGINT and SIGHUP (unless that was ignored, as under nohup) are noted instead of
+/// ending the process. A second one, of any of them, half a second or more after the first ends it at once, also
+/// after these lived. One at a time, on the thread that computes; the others receive none (base/threads.hpp). Their
+/// handler runs on a stack of its own: oneDNN's products use the stack pointer as one more pointer into their buffers,
+/// and a handler's frame would be written there.
 class StopSignals {
  public:
   StopSignals();
@@ -38,8 +42,8 @@ class StopSignals {
   std::string received() const;
 
  private:
-  static constexpr int kSignals[] = {SIGUSR1, SIGTERM, SIGINT};
-  struct sigaction before_[3];
+  static constexpr std::array kSignals{SIGUSR1, SIGTERM, SIGINT, SIGHUP};
+  std::array<struct sigaction, kSignals.size()> before_{};
   std::vector<std::byte> stack_;
   stack_t stack_before_{};
 };
@@ -47,28 +51,54 @@ class StopSignals {
 /// When the process must have ended, by run.walltime or by what Slurm says of the job; never: no limit.
 class Deadline {
  public:
-  using Clock = std::chrono::system_clock;
-  /// `start`: of the process, seconds since 1970. The earlier of both limits counts.
-  Deadline(double walltime, double start);
+  /// `start`: of the process. run.walltime is measured by a clock that nobody sets; the end of a Slurm job is a time of
+  /// day. The earlier of both counts.
+  Deadline(double walltime, std::chrono::steady_clock::time_point start);
   /// Seconds left; infinity without a limit.
-  double seconds_left() const;
-  const std::string& name() const { return name_; }
+  double seconds_left() const { return std::min(left_of_walltime(), left_of_job()); }
+  /// Which of the two comes first: the option or the variable that says so.
+  std::string name() const;
 
  private:
-  double end_;
-  std::string name_;
+  double left_of_walltime() const;
+  double left_of_job() const;
+  std::chrono::steady_clock::time_point start_;
+  double walltime_;  ///< seconds, infinity without a limit
+  double job_end_;   ///< seconds since 1970, infinity without a limit
+};
+
+/// What the last ones took, in seconds.
+struct LastTimes {
+  double step = 0;
+  double evaluations = 0;            ///< of those that are due before and after the next look at the clock
+  std::optional<double> checkpoint;  ///< empty before the first one
+  bool is_writing = false;           ///< a checkpoint: it comes before the last one
+};
+
+/// How long before its end a run must ask for its last checkpoint.
+class StopMargin {
+ public:
+  /// `checkpoint_bytes`: what this rank writes for a checkpoint. Before one was measured they are taken to go at 100
+  /// MB/s, but never to take more than half of `seconds_left` at the start.
+  StopMargin(std::int64_t checkpoint_bytes, double seconds_left);
+  double seconds(const LastTimes& times) const;
+
+ private:
+  double estimate_, most_;
 };
 
 /// One rank's view.
 class StopConditions {
  public:
-  /// `folder`: the run's; only rank 0 looks at clock and files. `signals` outlive the conditions.
-  StopConditions(const Options& options, const StopSignals& signals, double start, const std::filesystem::path& folder,
-                 bool is_rank_0);
+  /// `start`: of the process. `folder`: the run's; only rank 0 looks at clock and files. `signals` outlive the
+  /// conditions. `checkpoint_bytes`: what this rank writes for a checkpoint.
+  StopConditions(const Options& options, const StopSignals& signals, std::chrono::steady_clock::time_point start,
+                 const std::filesystem::path& folder, bool is_rank_0, std::int64_t checkpoint_bytes);
 
-  /// What to ask for with the coming step. `step_seconds`: of the last one; `checkpoint_seconds`: of the last
-  /// checkpoint.
-  std::int32_t requests(double step_seconds, double checkpoint_seconds);
+  /// "at 14:32:10, 75 s before its end (run.walltime)"; empty without a limit.
+  std::string announcement() const;
+  /// What to ask for with the coming step.
+  std::int32_t requests(const LastTimes& times);
   /// A checkpoint is made of what is there now: restarts the clock of checkpoint.every_minutes; a file that asks for
   /// one is not looked at again until it is written.
   void checkpoint_begins();
@@ -83,6 +113,7 @@ class StopConditions {
   bool looks_at_files();
   double every_minutes_;
   Deadline deadline_;
+  StopMargin margin_;
   const StopSignals& signals_;
   std::filesystem::path stop_file_, checkpoint_file_;
   bool is_rank_0_, stop_file_seen_ = false, checkpoint_file_seen_ = false;

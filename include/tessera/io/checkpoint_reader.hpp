@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -23,17 +24,28 @@ struct WantedRun {
 /// Copies bytes from host memory to where a WantedRun points (a device, perhaps). Called from several threads.
 using CopyIn = std::function<void(void* to, const void* from, std::size_t bytes)>;
 
+class OpenFiles;
+
+/// Files whose sizes a reader looks at: first, first + every, and so on. Ranks share the files of a checkpoint.
+struct FileShare {
+  std::size_t first = 0, every = 1;
+};
+
 class CheckpointReader {
  public:
-  /// Reads the manifest and looks at each file's size. IoError naming the file that is missing, too short, too long or
-  /// broken.
-  explicit CheckpointReader(std::filesystem::path folder);
+  /// Reads the manifest and looks at the sizes of files. IoError naming the file that is missing, too short, too long
+  /// or broken; UnreadableError where the system does not let it.
+  explicit CheckpointReader(std::filesystem::path folder, FileShare share = {});
+  ~CheckpointReader();
+  CheckpointReader(const CheckpointReader&) = delete;
+  CheckpointReader& operator=(const CheckpointReader&) = delete;
 
   const std::filesystem::path& folder() const { return folder_; }
   const Manifest& manifest() const { return manifest_; }
 
-  /// Reads on `threads` threads, each with one block of memory; blocks are read in the order of the files. IoError
-  /// naming file and bytes where a checksum is wrong.
+  /// Reads on `threads` threads, each with one block of memory; blocks are read in the order of the files. Only files
+  /// that hold what is wanted are opened. IoError naming file and bytes where a checksum is wrong; UnreadableError as
+  /// above.
   void read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy = {}) const;
 
  private:
@@ -45,9 +57,11 @@ class CheckpointReader {
   };
   struct Piece;
   std::vector<Piece> pieces_of(std::span<const WantedRun> wanted) const;
+  void check_size(const FileRecord& record) const;
 
   std::filesystem::path folder_;
   Manifest manifest_;
+  std::unique_ptr<OpenFiles> files_;
   std::vector<std::vector<Place>> places_;  ///< by tensor, ascending
 };
 

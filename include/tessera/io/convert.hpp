@@ -14,12 +14,15 @@ namespace tessera {
 /// Gives elements [first, first + out.size()) of tensor number `tensor`.
 using WeightSource = std::function<void(std::int64_t tensor, std::int64_t first, std::span<float> out)>;
 
-/// Writes a checkpoint of step 0 with these parameters and moments of zero. PATH must be missing or an empty folder;
-/// it is there only when it is complete. UsageError, IoError.
+/// Writes a checkpoint of step 0 with these parameters and moments of zero, and with the files beside the weights of
+/// folder `companions`, where it is not empty. PATH must be missing or an empty folder; it is there only when it is
+/// complete. UsageError, IoError.
 void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
-                               const WeightSource& weights, const NamedTexts& provenance);
+                               const WeightSource& weights, const NamedTexts& provenance,
+                               const std::filesystem::path& companions = {});
 
-/// A folder that Transformers loads: config.json, model.safetensors, or, where they would be larger than `largest_file`
+/// A folder that Transformers loads: config.json, the files that lay beside the weights where they came from
+/// (companions_of), model.safetensors, or, where they would be larger than `largest_file`
 /// bytes (0: never), model-0000I-of-0000N.safetensors with an index. The same checkpoint gives the same bytes. PATH as
 /// above.
 void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,

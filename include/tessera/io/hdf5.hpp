@@ -77,8 +77,12 @@ class Hdf5File {
  public:
   enum class Create { exclusive, truncate };  ///< exclusive: IoError if the file exists
 
-  /// A new file in the newest format (H5F_LIBVER_LATEST), which SWMR needs.
-  static Hdf5File create(const std::filesystem::path& path, Create mode = Create::exclusive);
+  /// `newest` is H5F_LIBVER_LATEST, which SWMR needs, and whose files do not open after their writer was killed unless
+  /// SWMR had begun. A file of `v18` is complete whenever it was flushed: a copy made then is a good file.
+  enum class Format { newest, v18 };
+
+  static Hdf5File create(const std::filesystem::path& path, Create mode = Create::exclusive,
+                         Format format = Format::newest);
   /// For reading. `swmr` opens a file that a living or killed writer holds open.
   static Hdf5File open(const std::filesystem::path& path, bool swmr = false);
 

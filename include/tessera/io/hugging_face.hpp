@@ -27,11 +27,12 @@ class HuggingFaceWeights {
  public:
   /// Maps the files and checks that each expected tensor is there once, in the right shape, in F32, BF16 or F16. Names
   /// may lack or have the prefix "transformer." or "model.". Skipped by name: ...attn.bias, ...attn.masked_bias,
-  /// ...rotary_emb.inv_freq, and lm_head.weight where it is not expected (a tied head). UsageError naming the tensor
-  /// for everything else that is missing, extra, double or misshaped.
+  /// ...rotary_emb.inv_freq, and lm_head.weight where it is not expected (a tied head) and equals the table. UsageError
+  /// naming the tensor for everything else that is missing, extra, double or misshaped.
   HuggingFaceWeights(const std::filesystem::path& folder, const std::vector<ParameterTensor>& expected);
 
   /// Elements [first, first + out.size()) of the expected tensor number `tensor`, row-major, widened to fp32.
+  /// UsageError naming the first that is infinite or no number.
   void read(TensorId tensor, std::int64_t first, std::span<float> out) const;
 
   /// How many files hold the weights.
@@ -43,6 +44,8 @@ class HuggingFaceWeights {
     std::size_t file = 0;
     std::string name;  ///< in that file
   };
+  void require_tied(const Source& head, const std::vector<ParameterTensor>& expected) const;
+
   std::vector<SafetensorsFile> files_;
   std::vector<Source> sources_;  ///< by TensorId
 };

@@ -9,7 +9,8 @@
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance                  an attribute per option, per fact
 // step, skipped, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5,
-// metrics.1.h5, ...
+// metrics.1.h5, ... (io/metrics_history.hpp). Without SWMR a file that is being written has no meaning for anybody
+// else: it is metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
 
 #include <array>
 #include <chrono>
@@ -84,10 +85,11 @@ struct MetricsLayout {
 };
 
 /// Opened by rank 0. All HDF5 calls happen on the I/O thread; appending only queues. An error of writing surfaces as
-/// IoError at the next call and at close(). Used by one thread; the IoThread outlives it.
+/// IoError at the next call and at close(), once: from then on what is appended is dropped. Used by one thread, but for
+/// make_durable(); the IoThread outlives it.
 class MetricsFile {
  public:
-  /// Creates metrics.h5 in `folder`, or metrics.N.h5 with the smallest N that is free. IoError if that fails.
+  /// Creates metrics.h5 in `folder`, or metrics.N.h5 with the number after the last one. IoError if that fails.
   MetricsFile(IoThread& io, const std::filesystem::path& folder, MetricsLayout layout);
   /// Closes; errors that nobody has seen are lost.
   ~MetricsFile();
@@ -105,6 +107,9 @@ class MetricsFile {
   void set_seconds_to_first_step(double seconds);
   /// Waits until everything appended is in the file and visible to readers.
   void flush();
+  /// Waits until the rows up to that of `step`, which was appended, outlast a crash and a power loss. Any thread. Does
+  /// not throw for a file that cannot be written, and does not wait for one that was given up.
+  void make_durable(std::int64_t step);
   /// Flushes and closes; what follows is an InternalError, another close() harmless.
   void close();
 

@@ -11,9 +11,11 @@
 
 namespace tessera {
 
-/// Replaces a file: written beside it, flushed to disk, renamed. A reader sees the old or the new text, never a part.
-/// IoError.
-void write_text_atomically(const std::filesystem::path& path, std::string_view text);
+/// Replaces a file: written beside it, flushed to disk if `durable`, renamed. A reader sees the old or the new text,
+/// never a part. IoError.
+void write_text_atomically(const std::filesystem::path& path, std::string_view text, bool durable = true);
+/// The same, and where that fails (a full disk) writes over the file that is there, which needs no room. IoError.
+void replace_text(const std::filesystem::path& path, std::string_view text, bool durable = true);
 
 enum class RunState : std::uint8_t { running, finished, stopped, failed };
 std::string_view name_of(RunState state);
@@ -35,7 +37,8 @@ using JsonField = std::pair<std::string_view, std::variant<bool, std::int64_t, d
 /// One JSON object on one line, keys in the given order, no line end. Bytes that are not UTF-8 are replaced.
 std::string json_line(std::span<const JsonField> fields);
 
-/// RUN/log.jsonl: every line reaches the operating system in one write(2), so that a crash leaves whole lines.
+/// RUN/log.jsonl: every line reaches the operating system in one write(2), so that a crash leaves whole lines. A line
+/// that a full disk or a power loss cut off is ended before the next one.
 class LineLog {
  public:
   /// Opens for appending, creating the file. IoError.
@@ -47,8 +50,11 @@ class LineLog {
   void append(std::string_view line);
 
  private:
+  bool ends_in_a_line() const;
+
   std::filesystem::path path_;
   int file_ = -1;
+  bool is_sure_ = false;  ///< that the file ends in a whole line: not when it was opened, nor after an error
 };
 
 /// A run's folder. Called on rank 0.
@@ -56,13 +62,17 @@ class RunFolder {
  public:
   /// For a new run: creates a missing folder, takes an empty one; UsageError if it has files in it or is no folder.
   static RunFolder create(const std::filesystem::path& path);
-  /// For a resumed run: creates a missing folder, takes any.
-  static RunFolder resume(const std::filesystem::path& path);
+  /// For a resumed run: creates a missing folder, takes any. With `must_exist` a missing one is an IoError.
+  static RunFolder resume(const std::filesystem::path& path, bool must_exist = false);
 
   const std::filesystem::path& path() const { return path_; }
-  /// Writes RUN/status.json.
-  void write_status(const RunStatus& status) const;
-  /// Writes RUN/config.ini: every option, resolved.
+  /// For a new run that has the lock by now: UsageError if another one left files while this one waited for the lock.
+  void require_fresh() const;
+  /// Removes what killed processes were writing beside files of the folder. Only with the lock.
+  void remove_leftovers() const;
+  /// Writes RUN/status.json, flushed to disk if `durable`.
+  void write_status(const RunStatus& status, bool durable = true) const;
+  /// Writes RUN/config.ini (every option, resolved) unless it says so already.
   void write_config(std::string_view text) const;
   std::filesystem::path log_path() const { return path_ / "log.jsonl"; }
 

@@ -54,8 +54,8 @@ struct FitAnswer {
 };
 
 /// Plans the run and, where it needs more than `allowed` bytes per rank, one changed option after the other:
-/// checkpoints written in the step, activation checkpointing, strategies that shard more, a smaller micro-batch (the
-/// largest that fits), bf16. Where none is enough, these one upon the other.
+/// checkpoints written in the step, one gathered unit at a time, activation checkpointing, strategies that shard more,
+/// a smaller micro-batch (the largest that fits), bf16. Where none is enough, all combinations of these.
 FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed);
 
 /// The same for a run that is planned already.

@@ -35,6 +35,8 @@ struct PlacePlan {
   std::int64_t total() const;         ///< all regions
   std::int64_t lower_bound() const;   ///< over all regions
   std::int64_t live_at_peak() const;  ///< sum of at_peak
+  /// Allocated, but not in use at the peak: a region is as large as its own peak, which may be at another time.
+  std::int64_t idle_at_peak() const { return total() - live_at_peak(); }
 };
 
 struct MemoryPlan {

@@ -34,8 +34,13 @@ struct StrategyRow {
 /// nothing does.
 std::string describe_host_memory(const StepSchedule& schedule);
 
-/// All rows side by side: memory by category at the peak and in total, bytes sent and collectives per step and rank.
+/// All rows side by side: memory by category at the peak, which adds up, with what is idle then, to all that is
+/// allocated.
 std::string print_strategy_table(const std::vector<StrategyRow>& rows);
+
+/// The same rows: each category at its own peak, as ZeRO's formulas count, bytes sent and collectives per step and
+/// rank.
+std::string print_strategy_peaks(const std::vector<StrategyRow>& rows);
 
 /// Collectives over more than one rank that a step plays, scalar reductions included.
 std::int64_t collectives_per_step(const StepSchedule& schedule);
@@ -43,7 +48,7 @@ std::int64_t collectives_per_step(const StepSchedule& schedule);
 /// Bytes of the gradient sums that live from micro-step to micro-step.
 std::int64_t accumulator_bytes(const StepSchedule& schedule);
 
-/// "zero3 over 8 ranks", "hsdp over 16 ranks (2 replicas of shard groups of 8)".
+/// "zero3 over 8 ranks", "hsdp over 16 ranks (2 replicas of shard groups of 8)"; a single replica is remarked on.
 std::string describe_grid(const StepSchedule& schedule);
 
 /// "backward h.11.mlp", "reduce-scatter h.3": an operation in two words.

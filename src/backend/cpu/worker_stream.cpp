@@ -1,7 +1,5 @@
 // The stream with a thread of its own: a bounded ring of entries, filled by one thread and emptied by the worker.
 
-#include <pthread.h>
-
 #include <chrono>
 #include <condition_variable>
 #include <exception>
@@ -12,6 +10,7 @@
 
 #include "backend/cpu/host_event.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -28,9 +27,7 @@ struct Entry {
 class WorkerStream final : public Stream {
  public:
   WorkerStream(const std::string& name, std::int64_t capacity)
-      : ring_(static_cast<std::size_t>(capacity)), worker_([this] { work(); }) {
-    pthread_setname_np(worker_.native_handle(), name.substr(0, 15).c_str());
-  }
+      : ring_(static_cast<std::size_t>(capacity)), worker_(start_thread(name, [this] { work(); })) {}
 
   /// Finishes what was submitted, then ends the thread.
   ~WorkerStream() override {

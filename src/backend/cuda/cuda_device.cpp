@@ -10,6 +10,7 @@
 #include "tessera/backend/cuda/check.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -78,6 +79,7 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 class CudaDevice final : public Device {
  public:
   explicit CudaDevice(int index) : index_(index) {
+    const SignalsBlocked threads_of_the_driver;
     enter_thread();
     TESSERA_CHECK_CUDA(cudaGetDeviceProperties(&properties_, index));
     // The first call that needs the context makes it: here, where an error can still be told from a failed run.
@@ -171,6 +173,7 @@ class CudaDevice final : public Device {
 
 /// Without a driver the count is left untouched and the code says so.
 std::pair<int, cudaError_t> device_count() {
+  const SignalsBlocked threads_of_the_driver;
   int count = 0;
   const cudaError_t code = cudaGetDeviceCount(&count);
   if (code != cudaSuccess) static_cast<void>(cudaGetLastError());

@@ -11,6 +11,7 @@
 #include "comm/local/mail_room.hpp"
 #include "comm/notice_block.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
@@ -163,8 +164,14 @@ void run_ranks(std::int64_t ranks, std::int64_t ranks_per_node, const std::funct
   Hub hub(ranks, ranks_per_node);
   FirstFailure first;
   std::vector<std::thread> threads;
-  for (std::int64_t rank = 0; rank < ranks; ++rank) {
-    threads.emplace_back([&hub, &body, &first, rank] { run_rank(hub, rank, body, first); });
+  try {
+    for (std::int64_t rank = 0; rank < ranks; ++rank) {
+      threads.push_back(start_thread(fmt::format("rank {}", rank),
+                                     [&hub, &body, &first, rank] { run_rank(hub, rank, body, first); }));
+    }
+  } catch (const IoError& error) {  // those that started wait for those that did not
+    hub.notice.write({static_cast<std::int64_t>(threads.size()), error.code(), error.what()});
+    first.keep(std::current_exception(), true);
   }
   for (std::thread& thread : threads) thread.join();
   first.rethrow();

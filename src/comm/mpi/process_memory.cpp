@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
+#include <sstream>
 #include <system_error>
 #include <utility>
 
@@ -52,6 +54,20 @@ class MappedFile final : public SharedMemory {
   std::int64_t size_;
 };
 
+/// What tells an open file from all others of this machine.
+std::string identity(const FileHandle& file) {
+  struct stat status {};
+  if (fstat(file.get(), &status) != 0)
+    throw IoError("cannot examine shared memory ({})", std::generic_category().message(errno));
+  return fmt::format("{}:{}:{}", status.st_dev, status.st_ino, status.st_size);
+}
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+  throw CommunicationError(
+      "cannot open the memory of a peer ({}: {}): ranks of a node must run as one user and see each other's processes",
+      path, why);
+}
+
 }  // namespace
 
 MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
@@ -64,22 +80,24 @@ MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
   FileHandle file(memfd_create("tessera", MFD_CLOEXEC));
   if (file.get() < 0)
     throw IoError("cannot make shared memory (memfd_create: {})", std::generic_category().message(errno));
-  if (const int error = posix_fallocate(file.get(), 0, bytes); error != 0) {
+  int error = EINTR;  // a signal may come while pages are zeroed
+  while (error == EINTR) error = posix_fallocate(file.get(), 0, bytes);
+  if (error != 0) {
     throw IoError("cannot get {} bytes of shared memory ({}): use fewer ranks a node or shard further", bytes,
                   std::generic_category().message(error));
   }
-  const int number = file.get();
-  return {std::make_shared<MappedFile>(std::move(file), bytes, true), fmt::format("/proc/{}/fd/{}", getpid(), number)};
+  std::string token = fmt::format("/proc/{}/fd/{} {}", getpid(), file.get(), identity(file));
+  return {std::make_shared<MappedFile>(std::move(file), bytes, true), std::move(token)};
 }
 
 std::shared_ptr<SharedMemory> ProcessMemory::open(const std::string& token, std::int64_t bytes, bool writable) {
-  FileHandle file(::open(token.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-  if (file.get() < 0) {
-    throw CommunicationError(
-        "cannot open the memory of a peer ({}: {}): ranks of a node must run as one user and see each other's "
-        "processes",
-        token, std::generic_category().message(errno));
-  }
+  std::istringstream words(token);
+  std::string path, offered;
+  words >> path >> offered;
+  FileHandle file(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+  if (file.get() < 0) refuse(path, std::generic_category().message(errno));
+  // Where processes are numbered anew (containers) the path may be a file of this very process.
+  if (identity(file) != offered) refuse(path, "it is another file than the peer's");
   return std::make_shared<MappedFile>(std::move(file), bytes, writable);
 }
 

@@ -1,5 +1,6 @@
 #include "tessera/comm/world.hpp"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -18,17 +19,38 @@
 #include "comm/mpi/process_memory.hpp"
 #include "comm/mpi/world_notice.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/threads.hpp"
 #include "tessera/comm/launcher.hpp"
 
 namespace tessera {
 
 namespace {
 
+/// Gives the signals of faults back to whom they belonged when it was made, nobody as a rule. Open MPI handles them to
+/// print a trace, and hangs in that after the heap was damaged.
+class FaultHandlers {
+ public:
+  FaultHandlers() {
+    for (std::size_t i = 0; i < kFaults.size(); ++i) ::sigaction(kFaults[i], nullptr, &before_[i]);
+  }
+  ~FaultHandlers() {
+    for (std::size_t i = 0; i < kFaults.size(); ++i) ::sigaction(kFaults[i], &before_[i], nullptr);
+  }
+  FaultHandlers(const FaultHandlers&) = delete;
+  FaultHandlers& operator=(const FaultHandlers&) = delete;
+
+ private:
+  static constexpr std::array kFaults{SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+  std::array<struct sigaction, kFaults.size()> before_;
+};
+
 /// MPI between its start and its end.
 class MpiLife {
  public:
   MpiLife(int* argc, char*** argv) {
     int provided = MPI_THREAD_SINGLE;
+    const FaultHandlers faults;
+    const SignalsBlocked threads_of_mpi;
     if (MPI_Init_thread(argc, argv, MPI_THREAD_MULTIPLE, &provided) != MPI_SUCCESS) {
       throw CommunicationError("MPI_Init_thread failed: see the MPI library's own messages");
     }
@@ -68,6 +90,7 @@ struct World::State {
   MpiComm notice_comm, finish_comm;
   std::unique_ptr<WorldNotice> notice;
   std::unique_ptr<Transport> transport;
+  std::shared_ptr<PeerWaits> waits = std::make_shared<PeerWaits>();
   std::unique_ptr<ControlPlane> control;
 
   Log log() const { return {static_cast<int>(rank), static_cast<int>(size)}; }
@@ -129,7 +152,8 @@ void World::State::shape(std::int64_t ranks_of_a_node) {
   }
   notice = std::make_unique<WorldNotice>(std::move(block), notice_comm.get(), std::move(remote));
   transport = std::make_unique<MpiTransport>(duplicate(layout.world.get()), *notice);
-  control = std::make_unique<ControlPlane>(*transport, *notice);
+  control = std::make_unique<ControlPlane>(*transport, *notice, waits);
+  if (waits->hosts.empty()) waits->hosts = control->all_gather(host);
 }
 
 std::shared_ptr<SharedMemory> World::State::share_notice_block() {
@@ -138,7 +162,7 @@ std::shared_ptr<SharedMemory> World::State::share_notice_block() {
   const std::int64_t first = rank / ranks_per_node * ranks_per_node;
   std::vector<std::int64_t> members;
   for (std::int64_t i = 0; i < ranks_per_node; ++i) members.push_back(first + i);
-  ControlPlane node = ControlPlane(early, *notice).part(members);
+  ControlPlane node = ControlPlane(early, *notice, waits).part(members);
   MemoryExchange::Offer offer;
   if (node.rank() == 0) offer = memory.create(sizeof(NoticeBlock));
   const std::string token = node.broadcast(offer.token);
@@ -178,6 +202,7 @@ FailureNotice& World::notice() { return *state_->notice; }
 MemoryExchange& World::memory() { return state_->memory; }
 
 std::unique_ptr<Transport> World::open_transport(const std::vector<std::int64_t>& members) {
+  state_->control->part(members).barrier();  // MPI waits without a limit, so let it wait for nobody
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   check_mpi(MPI_Comm_group(state_->layout.world.get(), &all), "MPI_Comm_group");
   const std::vector<int> ranks(members.begin(), members.end());
@@ -278,7 +303,10 @@ std::string mpi_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);
-  return {text, static_cast<std::size_t>(length)};
+  // Open MPI counts the zero at the end.
+  std::string version(text, static_cast<std::size_t>(length));
+  version.resize(std::min(version.size(), version.find('\0')));
+  return version;
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <memory>
 #include <thread>
 
 namespace tessera {
@@ -37,17 +38,20 @@ bool WorldNotice::raise(const Failure& failure) {
 }
 
 void WorldNotice::tell_remote(const Failure& failure) {
-  Message message{failure.rank, static_cast<std::int32_t>(failure.code), 0, {}};
-  message.length = static_cast<std::uint32_t>(std::min(failure.message.size(), sizeof message.text));
-  std::memcpy(message.text, failure.message.data(), message.length);
+  auto message = std::make_unique<Message>();
+  message->rank = failure.rank, message->code = static_cast<std::int32_t>(failure.code);
+  message->length = static_cast<std::uint32_t>(std::min(failure.message.size(), sizeof message->text));
+  std::memcpy(message->text, failure.message.data(), message->length);
   std::vector<MPI_Request> requests(remote_.size(), MPI_REQUEST_NULL);
   for (std::size_t i = 0; i < remote_.size(); ++i) {
-    MPI_Isend(&message, sizeof message, MPI_BYTE, remote_[i], 0, comm_, &requests[i]);
+    MPI_Isend(message.get(), sizeof *message, MPI_BYTE, remote_[i], 0, comm_, &requests[i]);
   }
   const auto end = std::chrono::steady_clock::now() + kTellPatience;
-  for (int done = 0; !done && std::chrono::steady_clock::now() < end; std::this_thread::yield()) {
+  int done = 0;
+  for (; !done && std::chrono::steady_clock::now() < end; std::this_thread::yield()) {
     MPI_Testall(static_cast<int>(requests.size()), requests.data(), &done, MPI_STATUSES_IGNORE);
   }
+  if (!done) static_cast<void>(message.release());  // MPI may still read it
 }
 
 bool WorldNotice::raised() {

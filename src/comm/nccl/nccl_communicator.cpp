@@ -9,6 +9,7 @@
 #include "tessera/backend/cuda/check.hpp"
 #include "tessera/backend/cuda/launch.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/threads.hpp"
 #include "tessera/comm/scratch.hpp"
 
 namespace tessera {
@@ -46,6 +47,7 @@ NcclCommunicator::NcclCommunicator(const NcclGround& ground, const std::vector<s
       own_(ground.device->allocate(MemoryKind::device, ground.lent ? 0 : largest_contribution)),
       token_(ground.device->allocate(MemoryKind::device, 2 * size_ * kTokenElements * 8)),
       received_(own_->data(), static_cast<std::size_t>(own_->size())) {
+  const SignalsBlocked threads_of_nccl;
   const ncclUniqueId id = agree_on_id(members);
   ncclConfig_t config = configuration();
   {

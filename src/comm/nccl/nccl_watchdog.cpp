@@ -1,7 +1,5 @@
 #include "comm/nccl/nccl_watchdog.hpp"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -9,27 +7,33 @@
 #include "comm/nccl/nccl_api.hpp"
 #include "tessera/backend/cuda/check.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/threads.hpp"
 
 namespace tessera {
 
 NcclWatchdog::NcclWatchdog(RankContext& context, Device& device, double timeout_seconds)
     : context_(context), device_(device), timeout_seconds_(timeout_seconds) {
   for (Mark& mark : marks_) TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&mark.event, cudaEventDisableTiming));
-  asker_ = std::thread([this] { ask(); });
-  timer_ = std::thread([this] { keep_time(); });
-  pthread_setname_np(asker_.native_handle(), "nccl watchdog");
-  pthread_setname_np(timer_.native_handle(), "nccl deadline");
+  try {
+    asker_ = start_thread("nccl watchdog", [this] { ask(); });
+    timer_ = start_thread("nccl deadline", [this] { keep_time(); });
+  } catch (...) {
+    end_threads();
+    throw;
+  }
 }
 
+NcclWatchdog::~NcclWatchdog() { end_threads(); }
+
 /// Time is kept until the last question was answered.
-NcclWatchdog::~NcclWatchdog() {
+void NcclWatchdog::end_threads() {
   const auto finish = [this](bool& stop, std::thread& thread) {
     {
       const std::lock_guard lock(lock_);
       stop = true;
     }
     stopped_.notify_all();
-    thread.join();
+    if (thread.joinable()) thread.join();
   };
   finish(stop_asking_, asker_);
   finish(stop_time_, timer_);

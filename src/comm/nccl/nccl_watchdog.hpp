@@ -69,6 +69,7 @@ class NcclWatchdog {
   void repeat(bool& stop, Look look);
   void ask();
   void keep_time();
+  void end_threads();
   /// What NCCL reports of its own; empty when nothing. Calls NCCL.
   std::string asynchronous_error();
   /// Takes ended collectives out of the ring. Calls CUDA.

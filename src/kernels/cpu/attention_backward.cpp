@@ -89,7 +89,8 @@ class BackwardTask {
     tile_product(vector_, scratch, {query, false}, {key, true}, rows, columns, width_, false, probabilities_, columns);
     tile_product(vector_, scratch, {upstream, false}, {value, true}, rows, columns, width_, false, gradients_, columns);
     make_score_gradients(sequence, head, queries, keys);
-    const ConstView p{probabilities_, DType::fp32, columns}, ds{gradients_, DType::fp32, columns};
+    const ConstView p = score_operand(vector_, scratch, probabilities_, rows, columns, upstream);
+    const ConstView ds = score_operand(vector_, scratch, gradients_, rows, columns, query);
     const View dq = query_accumulator(sequence, head, queries.begin);
     tile_product(vector_, scratch, {p, true}, {upstream, false}, columns, width_, rows, !first_of_keys, value_gradient_,
                  width_);

@@ -54,8 +54,9 @@ class ForwardTask {
         vector_.multiply(row, mask_, row, visible);
       }
     }
-    tile_product(vector_, scratch, {{scores_, DType::fp32, keys.size()}, false}, {value, false}, queries.size(), width_,
-                 keys.size(), !first, output_, width_);
+    const ConstView probabilities = score_operand(vector_, scratch, scores_, queries.size(), keys.size(), value);
+    tile_product(vector_, scratch, {probabilities, false}, {value, false}, queries.size(), width_, keys.size(), !first,
+                 output_, width_);
   }
 
   void finish(std::int64_t sequence, std::int64_t head, const Tile& queries) {

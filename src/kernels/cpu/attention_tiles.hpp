@@ -18,16 +18,26 @@ inline float score_scale(const AttentionShape& shape) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_width)));
 }
 
-/// Rows [begin, end) of one head of one sequence as an fp32 matrix: in place, or converted into scratch.
+/// Rows [begin, end) of one head of one sequence as an operand of products: in place, or as fp32 in scratch.
 inline ConstView head_rows(const VectorKernels& vector, Carver& scratch, const ConstView& matrix,
                            const AttentionShape& shape, std::int64_t sequence, std::int64_t head, const Tile& tile) {
   const ConstView rows = matrix.rows_from(sequence * shape.sequence + tile.begin).columns_from(head * shape.head_width);
-  if (rows.dtype == DType::fp32) return rows;
+  if (multiplies(rows.dtype)) return rows;
   auto* copy = scratch.take<float>(tile.size() * shape.head_width);
   for (std::int64_t i = 0; i < tile.size(); ++i) {
     vector.to_float[storage_index(rows.dtype)](rows.at(i), copy + i * shape.head_width, shape.head_width);
   }
   return {copy, DType::fp32, shape.head_width};
+}
+
+/// A finished tile of scores or of their gradients, as the operand beside `rows`: fp32 in place, or rounded to bf16 in
+/// scratch (FlashAttention's choice too).
+inline ConstView score_operand(const VectorKernels& vector, Carver& scratch, const float* scores, std::int64_t queries,
+                               std::int64_t keys, const ConstView& rows) {
+  if (rows.dtype == DType::fp32) return {scores, DType::fp32, keys};
+  auto* rounded = scratch.take<std::uint16_t>(queries * keys);
+  vector.from_float[storage_index(rows.dtype)](scores, rounded, queries * keys);
+  return {rounded, rows.dtype, keys};
 }
 
 /// How many keys of `keys` query `position` sees.

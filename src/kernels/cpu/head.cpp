@@ -4,6 +4,7 @@
 // input (table gradient).
 
 #include <cmath>
+#include <cstring>
 
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/gradient_row.hpp"
@@ -23,6 +24,7 @@ class HeadChunk {
         tokens_(layout.chunks[chunk]),
         first_(chunk == 0),
         last_(chunk == layout.chunks.count() - 1),
+        narrows_(a.input.dtype == DType::bf16 && multiplies(DType::bf16)),
         logit_rows_(Tiling::balanced(tokens_.size(), kTileRows, 16)),
         product_rows_(Tiling::balanced(tokens_.size(), layout.vocab_groups.count() < 4 ? 128 : kTileRows, 16)),
         width_tiles_(Tiling::balanced(a.width, kTileColumns, 16)),
@@ -66,8 +68,8 @@ class HeadChunk {
     return sum;
   }
 
-  /// d logits of (rows, group of the vocabulary) in place, and their product with the table into the group's partial
-  /// sum.
+  /// d logits of (rows, group of the vocabulary) in place, rounded to bf16 where that is multiplied, and their product
+  /// with the table into the group's partial sum.
   void make_input_gradient(std::int64_t task, Carver scratch) const {
     const Tile rows = product_rows_[task % product_rows_.count()];
     const std::int64_t group = task / product_rows_.count();
@@ -78,8 +80,9 @@ class HeadChunk {
       const std::int64_t place = target(row) - vocab.begin;
       if (place >= 0 && place < vocab.size()) g[place] -= 1.0f;
       vector_.scale(g, a_.scalars->gradient_scale, vocab.size());
+      if (narrows_) narrow(g, vocab.size(), scratch);
     }
-    const Operand gradient{{logit(rows.begin, vocab.begin), DType::fp32, layout_.logits_stride}, false};
+    const Operand gradient = logit_gradient(rows.begin, vocab, 0);
     const Operand table{a_.table, false};
     float* partial = layout_.partial_gradient + (group * layout_.chunks.largest() + rows.begin) * a_.width;
     for (std::int64_t i = 0; i < width_tiles_.count(); ++i) {
@@ -117,9 +120,15 @@ class HeadChunk {
       stride = columns.size();
     }
     const bool adds = !first_ || (in_place && gradient.adds);
-    const Operand left{{logit(0, rows.begin), DType::fp32, layout_.logits_stride}, true};
-    tile_product(vector_, scratch, left, normalized().from(0, columns.begin), rows.size(), columns.size(),
-                 tokens_.size(), adds, c, stride);
+    for (std::int64_t group = 0; group < layout_.vocab_groups.count(); ++group) {
+      const Tile vocab = layout_.vocab_groups[group];
+      const std::int64_t begin = std::max(rows.begin, vocab.begin), end = std::min(rows.end, vocab.end);
+      if (begin >= end) continue;
+      Operand left = logit_gradient(0, vocab, begin - vocab.begin);
+      left.transposed = true;
+      tile_product(vector_, scratch, left, normalized().from(0, columns.begin), end - begin, columns.size(),
+                   tokens_.size(), adds, c + (begin - rows.begin) * stride, stride);
+    }
     if (in_place || !last_) return;
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += stride) {
       write_gradient_row(vector_, gradient, row, columns.begin, c, columns.size());
@@ -129,6 +138,18 @@ class HeadChunk {
  private:
   float* logit(std::int64_t row, std::int64_t column) const {
     return layout_.logits + row * layout_.logits_stride + column;
+  }
+  /// Replaces fp32 values by bf16 ones, from the same address on.
+  void narrow(float* values, std::int64_t count, Carver scratch) const {
+    auto* rounded = scratch.take<std::uint16_t>(count);
+    vector_.from_float[StorageIndex::bf16](values, rounded, count);
+    std::memcpy(values, rounded, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
+  }
+  /// d logits from (`row`, `column` of the group `vocab`) on, as make_input_gradient left them.
+  Operand logit_gradient(std::int64_t row, const Tile& vocab, std::int64_t column) const {
+    const DType dtype = narrows_ ? DType::bf16 : DType::fp32;
+    const std::int64_t stride = layout_.logits_stride * size_of(DType::fp32) / size_of(dtype);
+    return {ConstView{logit(row, vocab.begin), dtype, stride}.columns_from(column), false};
   }
   std::int64_t target(std::int64_t row) const { return a_.targets[tokens_.begin + row]; }
   Operand normalized() const {
@@ -141,6 +162,7 @@ class HeadChunk {
   const HeadLayout& layout_;
   Tile tokens_;
   bool first_, last_;
+  bool narrows_;  ///< d logits become bf16, one group of the vocabulary at a time
   Tiling logit_rows_, product_rows_, width_tiles_, table_rows_;
 };
 

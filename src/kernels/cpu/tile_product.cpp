@@ -8,19 +8,32 @@
 
 #include "kernels/cpu/storage.hpp"
 
+// Exported by oneDNN 2.0 and later, but in none of its headers: C = alpha A B + beta C of row-major matrices, A and B in
+// bf16, C and its sums in fp32.
+extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
+                                               float alpha, const void* a, dnnl_dim_t lda, const void* b,
+                                               dnnl_dim_t ldb, float beta, float* c, dnnl_dim_t ldc);
+
 namespace tessera {
 
 namespace {
 
 constexpr std::int64_t kPanelDepth = 1024;
 
-void sgemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c,
-           std::int64_t c_stride) {
+/// The product of operands of one dtype, fp32 or bf16.
+void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c,
+          std::int64_t c_stride) {
   omp_set_num_threads(1);  // this thread's setting: oneDNN must not start a team of its own
-  const dnnl_status_t status = dnnl_sgemm(
-      a.transposed ? 'T' : 'N', b.transposed ? 'T' : 'N', m, n, k, 1.0f, static_cast<const float*>(a.view.data),
-      a.view.stride, static_cast<const float*>(b.view.data), b.view.stride, adds ? 1.0f : 0.0f, c, c_stride);
-  TESSERA_ASSERT(status == dnnl_success, "dnnl_sgemm {}x{}x{} ends with status {}", m, n, k, static_cast<int>(status));
+  const char a_form = a.transposed ? 'T' : 'N', b_form = b.transposed ? 'T' : 'N';
+  const float beta = adds ? 1.0f : 0.0f;
+  const dnnl_status_t status =
+      a.view.dtype == DType::fp32
+          ? dnnl_sgemm(a_form, b_form, m, n, k, 1.0f, static_cast<const float*>(a.view.data), a.view.stride,
+                       static_cast<const float*>(b.view.data), b.view.stride, beta, c, c_stride)
+          : dnnl_gemm_bf16bf16f32(a_form, b_form, m, n, k, 1.0f, a.view.data, a.view.stride, b.view.data, b.view.stride,
+                                  beta, c, c_stride);
+  TESSERA_ASSERT(status == dnnl_success, "oneDNN's {} product {}x{}x{} ends with status {}", name_of(a.view.dtype), m, n,
+                 k, static_cast<int>(status));
 }
 
 /// [rows, columns] (as read) of a 16-bit operand as fp32, stored the way the operand is.
@@ -36,10 +49,17 @@ Operand to_panel(const VectorKernels& vector, Carver& scratch, const Operand& op
 
 }  // namespace
 
+bool multiplies(DType dtype) {
+  // oneDNN emulates bf16 on processors without these instructions, slower than fp32.
+  constexpr unsigned kBf16 = dnnl_cpu_isa_avx512_core_bf16;
+  static const bool has_bf16 = (static_cast<unsigned>(dnnl_get_effective_cpu_isa()) & kBf16) == kBf16;
+  return dtype == DType::fp32 || (dtype == DType::bf16 && has_bf16);
+}
+
 void tile_product(const VectorKernels& vector, Carver scratch, const Operand& a, const Operand& b, std::int64_t m,
                   std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride) {
-  if (a.view.dtype == DType::fp32 && b.view.dtype == DType::fp32) {
-    sgemm(a, b, m, n, k, adds, c, c_stride);
+  if (a.view.dtype == b.view.dtype && multiplies(a.view.dtype)) {
+    gemm(a, b, m, n, k, adds, c, c_stride);
     return;
   }
   for (std::int64_t first = 0; first < k; first += kPanelDepth) {
@@ -47,13 +67,14 @@ void tile_product(const VectorKernels& vector, Carver scratch, const Operand& a,
     Carver panels = scratch;
     const Operand a_panel = to_panel(vector, panels, a.from(0, first), m, depth);
     const Operand b_panel = to_panel(vector, panels, b.from(first, 0), depth, n);
-    sgemm(a_panel, b_panel, m, n, depth, adds || first > 0, c, c_stride);
+    gemm(a_panel, b_panel, m, n, depth, adds || first > 0, c, c_stride);
   }
 }
 
 std::string matrix_library_name() {
   const dnnl_version_t* version = dnnl_version();
-  return fmt::format("oneDNN {}.{}.{}", version->major, version->minor, version->patch);
+  return fmt::format("oneDNN {}.{}.{}{}", version->major, version->minor, version->patch,
+                     multiplies(DType::bf16) ? " with bf16 products" : "");
 }
 
 }  // namespace tessera

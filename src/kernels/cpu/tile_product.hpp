@@ -1,5 +1,6 @@
 #pragma once
-// The matrix product of one tile, on the calling thread alone: oneDNN's sgemm, with 16-bit operands made fp32 first.
+// The matrix product of one tile, on the calling thread alone, by oneDNN: sgemm, or its product of bf16 operands with
+// fp32 sums where the processor has instructions for it. Other 16-bit operands are converted to fp32 first.
 
 #include <cstdint>
 #include <string>
@@ -25,7 +26,12 @@ struct Operand {
 /// Largest tile: m <= kTileRows, n <= kTileColumns (k is free).
 inline constexpr std::int64_t kTileRows = 256, kTileColumns = 384;
 
-/// c[m, n] = a[m, k] b[k, n], or += where `adds`. 16-bit operands take panels from `scratch`, k in pieces of 1024.
+/// True where products read operands of `dtype` as they are stored: fp32 always; bf16 on processors with AVX-512 BF16 or
+/// AMX, unless ONEDNN_MAX_CPU_ISA forbids their use. The answer is the same for the whole life of the process.
+bool multiplies(DType dtype);
+
+/// c[m, n] = a[m, k] b[k, n], or += where `adds`; sums are fp32. Operands of one dtype that `multiplies` are read in
+/// place. Otherwise 16-bit operands are converted to fp32 panels in `scratch`, k in pieces of 1024.
 void tile_product(const VectorKernels& vector, Carver scratch, const Operand& a, const Operand& b, std::int64_t m,
                   std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride);
 

@@ -5,7 +5,7 @@
 using namespace tessera;
 using namespace tessera::testing;
 
-TEST_CASE("a checkpoint of GPUs resumes on CPUs and the reverse, with the same bits of state") {
+TEST_CASE("a checkpoint of GPUs resumes on CPUs and the reverse, with the same bits of state", "[long]") {
   const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;
@@ -48,7 +48,7 @@ TEST_CASE("a GPU's run that stopped goes on to the bit") {
   require_same_state(whole, rest);
 }
 
-TEST_CASE("snapshots of GPUs, also as a graph, are of their steps") {
+TEST_CASE("snapshots of GPUs, also as a graph, are of their steps", "[long]") {
   const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;

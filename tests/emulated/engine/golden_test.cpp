@@ -6,7 +6,7 @@
 using namespace tessera;
 using namespace tessera::testing;
 
-TEST_CASE("training on one GPU follows the float64 reference") {
+TEST_CASE("training on one GPU follows the float64 reference", "[long]") {
   // All families take a minute and a half here: with TESSERA_LONG (tests/long.sh).
   std::vector<std::string> names{"shallow"};
   if (std::getenv("TESSERA_LONG") != nullptr)

@@ -23,7 +23,7 @@ TensorSource with_last_gain(const Architecture& architecture, float gain) {
 
 }  // namespace
 
-TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have its bits") {
+TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have its bits", "[long]") {
   const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;
@@ -55,7 +55,7 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
   }
 }
 
-TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what checkpointing computes again") {
+TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what checkpointing computes again", "[long]") {
   Options options = gpu_options();
   options.precision.compute = DType::bf16;
   options.precision.reduce = DType::fp32;

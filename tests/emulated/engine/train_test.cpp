@@ -40,7 +40,7 @@ TEST_CASE("one GPU follows the CPU") {
   CHECK(distance(gpu.weights, cpu.weights) < 1e-4);
 }
 
-TEST_CASE("graphs, lanes, chaos and poison leave no trace") {
+TEST_CASE("graphs, lanes, chaos and poison leave no trace", "[long]") {
   Options options = gpu_options();
   options.train.accumulation = 3;
   options.train.micro_batch = 1;
@@ -63,7 +63,7 @@ TEST_CASE("graphs, lanes, chaos and poison leave no trace") {
   emulator::set_chaos(1);
 }
 
-TEST_CASE("several GPUs, staged: strategies leave no trace, and the bits are those of one GPU") {
+TEST_CASE("several GPUs, staged: strategies leave no trace, and the bits are those of one GPU", "[long]") {
   const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;
@@ -83,7 +83,7 @@ TEST_CASE("several GPUs, staged: strategies leave no trace, and the bits are tho
   }
 }
 
-TEST_CASE("four GPUs: hsdp 2 x 2 and zero3 have the bits of one GPU") {
+TEST_CASE("four GPUs: hsdp 2 x 2 and zero3 have the bits of one GPU", "[long]") {
   Options options = gpu_options();
   options.train.steps = 2;
   options.train.micro_batch = 1;
@@ -111,7 +111,7 @@ TEST_CASE("four GPUs: hsdp 2 x 2 and zero3 have the bits of one GPU") {
   check(train_locally(options, architecture, 4, 4));
 }
 
-TEST_CASE("staged collectives go between graphs: the same bits as eagerly, whatever is late") {
+TEST_CASE("staged collectives go between graphs: the same bits as eagerly, whatever is late", "[long]") {
   const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;

@@ -1,0 +1,19 @@
+#pragma once
+// Products of decimal numbers and counts, as written: 0.07 x 100 is 7, although no double is 0.07.
+
+#include <cstdint>
+#include <optional>
+
+namespace tessera {
+
+/// A number rounded down, and whether nothing was lost.
+struct WholePart {
+  std::int64_t whole;
+  bool exact;
+};
+
+/// value * factor / divisor for value >= 0, factor >= 0, divisor >= 1, where `value` is the decimal number that its
+/// shortest text says. Computed exactly; nothing when the whole part does not fit 63 bits.
+std::optional<WholePart> decimal_product(double value, std::int64_t factor, std::int64_t divisor = 1);
+
+}  // namespace tessera

@@ -1,0 +1,74 @@
+"""The losses of two rows beside one another, and whether they are the same bits."""
+from __future__ import annotations
+
+from typing import Optional
+
+import numpy as np
+import pandas as pd
+
+from .errors import Unreadable
+from .rows import Row
+
+LINES = 20  # of the table, unless every N-th step is asked for
+
+
+def compare(a: Row, b: Row, every: Optional[int] = None) -> str:
+    """A table of losses over the steps that both have, and the verdict. Raises Unreadable where there is nothing to compare."""
+    for row in (a, b):
+        if row.metrics is None or "loss" not in row.metrics.steps or row.metrics.steps.empty:
+            raise Unreadable(f"{row.name} ({row.values['path']}) has no losses to compare")
+    left, right = a.metrics.steps["loss"], b.metrics.steps["loss"]
+    both = left.index.intersection(right.index).sort_values()
+    if both.empty:
+        raise Unreadable(f"{a.name} and {b.name} have no step in common")
+    x, y = left[both].to_numpy(np.float64), right[both].to_numpy(np.float64)
+    lines = [f"A: {a.name} ({a.values['path']})", f"B: {b.name} ({b.values['path']})", ""]
+    lines += _table(both, x, y, every or max(1, -(-len(both) // LINES)))
+    lines += ["", f"training loss: {verdict(both, x, y)}"]
+    evals = [row.metrics.evals["loss"] for row in (a, b) if "loss" in row.metrics.evals]
+    common = evals[0].index.intersection(evals[1].index) if len(evals) == 2 else pd.Index([])
+    if len(common):
+        lines.append(f"validation loss: {verdict(common, *(e[common].to_numpy(np.float64) for e in evals))}")
+    if len(left) != len(both) or len(right) != len(both):
+        lines.append(f"A has {len(left)} steps, B {len(right)}: compared the {len(both)} that both have")
+    return "\n".join(lines)
+
+
+def same_bits(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Where two arrays of float64 agree in every bit: NaN with NaN, but not 0 with -0."""
+    return x.view(np.int64) == y.view(np.int64)
+
+
+def _table(steps: pd.Index, x: np.ndarray, y: np.ndarray, every: int) -> list[str]:
+    """Every N-th step, the first and the last."""
+    lines = [f"{'step':>8}  {'loss A':>12}  {'loss B':>12}  {'difference':>12}"]
+    lines.append("-" * len(lines[0]))
+    for i in sorted({*range(0, len(steps), every), len(steps) - 1}):
+        equal = same_bits(x[i:i + 1], y[i:i + 1])[0]
+        lines.append(f"{steps[i]:>8}  {x[i]:>12.8f}  {y[i]:>12.8f}  {'0' if equal else f'{y[i] - x[i]:.3e}':>12}")
+    return lines
+
+
+def verdict(steps: pd.Index, x: np.ndarray, y: np.ndarray) -> str:
+    """Equal bits, or the largest difference with its step, and the relative tolerance that all steps keep."""
+    equal = same_bits(np.ascontiguousarray(x), np.ascontiguousarray(y))
+    if equal.all():
+        return f"equal bits at all {len(steps)} steps"
+    finite = np.isfinite(x) & np.isfinite(y)
+    broken = ~finite & ~equal
+    if broken.any():
+        return f"differs at step {steps[int(np.argmax(broken))]}, where one of them is not finite"
+    with np.errstate(divide="ignore", invalid="ignore"):
+        difference = np.where(finite, np.abs(y - x), 0.0)
+        relative = np.where(difference > 0, difference / np.maximum(np.abs(x), np.abs(y)), 0.0)
+    worst = int(np.argmax(difference))
+    return (f"{int((~equal).sum())} of {len(steps)} steps differ, first step {steps[int(np.argmin(equal))]}; "
+            f"maximum {difference[worst]:.3e} at step {steps[worst]}; equal within {_rounded_up(float(relative.max()))} relative")
+
+
+def _rounded_up(value: float) -> str:
+    """The value with two digits, never below it, so that it can be used as a tolerance."""
+    if value == 0:
+        return "0"
+    power = 10.0 ** (np.floor(np.log10(value)) - 1)
+    return f"{np.ceil(value / power * (1 - 1e-12)) * power:.1e}"

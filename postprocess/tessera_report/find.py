@@ -1,0 +1,142 @@
+"""What the paths on the command line hold: runs, sweeps, single metrics files. An Entry becomes a row of the table."""
+from __future__ import annotations
+
+import configparser
+import json
+import re
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+from .errors import Unreadable
+from .metrics import metrics_files
+
+STATUS_OF_STATE = {"finished": "done", "running": "running", "failed": "failed", "stopped": "stopped"}
+QUIET_SECONDS = 120  # a run that works rewrites its status.json every few seconds, but for steps that take longer
+
+
+@dataclass
+class Entry:
+    """A run or a row of a sweep."""
+
+    name: str
+    path: Path
+    runs: list[Path] = field(default_factory=list)  # folders with metrics, or one file; more than one when repeated
+    status: Optional[str] = None
+    message: Optional[str] = None
+    code: Optional[int] = None
+    ranks: Optional[int] = None  # by the sweep; the metrics know better
+    config: dict[str, str] = field(default_factory=dict)  # config.ini, for rows that have no metrics yet
+    baseline: bool = False
+    problems: list[str] = field(default_factory=list)
+    quiet_seconds: Optional[float] = None  # how long a "running" run has said nothing
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """A JSON object. Raises Unreadable."""
+    try:
+        value = json.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read ({error.strerror or error})") from error
+    except ValueError as error:
+        raise Unreadable(f"{path} is damaged (no JSON: {error})") from error
+    if not isinstance(value, dict):
+        raise Unreadable(f"{path} is damaged (no JSON object)")
+    return value
+
+
+def find_entries(path: Path) -> list[Entry]:
+    """The rows that a path stands for. Raises Unreadable when it holds neither a run nor a sweep."""
+    if not path.exists():
+        raise Unreadable(f"{path} does not exist")
+    if path.is_file():
+        return [Entry(path.parent.resolve().name if path.name.startswith("metrics") else path.stem, path, [path])]
+    if (path / "sweep.json").exists():
+        return _sweep(path)
+    if metrics_files(path):
+        return [_run(path)]
+    if (path / "run").is_dir() or (path / "config.ini").exists():
+        return [_run(path) if not (path / "run").is_dir() else _sweep_row(path.resolve().name, path, {})]
+    raise Unreadable(f"{path} is neither a run (metrics.h5) nor a sweep (sweep.json)")
+
+
+def _run(path: Path) -> Entry:
+    entry = Entry(path.resolve().name, path, [path] if metrics_files(path) else [])
+    status = _status(entry, path / "status.json")
+    entry.status = STATUS_OF_STATE.get(status.get("state"))
+    updated = status.get("updated_unix")
+    if entry.status == "running" and isinstance(updated, (int, float)):
+        entry.quiet_seconds = max(0.0, time.time() - updated)
+    entry.config = _config(path / "config.ini")
+    return entry
+
+
+def _status(entry: Entry, path: Path) -> dict[str, Any]:
+    """status.json, empty where there is none; message and code go into the entry."""
+    if not path.exists():
+        return {}
+    try:
+        status = read_json(path)
+    except Unreadable as error:
+        entry.problems.append(str(error))
+        return {}
+    message, code = status.get("message"), status.get("code")
+    entry.message = message if isinstance(message, str) and message else None
+    entry.code = code if isinstance(code, int) else None
+    return status
+
+
+def _config(path: Path) -> dict[str, str]:
+    """The options in an INI file by their full names; nothing where it cannot be read (the metrics have them too)."""
+    parser = configparser.ConfigParser(interpolation=None, strict=False, comment_prefixes=("#", ";"))
+    try:
+        parser.read(path, encoding="utf-8")
+        return {f"{section}.{key}": value for section in parser.sections() for key, value in parser.items(section)}
+    except (configparser.Error, OSError, ValueError):
+        return {}
+
+
+def _sweep(path: Path) -> list[Entry]:
+    """The rows of a sweep in its own order, the baseline marked."""
+    sweep = read_json(path / "sweep.json")
+    rows = sweep.get("rows")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and isinstance(row.get("name"), str) for row in rows):
+        raise Unreadable(f'{path / "sweep.json"} is damaged ("rows": [{{"name": ...}}, ...] is expected)')
+    if not rows:
+        raise Unreadable(f"{path} is a sweep without rows")
+    entries = [_sweep_row(row["name"], path / row["name"], row) for row in rows]
+    for entry in entries:
+        entry.baseline = entry.name == sweep.get("baseline")
+    return entries
+
+
+def _sweep_row(name: str, path: Path, row: dict[str, Any]) -> Entry:
+    entry = Entry(name, path, ranks=row.get("ranks") if isinstance(row.get("ranks"), int) else None)
+    repeats = {1: path / "run"}
+    for folder in path.glob("run.*") if path.is_dir() else ():
+        match = re.fullmatch(r"run\.(\d+)", folder.name)
+        if match:
+            repeats[int(match.group(1))] = folder
+    entry.runs = [repeats[number] for number in sorted(repeats) if metrics_files(repeats[number])]
+    status = _status(entry, path / "status.json").get("status")
+    entry.status = status if isinstance(status, str) else None if entry.problems else "pending"
+    entry.config = _config(path / "config.ini")
+    return entry
+
+
+def name_apart(entries: list[Entry]) -> None:
+    """Makes equal names different by the folders that the rows lie in, then by a number."""
+    parents = {id(entry): list(entry.path.resolve().parts[:-1]) for entry in entries}
+    while True:
+        names: dict[str, list[Entry]] = {}
+        for entry in entries:
+            names.setdefault(entry.name, []).append(entry)
+        double = [entry for same in names.values() if len(same) > 1 for entry in same if len(parents[id(entry)]) > 1]
+        if not double:
+            break
+        for entry in double:
+            entry.name = f"{parents[id(entry)].pop()}/{entry.name}"
+    for same in names.values():
+        for number, entry in enumerate(same[1:], start=2):
+            entry.name += f" ({number})"

@@ -1,0 +1,64 @@
+"""Marks rows that are not measured like the baseline: other data, seed, host, load, model or batch."""
+from __future__ import annotations
+
+import re
+from typing import Any, Optional
+
+from .rows import Row
+
+LOAD_DIFFERENCE = 1.0  # of the load average: a core's worth of other work
+NOT_DATA = {"data.seed", "data.cache", "data.output", "data.on_error", "data.synthetic_tokens"}
+
+
+def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
+    """Adds flags and the sentences that explain them."""
+    for row in rows:
+        _flag_foreign_processes(row)
+        if baseline is None or row is baseline or not row.repeats:
+            continue
+        _flag_options(row, baseline)
+        _flag_hosts(row, baseline)
+        load, other = row.values["load_average_start"], baseline.values["load_average_start"]
+        if load is not None and other is not None and abs(load - other) > LOAD_DIFFERENCE:
+            row.flag("load", f"load average at the start {load:g}, {baseline.name} {other:g}")
+        tokens, other = row.values["tokens_per_step"], baseline.values["tokens_per_step"]
+        if tokens and other and tokens != other:
+            row.flag("batch", f"{tokens:g} tokens a step, {baseline.name} {other:g}")
+
+
+def _flag_foreign_processes(row: Row) -> None:
+    for when in ("start", "end"):
+        count = row.values[f"gpu_foreign_processes_{when}"]
+        if count:
+            row.flag("load", f"{count:g} other processes on its GPUs at the {when}")
+
+
+def _flag_options(row: Row, baseline: Row) -> None:
+    own, other = row.metrics.config, baseline.metrics.config
+    data = {name for name in own if name.startswith("data.")} - NOT_DATA
+    if own.get("data.source") == "synthetic":
+        data.add("data.synthetic_tokens")
+    model = {name for name in own if name.startswith("model.")} - {"model.preset"} | {"train.seq_len"}
+    for word, names in (("data", data), ("seed", {"run.seed", "data.seed"}), ("model", model)):
+        for name in sorted(names):
+            if name in own and name in other and own[name] != other[name]:
+                row.flag(word, f"{name} = {_shown(own[name])}, {baseline.name} {_shown(other[name])}")
+
+
+def _shown(value: Any) -> str:
+    return str(value) if str(value) else "(empty)"
+
+
+def host_names(hosts: Any) -> set[str]:
+    """The names in /provenance's "hosts": "node1 x2, node2 x2" (ranks of each) without the counts."""
+    return {name for name in re.split(r"[,\s]+", str(hosts)) if name and not re.fullmatch(r"x\d+", name)}
+
+
+def _flag_hosts(row: Row, baseline: Row) -> None:
+    own, other = row.values["hosts"], baseline.values["hosts"]
+    if own and other and host_names(own) != host_names(other):
+        row.flag("host", f"on {own}, {baseline.name} on {other}")
+    for key in ("cpu", "gpu_name"):
+        own, other = row.values[key], baseline.values[key]
+        if own and other and own != other:
+            row.flag("host", f"{key.replace('_name', '').upper()} {own}, {baseline.name} {other}")

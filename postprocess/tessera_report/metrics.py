@@ -1,0 +1,109 @@
+"""The metrics of a run: the files of all its attempts, merged."""
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Optional
+
+import numpy as np
+import pandas as pd
+
+from .errors import Unreadable
+from .source import Source, read_source
+
+MOST_WARMUP_STEPS = 10
+
+
+@dataclass
+class Metrics:
+    """All attempts of a run. `steps` and `evals` are indexed by step, each step once: the later attempt's row.
+
+    `steps` has a column for every dataset below /steps ("loss", "time/forward"), `attempt`, and `place`: how many steps
+    of its attempt came before.
+    """
+
+    steps: pd.DataFrame
+    evals: pd.DataFrame
+    attempts: int = 0
+    memory: dict[str, np.ndarray] = field(default_factory=dict)  # "activations/planned": [rank], of the last attempt
+    ranks: list[dict[str, np.ndarray]] = field(default_factory=list)  # an attempt each
+    config: dict[str, Any] = field(default_factory=dict)  # of the last attempt, like the next two
+    provenance: dict[str, Any] = field(default_factory=dict)
+    model: dict[str, Any] = field(default_factory=dict)
+    startup_seconds: Optional[float] = None  # of the first attempt that came to its first step
+    problems: list[str] = field(default_factory=list)  # files that could not be read
+
+    def timed(self, warmup: Optional[int] = None) -> pd.DataFrame:
+        """The steps after warm-up: of each attempt all but the first `warmup`, by default a fifth of them, 1 to 10."""
+        if self.steps.empty:
+            return self.steps
+        counts = self.steps.groupby("attempt")["place"].transform("max") + 1
+        skipped = (counts // 5).clip(1, MOST_WARMUP_STEPS) if warmup is None else warmup
+        warm = self.steps[self.steps["place"] >= skipped]
+        return self.steps if warm.empty else warm
+
+
+def metrics_files(folder: Path) -> list[Path]:
+    """metrics.h5, metrics.1.h5, ... in the order of attempts; else metrics.json, which another program leaves."""
+    numbered = {}
+    for path in folder.glob("metrics*.h5"):
+        match = re.fullmatch(r"metrics(?:\.(\d+))?\.h5", path.name)
+        if match:
+            numbered[int(match.group(1) or 0)] = path
+    if not numbered and (folder / "metrics.json").exists():
+        return [folder / "metrics.json"]
+    return [numbered[number] for number in sorted(numbered)]
+
+
+def read_metrics(path: Path | str) -> Metrics:
+    """Reads a run's folder or one metrics file. Raises Unreadable when there is none, or none that can be read."""
+    path = Path(path)
+    if not path.exists():
+        raise Unreadable(f"{path} does not exist")
+    files = [path] if path.is_file() else metrics_files(path)
+    if not files:
+        raise Unreadable(f"{path} holds no metrics.h5 and no metrics.json")
+    sources, problems = [], []
+    for file in files:
+        try:
+            sources.append(read_source(file))
+        except Unreadable as error:
+            problems.append(str(error))
+    if not sources:
+        raise Unreadable("; ".join(problems))
+    metrics = merge(sources)
+    metrics.problems = problems
+    return metrics
+
+
+def merge(sources: list[Source]) -> Metrics:
+    """Puts attempts together, first one first."""
+    steps, evals = [], []
+    for attempt, source in enumerate(sources):
+        if source.steps:
+            rows = len(source.steps["step"])
+            steps.append(pd.DataFrame({**source.steps, "attempt": attempt, "place": np.arange(rows)}).set_index("step"))
+        if source.evals:
+            evals.append(pd.DataFrame(source.evals).set_index("step"))
+    metrics = Metrics(_last_of_each(steps), _last_of_each(evals), attempts=len(sources))
+    metrics.ranks = [source.ranks for source in sources]
+    last = sources[-1]
+    metrics.config, metrics.provenance, metrics.model = (last.attributes[name] for name in ("config", "provenance", "model"))
+    metrics.memory = next((source.memory for source in reversed(sources) if _measured(source)), last.memory)
+    starts = (source.attributes["provenance"].get("seconds_to_first_step") for source in sources)
+    metrics.startup_seconds = next((seconds for seconds in starts if isinstance(seconds, (int, float))), None)
+    return metrics
+
+
+def _measured(source: Source) -> bool:
+    values = source.memory.get("process/measured")
+    return values is not None and bool((values >= 0).any())
+
+
+def _last_of_each(tables: list[pd.DataFrame]) -> pd.DataFrame:
+    """The tables under one another, of every step only the last row, in the order of steps."""
+    if not tables:
+        return pd.DataFrame(index=pd.Index([], name="step", dtype=np.int64))
+    table = pd.concat(tables)
+    return table[~table.index.duplicated(keep="last")].sort_index()

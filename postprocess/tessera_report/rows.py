@@ -1,0 +1,228 @@
+"""The numbers of the table: one dictionary for each entry, with the same keys; None where a number is not known."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Iterable, Optional
+
+import numpy as np
+import pandas as pd
+
+from .errors import Unreadable
+from .find import QUIET_SECONDS, Entry
+from .metrics import Metrics, read_metrics
+
+MFU_FORMULA = "tokens/s x FLOPs a token / (ranks x peak FLOP/s of a rank's device)"
+# The keys of a row, in the order of CSV columns; postprocess/README.md says what each is.
+KEYS = """row path status code message ranks strategy attempts repeats steps timed_steps
+tokens_per_second tokens_per_second_q1 tokens_per_second_q3 speedup
+final_loss best_loss best_loss_step final_validation_loss best_validation_loss best_validation_loss_step
+step_seconds batch_seconds epoch_seconds
+memory_planned memory_planned_average memory_peak memory_average
+exposed_seconds exposed_share data_seconds data_share
+mfu mfu_exact mfu_formula flops_per_token_6n flops_per_token device_peak_flops device_peak_source
+startup_seconds parameters tokens_per_step steps_per_epoch
+seed data_seed data_source hosts cpu gpu_name version git_revision load_average_start load_average_end
+gpu_foreign_processes_start gpu_foreign_processes_end flags""".split()
+
+
+@dataclass
+class Row:
+    """An entry with its metrics (one for each repeat, none where nothing was written yet) and the values of KEYS."""
+
+    entry: Entry
+    repeats: list[Metrics] = field(default_factory=list)
+    timed: pd.DataFrame = field(default_factory=pd.DataFrame)  # of all repeats
+    values: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(KEYS))
+    notes: list[str] = field(default_factory=list)  # a sentence for each flag
+
+    @property
+    def name(self) -> str:
+        return self.entry.name
+
+    @property
+    def metrics(self) -> Optional[Metrics]:
+        return self.repeats[0] if self.repeats else None
+
+    def option(self, name: str) -> Optional[str]:
+        """An option by its full name: as the run resolved it, else as the sweep's config.ini has it."""
+        config = self.metrics.config if self.metrics and self.metrics.config else self.entry.config
+        return config.get(name)
+
+    def flag(self, word: str, note: str) -> None:
+        if word not in self.values["flags"]:
+            self.values["flags"].append(word)
+        self.notes.append(note)
+
+
+def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
+    """Reads an entry's metrics and computes its numbers, but for what needs the baseline."""
+    row = Row(entry)
+    row.values.update(row=entry.name, path=str(entry.path), status=entry.status, code=entry.code,
+                      message=entry.message, ranks=entry.ranks, flags=[])
+    problems = list(entry.problems)
+    for run in entry.runs:
+        try:
+            row.repeats.append(read_metrics(run))
+            problems += row.repeats[-1].problems
+        except Unreadable as error:
+            problems.append(str(error))
+    for problem in problems:
+        row.flag("unreadable", problem)
+    row.values["repeats"] = len(row.repeats)
+    row.values["strategy"] = _strategy(row)
+    if row.repeats:
+        row.timed = pd.concat([metrics.timed(warmup) for metrics in row.repeats])
+        _facts(row)
+        _speed(row)
+        _losses(row)
+        _memory(row)
+        _shares(row)
+        _utilization(row)
+    if entry.quiet_seconds is not None and entry.quiet_seconds > max(QUIET_SECONDS, 20 * (row.values["step_seconds"] or 0)):
+        row.flag("quiet", f"runs by its status, but has written nothing for {entry.quiet_seconds / 60:.0f} min: killed?")
+    row.values = {key: _finite(row.values[key]) for key in KEYS}
+    return row
+
+
+def add_speedups(rows: list[Row], baseline: Optional[Row]) -> None:
+    """Fills `speedup`: median tokens/s over the baseline's."""
+    reference = baseline.values["tokens_per_second"] if baseline else None
+    for row in rows:
+        rate = row.values["tokens_per_second"]
+        row.values["speedup"] = rate / reference if rate and reference else None
+
+
+def _finite(value: Any) -> Any:
+    """A plain Python value that JSON can hold."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def finite_column(table: pd.DataFrame, name: str) -> np.ndarray:
+    """The finite values of a column, none where there is no such column."""
+    values = table[name].to_numpy(np.float64) if name in table else np.array([])
+    return values[np.isfinite(values)]
+
+
+def _number(value: Any) -> Optional[float]:
+    """An attribute as a number: "0.52 0.40 0.30" is 0.52."""
+    try:
+        number = float(str(value).split()[0])
+    except (ValueError, IndexError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _strategy(row: Row) -> Optional[str]:
+    strategy, group = row.option("shard.strategy"), row.option("shard.group_size")
+    return f"{strategy}/{group}" if strategy and group not in (None, "", "0") else strategy
+
+
+def _facts(row: Row) -> None:
+    """What the first repeat says about itself."""
+    metrics, values = row.metrics, row.values
+    values["attempts"] = metrics.attempts
+    values["steps"] = len(metrics.steps)
+    values["timed_steps"] = len(row.timed)
+    for key in ("hosts", "cpu", "gpu_name", "version", "git_revision"):
+        values[key] = metrics.provenance.get(key)
+    for key in ("load_average_start", "load_average_end", "gpu_foreign_processes_start", "gpu_foreign_processes_end"):
+        values[key] = _number(metrics.provenance.get(key))
+    for key in ("parameters", "tokens_per_step", "steps_per_epoch", "flops_per_token_6n", "flops_per_token", "device_peak_flops"):
+        values[key] = _number(metrics.model.get(key))
+    values["device_peak_source"] = metrics.model.get("device_peak_source")
+    values["seed"], values["data_seed"], values["data_source"] = map(row.option, ("run.seed", "data.seed", "data.source"))
+    planned = metrics.memory.get("process/planned")
+    if planned is not None and planned.ndim == 1 and len(planned):
+        values["ranks"] = len(planned)
+    elif values["ranks"] is None and _number(metrics.config.get("ranks")):
+        values["ranks"] = int(_number(metrics.config["ranks"]))
+    factors = [_number(row.option(f"train.{name}")) for name in ("micro_batch", "accumulation", "seq_len")]
+    if values["tokens_per_step"] is None and values["ranks"] and all(factors):
+        values["tokens_per_step"] = values["ranks"] * math.prod(factors)
+    values["startup_seconds"] = _median(m.startup_seconds for m in row.repeats if m.startup_seconds is not None)
+
+
+def _median(numbers: Iterable[float]) -> Optional[float]:
+    found = list(numbers)
+    return float(np.median(found)) if found else None
+
+
+def _speed(row: Row) -> None:
+    values = row.values
+    seconds = finite_column(row.timed, "seconds")
+    rates = finite_column(row.timed, "tokens_per_second")
+    if not len(rates) and len(seconds) and values["tokens_per_step"]:
+        rates = values["tokens_per_step"] / seconds
+    if len(rates):
+        quartiles = np.percentile(rates, [25, 50, 75])
+        for key, value in zip(("tokens_per_second_q1", "tokens_per_second", "tokens_per_second_q3"), quartiles):
+            values[key] = float(value)
+    values["step_seconds"] = _median(seconds)
+    if values["step_seconds"] is not None:
+        micro_steps = _number(row.option("train.accumulation"))
+        values["batch_seconds"] = values["step_seconds"] / micro_steps if micro_steps else None
+        epoch = values["steps_per_epoch"]
+        values["epoch_seconds"] = values["step_seconds"] * epoch if epoch else None
+
+
+def _losses(row: Row) -> None:
+    for table, kind in ((row.metrics.steps, "loss"), (row.metrics.evals, "validation_loss")):
+        if "loss" not in table or table.empty:
+            continue
+        losses = table["loss"].to_numpy(np.float64)
+        finite = np.isfinite(losses)
+        row.values[f"final_{kind}"] = float(losses[-1])
+        if finite.any():
+            best = int(np.argmin(np.where(finite, losses, np.inf)))
+            row.values[f"best_{kind}"], row.values[f"best_{kind}_step"] = float(losses[best]), int(table.index[best])
+        if not finite.all():
+            first = table.index[int(np.argmin(finite))]
+            row.flag("nan", f"the {kind.replace('_', ' ')} is not finite at step {first}")
+
+
+def _memory(row: Row) -> None:
+    """Bytes: planned, and measured as /ranks has it over the whole run, else as it was after the first step."""
+    planned = row.metrics.memory.get("process/planned")
+    if planned is not None and planned.size:
+        row.values["memory_planned"], row.values["memory_planned_average"] = int(planned.max()), float(planned.mean())
+    peaks, averages = [], []
+    for metrics in row.repeats:
+        reports = [attempt for attempt in metrics.ranks if "memory/peak" in attempt]
+        after_first_step = {"memory/peak": metrics.memory.get("process/measured", np.array([]))}
+        for source in reports or [after_first_step]:
+            peak = source["memory/peak"]
+            average = source.get("memory/average", peak if not reports else np.array([]))
+            peaks.append(peak[np.isfinite(peak) & (peak >= 0)])
+            averages.append(average[np.isfinite(average) & (average >= 0)])
+    peak, average = np.concatenate(peaks), np.concatenate(averages)
+    row.values["memory_peak"] = int(peak.max()) if peak.size else None
+    row.values["memory_average"] = float(average.mean()) if average.size else None
+
+
+def _shares(row: Row) -> None:
+    """Mean seconds a step, and share of the time, over the timed steps for which rank 0 measured them."""
+    exposed = [name for name in row.timed if str(name).startswith("time/exposed_")]
+    for key, columns in (("exposed", exposed), ("data", ["time/data"])):
+        needed = [*columns, "seconds"]
+        if not columns or not set(needed) <= set(row.timed):
+            continue
+        known = row.timed[needed].to_numpy(np.float64)
+        known = known[np.isfinite(known).all(axis=1)]
+        if len(known):
+            spent, whole = known[:, :-1].sum(), known[:, -1].sum()
+            row.values[f"{key}_seconds"] = float(spent / len(known))
+            row.values[f"{key}_share"] = float(spent / whole) if whole > 0 else None
+
+
+def _utilization(row: Row) -> None:
+    """Model FLOPs utilization by both ways of counting a token's FLOPs."""
+    values = row.values
+    rate, ranks, peak = values["tokens_per_second"], values["ranks"], values["device_peak_flops"]
+    if not (rate and ranks and peak):
+        return
+    values["mfu_formula"] = MFU_FORMULA
+    for key, flops in (("mfu", values["flops_per_token_6n"]), ("mfu_exact", values["flops_per_token"])):
+        values[key] = rate * flops / (ranks * peak) if flops else None

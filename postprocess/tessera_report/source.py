@@ -1,0 +1,152 @@
+"""One metrics file, HDF5 or JSON, as plain columns and attributes."""
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import h5py
+import numpy as np
+
+from .errors import Unreadable
+
+ATTEMPTS_TO_OPEN = 3  # while a run is being started its file is incomplete for a moment
+GROUPS = ("config", "provenance", "model")
+
+
+@dataclass
+class Source:
+    """What one file holds. Columns of a group have one length; a dataset that the file lacks is not in its dictionary."""
+
+    path: Path
+    steps: dict[str, np.ndarray] = field(default_factory=dict)  # name below /steps: "loss", "time/forward"
+    evals: dict[str, np.ndarray] = field(default_factory=dict)
+    memory: dict[str, np.ndarray] = field(default_factory=dict)  # "activations/planned": [rank]
+    ranks: dict[str, np.ndarray] = field(default_factory=dict)  # "memory/peak": [report, rank]
+    attributes: dict[str, dict[str, Any]] = field(default_factory=lambda: {group: {} for group in GROUPS})
+
+
+def read_source(path: Path) -> Source:
+    """Reads a metrics file. Raises Unreadable with the file's name and the reason."""
+    try:
+        source = _read_json(path) if path.suffix == ".json" else _read_hdf5(path)
+    except OSError as error:
+        raise Unreadable(f"{path} cannot be read ({_reason(error)})") from error
+    except (KeyError, RuntimeError, ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise Unreadable(f"{path} is damaged ({_reason(error)})") from error
+    source.steps = _one_length(path, "steps", source.steps)
+    source.evals = _one_length(path, "eval", source.evals)
+    return source
+
+
+def _reason(error: Exception) -> str:
+    """The first line of what went wrong, in the operating system's words where there are some."""
+    if isinstance(error, OSError) and error.strerror:
+        return error.strerror
+    return (str(error).strip("'\"") or type(error).__name__).splitlines()[0]
+
+
+def _one_length(path: Path, group: str, columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """Cuts the columns to the shortest (a crash may leave one a row ahead) and numbers the steps where they are not."""
+    for name, values in columns.items():
+        if values.ndim != 1 or values.dtype.kind not in "iuf":
+            raise Unreadable(f"{path}: /{group}/{name} is no list of numbers")
+    rows = min((len(values) for values in columns.values()), default=0)
+    cut = {name: values[:rows] for name, values in columns.items()}
+    if cut and "step" not in cut:
+        cut["step"] = np.arange(1, rows + 1)
+    return cut
+
+
+# HDF5 ----------------------------------------------------------------------------------------------------------------
+
+
+def _open(path: Path) -> h5py.File:
+    """Opens a file that may be being written. Files that no SWMR writer made are opened plainly."""
+    with open(path, "rb") as file:
+        if not file.read(1):
+            raise OSError("the file is empty")
+    if not h5py.is_hdf5(path):
+        raise OSError("no HDF5 file")
+    for attempt in range(ATTEMPTS_TO_OPEN):
+        try:
+            return h5py.File(path, "r", libver="latest", swmr=True)
+        except OSError:
+            pass
+        try:
+            return h5py.File(path, "r")
+        except OSError:
+            if attempt + 1 == ATTEMPTS_TO_OPEN:
+                raise
+            time.sleep(0.1)
+    raise AssertionError("not reached")
+
+
+def _datasets(group: h5py.Group | None, prefix: str = "") -> dict[str, np.ndarray]:
+    """All datasets of a group and of the groups in it, by their path in it."""
+    found: dict[str, np.ndarray] = {}
+    for name in group if group is not None else ():
+        item = group[name]
+        if isinstance(item, h5py.Dataset):
+            found[prefix + name] = item[...]
+        elif isinstance(item, h5py.Group):
+            found.update(_datasets(item, f"{prefix}{name}/"))
+    return found
+
+
+def _plain(value: Any) -> Any:
+    """An attribute as text, int, float or None; NaN stands for what was not known."""
+    if isinstance(value, bytes):
+        value = value.decode(errors="replace")
+    if isinstance(value, np.ndarray):
+        value = value.reshape(-1)[0] if value.size == 1 else value.tolist()
+    if isinstance(value, np.generic):
+        value = value.item()
+    return None if isinstance(value, float) and not np.isfinite(value) else value
+
+
+def _read_hdf5(path: Path) -> Source:
+    with _open(path) as file:
+        written_by = _plain(file.attrs.get("format", ""))
+        version = _plain(file.attrs.get("format_version", 1))
+        if written_by not in ("", "tessera metrics") or not isinstance(file.get("steps"), h5py.Group):
+            what = f"format {written_by!r}" if written_by not in ("", "tessera metrics") else "no group /steps"
+            raise OSError(f"no metrics of a run: {what}")
+        if version != 1:
+            raise OSError(f"format_version {version}: this reads 1")
+        source = Source(path)
+        source.steps = _datasets(file["steps"])
+        source.evals = {name: data for name, data in _datasets(file.get("eval")).items() if name in ("step", "loss")}
+        source.memory = _datasets(file.get("memory"))
+        source.ranks = _datasets(file.get("ranks"))
+        for group in GROUPS:
+            if group in file:
+                source.attributes[group] = {name: _plain(value) for name, value in file[group].attrs.items()}
+    return source
+
+
+# JSON ----------------------------------------------------------------------------------------------------------------
+
+
+def _read_json(path: Path) -> Source:
+    """metrics.json of another program: dataset path -> list, and attribute path ("/model/parameters") -> a value."""
+    values = json.loads(path.read_text(encoding="utf-8"))
+    if not isinstance(values, dict) or not any(name.strip("/").startswith("steps/") for name in values):
+        raise OSError('no metrics of a run: {"/steps/loss": [...], ...} is expected')
+    source = Source(path)
+    for name, value in values.items():
+        group, _, rest = name.strip("/").partition("/")
+        if group in GROUPS:
+            source.attributes[group][rest] = _plain(value)
+            continue
+        target = {"steps": source.steps, "eval": source.evals, "memory": source.memory, "ranks": source.ranks}.get(group)
+        if target is None or not rest:
+            continue
+        if not isinstance(value, list):
+            raise OSError(f"{name} is no list")
+        target[rest] = np.array([np.nan if x is None else x for x in value], dtype=None if value else np.float64)
+    if "step" in source.steps and source.steps["step"].dtype.kind != "i":
+        raise OSError("/steps/step: whole numbers are expected")
+    return source

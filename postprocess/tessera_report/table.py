@@ -1,0 +1,173 @@
+"""The table on the terminal: columns that fit side by side, then the others below under the same rows."""
+from __future__ import annotations
+
+import textwrap
+from typing import Any, Callable, NamedTuple, Optional
+
+from .metrics import MOST_WARMUP_STEPS
+from .rows import Row
+
+GAP = 2
+
+
+def count(value: float) -> str:
+    """A number with three digits: 417, 1.55K, 42.4K, 2.35M."""
+    for unit, scale in (("", 1.0), ("K", 1e3), ("M", 1e6), ("G", 1e9)):
+        if abs(value) < 999.5 * scale:
+            break
+    return f"{_digits(value / scale)}{unit}"
+
+
+def bytes_text(value: float) -> str:
+    for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)):
+        if abs(value) < 999.5 * scale:
+            break
+    return f"{_digits(value / scale)} {unit}"
+
+
+def seconds_text(value: float) -> str:
+    if value < 0.9995:
+        return f"{_digits(value * 1e3)} ms" if value >= 0.9995e-3 else f"{_digits(value * 1e6)} us"
+    if value < 99.95:
+        return f"{_digits(value)} s"
+    minutes, seconds = divmod(round(value), 60)
+    return f"{minutes} min {seconds:02} s" if minutes < 100 else f"{value / 3600:.1f} h"
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, whole numbers without a point."""
+    if value == int(value) and abs(value) < 1000:
+        return str(int(value))
+    return f"{value:.{max(0, 2 - len(str(int(abs(value)))) + 1)}f}"
+
+
+def share(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def loss(value: float) -> str:
+    return f"{value:.4f}"
+
+
+class Column(NamedTuple):
+    title: str
+    text: Callable[[dict[str, Any]], Optional[str]]  # of a row's values; None where not known
+    left: bool = False
+
+
+def _of(title: str, key: str, form: Callable[[Any], str] = str, left: bool = False) -> Column:
+    return Column(title, lambda values: None if values[key] is None else form(values[key]), left)
+
+
+def _quartiles(values: dict[str, Any]) -> Optional[str]:
+    low, high = values["tokens_per_second_q1"], values["tokens_per_second_q3"]
+    return None if low is None else f"{count(low)}-{count(high)}"
+
+
+def _final_loss(values: dict[str, Any]) -> Optional[str]:
+    return loss(values["final_loss"]) if values["final_loss"] is not None else "not finite" if "nan" in values["flags"] else None
+
+
+COLUMNS = [
+    _of("row", "row", left=True),
+    _of("status", "status", left=True),
+    _of("ranks", "ranks"),
+    _of("strategy", "strategy", left=True),
+    _of("tokens/s", "tokens_per_second", count),
+    Column("quartiles", _quartiles),
+    _of("speed-up", "speedup", lambda value: f"{value:.2f}x"),
+    Column("loss", _final_loss),
+    _of("best", "best_loss", loss),
+    _of("validation", "final_validation_loss", loss),
+    _of("best val.", "best_validation_loss", loss),
+    _of("step", "step_seconds", seconds_text),
+    _of("batch", "batch_seconds", seconds_text),
+    _of("epoch", "epoch_seconds", seconds_text),
+    _of("planned", "memory_planned", bytes_text),
+    _of("peak", "memory_peak", bytes_text),
+    _of("average", "memory_average", bytes_text),
+    _of("exposed", "exposed_share", share),
+    _of("data", "data_share", share),
+    _of("MFU", "mfu", share),
+    _of("MFU exact", "mfu_exact", share),
+    _of("start-up", "startup_seconds", seconds_text),
+    Column("flags", lambda values: " ".join(values["flags"]) or None, True),
+]
+ALWAYS = ("row", "ranks", "strategy")
+
+
+def render(rows: list[Row], baseline: Optional[Row], width: int, warmup: Optional[int] = None) -> str:
+    """The table, what its columns mean, and the notes of flagged rows. Columns unknown for all rows are named below."""
+    cells = {column.title: [column.text(row.values) for row in rows] for column in COLUMNS}
+    shown = [column for column in COLUMNS if column.title in ALWAYS or any(cells[column.title])]
+    unknown = [column.title for column in COLUMNS if column not in shown and column.title != "flags"]
+    parts = ["\n".join(_block(block, cells)) for block in _blocks(shown, cells, width)]
+    lines = _legend({column.title for column in shown}, baseline, warmup)
+    if unknown:
+        lines.append(f"not known for any row: {', '.join(unknown)}")
+    lines += _formula(rows)
+    notes = [f"{row.name}: {note}" for row in rows for note in row.notes + _failure(row)]
+    for lines in filter(None, (lines, notes)):
+        parts.append("\n".join(textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines))
+    return "\n\n".join(parts)
+
+
+def _width(column: Column, cells: dict[str, list[Optional[str]]]) -> int:
+    return max(len(text or "-") for text in [column.title, *cells[column.title]])
+
+
+def _blocks(columns: list[Column], cells: dict[str, list[Optional[str]]], width: int) -> list[list[Column]]:
+    """Columns that fit into the width together; every block begins with the names of the rows."""
+    first, *others = columns
+    blocks, used = [[first]], _width(first, cells)
+    for column in others:
+        if used + GAP + _width(column, cells) > width and len(blocks[-1]) > 1:
+            blocks.append([first])
+            used = _width(first, cells)
+        blocks[-1].append(column)
+        used += GAP + _width(column, cells)
+    return blocks
+
+
+def _block(columns: list[Column], cells: dict[str, list[Optional[str]]]) -> list[str]:
+    lines = []
+    for texts in zip(*([column.title, *cells[column.title]] for column in columns)):
+        aligned = [(text or "-").ljust(size) if column.left else (text or "-").rjust(size)
+                   for text, column, size in zip(texts, columns, (_width(column, cells) for column in columns))]
+        lines.append((" " * GAP).join(aligned).rstrip())
+    return [lines[0], "-" * max(map(len, lines)), *lines[1:]]
+
+
+def _legend(titles: set[str], baseline: Optional[Row], warmup: Optional[int]) -> list[str]:
+    lines = []
+    if "tokens/s" in titles:
+        skipped = f"the first {warmup} steps" if warmup is not None else f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS},"
+        against = f"; speed-up against {baseline.name}" if baseline and "speed-up" in titles else ""
+        lines.append(f"tokens/s and step: median, without {skipped} of each attempt{against}")
+    meanings = {"batch": "a micro-batch", "epoch": "an epoch at that pace", "planned": "memory of a rank, the largest",
+                "peak": "measured, the largest of all ranks", "average": "measured, mean of ranks",
+                "exposed": "share of the time in which compute on rank 0 waited for communication",
+                "data": "share of the time for reading the batch"}
+    known = [f"{title}: {text}" for title, text in meanings.items() if title in titles]
+    return lines + (["; ".join(known)] if known else [])
+
+
+def _formula(rows: list[Row]) -> list[str]:
+    """How MFU is counted, and which peaks it is a share of."""
+    peaks: dict[str, None] = {}
+    for row in rows:
+        if row.values["mfu_formula"]:
+            peaks[f"{count(row.values['device_peak_flops'])}FLOP/s ({row.values['device_peak_source'] or 'source not named'})"] = None
+    formula = next((row.values["mfu_formula"] for row in rows if row.values["mfu_formula"]), None)
+    if formula is None:
+        return []
+    return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x layers x width x sequence, exact: the model's matrix products; "
+            f"peak {', '.join(peaks)}"]
+
+
+def _failure(row: Row) -> list[str]:
+    """Why a row has no result, in its own words."""
+    if row.values["status"] in (None, "done", "running", "pending") or not row.values["message"]:
+        return []
+    code = row.values["code"]
+    return [f"{row.values['status']}{f' with code {code}' if code else ''}: {row.values['message']}"]

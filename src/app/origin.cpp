@@ -1,0 +1,134 @@
+#include "app/origin.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "tessera/base/error.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/engine/resume.hpp"
+#include "tessera/io/hugging_face_companions.hpp"
+#include "tessera/io/manifest.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Texts = std::map<std::string, std::string>;
+
+bool names_a_model(const Options& options) {
+  return std::ranges::any_of(
+      options.given, [](const std::string& name) { return name.starts_with("model.") && name != "model.dropout"; });
+}
+
+/// Arguments that describe a checkpoint's model: as its run's options did, or by the checkpoint itself where there were
+/// none, or where the folder that they name is gone.
+std::vector<std::string> model_arguments(const Manifest& manifest, const std::filesystem::path& checkpoint) {
+  const Texts then(manifest.options.begin(), manifest.options.end());
+  const auto from = then.find("model.from");
+  std::error_code ignored;
+  const bool gone = from != then.end() && !from->second.empty() && !std::filesystem::exists(from->second, ignored);
+  if (from == then.end() || gone) return {"--model.from=" + checkpoint.string()};
+  std::vector<std::string> arguments;
+  for (const OptionValue& option : flat_options({})) {
+    const auto old = then.find(option.name);
+    if (!option.name.starts_with("model.") || option.name == "model.dropout" || old == then.end()) continue;
+    if (old->second != option.value) arguments.push_back(fmt::format("--{}={}", option.name, old->second));
+  }
+  return arguments;
+}
+
+std::int64_t number_in(const Texts& texts, const std::string& name, std::int64_t otherwise) {
+  const auto found = texts.find(name);
+  return found == texts.end() ? otherwise : std::stoll(found->second);
+}
+
+/// What the user left open, as arguments.
+std::vector<std::string> arguments_from(const Options& options, const std::filesystem::path& checkpoint,
+                                        const Manifest& manifest, std::int64_t world) {
+  std::vector<std::string> arguments;
+  if (!names_a_model(options)) arguments = model_arguments(manifest, checkpoint);
+  if (!options.is_given("model.dropout") && manifest.architecture.dropout > 0)
+    arguments.push_back(fmt::format("--model.dropout={}", manifest.architecture.dropout));
+  const auto allowed = allowed_changes(options.checkpoint);
+  const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
+  if (!manifest.data.known) return arguments;
+  if (!options.is_given("train.seq_len") && !may_differ("seq_len"))
+    arguments.push_back(fmt::format("--train.seq_len={}", manifest.data.sequence));
+  if (may_differ("global_batch")) return arguments;
+  const Texts then(manifest.options.begin(), manifest.options.end());
+  std::int64_t micro_batch = options.train.micro_batch;
+  if (!options.is_given("train.micro_batch")) {
+    micro_batch = number_in(then, "train.micro_batch", micro_batch);
+    arguments.push_back(fmt::format("--train.micro_batch={}", micro_batch));
+  }
+  // Where no number makes the same batch, the refusal says so.
+  if (!options.is_given("train.accumulation") && manifest.data.global_batch % (world * micro_batch) == 0)
+    arguments.push_back(fmt::format("--train.accumulation={}", manifest.data.global_batch / (world * micro_batch)));
+  return arguments;
+}
+
+/// On rank 0: the arguments of the newest checkpoint that can be read.
+std::vector<std::string> find_arguments(const Options& options, std::int64_t world) {
+  for (const auto& path : resume_candidates(options.checkpoint.resume, run_folder(options))) {
+    try {
+      return arguments_from(options, path, read_manifest(path), world);
+    } catch (const IoError&) {
+      continue;  // whoever loads it says what is wrong with it
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::nullopt;
+  try {
+    return resume_candidates(std::filesystem::absolute(path).string(), path).front();
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+Options with_origin(RankContext& context, Options options) {
+  if (options.checkpoint.resume == "none") return options;
+  std::string list;
+  if (context.rank() == 0) list = fmt::format("{}", fmt::join(find_arguments(options, context.size()), "\n"));
+  std::istringstream lines(context.control().broadcast(list));
+  std::vector<std::string> arguments;
+  for (std::string line; std::getline(lines, line);) arguments.push_back(line);
+  const Options taken = parse_arguments(arguments);
+  const double dropout = options.is_given("model.dropout") ? options.model.dropout : taken.model.dropout;
+  if (!names_a_model(options)) options.model = taken.model;
+  options.model.dropout = dropout;
+  const std::pair<const char*, std::int64_t TrainOptions::*> sizes[] = {
+      {"train.seq_len", &TrainOptions::seq_len},
+      {"train.micro_batch", &TrainOptions::micro_batch},
+      {"train.accumulation", &TrainOptions::accumulation}};
+  for (const auto& [name, size] : sizes) {
+    if (taken.is_given(name)) options.train.*size = taken.train.*size;
+  }
+  return options;
+}
+
+void keep_companions(const Options& options) {
+  const std::filesystem::path kept = run_folder(options) / kCompanionFolder;
+  if (!companions_at(kept).empty()) return;
+  std::filesystem::path from;
+  if (!options.model.from.empty()) {
+    const auto checkpoint = checkpoint_in(options.model.from);
+    from = checkpoint ? companions_of(*checkpoint, read_manifest(*checkpoint)) : companions_at(options.model.from);
+  }
+  const std::string& resume = options.checkpoint.resume;
+  if (from.empty() && resume != "none" && resume != "auto") {
+    if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
+  }
+  copy_companions(from, kept);
+}
+
+}  // namespace tessera

@@ -1,0 +1,214 @@
+#include "schedule/fit_changes.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A quick plan: without the search for the last percent, so that what it promises holds for the full plan too.
+std::int64_t bytes_needed(const RunShape& shape) {
+  const PlannedRun planned = plan_shape(shape, {false, 0});
+  return limited_bytes(planned.schedule, planned.plan);
+}
+
+/// Strategies that leave less on a rank, in the order of what they send more.
+std::vector<Strategy> that_shard_more(Strategy strategy) {
+  switch (strategy) {
+    case Strategy::ddp:
+      return {Strategy::zero1, Strategy::zero2, Strategy::zero3};
+    case Strategy::zero1:
+      return {Strategy::zero2, Strategy::zero3};
+    case Strategy::zero2:
+      return {Strategy::zero3};
+    case Strategy::hsdp_zero2:
+      return {Strategy::hsdp, Strategy::zero2, Strategy::zero3};
+    case Strategy::hsdp:
+      return {Strategy::zero3};
+    case Strategy::zero3:
+      return {};
+  }
+  return {};
+}
+
+/// The largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if none
+/// does.
+std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {
+  std::int64_t fits = 0, too_large = shape.micro_batch;
+  while (too_large - fits > 1) {
+    shape.micro_batch = fits + (too_large - fits) / 2;
+    (bytes_needed(shape) <= allowed ? fits : too_large) = shape.micro_batch;
+  }
+  return std::max<std::int64_t>(1, fits);
+}
+
+/// `shape` with one change.
+Change changed(const RunShape& shape, std::string option, const std::function<void(RunShape&)>& change) {
+  Change result{std::move(option), shape};
+  change(result.shape);
+  return result;
+}
+
+// The changes that a run can still make, one function a dimension.
+
+std::vector<Change> asynchronous_off(const RunShape& shape) {
+  if (!shape.policy.snapshot || shape.device != DeviceKind::cpu) return {};
+  return {changed(shape, "checkpoint.async=false", [](RunShape& s) { s.policy.snapshot = false; })};
+}
+
+std::vector<Change> fewer_gathers(const RunShape& shape) {
+  const Strategy strategy = shape.policy.strategy;
+  const bool limited = strategy == Strategy::zero3 || strategy == Strategy::hsdp;
+  if (!limited || !shape.policy.reshard_after_forward || shape.policy.limit_all_gathers == 1) return {};
+  return {changed(shape, "shard.limit_all_gathers=1", [](RunShape& s) { s.policy.limit_all_gathers = 1; })};
+}
+
+std::vector<Change> recompute(const RunShape& shape) {
+  if (shape.policy.checkpoint_blocks) return {};
+  return {changed(shape, "memory.checkpoint=block", [](RunShape& s) { s.policy.checkpoint_blocks = true; })};
+}
+
+std::vector<Change> more_sharding(const RunShape& shape) {
+  std::vector<Change> changes;
+  if (shape.world == 1) return changes;
+  for (const Strategy strategy : that_shard_more(shape.policy.strategy)) {
+    changes.push_back(changed(shape, fmt::format("shard.strategy={}", name_of(strategy)),
+                              [&](RunShape& s) { s = with_strategy(s, strategy); }));
+  }
+  return changes;
+}
+
+std::vector<Change> smallest_batch(const RunShape& shape) {
+  if (shape.micro_batch == 1) return {};
+  return {changed(shape, "train.micro_batch=1", [](RunShape& s) { s.micro_batch = 1; })};
+}
+
+std::vector<Change> reduce_in_bf16(const RunShape& shape) {
+  if (shape.policy.reduce != DType::fp32) return {};
+  return {changed(shape, "precision.reduce=bf16", [](RunShape& s) { s.policy.reduce = DType::bf16; })};
+}
+
+std::vector<Change> compute_in_bf16(const RunShape& shape) {
+  if (shape.policy.compute != DType::fp32) return {};
+  return {changed(shape, "precision.compute=bf16", [](RunShape& s) { s.policy.compute = DType::bf16; })};
+}
+
+/// One thing that can be changed: as it is, or in one of several ways.
+struct Dimension {
+  std::vector<Change> (*changes)(const RunShape&);
+  bool always_least = false;  ///< the change never costs memory, so only the changed run is tried
+};
+
+/// What the least run is looked for over; costs least in the first, most in the last.
+const std::vector<Dimension>& dimensions() {
+  static const std::vector<Dimension> all{{asynchronous_off, true}, {recompute, false},     {more_sharding, false},
+                                          {fewer_gathers, false},   {smallest_batch, true}, {reduce_in_bf16, false},
+                                          {compute_in_bf16, false}};
+  return all;
+}
+
+/// A run with some of its dimensions changed.
+struct Combination {
+  RunShape shape;
+  std::vector<std::string> options;  ///< by dimension; empty where nothing is changed
+  std::int64_t bytes = 0;
+};
+
+/// Of all combinations from dimension `at` on the one that needs least.
+void find_least(const Combination& now, std::size_t at, std::optional<Combination>& least) {
+  if (at == dimensions().size()) {
+    const auto bytes = bytes_with({"", now.shape});
+    if (!bytes || (least && *bytes >= least->bytes)) return;
+    least = now;
+    least->bytes = *bytes;
+    return;
+  }
+  const auto changes = dimensions()[at].changes(now.shape);
+  if (changes.empty() || !dimensions()[at].always_least) find_least(now, at + 1, least);
+  for (const Change& change : changes) {
+    Combination next = now;
+    next.shape = change.shape;
+    next.options[at] = change.option;
+    find_least(next, at + 1, least);
+  }
+}
+
+/// The run with only those changes of a combination that `keep` names, each made as it was found.
+std::optional<Combination> with_only(const RunShape& shape, const Combination& of, const std::vector<bool>& keep) {
+  Combination result{shape, std::vector<std::string>(dimensions().size()), 0};
+  for (std::size_t d = 0; d < dimensions().size(); ++d) {
+    if (!keep[d]) continue;
+    for (const Change& change : dimensions()[d].changes(result.shape)) {
+      if (change.option != of.options[d]) continue;
+      result.shape = change.shape;
+      result.options[d] = change.option;
+    }
+    if (result.options[d].empty()) return std::nullopt;  // it needs another one
+  }
+  const auto bytes = bytes_with({"", result.shape});
+  if (!bytes) return std::nullopt;
+  result.bytes = *bytes;
+  return result;
+}
+
+}  // namespace
+
+std::optional<std::int64_t> bytes_with(const Change& change) {
+  try {
+    return bytes_needed(change.shape);
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
+  std::vector<Change> changes;
+  for (const auto& of :
+       {asynchronous_off, fewer_gathers, recompute, more_sharding, smallest_batch, reduce_in_bf16, compute_in_bf16}) {
+    for (Change& change : of(shape)) changes.push_back(std::move(change));
+  }
+  for (Change& change : changes) {
+    if (!change.option.starts_with("train.micro_batch")) continue;
+    change.shape.micro_batch = largest_micro_batch(shape, allowed);
+    change.option = fmt::format("train.micro_batch={}", change.shape.micro_batch);
+  }
+  return changes;
+}
+
+void combine(const RunShape& shape, FitAnswer& answer) {
+  std::optional<Combination> least;
+  find_least({shape, std::vector<std::string>(dimensions().size()), 0}, 0, least);
+  if (!least || least->bytes >= answer.needed) return;
+  const bool fits = least->bytes <= answer.allowed;
+  const std::int64_t goal = fits ? answer.allowed : least->bytes;
+  std::vector<bool> keep;
+  for (const std::string& option : least->options) keep.push_back(!option.empty());
+  Combination best = *least;
+  for (std::size_t d = keep.size(); d-- > 0;) {
+    if (!keep[d]) continue;
+    keep[d] = false;
+    const auto without = with_only(shape, *least, keep);
+    if (without && without->bytes <= goal) {
+      best = *without;
+    } else {
+      keep[d] = true;
+    }
+  }
+  constexpr std::size_t batch = 4;
+  if (fits && keep[batch]) {  // a larger one than 1, perhaps
+    best.shape.micro_batch = shape.micro_batch;
+    best.shape.micro_batch = largest_micro_batch(best.shape, answer.allowed);
+    best.options[batch] = fmt::format("train.micro_batch={}", best.shape.micro_batch);
+    best.bytes = bytes_needed(best.shape);
+  }
+  std::string options;
+  for (const std::string& option : best.options) {
+    if (!option.empty()) options += (options.empty() ? "" : " with ") + option;
+  }
+  (fits ? answer.together : answer.smallest) = fmt::format("{} ({})", options, format_bytes(best.bytes));
+}
+
+}  // namespace tessera

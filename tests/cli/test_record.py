@@ -1,0 +1,123 @@
+"""The run folder: who may use it, and what happens when its files cannot be written."""
+import os
+import shutil
+import signal
+import subprocess
+
+from job import SHORT, TIMEOUT, TINY, Case, command, main, said_once, status
+from running import Running, checkpoints, history
+
+RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
+    "--run.dir=run", "--metrics.every=1", "--optim.schedule=constant", "--data.val_fraction=0"]
+
+
+class Record(Case):
+    def setUp(self):
+        super().setUp()
+        self.run_folder = self.folder / "run"
+
+    def obstacle(self, name):
+        """A folder that nobody replaces by a file."""
+        (self.run_folder / name / "x").mkdir(parents=True)
+
+    def test_metrics_log_and_status_that_cannot_be_written_cost_nothing(self):
+        for name in ("status.json", "metrics.h5.copy.tmp"):
+            self.obstacle(name)
+        (self.run_folder / "log.jsonl").symlink_to("/dev/full")
+        running = Running(["train", *RUN, "--train.steps=1000000", "--checkpoint.every=5", "--checkpoint.resume=auto",
+                           "--metrics.swmr=false"], 2, self.folder)
+        self.addCleanup(running.remove)
+        running.wait_for(lambda: "step-00000020" in checkpoints(self.run_folder), "checkpoint")
+        shutil.rmtree(self.run_folder / "status.json")
+        running.wait_for((self.run_folder / "status.json").exists, "another try")
+        os.kill(running.process.pid, signal.SIGUSR1)
+        code, out = running.end()
+        self.assertEqual(code, 75, out)
+        said = status(self.run_folder)
+        self.assertEqual((said["state"], said["code"]), ("stopped", 75))
+        self.assertIn(f"step-{said['step']:08}", checkpoints(self.run_folder))
+        for warning in (r"warning: .*status\.json.*: the run goes on\n", r"warning: .*log\.jsonl.*: the run goes on\n",
+                        r"warning: .*metrics\.h5.*: the run goes on without metrics\n"):
+            self.assertTrue(said_once(out, warning), out)
+
+    def test_metrics_that_cannot_be_made_cost_nothing(self):
+        self.obstacle("metrics.h5.tmp")
+        job = self.train(*RUN, "--train.steps=4", "--checkpoint.every=2", "--checkpoint.resume=auto")
+        self.assertRegex(job.err, r"warning: .*metrics\.h5.*: the run goes on without metrics\n")
+        self.assertEqual(checkpoints(self.run_folder), ["step-00000002", "step-00000004"])
+        self.assertEqual(status(self.run_folder)["state"], "finished")
+        shutil.rmtree(self.run_folder / "metrics.h5.tmp")
+        self.train(*RUN, "--train.steps=8", "--checkpoint.resume=auto")
+        self.assertEqual([step for step, _ in history(self.run_folder)], [5, 6, 7, 8])
+        recording = [seconds for _, seconds in history(self.run_folder, "steps/time", "recording")]
+        self.assertTrue(all(0 < seconds < 10 for seconds in recording[1:]), recording)
+
+    def test_going_back_replaces_rows_and_keeps_the_old_file(self):
+        self.train(*RUN, "--train.steps=6", "--checkpoint.every=2")
+        first = history(self.run_folder)
+        self.train(*RUN, "--train.steps=5", "--optim.lr=0.01",
+                   "--checkpoint.resume=run/checkpoints/step-00000002")
+        rows = history(self.run_folder)
+        self.assertEqual([step for step, _ in rows], [1, 2, 3, 4, 5])
+        self.assertEqual(rows[:3], first[:3])  # the loss of step 3 comes before its update
+        self.assertNotEqual(rows[3:], first[3:5])
+        os.rename(self.run_folder / "metrics.h5.before-step-3", self.run_folder / "metrics.h5")
+        (self.run_folder / "metrics.1.h5").unlink()
+        self.assertEqual(history(self.run_folder), first)
+
+    def test_two_fresh_starts_on_one_folder(self):
+        for _ in range(3):
+            jobs = [Running(["train", *RUN, "--train.steps=3"], 0, self.folder) for _ in range(2)]
+            for running in jobs:
+                self.addCleanup(running.remove)
+            ends = [running.end() for running in jobs]
+            self.assertEqual(sorted(code for code, _ in ends), [0, 2], ends)
+            self.assertEqual([path.name for path in self.run_folder.glob("metrics*")], ["metrics.h5"])
+            shutil.rmtree(self.run_folder)
+
+    def test_every_rank_sees_the_same_folder(self):
+        elsewhere = self.folder / "elsewhere"
+        for path in (self.run_folder, elsewhere):
+            path.mkdir()
+        if subprocess.run(["unshare", "-m", "true"], capture_output=True).returncode:
+            self.skipTest("a file system of its own is not allowed here")
+        words = command(["train", *RUN, "--train.steps=3"])
+        of_its_own = ["unshare", "-m", "sh", "-c", f"mount --bind '{elsewhere}' '{self.run_folder}' && exec \"$@\"", "sh"]
+        done = subprocess.run([os.environ["MPIEXEC"], "-n", "1", *words, ":", "-n", "1", *of_its_own, *words],
+                              cwd=self.folder, capture_output=True, text=True, timeout=TIMEOUT, check=False,
+                              stdin=subprocess.DEVNULL)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        said = [line for line in done.stderr.splitlines() if line.startswith("tessera: ")]
+        self.assertEqual(len(said), 1, done.stderr)
+        self.assertRegex(said[0], r"run\.dir = run must be the same folder on all nodes .*: \S+ sees another")
+        self.assertEqual(list(elsewhere.iterdir()), [])
+        self.assertEqual((status(self.run_folder)["state"], status(self.run_folder)["code"]), ("failed", 2))
+
+    def test_auto_in_a_job_that_slurm_started_again(self):
+        run = ["train", *RUN, "--train.steps=2", "--checkpoint.resume=auto"]
+        for restarts, there, code, says in (("1", False, 4, "run.dir = run is missing"), ("1", True, 0, "a fresh start"),
+                                            ("0", False, 0, "a fresh start")):
+            shutil.rmtree(self.run_folder, ignore_errors=True)
+            if there:
+                self.run_folder.mkdir()
+            running = Running(run, 0, self.folder, SLURM_RESTART_COUNT=restarts)
+            self.addCleanup(running.remove)
+            ended, out = running.end()
+            self.assertEqual(ended, code, out)
+            self.assertIn(says, out)
+            self.assertEqual(self.run_folder.exists(), code == 0)
+
+    def test_files_that_ask_are_answered_at_the_last_step(self):
+        self.run_folder.mkdir()
+        for names in (["stop"], ["checkpoint"], ["stop", "checkpoint"]):
+            for name in names:
+                (self.run_folder / name).touch()
+            steps = len(checkpoints(self.run_folder)) + 1
+            self.train(*RUN, f"--train.steps={steps}", "--checkpoint.resume=auto")
+            self.assertIn(f"step-{steps:08}", checkpoints(self.run_folder))
+            for name in ("stop", "checkpoint"):
+                self.assertFalse((self.run_folder / name).exists())
+
+
+if __name__ == "__main__":
+    main()
