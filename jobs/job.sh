@@ -57,7 +57,7 @@ this_job() {
 }
 
 # job_fact NAME: what Slurm says about the job, for example JobState.
-job_fact() { scontrol --oneliner show job "$SLURM_JOB_ID" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1; }
+job_fact() { scontrol --oneliner show job "$(this_job)" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1; }
 
 # Tessera stops before SLURM_JOB_END_TIME. Slurm 22.05 does not set it; and a job that was submitted from within another
 # one may have the other's.

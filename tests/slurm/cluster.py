@@ -1,8 +1,8 @@
-"""A Slurm on this machine alone: munged, slurmctld and a slurmd for each virtual node, started by hand, every file in one
-folder. A node has a host name of its own (a UTS namespace), four CPUs, and four GPUs that are character devices.
+"""A Slurm on this machine alone: munged, slurmctld and a slurmd for each virtual node, started by hand, every file in
+one folder. A node has a host name of its own (a UTS namespace), four CPUs, and four GPUs that are character devices.
 
-The caller runs as the first process of a PID namespace (enter_namespaces): when it ends, for whatever reason, the kernel
-kills all others in there, daemons, jobs and ranks. In a network namespace its ports are nobody else's.
+The caller runs as the first process of a PID namespace (enter_namespaces): when it ends, for whatever reason, the
+kernel kills all others in there, daemons, jobs and ranks. In a network namespace its ports are nobody else's.
 """
 import os
 import re
@@ -51,7 +51,8 @@ class Cluster:
     def __init__(self, folder):
         self.folder = Path(folder)
         self.daemons = []
-        for name in ("state", "log", "run", *(f"{kind}/node{n}" for n in range(1, NODES + 1) for kind in ("spool", "tmp"))):
+        of_nodes = (f"{kind}/node{n}" for n in range(1, NODES + 1) for kind in ("spool", "tmp"))
+        for name in ("state", "log", "run", *of_nodes):
             (self.folder / name).mkdir(parents=True)
         self.folder.chmod(0o755)
         os.environ["SLURM_CONF"] = str(self.folder / "slurm.conf")
@@ -129,7 +130,7 @@ def output(*words):
 
 
 def wait_for(ready, what, timeout=WAIT):
-    """Waits until `ready` returns something true, and returns it. `what` is waited for: words, or a function of none."""
+    """Waits until `ready` returns something true, and returns it. `what`: words for the failure, or what makes them."""
     deadline = time.monotonic() + timeout
     while not (result := ready()):
         if time.monotonic() > deadline:
@@ -153,8 +154,8 @@ class SlurmJob:
         return path.read_text(errors="replace") if path.exists() else ""
 
     def wait(self, *states, timeout=WAIT):
-        """Until the job is in one of the states. One that was requeued starts after two seconds, where Slurm would hold it
-        for 121: nodes refuse it in the second in which its last attempt ended."""
+        """Until the job is in one of the states. One that was requeued starts after two seconds, where Slurm would hold
+        it for 121: a node refuses it in the second in which its last attempt ended."""
 
         def reached():
             facts = self.facts()

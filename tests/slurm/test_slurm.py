@@ -1,8 +1,9 @@
-"""The job scripts, submitted with sbatch to a Slurm of the test's own (cluster.py). They are used as an installation has
-them; only site.sh is edited, as it is for every cluster.
+"""The job scripts, submitted with sbatch to a Slurm of the test's own (cluster.py). They are used as an installation
+has them; only site.sh is edited, as it is for every cluster.
 
 Environment: TESSERA, MPIEXEC, TESSERA_REFERENCE as for tests/cli, and BUILD (what is installed), CMAKE.
 """
+import json
 import os
 import re
 import signal
@@ -40,11 +41,12 @@ def settings(**more):
 
 
 class Slurm(Case):
-    def submit(self, script, *words, sbatch=TWO_RANKS, **environment):
-        """The job's number; it runs in the test's folder."""
-        command = 'source "$0/site.sh" && exec sbatch --parsable "$@"'
-        done = subprocess.run(["bash", "-c", command, JOBS, "--time=5", *sbatch, JOBS / script, *words], cwd=self.folder,
-                              stdin=subprocess.DEVNULL, capture_output=True, text=True, env=settings(**environment))
+    def submit(self, script, *words, sbatch=TWO_RANKS, site=True, cwd=None, **environment):
+        """A job that runs in the test's folder, or in `cwd`. `site`: as is told, site.sh was sourced before."""
+        command = f'{"source $0/site.sh && " if site else ""}exec sbatch --parsable "$@"'
+        done = subprocess.run(["bash", "-c", command, JOBS, "--time=5", *sbatch, JOBS / script, *words],
+                              cwd=cwd or self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=settings(**environment))
         self.assertEqual(done.returncode, 0, done.stderr)
         return SlurmJob(done.stdout.strip())
 
@@ -97,31 +99,37 @@ class Slurm(Case):
     def test_requeue_and_postprocess(self):
         """What depends on the job waits for its last attempt."""
         job = self.submit("train.sbatch", *LONGER)
-        run = f"runs/tessera-{job.number}"
-        draw = self.submit("postprocess.sbatch", run, sbatch=[f"--dependency=afterany:{job.number}"])
+        report = self.submit("postprocess.sbatch", f"runs/tessera-{job.number}", "--json=rows.json", "--plots=plots",
+                             sbatch=[f"--dependency=afterany:{job.number}"])
         self.stopped_and_requeued(job, times=2)
-        self.expect(draw, "COMPLETED", 0, r"plot: .*loss.png")
-        self.assertTrue((self.run_of(job) / "loss.png").exists())
-        self.assertGreaterEqual(draw.facts()["StartTime"], job.facts()["EndTime"])
+        self.expect(report, "COMPLETED", 0, r"tokens/s")
+        self.assertGreaterEqual(report.facts()["StartTime"], job.facts()["EndTime"])
+        row, = json.loads((self.folder / "rows.json").read_text())
+        self.assertEqual((row["status"], row["attempts"]), ("done", 3))
+        self.assertEqual(row["final_loss"], logged(self.run_of(job))[4000])
+        self.assertTrue((self.folder / "plots" / "loss.png").exists())
 
     def test_requeue_with_mpirun(self):
-        self.stopped_and_requeued(self.submit("train.sbatch", *LONGER, **MPIRUN), times=1)
+        """What the command line says of the run folder and of the first start counts."""
+        own = ["--run.dir", "runs/own", "--checkpoint.resume", "none"]
+        job = self.submit("train.sbatch", *LONGER, *own, **MPIRUN)
+        self.stopped_and_requeued(job, times=1, run=self.folder / "runs" / "own")
 
-    def stopped_and_requeued(self, job, times):
+    def stopped_and_requeued(self, job, times, run=None):
         """Ends with the losses of a run that nobody stopped."""
-        steps = 0
+        run, steps = run or self.run_of(job), 0
         for restart in range(1, times + 1):
-            wait_for(lambda: max(logged(self.run_of(job)), default=0) > steps, lambda: f"step\n{job.said()}")
+            wait_for(lambda: max(logged(run), default=0) > steps, lambda: f"step\n{job.said()}")
             output("scancel", "--batch", "--signal=USR1", job.number)
             wait_for(lambda: job.facts()["Restarts"] == str(restart), lambda: f"restart {restart}\n{job.said()}")
-            steps = max(logged(self.run_of(job)))
+            steps = max(logged(run))
             job.wait("RUNNING")
         said = self.expect(job, "COMPLETED", 0, f"requeued, restart {times} of at most 20", restarts=times)
         self.assertEqual(len(re.findall(r"stopped +after step \d+ of \d+ \(SIGUSR1\)", said)), times, said)
-        self.assertEqual(logged(self.run_of(job)), self.losses(*LONGER, ranks=2))
+        self.assertEqual(logged(run), self.losses(*LONGER, ranks=2))
 
     def test_limit_then_stop_file(self):
-        """Slurm sends USR1 before the limit; RUN/stop, left there while the job waits in the queue, ends it for good."""
+        """Slurm sends USR1 before the limit; RUN/stop, made while the job is in the queue again, ends it for good."""
         sbatch = [*TWO_RANKS, "--time=1", "--signal=B:USR1@50"]
         job = self.submit("train.sbatch", *RUN, "--train.steps=100000000", sbatch=sbatch)
         wait_for(lambda: job.facts()["Restarts"] == "1", "restart", timeout=75)
@@ -130,7 +138,7 @@ class Slurm(Case):
         self.assertTrue(said_once(said, r"stopped +after step \d+ of 100000000 \(SIGUSR1\)"), said)
 
     def test_attempts_are_counted(self):
-        """Two tasks of an array, each in a folder of its own, on CPUs; an attempt makes one step, for run.walltime is over."""
+        """Tasks of an array, each in a folder of its own, on CPUs; an attempt makes one step: run.walltime is over."""
         sbatch = ["--array=0-1", "--ntasks-per-node=2", "--gpus-per-node=0", "--cpus-per-task=1"]
         array = self.submit("train.sbatch", *RUN, "--train.steps=100", "--run.walltime=1ms", sbatch=sbatch,
                             TESSERA_REQUEUES="1")
@@ -165,10 +173,14 @@ class Slurm(Case):
         self.assertNotIn("requeued, restart", job.said())
 
     def test_refused(self):
-        job = self.submit("train.sbatch", *RUN, "--train.micro_batch=-1")
+        # Submitted without site.sh from the folder that holds jobs/, then from another.
+        job = self.submit("train.sbatch", *RUN, "--train.micro_batch=-1", site=False, cwd=JOBS.parent)
         self.expect(job, "FAILED", 2, r"tessera: .*micro_batch(.|\n)*job \d+: refused \(code 2\)")
+        for script in "train.sbatch", "train_multinode.sbatch", "postprocess.sbatch":
+            job = self.submit(script, site=False)
+            self.expect(job, "FAILED", 2, rf"{script}: no .*/jobs/site\.sh.*: source jobs/site\.sh")
         job = self.submit("postprocess.sbatch", "runs/none", sbatch=[])
-        self.expect(job, "FAILED", 2, r"no run at runs/none")
+        self.expect(job, "FAILED", 4, r"tessera-report: runs/none does not exist")
 
     def test_singletons(self):
         """Slurm starts two tasks and tells MPI nothing of it."""
