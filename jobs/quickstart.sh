@@ -66,6 +66,6 @@ run=runs/quickstart-$(date +%Y%m%d-%H%M%S)
 echo "train: inputs/quickstart.ini over 2 ranks into $run"
 mpiexec -n 2 build/release/bin/tessera train inputs/quickstart.ini --data.source="$source" --run.dir="$run" "$@"
 
-/usr/bin/python3 postprocess/plot_loss.py "$run"
-echo "files: $run holds metrics.h5, log.jsonl, status.json and config.ini"
+/usr/bin/python3 postprocess/report.py "$run" --plots "$run/plots"
+echo "files: $run holds plots/, metrics.h5, log.jsonl, status.json and config.ini"
 echo "again: mpiexec -n 2 build/release/bin/tessera train $run/config.ini --run.dir=$run-again (after: source jobs/mpi_env.sh)"

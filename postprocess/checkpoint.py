@@ -9,12 +9,17 @@ A checkpoint has the kinds parameter, first_moment and second_moment, a dump gra
 checkpoints, two dumps, or one of each (weights are parameters then), and exits 1 when anything differs.
 """
 import argparse
+import difflib
 import re
 import sys
 from pathlib import Path
 
-import h5py
-import numpy as np
+try:
+    import h5py
+    import numpy as np
+except ModuleNotFoundError as missing:
+    sys.exit(f"{missing.name} is missing in {sys.executable}: {sys.executable} -m pip install {missing.name}, or "
+             "apt-get install python3-h5py python3-numpy and /usr/bin/python3")
 
 ROWS_AT_ONCE = 1 << 20  # elements read at a time
 
@@ -136,6 +141,10 @@ def print_slice(path, name, rows):
         kind = kind if "/" in name else next((k for k in ("parameter", "weights") if k in tensors.kinds()), kind)
         first, _, last = rows.partition(":")
         chosen = slice(int(first) if first else None, int(last) if last else None) if ":" in rows else int(rows)
+        names = tensors.names(kind) if kind in tensors.kinds() else []
+        if bare not in names:
+            close = difflib.get_close_matches(bare, names, 3)
+            raise SystemExit(f"{path} has no {kind}/{bare}: " + (" or ".join(close) if close else "list shows the names"))
         print(tensors[kind, bare][chosen])
 
 

@@ -3,8 +3,11 @@
 #include <sys/resource.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
+#include <system_error>
 
 #include "tessera/app/bench_checkpoint.hpp"
 #include "tessera/app/bench_comm.hpp"
@@ -29,12 +32,34 @@ int print_version() {
   return 0;
 }
 
-/// run.device as this machine has it; what is of no use there is refused as if it had been given so.
+/// run.device as this machine has it, and run.deterministic as the device has it; what is of no use there is refused as
+/// if it had been given so.
 void settle_device(Options& options, const Log& log) {
   const DeviceChoice asked = options.run.device;
   options.run.device = resolved_device(asked);
+  options.run.deterministic = is_deterministic(options.run) ? Deterministic::yes : Deterministic::no;
   if (asked == DeviceChoice::automatic) validate(options);
   if (const std::string why = unused_gpu(asked, options.run.device); !why.empty()) log.warn(why);
+}
+
+/// A run's folder stands for its config.ini, a checkpoint for that of its run.
+void name_config(std::vector<std::string>& words) {
+  const auto is_input = [](const std::string& word) { return !word.starts_with("-"); };
+  if (words.size() < 2 || words[0] != name_of(CommandKind::plan) || !is_input(words[1])) return;
+  std::error_code ignored;
+  const std::filesystem::path folder(words[1]);
+  for (const auto& config : {folder / "config.ini", folder / "../../config.ini"}) {
+    if (std::filesystem::is_directory(folder, ignored) && std::filesystem::is_regular_file(config, ignored)) {
+      words[1] = config.lexically_normal().string();
+      return;
+    }
+  }
+}
+
+/// What a command prints is its result: a full disk must not look like success.
+int with_output_written(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
 }
 
 /// A plan for GPUs needs none here.
@@ -123,19 +148,18 @@ int main(int argc, char** argv) {
   invocation.start = std::chrono::steady_clock::now();
   invocation.unix_start = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   invocation.words.assign(argv, argv + argc);
-  const std::vector<std::string> words(argv + 1, argv + argc);
-  // A reader that goes away costs the words that it does not want, a file that grows too large is an error of its
-  // write.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
+  std::vector<std::string> words(argv + 1, argv + argc);
+  name_config(words);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
   try {
     // Of several processes of a launcher one speaks for all.
-    if (!words_need_ranks(words) && find_launch().size == 1) return run_alone(read_command(words));
+    if (!words_need_ranks(words) && find_launch().size == 1) return with_output_written(run_alone(read_command(words)));
+    std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its words only
     World world(&argc, &argv);
     return world.run([&] {
       const Command command = read_command(words);
       return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation)
-                                       : (world.rank() == 0 ? run_alone(command) : 0);
+                                       : (world.rank() == 0 ? with_output_written(run_alone(command)) : 0);
     });
   } catch (const Error& error) {
     Log(0, 1).error(error.what());

@@ -3,6 +3,6 @@
     from tessera_report.metrics import read_metrics
     metrics = read_metrics("runs/a")     # all attempts merged; metrics.steps is a pandas table, a row for every step
 
-The modules, lowest first: errors, source (one file), metrics (the files of a run), find (what a path holds), rows (the
+The modules, lowest first: errors, opening, source (one file), metrics (the files of a run), find (what a path holds), rows (the
 numbers of the table), flags (which rows are not alike), table, compare, plots, cli.
 """

@@ -11,10 +11,12 @@ NOT_DATA = {"data.seed", "data.cache", "data.output", "data.on_error", "data.syn
 
 
 def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
-    """Adds flags and the sentences that explain them."""
+    """Adds flags and the sentences that explain them. Without metrics of the baseline the first row with some is taken."""
+    if baseline is None or not baseline.repeats:
+        baseline = next((row for row in rows if row.repeats), None)
     for row in rows:
         _flag_foreign_processes(row)
-        if baseline is None or row is baseline or not row.repeats:
+        if row is baseline or not row.repeats:
             continue
         _flag_options(row, baseline)
         _flag_hosts(row, baseline)

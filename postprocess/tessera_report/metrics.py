@@ -25,7 +25,7 @@ class Metrics:
 
     steps: pd.DataFrame
     evals: pd.DataFrame
-    attempts: int = 0
+    lengths: list[int] = field(default_factory=list)  # steps of each attempt, those that were done again included
     memory: dict[str, np.ndarray] = field(default_factory=dict)  # "activations/planned": [rank], of the last attempt
     ranks: list[dict[str, np.ndarray]] = field(default_factory=list)  # an attempt each
     config: dict[str, Any] = field(default_factory=dict)  # of the last attempt, like the next two
@@ -34,11 +34,15 @@ class Metrics:
     startup_seconds: Optional[float] = None  # of the first attempt that came to its first step
     problems: list[str] = field(default_factory=list)  # files that could not be read
 
+    @property
+    def attempts(self) -> int:
+        return len(self.lengths)
+
     def timed(self, warmup: Optional[int] = None) -> pd.DataFrame:
         """The steps after warm-up: of each attempt all but the first `warmup`, by default a fifth of them, 1 to 10."""
         if self.steps.empty:
             return self.steps
-        counts = self.steps.groupby("attempt")["place"].transform("max") + 1
+        counts = self.steps["attempt"].map(dict(enumerate(self.lengths)))
         skipped = (counts // 5).clip(1, MOST_WARMUP_STEPS) if warmup is None else warmup
         warm = self.steps[self.steps["place"] >= skipped]
         return self.steps if warm.empty else warm
@@ -86,7 +90,7 @@ def merge(sources: list[Source]) -> Metrics:
             steps.append(pd.DataFrame({**source.steps, "attempt": attempt, "place": np.arange(rows)}).set_index("step"))
         if source.evals:
             evals.append(pd.DataFrame(source.evals).set_index("step"))
-    metrics = Metrics(_last_of_each(steps), _last_of_each(evals), attempts=len(sources))
+    metrics = Metrics(_last_of_each(steps), _last_of_each(evals), [len(source.steps.get("step", ())) for source in sources])
     metrics.ranks = [source.ranks for source in sources]
     last = sources[-1]
     metrics.config, metrics.provenance, metrics.model = (last.attributes[name] for name in ("config", "provenance", "model"))

@@ -23,6 +23,7 @@ BASELINE, OTHERS = "#595959", "#56B4E9"
 TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""), "backward": ("#0072B2", ""),
          "optimizer": ("#009E73", ""), "exposed_gather": ("#D55E00", "////"), "exposed_reduce_scatter": ("#E69F00", "////"),
          "exposed_all_reduce": ("#999999", "////"), "exposed_other": ("#595959", "////")}
+UNITS = [("GB", 1e9), ("MB", 1e6), ("kB", 1e3), ("B", 1.0)]
 WIDTH, ROW_HEIGHT = 7.0, 0.36  # inches
 
 
@@ -31,7 +32,8 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     ordered = [row for row in rows if row is baseline] + [row for row in rows if row is not baseline]
     pictures: dict[str, Callable[[list[Row], Optional[Row]], Optional[Figure]]] = {
         "throughput": _throughput, "loss": _losses, "time": _times, "memory": _memory}
-    written, left_out = [], []
+    empty = [row.name for row in rows if not row.repeats]
+    written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, picture in pictures.items():
@@ -49,8 +51,13 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     return written, left_out
 
 
+def _width(rows: list[Row]) -> float:
+    """Inches: wider for long names."""
+    return WIDTH + 0.08 * max(0, max(len(row.name) for row in rows) - 12)
+
+
 def _bars(rows: list[Row]) -> tuple[Figure, plt.Axes]:
-    figure, axes = plt.subplots(figsize=(WIDTH, 1.1 + ROW_HEIGHT * len(rows)), constrained_layout=True)
+    figure, axes = plt.subplots(figsize=(_width(rows), 1.3 + ROW_HEIGHT * len(rows)), constrained_layout=True)
     axes.set_yticks(range(len(rows)))
     axes.set_yticklabels([row.name for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
@@ -73,9 +80,9 @@ def _throughput(rows: list[Row], baseline: Optional[Row]) -> Optional[Figure]:
         axes.errorbar(rate, place, xerr=[[rate - low], [high - rate]], color="black", linewidth=1, capsize=3)
         text = f" {count(rate)}" + (f" ({values['speedup']:.2f}x)" if values["speedup"] is not None and len(rows) > 1 else "")
         axes.annotate(text, (max(rate, high), place), xytext=(3, 0), textcoords="offset points", va="center", fontsize=9)
-    axes.set_xlim(0, 1.22 * max(row.values["tokens_per_second_q3"] for row in rows))
+    axes.set_xlim(0, 1.3 * max(row.values["tokens_per_second_q3"] for row in rows) or 1)
     axes.xaxis.set_major_formatter(lambda value, _: count(value))
-    axes.set_xlabel("tokens/s (median and quartiles)" + (f", speed-up against {baseline.name}" if baseline and len(rows) > 1 else ""))
+    axes.set_xlabel("tokens/s (median and quartiles)" + (f"\nspeed-up against {baseline.name}" if baseline and len(rows) > 1 else ""))
     return figure
 
 
@@ -85,9 +92,10 @@ def _losses(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     if not rows:
         return None
     aside = len(rows) > 4  # a long legend stands beside the curves
-    figure, axes = plt.subplots(figsize=(WIDTH + 2.0 * aside, max(4.2, 0.17 * len(rows))), constrained_layout=True)
+    figure, axes = plt.subplots(figsize=(WIDTH + (_width(rows) - WIDTH + 2.0) * aside, max(4.2, 0.17 * len(rows))), constrained_layout=True)
     for place, row in enumerate(rows):
-        style = {"color": COLOURS[place % len(COLOURS)], "linewidth": 1}
+        wider = 0.8 * max(0, min(len(rows), 4) - 1 - place)  # the first ones show below others that have the same losses
+        style = {"color": COLOURS[place % len(COLOURS)], "linewidth": 1 + wider}
         line = LINES[place // len(COLOURS) % len(LINES)]
         steps = row.metrics.steps["loss"]
         evals = row.metrics.evals.get("loss", ())
@@ -123,18 +131,18 @@ def _times(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
             axes.barh(range(len(rows)), values, 0.7, left=start, color=colour, hatch=hatch, edgecolor="white", linewidth=0.5,
                       label=name.replace("_", " "))
         start += values
-    axes.set_xlabel("time of a step on rank 0 (ms, mean); hatched: compute waits for communication")
-    figure.set_size_inches(WIDTH, figure.get_size_inches()[1] + 0.7)
+    axes.set_xlabel("time of a step on rank 0 (ms, mean)\nhatched: compute waits for communication")
+    figure.set_size_inches(_width(rows), figure.get_size_inches()[1] + 0.7)
     axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.01), ncol=3, frameon=False, fontsize=8)
     return figure
 
 
 def largest_memory(row: Row, category: str, kind: str) -> float:
-    """MB of the fullest rank, planned or measured: over the whole run where /ranks has it, else after the first step."""
+    """Bytes of the fullest rank, planned or measured: over the whole run where /ranks has it, else after the first step."""
     name = f"{category}/{kind}"
     found = [m.memory[name] for m in row.repeats if name in m.memory]
     over_time = [attempt[f"memory/{name}"] for m in row.repeats for attempt in m.ranks if f"memory/{name}" in attempt]
-    return max((float(values.max()) / 1e6 for values in over_time or found if values.size), default=0.0)
+    return max((float(values.max()) for values in over_time or found if values.size), default=0.0)
 
 
 def _memory(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
@@ -147,14 +155,16 @@ def _memory(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     columns = min(4, len(names))
     lines = -(-len(names) // columns)
     figure, panels = plt.subplots(lines, columns, sharey=True, squeeze=False, constrained_layout=True,
-                                  figsize=(WIDTH + 2.5, 0.8 + lines * (0.9 + 0.3 * len(rows))))
+                                  figsize=(_width(rows) + 2.5, 0.8 + lines * (0.9 + 0.3 * len(rows))))
     for panel, name in zip(panels.flat, names):
-        measured = [max(0.0, largest_memory(row, name, "measured")) for row in rows]
-        panel.barh(range(len(rows)), measured, 0.7, color=OTHERS)
-        panel.barh(range(len(rows)), [largest_memory(row, name, "planned") for row in rows], 0.7, fill=False, edgecolor="black",
-                   linewidth=1)
+        measured = np.array([max(0.0, largest_memory(row, name, "measured")) for row in rows])
+        planned = np.array([largest_memory(row, name, "planned") for row in rows])
+        most = max(measured.max(), planned.max())
+        unit, size = next(((unit, size) for unit, size in UNITS if most >= size), UNITS[-1])
+        panel.barh(range(len(rows)), measured / size, 0.7, color=OTHERS)
+        panel.barh(range(len(rows)), planned / size, 0.7, fill=False, edgecolor="black", linewidth=1)
         panel.set_title("all of the process" if name == "process" else name.replace("_", " "), fontsize=9)
-        panel.set_xlabel("MB a rank", fontsize=8)
+        panel.set_xlabel(f"{unit} a rank", fontsize=8)
         panel.tick_params(labelsize=8)
         panel.grid(axis="x", alpha=0.3)
         panel.set_axisbelow(True)

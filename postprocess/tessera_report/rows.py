@@ -153,6 +153,7 @@ def _median(numbers: Iterable[float]) -> Optional[float]:
 def _speed(row: Row) -> None:
     values = row.values
     seconds = finite_column(row.timed, "seconds")
+    seconds = seconds[seconds > 0]
     rates = finite_column(row.timed, "tokens_per_second")
     if not len(rates) and len(seconds) and values["tokens_per_step"]:
         rates = values["tokens_per_step"] / seconds

@@ -2,8 +2,11 @@
 from __future__ import annotations
 
 import json
-import time
+import multiprocessing
+import os
+import pickle
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +14,9 @@ import h5py
 import numpy as np
 
 from .errors import Unreadable
+from .opening import open_hdf5
 
-ATTEMPTS_TO_OPEN = 3  # while a run is being started its file is incomplete for a moment
+MOST_SECONDS = 120  # for reading one file
 GROUPS = ("config", "provenance", "model")
 
 
@@ -29,7 +33,37 @@ class Source:
 
 
 def read_source(path: Path) -> Source:
-    """Reads a metrics file. Raises Unreadable with the file's name and the reason."""
+    """Reads a metrics file, in a process of its own: the HDF5 library crashes on some damaged files.
+
+    Raises Unreadable with the file's name and the reason.
+    """
+    if "fork" not in multiprocessing.get_all_start_methods():
+        return _read(path)
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    reader = context.Process(target=_read_and_send, args=(path, sender), daemon=True)
+    reader.start()
+    sender.close()
+    try:
+        result = receiver.recv() if receiver.poll(MOST_SECONDS) else Unreadable(f"{path} takes more than {MOST_SECONDS} s to read")
+    except (EOFError, OSError, pickle.UnpicklingError):
+        result = Unreadable(f"{path} is damaged (the HDF5 library crashes on it)")
+    reader.kill()
+    reader.join()
+    if isinstance(result, Unreadable):
+        raise result
+    return result
+
+
+def _read_and_send(path: Path, sender: Connection) -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # the C library's last words ("free(): invalid pointer")
+    try:
+        sender.send(_read(path))
+    except Unreadable as error:
+        sender.send(error)
+
+
+def _read(path: Path) -> Source:
     try:
         source = _read_json(path) if path.suffix == ".json" else _read_hdf5(path)
     except OSError as error:
@@ -38,6 +72,10 @@ def read_source(path: Path) -> Source:
         raise Unreadable(f"{path} is damaged ({_reason(error)})") from error
     source.steps = _one_length(path, "steps", source.steps)
     source.evals = _one_length(path, "eval", source.evals)
+    for group, columns in (("memory", source.memory), ("ranks", source.ranks)):
+        for name, values in columns.items():
+            if values.dtype.kind not in "iuf":
+                raise Unreadable(f"{path}: /{group}/{name} holds no numbers")
     return source
 
 
@@ -53,6 +91,8 @@ def _one_length(path: Path, group: str, columns: dict[str, np.ndarray]) -> dict[
     for name, values in columns.items():
         if values.ndim != 1 or values.dtype.kind not in "iuf":
             raise Unreadable(f"{path}: /{group}/{name} is no list of numbers")
+    if len(columns.get("step", ())) and columns["step"].dtype.kind == "f":
+        raise Unreadable(f"{path}: /{group}/step is no list of whole numbers")
     rows = min((len(values) for values in columns.values()), default=0)
     cut = {name: values[:rows] for name, values in columns.items()}
     if cut and "step" not in cut:
@@ -61,27 +101,6 @@ def _one_length(path: Path, group: str, columns: dict[str, np.ndarray]) -> dict[
 
 
 # HDF5 ----------------------------------------------------------------------------------------------------------------
-
-
-def _open(path: Path) -> h5py.File:
-    """Opens a file that may be being written. Files that no SWMR writer made are opened plainly."""
-    with open(path, "rb") as file:
-        if not file.read(1):
-            raise OSError("the file is empty")
-    if not h5py.is_hdf5(path):
-        raise OSError("no HDF5 file")
-    for attempt in range(ATTEMPTS_TO_OPEN):
-        try:
-            return h5py.File(path, "r", libver="latest", swmr=True)
-        except OSError:
-            pass
-        try:
-            return h5py.File(path, "r")
-        except OSError:
-            if attempt + 1 == ATTEMPTS_TO_OPEN:
-                raise
-            time.sleep(0.1)
-    raise AssertionError("not reached")
 
 
 def _datasets(group: h5py.Group | None, prefix: str = "") -> dict[str, np.ndarray]:
@@ -108,7 +127,7 @@ def _plain(value: Any) -> Any:
 
 
 def _read_hdf5(path: Path) -> Source:
-    with _open(path) as file:
+    with open_hdf5(path) as file:
         written_by = _plain(file.attrs.get("format", ""))
         version = _plain(file.attrs.get("format_version", 1))
         if written_by not in ("", "tessera metrics") or not isinstance(file.get("steps"), h5py.Group):
@@ -147,6 +166,4 @@ def _read_json(path: Path) -> Source:
         if not isinstance(value, list):
             raise OSError(f"{name} is no list")
         target[rest] = np.array([np.nan if x is None else x for x in value], dtype=None if value else np.float64)
-    if "step" in source.steps and source.steps["step"].dtype.kind != "i":
-        raise OSError("/steps/step: whole numbers are expected")
     return source

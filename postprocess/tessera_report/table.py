@@ -12,17 +12,22 @@ GAP = 2
 
 def count(value: float) -> str:
     """A number with three digits: 417, 1.55K, 42.4K, 2.35M."""
-    for unit, scale in (("", 1.0), ("K", 1e3), ("M", 1e6), ("G", 1e9)):
+    for unit, scale in (("", 1.0), ("K", 1e3), ("M", 1e6), ("G", 1e9), ("T", 1e12), ("P", 1e15)):
         if abs(value) < 999.5 * scale:
             break
-    return f"{_digits(value / scale)}{unit}"
+    return f"{_digits(value / scale, whole=scale == 1)}{unit}"
+
+
+def _flops(value: float) -> str:
+    text = count(value)
+    return f"{text[:-1]} {text[-1]}FLOP/s" if text[-1].isalpha() else f"{text} FLOP/s"
 
 
 def bytes_text(value: float) -> str:
     for unit, scale in (("B", 1.0), ("kB", 1e3), ("MB", 1e6), ("GB", 1e9), ("TB", 1e12)):
         if abs(value) < 999.5 * scale:
             break
-    return f"{_digits(value / scale)} {unit}"
+    return f"{_digits(value / scale, whole=scale == 1)} {unit}"
 
 
 def seconds_text(value: float) -> str:
@@ -34,11 +39,11 @@ def seconds_text(value: float) -> str:
     return f"{minutes} min {seconds:02} s" if minutes < 100 else f"{value / 3600:.1f} h"
 
 
-def _digits(value: float) -> str:
-    """Three significant digits, whole numbers without a point."""
-    if value == int(value) and abs(value) < 1000:
+def _digits(value: float, whole: bool = False) -> str:
+    """Three significant digits; what is counted in ones may have none after the point."""
+    if whole and value == int(value):
         return str(int(value))
-    return f"{value:.{max(0, 2 - len(str(int(abs(value)))) + 1)}f}"
+    return f"{value:.{max(0, 3 - len(str(int(abs(value)))))}f}"
 
 
 def share(value: float) -> str:
@@ -142,9 +147,9 @@ def _legend(titles: set[str], baseline: Optional[Row], warmup: Optional[int]) ->
     lines = []
     if "tokens/s" in titles:
         skipped = f"the first {warmup} steps" if warmup is not None else f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS},"
-        against = f"; speed-up against {baseline.name}" if baseline and "speed-up" in titles else ""
+        against = f"; speed-up against {baseline.name}" if "speed-up" in titles else "; no speed-up: the baseline has no tokens/s"
         lines.append(f"tokens/s and step: median, without {skipped} of each attempt{against}")
-    meanings = {"batch": "a micro-batch", "epoch": "an epoch at that pace", "planned": "memory of a rank, the largest",
+    meanings = {"loss": "of the last step", "best": "lowest of a step", "validation": "the last", "batch": "a micro-batch", "epoch": "an epoch at that pace", "planned": "memory of a rank, the largest",
                 "peak": "measured, the largest of all ranks", "average": "measured, mean of ranks",
                 "exposed": "share of the time in which compute on rank 0 waited for communication",
                 "data": "share of the time for reading the batch"}
@@ -157,7 +162,7 @@ def _formula(rows: list[Row]) -> list[str]:
     peaks: dict[str, None] = {}
     for row in rows:
         if row.values["mfu_formula"]:
-            peaks[f"{count(row.values['device_peak_flops'])}FLOP/s ({row.values['device_peak_source'] or 'source not named'})"] = None
+            peaks[f"{_flops(row.values['device_peak_flops'])} ({row.values['device_peak_source'] or 'source not named'})"] = None
     formula = next((row.values["mfu_formula"] for row in rows if row.values["mfu_formula"]), None)
     if formula is None:
         return []

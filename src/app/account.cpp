@@ -1,5 +1,6 @@
 #include "tessera/app/account.hpp"
 
+#include "app/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
 
@@ -7,17 +8,12 @@ namespace tessera {
 
 namespace {
 
-/// "1 rank", "2 ranks".
-std::string counted(std::int64_t count, const char* noun) {
-  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
-}
-
 std::string model_line(const PlannedRun& planned) {
   const ModelParts& model = planned.schedule.model;
   const Architecture& a = model.architecture;
-  return fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}, sequence {}",
-                     name_of(a.family), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
-                     model.sequence);
+  return fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}, sequence {}", name_of(a.family),
+                     format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
+                     counted(a.heads, "head"), a.vocab, model.sequence);
 }
 
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
@@ -72,10 +68,14 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
 }
 
 /// What computes, and on a GPU how its collectives and segments run.
-std::string device_line(TrainingSession& session) {
+std::string device_line(const Options& options, TrainingSession& session) {
   const std::string manner = session.player().manner();
   const char* name = session.resources().host_reaches_memory() ? "kernels" : "device";
-  return fmt::format("{:<11}{}{}{}", name, session.resources().description(), manner.empty() ? "" : "; ", manner);
+  auto line = fmt::format("{:<11}{}{}{}", name, session.resources().description(), manner.empty() ? "" : "; ", manner);
+  if (session.resources().host_reaches_memory()) return line;
+  return line + (is_deterministic(options.run)
+                     ? "\nsums       in one fixed order (run.deterministic = true)"
+                     : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
 }
 
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data,
@@ -100,7 +100,7 @@ std::string account_before(const Options& options, const PlannedRun& planned, co
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
          "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\n" +
-         device_line(session);
+         device_line(options, session);
 }
 
 }  // namespace tessera

@@ -86,9 +86,15 @@ std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layo
   return wanted;
 }
 
+/// run.dir, which must not exist, or a name of this process's own: runs/run is a training's.
+std::filesystem::path folder_of(World& world, const Options& options) {
+  if (!options.run.dir.empty()) return options.run.dir;
+  return world.control().broadcast(world.rank() == 0 ? fmt::format("runs/bench-checkpoint-{}", ::getpid()) : "");
+}
+
 class Bench {
  public:
-  Bench(World& world, const Options& options) : world_(world), folder_(run_folder(options)) {
+  Bench(World& world, const Options& options) : world_(world), folder_(folder_of(world, options)) {
     std::error_code error;
     if (std::filesystem::exists(folder_))
       throw UsageError("run.dir = {} exists: name a folder that does not", folder_.string());

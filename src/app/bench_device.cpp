@@ -28,8 +28,8 @@ BenchDevice::BenchDevice(RankContext& context, const Options& options, const Mac
   if (kind == DeviceKind::cuda) {
     workspace_ = device_->allocate(MemoryKind::device, kernel_workspace_bytes(DeviceKind::cuda));
     CudaKernelSettings settings;
-    settings.attention = options.run.attention, settings.deterministic = options.run.deterministic;
-    settings.products.times = !options.run.deterministic;  // as a session
+    settings.attention = options.run.attention, settings.deterministic = is_deterministic(options.run);
+    settings.products.times = !settings.deterministic;  // as a session
     kernels_ = make_cuda_kernels(workspace_->data(), settings);
     return;
   }

@@ -4,11 +4,14 @@
 
 #include <cmath>
 #include <limits>
+#include <map>
 
+#include "app/counted.hpp"
 #include "app/origin.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/io/convert.hpp"
 #include "tessera/io/hugging_face.hpp"
 #include "tessera/telemetry/provenance.hpp"
@@ -64,6 +67,12 @@ Statistics statistics_of(const CheckpointReader& reader, std::size_t tensor) {
   return statistics;
 }
 
+std::map<std::string, std::string> default_options() {
+  std::map<std::string, std::string> values;
+  for (const OptionValue& option : flat_options({})) values.emplace(option.name, option.value);
+  return values;
+}
+
 }  // namespace
 
 int run_verify(const std::filesystem::path& path) {
@@ -75,8 +84,8 @@ int run_verify(const std::filesystem::path& path) {
   const CheckpointReader reader(checkpoint);
   std::int64_t bytes = 0;
   for (const FileRecord& file : reader.manifest().files) bytes += file.bytes;
-  log.info(fmt::format("{} is complete and undamaged: step {}, {} files, {}", checkpoint.string(),
-                       reader.manifest().step, reader.manifest().files.size(), format_bytes(bytes)));
+  log.info(fmt::format("{} is complete and undamaged: step {}, {}, {}", checkpoint.string(), reader.manifest().step,
+                       counted(std::ssize(reader.manifest().files), "file"), format_bytes(bytes)));
   return static_cast<int>(ExitCode::finished);
 }
 
@@ -89,17 +98,24 @@ int run_inspect(const std::filesystem::path& path) {
   log.info(fmt::format("checkpoint {}", reader.folder().string()));
   log.info(fmt::format("step       {}; {} updates done, {} skipped, loss scale {}", m.step, m.optimizer.adam_step,
                        m.optimizer.skipped_steps, m.optimizer.loss_scale));
-  log.info(fmt::format("grid       {} ranks ({} a node), shard group {}, strategy {}; {} shards", m.grid.world,
-                       m.grid.ranks_per_node, m.grid.shard_group, m.grid.strategy, m.files.size() - 1));
-  log.info(fmt::format("model      {}, {} parameters: {} layers, width {}, {} heads, vocabulary {}",
-                       name_of(m.architecture.family), format_count(parameters), m.architecture.layers,
-                       m.architecture.width, m.architecture.heads, m.architecture.vocab));
+  log.info(fmt::format("grid       {} ({} a node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
+                       m.grid.ranks_per_node, m.grid.shard_group, m.grid.strategy,
+                       counted(std::ssize(m.files) - 1, "shard")));
+  log.info(fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}", name_of(m.architecture.family),
+                       format_count(parameters), counted(m.architecture.layers, "layer"), m.architecture.width,
+                       counted(m.architecture.heads, "head"), m.architecture.vocab));
   if (m.data.known) {
     log.info(fmt::format("data       sample {} is next; {} samples of {} tokens a step, order {}, corpus {}",
                          m.data.next_sample, m.data.global_batch, m.data.sequence, m.data.order, m.data.fingerprint));
   }
   for (const auto& [name, value] : m.provenance) log.info(fmt::format("made       {} = {}", name, value));
-  for (const auto& [name, value] : m.options) log.info(fmt::format("option     {} = {}", name, value));
+  const std::map<std::string, std::string> defaults = default_options();
+  for (const auto& [name, value] : m.options) {
+    const auto known = defaults.find(name);
+    if (known == defaults.end() || known->second != value) log.info(fmt::format("option     {} = {}", name, value));
+  }
+  if (!m.options.empty())
+    log.info(fmt::format("           the other options have their defaults ({} lists all)", kManifestName));
   log.info(fmt::format("\n{:<48} {:>16} {:>12} {:>12} {:>12} {:>12}", "tensor", "shape", "mean", "deviation", "least",
                        "greatest"));
   for (std::size_t i = 0; i < m.tensors.size(); ++i) {

@@ -96,7 +96,7 @@ class DeviceWays final : public CommWays {
     DeviceCommunicationSettings settings;
     settings.comm = options.comm;
     settings.comm.backend = backend;
-    settings.deterministic = options.run.deterministic;
+    settings.deterministic = is_deterministic(options.run);
     settings.timeout_seconds = options.run.timeout;
     settings.largest_whole = settings.largest_result = bytes;
     Way way;

@@ -56,10 +56,10 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   const auto allowed = allowed_changes(options.checkpoint);
   const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
   if (!manifest.data.known) return arguments;
-  if (!options.is_given("train.seq_len") && !may_differ("seq_len"))
-    arguments.push_back(fmt::format("--train.seq_len={}", manifest.data.sequence));
-  if (may_differ("global_batch")) return arguments;
   const Texts then(manifest.options.begin(), manifest.options.end());
+  if (!options.is_given("train.seq_len") && !may_differ("seq_len"))
+    arguments.push_back(fmt::format("--train.seq_len={}", number_in(then, "train.seq_len", manifest.data.sequence)));
+  if (may_differ("global_batch")) return arguments;
   std::int64_t micro_batch = options.train.micro_batch;
   if (!options.is_given("train.micro_batch")) {
     micro_batch = number_in(then, "train.micro_batch", micro_batch);

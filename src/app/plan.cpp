@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "app/counted.hpp"
 #include "tessera/app/resolve_model.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
@@ -42,13 +43,13 @@ std::string headline(const Options& options, const RunShape& shape, const StepSc
   const ModelParts& model = schedule.model;
   const Architecture& a = shape.architecture;
   return fmt::format(
-      "{}: {} parameters ({} layers, width {}, {} heads, vocabulary {}), {} floating point operations a token\n"
-      "{} tokens a step: {} ranks ({} a node) x {} micro-step{} x {} sequences of {}; compute {}, reduce {}\n",
-      model_name(options), format_count(model.parameter_count()), a.layers, a.width, a.heads, a.vocab,
-      format_count(model.training_flops() / model.tokens()),
-      format_count(shape.world * shape.policy.accumulation * model.tokens()), shape.world, shape.ranks_per_node,
-      shape.policy.accumulation, shape.policy.accumulation == 1 ? "" : "s", model.batch, model.sequence,
-      name_of(shape.policy.compute), name_of(shape.policy.reduce));
+      "{}: {} parameters ({}, width {}, {}, vocabulary {}), {} floating point operations a token\n"
+      "{} tokens a step: {} ({} a node) x {} x {} of {}; compute {}, reduce {}\n",
+      model_name(options), format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
+      counted(a.heads, "head"), a.vocab, format_count(model.training_flops() / model.tokens()),
+      format_count(shape.world * shape.policy.accumulation * model.tokens()), counted(shape.world, "rank"),
+      shape.ranks_per_node, counted(shape.policy.accumulation, "micro-step"), counted(model.batch, "sequence"),
+      model.sequence, name_of(shape.policy.compute), name_of(shape.policy.reduce));
 }
 
 std::string strategy_table(const RunShape& shape) {

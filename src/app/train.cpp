@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "app/counted.hpp"
 #include "app/kept_products.hpp"
 #include "app/origin.hpp"
 #include "app/train_loop.hpp"
@@ -37,14 +38,14 @@ RunFacts run_facts(World& world, const Invocation& invocation, const TrainingSes
 std::string summary(const Options& options, const TrainLoop& loop, TrainingSession& session, double seconds) {
   const std::int64_t steps = session.step() - session.first_step() + 1;
   const auto tokens = static_cast<double>(steps) * static_cast<double>(session.global_tokens());
-  std::string text = steps > 0 ? fmt::format("done       {} steps in {}, {} tokens/s; loss {:.4f}", steps,
+  std::string text = steps > 0 ? fmt::format("done       {} in {}, {} tokens/s; loss {:.4f}", counted(steps, "step"),
                                              format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss())
                                : fmt::format("done       nothing: the checkpoint is of step {}, and train.steps = {}",
                                              session.step(), session.steps());
   if (!std::isnan(loop.last_validation_loss()))
     text += fmt::format(", validation loss {:.4f}", loop.last_validation_loss());
   if (session.optimizer().skipped_steps() > 0)
-    text += fmt::format(", {} steps skipped", session.optimizer().skipped_steps());
+    text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
   const std::string folder = run_folder(options).string();
   text += fmt::format(
       "\nwritten    {0}/metrics.h5 (curves), {0}/log.jsonl (lines), {0}/status.json, {0}/config.ini (repeats the run)",

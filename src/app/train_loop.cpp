@@ -98,11 +98,6 @@ bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) cons
   return options.every > 0 && step % options.every == 0;
 }
 
-bool TrainLoop::evaluation_is_due(std::int64_t step) const {
-  if (options_.data.val_fraction <= 0) return false;
-  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
-}
-
 /// For the clock, before a step.
 LastTimes TrainLoop::times(std::int64_t step) const {
   const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};
@@ -160,10 +155,12 @@ std::int64_t TrainLoop::train(std::int64_t step) {
     if (dumps) dump->write_gradients();
   });
   if (!result.finite) {
-    throw NumericalError(
-        "step {}: the loss is {} and the gradient norm {} (numerical failure): try a lower optim.lr, a longer "
-        "optim.warmup_steps, or optim.clip",
-        step, result.loss, result.grad_norm);
+    // fp16 ends at 65504: what overflows in the first forward overflows at any learning rate.
+    const char* advice = options_.precision.compute == DType::fp16
+                             ? "precision.compute = bf16, whose range is fp32's, or a lower optim.lr"
+                             : "try a lower optim.lr, a longer optim.warmup_steps, or optim.clip";
+    throw NumericalError("step {}: the loss is {} and the gradient norm {} (numerical failure): {}", step, result.loss,
+                         result.grad_norm, advice);
   }
   if (dumps) dump->write_weights(step, result);
   loss_ = result.loss;

@@ -46,7 +46,7 @@ class CallCounters {
   std::array<Counter, 4> counters_;
 };
 
-/// Bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce (design section 4).
+/// Bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce (README.md).
 std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype);
 
 /// Counts a call from its construction to its end; calls that throw are not counted.

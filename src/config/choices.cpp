@@ -26,6 +26,8 @@ std::string_view spelling(E value) {
 
 TESSERA_CHOICES(DeviceChoice,
                 {{DeviceChoice::automatic, "auto"}, {DeviceChoice::cpu, "cpu"}, {DeviceChoice::cuda, "cuda"}})
+TESSERA_CHOICES(Deterministic,
+                {{Deterministic::automatic, "auto"}, {Deterministic::yes, "true"}, {Deterministic::no, "false"}})
 TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
                                   {AttentionChoice::own, "own"},
                                   {AttentionChoice::cudnn, "cudnn"}})
@@ -57,6 +59,7 @@ TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp
 #undef TESSERA_CHOICES
 
 std::string_view name_of(DeviceChoice value) { return spelling(value); }
+std::string_view name_of(Deterministic value) { return spelling(value); }
 std::string_view name_of(AttentionChoice value) { return spelling(value); }
 std::string_view name_of(CommBackend value) { return spelling(value); }
 std::string_view name_of(Lanes value) { return spelling(value); }

@@ -37,8 +37,9 @@ std::string in_double_quotes(const std::string& value) {
   return text.str();
 }
 
-/// The text of a value in double quotes; only blanks or a comment may follow it.
-std::string read_quoted(const std::string& text, const std::string& place) {
+/// The value without its quotes or its comment; only a comment may follow a quoted value.
+std::string value_of(const std::string& text, const std::string& place) {
+  if (!text.starts_with('"')) return std::string(trimmed(without_comment(text)));
   std::string value;
   std::istringstream(text) >> std::quoted(value);
   const std::string spelled = in_double_quotes(value);
@@ -52,62 +53,27 @@ std::string read_quoted(const std::string& text, const std::string& place) {
                    in_quotes(rest));
 }
 
-/// Reads lines one after the other, remembering the section and what was set. Boost reads each line, with its section
-/// in front: so errors have a line.
-class IniReader {
- public:
-  explicit IniReader(const std::string& file_name) : file_name_(file_name) {}
+std::string section_of(std::string_view line, const std::string& place) {
+  const auto text = trimmed(without_comment(line));
+  const auto name = text.back() == ']' ? trimmed(text.substr(1, text.size() - 2)) : std::string_view{};
+  if (name.empty()) throw UsageError("{}: {} is not a section: write [name]", place, in_quotes(text));
+  return fmt::format("[{}]", name);
+}
 
-  void line(std::string_view text) {
-    place_ = fmt::format("{}:{}", file_name_, ++number_);
-    if (text.size() > kMaxLine) {
-      throw UsageError("{}: line of {} bytes (too long for an option): at most {}", place_, text.size(), kMaxLine);
-    }
-    const auto content = trimmed(text);
-    if (content.empty() || starts_comment(content.front())) return;
-    content.front() == '[' ? section(trimmed(without_comment(content))) : setting(std::string(content));
-  }
-
-  std::vector<Setting> take() { return std::move(settings_); }
-
- private:
-  void section(std::string_view text) {
-    const auto name = text.back() == ']' ? trimmed(text.substr(1, text.size() - 2)) : std::string_view{};
-    if (name.empty()) throw UsageError("{}: {} is not a section: write [name]", place_, in_quotes(text));
-    section_ = fmt::format("[{}]", name);
-  }
-
-  void setting(const std::string& text) {
-    const auto [name, raw] = key_and_value(text);
-    if (section_.empty()) throw UsageError("{}: {} before any section: write [section] first", place_, in_quotes(name));
-    if (const auto [first, fresh] = seen_.emplace(name, number_); !fresh) {
-      throw UsageError("{}: {} is set twice (first in line {}): keep one", place_, name, first->second);
-    }
-    auto value = raw.starts_with('"') ? read_quoted(raw, place_) : std::string(trimmed(without_comment(raw)));
-    settings_.push_back({name, std::move(value), place_});
-  }
-
-  /// "section.key", and what follows the = with its quotes and comment.
-  std::pair<std::string, std::string> key_and_value(const std::string& text) const try {
-    static const po::options_description any_name;
-    std::string line = section_ + "\n" + text;
-    if (text.find(kHiddenHash) != std::string::npos) throw po::error("a NUL byte");
-    std::ranges::replace(line, '#', kHiddenHash);
-    std::istringstream stream(line);
-    po::option option = po::parse_config_file(stream, any_name, true).options.at(0);
-    for (auto* part : {&option.string_key, &option.value.at(0)}) std::ranges::replace(*part, kHiddenHash, '#');
-    return {option.string_key, option.value.at(0)};
-  } catch (const po::error&) {
-    throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place_,
-                     in_quotes(text));
-  }
-
-  const std::string& file_name_;
-  std::size_t number_ = 0;
-  std::string place_, section_;
-  std::vector<Setting> settings_;
-  std::map<std::string, std::size_t> seen_;
-};
+/// "section.key", and what follows the = with its quotes and comment: Boost reads the line, its section in front of it.
+std::pair<std::string, std::string> name_and_value(const std::string& section, const std::string& text,
+                                                   const std::string& place) try {
+  static const po::options_description any_name;
+  if (text.find(kHiddenHash) != std::string::npos) throw po::error("a NUL byte");
+  std::string line = section + "\n" + text;
+  std::ranges::replace(line, '#', kHiddenHash);
+  std::istringstream stream(line);
+  po::option option = po::parse_config_file(stream, any_name, true).options.at(0);
+  for (auto* part : {&option.string_key, &option.value.at(0)}) std::ranges::replace(*part, kHiddenHash, '#');
+  return {option.string_key, option.value.at(0)};
+} catch (const po::error&) {
+  throw UsageError("{}: {} is neither a section nor an option: write [section] or key = value", place, in_quotes(text));
+}
 
 }  // namespace
 
@@ -116,13 +82,30 @@ std::vector<Setting> read_ini(std::string_view text, const std::string& file_nam
     throw UsageError("{}: {} bytes (too large for an option file): at most {}", file_name, text.size(), kMaxBytes);
   }
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  IniReader reader(file_name);
-  while (!text.empty()) {
-    const auto end = text.find('\n');
-    reader.line(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+  std::vector<Setting> settings;
+  std::map<std::string, int> lines;
+  std::string section;
+  std::istringstream file{std::string(text)};
+  std::string line;
+  for (int number = 1; std::getline(file, line); ++number) {
+    const auto place = fmt::format("{}:{}", file_name, number);
+    if (line.size() > kMaxLine) {
+      throw UsageError("{}: line of {} bytes (too long for an option): at most {}", place, line.size(), kMaxLine);
+    }
+    const std::string content(trimmed(line));
+    if (content.empty() || starts_comment(content.front())) continue;
+    if (content.front() == '[') {
+      section = section_of(content, place);
+      continue;
+    }
+    const auto [name, value] = name_and_value(section, content, place);
+    if (section.empty()) throw UsageError("{}: {} before any section: write [section] first", place, in_quotes(name));
+    if (const auto [first, is_new] = lines.emplace(name, number); !is_new) {
+      throw UsageError("{}: {} is set twice (first in line {}): keep one", place, name, first->second);
+    }
+    settings.push_back({name, value_of(value, place), place});
   }
-  return reader.take();
+  return settings;
 }
 
 std::string ini_value(const std::string& value) {

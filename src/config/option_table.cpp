@@ -24,8 +24,9 @@ void add_run(Rows& t) {
       integer_option("run.seed", Field{&O::run, &S::seed}, 0, kAnyCount, "seed of the first weights and of dropout"));
   t.push_back(integer_option("run.threads", Field{&O::run, &S::threads}, 0, 4096,
                              "threads per rank; 0: allowed cores / ranks of the node"));
-  t.push_back(bool_option("run.deterministic", Field{&O::run, &S::deterministic},
-                          "every sum in one fixed order: the same bits under every strategy and world size"));
+  t.push_back(choice_option("run.deterministic", Field{&O::run, &S::deterministic},
+                            "every sum in one fixed order: the same bits under every strategy and world size where "
+                            "precision.reduce = fp32; auto: true on CPUs, false on GPUs"));
   t.push_back(choice_option("run.lanes", Field{&O::run, &S::lanes},
                             "serial: one operation at a time; parallel: communication beside compute; chaos: random "
                             "delays (a test); auto: parallel where a core is free"));
@@ -104,7 +105,8 @@ void add_optim(Rows& t) {
   using S = OptimOptions;
   t.push_back(
       number_option("optim.lr", Field{&O::optim, &S::lr}, {0.0, 1e6}, "learning rate after the warm-up, the highest"));
-  t.push_back(number_option("optim.min_lr", Field{&O::optim, &S::min_lr}, {0.0, 1e6}, "learning rate at the end"));
+  t.push_back(number_option("optim.min_lr", Field{&O::optim, &S::min_lr}, {0.0, 1e6},
+                            "learning rate that the schedule falls to: it would be reached one step after the last"));
   t.push_back(integer_option("optim.warmup_steps", Field{&O::optim, &S::warmup_steps}, 0, kAnyCount,
                              "first steps, in which the learning rate rises linearly"));
   t.push_back(choice_option("optim.schedule", Field{&O::optim, &S::schedule},

@@ -5,6 +5,7 @@
 
 #include "config/option_table.hpp"
 #include "config/value_text.hpp"
+#include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -67,7 +68,8 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
   if (options.run.device == DeviceChoice::cpu) {
     const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
     out.push_back({"comm.backend", reason});
-    out.push_back({"run.attention", "run.device = cpu: the choice is a GPU's"});
+    for (const auto* name : {"run.attention", "run.graph", "run.share_gpu"})
+      out.push_back({name, "run.device = cpu, or auto without a GPU: the choice is a GPU's"});
     unused(reason);
   } else if (comm.backend == CommBackend::staged) {
     unused("comm.backend = staged does not use NCCL");
@@ -118,14 +120,7 @@ void check_ranges(const Options& options) {
     throw UsageError("optim.min_lr = {} is above optim.lr = {} (it is where the rate ends): 0 to {}", optim.min_lr,
                      optim.lr, optim.lr);
   }
-  if (options.train.epochs == 0.0 && optim.warmup_steps > options.train.steps) {
-    throw UsageError("optim.warmup_steps = {} is more than train.steps = {}: 0 to {}", optim.warmup_steps,
-                     options.train.steps, options.train.steps);
-  }
-  if (options.train.epochs == 0.0 && options.run.dump > options.train.steps) {
-    throw UsageError("run.dump = {} is after the last step (train.steps = {}): 0 to {}", options.run.dump,
-                     options.train.steps, options.train.steps);
-  }
+  if (options.train.epochs == 0.0) validate_for_steps(options, options.train.steps);
   if (options.comm.max_ctas > 0 && options.comm.min_ctas > options.comm.max_ctas) {
     throw UsageError("comm.min_ctas = {} is above comm.max_ctas = {}: 0 to {}", options.comm.min_ctas,
                      options.comm.max_ctas, options.comm.max_ctas);
@@ -171,6 +166,30 @@ void validate(const Options& options) {
   check_sizes(options.model);
   check_ranges(options);
   allowed_changes(options.checkpoint);
+}
+
+std::int64_t decay_steps(const OptimOptions& options, std::int64_t steps) {
+  return decimal_product(options.decay_fraction, steps)->whole;  // at most `steps`
+}
+
+void validate_for_steps(const Options& options, std::int64_t steps) {
+  const auto& optim = options.optim;
+  const auto origin =
+      options.train.epochs > 0.0 ? fmt::format(" (train.epochs = {})", options.train.epochs) : std::string();
+  if (optim.warmup_steps > steps) {
+    throw UsageError("optim.warmup_steps = {} is more than train.steps = {}{}: 0 to {}", optim.warmup_steps, steps,
+                     origin, steps);
+  }
+  const auto constant = steps - decay_steps(optim, steps);
+  if (optim.schedule == LearningRateSchedule::wsd && optim.warmup_steps > constant) {
+    throw UsageError(
+        "optim.warmup_steps = {} reaches into the decay (optim.decay_fraction = {} of {} steps{}): 0 to {}",
+        optim.warmup_steps, optim.decay_fraction, steps, origin, constant);
+  }
+  if (options.run.dump > steps) {
+    throw UsageError("run.dump = {} is after the last step (train.steps = {}{}): 0 to {}", options.run.dump, steps,
+                     origin, steps);
+  }
 }
 
 std::vector<std::string> allowed_changes(const CheckpointOptions& options) {

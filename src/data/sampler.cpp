@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 #include "tessera/base/counter_rng.hpp"
+#include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 
@@ -83,12 +85,11 @@ std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std:
 }
 
 std::int64_t steps_for_epochs(double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step) {
-  const double steps =
-      std::ceil(epochs * static_cast<double>(samples_per_epoch) / static_cast<double>(samples_per_step));
-  TESSERA_ASSERT(samples_per_step >= 1 && steps >= 0.0, "{} epochs of {} samples", epochs, samples_per_epoch);
-  if (steps > 0x1p62)
-    throw UsageError("train.epochs = {} are {} steps (sizes must fit 63 bits): fewer epochs", epochs, steps);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
+  const auto steps = decimal_product(epochs, samples_per_epoch, samples_per_step);
+  if (!steps || steps->whole == std::numeric_limits<std::int64_t>::max())
+    throw UsageError("train.epochs = {} of {} samples (steps must fit 63 bits): fewer epochs", epochs,
+                     samples_per_epoch);
+  return std::max<std::int64_t>(1, steps->whole + (steps->exact ? 0 : 1));
 }
 
 }  // namespace tessera

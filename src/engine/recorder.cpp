@@ -90,7 +90,13 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
   for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) Log(0, 1).warn(line);
   Options repeated = options;
   repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
-  folder_.write_config(run_config(repeated, ranks));
+  try {
+    lock_.write_owner();
+    folder_.write_config(run_config(repeated, ranks));
+  } catch (const IoError& error) {
+    finish(RunState::failed, error.code(), error.what());
+    throw;
+  }
   post_status(status(RunState::running, 0, "starting"));
 }
 
@@ -129,7 +135,7 @@ template <class F>
 void RunRecorder::or_warn(std::string& said, F&& f) {
   try {
     f();
-    if (!std::exchange(said, {}).empty()) warn("the file can be written again");
+    if (const std::string before = std::exchange(said, {}); !before.empty()) warn("no longer so: " + before);
   } catch (const IoError& error) {
     if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
   }

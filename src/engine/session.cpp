@@ -4,6 +4,7 @@
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/comm/deal.hpp"
+#include "tessera/config/validate.hpp"
 #include "tessera/engine/constants.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -63,7 +64,7 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.lanes = lanes_of(options, settings.threads, machine);
   settings.timeout_seconds = options.run.timeout;
   settings.comm = options.comm;
-  settings.deterministic = options.run.deterministic;
+  settings.deterministic = is_deterministic(options.run);
   settings.attention = options.run.attention;
   settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
@@ -93,13 +94,7 @@ std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, con
   const std::int64_t steps = options.train.epochs <= 0
                                  ? options.train.steps
                                  : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
-  const std::pair<const char*, std::int64_t> within[] = {{"optim.warmup_steps", options.optim.warmup_steps},
-                                                         {"run.dump", options.run.dump}};
-  for (const auto& [name, value] : within) {
-    if (value > steps)
-      throw UsageError("{} = {} is after the last step, {} (train.epochs = {}): 0 to {}", name, value, steps,
-                       options.train.epochs, steps);
-  }
+  validate_for_steps(options, steps);
   return steps;
 }
 

@@ -26,6 +26,7 @@ constexpr std::int64_t kSameSignal = 500'000'000;              // nanoseconds: l
 constexpr std::size_t kHandlerStack = std::size_t{256} << 10;  // vector and tile registers are saved there too
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr double kCentury = 36525.0 * 24 * 3600;
 constexpr double kWriteRate = 100e6;  ///< bytes a second, of a disk that many write to
 constexpr double kSlower = 1.5;       ///< so much longer than the last one may a checkpoint take
 constexpr double kAtTheEnd = 0.5;     ///< seconds, to close files
@@ -146,7 +147,7 @@ bool StopConditions::looks_at_files() {
 
 std::string StopConditions::announcement() const {
   const double left = deadline_.seconds_left(), margin = margin_.seconds({});
-  if (left == kForever) return "";
+  if (left > kCentury) return "";
   if (left <= 0) return fmt::format("after one step: {} was reached {:.1f} s ago", deadline_.name(), -left);
   const auto at = static_cast<std::time_t>(unix_time() + std::max(0.0, left - margin));
   return fmt::format("at {:%H:%M:%S}, {:.1f} s before {}", fmt::localtime(at), margin, deadline_.name());

@@ -3,6 +3,7 @@
 #include <exception>
 #include <mutex>
 #include <optional>
+#include <system_error>
 #include <utility>
 
 #include "io/durable_file.hpp"
@@ -119,13 +120,15 @@ void MetricsFile::State::close() {
   if (!swmr) rename_durably(unfinished, path);
 }
 
-/// After an error the file is given up: later rows are dropped.
+/// After an error the file is given up: later rows are dropped, and what nobody reads makes room.
 template <class F>
 void MetricsFile::State::or_give_up(F&& f) {
   try {
     f();
   } catch (...) {
     tables.reset();
+    std::error_code ignored;
+    std::filesystem::remove(unfinished, ignored);
     const std::lock_guard lock(mutex);
     is_given_up = true;
     if (!error) error = std::current_exception();
@@ -143,7 +146,8 @@ MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, Metr
   state_->step_times = layout.step_times.size();
   state_->device = layout.device;
   for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
-  io_->run([&] { state_->create(layout); });
+  io_->run([&] { state_->or_give_up([&] { state_->create(layout); }); });
+  state_->rethrow_error();
 }
 
 MetricsFile::~MetricsFile() {

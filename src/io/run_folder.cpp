@@ -43,6 +43,10 @@ void make_folder(const std::filesystem::path& path) {
   std::error_code error, unseen;
   std::filesystem::create_directories(path, error);
   if (std::filesystem::is_directory(path, unseen)) return;
+  for (const std::errc fault : {std::errc::permission_denied, std::errc::read_only_file_system,
+                                std::errc::operation_not_permitted, std::errc::no_space_on_device}) {
+    if (error == fault) throw IoError("run.dir = {} cannot be created ({})", path.string(), error.message());
+  }
   throw UsageError("run.dir = {} cannot be used ({}): name a folder that can be created", path.string(),
                    error    ? error.message()
                    : unseen ? unseen.message()

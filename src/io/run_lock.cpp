@@ -83,9 +83,11 @@ void RunLock::wait_for(const LockSettings& settings) {
                                  folder_.string(), owner_file_.string()));
       }
     } else if (holds_ && rank_ == 0) {
-      const RunOwner me = RunOwner::me();
-      replace_text(owner_file_, me.text());
-      nonce_ = me.nonce;
+      try {
+        write_owner();
+      } catch (const IoError&) {
+        // A full disk: the caller, who has the lock, may make room and try again.
+      }
     }
     if (taken == Taken::yes) return;
     const double waited = seconds_since(start);
@@ -101,6 +103,13 @@ void RunLock::wait_for(const LockSettings& settings) {
     }
     std::this_thread::sleep_for(kLookEvery);
   }
+}
+
+void RunLock::write_owner() {
+  if (!nonce_.empty()) return;
+  const RunOwner me = RunOwner::me();
+  replace_text(owner_file_, me.text());
+  nonce_ = me.nonce;
 }
 
 RunLock::Taken RunLock::take() {
@@ -151,10 +160,11 @@ std::string RunLock::holder() const {
   return (life_of(*owner) == OwnerLife::gone ? "by other ranks of the job of " : "by ") + owner->words();
 }
 
-/// A process that is seen to run does not end by itself soon.
+/// A process that is seen to run does not end by itself soon. Not in a Slurm job: its holder may be an earlier start
+/// that is being ended, and nobody watches who could mend a usage error.
 void RunLock::refuse_running_holder() const {
   const auto owner = read_owner(owner_file_);
-  if (!owner || life_of(*owner) != OwnerLife::running) return;
+  if (!RunOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;
   throw UsageError("run.dir = {} is in use (by {}): wait for it to end, or name another folder", folder_.string(),
                    owner->words());
 }

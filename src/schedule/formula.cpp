@@ -1,4 +1,4 @@
-// Bytes that each rank sends per step, by strategy (design section 4): the yardstick for schedules and for bytes
+// Bytes that each rank sends per step, by strategy (README.md, Strategies): the yardstick for schedules and for bytes
 // counted.
 #include "schedule/rules.hpp"
 #include "tessera/schedule/build.hpp"

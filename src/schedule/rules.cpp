@@ -38,7 +38,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.accumulation = options.train.accumulation;
   policy.compute = options.precision.compute;
   policy.reduce = options.precision.reduce;
-  policy.deterministic = options.run.deterministic;
+  policy.deterministic = is_deterministic(options.run);
   policy.evaluation = options.data.val_fraction > 0;
   policy.snapshot = options.checkpoint.async;
   if (options.run.device == DeviceChoice::cuda)

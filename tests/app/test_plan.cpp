@@ -53,6 +53,17 @@ TEST_CASE("the table compares all strategies and marks the chosen one") {
   REQUIRE_FALSE(contains(text, "shard.reduce under"));
 }
 
+TEST_CASE("a plan for GPUs has their sums, unless run.deterministic says otherwise") {
+  const auto on = [](const std::vector<std::string>& words) {
+    std::vector<std::string> all = {"--train.accumulation=4", "--shard.strategy=ddp", "--plan.view=schedule"};
+    all.insert(all.end(), words.begin(), words.end());
+    return plan(all);
+  };
+  CHECK(on({"--run.device=cuda"}) == on({"--run.device=cuda", "--run.deterministic=false"}));
+  CHECK(on({"--run.device=cuda"}) != on({"--run.device=cuda", "--run.deterministic=true"}));
+  CHECK(on({"--run.device=cpu"}) == on({"--run.device=cpu", "--run.deterministic=true"}));
+}
+
 TEST_CASE("under accumulation both settings of shard.reduce are priced") {
   const std::string text = plan({"--train.accumulation=4"});
   REQUIRE(contains(text, "shard.reduce under 4 micro-steps"));

@@ -3,6 +3,7 @@ import json
 import re
 import shutil
 import struct
+import subprocess
 import sys
 from pathlib import Path
 
@@ -127,7 +128,14 @@ class Convert(Case):
         self.assertRegex(shown, r"step +3; 3 updates")
         self.assertRegex(shown, r"option +train.micro_batch = 2")
         self.assertRegex(shown, r"transformer.wte.weight +256 x 32")
+        self.assertNotRegex(shown, "option +(bench|export|plan)")  # at their defaults
+        self.assertNotIn("\\u0000", (self.folder / "run" / "checkpoints" / "step-00000003" / "manifest.json").read_text())
         self.do("verify", "run")
+        # A run's folder, or its checkpoint, stands for config.ini.
+        planned = [self.do("plan", path, "--plan.ranks=2").out
+                   for path in ("run/config.ini", "run", "run/checkpoints/step-00000003")]
+        self.assertEqual(planned[0], planned[1])
+        self.assertEqual(planned[0], planned[2])
         self.do("export", "run", "hf")
         weights = safetensors(self.folder / "hf" / "model.safetensors")
         with h5py.File(self.folder / "run" / "dump-00000003.h5") as dump:
@@ -191,6 +199,24 @@ class Convert(Case):
                 self.assertNotIn("quantization_config", kept)
                 for name, text in beside.items():
                     self.assertEqual((self.folder / f"{origin}-hf" / name).read_bytes(), text)
+
+    def test_what_the_tools_say(self):
+        tools = Path(__file__).resolve().parents[2] / "postprocess"
+        self.do("import", REFERENCE / "clipped", "ckpt")
+        for words, says in ((["checkpoint.py", "slice", "ckpt", "transformer.wte.weigh"], "has no parameter/transformer.wte.weigh: transformer.wte.weight"),
+                            (["checkpoint.py", "slice", "ckpt", "none/such"], "has no none/such"),
+                            (["-S", "plot_loss.py", "ckpt"], "is missing in .*apt-get install python3-h5py")):
+            options, script = ([words[0]], words[1:]) if words[0] == "-S" else ([], words)
+            done = subprocess.run([sys.executable, *options, tools / script[0], *script[1:]], cwd=self.folder,
+                                  stderr=subprocess.PIPE, text=True)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertNotIn("Traceback", done.stderr)
+            self.assertRegex(done.stderr, says)
+
+    def test_bench_checkpoint_beside_a_run(self):
+        (self.folder / "runs" / "run").mkdir(parents=True)
+        self.do("bench", "checkpoint", *TINY, *SHORT, "--bench.steps=1", "--data.val_fraction=0")
+        self.assertEqual([p.name for p in (self.folder / "runs").iterdir()], ["run"])
 
     def test_what_is_no_checkpoint(self):
         (self.folder / "empty").mkdir()

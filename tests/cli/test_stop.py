@@ -139,7 +139,10 @@ class Clocks(Case):
         self.assertEqual(checkpoints(self.folder / "run"), ["step-00000001"])
 
     def test_no_end_is_not_announced(self):
-        self.assertNotIn("stops  ", self.end()[1])
+        for run, options in (("run", []), ("other", ["--run.walltime=1e300"])):
+            code, said = self.end(f"--run.dir={run}", *options)
+            self.assertEqual(code, 0, said)
+            self.assertNotIn("stops  ", said)
 
 
 @with_stuck_calls

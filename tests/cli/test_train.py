@@ -204,6 +204,21 @@ class Starts(Case):
         for name, value in loss.items():
             self.assertLess(abs(value / loss["run-1-0"] - 1), 1e-7, name)
 
+    def test_one_step_with_the_defaults_trains(self):
+        self.train(*TINY, *SHORT, "--run.dir=one", "--train.steps=1")
+        self.train(*TINY, *SHORT, "--run.dir=still", "--train.steps=1", "--optim.lr=0")
+        loss = {}
+        for name in ("one", "still"):
+            with h5py.File(self.folder / name / "metrics.h5", "r", swmr=True) as file:
+                loss[name] = file["eval/loss"][-1]
+        self.assertNotEqual(loss["one"], loss["still"])
+
+    def test_a_warm_up_that_reaches_into_the_decay_of_epochs(self):
+        tiny = [word for word in TINY if not word.startswith("--train.steps")]
+        self.refused("train", *tiny, "--run.dir=run", "--data.synthetic_tokens=641", "--data.val_fraction=0", "--train.epochs=1",
+                     "--optim.schedule=wsd", "--optim.decay_fraction=0.5", "--optim.warmup_steps=6",
+                     says=r"optim\.warmup_steps = 6 reaches into the decay .* of 10 steps \(train\.epochs = 1\)\): 0 to 5")
+
     def test_epochs_decide_how_long(self):
         tiny = [word for word in TINY if not word.startswith("--train.steps")]
         self.train(*tiny, *SHORT, "--run.dir=run", "--train.epochs=0.5", "--data.val_fraction=0")
@@ -229,6 +244,11 @@ class Starts(Case):
         self.assertEqual([int(step) for step in re.findall(r"step (\d+): skipped", job.out)], skipped.tolist())
         self.assertEqual(re.findall(r"(\d+) steps skipped", job.out), [str(len(skipped))])
         self.assertGreater(len(skipped), 0)
+
+    def test_an_overflow_of_fp16_names_the_type_that_has_the_range(self):
+        job = self.job("train", *TINY, *SHORT, "--run.dir=run", "--precision.compute=fp16", "--optim.lr=1e6", "--optim.clip=0")
+        self.assertEqual(job.code, 3, job.everything())
+        self.assertRegex(job.everything(), r"numerical failure\): precision\.compute = bf16")
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What the executable says about itself: usage, version, and options that survive being written and read."""
 import configparser
 import re
+import subprocess
 
-from job import TINY, Case, main, said_once
+from job import TINY, Case, command, main, said_once
 
 SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
             "plan", "export", "bench"]
@@ -81,6 +82,25 @@ class Words(Case):
             job = self.job("plan", *TINY, "--plan.ranks=2", f"--plan.view={view}")
             self.assertEqual(job.code, 0, job.everything())
             self.assertRegex(job.out, "wte")
+
+    def test_words_of_the_views_are_explained_below_them(self):
+        for view, words in (("table", ("idle", "at rest", "lower bound", "fragmentation", r"\(apart\)")),
+                            ("schedule", ("lane", "payload", "alive", "sent")), ("units", ("unit", "block"))):
+            job = self.job("plan", *TINY, "--plan.ranks=2", f"--plan.view={view}")
+            for word in words:
+                self.assertRegex(job.out, rf"{word}: ", view)
+        self.assertRegex(self.job("plan", *TINY, "--shard.strategy=hsdp").out, "shard.group_size makes smaller groups")
+
+    def test_output_that_cannot_be_written(self):
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(command(["plan", *TINY]), stdout=full, stderr=subprocess.PIPE, text=True, cwd=self.folder)
+        self.assertEqual(done.returncode, 4, done.stderr)
+        self.assertRegex(done.stderr, "cannot write to the standard output")
+
+    def test_a_run_folder_that_may_not_be_made(self):
+        job = self.job("train", *TINY, "--run.dir=/sys/tessera-test")
+        self.assertEqual(job.code, 4, job.everything())
+        self.assertRegex(job.err, "run.dir = /sys/tessera-test cannot be created")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 #include <array>
 #include <catch2/catch.hpp>
 #include <stdexcept>
+#include <thread>
 
 #include "tessera/comm/local_world.hpp"
 
@@ -77,4 +78,50 @@ TEST_CASE("a block of another size than expected is reported") {
                                 }
                               }),
                     CommunicationError);
+}
+
+TEST_CASE("a rank that does not answer in time is named, with its host and what was going on") {
+  REQUIRE_THROWS_WITH(
+      run_ranks(2, 2,
+                [](RankContext& context) {
+                  PeerWaits& waits = context.control().waits();
+                  waits.hosts = {"a", "b"};
+                  const WaitPhase phase(waits, "a test ran", 0.2, "test.timeout");
+                  if (context.rank() == 1) {  // hears nothing but the end
+                    while (!context.notice().raised()) std::this_thread::yield();
+                  } else {
+                    context.control().barrier();
+                  }
+                }),
+      "rank 1 (b) did not answer within 0.2 s (test.timeout) while a test ran: it hangs or was stopped, or its disk or "
+      "network does not answer");
+}
+
+TEST_CASE("a phase ends where it began") {
+  PeerWaits waits;
+  {
+    const WaitPhase outer(waits, "outer", 1, "a");
+    {
+      const WaitPhase inner(waits, "inner", 2, "b");
+      REQUIRE((waits.phase == "inner" && waits.seconds == 2 && waits.option == "b"));
+    }
+    REQUIRE((waits.phase == "outer" && waits.seconds == 1 && waits.option == "a"));
+  }
+  REQUIRE((waits.phase == PeerWaits().phase && waits.seconds == PeerWaits().seconds && waits.option.empty()));
+}
+
+TEST_CASE("an announced length that cannot be is an error, not an allocation") {
+  for (const std::int64_t length : {std::int64_t{-1}, (std::int64_t{1} << 30) + 1, std::int64_t{1} << 60}) {
+    REQUIRE_THROWS_WITH(run_ranks(2, 1,
+                                  [&](RankContext& context) {
+                                    const auto transport = context.open_transport({0, 1});
+                                    if (context.rank() == 1) {
+                                      const auto slot = transport->start_send(0, 0, &length, sizeof length);
+                                      while (!transport->finished(slot)) std::this_thread::yield();
+                                    } else {
+                                      ControlPlane(*transport, context.notice()).receive(1);
+                                    }
+                                  }),
+                        Catch::Contains("out of step"));
+  }
 }

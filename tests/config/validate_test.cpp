@@ -60,6 +60,25 @@ TEST_CASE("NCCL's options are refused where NCCL is not used") {
   CHECK_THAT(error_of({"--comm.min_ctas=5", "--comm.max_ctas=4"}), Contains("0 to 4"));
 }
 
+TEST_CASE("A GPU's choices are refused on a CPU") {
+  for (const std::string option : {"run.graph=false", "run.graph=true", "run.share_gpu=true", "run.attention=own"}) {
+    CAPTURE(option);
+    CHECK_THAT(error_of({"--run.device=cpu", "--" + option}), Contains("has no effect (run.device = cpu"));
+    CHECK(error_of({"--run.device=cuda", "--" + option}).empty());
+  }
+}
+
+TEST_CASE("run.deterministic = auto, the default, is true on CPUs and false on GPUs") {
+  const auto resolved = [](const std::vector<std::string>& words) {
+    return is_deterministic(parse_arguments(words).run);
+  };
+  CHECK(parse_arguments({}).run.deterministic == Deterministic::automatic);
+  CHECK(resolved({"--run.device=cpu"}));
+  CHECK_FALSE(resolved({"--run.device=cuda"}));
+  CHECK(resolved({"--run.device=cuda", "--run.deterministic=true"}));
+  CHECK_FALSE(resolved({"--run.device=cpu", "--run.deterministic=false"}));
+}
+
 TEST_CASE("Contradictions are errors") {
   CHECK_THAT(error_of({"--train.steps=5", "--train.epochs=1"}), Contains("train.steps") && Contains("not both"));
   CHECK(error_of({"--train.epochs=1.5"}).empty());
@@ -72,6 +91,13 @@ TEST_CASE("Contradictions are errors") {
   CHECK_THAT(error_of({"--optim.lr=1e-5", "--optim.min_lr=1e-4"}), Contains("0 to 1e-05"));
   CHECK_THAT(error_of({"--train.steps=5", "--optim.warmup_steps=6"}), Contains("0 to 5"));
   CHECK_THAT(error_of({"--optim.decay_fraction=0.5"}), Contains("wsd"));
+  const std::vector<std::string> wsd = {"--optim.schedule=wsd", "--optim.decay_fraction=0.5", "--train.steps=10"};
+  CHECK_THAT(
+      error_of({wsd[0], wsd[1], wsd[2], "--optim.warmup_steps=8"}),
+      Contains("optim.warmup_steps = 8 reaches into the decay (optim.decay_fraction = 0.5 of 10 steps): 0 to 5"));
+  CHECK(error_of({wsd[0], wsd[1], wsd[2], "--optim.warmup_steps=5"}).empty());
+  CHECK(error_of({"--optim.schedule=wsd", "--optim.decay_fraction=0", "--train.steps=10", "--optim.warmup_steps=10"})
+            .empty());
   CHECK_THAT(error_of({"--data.source="}), Contains("data.source"));
 }
 

@@ -146,5 +146,13 @@ TEST_CASE("Epochs become steps") {
   CHECK(steps_for_epochs(1.0, 101, 10) == 11);
   CHECK(steps_for_epochs(0.001, 100, 10) == 1);
   CHECK(steps_for_epochs(2.5, 100, 10) == 25);
+  // As written: in doubles these products lie above the whole number that they are.
+  CHECK(steps_for_epochs(0.07, 100, 1) == 7);
+  CHECK(steps_for_epochs(0.14, 100, 1) == 14);
+  CHECK(steps_for_epochs(1.1, 100, 1) == 110);
+  CHECK(steps_for_epochs(2.2, 100, 1) == 220);
+  CHECK(steps_for_epochs(0.3, 1'000'000'000'000'000'000, 3) == 100'000'000'000'000'000);
+  CHECK(steps_for_epochs(0.07, 101, 1) == 8);
+  CHECK(steps_for_epochs(5e-324, 100, 1) == 1);
   CHECK_THROWS_AS(steps_for_epochs(1e9, std::int64_t{1} << 62, 1), UsageError);
 }

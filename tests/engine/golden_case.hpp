@@ -39,7 +39,7 @@ inline Golden read_golden(const std::string& name) {
   auto integer = [&](const char* attribute) { return hdf5_read_attribute<std::int64_t>(file.id(), attribute); };
   Options& o = golden.options;
   o = parse_arguments({"--data.order=sequential", "--data.val_fraction=0", "--optim.schedule=constant",
-                       "--run.threads=1", "--run.timeout=60"});
+                       "--run.deterministic=true", "--run.threads=1", "--run.timeout=60"});
   o.data.source = (golden.folder / "tokens.bin").string();
   o.train.seq_len = integer("sequence");
   o.train.steps = integer("steps");

@@ -235,7 +235,7 @@ if not flags & 1:
     print("run.sh: the loopback was down; it is up now")' || echo "run.sh: whether the loopback is up is not known"
 }
 
-train() { "$bundle/tessera" train --metrics.every=1 --data.order=sequential --data.val_fraction=0 "$@"; }
+train() { "$bundle/tessera" train --run.deterministic=true --metrics.every=1 --data.order=sequential --data.val_fraction=0 "$@"; }
 
 # What a sanitizer says when it has found nothing.
 clean_summary='(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)'
@@ -373,7 +373,7 @@ stage_comm() {
   local ranks
   has test_gpu_comm comm || return
   lines=60 most=120 attempt comm "bench comm over 2 ranks" "$bundle/mpiexec" -n 2 "$bundle/tessera" bench comm --run.device=cuda \
-    --run.share_gpu=true --comm.backend=staged --bench.steps=5 --bench.max_bytes="$comm_bytes"
+    --run.deterministic=true --run.share_gpu=true --comm.backend=staged --bench.steps=5 --bench.max_bytes="$comm_bytes"
   for ranks in 2 3 4; do
     most=120 attempt comm "staged over $ranks ranks" env TESSERA_TEST_BACKEND=staged "$bundle/mpiexec" -n $ranks "$bundle/test_gpu_comm"
   done
@@ -389,7 +389,7 @@ strategies() {
     rm -rf "${folders[-1]}"
     # shellcheck disable=SC2086
     "$bundle/mpiexec" -n "$ranks" "$@" "$bundle/tessera" train $strategy_model --metrics.every=1 --data.val_fraction=0 \
-      --train.micro_batch=2 --train.accumulation=2 --run.device=cuda --run.share_gpu=true --comm.backend="$backend" \
+      --train.micro_batch=2 --train.accumulation=2 --run.device=cuda --run.deterministic=true --run.share_gpu=true --comm.backend="$backend" \
       --precision.compute="$precision" --shard.strategy=$strategy --run.dir="${folders[-1]}" || return 1
   done
   python3 "$here/compare_runs.py" "${folders[@]}"
@@ -424,7 +424,7 @@ stage_nccl() {
     failures=$before
     lines=3 most=150 attempt nccl "strategies: ${names[$way]}" bash -c "strategies $nccl_backend $ranks fp32 '$work/nccl_way.sh'"
     lines=60 most=100 attempt nccl "bench comm: ${names[$way]}" "$bundle/mpiexec" -n "$ranks" "$work/nccl_way.sh" "$bundle/tessera" \
-      bench comm --run.device=cuda --run.share_gpu=true --comm.backend="$nccl_backend" --bench.steps=3 --bench.max_bytes="$nccl_bytes"
+      bench comm --run.device=cuda --run.deterministic=true --run.share_gpu=true --comm.backend="$nccl_backend" --bench.steps=3 --bench.max_bytes="$nccl_bytes"
     return
   done
 }
@@ -447,7 +447,8 @@ stage_bench_kernels() {
   bench_kernels "${model_qwen%% *}" "$model_qwen"
   bench_kernels "${model_1558m%% *}" "$model_1558m"
   most=60 attempt bench_kernels "$preset: memory" "$bundle/tessera" bench memory --run.device=cuda --model.preset="$preset" \
-    --train.seq_len="$sequence" --train.micro_batch="$batch" --precision.compute=bf16 --precision.reduce=bf16 --shard.strategy=ddp
+    --train.seq_len="$sequence" --train.micro_batch="$batch" --precision.compute=bf16 --precision.reduce=bf16 --shard.strategy=ddp \
+    --run.deterministic=true
 }
 
 # bench_tokens: a file of random tokens, which every model has.
@@ -494,7 +495,7 @@ stage_profile() {
     ((code == 0)) || { tail -n 5 "$2/ncu.csv" "$2/ncu.err"; exit 1; }
     python3 "$3/kernel_profile.py" "$2/ncu.csv"' profile "$ncu" "$work" "$here" \
     "$bundle/tessera" bench kernels --run.device=cuda --model.preset="$preset" --train.seq_len="$sequence" --train.micro_batch="$batch" \
-    --precision.compute=bf16 --precision.reduce=bf16 --shard.strategy=ddp --bench.steps=1 --bench.warmup=0
+    --precision.compute=bf16 --precision.reduce=bf16 --shard.strategy=ddp --run.deterministic=true --bench.steps=1 --bench.warmup=0
 }
 
 # Where NCCL and cuBLASLt of this machine's Python may lie; a toolkit's are found anyway.

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include <csignal>
-#include <thread>
+#include <cstdlib>
 
 #include "io/run_owner.hpp"
 #include "io/support.hpp"
@@ -44,6 +44,9 @@ TEST_CASE("a run folder has one user") {
     CHECK(first.nonce().size() == 16);
     CHECK_THAT(message_of<UsageError>([&] { RunLock second(run.path(), 0, within(0.1)); }),
                Contains("in use") && Contains(std::to_string(::getpid())));
+    ::setenv("SLURM_JOB_ID", "7", 1);  // NOLINT(concurrency-mt-unsafe): there are no other threads
+    CHECK_THROWS_AS(RunLock(run.path(), 0, within(0.1)), IoError);
+    ::unsetenv("SLURM_JOB_ID");  // NOLINT(concurrency-mt-unsafe)
   }
   CHECK_FALSE(std::filesystem::exists(run / "owner.json"));
   {
@@ -61,6 +64,17 @@ TEST_CASE("only rank 0 makes files, and every rank sees whether the folder is ra
   const RunLock here(run.path(), 0), there(other.path(), 0);
   CHECK_FALSE(folder_has_owner(run.path(), there.nonce()));
   CHECK_FALSE(folder_has_owner(run / "missing", there.nonce()));
+}
+
+TEST_CASE("who cannot write owner.json has the lock all the same, and writes it when there is room") {
+  const TemporaryFolder run;
+  std::filesystem::create_directories(run / "owner.json/x");
+  RunLock lock(run.path(), 0);
+  CHECK(lock.holds());
+  CHECK_THROWS_AS(lock.write_owner(), IoError);
+  std::filesystem::remove_all(run / "owner.json");
+  lock.write_owner();
+  CHECK(folder_has_owner(run.path(), lock.nonce()));
 }
 
 TEST_CASE("a lock that a dying process holds is waited for, and its holder is named") {
@@ -108,6 +122,13 @@ TEST_CASE("without file locks owner.json is the lock") {
   write_file(run / "owner.json", elsewhere().text());
   CHECK_THAT(message_of<IoError>([&] { RunLock second(run.path(), 0, within(0.1, false)); }),
              Contains("node7") && Contains("remove") && Contains("owner.json"));
+  // Of an earlier start of the same Slurm job.
+  ::setenv("SLURM_JOB_ID", "12", 1);  // NOLINT(concurrency-mt-unsafe)
+  REQUIRE_THROWS_AS(RunLock(run.path(), 0, within(0.1, false)), IoError);
+  ::setenv("SLURM_RESTART_COUNT", "1", 1);  // NOLINT(concurrency-mt-unsafe)
+  CHECK_NOTHROW(RunLock(run.path(), 0, within(0.1, false)));
+  ::unsetenv("SLURM_JOB_ID");         // NOLINT(concurrency-mt-unsafe)
+  ::unsetenv("SLURM_RESTART_COUNT");  // NOLINT(concurrency-mt-unsafe)
   // Of one that was here and has ended: another start of this process number.
   RunOwner gone = RunOwner::me();
   --gone.started;

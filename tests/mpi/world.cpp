@@ -49,3 +49,30 @@ TEST_CASE("large blocks travel whole over the control plane") {
   if (world().rank() == 0) same = world().control().receive(1) == block;
   REQUIRE_ALL(same);
 }
+
+TEST_CASE("a receive that is given up half way writes nothing afterwards") {
+  if (world().size() < 2) return;
+  bool same = true;
+  if (world().rank() < 2) {
+    const auto transport = world().open_transport({0, 1}), other = world().open_transport({0, 1});
+    std::vector<std::byte> block(std::size_t{64} << 20, static_cast<std::byte>(world().rank()));
+    const auto bytes = static_cast<std::int64_t>(block.size());
+    if (world().rank() == 1) {
+      transport->start_send(0, 0, block.data(), bytes);
+      world().control().receive(0);  // which moves the block on
+    } else {
+      const auto slot = transport->start_receive(1, 0, block.data(), bytes);
+      const volatile std::byte& first = block.front();
+      while (first == std::byte{0} && !transport->finished(slot)) {
+      }
+      transport->cancel();
+      const std::vector<std::byte> then = block;
+      std::byte never{};
+      const auto progress = other->start_receive(1, 0, &never, 1);
+      for (int i = 0; i < 10'000; ++i) other->finished(progress);
+      same = block == then;
+      world().control().send(1, {});
+    }
+  }
+  REQUIRE_ALL(same);
+}

@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 step() {
   local name=$1
   shift
-  (cd "$work" && TESSERA_PTX_REPORT=$work/$name.tsv "$tessera" train --run.dir="$name" --run.device=cuda \
+  (cd "$work" && TESSERA_PTX_REPORT=$work/$name.tsv "$tessera" train --run.dir="$name" --run.device=cuda --run.deterministic=true \
     --run.attention=own --precision.compute=bf16 --data.source=synthetic --data.val_fraction=0 --data.synthetic_tokens=4096 \
     --train.steps=1 --train.micro_batch=1 --model.layers=1 --model.context=1024 --metrics.every=1 "$@" >"$name.log" 2>&1) ||
     { cat "$work/$name.log" >&2; exit 1; }

@@ -165,7 +165,7 @@ def distance(a, b):
 
 
 def fp32_distances(case, weights, tokens, exact):
-    """How far PyTorch's own fp32 is from float64: the neighbour of numerics contract 1's tolerances."""
+    """How far PyTorch's own fp32 is from float64: the neighbour of the tests' tolerances."""
     losses, norms, gradients, final = train(case, weights, tokens, torch.float32)
     return {
         "fp32_loss": float(np.max(np.abs(losses - exact[0]) / exact[0])),

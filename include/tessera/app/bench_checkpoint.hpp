@@ -8,7 +8,8 @@ namespace tessera {
 
 /// Checkpoints of the options' run, bench.steps times, beside plain sequential writes (with fsync) and reads of the
 /// same bytes on the same disk, cold: write, load at the same shape, load at another one; then checkpoints beside the
-/// steps (checkpoint.async): how long steps wait. Writes under the run's folder, which must not exist, and removes it.
+/// steps (checkpoint.async): how long steps wait. Writes under run.dir, which must not exist, or a new folder in runs/,
+/// and removes it.
 /// Collective; rank 0 prints a table. Returns the exit code.
 int run_bench_checkpoint(World& world, const Options& options);
 

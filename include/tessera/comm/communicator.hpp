@@ -1,6 +1,6 @@
 #pragma once
 // The collectives that a schedule needs, over one group of ranks. Implementations: a node's shared memory (processes,
-// or ranks as threads of one process), MPI between nodes, later NCCL and a staged one.
+// or ranks as threads of one process), MPI between nodes, NCCL, and staged through the host.
 //
 // Calls are collective over the group and in the same order on all its ranks. On the CPU they block the calling lane;
 // on a GPU they are enqueued on `stream`. None returns (or completes on its stream) while a peer can still read or
@@ -23,7 +23,7 @@ namespace tessera {
 /// What a communicator has moved since construction, as seen by this rank.
 struct CommunicationCount {
   std::int64_t calls = 0;
-  std::int64_t bytes = 0;  ///< sent by this rank in the sense of design section 4: (n-1)/n of the collective's size
+  std::int64_t bytes = 0;  ///< sent by this rank as the strategies' formulas count: (n-1)/n of the collective's size
   std::int64_t nanoseconds = 0;  ///< spent inside, waiting for peers included
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which micro-batch of a step a rank sees at micro-step k (numerics contract 2): dealt in the order in which the
+// Which micro-batch of a step a rank sees at micro-step k (src/README.md): dealt in the order in which the
 // schedule sums, so that a step's gradient is one tree over micro-batches 0..N-1 for every strategy.
 
 #include <cstdint>

@@ -28,7 +28,8 @@ class Transport {
   virtual MessageSlot start_receive(int peer, int tag, void* data, std::int64_t bytes) = 0;
   /// Makes progress; true once the message is finished, and its slot free again.
   virtual bool finished(MessageSlot slot) = 0;
-  /// Gives up all messages under way, as far as that is possible: after this no receive writes memory.
+  /// Gives up all messages under way: after this no receive writes memory. May wait for one that is half there, and
+  /// ends the process when that does not come.
   virtual void cancel() = 0;
 };
 

@@ -9,6 +9,8 @@
 namespace tessera {
 
 enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
+/// Whether sums have one fixed order; automatic: see is_deterministic.
+enum class Deterministic : std::uint8_t { automatic, no, yes };
 /// What computes attention on a GPU; automatic: cuDNN where it is found and can, our own kernels elsewhere.
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
 /// How ranks on GPUs talk; automatic: NCCL.
@@ -26,6 +28,7 @@ enum class PlanView : std::uint8_t { table, schedule, units };
 
 /// The user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
+std::string_view name_of(Deterministic value);
 std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
 std::string_view name_of(Lanes value);

@@ -19,9 +19,9 @@ struct RunOptions {
   std::string dir;  ///< empty: runs/NAME (see run_folder)
   std::string name = "run";
   DeviceChoice device = DeviceChoice::automatic;
-  std::int64_t seed = 1;      ///< of weights and dropout
-  std::int64_t threads = 0;   ///< per rank; 0 = allowed cores / ranks on the node
-  bool deterministic = true;  ///< numerics contract 2
+  std::int64_t seed = 1;                                   ///< of weights and dropout
+  std::int64_t threads = 0;                                ///< per rank; 0 = allowed cores / ranks on the node
+  Deterministic deterministic = Deterministic::automatic;  ///< numerics contract 2; see is_deterministic
   Lanes lanes = Lanes::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
@@ -31,6 +31,13 @@ struct RunOptions {
   std::int64_t dump = 0;  ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
   bool operator==(const RunOptions&) const = default;
 };
+
+/// What run.deterministic comes to: auto means true on CPUs and false on GPUs. A run.device that is still open counts
+/// as a CPU.
+constexpr bool is_deterministic(const RunOptions& run) {
+  if (run.deterministic != Deterministic::automatic) return run.deterministic == Deterministic::yes;
+  return run.device != DeviceChoice::cuda;
+}
 
 /// [model]: a preset (with sizes that replace its own), or a Hugging Face folder, or a family with all its sizes.
 struct ModelOptions {

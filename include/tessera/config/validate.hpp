@@ -21,6 +21,13 @@ std::vector<UnusedOption> unused_options(const Options& options);
 /// UsageError when a given option is unused, or when two options contradict each other.
 void validate(const Options& options);
 
+/// The steps at the end of `steps` in which schedule = wsd lets the learning rate fall: decay_fraction of them, rounded
+/// down.
+std::int64_t decay_steps(const OptimOptions& options, std::int64_t steps);
+
+/// UsageError when the options are impossible in a run of `steps` steps, which train.epochs may decide.
+void validate_for_steps(const Options& options, std::int64_t steps);
+
 /// What checkpoint.allow lists: data, seq_len, global_batch, seed, order. UsageError for another name.
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens sample i is made of: a pure function of (seed, i), numerics contract 6.
+// Which tokens sample i is made of: a pure function of (seed, i).
 
 #include <cstdint>
 

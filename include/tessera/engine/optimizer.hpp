@@ -12,6 +12,7 @@ namespace tessera {
 
 /// Learning rate of step `step` (1, 2, ...) of `steps`: linear warm-up over warmup_steps, then constant, or from lr to
 /// min_lr along a cosine or a line, or (wsd) constant until the last decay_fraction of the steps and a line from there.
+/// min_lr itself would be the rate of step steps + 1.
 double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps);
 
 /// What a step reports.
@@ -48,7 +49,7 @@ class Optimizer {
   void restore(const OptimizerRecord& record);
 
   /// The inputs of the coming step and the state that the last one left: as they were read back last
-  /// (Player::finish_step), or to be sent (Player::send_scalars: what a resumed run does).
+  /// (Player::receive_scalars), or to be sent (Player::send_scalars: what a resumed run does).
   const StepScalars& scalars() const { return scalars_; }
   StepScalars& scalars() { return scalars_; }
   /// Of the last step that was read back.

@@ -1,6 +1,6 @@
 #pragma once
 // One rank's training session: from resolved options to steps. Builds and proves the schedule, plans memory, binds it,
-// and plays steps and evaluations. What is shown, logged and written around it is the trainer's.
+// and plays steps and evaluations. What is shown, logged and written around it is the training loop's (app).
 
 #include <cstdint>
 #include <functional>

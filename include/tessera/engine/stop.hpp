@@ -27,10 +27,10 @@ struct StepRequests {
 };
 
 /// While it lives SIGUSR1, SIGTERM, SIGINT and SIGHUP (unless that was ignored, as under nohup) are noted instead of
-/// ending the process. A second one, of any of them, half a second or more after the first ends it at once, also
-/// after these lived. One at a time, on the thread that computes; the others receive none (base/threads.hpp). Their
-/// handler runs on a stack of its own: oneDNN's products use the stack pointer as one more pointer into their buffers,
-/// and a handler's frame would be written there.
+/// ending the process. A second one, of any of them, half a second or more after the first ends it at once; that holds
+/// until the process has ended, because who is told to end may be told twice. One at a time, on the thread that
+/// computes; the others receive none (base/threads.hpp). Their handler runs on a stack of its own: oneDNN's products
+/// use the stack pointer as one more pointer into their buffers, and a handler's frame would be written there.
 class StopSignals {
  public:
   StopSignals();
@@ -95,7 +95,7 @@ class StopConditions {
   StopConditions(const Options& options, const StopSignals& signals, std::chrono::steady_clock::time_point start,
                  const std::filesystem::path& folder, bool is_rank_0, std::int64_t checkpoint_bytes);
 
-  /// "at 14:32:10, 75 s before its end (run.walltime)"; empty without a limit.
+  /// "at 14:32:10, 75.5 s before run.walltime"; empty without a limit.
   std::string announcement() const;
   /// What to ask for with the coming step.
   std::int32_t requests(const LastTimes& times);

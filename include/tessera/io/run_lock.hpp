@@ -22,8 +22,9 @@ struct LockSettings {
 
 class RunLock {
  public:
-  /// Rank 0 first, the others when it has it; only rank 0 creates files. UsageError if a process that runs on this host
-  /// uses the folder, IoError if another does and does not end within the patience, or where a file cannot be used.
+  /// Rank 0 first, the others when it has it; only rank 0 creates files. IoError if somebody else uses the folder and
+  /// does not end within the patience, or where a file cannot be used. UsageError, outside of Slurm jobs, if the user
+  /// of the folder is seen to run on this host.
   RunLock(const std::filesystem::path& folder, std::int64_t rank, const LockSettings& settings = {});
   ~RunLock();
   RunLock(const RunLock&) = delete;
@@ -31,6 +32,8 @@ class RunLock {
 
   /// False where the file system has no locks: then only owner.json keeps others away.
   bool holds() const { return holds_; }
+  /// Rank 0, once there is room: writes owner.json where that failed before. IoError.
+  void write_owner();
   /// Rank 0: what owner.json says, for folder_has_owner().
   const std::string& nonce() const { return nonce_; }
 

@@ -38,7 +38,7 @@ GridShape grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per
 /// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).
 StepSchedule build_schedule(const ModelParts& model, const GridShape& grid, const SchedulePolicy& policy);
 
-/// Bytes that each rank sends per step by the formula of the strategy (design section 4), before savings.
+/// Bytes that each rank sends per step by the formula of the strategy (README.md, Strategies), before savings.
 std::int64_t formula_wire_bytes(const StepSchedule& schedule);
 
 }  // namespace tessera

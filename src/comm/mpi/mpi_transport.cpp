@@ -1,8 +1,21 @@
 #include "comm/mpi/mpi_transport.hpp"
 
+#include <cstdlib>
 #include <limits>
+#include <thread>
+
+#include "comm/wait.hpp"
+#include "tessera/base/log.hpp"
 
 namespace tessera {
+
+namespace {
+
+/// Half of what the world waits for ranks that are late to their end.
+constexpr double kReceiveSeconds = 5;
+constexpr double kSendSeconds = 0.1;  ///< one whose receiver is filling its memory needs no longer
+
+}  // namespace
 
 MpiTransport::MpiTransport(MpiComm comm, FailureNotice& notice)
     : comm_(std::move(comm)), notice_(notice), rank_(comm_.rank()), size_(comm_.size()) {}
@@ -46,14 +59,41 @@ bool MpiTransport::finished(MessageSlot slot) {
   return done != 0;
 }
 
-/// A receive that nothing came for is cancelled. A send cannot be taken back: MPI forgets it at MPI_Finalize.
+/// A receive that nothing came for is cancelled; one that is being filled cannot be, and is waited for, because its
+/// memory goes away next. A send cannot be taken back; one that nobody receives is forgotten by MPI at MPI_Finalize.
 void MpiTransport::cancel() {
   for (Request& request : requests_) {
+    if (request.used && request.receives) MPI_Cancel(&request.handle);
+  }
+  const PeerDeadline receives(kReceiveSeconds), sends(kSendSeconds);
+  for (Request& request : requests_) {
     if (!request.used) continue;
-    if (request.receives) MPI_Cancel(&request.handle);
+    while (request.handle != MPI_REQUEST_NULL) {
+      int done = 0;
+      if (MPI_Test(&request.handle, &done, MPI_STATUS_IGNORE) != MPI_SUCCESS || done) break;
+      if (!request.receives && sends.passed()) break;
+      if (receives.passed()) end_process();
+      std::this_thread::yield();
+    }
     if (request.handle != MPI_REQUEST_NULL) MPI_Request_free(&request.handle);
     request.used = false;
   }
+}
+
+/// The sender is gone in the middle of a message: MPI would go on writing into memory that others have by then.
+void MpiTransport::end_process() {
+  ExitCode code = ExitCode::communication;
+  std::string message = "a message stays half received (its sender is gone)";
+  if (notice_.raised()) {
+    const Failure known = notice_.failure();
+    code = known.code, message = fmt::format("rank {} failed: {}", known.rank, known.message);
+  }
+  int rank = 0, size = 1;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  Log(rank, size).error(message);
+  MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
+  std::_Exit(static_cast<int>(code));
 }
 
 }  // namespace tessera

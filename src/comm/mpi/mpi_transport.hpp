@@ -28,6 +28,7 @@ class MpiTransport final : public Transport {
     bool used = false, receives = false;
   };
   int free_slot() const;
+  [[noreturn]] void end_process();
 
   MpiComm comm_;
   FailureNotice& notice_;

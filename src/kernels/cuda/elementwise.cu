@@ -32,7 +32,7 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const A* a, const B* b, O
   store_pack(out + i, n - i, aligned, x);
 }
 
-/// Adds `term` exactly to the bins of one warp (base/exact_sum.cpp): one lane at a time.
+/// Adds `term` exactly to the bins of one warp (base/exact_sum.hpp): one lane at a time.
 __device__ void add_exactly(unsigned long long* bins, double term) {
   const auto bits = static_cast<unsigned long long>(__double_as_longlong(term));
   const int biased = static_cast<int>(bits >> 52) & 0x7ff;

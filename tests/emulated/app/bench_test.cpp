@@ -35,6 +35,7 @@ Options tiny_run(DeviceChoice device, const std::string& family) {
   if (family != "gpt2") options.model.kv_heads = 1, options.model.ffn_width = 24;
   options.train.seq_len = 7;
   options.run.device = device;
+  options.run.deterministic = Deterministic::yes;
   options.run.share_gpu = true;
   options.run.timeout = 60;
   options.data.synthetic_tokens = 3000;
@@ -87,7 +88,7 @@ TEST_CASE("bench kernels times products with the algorithms that training would 
   const bool deterministic = GENERATE(true, false);
   run_ranks(1, 1, [&](RankContext& context) {
     Options options = tiny_run(DeviceChoice::cuda, "gpt2");
-    options.run.deterministic = deterministic;
+    options.run.deterministic = deterministic ? Deterministic::yes : Deterministic::no;
     BenchDevice bench(context, options, {});
     emulator::take_product_launches();
     kernel_table(context, options, bench, kSmall);

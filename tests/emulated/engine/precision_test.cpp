@@ -64,7 +64,7 @@ TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what che
   const RunOutcome own = train_locally(options, architecture, 1, 1);
   options.run.attention = AttentionChoice::cudnn;
   const RunOutcome forward = train_locally(options, architecture, 1, 1);
-  options.run.deterministic = false;
+  options.run.deterministic = Deterministic::no;
   const RunOutcome library = train_locally(options, architecture, 1, 1);
   options.memory.checkpoint = Checkpointing::block;
   const RunOutcome again = train_locally(options, architecture, 1, 1);

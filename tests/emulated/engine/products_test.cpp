@@ -109,11 +109,11 @@ TEST_CASE("without run.deterministic candidates are timed, and the fastest is ke
   const Favourites favourites(0, 0);
   emulator::set_fast_product(2);
   Options options = one_step();
-  options.run.deterministic = false;
+  options.run.deterministic = Deterministic::no;
   const std::string kept = run(options, 1).kept;
   emulator::set_fast_product(-1);
   CHECK(run(options, 1, kept).variants.at(0).contains(2));
-  options.run.deterministic = true;
+  options.run.deterministic = Deterministic::yes;
   const auto launched = run(options, 1, kept).variants.at(0);
   CHECK(launched.contains(2));        // what could be timed
   CHECK_FALSE(launched.contains(1));  // nobody's
@@ -125,7 +125,7 @@ TEST_CASE("a gradient that is added runs what was timed for the same gradient wh
   const Favourites favourites(0, 0);
   emulator::set_fast_product(2);
   Options options = one_step();
-  options.run.deterministic = false;
+  options.run.deterministic = Deterministic::no;
   Architecture architecture = tiny_gpt2();  // with inputs that several linears share: q, k, v; gate, up
   architecture.family = Family::qwen2;
   architecture.norm = NormKind::rms_norm;
