@@ -65,7 +65,9 @@ set_end_time() {
   local end
   unset SLURM_JOB_END_TIME
   end=$(job_fact EndTime)
-  if end=$(date -d "$end" +%s 2>/dev/null); then export SLURM_JOB_END_TIME=$end; fi  # "Unknown": no limit
+  [[ $end == *T*:* ]] || return 0  # "Unknown": no limit
+  SLURM_JOB_END_TIME=$(date -d "$end" +%s)
+  export SLURM_JOB_END_TIME
 }
 
 # Sets `launcher` to the command that starts a rank for every task.
@@ -80,7 +82,8 @@ choose_launcher() {
       refuse "neither has this Slurm PMIx (srun --mpi=list) nor is there an mpirun: set TESSERA_LAUNCHER in site.sh"
     fi
   fi
-  local options tasks=${SLURM_NTASKS_PER_NODE:-1} cores=${SLURM_CPUS_PER_TASK:-1}
+  local options cores=${SLURM_CPUS_PER_TASK:-1}
+  local tasks=${SLURM_NTASKS_PER_NODE:-$((SLURM_NTASKS / SLURM_JOB_NUM_NODES))}
   case ${launcher[0]##*/} in
     srun)
       # srun takes --cpus-per-task from this variable only.
