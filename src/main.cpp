@@ -3,11 +3,9 @@
 #include <sys/resource.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <system_error>
 
@@ -19,6 +17,7 @@
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/comm/launcher.hpp"
 #include "tessera/config/command.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
@@ -33,7 +32,8 @@ int print_version() {
   return 0;
 }
 
-/// run.device as this machine has it, and run.deterministic as the device has it; what is of no use there is refused as if it had been given so.
+/// run.device as this machine has it, and run.deterministic as the device has it; what is of no use there is refused as
+/// if it had been given so.
 void settle_device(Options& options, const Log& log) {
   const DeviceChoice asked = options.run.device;
   options.run.device = resolved_device(asked);
@@ -131,16 +131,6 @@ bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
 }
 
-/// Whether a launcher (Open MPI, MPICH and Intel MPI, Slurm) started others beside this process: then one speaks for
-/// all.
-bool has_peers() {
-  const std::array<const char*, 3> names = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"};
-  return std::ranges::any_of(names, [](const char* name) {
-    const char* ranks = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
-    return ranks != nullptr && std::atoll(ranks) > 1;
-  });
-}
-
 /// A checkpoint may have thousands of files. (More than this many: some programs try every number that is allowed.)
 void allow_open_files() {
   constexpr rlim_t wanted = 65536;
@@ -162,7 +152,8 @@ int main(int argc, char** argv) {
   name_config(words);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
   try {
-    if (!words_need_ranks(words) && !has_peers()) return with_output_written(run_alone(read_command(words)));
+    // Of several processes of a launcher one speaks for all.
+    if (!words_need_ranks(words) && find_launch().size == 1) return with_output_written(run_alone(read_command(words)));
     std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its words only
     World world(&argc, &argv);
     return world.run([&] {

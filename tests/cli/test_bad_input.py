@@ -3,6 +3,7 @@ no run folder; over one rank and over two."""
 import struct
 
 from job import TINY, Case, main, write_text
+from running import Running
 
 TRAIN = ["train", "--run.dir=run"] + TINY
 
@@ -217,6 +218,27 @@ class Memory(Case):
     def test_a_model_that_is_too_large(self):
         self.refused("train", "--run.dir=run", "--model.preset=gpt2-1558m", "--model.width=16000", "--model.heads=125",
                      "--train.micro_batch=1", says=r"(?i)memory|fit")
+
+
+class Launchers(Case):
+    """Processes that MPI cannot bring together. (tests/slurm has the same with a real srun.)"""
+
+    def alone(self, **environment):
+        running = Running(["train", *TINY, "--run.dir=run"], 0, self.folder, **environment)
+        self.addCleanup(running.remove)
+        code, said = running.end()
+        self.assertEqual(code, 2, said)
+        self.assertFalse((self.folder / "run").exists())
+        return said
+
+    def test_slurm_without_a_process_manager(self):
+        self.assertRegex(self.alone(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="0"),
+                         r"tessera: Slurm started 2 tasks .*: use srun --mpi=pmix")
+        self.assertEqual(self.alone(SLURM_STEP_NUM_TASKS="2", SLURM_PROCID="1"), "")
+
+    def test_a_launcher_that_mpi_does_not_know(self):
+        self.assertIn("tessera: PMI started 4 processes, and MPI sees one in each",
+                      self.alone(PMI_SIZE="4", PMI_RANK="0"))
 
 
 if __name__ == "__main__":

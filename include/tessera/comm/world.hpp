@@ -13,9 +13,9 @@ namespace tessera {
 
 class World final : public RankContext {
  public:
-  /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError when it is not provided); without mpiexec a world of one.
-  /// Ranks are renumbered so that a node's are contiguous; nodes of unequal size count as nodes of their greatest
-  /// common divisor. Collective over all processes. A rank that fails in here says why and ends the job (MPI_Abort).
+  /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError without it). Without a launcher a world of one; UsageError
+  /// if MPI does not see a launcher's processes. A node's ranks become contiguous; nodes of unequal size count as nodes
+  /// of their greatest common divisor. Collective. A rank that fails in here says why and ends the job (MPI_Abort).
   World(int* argc, char*** argv);
   /// Ends MPI if finish() has not.
   ~World() override;

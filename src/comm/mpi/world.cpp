@@ -19,6 +19,7 @@
 #include "comm/mpi/process_memory.hpp"
 #include "comm/mpi/world_notice.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/comm/launcher.hpp"
 
 namespace tessera {
 
@@ -64,8 +65,13 @@ struct World::State {
 
 World::World(int* argc, char*** argv) : state_(std::make_unique<State>()) {
   State& s = *state_;
+  const Launch launch = find_launch();
+  require_process_manager(launch);
   s.mpi.emplace(argc, argv);
-  s.or_abort([&] { s.start(); });
+  s.or_abort([&] {
+    s.start();
+    require_all_seen(launch, s.size);
+  });
 }
 
 World::~World() = default;

@@ -1,0 +1,204 @@
+# shellcheck shell=bash
+# What the job scripts share. It is sourced by them, after site.sh.
+#
+#   train_job [WORDS...]   runs `tessera train WORDS` over all tasks of the job, requeues it, and ends the script
+
+say() { printf 'job %s: %s\n' "$SLURM_JOB_ID" "$*" >&2; }
+
+refuse() {
+  say "$*"
+  exit 2
+}
+
+# given NAME WORDS...: whether the words have the option --NAME.
+given() {
+  local name=$1 word
+  for word in "${@:2}"; do
+    [[ $word != "--$name" && $word != "--$name="* ]] || return 0
+  done
+  return 1
+}
+
+# value NAME WORDS...: what the words say for --NAME; nothing if they do not.
+value() {
+  local name=$1
+  shift
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      "--$name="*) printf '%s' "${1#*=}"; return ;;
+      "--$name") printf '%s' "${2:-}"; return ;;
+    esac
+    shift
+  done
+}
+
+# without NAME WORDS...: sets `words` to the words less the option --NAME.
+without() {
+  local name=$1
+  shift
+  words=()
+  while [[ $# -gt 0 ]]; do
+    case $1 in
+      "--$name="*) ;;
+      "--$name") shift ;;
+      *) words+=("$1") ;;
+    esac
+    shift || true
+  done
+}
+
+# The job's name for scontrol: JOB, or ARRAY_TASK.
+this_job() {
+  if [[ -n ${SLURM_ARRAY_JOB_ID:-} ]]; then
+    printf '%s' "${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID"
+  else
+    printf '%s' "$SLURM_JOB_ID"
+  fi
+}
+
+# job_fact NAME: what Slurm says about the job, for example JobState.
+job_fact() { scontrol --oneliner show job "$(this_job)" | tr ' ' '\n' | sed -n "s/^$1=//p" | head -1; }
+
+# Tessera stops before SLURM_JOB_END_TIME. Slurm 22.05 does not set it; and a job that was submitted from within another
+# one may have the other's.
+set_end_time() {
+  local end
+  unset SLURM_JOB_END_TIME
+  end=$(job_fact EndTime)
+  [[ $end == *T*:* ]] || return 0  # "Unknown": no limit
+  SLURM_JOB_END_TIME=$(date -d "$end" +%s)
+  export SLURM_JOB_END_TIME
+}
+
+# Sets `launcher` to the command that starts a rank for every task.
+choose_launcher() {
+  read -ra launcher <<<"$TESSERA_LAUNCHER"
+  if [[ $TESSERA_LAUNCHER == auto ]]; then
+    if srun --mpi=list 2>&1 | grep -qw pmix; then
+      launcher=(srun --mpi=pmix)
+    elif command -v mpirun >/dev/null; then
+      launcher=(mpirun)
+    else
+      refuse "neither has this Slurm PMIx (srun --mpi=list) nor is there an mpirun: set TESSERA_LAUNCHER in site.sh"
+    fi
+  fi
+  local options cores=${SLURM_CPUS_PER_TASK:-1}
+  local tasks=${SLURM_NTASKS_PER_NODE:-$((SLURM_NTASKS / SLURM_JOB_NUM_NODES))}
+  case ${launcher[0]##*/} in
+    srun)
+      # srun takes --cpus-per-task from this variable only.
+      export SRUN_CPUS_PER_TASK=$cores
+      # Every rank sees all GPUs of the job on its node and takes one; --gpu-bind=none would hide them.
+      options=${TESSERA_LAUNCHER_OPTIONS---cpu-bind=cores}
+      # With 1, the first rank that ends with 75 has the others killed, and the step's code is 143. PMIx ends the step
+      # when a rank is killed, and Tessera when one fails.
+      launcher+=(--kill-on-bad-exit=0)
+      ;;
+    *) options=${TESSERA_LAUNCHER_OPTIONS---map-by ppr:$tasks:node:PE=$cores --bind-to core} ;;
+  esac
+  # shellcheck disable=SC2206
+  launcher+=($options)
+}
+
+# newest_step RUN: the step of its newest checkpoint; 0 without one.
+newest_step() {
+  local manifest newest=0 step
+  for manifest in "$1"/checkpoints/step-*/manifest.json; do
+    step=${manifest%/manifest.json}
+    step=${step##*/step-}
+    [[ -e $manifest && $step =~ ^[0-9]+$ ]] || continue
+    ((10#$step > newest)) && newest=$((10#$step))
+  done
+  echo "$newest"
+}
+
+# run_ranks COMMAND...: starts the ranks, and passes on to them the USR1 that this script gets. Sets `code`, and
+# `cancelled` where Slurm ends the job.
+run_ranks() {
+  local ranks='' interrupted='' asked=''
+  cancelled=''
+  trap 'interrupted=1; asked=1; [[ -z $ranks ]] || kill -USR1 "$ranks" 2>/dev/null' USR1
+  trap 'interrupted=1; cancelled=1' TERM
+  "$@" &
+  ranks=$!
+  [[ -z $asked ]] || kill -USR1 "$ranks"
+  # A signal that is trapped ends `wait` early.
+  while true; do
+    wait "$ranks"
+    code=$?
+    [[ -n $interrupted ]] || break
+    interrupted=
+  done
+  trap '' USR1
+}
+
+# What an exit code of the ranks means.
+explain() {
+  case $1 in
+    0) say "finished" ;;
+    2) say "refused (code 2): a rank's line that begins with 'tessera:' says what, and what is allowed" ;;
+    3) say "numerical failure (code 3): see the line that begins with 'tessera:'" ;;
+    4) say "input or output failed (code 4): see the line that begins with 'tessera:'" ;;
+    5) say "a rank failed, or did not answer (code 5): see the line that begins with 'tessera:'" ;;
+    137) say "a rank was killed (SIGKILL, code 137): for want of memory (--mem; see tessera plan), or by somebody" ;;
+    *)
+      if (($1 > 128)) && kill -l $(($1 - 128)) >/dev/null 2>&1; then
+        say "a rank was ended by SIG$(kill -l $(($1 - 128))) (code $1)"
+      else
+        say "failed with code $1"
+      fi
+      ;;
+  esac
+}
+
+# requeue RUN STARTED: after a stop with a checkpoint (75): puts the job into the queue again, unless that is of no use.
+# STARTED: the newest checkpoint's step when this attempt began. RUN/requeues has a line for every attempt that was
+# stopped: job, restart, step.
+requeue() {
+  local run=$1 before=$2 restart=${SLURM_RESTART_COUNT:-0} step job recorded
+  job=$(this_job)
+  step=$(newest_step "$run")
+  recorded=$(sed -n "s/^$job $((restart - 1)) //p" "$run/requeues" 2>/dev/null | tail -1)
+  before=${recorded:-$before}
+  echo "$job $restart $step" >>"$run/requeues"
+  local stopped="stopped at step $step with a checkpoint"
+  if [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
+    say "$stopped; Slurm ends the job: not requeued"
+  elif grep -qs '"message": ".*(the file .*/stop)' "$run/status.json"; then
+    say "$stopped, as $run/stop asked: not requeued"
+  elif ((step <= before)); then
+    say "$stopped, where the attempt before it was: no progress, not requeued"
+  elif ((restart >= TESSERA_REQUEUES)); then
+    say "$stopped after $restart restarts (TESSERA_REQUEUES = $TESSERA_REQUEUES): not requeued"
+  elif scontrol requeue "$job"; then
+    say "$stopped: requeued, restart $((restart + 1)) of at most $TESSERA_REQUEUES"
+    # Slurm ends this script.
+    trap 'exit 75' TERM
+    sleep 60 &
+    wait
+  else
+    say "$stopped; Slurm does not requeue it (was it submitted with --no-requeue?)"
+  fi
+}
+
+train_job() {
+  local words run started launcher code cancelled
+  site_setup
+  [[ -x $TESSERA ]] || refuse "no executable at $TESSERA: build it (jobs/setup.sh), or set TESSERA in site.sh"
+  run=$(value run.dir "$@")
+  run=${run:-$TESSERA_RUNS/$SLURM_JOB_NAME-$(this_job)}
+  started=$(newest_step "$run")
+  words=("$@")
+  # Whatever the first attempt began with, later ones go on from this run's own checkpoint.
+  if ((${SLURM_RESTART_COUNT:-0} > 0 && started > 0)); then without checkpoint.resume "$@"; fi
+  given checkpoint.resume "${words[@]}" || words+=(--checkpoint.resume=auto)
+  given run.dir "${words[@]}" || words+=("--run.dir=$run")
+  set_end_time
+  choose_launcher
+  say "$SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, ${SLURM_GPUS_ON_NODE:-no} GPUs a node," \
+    "restart ${SLURM_RESTART_COUNT:-0}, into $run"
+  # shellcheck disable=SC2086
+  run_ranks "${launcher[@]}" ${TESSERA_WRAP:-} "$TESSERA" train "${words[@]}"
+  if ((code == 75)); then requeue "$run" "$started"; else explain "$code"; fi
+  exit "$code"
+}

@@ -1,0 +1,83 @@
+#include "tessera/comm/launcher.hpp"
+
+#include <unistd.h>
+
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include "tessera/base/error.hpp"
+#include "tessera/comm/world.hpp"
+
+namespace tessera {
+
+namespace {
+
+struct Variables {
+  const char *launcher, *size, *rank;
+};
+
+constexpr std::array<Variables, 3> kLaunchers{{{"Open MPI", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+                                               {"PMI", "PMI_SIZE", "PMI_RANK"},
+                                               {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}};
+
+/// The number that `name` has in the environment; `otherwise` if it has none.
+std::int64_t number(const std::vector<std::string>& environment, std::string_view name, std::int64_t otherwise) {
+  for (const std::string& entry : environment) {
+    if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
+      return std::atoll(entry.c_str() + name.size() + 1);
+    }
+  }
+  return otherwise;
+}
+
+/// One process speaks for all; it goes first, because a launcher may kill the others then.
+[[noreturn]] void refuse(const Launch& launch, const std::string& message) {
+  if (launch.rank == 0) throw UsageError("{}", message);
+  std::this_thread::sleep_for(std::chrono::seconds(1));
+  std::_Exit(static_cast<int>(ExitCode::usage));
+}
+
+}  // namespace
+
+Launch find_launch(const std::vector<std::string>& environment) {
+  Launch found;
+  for (const std::string& entry : environment) {
+    if (entry.starts_with("PMI") || entry.starts_with("PALS_")) found.has_pmi = true;
+  }
+  for (const Variables& variables : kLaunchers) {
+    const std::int64_t size = number(environment, variables.size, 0);
+    if (size < 1) continue;
+    found.launcher = variables.launcher;
+    found.size = size;
+    found.rank = number(environment, variables.rank, 0);
+    break;
+  }
+  return found;
+}
+
+Launch find_launch() {
+  std::vector<std::string> environment;
+  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
+  return find_launch(environment);
+}
+
+void require_process_manager(const Launch& launch) {
+  if (launch.launcher != "Slurm" || launch.size == 1 || launch.has_pmi) return;
+  refuse(launch,
+         fmt::format("Slurm started {} tasks without a process manager, so that MPI would see one in each: use srun "
+                     "--mpi=pmix (srun --mpi=list shows what there is), mpirun, or srun --ntasks=1",
+                     launch.size));
+}
+
+void require_all_seen(const Launch& launch, std::int64_t seen_by_mpi) {
+  if (launch.size == 1 || seen_by_mpi > 1) return;
+  refuse(launch,
+         fmt::format("{} started {} processes, and MPI sees one in each: use the launcher of the MPI library that "
+                     "Tessera was built with ({}), under Slurm also srun --mpi=pmix",
+                     launch.launcher, launch.size, mpi_version()));
+}
+
+}  // namespace tessera

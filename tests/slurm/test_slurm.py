@@ -1,0 +1,203 @@
+"""The job scripts, submitted with sbatch to a Slurm of the test's own (cluster.py). They are used as an installation
+has them; only site.sh is edited, as it is for every cluster.
+
+Environment: TESSERA, MPIEXEC, TESSERA_REFERENCE as for tests/cli, and BUILD (what is installed), CMAKE.
+"""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "cli"))
+
+from cluster import Cluster, SlurmJob, enter_namespaces, output, wait_for
+from job import SHORT, TINY, Case, Job, main, said_once, status
+from running import checkpoints, logged
+
+# A site's own lines. Nodes of this one have no cores of their own, and no network but the local one.
+SITE = """
+export SBATCH_PARTITION=main
+site_setup() {
+  export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+  export OMPI_MCA_btl_tcp_if_include=lo OMPI_MCA_oob_tcp_if_include=lo OMPI_MCA_mpi_yield_when_idle=1
+}
+"""
+MPIRUN = {"TESSERA_LAUNCHER": "mpirun", "TESSERA_LAUNCHER_OPTIONS": "--bind-to none --oversubscribe"}
+RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
+    "--run.device=cpu", "--metrics.every=1", "--checkpoint.every=1000000", "--data.val_fraction=0"]
+LONGER = [*RUN, "--train.steps=4000"]  # some seconds, in which a run is stopped
+TWO_RANKS = ["--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1"]
+
+
+def settings(**more):
+    """The environment of a user on a login node: nothing of what CTest gives Open MPI on this machine."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("OMPI_", "TESSERA"))}
+    return {**kept, **more}
+
+
+class Slurm(Case):
+    def submit(self, script, *words, sbatch=TWO_RANKS, site=True, cwd=None, **environment):
+        """A job that runs in the test's folder, or in `cwd`. `site`: as is told, site.sh was sourced before."""
+        command = f'{"source $0/site.sh && " if site else ""}exec sbatch --parsable "$@"'
+        done = subprocess.run(["bash", "-c", command, JOBS, "--time=5", *sbatch, JOBS / script, *words],
+                              cwd=cwd or self.folder, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+                              env=settings(**environment))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return SlurmJob(done.stdout.strip())
+
+    def run_of(self, job):
+        return self.folder / "runs" / f"tessera-{job.number}"
+
+    def expect(self, job, state, code, says="", restarts=0, timeout=60):
+        facts = job.end(timeout)
+        said = job.said()
+        seen = facts["JobState"], facts["ExitCode"], facts["Restarts"]
+        self.assertEqual(seen, (state, f"{code}:0", str(restarts)), said)
+        self.assertRegex(said, says)
+        return said
+
+    def losses(self, *words, ranks):
+        """Of a run that nobody interrupts, without Slurm."""
+        self.train(*words, "--run.dir=reference", ranks=ranks)
+        return logged(self.folder / "reference")
+
+    def wait_for_steps(self, job, steps):
+        wait_for(lambda: max(logged(self.run_of(job)), default=0) >= steps, lambda: f"step {steps}\n{job.said()}")
+
+    def test_one_node(self):
+        probe = self.folder / "probe"
+        probe.write_text('#!/bin/sh\nenv >"env.$SLURM_PROCID"\nexec "$@"\n')
+        probe.chmod(0o755)
+        words = [*RUN, "--train.steps=5", "--shard.strategy=zero3"]
+        # The job in which somebody submits this one has ended.
+        job = self.submit("train.sbatch", *words, TESSERA_WRAP=str(probe), SLURM_JOB_END_TIME="1000000000")
+        said = self.expect(job, "COMPLETED", 0, r"job \d+: 2 ranks on node\d, 2 GPUs a node, restart 0")
+        self.assertRegex(said, r"grid +2 ranks \(2 a node\)")
+        self.assertEqual(logged(self.run_of(job)), self.losses(*words, ranks=2))
+        seen = [dict(re.findall(r"^(\w+)=(.*)$", (self.folder / f"env.{rank}").read_text(), re.M)) for rank in range(2)]
+        for rank in seen:  # each sees both GPUs
+            self.assertRegex(rank["CUDA_VISIBLE_DEVICES"], r"^(0,1|2,3)$")
+            self.assertEqual(rank["CUDA_VISIBLE_DEVICES"], seen[0]["CUDA_VISIBLE_DEVICES"])
+            self.assertGreater(int(rank["SLURM_JOB_END_TIME"]), time.time() + 60)
+            self.assertNotIn("OMPI_MCA_hwloc_base_binding_policy", rank)
+
+    def test_two_nodes(self):
+        words = [*RUN, "--train.steps=5"]
+        sbatch = [*TWO_RANKS, "--nodes=2"]
+        jobs = [self.submit("train_multinode.sbatch", *words, sbatch=sbatch, **how) for how in ({}, MPIRUN)]
+        losses = self.losses(*words, "--shard.strategy=hsdp", "--grid.ranks_per_node=2", ranks=4)
+        for job in jobs:
+            said = self.expect(job, "COMPLETED", 0, r"4 ranks on node\[1-2\]")
+            self.assertRegex(said, r"grid +4 ranks \(2 a node\), shard group 2, 2 replicas")
+            self.assertEqual(logged(self.run_of(job)), losses)
+
+    def test_requeue_and_postprocess(self):
+        """What depends on the job waits for its last attempt."""
+        job = self.submit("train.sbatch", *LONGER)
+        report = self.submit("postprocess.sbatch", f"runs/tessera-{job.number}", "--json=rows.json", "--plots=plots",
+                             sbatch=[f"--dependency=afterany:{job.number}"])
+        self.stopped_and_requeued(job, times=2)
+        self.expect(report, "COMPLETED", 0, r"tokens/s")
+        self.assertGreaterEqual(report.facts()["StartTime"], job.facts()["EndTime"])
+        row, = json.loads((self.folder / "rows.json").read_text())
+        self.assertEqual((row["status"], row["attempts"]), ("done", 3))
+        self.assertEqual(row["final_loss"], logged(self.run_of(job))[4000])
+        self.assertTrue((self.folder / "plots" / "loss.png").exists())
+
+    def test_requeue_with_mpirun(self):
+        """What the command line says of the run folder and of the first start counts."""
+        own = ["--run.dir", "runs/own", "--checkpoint.resume", "none"]
+        job = self.submit("train.sbatch", *LONGER, *own, **MPIRUN)
+        self.stopped_and_requeued(job, times=1, run=self.folder / "runs" / "own")
+
+    def stopped_and_requeued(self, job, times, run=None):
+        """Ends with the losses of a run that nobody stopped."""
+        run, steps = run or self.run_of(job), 0
+        for restart in range(1, times + 1):
+            wait_for(lambda: max(logged(run), default=0) > steps, lambda: f"step\n{job.said()}")
+            output("scancel", "--batch", "--signal=USR1", job.number)
+            wait_for(lambda: job.facts()["Restarts"] == str(restart), lambda: f"restart {restart}\n{job.said()}")
+            steps = max(logged(run))
+            job.wait("RUNNING")
+        said = self.expect(job, "COMPLETED", 0, f"requeued, restart {times} of at most 20", restarts=times)
+        self.assertEqual(len(re.findall(r"stopped +after step \d+ of \d+ \(SIGUSR1\)", said)), times, said)
+        self.assertEqual(logged(run), self.losses(*LONGER, ranks=2))
+
+    def test_limit_then_stop_file(self):
+        """Slurm sends USR1 before the limit; RUN/stop, made while the job is in the queue again, ends it for good."""
+        sbatch = [*TWO_RANKS, "--time=1", "--signal=B:USR1@50"]
+        job = self.submit("train.sbatch", *RUN, "--train.steps=100000000", sbatch=sbatch)
+        wait_for(lambda: job.facts()["Restarts"] == "1", "restart", timeout=75)
+        (self.run_of(job) / "stop").touch()
+        said = self.expect(job, "FAILED", 75, r"as .*/stop asked: not requeued", restarts=1)
+        self.assertTrue(said_once(said, r"stopped +after step \d+ of 100000000 \(SIGUSR1\)"), said)
+
+    def test_attempts_are_counted(self):
+        """Tasks of an array, each in a folder of its own, on CPUs; an attempt makes one step: run.walltime is over."""
+        sbatch = ["--array=0-1", "--ntasks-per-node=2", "--gpus-per-node=0", "--cpus-per-task=1"]
+        array = self.submit("train.sbatch", *RUN, "--train.steps=100", "--run.walltime=1ms", sbatch=sbatch,
+                            TESSERA_REQUEUES="1")
+        for task in (SlurmJob(f"{array.number}_{index}") for index in range(2)):
+            self.expect(task, "FAILED", 75, r"stopped at step 2 .* after 1 restarts .*: not requeued", restarts=1)
+            self.assertEqual(checkpoints(self.run_of(task)), ["step-00000001", "step-00000002"])
+            self.assertEqual((self.run_of(task) / "requeues").read_text(), f"{task.number} 0 1\n{task.number} 1 2\n")
+
+    def test_no_progress(self):
+        stopped = self.folder / "stopped"
+        stopped.write_text("#!/bin/sh\nmkdir -p runs/tessera-$SLURM_JOB_ID\nexit 75\n")
+        stopped.chmod(0o755)
+        self.expect(self.submit("train.sbatch", TESSERA=str(stopped)), "FAILED", 75, r"no progress, not requeued")
+
+    def test_killed_rank(self):
+        for launcher in {}, MPIRUN:
+            job = self.submit("train.sbatch", *RUN, "--train.steps=100000000", **launcher)
+            self.wait_for_steps(job, 1)
+            os.kill(job.ranks()[1], signal.SIGKILL)
+            self.expect(job, "FAILED", 137, r"job \d+: a rank was killed \(SIGKILL, code 137\)")
+
+    def test_cancelled(self):
+        """Ranks write a checkpoint within Slurm's KillWait; the job does not come back."""
+        job = self.submit("train.sbatch", *RUN, "--train.steps=100000000")
+        self.wait_for_steps(job, 1)
+        output("scancel", job.number)
+        facts = job.wait("CANCELLED")
+        self.assertEqual(facts["Restarts"], "0")
+        wait_for(lambda: status(self.run_of(job))["state"] == "stopped", f"checkpoint\n{job.said()}")
+        wait_for(lambda: not job.ranks(), "end of the ranks")
+        self.assertEqual(job.facts()["JobState"], "CANCELLED", job.said())
+        self.assertNotIn("requeued, restart", job.said())
+
+    def test_refused(self):
+        # Submitted without site.sh from the folder that holds jobs/, then from another.
+        job = self.submit("train.sbatch", *RUN, "--train.micro_batch=-1", site=False, cwd=JOBS.parent)
+        self.expect(job, "FAILED", 2, r"tessera: .*micro_batch(.|\n)*job \d+: refused \(code 2\)")
+        for script in "train.sbatch", "train_multinode.sbatch", "postprocess.sbatch":
+            job = self.submit(script, site=False)
+            self.expect(job, "FAILED", 2, rf"{script}: no .*/jobs/site\.sh.*: source jobs/site\.sh")
+        job = self.submit("postprocess.sbatch", "runs/none", sbatch=[])
+        self.expect(job, "FAILED", 4, r"tessera-report: runs/none does not exist")
+
+    def test_singletons(self):
+        """Slurm starts two tasks and tells MPI nothing of it."""
+        job = self.submit("train.sbatch", *RUN, "--train.steps=5", TESSERA_LAUNCHER="srun --mpi=none")
+        said = self.expect(job, "FAILED", 2, r"tessera: .*srun --mpi=pmix")
+        self.assertTrue(said_once(said, r"(?m)^tessera: "), said)
+        self.assertFalse(self.run_of(job).exists())
+
+
+if __name__ == "__main__":
+    enter_namespaces()
+    os.environ["OMPI_MCA_oob_tcp_if_include"] = "lo"  # for the runs without Slurm
+    with tempfile.TemporaryDirectory(prefix="tessera-slurm-") as home:
+        JOBS = Path(home) / "installed/share/tessera/jobs"
+        subprocess.run([os.environ["CMAKE"], "--install", os.environ["BUILD"], "--prefix", Path(home) / "installed"],
+                       check=True, stdout=subprocess.DEVNULL)
+        with (JOBS / "site.sh").open("a") as site:
+            site.write(SITE)
+        Cluster(Path(home) / "slurm")
+        main(at_once=4)
