@@ -16,6 +16,7 @@
 #include "tessera/app/checkpoint_commands.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
+#include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/config/command.hpp"
@@ -27,8 +28,14 @@ namespace {
 
 using namespace tessera;  // NOLINT(google-build-using-namespace): the program, which nobody includes
 
+/// What was built in, and the GPUs that this process may use.
 int print_version() {
-  for (const auto& [name, value] : build_facts()) std::printf("%-14s %s\n", name.c_str(), value.c_str());
+  const auto print = [](const std::string& name, const std::string& value) {
+    std::printf("%-14s %s\n", name.c_str(), value.c_str());
+  };
+  for (const auto& [name, value] : build_facts()) print(name, value);
+  const int gpus = cuda_device_count();
+  print("gpus", gpus > 0 ? fmt::format("{}", gpus) : fmt::format("0 ({})", why_no_cuda_device()));
   return 0;
 }
 

@@ -54,11 +54,15 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
                                  parts, format_bytes(device.idle_at_peak()));
   if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
     line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(Place::host).total()), on_host);
-  const MemoryBeside beside = session.resources().memory_beside();
-  const bool on_host = session.resources().host_reaches_memory();
+  const Resources& resources = session.resources();
+  const MemoryBeside beside = resources.memory_beside();
+  const bool on_host = resources.host_reaches_memory();
   const std::pair<std::int64_t, const char*> uses[] = {
       {beside.host_staging, on_host ? "for messages between nodes" : "pinned on the host for collectives"},
-      {beside.device_staging, "on the device for collectives"}};
+      {beside.device_staging, "on the device for collectives"},
+      {kept_free_bytes(planned.schedule, resources.settings().comm.backend,
+                       on_host ? 0 : resources.device().total_memory()),
+       "of the GPU kept free for libraries and NCCL"}};
   std::string outside;
   for (const auto& [bytes, what] : uses) {
     if (bytes > 0)

@@ -23,12 +23,6 @@ RateSizes cpu_sizes() {
           std::clamp(4 * cache, 64 * kMiB, 512 * kMiB)};
 }
 
-RateSizes gpu_sizes(std::int64_t memory) {
-  std::int64_t edge = 8192;
-  while (edge > 256 && 3 * edge * edge * size_of(DType::fp32) > memory / 96) edge /= 2;
-  return {{{edge, edge, edge}, {edge / 2, edge / 2, edge / 2}}, std::clamp(memory / 128, kMiB, 1024 * kMiB)};
-}
-
 /// Values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real ones do.
 void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& memory, DType dtype) {
   std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(kMiB, memory.size() / size_of(dtype))));
@@ -48,8 +42,16 @@ double best_of(double best, const std::vector<double>& seconds, double work) {
 
 }  // namespace
 
+RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free) {
+  std::int64_t edge = 8192;
+  const auto bytes = [&] { return 3 * edge * edge * size_of(DType::fp32); };
+  while (edge > 256 && (bytes() > total / 96 || bytes() > free / 2)) edge /= 2;
+  return {{{edge, edge, edge}, {edge / 2, edge / 2, edge / 2}},
+          std::clamp(std::min(total / 128, free / 4), kMiB, 1024 * kMiB)};
+}
+
 RateSizes rate_sizes(const Device& device) {
-  return device.kind() == DeviceKind::cpu ? cpu_sizes() : gpu_sizes(device.total_memory());
+  return device.kind() == DeviceKind::cpu ? cpu_sizes() : gpu_rate_sizes(device.total_memory(), device.free_memory());
 }
 
 ProductRate::ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes)

@@ -27,6 +27,8 @@ struct RateSizes {
 /// CPU: large products and some that suit caches, and copies of four times the last level of cache. GPU: squares of
 /// 8192 and 4096 and copies of 1 GiB; less where its memory is below some 80 GB.
 RateSizes rate_sizes(const Device& device);
+/// A GPU's, by its memory and what is free of it: `bench step` measures when its session has filled the GPU.
+RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
 
 /// Samples of a ceiling are taken as often, and at the same times, as what is compared with it; the best counts.
 /// Device, stream and kernels must outlive it. On a GPU sample() enqueues.

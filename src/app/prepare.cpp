@@ -30,11 +30,17 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
 
 namespace {
 
+/// What a rank's plan may take of its GPU's free memory, and what is kept.
+struct GpuMemory {
+  std::int64_t usable = 0, kept = 0;
+};
+
 /// A rank's share, once all that share the GPU have opened it.
-std::int64_t free_gpu_memory(RankContext& context, const Options& options) {
+GpuMemory gpu_memory(RankContext& context, const Options& options, const StepSchedule& schedule) {
   const auto device = open_device(context, DeviceKind::cuda, options.run.share_gpu);
   const std::int64_t ranks = ranks_on(context, *device);
-  return device->free_memory() / ranks;
+  const std::int64_t kept = kept_free_bytes(schedule, options.comm.backend, device->total_memory() / ranks);
+  return {std::max<std::int64_t>(1, device->free_memory() / ranks - kept), kept};
 }
 
 }  // namespace
@@ -42,7 +48,8 @@ std::int64_t free_gpu_memory(RankContext& context, const Options& options) {
 /// The rank with the least memory decides, so that all ranks decide alike.
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
   const bool on_gpu = planned_.schedule.model.device == DeviceKind::cuda;
-  const std::int64_t mine = on_gpu ? free_gpu_memory(context, options) : usable_memory() / machine_.machine_ranks;
+  const GpuMemory gpu = on_gpu ? gpu_memory(context, options, planned_.schedule) : GpuMemory{};
+  const std::int64_t mine = on_gpu ? gpu.usable : usable_memory() / machine_.machine_ranks;
   const std::int64_t usable = -context.control().maximum(-mine);
   if (usable <= 0) return;  // the system does not tell
   const ModelParts& model = planned_.schedule.model;
@@ -50,7 +57,9 @@ void PreparedRun::require_memory(RankContext& context, const Options& options) c
       run_shape(options, model.architecture, model.sequence, context.size(), context.ranks_per_node());
   require_fit(
       examine_fit(shape, planned_.schedule, planned_.plan, usable),
-      format_bytes(usable) + (on_gpu ? " of free memory on the GPU" : " of usable memory for each rank of a machine"));
+      format_bytes(usable) + (on_gpu ? fmt::format(" of free memory on the GPU, {} kept for libraries and collectives",
+                                                   format_bytes(gpu.kept))
+                                     : " of usable memory for each rank of a machine"));
 }
 
 Options PreparedRun::resolved(const Options& options) const {

@@ -178,7 +178,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   const CommunicationCounts after = session_.resources().counts();
   for (std::size_t i = 0; i < after.size(); ++i) {
     report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
-                               static_cast<double>(after[i].nanoseconds - before[i].nanoseconds) * 1e-9};
+                               session_.resources().seconds_between(before[i], after[i])};
   }
   recorder_->record_step(report, session_.global_tokens());
   if (result.skipped) {

@@ -1,6 +1,7 @@
 #include "tessera/engine/resources.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 
 #include "engine/require_equal.hpp"
@@ -50,6 +51,13 @@ std::set<std::pair<Lane, Group>> lent_communicators(const StepSchedule& schedule
 }
 
 }  // namespace
+
+std::int64_t kept_free_bytes(const StepSchedule& schedule, CommBackend backend, std::int64_t total) {
+  constexpr std::int64_t kLibraries = std::int64_t{1} << 30, kCommunicator = std::int64_t{1} << 30;
+  if (schedule.model.device == DeviceKind::cpu) return 0;
+  const auto opened = static_cast<std::int64_t>(wanted_communicators(schedule).size());
+  return std::min(total / 4, kLibraries + (backend == CommBackend::staged ? 0 : opened * kCommunicator));
+}
 
 Resources::Resources(RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
                      const ResourceSettings& settings)
@@ -308,6 +316,12 @@ CommunicationCounts Resources::counts() const {
   CommunicationCounts all;
   for (std::size_t i = 0; i < all.size(); ++i) all[i] = count(static_cast<Collective>(i));
   return all;
+}
+
+double Resources::seconds_between(const CommunicationCount& before, const CommunicationCount& after) const {
+  if (communication_ != nullptr && communication_->backend() == CommBackend::nccl)
+    return std::numeric_limits<double>::quiet_NaN();
+  return static_cast<double>(after.nanoseconds - before.nanoseconds) * 1e-9;
 }
 
 void Resources::count_replay(const CommunicationCounts& sent) {

@@ -32,7 +32,9 @@ class Pieces {
 
 std::int64_t qkv_width(const Architecture& a) { return (a.heads + 2 * a.kv_heads) * a.head_width(); }
 
-std::int64_t ffn_stride(const Architecture& a) { return a.ffn_width % 1024 == 0 ? a.ffn_width + 256 : a.ffn_width; }
+std::int64_t ffn_stride(const Architecture& a, DeviceKind device) {
+  return device == DeviceKind::cpu && a.ffn_width % 1024 == 0 ? a.ffn_width + 256 : a.ffn_width;
+}
 
 AttentionShape attention_shape(const ModelParts& model) {
   const Architecture& a = model.architecture;
@@ -57,13 +59,14 @@ MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory) {
   Pieces pieces(memory);
   MlpForwardScratch s;
   s.normalized = pieces.elements(model.tokens(), model.architecture.width, model.compute);
-  s.activated = pieces.elements(model.tokens(), ffn_stride(model.architecture), model.compute);
+  s.activated = pieces.elements(model.tokens(), ffn_stride(model.architecture, model.device), model.compute);
   s.bytes = pieces.used();
   return s;
 }
 
 MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory) {
-  const std::int64_t tokens = model.tokens(), width = model.architecture.width, ffn = ffn_stride(model.architecture);
+  const std::int64_t tokens = model.tokens(), width = model.architecture.width;
+  const std::int64_t ffn = ffn_stride(model.architecture, model.device);
   const bool gated = model.architecture.mlp == MlpKind::swiglu;
   Pieces pieces(memory);
   MlpBackwardScratch s;

@@ -26,7 +26,7 @@ tool() { cat >"$work/tools/$1" && chmod +x "$work/tools/$1"; }
 tool nvidia-smi <<'END'
 #!/bin/sh
 case "$*" in
-  -L) echo "GPU 0: emulated (UUID: none)" ;;
+  -L) for gpu in $(seq "${REHEARSE_GPUS:-1}"); do echo "GPU $gpu: emulated (UUID: none)"; done ;;
   *driver_version*) echo 0.0 ;;
   *"-l 5") exec sleep 1000 ;;
   *) echo "emulated, 4096 MiB, 0 MHz, 0 W" ;;
@@ -38,6 +38,10 @@ tool compute-sanitizer <<'END'
 [ "$1 $3 $5 $6" = "--tool --error-exitcode --kernel-name kns=tessera" ] || exit 9
 tool=$2
 shift 6
+if [ "$tool" = memcheck ]; then
+  [ "$1 $2" = "--report-api-errors no" ] || exit 9
+  shift 2
+fi
 echo "========= COMPUTE-SANITIZER"
 [ -z "$REHEARSE_UNUSABLE" ] || { echo "========= Error: Device not supported. Please refer to the documentation"; exit 1; }
 "$@" || exit
@@ -90,12 +94,16 @@ faults() {
   says '0 passed, [1-9][0-9]* failed'
   TESSERA_GPU_STAGE_SECONDS=2 expect 1 golden  # no stage begins anything within its last five seconds
   says 'no time'
+  # More GPUs on the machine than the process may use.
+  REHEARSE_GPUS=8 TESSERA_GPU_STAGE_SECONDS=8 expect 1 nccl
+  grep -q '2 ranks of one GPU' "$results" || fail "ranks for GPUs that cannot be used"
   rm "$work/bundle/bin/test_gpu_kernels"
   cat >"$work/bundle/bin/test_gpu_kernels" <<'END'
 #!/bin/sh
 [ -z "$REHEARSE_UNUSABLE" ] || { echo "skipped: too old a driver"; exit 77; }
 [ "$1" != --list-test-names-only ] || { printf 'hangs\nis fine\n'; exit 2; }
-[ "$1" = hangs ] && { sleep 600 & wait; }
+[ "$1" = hangs ] && [ -z "$REHEARSE_OLD_CUDNN" ] && { sleep 600 & wait; }
+[ -z "$TESSERA_TEST_ATTENTION" ] || { echo "cuDNN 9.1.0 is too old for attention (libcudnn.so.9): 9.16 or newer"; exit 1; }
 echo 'All tests passed'
 END
   chmod +x "$work/bundle/bin/test_gpu_kernels"
@@ -103,6 +111,14 @@ END
   says 'too long.*0 failed, 1 without'
   REHEARSE_UNUSABLE=1 play kernels && fail "a GPU that cannot be used is no failure"
   says 'machine.*failed.*too old a driver'
+  TESSERA_GPU_CASES='' REHEARSE_OLD_CUDNN=1 expect 0 kernels
+  says 'attention by cuDNN.*skipped.*too old'
+  rm "$work/bundle/tessera"
+  tool ../bundle/tessera <<<"#!/bin/sh
+echo \"tessera: /lib/libc.so.6: version GLIBC_2.36 not found (required by tessera)\" >&2
+exit 1"
+  play kernels && fail "a bundle that does not start is no failure"
+  says 'machine.*the bundle.*failed.*GLIBC_2.36 not found'
 }
 
 # shellcheck source=/dev/null
@@ -117,7 +133,7 @@ if [[ $# -gt 0 ]]; then
   done
 else
   # The calls of README.md.
-  expect 0 kernels golden bench_kernels strategies comm memcheck
+  expect 0 smoke kernels golden bench_kernels strategies comm memcheck
   expect 1 speed_124m nccl profile racecheck
   expect 0 speed_qwen speed_1558m
   TESSERA_GPU_REHEARSAL_NCCL=staged expect 0 nccl

@@ -3,6 +3,7 @@
 #
 #   tests/gpu/run.sh [STAGE...]        without a stage: all of them
 #
+#   smoke         a kernel, a product, cuDNN's attention, a few steps, two ranks: which layer is broken, in two minutes
 #   kernels       every kernel against the reference in double precision, a process for each case
 #   golden        the golden models on one rank: the GPU's losses and norms against the CPU's
 #   speed_124m    GPT-2 124M: tokens/s, MFU, and PyTorch in several settings beside it
@@ -12,7 +13,8 @@
 #   memcheck      the kernels' cases under compute-sanitizer's memcheck
 #   speed_qwen    Qwen2.5-1.5B, as speed_124m
 #   speed_1558m   GPT-2 1558M, likewise
-#   nccl          collectives and training over NCCL: a GPU for each rank, or several on one where NCCL can be brought to it
+#   nccl          collectives and training over NCCL, eagerly and as graphs: a GPU for each rank, or several on one where
+#                 NCCL can be brought to it
 #   profile       each kernel by itself under Nsight Compute: time and bytes moved
 #   racecheck     the kernels under compute-sanitizer's racecheck
 #
@@ -37,6 +39,7 @@ for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
   [[ ! -d $folder ]] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
 done
 
+# Whether there is any; how many this process may use, CUDA says (count_gpus).
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
 # shellcheck disable=SC2012
 ((gpus > 0)) || command -v nvidia-smi >/dev/null || gpus=$(ls /dev/nvidia[0-9]* 2>/dev/null | wc -l)
@@ -45,7 +48,7 @@ if [[ -n ${CUDA_VISIBLE_DEVICES+set} && -z $CUDA_VISIBLE_DEVICES ]] || ((gpus ==
   exit 77
 fi
 
-all_stages=(kernels golden speed_124m bench_kernels strategies comm memcheck speed_qwen speed_1558m nccl profile racecheck)
+all_stages=(smoke kernels golden speed_124m bench_kernels strategies comm memcheck speed_qwen speed_1558m nccl profile racecheck)
 stages=("$@")
 [[ $# -gt 0 ]] || stages=("${all_stages[@]}")
 for stage in "${stages[@]}"; do
@@ -125,6 +128,7 @@ telling() {
     head -n -$last <<<"$said" | grep -m 1 -A 11 -E 'FAILED|TOO FAR|[Ee]rror|ERROR|terminate called|Traceback' && echo ...
   fi
   tail -n $last <<<"$said"
+  cat "$work"/nccl.*.log 2>/dev/null | grep 'NCCL WARN' | tail -n 3
   dmesg 2>/dev/null | tail -n "+$((kernel_lines + 1))" | grep -E 'NVRM|Xid|[Oo]ut of memory|segfault' | tail -n 3
 }
 
@@ -309,14 +313,45 @@ start_case() {
   exec timeout -k 5 "$seconds" "$@" "$binary" "$pattern" >"$output" 2>&1 </dev/null
 }
 
+# cudnn STAGE SECONDS CASES: attention once more by cuDNN, where one is found that can be used.
+cudnn() {
+  # shellcheck disable=SC2016
+  lines=3 most=$2 attempt "$1" "attention by cuDNN" env TESSERA_TEST_ATTENTION=cudnn bash -c '
+    "$1" "$3" >"$2" 2>&1; code=$?
+    cat "$2"
+    ! grep -qE "cannot be loaded|is too old|cannot be used here" "$2" || exit 77
+    exit $code' cudnn "$bundle/bin/test_gpu_kernels" "$work/cudnn.out" "$3"
+}
+
+# The layers one upon the other: the first that fails is what to look at.
+stage_smoke() {
+  local graph ranks=2
+  if has test_gpu_kernels smoke; then
+    lines=3 most=30 attempt smoke "a kernel" "$bundle/bin/test_gpu_kernels" "cast rounds*"
+    lines=3 most=30 attempt smoke "a product" "$bundle/bin/test_gpu_kernels" "linear in pieces*"
+    cudnn smoke 30 "attention forward and backward: gradients*"
+  fi
+  for graph in false true; do  # (as graphs: two steps that are timed, one that is captured, and replays)
+    # shellcheck disable=SC2086
+    lines=1 most=30 attempt smoke "steps, graph = $graph" "$bundle/tessera" train $strategy_model --train.steps=6 --data.val_fraction=0 \
+      --run.device=cuda --run.graph=$graph --run.dir="$work/smoke.$graph"
+  done
+  if ((gpus < ranks)); then
+    note smoke "2 ranks over NCCL" skipped 0 "one GPU: stage nccl"
+    return
+  fi
+  nccl_way ""
+  for graph in false true; do
+    # shellcheck disable=SC2086
+    lines=1 most=40 attempt smoke "2 ranks over NCCL, graph = $graph" "$bundle/mpiexec" -n $ranks "$work/nccl_way.sh" "$bundle/tessera" train \
+      $strategy_model --train.steps=6 --data.val_fraction=0 --run.device=cuda --run.graph=$graph --comm.backend="$nccl_backend" \
+      --shard.strategy=zero3 --run.dir="$work/smoke.nccl.$graph"
+  done
+}
+
 stage_kernels() {
   each_case kernels 90
-  # shellcheck disable=SC2016
-  has test_gpu_kernels kernels && lines=3 most=150 attempt kernels "attention by cuDNN" env TESSERA_TEST_ATTENTION=cudnn bash -c '
-    "$1" "attention forward and backward*" >"$2" 2>&1; code=$?
-    cat "$2"
-    ! grep -q "cuDNN cannot be loaded" "$2" || exit 77
-    exit $code' cudnn "$bundle/bin/test_gpu_kernels" "$work/cudnn.out"
+  has test_gpu_kernels kernels && cudnn kernels 150 "attention forward and backward*"
 }
 stage_memcheck() { sanitize memcheck; }
 stage_racecheck() { sanitize racecheck; }
@@ -329,6 +364,8 @@ sanitize() {
   fi
   # Kernels of NVIDIA's own libraries are slow to check and not ours.
   ! timeout 20 "$sanitizer" --help 2>&1 | grep -q -e '--kernel-name ' || ours=(--kernel-name kns=tessera)
+  # Nor are calls that the driver refuses, and the libraries' own look-ups are such: memory errors are looked for.
+  [[ $tool != memcheck ]] || ours+=(--report-api-errors no)
   each_case "$tool" 180 "$sanitizer" --tool "$tool" --error-exitcode 1 "${ours[@]}"
 }
 
@@ -380,16 +417,16 @@ stage_comm() {
 }
 
 # strategies BACKEND RANKS PRECISION [BEFORE...]: trains the same thing under every strategy; all must have the same losses.
-# BEFORE is a command that starts each rank.
+# BEFORE is a command that starts each rank. $strategy_names and $strategy_options change which, and how.
 strategies() {
   local backend=$1 ranks=$2 precision=$3 strategy folders=()
   shift 3
-  for strategy in ddp zero1 zero2 zero3; do
+  for strategy in ${strategy_names:-ddp zero1 zero2 zero3}; do
     folders+=("$work/strategies.$backend.$strategy")
     rm -rf "${folders[-1]}"
     # shellcheck disable=SC2086
-    "$bundle/mpiexec" -n "$ranks" "$@" "$bundle/tessera" train $strategy_model --metrics.every=1 --data.val_fraction=0 \
-      --train.micro_batch=2 --train.accumulation=2 --run.device=cuda --run.deterministic=true --run.share_gpu=true --comm.backend="$backend" \
+    "$bundle/mpiexec" -n "$ranks" "$@" "$bundle/tessera" train $strategy_model ${strategy_options:-} --metrics.every=1 \
+      --data.val_fraction=0 --train.micro_batch=2 --train.accumulation=2 --run.device=cuda --run.deterministic=true --run.share_gpu=true --comm.backend="$backend" \
       --precision.compute="$precision" --shard.strategy=$strategy --run.dir="${folders[-1]}" || return 1
   done
   python3 "$here/compare_runs.py" "${folders[@]}"
@@ -400,6 +437,14 @@ stage_strategies() {
   for case in "2 fp32" "4 fp32" "2 bf16"; do
     lines=3 most=150 attempt strategies "staged over ${case/ / ranks, }" bash -c "strategies staged $case"
   done
+}
+
+# nccl_way SETTINGS: writes the command that starts each rank. The shell between mpiexec and the program gives each its own
+# settings; what NCCL tells goes into the logs.
+nccl_way() {
+  printf '#!/bin/sh\nexport NCCL_DEBUG=INFO NCCL_DEBUG_FILE=%s/nccl.%%h.%%p.log TESSERA_TEST_BACKEND=%s %s\nexec "$@"\n' \
+    "$work" "$nccl_backend" "$1" >"$work/nccl_way.sh"
+  chmod +x "$work/nccl_way.sh"
 }
 
 # One rank a GPU where there are several; otherwise two ways of having NCCL take a GPU twice, both unofficial or new: that
@@ -417,11 +462,13 @@ stage_nccl() {
       "NCCL_MULTI_RANK_GPU_ENABLE=1 NCCL_MAX_CTAS=2 NCCL_NVLS_ENABLE=0")
   fi
   for way in "${!ways[@]}"; do
-    # The shell between mpiexec and the program gives each rank its own settings.
-    printf '#!/bin/sh\nexport NCCL_DEBUG=WARN TESSERA_TEST_BACKEND=%s %s\nexec "$@"\n' "$nccl_backend" "${ways[$way]}" >"$work/nccl_way.sh"
-    chmod +x "$work/nccl_way.sh"
+    rm -f "$work"/nccl.*.log
+    nccl_way "${ways[$way]}"
     lines=8 most=100 attempt nccl "${names[$way]}" "$bundle/mpiexec" -n "$ranks" "$work/nccl_way.sh" "$bundle/test_gpu_comm" || continue
     failures=$before
+    # Eagerly first: which half is broken, where the graphs fail.
+    strategy_names="ddp zero3" strategy_options=--run.graph=false lines=3 most=100 attempt nccl "eagerly: ${names[$way]}" \
+      bash -c "strategies $nccl_backend $ranks fp32 '$work/nccl_way.sh'"
     lines=3 most=150 attempt nccl "strategies: ${names[$way]}" bash -c "strategies $nccl_backend $ranks fp32 '$work/nccl_way.sh'"
     lines=60 most=100 attempt nccl "bench comm: ${names[$way]}" "$bundle/mpiexec" -n "$ranks" "$work/nccl_way.sh" "$bundle/tessera" \
       bench comm --run.device=cuda --run.deterministic=true --run.share_gpu=true --comm.backend="$nccl_backend" --bench.steps=3 --bench.max_bytes="$nccl_bytes"
@@ -510,12 +557,25 @@ unpack
 watch
 raise_loopback
 header
-# Nothing would pass: the reason is told at once, instead of by every stage.
-said=$([[ ! -x $bundle/bin/test_gpu_kernels ]] || timeout 60 "$bundle/bin/test_gpu_kernels" --list-test-names-only 2>&1)
-if [[ $said == skipped* ]]; then
-  note machine "the GPU" failed 0 "${said#skipped: }"
+# stop_at_once NAME WHY: nothing would pass, and the reason is told once instead of by every stage.
+stop_at_once() {
+  note machine "$1" failed 0 "$2"
+  printf '%s\n' "$2" | sed 's/^/    /'
   tar -C "$work" -czf "$(dirname "$results")/gpu_logs.tar.gz" machine.log
   exit 1
+}
+# Programs that the loader refuses (an older glibc than theirs) say so by themselves.
+said=$(timeout 60 "$bundle/tessera" version 2>&1) || stop_at_once "the bundle" "$said"
+# CUDA's count: CUDA_VISIBLE_DEVICES and MIG are no business of nvidia-smi -L.
+gpus=$(sed -n 's/^gpus  *\([0-9][0-9]*\).*/\1/p' <<<"$said")
+((${gpus:-0} > 0)) || stop_at_once "the GPU" "$(grep '^gpus' <<<"$said")"
+if [[ -x $bundle/bin/test_gpu_kernels ]]; then
+  # (Catch2 exits with the number of tests that it lists: only what is printed tells.)
+  said=$(timeout 60 "$bundle/bin/test_gpu_kernels" --list-test-names-only 2>&1)
+  [[ $said != skipped* ]] || stop_at_once "the GPU" "${said#skipped: }"
+  if [[ -z $said ]] || grep -qE 'error while loading|not found \(required by' <<<"$said"; then
+    stop_at_once "the bundle" "test_gpu_kernels does not start: $said"
+  fi
 fi
 run_stages() {
   local stage

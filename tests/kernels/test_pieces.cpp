@@ -17,6 +17,12 @@ struct PlainCpu {
   std::unique_ptr<Stream> stream = make_serial_stream("plain");
 };
 
+/// The same bits on CPUs. A GPU's library may sum in another order for another number of rows.
+bool agree(const Tensor& a, const Tensor& b, DType dtype) {
+  return a.same_bits(b) ||
+         (tested_kind() == DeviceKind::cuda && relative_error(a.values(), b.values()) < tolerance(dtype));
+}
+
 }  // namespace
 
 TEST_CASE("linear in pieces of rows gives what it gives at once", "[linear]") {
@@ -46,9 +52,9 @@ TEST_CASE("linear in pieces of rows gives what it gives at once", "[linear]") {
       (*device)->linear_backward(*device->stream, g);
       CHECK((y.back().intact() && dx.back().intact() && dw.back().intact()));
     }
-    CHECK(y[0].same_bits(y[1]));
-    CHECK(dx[0].same_bits(dx[1]));
-    CHECK(dw[0].same_bits(dw[1]));
+    CHECK(agree(y[0], y[1], DType::bf16));
+    CHECK(agree(dx[0], dx[1], DType::bf16));
+    CHECK(agree(dw[0], dw[1], DType::fp16));
   }
 }
 

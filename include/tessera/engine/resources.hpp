@@ -52,6 +52,10 @@ struct ResourceSettings {
   bool measure = false;       ///< a GPU's memory is filled with a pattern first, to be read back (resident.hpp)
 };
 
+/// Bytes of a GPU with `total` that a rank's plan must leave free: for what cuBLASLt, cuDNN and graphs take, and NCCL
+/// for each communicator. An estimate, for none of them tells beforehand; at most a quarter of the GPU.
+std::int64_t kept_free_bytes(const StepSchedule& schedule, CommBackend backend, std::int64_t total);
+
 /// Memory of this rank as the plan says, and what computes and communicates on it.
 class Resources {
  public:
@@ -108,6 +112,8 @@ class Resources {
   /// What this rank has sent so far, by kind of collective.
   CommunicationCount count(Collective collective) const;
   CommunicationCounts counts() const;
+  /// How long collectives took between two counts; NaN over NCCL, whose calls return before their work ends.
+  double seconds_between(const CommunicationCount& before, const CommunicationCount& after) const;
   /// What a captured graph sends once more: communicators count what goes through their hands.
   void count_replay(const CommunicationCounts& sent);
 

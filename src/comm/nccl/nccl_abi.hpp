@@ -44,6 +44,8 @@ enum ncclRedOp_t : unsigned { ncclSum = 0 };
 inline constexpr int kNcclAbiVersion = 22809;
 /// A setting that is left to NCCL.
 inline constexpr int kNcclUnset = INT_MIN;
+/// The most thread blocks that a collective may have (its MAXCHANNELS).
+inline constexpr int kNcclMostCtas = 64;
 /// Of ncclConfig_t::CTAPolicy: copy engines instead of kernels, where they can.
 inline constexpr int kNcclZeroCtas = 2;
 /// A window that all ranks have at the same place of their shared region.

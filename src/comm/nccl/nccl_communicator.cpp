@@ -63,8 +63,10 @@ ncclConfig_t NcclCommunicator::configuration() const {
   config.blocking = 1;
   config.splitShare = 0;
   config.commName = name_.c_str();
-  if (ground_.options.min_ctas > 0) config.minCTAs = static_cast<int>(ground_.options.min_ctas);
-  if (ground_.options.max_ctas > 0) config.maxCTAs = static_cast<int>(ground_.options.max_ctas);
+  const auto least = static_cast<int>(ground_.options.min_ctas), most = static_cast<int>(ground_.options.max_ctas);
+  if (least > 0) config.minCTAs = least;
+  // NCCL compares the two before it fills in what is unset, and unset is less than any least.
+  if (most > 0 || least > 0) config.maxCTAs = most > 0 ? most : kNcclMostCtas;
   if (ground_.options.copy_engine_gather) config.CTAPolicy = kNcclZeroCtas;
   return config;
 }

@@ -99,24 +99,32 @@ void NcclWatchdog::ask() {
     asks_ = true;
     asked_ = Clock::now();
     lock.unlock();
+    const bool failed = context_.notice().raised();
     std::string wrong;
     {
       const std::lock_guard asking(asking_);
       wrong = asynchronous_error();
-      follow_progress();
+      if (wrong.empty()) wrong = follow_progress();
     }
     lock.lock();
     asks_ = false;
+    if (failed && !failure_seen_) failure_seen_ = Clock::now();
     if (!wrong.empty()) end(wrong);
   });
 }
 
 void NcclWatchdog::keep_time() {
-  if (timeout_seconds_ <= 0) return;
   repeat(stop_time_, [this](std::unique_lock<std::mutex>&) {
-    const std::string wrong = overdue();
+    if (is_left_behind()) std::_Exit(static_cast<int>(context_.notice().failure().code));
+    const std::string wrong = timeout_seconds_ > 0 ? overdue() : std::string();
     if (!wrong.empty()) end(wrong);
   });
+}
+
+bool NcclWatchdog::is_left_behind() const {
+  if (!failure_seen_ || (count_ == 0 && guarded_.empty())) return false;
+  const double patience = timeout_seconds_ > 0 ? timeout_seconds_ * kPatiencePart : kPatience;
+  return std::chrono::duration<double>(Clock::now() - *failure_seen_).count() > patience;
 }
 
 std::string NcclWatchdog::asynchronous_error() {
@@ -136,16 +144,20 @@ std::string NcclWatchdog::asynchronous_error() {
   return {};
 }
 
-void NcclWatchdog::follow_progress() {
+std::string NcclWatchdog::follow_progress() {
   while (true) {
     cudaEvent_t first = nullptr;
     {
       const std::lock_guard lock(lock_);
-      if (count_ == 0) return;
+      if (count_ == 0) return {};
       first = marks_[first_].event;
     }
-    if (cudaEventQuery(first) != cudaSuccess) return;
+    const cudaError_t state = cudaEventQuery(first);
+    if (state == cudaErrorNotReady) return {};
     const std::lock_guard lock(lock_);
+    if (state != cudaSuccess) {
+      return fmt::format("the GPU failed before {} ended: {}", marks_[first_].what, cudaGetErrorString(state));
+    }
     first_ = (first_ + 1) % kMarks;
     --count_;
     progress_ = Clock::now();

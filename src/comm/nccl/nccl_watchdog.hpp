@@ -11,6 +11,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -72,14 +73,19 @@ class NcclWatchdog {
   void end_threads();
   /// What NCCL reports of its own; empty when nothing. Calls NCCL.
   std::string asynchronous_error();
-  /// Takes ended collectives out of the ring. Calls CUDA.
-  void follow_progress();
+  /// Takes ended collectives out of the ring; what is wrong with the GPU, empty when nothing. Calls CUDA.
+  std::string follow_progress();
   /// What takes too long; empty when nothing does. With lock_ held.
   std::string overdue() const;
+  /// Whether a rank failed so long ago that it will not end the job itself, and this one waits for NCCL. With lock_
+  /// held.
+  bool is_left_behind() const;
   [[noreturn]] void end(const std::string& message);
 
   static constexpr std::size_t kMarks = 32;
   static constexpr auto kLookEvery = std::chrono::milliseconds(50);
+  /// For the rank that failed to end the job: a part of the time-out, and seconds where there is none.
+  static constexpr double kPatiencePart = 1.0 / 30, kPatience = 10;
 
   RankContext& context_;
   Device& device_;
@@ -96,6 +102,7 @@ class NcclWatchdog {
   Clock::time_point guarded_since_;
   bool asks_ = false;  ///< a question is under way, since
   Clock::time_point asked_;
+  std::optional<Clock::time_point> failure_seen_;  ///< of any rank
   std::thread asker_, timer_;
 };
 

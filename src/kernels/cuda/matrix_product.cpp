@@ -48,8 +48,7 @@ bool epilogue_allowed(const Product& p) {
   // (Its fp32 GELU is not known to be as exact as fp32 asks for.)
   if (p.epilogue != ProductEpilogue::bias && p.d.dtype == DType::fp32) return false;
   if (p.epilogue == ProductEpilogue::bias_gelu) {
-    const View& kept = p.before_gelu;
-    if (kept.dtype != p.d.dtype || kept.stride != p.d.stride || !in_sixteens(kept, false)) return false;
+    if (p.before_gelu.dtype != p.d.dtype || !in_sixteens(p.before_gelu, false)) return false;
   }
   return in_sixteens(p.operand, p.epilogue != ProductEpilogue::gelu_backward) && in_sixteens(p.d, false) &&
          in_sixteens(p.c, false) && p.n * size_of(p.d.dtype) % 16 == 0;
@@ -137,12 +136,14 @@ MatrixProducts::Key MatrixProducts::key_of(const Product& p) {
           p.c ? p.c.stride : 0,
           p.d.stride,
           p.operand ? p.operand.stride : 0,
+          p.before_gelu ? p.before_gelu.stride : 0,
           flags,
           alignment_of(p.a.view),
           alignment_of(p.b.view),
           alignment_of(p.c),
           alignment_of(p.d),
-          alignment_of(p.operand)};
+          alignment_of(p.operand),
+          alignment_of(p.before_gelu)};
 }
 
 CublasLtOwner<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::int64_t rows, std::int64_t columns,

@@ -39,7 +39,7 @@ struct Product {
   View d;
   ProductEpilogue epilogue = ProductEpilogue::none;
   ConstView operand;  ///< of the epilogue: bias [n], or gelu's input [m, n]; of d's dtype
-  View before_gelu;   ///< bias_gelu: [m, n], of d's dtype and stride
+  View before_gelu;   ///< bias_gelu: [m, n], of d's dtype
 };
 
 class MatrixProducts {
@@ -64,7 +64,7 @@ class MatrixProducts {
     ProductChoice choice;
   };
   /// Shapes, strides, types, flags and alignments.
-  using Key = std::array<std::int64_t, 14>;
+  using Key = std::array<std::int64_t, 16>;
 
   static Key key_of(const Product& p);
   Plan make_plan(cudaStream_t stream, const Product& p);

@@ -180,11 +180,33 @@ TEST_CASE("ranks that share a GPU share its memory") {
     const PlannedRun planned = plan_run(options, resolve_architecture(options.model), 2, 2);
     return limited_bytes(planned.schedule, planned.plan);
   };
-  constexpr std::int64_t kHalf = std::int64_t{2} << 30;  // of the emulated GPU
-  while (needed() <= kHalf) ++options.model.layers;
-  REQUIRE(needed() < 2 * kHalf);
+  constexpr std::int64_t kHalf = std::int64_t{2} << 30, kKept = kHalf / 4;  // of the emulated GPU
+  while (needed() <= kHalf - kKept) ++options.model.layers;
+  REQUIRE(needed() < 2 * kHalf - kKept);
   CHECK_THROWS_WITH(run_ranks(2, 2, [&](RankContext& context) { const PreparedRun run(context, options, {}); }),
                     Catch::Contains("of free memory on the GPU") && Catch::Contains("does not fit"));
+}
+
+TEST_CASE("a plan that leaves a GPU's libraries no room is refused before anything is allocated") {
+  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  options.model.width = 1024, options.model.heads = 8;
+  const auto needed = [&] {
+    const PlannedRun planned = plan_run(options, resolve_architecture(options.model), 1, 1);
+    return limited_bytes(planned.schedule, planned.plan);
+  };
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;  // the emulated GPU has four, and one is kept
+  while (needed() <= 3 * kGiB) ++options.model.layers;
+  REQUIRE(needed() < 4 * kGiB - kGiB / 4);
+  CHECK_THROWS_WITH(run_ranks(1, 1, [&](RankContext& context) { const PreparedRun run(context, options, {}); }),
+                    Catch::Contains("1.07 GB kept for libraries and collectives") && Catch::Contains("does not fit"));
+}
+
+TEST_CASE("ceilings are measured in what a session leaves of a GPU") {
+  constexpr std::int64_t kGB = 1'000'000'000;
+  CHECK(gpu_rate_sizes(84 * kGB, 80 * kGB).products.front().tokens == 8192);
+  const RateSizes beside = gpu_rate_sizes(84 * kGB, kGB);
+  CHECK(beside.products.front().tokens == 4096);
+  CHECK(2 * beside.copy_bytes <= kGB / 2);
 }
 
 TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the step that was timed") {
@@ -198,6 +220,7 @@ TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the 
   });
   CAPTURE(account, text);
   CHECK(account.find("emulated GPU") != std::string::npos);
+  CHECK(account.find("1.07 GB of the GPU kept free for libraries and NCCL") != std::string::npos);
   CHECK(lines_of(text, "step       median").size() == 1);
   CHECK(text.find("tokens/s") != std::string::npos);
   CHECK(lines_of(text, "MFU        6N + 12 x layers x width x T").size() == 1);

@@ -12,6 +12,7 @@
 #include "emulated/comm/device_collectives.hpp"
 #include "emulator/nccl/nccl.hpp"
 #include "emulator/runtime/enqueue.hpp"
+#include "tessera/backend/cuda/launch.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -246,6 +247,39 @@ TEST_CASE("a driver that does not answer cannot keep the process alive") {
   CHECK_THAT(text,
              Catch::Contains("all_gather of 16 fp32") && Catch::Contains("the driver of the GPU does not answer"));
   CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(10));
+}
+
+TEST_CASE("child: the GPU fails", "[.]") {
+  with_two(small(CommBackend::nccl), [](auto&, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+    emulator::enqueue(cuda_stream(stream), [] { throw std::runtime_error("an illegal address"); });
+    group.all_gather(stream, shared, 16, DType::fp32);
+    std::this_thread::sleep_for(std::chrono::seconds(20));
+  });
+}
+
+TEST_CASE("a GPU that fails ends the process with CUDA's words, not as a rank that is late") {
+  const auto [code, text] = in_child("child: the GPU fails");
+  CHECK(code == 5);
+  CHECK_THAT(text, Catch::Contains("the GPU failed before all_gather of 16 fp32") &&
+                       Catch::Contains("cudaErrorLaunchFailure") && !Catch::Contains("did not end"));
+}
+
+TEST_CASE("child: a peer fails and ends nothing", "[.]") {
+  with_two(small(CommBackend::nccl, 15),
+           [](RankContext& context, auto&, Communicator& group, Stream& stream, std::byte* shared) {
+             if (context.rank() == 0) {
+               group.all_gather(stream, shared, 16, DType::fp32);
+             } else {
+               context.notice().raise({1, ExitCode::input_output, "the disk is full"});
+             }
+             std::this_thread::sleep_for(std::chrono::seconds(20));
+           });
+}
+
+TEST_CASE("a rank behind a peer that failed ends with the peer's exit code") {
+  const auto [code, text] = in_child("child: a peer fails and ends nothing");
+  CHECK(code == 4);
+  CHECK_THAT(text, !Catch::Contains("did not end within"));
 }
 
 TEST_CASE("child: a rank does not replay its graph", "[.]") {

@@ -1,5 +1,7 @@
 // Which algorithms matrix products run with: rank 0's on all ranks, and those of the run's earlier part after a
 // restart.
+#include <cublasLt.h>
+
 #include <catch2/catch.hpp>
 #include <set>
 
@@ -135,4 +137,21 @@ TEST_CASE("a gradient that is added runs what was timed for the same gradient wh
   const std::string kept = run(options, 1, {}, architecture).kept;
   emulator::set_fast_product(-1);
   CHECK(run(options, 1, kept, architecture).variants == Devices{{0, {2}}});
+}
+
+TEST_CASE("the library's GELU serves GPT-2's widths as it serves others") {
+  Options options = one_step();
+  options.run.deterministic = false;
+  options.run.graph = false;
+  options.precision.compute = DType::bf16;
+  const auto launches = [&](std::int64_t ffn_width) {
+    Architecture architecture = tiny_gpt2();
+    architecture.ffn_width = ffn_width;
+    static_cast<void>(emulator::take_epilogue_launches(CUBLASLT_EPILOGUE_GELU_AUX_BIAS));
+    train_locally(options, architecture, 1, 1);
+    return emulator::take_epilogue_launches(CUBLASLT_EPILOGUE_GELU_AUX_BIAS);
+  };
+  const int of_any = launches(24);
+  CHECK(of_any > 0);
+  CHECK(launches(1024) == of_any);  // 124M, 350M and 774M have multiples of it
 }

@@ -70,6 +70,29 @@ TEST_CASE("collectives that nothing hides are exposed communication, and no time
   CHECK(std::isnan(steps[2].times.exposed_seconds()));
 }
 
+TEST_CASE("seconds of collectives are measured, or no number where nobody measures them") {
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  options.train.steps = 1;
+  options.optim.warmup_steps = 0;
+  options.shard.strategy = Strategy::zero3;
+  for (const CommBackend backend : {CommBackend::staged, CommBackend::nccl}) {
+    options.comm.backend = backend;
+    const PlannedRun planned = plan_run(options, tiny_gpt2(), 2, 2);
+    run_ranks(2, 2, [&](RankContext& context) {
+      const Dataset data(options.data, tiny_gpt2().vocab, planned.schedule.model.sequence);
+      TrainingSession session(context, options, planned, data, {});
+      const CommunicationCounts before = session.resources().counts();
+      session.train_step();
+      const auto gather = static_cast<std::size_t>(Collective::all_gather);
+      const double seconds = session.resources().seconds_between(before[gather], session.resources().counts()[gather]);
+      if (context.rank() != 0) return;
+      if (backend == CommBackend::staged) CHECK(seconds > 0);
+      if (backend == CommBackend::nccl) CHECK(std::isnan(seconds));
+    });
+  }
+}
+
 TEST_CASE("one GPU exposes no communication; replayed steps have no times") {
   Options options = gpu_options();
   const std::vector<TimedStep> steps = timed_steps(options, 1);

@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 
+#include <bit>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "emulator/runtime/enqueue.hpp"
+#include "emulator/runtime/library_end.hpp"
 #include "tessera/base/dtype.hpp"
 
 namespace {
@@ -55,11 +57,14 @@ struct Algorithm {
 static_assert(sizeof(Algorithm) <= sizeof(cublasLtMatmulAlgo_t));
 constexpr std::uint64_t kMagic = 0x7465737365726131;
 
+using Life = emulator::LibraryEnd<struct CublasLtLibrary>;
+
 /// What tests ask for and look at.
 struct Hooks {
   std::mutex lock;
   std::map<int, int> favourite;                 ///< by device; 0 where none is given
   std::map<std::pair<int, int>, int> launches;  ///< by device and variant
+  std::map<std::uint32_t, int> epilogues;       ///< launches by epilogue
   int slow_except = -1;
 };
 Hooks& hooks() {
@@ -73,9 +78,10 @@ int device_now() {
 }
 
 /// Counts a launch; whether it is to be slow.
-bool counted_launch(int variant) {
+bool counted_launch(int variant, std::uint32_t epilogue) {
   const int device = device_now();
   const std::lock_guard guard(hooks().lock);
+  ++hooks().epilogues[epilogue];
   ++hooks().launches[{device, variant}];
   return hooks().slow_except >= 0 && hooks().slow_except != variant;
 }
@@ -178,13 +184,23 @@ void compute(const Call& call) {
   const bool ta = call.description.transpose_a == CUBLAS_OP_T, tb = call.description.transpose_b == CUBLAS_OP_T;
   const std::vector<float> a = as_floats(call.a, call.a_data, ta), b = as_floats(call.b, call.b_data, tb);
   const std::int64_t m = call.d.rows, n = call.d.columns, k = ta ? call.a.rows : call.a.columns;
-  std::vector<float> sum(static_cast<std::size_t>(m));
+  // The library chooses by the whole shape: products of other sizes sum in other orders. Here in parts, of 16-bit
+  // factors with 16 bits each, so that the difference shows in what is stored.
+  const std::int64_t parts = 1 + (m + n) % 3;
+  const bool cuts = parts > 1 && call.a.type != CUDA_R_32F;
+  std::vector<float> sum(static_cast<std::size_t>(m)), part(sum.size());
   for (std::int64_t j = 0; j < n; ++j) {
     std::fill(sum.begin(), sum.end(), 0.0f);
-    for (std::int64_t p = 0; p < k; ++p) {
-      const float factor = b[static_cast<std::size_t>(j * k + p)];
-      const float* column = a.data() + p * m;
-      for (std::size_t i = 0; i < sum.size(); ++i) sum[i] += column[i] * factor;
+    for (std::int64_t which = 0; which < parts; ++which) {
+      std::fill(part.begin(), part.end(), 0.0f);
+      for (std::int64_t p = which * k / parts; p < (which + 1) * k / parts; ++p) {
+        const float factor = b[static_cast<std::size_t>(j * k + p)];
+        const float* column = a.data() + p * m;
+        for (std::size_t i = 0; i < part.size(); ++i) part[i] += column[i] * factor;
+      }
+      for (std::size_t i = 0; i < sum.size(); ++i) {
+        sum[i] += cuts ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(part[i]) & ~0xffu) : part[i];
+      }
     }
     for (std::int64_t i = 0; i < m; ++i) {
       float y = call.alpha * sum[static_cast<std::size_t>(i)];
@@ -223,15 +239,22 @@ std::map<std::pair<int, int>, int> take_product_launches() {
   return std::exchange(hooks().launches, {});
 }
 
+int take_epilogue_launches(int epilogue) {
+  const std::lock_guard guard(hooks().lock);
+  return std::exchange(hooks().epilogues[static_cast<std::uint32_t>(epilogue)], 0);
+}
+
 }  // namespace emulator
 
 extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t* handle) {
+  Life::begin();
   *handle = reinterpret_cast<cublasLtHandle_t>(new int(0));
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
+  Life::require("cublasLtDestroy");
   delete reinterpret_cast<int*>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -244,6 +267,7 @@ cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComput
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
+  Life::require("cublasLtMatmulDescDestroy");
   delete &own<Description>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -282,6 +306,7 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t* made, cudaData
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t handle) {
+  Life::require("cublasLtMatrixLayoutDestroy");
   delete &own<Layout>(handle);
   return CUBLAS_STATUS_SUCCESS;
 }
@@ -417,7 +442,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                   d_data,
                   workspace,
                   workspace_bytes,
-                  counted_launch(static_cast<int>(algorithm.variant))};
+                  counted_launch(static_cast<int>(algorithm.variant), own<Description>(operation).epilogue)};
   if (algorithm.magic != kMagic || algorithm.shape != shape_of(call.description, call.a, call.b, call.d)) {
     return CUBLAS_STATUS_INVALID_VALUE;  // chosen for another product
   }

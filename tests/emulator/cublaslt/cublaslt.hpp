@@ -18,4 +18,7 @@ void set_fast_product(int variant);
 /// Products launched since the last call, by device and variant.
 std::map<std::pair<int, int>, int> take_product_launches();
 
+/// How many products with an epilogue (cublasLtEpilogue_t) were launched since the last call that asked for it.
+int take_epilogue_launches(int epilogue);
+
 }  // namespace emulator

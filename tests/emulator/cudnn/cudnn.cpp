@@ -11,6 +11,7 @@
 
 #include "emulator/cudnn/program.hpp"
 #include "emulator/runtime/enqueue.hpp"
+#include "emulator/runtime/library_end.hpp"
 
 struct cudnnContext {
   cudaStream_t stream = nullptr;
@@ -18,6 +19,7 @@ struct cudnnContext {
 
 namespace {
 
+using Life = emulator::LibraryEnd<struct CudnnLibrary>;
 using emulator::Four;
 using emulator::GraphMemory;
 using emulator::GraphProgram;
@@ -198,8 +200,14 @@ int finalize_graph(Descriptor& d) {
 std::optional<std::int64_t> workspace_of(const GraphProgram& program) {
   if (!is_known(program)) return {};
   std::int64_t bytes = kSmallWorkspace;
+  int products = 0;
   for (const GraphStep& s : program) {
     const bool product = s.kind == Kind::matmul_operation;
+    // Before sm_90 backward, which has five of them, wants room for a sum in fp32 of the queries' size.
+    if (product && ++products == 5 && emulator::capability() < 9) {
+      const Four& queries = program.front().x.sizes;
+      bytes += queries[0] * queries[1] * queries[2] * queries[3] * 4;
+    }
     // The first product of forward and backward has a head's width as its depth.
     if (product && s.b.id < 100 && s.x.id < 100 && (s.x.sizes[3] > 128 || s.x.sizes[3] % 8 != 0)) return {};
     if (s.kind == Kind::reduction_operation && s.x.sizes[1] != s.y.sizes[1]) {
@@ -256,10 +264,12 @@ void cudnnGetLastErrorString(char* message, std::size_t size) {
 }
 
 int cudnnCreate(cudnnContext** handle) {
+  Life::begin();
   *handle = new cudnnContext;
   return kSuccess;
 }
 int cudnnDestroy(cudnnContext* handle) {
+  Life::require("cudnnDestroy");
   delete handle;
   return kSuccess;
 }
@@ -273,6 +283,7 @@ int cudnnBackendCreateDescriptor(int kind, void** descriptor) {
   return kSuccess;
 }
 int cudnnBackendDestroyDescriptor(void* descriptor) {
+  Life::require("cudnnBackendDestroyDescriptor");
   delete static_cast<Descriptor*>(descriptor);
   return kSuccess;
 }

@@ -143,6 +143,14 @@ void add(void* into, const void* from, std::size_t count, ncclDataType_t type) {
   }
 }
 
+/// As the real one looks at them, in parseCommConfig: what is unset takes part in the comparison.
+bool ctas_are_valid(const ncclConfig_t& config) {
+  const auto positive = [](int ctas) { return ctas == kNcclUnset || ctas > 0; };
+  if (positive(config.minCTAs) && positive(config.maxCTAs) && config.minCTAs <= config.maxCTAs) return true;
+  error_text = fmt::format("Invalid config min/max channels attribute value {}/{}", config.minCTAs, config.maxCTAs);
+  return false;
+}
+
 /// Element range [first, first + count) summed over the ranks, beginning behind `owner` and ending with it.
 std::vector<std::byte> ring_sum(const std::vector<NcclBuffers>& all, std::size_t first, std::size_t count,
                                 ncclDataType_t type, int owner) {
@@ -225,7 +233,7 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId* id) {
 }
 
 ncclResult_t ncclCommInitRankConfig(ncclComm_t* comm, int ranks, ncclUniqueId id, int rank, ncclConfig_t* config) {
-  if (config->blocking != 1 || config->splitShare == 1) return ncclInvalidArgument;
+  if (config->blocking != 1 || config->splitShare == 1 || !ctas_are_valid(*config)) return ncclInvalidArgument;
   if (rank < 0 || rank >= ranks) return ncclInvalidArgument;
   std::int64_t number = 0;
   std::memcpy(&number, id.internal, sizeof number);

@@ -10,7 +10,7 @@
 
 namespace {
 
-std::atomic<int> device_count{1}, shared_memory{227 * 1024};
+std::atomic<int> device_count{1}, shared_memory{227 * 1024}, major_version{9};
 std::atomic<std::uint64_t> seed{1};
 thread_local int device = 0;
 /// What the calling thread sees of them; count 0: all.
@@ -31,6 +31,8 @@ namespace emulator {
 void set_device_count(int count) { device_count = count; }
 void see_devices(int first, int count) { mask = {first, count}; }
 void set_shared_memory(int bytes) { shared_memory = bytes; }
+void set_capability(int major) { major_version = major; }
+int capability() { return major_version; }
 void set_chaos(std::uint64_t value) { seed = value; }
 std::uint64_t chaos_seed() { return seed; }
 int current_device() { return device; }
@@ -83,7 +85,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int index) {
   index += mask.first;
   *properties = {};
   std::snprintf(properties->name, sizeof properties->name, "emulated GPU");
-  properties->major = 9;
+  properties->major = major_version;
   properties->multiProcessorCount = 4;
   properties->totalGlobalMem = std::size_t{1} << 32;
   properties->sharedMemPerBlock = 48 * 1024;

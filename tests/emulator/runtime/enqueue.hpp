@@ -25,6 +25,10 @@ void see_devices(int first, int count);
 /// How much shared memory a block can have (227 KiB at start, as of an H200; sm_86 and sm_89 have 99 KiB).
 void set_shared_memory(int bytes);
 
+/// The GPUs' compute capability, its first number (9 at start).
+void set_capability(int major);
+int capability();
+
 /// Some pieces of work start late, and nodes of graphs run in other orders that their edges allow, by this seed; 0:
 /// none of it. The start is seed 1.
 void set_chaos(std::uint64_t seed);

@@ -100,6 +100,7 @@ struct CUevent_st {
   std::set<std::int64_t> pending;  ///< records not reached yet: on several streams they come in any order
   bool reached(std::int64_t record) const { return !pending.contains(record); }
   std::chrono::steady_clock::time_point time;
+  cudaError_t failure = cudaSuccess;         ///< of the stream, when the last record was reached
   std::weak_ptr<emulator::Capture> capture;  ///< of the last record, if that was captured
   bool captured = false;
   std::vector<std::size_t> frontier;

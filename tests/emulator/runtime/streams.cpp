@@ -229,9 +229,10 @@ cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   event->captured = false;
   const std::int64_t generation = ++event->recorded;
   event->pending.insert(generation);
-  stream->push([event, generation] {
+  stream->push([event, generation, stream] {
     const std::lock_guard inner(event->lock);
     event->pending.erase(generation);
+    event->failure = stream->failure;
     if (generation == event->recorded) event->time = std::chrono::steady_clock::now();
     event->changed.notify_all();
   });
@@ -249,6 +250,8 @@ cudaError_t cudaEventQuery(cudaEvent_t event) {
   while (stuck) std::this_thread::sleep_for(std::chrono::seconds(1));
   const std::lock_guard guard(event->lock);
   if (event->captured) return report(cudaErrorCapturedEvent);
+  // What failed before it is told here too, for the rest of the process.
+  if (event->failure != cudaSuccess) return report(event->failure);
   return event->reached(event->recorded) ? cudaSuccess : cudaErrorNotReady;
 }
 

@@ -5,6 +5,7 @@
 #include "kernels/cuda/cuda_kernels.hpp"
 #include "kernels/cuda/mirrored_kernels.hpp"
 #include "kernels/tested.hpp"
+#include "tessera/backend/cuda/check.hpp"
 #include "tessera/backend/cuda_device.hpp"
 
 #if defined(TESSERA_CUDA_EMULATED)
@@ -28,6 +29,12 @@ struct Gpu {
     settings.deterministic = deterministic;
     return settings;
   }
+  /// cuDNN's backward wants more workspace before sm_90 than it is lent: its forward is tested there.
+  static bool has_library_backward() {
+    int major = 0;
+    TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    return major >= 9;
+  }
   std::unique_ptr<tessera::Device> device;
   std::unique_ptr<DeviceMemory> workspace;
   CudaKernels kernels;
@@ -41,16 +48,21 @@ constexpr std::int64_t kLibraryBytes = 1 << 16;
 constexpr std::int64_t kLibraryBytes = kProductWorkspaceBytes;  // what the library chooses from depends on it
 #endif
 
-/// One of each for all tests: its memory and what cuBLASLt prepared are used again. (cuDNN's backward is not
-/// deterministic.)
+/// One of each for all tests: its memory and what cuBLASLt prepared are used again. They are never destroyed: at the
+/// process's end the libraries, which came in later, are gone before any static object of ours. (cuDNN's backward is
+/// not deterministic.)
 std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
+#if defined(TESSERA_CUDA_EMULATED)
+  if (const char* const major = std::getenv("TESSERA_TEST_CAPABILITY"))  // NOLINT(concurrency-mt-unsafe)
+    emulator::set_capability(std::atoi(major));
+#endif
   const CudaKernels::Limits usual{CudaHeadLayout::kLogits, kSomeFloats, kLibraryBytes};
-  static std::map<Pieces, std::shared_ptr<Gpu>> all;
+  static auto& all = *new std::map<Pieces, std::shared_ptr<Gpu>>;
   std::shared_ptr<Gpu>& gpu = all[pieces];
   if (gpu == nullptr) {
     gpu = std::make_shared<Gpu>(
         pieces == Pieces::small ? CudaKernels::Limits{kFewLogits, kFewFloats, kLibraryBytes} : usual,
-        pieces != Pieces::loose && !attention_is_of_library());
+        pieces != Pieces::loose && !(attention_is_of_library() && Gpu::has_library_backward()));
   }
   return gpu;
 }
