@@ -19,9 +19,22 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-bool names_a_model(const Options& options) {
-  return std::ranges::any_of(
-      options.given, [](const std::string& name) { return name.starts_with("model.") && name != "model.dropout"; });
+/// True where nobody said what `name` is to be: it is not given, and a run's config.ini says of it what the checkpoint
+/// says, so nobody edited it.
+bool is_open(const Options& options, const Texts& then, const std::string& name) {
+  if (options.is_given(name)) return false;
+  if (!options.repeated.contains(name)) return true;
+  const auto old = then.find(name);
+  const auto all = flat_options(options);
+  const auto mine = std::ranges::find(all, name, &OptionValue::name);
+  return old != then.end() && mine != all.end() && mine->value == old->second;
+}
+
+/// True where the command names a model, or its file another one than the checkpoint's run had.
+bool names_a_model(const Options& options, const Texts& then) {
+  return std::ranges::any_of(flat_options(options), [&](const OptionValue& option) {
+    return option.name.starts_with("model.") && option.name != "model.dropout" && !is_open(options, then, option.name);
+  });
 }
 
 /// Arguments that describe a checkpoint's model: as its run's options did, or by the checkpoint itself where there were
@@ -49,24 +62,27 @@ std::int64_t number_in(const Texts& texts, const std::string& name, std::int64_t
 /// What the user left open, as arguments.
 std::vector<std::string> arguments_from(const Options& options, const std::filesystem::path& checkpoint,
                                         const Manifest& manifest, std::int64_t world) {
+  Texts then(manifest.options.begin(), manifest.options.end());
   std::vector<std::string> arguments;
-  if (!names_a_model(options)) arguments = model_arguments(manifest, checkpoint);
-  if (!options.is_given("model.dropout") && manifest.architecture.dropout > 0)
+  if (!names_a_model(options, then)) arguments = model_arguments(manifest, checkpoint);
+  if (is_open(options, then, "model.dropout") && manifest.architecture.dropout > 0)
     arguments.push_back(fmt::format("--model.dropout={}", manifest.architecture.dropout));
   const auto allowed = allowed_changes(options.checkpoint);
   const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
   if (!manifest.data.known) return arguments;
-  const Texts then(manifest.options.begin(), manifest.options.end());
-  if (!options.is_given("train.seq_len") && !may_differ("seq_len"))
-    arguments.push_back(fmt::format("--train.seq_len={}", number_in(then, "train.seq_len", manifest.data.sequence)));
+  const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
+  // config.ini has what a length of 0 in the command stood for.
+  then["train.seq_len"] = std::to_string(manifest.data.sequence);
+  if (is_open(options, then, "train.seq_len") && !may_differ("seq_len"))
+    arguments.push_back(fmt::format("--train.seq_len={}", sequence));
   if (may_differ("global_batch")) return arguments;
   std::int64_t micro_batch = options.train.micro_batch;
-  if (!options.is_given("train.micro_batch")) {
+  if (is_open(options, then, "train.micro_batch")) {
     micro_batch = number_in(then, "train.micro_batch", micro_batch);
     arguments.push_back(fmt::format("--train.micro_batch={}", micro_batch));
   }
   // Where no number makes the same batch, the refusal says so.
-  if (!options.is_given("train.accumulation") && manifest.data.global_batch % (world * micro_batch) == 0)
+  if (is_open(options, then, "train.accumulation") && manifest.data.global_batch % (world * micro_batch) == 0)
     arguments.push_back(fmt::format("--train.accumulation={}", manifest.data.global_batch / (world * micro_batch)));
   return arguments;
 }
@@ -105,8 +121,10 @@ Options with_origin(RankContext& context, Options options) {
   std::vector<std::string> arguments;
   for (std::string line; std::getline(lines, line);) arguments.push_back(line);
   const Options taken = parse_arguments(arguments);
-  const double dropout = options.is_given("model.dropout") ? options.model.dropout : taken.model.dropout;
-  if (!names_a_model(options)) options.model = taken.model;
+  const double dropout = taken.is_given("model.dropout") ? taken.model.dropout : options.model.dropout;
+  const bool takes_model = std::ranges::any_of(
+      taken.given, [](const std::string& name) { return name.starts_with("model.") && name != "model.dropout"; });
+  if (takes_model) options.model = taken.model;
   options.model.dropout = dropout;
   const std::pair<const char*, std::int64_t TrainOptions::*> sizes[] = {
       {"train.seq_len", &TrainOptions::seq_len},

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <iterator>
 #include <tuple>
+#include <utility>
 
 #include "config/option_table.hpp"
 #include "config/settings.hpp"
@@ -51,14 +52,14 @@ bool was_reserved(const Setting& setting) {
          std::end(lines);
 }
 
-/// The options of an INI file. One that a run wrote names every option: nobody gave those.
+/// The options of an INI file. One that a run wrote names every option: those are repeated, not given.
 Options from_ini(std::string_view text, const std::string& file_name) {
   const bool by_run = text.starts_with(kRunConfigHeader);
   Options options;
   for (const auto& setting : read_ini(text, file_name)) {
     if (!by_run || !was_reserved(setting)) apply(setting, options);
   }
-  if (by_run) options.given.clear();
+  if (by_run) options.repeated = std::exchange(options.given, {});
   return options;
 }
 

@@ -209,16 +209,19 @@ class Faults(Case):
     def test_other_ranks_make_the_same_global_batch(self):
         words = ["run/config.ini", "--run.dir=run", "--checkpoint.resume=auto", "--train.steps=22"]
         config = (self.run_folder / "config.ini").read_bytes()
-        refused = self.job("train", *words)
+        refused = self.job("train", *words, "--train.accumulation=1")
         self.assertEqual(refused.code, 2, refused.everything())
         self.assertRegex(refused.err, r"\(4 then, 2 now\): --train.accumulation=2 gives the same, or checkpoint.allow")
         self.assertRegex(self.job("train", *words, "--train.micro_batch=3").err,
                          r"--train.micro_batch=2 --train.accumulation=2 gives the same")
         self.assertRegex(self.job("train", *words, ranks=3).err, "no train.accumulation gives 4 on 3 ranks")
-        self.assertRegex(self.job("train", *words, "--train.accumulation=2", "--data.synthetic_tokens=6000").err,
+        self.assertRegex(self.job("train", *words, "--data.synthetic_tokens=6000").err,
                          "--data.synthetic_tokens=5000 gives the same")
+        # What was edited in a run's config.ini is meant.
+        (self.folder / "edited.ini").write_text(config.decode().replace("\nmicro_batch = 2\n", "\nmicro_batch = 3\n"))
+        self.assertRegex(self.job("train", "edited.ini", *words[1:]).err, r"--train.micro_batch=2 --train.accumulation=2 gives")
         self.assertEqual((self.run_folder / "config.ini").read_bytes(), config)  # refused runs leave it as it was
-        self.train(*words, "--train.accumulation=2", "--checkpoint.every=1", "--model.dropout=0.1")
+        self.train(*words, "--checkpoint.every=1", "--model.dropout=0.1")
         # What the command leaves open is the checkpoint's.
         job = self.train("--run.dir=run", "--checkpoint.resume=auto", "--train.steps=24", *SHORT, "--data.val_fraction=0",
                          "--optim.schedule=constant")

@@ -199,6 +199,8 @@ struct Options {
   /// Names ("shard.wrap") of the options that the file or the command line set.
   std::set<std::string, std::less<>> given;
   bool is_given(std::string_view name) const { return given.contains(name); }
+  /// Names that only a config.ini set which a run wrote: it names every option, so nobody asked for these.
+  std::set<std::string, std::less<>> repeated;
 
   /// Compares values only: how they came about does not matter.
   bool operator==(const Options& other) const;

@@ -141,7 +141,7 @@ TEST_CASE("a gradient that is added runs what was timed for the same gradient wh
 
 TEST_CASE("the library's GELU serves GPT-2's widths as it serves others") {
   Options options = one_step();
-  options.run.deterministic = false;
+  options.run.deterministic = Deterministic::no;
   options.run.graph = false;
   options.precision.compute = DType::bf16;
   const auto launches = [&](std::int64_t ffn_width) {
