@@ -104,14 +104,14 @@ class RealRuns(Traced):
     def test_a_resumed_run_has_each_step_once(self):
         resumed = [*TRAIN, "--run.dir=run", "--checkpoint.every=4", "--checkpoint.resume=auto"]
         self.train(*resumed, "--train.steps=12")
-        shutil.rmtree(self.folder / "run/checkpoints/step-00000012")  # so that steps 9 to 12 are done again
+        shutil.rmtree(self.folder / "run/checkpoints/step-00000012")  # so that steps 9 to 12 are done again, and their rows are taken out
         self.train(*resumed, "--train.steps=20")
         files = [self.folder / "run/metrics.h5", self.folder / "run/metrics.1.h5"]
         with h5py.File(files[1]) as second:
             self.assertEqual(second["steps/step"][0], 9)
         report = Report(self.folder / "run", json_file=self.folder / "rows.json")
         row = self.check(report, "run", *files)
-        self.assertEqual((row["attempts"], row["steps"], row["timed_steps"]), (2, 20, 16))
+        self.assertEqual((row["attempts"], row["steps"], row["timed_steps"]), (2, 20, 17))
 
     def test_while_it_runs_and_after_it_was_killed(self):
         process = subprocess.Popen(command(["train", *TRAIN, "--train.steps=1000000", "--run.dir=run"]),

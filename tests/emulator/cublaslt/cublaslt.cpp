@@ -185,7 +185,7 @@ void compute(const Call& call) {
   const std::vector<float> a = as_floats(call.a, call.a_data, ta), b = as_floats(call.b, call.b_data, tb);
   const std::int64_t m = call.d.rows, n = call.d.columns, k = ta ? call.a.rows : call.a.columns;
   // The library chooses by the whole shape: products of other sizes sum in other orders. Here in parts, of 16-bit
-  // factors with 16 bits each, so that the difference shows in what is stored.
+  // factors with 18 bits each, so that the difference shows in what is stored.
   const std::int64_t parts = 1 + (m + n) % 3;
   const bool cuts = parts > 1 && call.a.type != CUDA_R_32F;
   std::vector<float> sum(static_cast<std::size_t>(m)), part(sum.size());
@@ -199,7 +199,7 @@ void compute(const Call& call) {
         for (std::size_t i = 0; i < part.size(); ++i) part[i] += column[i] * factor;
       }
       for (std::size_t i = 0; i < sum.size(); ++i) {
-        sum[i] += cuts ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(part[i]) & ~0xffu) : part[i];
+        sum[i] += cuts ? std::bit_cast<float>(std::bit_cast<std::uint32_t>(part[i]) & ~0x3fu) : part[i];
       }
     }
     for (std::int64_t i = 0; i < m; ++i) {
