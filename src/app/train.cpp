@@ -126,15 +126,15 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   const StopSignals signals;  // from here on they wait for a step boundary
   const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
   MachineShape machine = settle_grid(world, given);
-  const Options options = with_origin(world, given);
+  const Options asked = with_origin(world, given);
   machine.measure = true;
-  if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(options)).read();
-  const PreparedRun prepared(world, options, machine);
+  if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(asked)).read();
+  const PreparedRun prepared(world, asked, machine);
+  const Options options = prepared.resolved(asked);  // config.ini and manifests hold the same
   require_fitting(resume_settings(options, prepared));
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
-  const Options resolved = prepared.resolved(options);
-  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(resolved, run_folder(options), world.size());
+  if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options), world.size());
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   try {
     {
