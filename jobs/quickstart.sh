@@ -15,7 +15,8 @@ text_from_fortunes() {
   for file in "$from"/*; do
     name=$(basename "$file")
     if [[ $name != *.* && $name != *art ]]; then
-      LC_ALL=C.UTF-8 sed -e ':again; s/[^\x08]\x08//; t again' -e 's/^%$//' "$file" >"$to/$name.txt"
+      # (A function under `if` does not end at a failure by itself.)
+      LC_ALL=C.UTF-8 sed -e ':again; s/[^\x08]\x08//; t again' -e 's/^%$//' "$file" >"$to/$name.txt" || return 1
     fi
   done
   compgen -G "$to/*.txt" >/dev/null
@@ -23,7 +24,7 @@ text_from_fortunes() {
 
 text_from_bible() {
   jobs/setup.sh --packages bible-kjv || return 1
-  bible gen1:1-rev22:21 </dev/null >"$1/bible-kjv.txt"
+  bible gen1:1-rev22:21 </dev/null >"$1/bible-kjv.txt" || return 1
   [[ -s $1/bible-kjv.txt ]]
 }
 

@@ -8,8 +8,20 @@ from pathlib import Path
 from check_rooms import check_tree
 
 
+ROOMS = """tessera_room(base LIBRARIES fmt::fmt)
+tessera_room(comm ROOMS base LIBRARIES MPI::MPI_CXX)
+tessera_room(model ROOMS base)
+tessera_room(io ROOMS base
+  LIBRARIES hdf5)
+tessera_room(shard ROOMS base model)
+tessera_room(engine ROOMS base comm model shard)
+tessera_room(app ROOMS base comm model shard engine)
+"""
+
+
 class CheckRooms(unittest.TestCase):
     def problems(self, files):
+        files = {"CMakeLists.txt": ROOMS} | files
         with tempfile.TemporaryDirectory() as folder:
             for name, text in files.items():
                 path = Path(folder) / name
@@ -31,10 +43,19 @@ class CheckRooms(unittest.TestCase):
 
     def test_lower_room_from_header(self):
         self.assert_problem({"include/tessera/base/a.hpp": '#pragma once\n#include "tessera/engine/e.hpp"\n'},
-                            "a.hpp:2: includes tessera/engine/e.hpp (engine is below base)")
+                            "a.hpp:2: includes tessera/engine/e.hpp (engine is not declared for base in CMakeLists.txt): only base")
 
     def test_lower_room_from_source_in_angle_brackets(self):
-        self.assert_problem({"src/model/a.cu": "  # include <tessera/shard/units.hpp>\n"}, "shard is below model")
+        self.assert_problem({"src/model/a.cu": "  # include <tessera/shard/units.hpp>\n"}, "shard is not declared for model")
+
+    def test_room_that_is_declared_before_but_not_for_it(self):
+        self.assert_problem({"src/shard/a.cpp": '#include "tessera/comm/grid.hpp"\n'}, "comm is not declared for shard")
+
+    def test_rooms_in_a_circle(self):
+        self.assert_problem({"CMakeLists.txt": "tessera_room(a ROOMS b)\ntessera_room(b)\n"}, "a uses b, which is not declared before")
+
+    def test_emulator(self):
+        self.assert_problem({"src/comm/a.cpp": '#include "emulator/runtime/enqueue.hpp"\n'}, "the tests' emulator")
 
     def test_private_header_of_another_room(self):
         self.assert_problem({"src/engine/a.cpp": '#include "base/secret.hpp"\n'}, "private to base")

@@ -1,4 +1,4 @@
-"""What hdf5_test.cpp wrote, seen through h5py."""
+"""What test_hdf5.cpp wrote, seen through h5py."""
 import sys
 
 import h5py

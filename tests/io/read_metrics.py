@@ -1,4 +1,4 @@
-"""Checks a metrics file of metrics_file_test.cpp. Usage: read_metrics.py FILE STEPS EVALS closed|alive|killed|growing|cut
+"""Checks a metrics file of test_metrics_file.cpp. Usage: read_metrics.py FILE STEPS EVALS closed|alive|killed|growing|cut
 
 growing waits until the file is there and STEPS rows are seen; cut accepts columns of different lengths.
 """

@@ -8,8 +8,8 @@
 
 #include "kernels/cpu/storage.hpp"
 
-// Exported by oneDNN 2.0 and later, but in none of its headers: C = alpha A B + beta C of row-major matrices, A and B in
-// bf16, C and its sums in fp32.
+// Exported by oneDNN 2.0 and later, but in none of its headers: C = alpha A B + beta C of row-major matrices, A and B
+// in bf16, C and its sums in fp32.
 extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
                                                float alpha, const void* a, dnnl_dim_t lda, const void* b,
                                                dnnl_dim_t ldb, float beta, float* c, dnnl_dim_t ldc);
@@ -32,8 +32,8 @@ void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, st
                        static_cast<const float*>(b.view.data), b.view.stride, beta, c, c_stride)
           : dnnl_gemm_bf16bf16f32(a_form, b_form, m, n, k, 1.0f, a.view.data, a.view.stride, b.view.data, b.view.stride,
                                   beta, c, c_stride);
-  TESSERA_ASSERT(status == dnnl_success, "oneDNN's {} product {}x{}x{} ends with status {}", name_of(a.view.dtype), m, n,
-                 k, static_cast<int>(status));
+  TESSERA_ASSERT(status == dnnl_success, "oneDNN's {} product {}x{}x{} ends with status {}", name_of(a.view.dtype), m,
+                 n, k, static_cast<int>(status));
 }
 
 /// [rows, columns] (as read) of a 16-bit operand as fp32, stored the way the operand is.

@@ -26,8 +26,8 @@ struct Operand {
 /// Largest tile: m <= kTileRows, n <= kTileColumns (k is free).
 inline constexpr std::int64_t kTileRows = 256, kTileColumns = 384;
 
-/// True where products read operands of `dtype` as they are stored: fp32 always; bf16 on processors with AVX-512 BF16 or
-/// AMX, unless ONEDNN_MAX_CPU_ISA forbids their use. The answer is the same for the whole life of the process.
+/// True where products read operands of `dtype` as they are stored: fp32 always; bf16 on processors with AVX-512 BF16
+/// or AMX, unless ONEDNN_MAX_CPU_ISA forbids their use. The answer is the same for the whole life of the process.
 bool multiplies(DType dtype);
 
 /// c[m, n] = a[m, k] b[k, n], or += where `adds`; sums are fp32. Operands of one dtype that `multiplies` are read in

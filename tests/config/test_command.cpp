@@ -1,5 +1,3 @@
-#include "tessera/config/command.hpp"
-
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -7,6 +5,7 @@
 #include <fstream>
 
 #include "config/check.hpp"
+#include "tessera/config/command.hpp"
 
 using namespace tessera;
 using Catch::Contains;

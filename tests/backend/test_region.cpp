@@ -1,11 +1,10 @@
-#include "tessera/backend/region.hpp"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstring>
 #include <utility>
 
 #include "tessera/backend/cores.hpp"
+#include "tessera/backend/region.hpp"
 #include "tessera/base/dtype.hpp"
 
 using namespace tessera;

@@ -1,10 +1,10 @@
-#include "tessera/backend/thread_pool.hpp"
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <stdexcept>
 #include <thread>
 #include <vector>
+
+#include "tessera/backend/thread_pool.hpp"
 
 #if defined(__x86_64__)
 #include <xmmintrin.h>

@@ -1,9 +1,8 @@
-#include "tessera/io/dump_file.hpp"
-
 #include <algorithm>
 
 #include "io/support.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/io/dump_file.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -1,5 +1,3 @@
-#include "tessera/io/metrics_file.hpp"
-
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -8,6 +6,7 @@
 #include "io/metrics_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/hdf5_data.hpp"
+#include "tessera/io/metrics_file.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -1,10 +1,9 @@
-#include "tessera/data/reader.hpp"
-
 #include <catch2/catch.hpp>
 #include <numeric>
 
 #include "data/files.hpp"
 #include "tessera/data/dataset.hpp"
+#include "tessera/data/reader.hpp"
 
 using namespace tessera;
 using Catch::Contains;

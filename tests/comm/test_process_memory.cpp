@@ -1,8 +1,7 @@
-#include "comm/mpi/process_memory.hpp"
-
 #include <catch2/catch.hpp>
 #include <cstring>
 
+#include "comm/mpi/process_memory.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;

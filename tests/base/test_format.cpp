@@ -1,11 +1,11 @@
-#include "tessera/base/format.hpp"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <random>
 #include <string>
+
+#include "tessera/base/format.hpp"
 
 using namespace tessera;
 

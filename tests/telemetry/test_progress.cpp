@@ -1,9 +1,9 @@
-#include "tessera/telemetry/progress.hpp"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <string>
 #include <vector>
+
+#include "tessera/telemetry/progress.hpp"
 
 using namespace tessera;
 using Catch::Matchers::Contains;

@@ -1,10 +1,9 @@
-#include "tessera/data/sampler.hpp"
-
 #include <catch2/catch.hpp>
 #include <numeric>
 #include <set>
 
 #include "data/files.hpp"
+#include "tessera/data/sampler.hpp"
 
 using namespace tessera;
 using Catch::Contains;

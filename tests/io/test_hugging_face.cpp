@@ -1,11 +1,10 @@
-#include "tessera/io/hugging_face.hpp"
-
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "io/support.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/hdf5_data.hpp"
+#include "tessera/io/hugging_face.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

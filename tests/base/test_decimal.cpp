@@ -1,7 +1,7 @@
-#include "tessera/base/decimal.hpp"
-
 #include <catch2/catch.hpp>
 #include <limits>
+
+#include "tessera/base/decimal.hpp"
 
 using namespace tessera;
 

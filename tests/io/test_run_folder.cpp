@@ -1,5 +1,3 @@
-#include "tessera/io/run_folder.hpp"
-
 #include <unistd.h>
 
 #include <nlohmann/json.hpp>
@@ -8,6 +6,7 @@
 
 #include "io/support.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/io/run_folder.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

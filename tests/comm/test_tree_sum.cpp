@@ -1,9 +1,8 @@
-#include "comm/tree_sum.hpp"
-
 #include <catch2/catch.hpp>
 #include <limits>
 
 #include "comm/collective_cases.hpp"
+#include "comm/tree_sum.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -1,11 +1,11 @@
-#include "tessera/io/io_thread.hpp"
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <csignal>
 #include <future>
 #include <stdexcept>
 #include <vector>
+
+#include "tessera/io/io_thread.hpp"
 
 using namespace tessera;
 

@@ -1,10 +1,9 @@
 // Shards of many blocks: what threads write past the page cache is what the source gave, and failures end the writing.
-#include "io/block_pipeline.hpp"
-
 #include <fcntl.h>
 
 #include "checkpoint_case.hpp"
 #include "io/block_file.hpp"
+#include "io/block_pipeline.hpp"
 #include "refused_threads.hpp"
 #include "tessera/base/error.hpp"
 

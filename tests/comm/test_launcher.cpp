@@ -1,8 +1,7 @@
-#include "tessera/comm/launcher.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "tessera/base/error.hpp"
+#include "tessera/comm/launcher.hpp"
 
 using namespace tessera;
 

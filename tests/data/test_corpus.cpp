@@ -1,11 +1,10 @@
-#include "tessera/data/corpus.hpp"
-
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
 #include <random>
 
 #include "data/files.hpp"
+#include "tessera/data/corpus.hpp"
 
 using namespace tessera;
 using Catch::Contains;

@@ -1,9 +1,8 @@
-#include "tessera/io/safetensors.hpp"
-
 #include <cmath>
 
 #include "io/support.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/io/safetensors.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

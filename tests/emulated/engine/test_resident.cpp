@@ -1,9 +1,8 @@
 // How much of a GPU's planned memory a step touches, by category.
-#include "tessera/engine/resident.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "gpu_case.hpp"
+#include "tessera/engine/resident.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

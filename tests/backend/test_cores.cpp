@@ -1,5 +1,3 @@
-#include "tessera/backend/cores.hpp"
-
 #include <sched.h>
 #include <unistd.h>
 
@@ -8,6 +6,7 @@
 #include <fstream>
 #include <thread>
 
+#include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;

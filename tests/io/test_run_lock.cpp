@@ -1,5 +1,3 @@
-#include "tessera/io/run_lock.hpp"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include "io/run_owner.hpp"
 #include "io/support.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/io/run_lock.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -1,10 +1,9 @@
-#include "tessera/comm/control_plane.hpp"
-
 #include <array>
 #include <catch2/catch.hpp>
 #include <stdexcept>
 #include <thread>
 
+#include "tessera/comm/control_plane.hpp"
 #include "tessera/comm/local_world.hpp"
 
 using namespace tessera;

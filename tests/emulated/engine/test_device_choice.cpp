@@ -1,12 +1,11 @@
 // Which GPU a rank gets, by what the job system shows it.
-#include "tessera/engine/device_choice.hpp"
-
 #include <catch2/catch.hpp>
 #include <functional>
 #include <mutex>
 #include <set>
 
 #include "gpu_case.hpp"
+#include "tessera/engine/device_choice.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

@@ -1,8 +1,7 @@
-#include "tessera/config/validate.hpp"
-
 #include <catch2/catch.hpp>
 
 #include "config/check.hpp"
+#include "tessera/config/validate.hpp"
 
 using namespace tessera;
 using Catch::Contains;

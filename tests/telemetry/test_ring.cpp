@@ -1,10 +1,9 @@
-#include "tessera/telemetry/ring.hpp"
-
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <thread>
 
 #include "tessera/base/error.hpp"
+#include "tessera/telemetry/ring.hpp"
 
 using namespace tessera;
 

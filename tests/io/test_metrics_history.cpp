@@ -1,5 +1,3 @@
-#include "tessera/io/metrics_history.hpp"
-
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,6 +7,7 @@
 #include "io/metrics_case.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/io/hdf5_data.hpp"
+#include "tessera/io/metrics_history.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

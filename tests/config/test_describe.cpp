@@ -1,11 +1,10 @@
-#include "tessera/config/describe.hpp"
-
 #include <catch2/catch.hpp>
 #include <random>
 #include <set>
 
 #include "config/check.hpp"
 #include "config/option_table.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 
 using namespace tessera;

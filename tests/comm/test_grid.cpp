@@ -1,11 +1,10 @@
-#include "tessera/comm/grid.hpp"
-
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <set>
 
 #include "tessera/base/error.hpp"
 #include "tessera/comm/deal.hpp"
+#include "tessera/comm/grid.hpp"
 
 using namespace tessera;
 
