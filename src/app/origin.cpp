@@ -73,6 +73,7 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
   // config.ini has what a length of 0 in the command stood for.
   then["train.seq_len"] = std::to_string(manifest.data.sequence);
+  then.emplace("train.global_batch", "0");  // of a version that did not know it
   if (is_open(options, then, "train.seq_len") && !may_differ("seq_len"))
     arguments.push_back(fmt::format("--train.seq_len={}", sequence));
   if (may_differ("global_batch")) return arguments;
@@ -81,9 +82,12 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
     micro_batch = number_in(then, "train.micro_batch", micro_batch);
     arguments.push_back(fmt::format("--train.micro_batch={}", micro_batch));
   }
-  // Where no number makes the same batch, the refusal says so.
-  if (is_open(options, then, "train.accumulation") && manifest.data.global_batch % (world * micro_batch) == 0)
+  if (!is_open(options, then, "train.accumulation") || !is_open(options, then, "train.global_batch")) return arguments;
+  if (number_in(then, "train.global_batch", 0) > 0) {
+    arguments.push_back(fmt::format("--train.global_batch={}", manifest.data.global_batch));
+  } else if (manifest.data.global_batch % (world * micro_batch) == 0) {  // elsewhere the refusal says so
     arguments.push_back(fmt::format("--train.accumulation={}", manifest.data.global_batch / (world * micro_batch)));
+  }
   return arguments;
 }
 
@@ -129,10 +133,12 @@ Options with_origin(RankContext& context, Options options) {
   const std::pair<const char*, std::int64_t TrainOptions::*> sizes[] = {
       {"train.seq_len", &TrainOptions::seq_len},
       {"train.micro_batch", &TrainOptions::micro_batch},
+      {"train.global_batch", &TrainOptions::global_batch},
       {"train.accumulation", &TrainOptions::accumulation}};
   for (const auto& [name, size] : sizes) {
     if (taken.is_given(name)) options.train.*size = taken.train.*size;
   }
+  if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
   return options;
 }
 

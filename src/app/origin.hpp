@@ -13,9 +13,10 @@ namespace tessera {
 std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path);
 
 /// Fills in from the checkpoint that checkpoint.resume names what the user left open: the model where no option of
-/// [model] but dropout was given, train.seq_len, train.micro_batch, and the train.accumulation that makes the same
-/// global batch on these ranks. Options of a checkpoint without a known run (an imported one) are only its model. For
-/// auto it is the newest checkpoint whose manifest can be read; without one nothing changes. Collective.
+/// [model] but dropout was given, train.seq_len, train.micro_batch, and train.global_batch, or the train.accumulation
+/// that makes the same global batch on these ranks. Options of a checkpoint without a known run (an imported one) are
+/// only its model. For auto it is the newest checkpoint whose manifest can be read; without one nothing changes.
+/// Collective.
 Options with_origin(RankContext& context, Options options);
 
 /// Copies what lies beside the weights that a run starts from (tokenizer, config.json, ...) into RUN/hugging_face, for

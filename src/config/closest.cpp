@@ -42,6 +42,8 @@ constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"batch_size", "train.micro_batch"},
     {"micro_batch_size", "train.micro_batch"},
     {"per_device_train_batch_size", "train.micro_batch"},
+    {"global_batch_size", "train.global_batch"},
+    {"total_batch_size", "train.global_batch"},
     {"gradient_accumulation_steps", "train.accumulation"},
     {"sequence_length", "train.seq_len"},
     {"max_seq_len", "train.seq_len"},

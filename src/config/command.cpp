@@ -165,7 +165,7 @@ bool reads(CommandKind kind, std::string_view option) {
   static constexpr std::string_view planned[] = {
       "model.",        "shard.",       "precision.",        "memory.",           "grid.",
       "plan.",         "run.device",   "run.deterministic", "train.micro_batch", "train.accumulation",
-      "train.seq_len", "comm.backend", "checkpoint.async",  "data.val_fraction"};
+      "train.seq_len", "comm.backend", "checkpoint.async",  "data.val_fraction", "train.global_batch"};
   const auto is_in = [&](std::string_view section) { return option.starts_with(section); };
   const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.");
   switch (kind) {

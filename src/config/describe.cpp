@@ -105,10 +105,12 @@ std::string write_ini(const Options& options) { return ini_text(options, kEvery)
 
 std::string run_config(const Options& options, std::int64_t ranks) {
   const std::string launcher = ranks == 1 ? "" : fmt::format("mpiexec -n {} ", ranks);
-  return fmt::format(
-             "{}, on {} rank{}. To repeat it: {}tessera train THIS_FILE --run.dir=NEW_FOLDER\n"
-             "# Other numbers of ranks repeat it if train.accumulation keeps ranks x accumulation x micro_batch.\n",
-             kRunConfigHeader, ranks, ranks == 1 ? "" : "s", launcher) +
+  const char* const others = options.train.global_batch > 0
+                                 ? "# So do other numbers of ranks whose micro-batches make train.global_batch.\n"
+                                 : "# Other numbers of ranks repeat it if train.accumulation keeps ranks x "
+                                   "accumulation x micro_batch.\n";
+  return fmt::format("{}, on {} rank{}. To repeat it: {}tessera train THIS_FILE --run.dir=NEW_FOLDER\n{}",
+                     kRunConfigHeader, ranks, ranks == 1 ? "" : "s", launcher, others) +
          ini_text(options, [](std::string_view name) { return reads(CommandKind::train, name); });
 }
 

@@ -91,6 +91,9 @@ void add_train(Rows& t) {
                             "passes over the corpus, instead of train.steps; 0: train.steps decides"));
   t.push_back(integer_option("train.micro_batch", Field{&O::train, &S::micro_batch}, 1, 1 << 20,
                              "samples (sequences of seq_len tokens) per rank in one forward and backward"));
+  t.push_back(integer_option("train.global_batch", Field{&O::train, &S::global_batch}, 0, kAnyCount,
+                             "samples per optimizer step over all ranks, instead of train.accumulation; 0: ranks x "
+                             "accumulation x micro_batch"));
   t.push_back(integer_option("train.accumulation", Field{&O::train, &S::accumulation}, 1, 1 << 20,
                              "micro-batches per rank and optimizer step"));
   t.push_back(integer_option("train.seq_len", Field{&O::train, &S::seq_len}, 0, std::int64_t{1} << 31,

@@ -63,8 +63,24 @@ Options from_ini(std::string_view text, const std::string& file_name) {
   return options;
 }
 
+/// Of two options that exclude each other the one that a user gives stands, where the other only repeats a run.
+void drop_superseded(Options& options) {
+  static const Options defaults;
+  constexpr std::pair<std::string_view, std::string_view> pairs[] = {{"train.global_batch", "train.accumulation"},
+                                                                     {"train.epochs", "train.steps"}};
+  const auto drop = [&](std::string_view given, std::string_view other) {
+    if (!options.is_given(given) || options.is_given(other)) return;
+    set_option(*find_option(other), find_option(other)->get(defaults), options);
+  };
+  for (const auto& [one, other] : pairs) {
+    drop(one, other);
+    drop(other, one);
+  }
+}
+
 Options resolved(Options options, const std::vector<Setting>& arguments) {
   for (const auto& setting : arguments) apply(setting, options);
+  if (!options.repeated.empty()) drop_superseded(options);
   validate(options);
   return options;
 }

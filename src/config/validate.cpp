@@ -47,6 +47,8 @@ void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) 
 }
 
 void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
+  if (options.train.global_batch > 0)
+    out.push_back({"train.accumulation", "train.global_batch decides how many micro-batches make a step: not both"});
   if (options.train.epochs > 0.0) out.push_back({"train.steps", "train.epochs decides how long: not both"});
   if (options.optim.schedule != LearningRateSchedule::wsd) {
     out.push_back({"optim.decay_fraction", "only optim.schedule = wsd decays in the last part of the steps"});
@@ -212,12 +214,24 @@ std::int64_t shard_group_size(const Options& options, std::int64_t world, std::i
   return options.shard.group_size > 0 ? options.shard.group_size : ranks_per_node;
 }
 
+std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world) {
+  if (options.global_batch == 0) return options.accumulation;
+  const std::int64_t together = world * options.micro_batch;
+  if (options.global_batch % together == 0) return options.global_batch / together;
+  const std::int64_t below = options.global_batch / together * together;
+  throw UsageError(
+      "train.global_batch = {} is no multiple of {} (ranks, {}, x train.micro_batch = {}, which run at a time): {}{}",
+      options.global_batch, together, world, options.micro_batch, below > 0 ? fmt::format("{} or ", below) : "",
+      below + together);
+}
+
 void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
   const auto override_size = options.grid.ranks_per_node;
   if (override_size > 0 && world % override_size != 0) {
     throw UsageError("grid.ranks_per_node = {} does not divide the {} rank{}: {}", override_size, world,
                      world == 1 ? "" : "s", divisors_text(world));
   }
+  accumulation_of(options.train, world);
   const auto group = shard_group_size(options, world, ranks_per_node);
   if (group < 1 || world % group != 0) {
     const auto source = options.shard.group_size > 0 ? "" : " (the ranks of a node)";

@@ -113,13 +113,14 @@ class Comparison {
     const StepSchedule& schedule = settings_.planned.schedule;
     const std::int64_t world = schedule.grid.world;
     if (then % world != 0)
-      return fmt::format("no train.accumulation gives {} on {} ranks (use a number of ranks that divides it)", then,
-                         world);
+      return fmt::format("nothing gives {} on {} ranks (use a number of ranks that divides it)", then, world);
     std::int64_t micro_batch = schedule.model.batch;
     while (then / world % micro_batch != 0) --micro_batch;
-    return fmt::format("{}--train.accumulation={} gives the same",
+    const bool by_batch = settings_.options.train.global_batch > 0;
+    return fmt::format("{}{} gives the same",
                        micro_batch == schedule.model.batch ? "" : fmt::format("--train.micro_batch={} ", micro_batch),
-                       then / world / micro_batch);
+                       by_batch ? fmt::format("--train.global_batch={}", then)
+                                : fmt::format("--train.accumulation={}", then / world / micro_batch));
   }
 
   std::string difference(const std::vector<TensorRecord>& mine) const {

@@ -2,6 +2,7 @@
 
 #include "schedule/fit_changes.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/config/validate.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -16,6 +17,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.ranks_per_node = ranks_per_node;
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
+  shape.policy.accumulation = accumulation_of(options.train, world);
   shape.device = options.run.device == DeviceChoice::cuda ? DeviceKind::cuda : DeviceKind::cpu;
   shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
   return shape;

@@ -214,7 +214,7 @@ class Faults(Case):
         self.assertRegex(refused.err, r"\(4 then, 2 now\): --train.accumulation=2 gives the same, or checkpoint.allow")
         self.assertRegex(self.job("train", *words, "--train.micro_batch=3").err,
                          r"--train.micro_batch=2 --train.accumulation=2 gives the same")
-        self.assertRegex(self.job("train", *words, ranks=3).err, "no train.accumulation gives 4 on 3 ranks")
+        self.assertRegex(self.job("train", *words, ranks=3).err, "nothing gives 4 on 3 ranks")
         self.assertRegex(self.job("train", *words, "--data.synthetic_tokens=6000").err,
                          "--data.synthetic_tokens=5000 gives the same")
         # What was edited in a run's config.ini is meant.

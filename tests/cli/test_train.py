@@ -149,7 +149,7 @@ class Files(Case):
             self.assertEqual(file["config"].attrs["run.threads"], written["run"]["threads"])
 
     def test_other_strategies_and_worlds_give_the_same_bits(self):
-        for ranks, strategy, options in ((0, "ddp", ["--train.accumulation=2"]), (1, "zero2", ["--train.accumulation=2"]),
+        for ranks, strategy, options in ((0, "ddp", ["--train.accumulation=2"]), (1, "zero2", ["--train.global_batch=4"]),
                                          (2, "ddp", []), (2, "zero1", ["--shard.wrap=model"]),
                                          (2, "hsdp", ["--grid.ranks_per_node=1", "--memory.checkpoint=block"])):
             with self.subTest(strategy=strategy, ranks=ranks):
@@ -212,6 +212,18 @@ class Starts(Case):
             with h5py.File(self.folder / name / "metrics.h5", "r", swmr=True) as file:
                 loss[name] = file["eval/loss"][-1]
         self.assertNotEqual(loss["one"], loss["still"])
+
+    def test_a_config_with_a_global_batch_repeats_the_run_on_other_ranks(self):
+        self.train(*TINY, *SHORT, "--run.dir=run", "--train.global_batch=8", "--checkpoint.every=2", ranks=2)
+        losses = logged(self.folder / "run")
+        for ranks in (1, 4):
+            self.train("run/config.ini", f"--run.dir=run-{ranks}", ranks=ranks)
+            self.assertEqual(logged(self.folder / f"run-{ranks}"), losses)
+        self.train("run/config.ini", "--run.dir=run-1", "--checkpoint.resume=auto", "--train.steps=6", ranks=4)
+        self.train("run/config.ini", "--run.dir=six", "--train.steps=6")
+        self.assertEqual(logged(self.folder / "run-1")[6], logged(self.folder / "six")[6])
+        self.refused("train", "run/config.ini", "--run.dir=three", ranks=3, run="three",
+                     says=r"train\.global_batch = 8 is no multiple of 6 \(ranks, 3, x train\.micro_batch = 2.*: 6 or 12")
 
     def test_a_warm_up_that_reaches_into_the_decay_of_epochs(self):
         tiny = [word for word in TINY if not word.startswith("--train.steps")]

@@ -144,3 +144,41 @@ TEST_CASE("shard.reduce follows the strategy unless it is set") {
   CHECK(resolved_reduce(ReduceWhen::by_strategy, Strategy::hsdp) == ReduceWhen::micro_step);
   CHECK(resolved_reduce(ReduceWhen::step, Strategy::zero3) == ReduceWhen::step);
 }
+
+TEST_CASE("A global batch decides the accumulation, and must be a multiple of what runs at a time") {
+  for (std::int64_t world = 1; world <= 9; ++world) {
+    for (std::int64_t micro = 1; micro <= 5; ++micro) {
+      for (std::int64_t batch = 1; batch <= 60; ++batch) {
+        const auto options = parse_arguments(
+            {"--train.global_batch=" + std::to_string(batch), "--train.micro_batch=" + std::to_string(micro)});
+        const auto message = usage_message([&] { validate_for_world(options, world, world); });
+        CHECK(message.empty() == (batch % (world * micro) == 0));
+        if (message.empty()) CHECK(accumulation_of(options.train, world) * world * micro == batch);
+      }
+    }
+  }
+  CHECK(accumulation_of(parse_arguments({"--train.accumulation=3"}).train, 4) == 3);
+  const auto message = [](const char* batch, std::int64_t world) {
+    const auto options = parse_arguments({batch, "--train.micro_batch=2"});
+    return usage_message([&] { validate_for_world(options, world, world); });
+  };
+  CHECK_THAT(message("--train.global_batch=10", 2), Contains("train.global_batch = 10") && Contains("8 or 12"));
+  CHECK_THAT(message("--train.global_batch=3", 2), Contains(": 4") && !Contains("0 or"));
+  CHECK_THAT(error_of({"--train.global_batch=8", "--train.accumulation=1"}), Contains("train.accumulation"));
+}
+
+TEST_CASE("What the user gives stands against what a config.ini repeats") {
+  const auto text = [](const std::string& words) { return run_config(parse_arguments({words}), 2); };
+  const auto batch = parse_text(text("--train.global_batch=8"), "config.ini", {"--train.accumulation=3"});
+  CHECK(batch.train.global_batch == 0);
+  CHECK(batch.train.accumulation == 3);
+  const auto micro = parse_text(text("--train.accumulation=3"), "config.ini", {"--train.global_batch=8"});
+  CHECK(micro.train.global_batch == 8);
+  CHECK(micro.train.accumulation == 1);
+  const auto epochs = parse_text(text("--train.steps=7"), "config.ini", {"--train.epochs=2"});
+  CHECK(epochs.train.epochs == 2);
+  CHECK(parse_text(text("--train.epochs=2"), "config.ini", {"--train.steps=7"}).train.epochs == 0);
+  CHECK(parse_text(text("--train.global_batch=8"), "config.ini").train.global_batch == 8);
+  CHECK_THAT(usage_message([] { parse_text("[train]\nsteps = 7\n", "own.ini", {"--train.epochs=2"}); }),
+             Contains("train.steps"));
+}

@@ -64,7 +64,8 @@ struct TrainOptions {
   std::int64_t steps = 1000;     ///< not used when epochs > 0
   double epochs = 0.0;           ///< 0 = steps decide
   std::int64_t micro_batch = 4;  ///< samples per forward and rank
-  std::int64_t accumulation = 1;
+  std::int64_t global_batch = 0;  ///< samples a step, over all ranks; 0 = ranks x accumulation x micro_batch
+  std::int64_t accumulation = 1;  ///< not used when global_batch > 0; see accumulation_of
   std::int64_t seq_len = 0;        ///< 0 = the model's context
   std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
   std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all

@@ -35,8 +35,13 @@ std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 /// node for hsdp*).
 std::int64_t shard_group_size(const Options& options, std::int64_t world, std::int64_t ranks_per_node);
 
+/// Micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or what makes train.global_batch.
+/// UsageError where ranks x train.micro_batch do not divide it; the message names the nearest that they divide.
+std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world);
+
 /// UsageError when the options are impossible on `world` ranks of which `ranks_per_node` share a node: a group size or
-/// grid.ranks_per_node that does not divide the world (the message lists the sizes that do).
+/// grid.ranks_per_node that does not divide the world (the message lists the sizes that do), or a train.global_batch
+/// that the ranks do not divide.
 void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node);
 
 }  // namespace tessera
