@@ -1,7 +1,8 @@
 # shellcheck shell=bash
 # What the job scripts share. It is sourced by them, after site.sh.
 #
-#   train_job [WORDS...]   runs `tessera train WORDS` over all tasks of the job, requeues it, and ends the script
+#   train_job [WORDS...]             runs `tessera train WORDS` over all tasks of the job, requeues it, and ends the script
+#   sweep_job FILE LIST DIR [WORDS...]   runs the row of this array task: line SLURM_ARRAY_TASK_ID of LIST
 
 say() { printf 'job %s: %s\n' "$SLURM_JOB_ID" "$*" >&2; }
 
@@ -199,6 +200,36 @@ train_job() {
     "restart ${SLURM_RESTART_COUNT:-0}, into $run"
   # shellcheck disable=SC2086
   run_ranks "${launcher[@]}" ${TESSERA_WRAP:-} "$TESSERA" train "${words[@]}"
+  if ((code == 75)); then requeue "$run" "$started"; else explain "$code"; fi
+  exit "$code"
+}
+
+# newest_run ROW: the run of its last repeat.
+newest_run() {
+  local run newest=$1/run
+  for run in "$1"/run.*; do
+    [[ -d $run && ${run##*.} =~ ^[0-9]+$ ]] || continue
+    [[ $newest == "$1/run" ]] || ((${run##*.} > ${newest##*.})) || continue
+    newest=$run
+  done
+  printf '%s' "$newest"
+}
+
+sweep_job() {
+  local file=$1 list=$2 dir=$3 row run started launcher code cancelled
+  shift 3
+  site_setup
+  [[ -x $TESSERA ]] || refuse "no executable at $TESSERA: build it (jobs/setup.sh), or set TESSERA in site.sh"
+  row=$(sed -n "${SLURM_ARRAY_TASK_ID:-0}p" "$list") || refuse "cannot read $list"
+  [[ -n $row ]] || refuse "$list has no line ${SLURM_ARRAY_TASK_ID:-0}"
+  started=$(newest_step "$(newest_run "$dir/$row")")
+  set_end_time
+  choose_launcher
+  say "row $row: $SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, restart ${SLURM_RESTART_COUNT:-0}, into $dir/$row"
+  # The sweep starts the ranks, or the row's own program, and writes the row's status.
+  run_ranks "$TESSERA" sweep "$file" "$@" "--sweep.dir=$dir" --sweep.action=row "--sweep.only=$row" \
+    "--sweep.launcher=${launcher[*]} ${TESSERA_WRAP:-}"
+  run=$(newest_run "$dir/$row")
   if ((code == 75)); then requeue "$run" "$started"; else explain "$code"; fi
   exit "$code"
 }

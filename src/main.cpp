@@ -22,6 +22,7 @@
 #include "tessera/config/command.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
+#include "tessera/sweep/sweep.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace {
@@ -88,6 +89,8 @@ int run_alone(const Command& command) {
       return print_version();
     case CommandKind::plan:
       return run_plan_here(command.options);
+    case CommandKind::sweep:
+      return run_sweep(command.input, command.settings);
     case CommandKind::import_:
       return run_import(command.paths.at(0), command.paths.at(1));
     case CommandKind::export_:

@@ -54,6 +54,12 @@ TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constan
                                        {LearningRateSchedule::linear, "linear"},
                                        {LearningRateSchedule::wsd, "wsd"}})
 TESSERA_CHOICES(PlanView, {{PlanView::table, "table"}, {PlanView::schedule, "schedule"}, {PlanView::units, "units"}})
+TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
+                              {SweepAction::run, "run"},
+                              {SweepAction::submit, "submit"},
+                              {SweepAction::status, "status"},
+                              {SweepAction::retry, "retry"},
+                              {SweepAction::row, "row"}})
 TESSERA_CHOICES(DType, {{DType::fp32, "fp32"}, {DType::bf16, "bf16"}, {DType::fp16, "fp16"}})
 
 #undef TESSERA_CHOICES
@@ -71,5 +77,6 @@ std::string_view name_of(Checkpointing value) { return spelling(value); }
 std::string_view name_of(SampleOrder value) { return spelling(value); }
 std::string_view name_of(LearningRateSchedule value) { return spelling(value); }
 std::string_view name_of(PlanView value) { return spelling(value); }
+std::string_view name_of(SweepAction value) { return spelling(value); }
 
 }  // namespace tessera

@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <array>
 
-#include "config/settings.hpp"
 #include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/settings.hpp"
 
 namespace tessera {
 
@@ -19,11 +19,14 @@ struct CommandRow {
   std::string_view name, words, help, example;
 };
 constexpr std::string_view kOptions = "[INPUT.ini] [--section.key=value ...]";
-constexpr std::array<CommandRow, 9> kCommands{
+constexpr std::array<CommandRow, 10> kCommands{
     {{CommandKind::train, "train", kOptions, "train a model (start it with mpiexec for several ranks)",
       "mpiexec -n 2 tessera train inputs/quickstart.ini --data.source=FOLDER --run.dir=RUN"},
      {CommandKind::plan, "plan", kOptions, "memory and schedule of every strategy, without ranks or a GPU",
       "tessera plan inputs/gpt2_124m.ini --plan.ranks=4 --plan.memory=4GiB"},
+     {CommandKind::sweep, "sweep", "FILE.ini [--section.key=value ...]",
+      "several runs side by side, here or over Slurm, from one file",
+      "tessera sweep inputs/sweeps/strategies.ini --sweep.action=run"},
      {CommandKind::bench, "bench", "comm|step|kernels|memory|checkpoint [INPUT.ini] [--section.key=value ...]",
       "measure this machine: collectives, steps, kernels, memory or checkpoints",
       "mpiexec -n 2 tessera bench step --model.preset=nano --bench.steps=20"},
@@ -157,6 +160,11 @@ Command read_command(const std::vector<std::string>& words) {
     throw UsageError("{} = {} has no effect (tessera {} does not read it): leave it out", setting.name,
                      in_quotes(setting.value), words[0]);
   }
+  if (command.kind == CommandKind::sweep) {  // its rows have options of their own
+    if (command.input.empty()) throw UsageError("sweep needs a file: tessera sweep {}", row_of(command.kind).words);
+    command.settings = std::move(arguments.settings);
+    return command;
+  }
   command.options = resolve(command.input, arguments.settings);
   return command;
 }
@@ -167,7 +175,7 @@ bool reads(CommandKind kind, std::string_view option) {
       "plan.",         "run.device",   "run.deterministic", "train.micro_batch", "train.accumulation",
       "train.seq_len", "comm.backend", "checkpoint.async",  "data.val_fraction", "train.global_batch"};
   const auto is_in = [&](std::string_view section) { return option.starts_with(section); };
-  const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.");
+  const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.") && !is_in("sweep.");
   switch (kind) {
     case CommandKind::train:
       return of_train;
@@ -175,6 +183,8 @@ bool reads(CommandKind kind, std::string_view option) {
       return of_train || is_in("bench.");
     case CommandKind::plan:
       return std::ranges::any_of(planned, is_in);
+    case CommandKind::sweep:
+      return of_train || is_in("sweep.") || option == "plan.memory";
     case CommandKind::export_:
       return is_in("export.");
     default:

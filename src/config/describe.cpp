@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "config/option_table.hpp"
-#include "config/settings.hpp"
 #include "tessera/config/command.hpp"
+#include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {

@@ -5,10 +5,11 @@
 #include <iomanip>
 #include <map>
 #include <sstream>
+#include <tuple>
 
-#include "config/settings.hpp"
 #include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/config/settings.hpp"
 
 namespace tessera {
 
@@ -37,20 +38,46 @@ std::string in_double_quotes(const std::string& value) {
   return text.str();
 }
 
+/// A value between quotes at the start of `text`, and what follows it.
+std::pair<std::string, std::string_view> quoted_value(std::string_view text, const std::string& place) {
+  std::string value;
+  std::istringstream{std::string(text)} >> std::quoted(value);
+  const std::string spelled = in_double_quotes(value);
+  if (text.starts_with(spelled)) return {value, trimmed(text.substr(spelled.size()))};
+  throw UsageError("{}: {} is not a whole quoted value: close it with \", and write \\\" and \\\\ inside", place,
+                   in_quotes(text));
+}
+
 /// The value without its quotes or its comment; only a comment may follow a quoted value.
 std::string value_of(const std::string& text, const std::string& place) {
   if (!text.starts_with('"')) return std::string(trimmed(without_comment(text)));
-  std::string value;
-  std::istringstream(text) >> std::quoted(value);
-  const std::string spelled = in_double_quotes(value);
-  if (!text.starts_with(spelled)) {
-    throw UsageError("{}: {} is not a whole quoted value: close it with \", and write \\\" and \\\\ inside", place,
-                     in_quotes(text));
-  }
-  const auto rest = trimmed(std::string_view(text).substr(spelled.size()));
+  const auto [value, rest] = quoted_value(text, place);
   if (rest.empty() || starts_comment(rest.front())) return value;
   throw UsageError("{}: {} after a quoted value (it is not a comment): end the line after the quote", place,
                    in_quotes(rest));
+}
+
+/// The values between commas; one that has a comma stands in quotes.
+std::vector<std::string> list_of(std::string_view text, const std::string& place) {
+  std::vector<std::string> values;
+  for (bool more = true; more;) {
+    text = trimmed(text);
+    if (text.starts_with('"')) {
+      std::tie(values.emplace_back(), text) = quoted_value(text, place);
+      if (!text.empty() && starts_comment(text.front())) text = {};
+      if (!text.empty() && text.front() != ',')
+        throw UsageError("{}: {} after a quoted value: a comma, or the end of the line", place, in_quotes(text));
+    } else {
+      const std::string_view item = text.substr(0, text.find(',')), value = without_comment(item);
+      values.emplace_back(trimmed(value));
+      text = value.size() < item.size() ? std::string_view{} : text.substr(item.size());
+      if (values.back().empty())
+        throw UsageError("{}: a value of the list is missing: values between commas (\"\" is an empty one)", place);
+    }
+    more = !text.empty();
+    if (more) text.remove_prefix(1);
+  }
+  return values;
 }
 
 std::string section_of(std::string_view line, const std::string& place) {
@@ -77,14 +104,14 @@ std::pair<std::string, std::string> name_and_value(const std::string& section, c
 
 }  // namespace
 
-std::vector<Setting> read_ini(std::string_view text, const std::string& file_name) {
+IniFile read_ini(std::string_view text, const std::string& file_name, std::string_view lists) {
   if (text.size() > kMaxBytes) {
     throw UsageError("{}: {} bytes (too large for an option file): at most {}", file_name, text.size(), kMaxBytes);
   }
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
-  std::vector<Setting> settings;
+  IniFile ini;
   std::map<std::string, int> lines;
-  std::string section;
+  std::string section;  // with its brackets
   std::istringstream file{std::string(text)};
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
@@ -96,6 +123,9 @@ std::vector<Setting> read_ini(std::string_view text, const std::string& file_nam
     if (content.empty() || starts_comment(content.front())) continue;
     if (content.front() == '[') {
       section = section_of(content, place);
+      const std::string inside = section.substr(1, section.size() - 2);
+      if (std::ranges::find(ini.sections, inside, &IniSection::name) == ini.sections.end())
+        ini.sections.push_back({inside, place});
       continue;
     }
     const auto [name, value] = name_and_value(section, content, place);
@@ -103,9 +133,14 @@ std::vector<Setting> read_ini(std::string_view text, const std::string& file_nam
     if (const auto [first, is_new] = lines.emplace(name, number); !is_new) {
       throw UsageError("{}: {} is set twice (first in line {}): keep one", place, name, first->second);
     }
-    settings.push_back({name, value_of(value, place), place});
+    Setting& setting = ini.settings.emplace_back(Setting{name, "", place, section.substr(1, section.size() - 2)});
+    if (setting.section == lists) {
+      setting.list = list_of(value, place);
+    } else {
+      setting.value = value_of(value, place);
+    }
   }
-  return settings;
+  return ini;
 }
 
 std::string ini_value(const std::string& value) {

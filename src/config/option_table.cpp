@@ -232,10 +232,38 @@ void add_commands(Rows& t) {
       bytes_option("bench.max_bytes", Field{&O::bench, &BenchOptions::max_bytes}, "bench comm: largest message"));
 }
 
+void add_sweep(Rows& t) {
+  using S = SweepOptions;
+  t.push_back(text_option("sweep.name", Field{&O::sweep, &S::name}, "text", "name of the sweep; empty: the file's"));
+  t.push_back(text_option("sweep.base", Field{&O::sweep, &S::base}, "INI file",
+                          "options that every row starts from; a path relative to the sweep's file"));
+  t.push_back(text_option("sweep.baseline", Field{&O::sweep, &S::baseline}, "row",
+                          "row that the others are compared with; empty: the first"));
+  t.push_back(integer_option("sweep.repeat", Field{&O::sweep, &S::repeat}, 1, 1000,
+                             "runs of each row, in turns; the report takes medians"));
+  t.push_back(integer_option("sweep.requeues", Field{&O::sweep, &S::requeues}, 0, 1000,
+                             "how often Slurm starts a row again that its limit stopped"));
+  t.push_back(seconds_option("sweep.limit", Field{&O::sweep, &S::limit}, 0.0,
+                             "longest time of an attempt at a row; 0: none (Slurm: the partition's)"));
+  t.push_back(choice_option("sweep.action", Field{&O::sweep, &S::action},
+                            "print: what would run; run: one row after the other, here; submit: over Slurm; status; "
+                            "retry: rows that failed; row: within a job of submit"));
+  t.push_back(text_option("sweep.dir", Field{&O::sweep, &S::dir}, "folder", "a folder per row; empty: runs/NAME"));
+  t.push_back(text_option("sweep.launcher", Field{&O::sweep, &S::launcher}, "auto|mpiexec|srun, or words of a command",
+                          "what starts a row's ranks; auto: srun in a Slurm job, else mpiexec"));
+  t.push_back(text_option("sweep.only", Field{&O::sweep, &S::only}, "pattern, as of file names",
+                          "only rows with such a name; empty: all"));
+  t.push_back(integer_option("sweep.parallel", Field{&O::sweep, &S::parallel}, 0, 100000,
+                             "submit: rows of an array that run at a time; 0: as many as Slurm starts"));
+  t.push_back(
+      integer_option("sweep.node_ranks", Field{&O::sweep, &S::node_ranks}, 1, 1 << 20, "submit: most ranks on a node"));
+  t.push_back(text_option("sweep.sbatch", Field{&O::sweep, &S::sbatch}, "words", "submit: more options for sbatch"));
+}
+
 Rows make_table() {
   Rows rows;
-  for (const auto add :
-       {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files, add_commands}) {
+  for (const auto add : {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files,
+                         add_commands, add_sweep}) {
     add(rows);
   }
   return rows;
@@ -294,7 +322,8 @@ std::string_view section_title(std::string_view section) {
       {"metrics", "what a run records"},
       {"plan", "tessera plan"},
       {"export", "tessera export"},
-      {"bench", "tessera bench"}};
+      {"bench", "tessera bench"},
+      {"sweep", "tessera sweep: FILE.ini may also have [sweep.vary] and [sweep.row NAME]"}};
   for (const auto& [name, title] : titles) {
     if (name == section) return title;
   }

@@ -9,10 +9,10 @@
 #include <utility>
 
 #include "config/option_table.hpp"
-#include "config/settings.hpp"
 #include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {
@@ -20,20 +20,6 @@ namespace tessera {
 namespace po = boost::program_options;
 
 namespace {
-
-std::string read_file(const std::filesystem::path& file) {
-  std::error_code error;
-  if (std::filesystem::is_directory(file, error)) {
-    throw UsageError("{} is a folder: name an INI file with options", file.string());
-  }
-  if (!std::filesystem::is_regular_file(file, error)) {
-    throw UsageError("{}: no such file: name an INI file with options", file.string());
-  }
-  std::ifstream stream(file, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream.good() && !stream.eof()) throw UsageError("{}: cannot be read: check its permissions", file.string());
-  return text;
-}
 
 /// What config.ini said, up to version 0.1, of options that were only reserved.
 bool was_reserved(const Setting& setting) {
@@ -52,17 +38,6 @@ bool was_reserved(const Setting& setting) {
          std::end(lines);
 }
 
-/// The options of an INI file. One that a run wrote names every option: those are repeated, not given.
-Options from_ini(std::string_view text, const std::string& file_name) {
-  const bool by_run = text.starts_with(kRunConfigHeader);
-  Options options;
-  for (const auto& setting : read_ini(text, file_name)) {
-    if (!by_run || !was_reserved(setting)) apply(setting, options);
-  }
-  if (by_run) options.repeated = std::exchange(options.given, {});
-  return options;
-}
-
 /// Of two options that exclude each other the one that a user gives stands, where the other only repeats a run.
 void drop_superseded(Options& options) {
   static const Options defaults;
@@ -79,8 +54,7 @@ void drop_superseded(Options& options) {
 }
 
 Options resolved(Options options, const std::vector<Setting>& arguments) {
-  for (const auto& setting : arguments) apply(setting, options);
-  if (!options.repeated.empty()) drop_superseded(options);
+  options = with_settings(std::move(options), arguments);
   validate(options);
   return options;
 }
@@ -173,9 +147,40 @@ void apply(const Setting& setting, Options& options) {
   options.given.insert(setting.name);
 }
 
+std::string read_ini_text(const std::filesystem::path& file) {
+  std::error_code error;
+  if (std::filesystem::is_directory(file, error)) {
+    throw UsageError("{} is a folder: name an INI file with options", file.string());
+  }
+  if (!std::filesystem::is_regular_file(file, error)) {
+    throw UsageError("{}: no such file: name an INI file with options", file.string());
+  }
+  std::ifstream stream(file, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream.good() && !stream.eof()) throw UsageError("{}: cannot be read: check its permissions", file.string());
+  return text;
+}
+
+Options options_of(std::string_view text, const std::string& file_name) {
+  // One that a run wrote names every option: those are repeated, not given.
+  const bool by_run = text.starts_with(kRunConfigHeader);
+  Options options;
+  for (const auto& setting : read_ini(text, file_name).settings) {
+    if (!by_run || !was_reserved(setting)) apply(setting, options);
+  }
+  if (by_run) options.repeated = std::exchange(options.given, {});
+  return options;
+}
+
+Options with_settings(Options options, const std::vector<Setting>& settings) {
+  for (const auto& setting : settings) apply(setting, options);
+  if (!options.repeated.empty()) drop_superseded(options);
+  return options;
+}
+
 Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
   if (file.empty()) return resolved({}, arguments);
-  return resolved(from_ini(read_file(file), file.string()), arguments);
+  return resolved(options_of(read_ini_text(file), file.string()), arguments);
 }
 
 Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments) {
@@ -183,7 +188,7 @@ Options parse(const std::filesystem::path& file, const std::vector<std::string>&
 }
 
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments) {
-  return resolved(from_ini(ini, file_name), settings_only(arguments));
+  return resolved(options_of(ini, file_name), settings_only(arguments));
 }
 
 Options parse_arguments(const std::vector<std::string>& arguments) { return resolved({}, settings_only(arguments)); }
@@ -191,7 +196,7 @@ Options parse_arguments(const std::vector<std::string>& arguments) { return reso
 bool Options::operator==(const Options& other) const {
   const auto all = [](const Options& o) {
     return std::tie(o.run, o.model, o.data, o.train, o.optim, o.shard, o.precision, o.memory, o.grid, o.comm,
-                    o.checkpoint, o.metrics, o.plan, o.export_, o.bench);
+                    o.checkpoint, o.metrics, o.plan, o.export_, o.bench, o.sweep);
   };
   return all(*this) == all(other);
 }

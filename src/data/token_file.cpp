@@ -3,6 +3,7 @@
 #include <cstring>
 #include <limits>
 
+#include "data/llmc_tokens.hpp"
 #include "data/mapped_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/data/corpus.hpp"
@@ -13,34 +14,26 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian and read in place");
 
-/// llm.c's header: 256 int32, of which the first three mean something.
-constexpr std::int64_t kHeaderBytes = std::int64_t{256} * 4;
-struct HeaderKind {
-  std::int32_t magic, version;
-  std::int64_t token_bytes;
-};
-constexpr std::array<HeaderKind, 2> kHeaderKinds{{{20240520, 1, 2}, {20240801, 7, 4}}};
-
 /// Where the tokens of a file are and how wide they are.
 struct TokenLayout {
   std::int64_t first_byte = 0, token_bytes = 2, tokens = 0;
 };
 
-const HeaderKind* header_kind(std::span<const std::byte> bytes) {
+const LlmcTokenKind* header_kind(std::span<const std::byte> bytes) {
   std::int32_t magic = 0;
   if (bytes.size() < sizeof magic) return nullptr;
   std::memcpy(&magic, bytes.data(), sizeof magic);
-  for (const auto& kind : kHeaderKinds) {
+  for (const auto& kind : kLlmcTokenKinds) {
     if (kind.magic == magic) return &kind;
   }
   return nullptr;
 }
 
-TokenLayout read_header(const std::string& name, std::span<const std::byte> bytes, const HeaderKind& kind) {
+TokenLayout read_header(const std::string& name, std::span<const std::byte> bytes, const LlmcTokenKind& kind) {
   const auto size = static_cast<std::int64_t>(bytes.size());
-  if (size < kHeaderBytes) {
+  if (size < kLlmcTokenHeader) {
     throw UsageError("{}: {} bytes (truncated: llm.c's header alone has {}): copy the file again", name, size,
-                     kHeaderBytes);
+                     kLlmcTokenHeader);
   }
   std::array<std::int32_t, 3> header{};
   std::memcpy(header.data(), bytes.data(), sizeof header);
@@ -50,12 +43,12 @@ TokenLayout read_header(const std::string& name, std::span<const std::byte> byte
   }
   const std::int64_t tokens = header[2];
   if (tokens <= 0) throw UsageError("{}: header says {} tokens (nothing to train on): 1 or more", name, tokens);
-  const std::int64_t expected = kHeaderBytes + tokens * kind.token_bytes;
+  const std::int64_t expected = kLlmcTokenHeader + tokens * kind.token_bytes;
   if (size != expected) {
     throw UsageError("{}: {} bytes, but its header says {} tokens of {} bytes ({}): {} bytes", name, size, tokens,
                      kind.token_bytes, size < expected ? "truncated" : "more than the header knows", expected);
   }
-  return {kHeaderBytes, kind.token_bytes, tokens};
+  return {kLlmcTokenHeader, kind.token_bytes, tokens};
 }
 
 TokenLayout layout_of(const std::string& name, std::span<const std::byte> bytes) {

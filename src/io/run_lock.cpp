@@ -51,10 +51,13 @@ bool is_local(const std::filesystem::path& path) {
 }  // namespace
 
 RunLock::RunLock(const std::filesystem::path& folder, std::int64_t rank, const LockSettings& settings)
-    : folder_(folder), owner_file_(folder / "owner.json"), rank_(rank) {
-  const std::filesystem::path path = folder / "log.jsonl";
-  file_ = ::open(path.c_str(), O_RDWR | O_CLOEXEC | (rank == 0 ? O_CREAT : 0), 0666);
-  if (file_ < 0) throw IoError("cannot open {} ({})", path.string(), error_text());
+    : folder_(folder),
+      lock_file_(folder / settings.file),
+      owner_file_(folder / "owner.json"),
+      option_(settings.option),
+      rank_(rank) {
+  file_ = ::open(lock_file_.c_str(), O_RDWR | O_CLOEXEC | (rank == 0 ? O_CREAT : 0), 0666);
+  if (file_ < 0) throw IoError("cannot open {} ({})", lock_file_.string(), error_text());
   try {
     wait_for(settings);
   } catch (...) {
@@ -79,8 +82,8 @@ void RunLock::wait_for(const LockSettings& settings) {
       if (rank_ != 0) return;
       taken = take_owner_file();
       if (taken == Taken::yes && settings.say) {
-        settings.say(fmt::format("run.dir = {} is on a file system without file locks: only {} keeps other jobs away",
-                                 folder_.string(), owner_file_.string()));
+        settings.say(fmt::format("{} = {} is on a file system without file locks: only {} keeps other jobs away",
+                                 option_, folder_.string(), owner_file_.string()));
       }
     } else if (holds_ && rank_ == 0) {
       try {
@@ -94,12 +97,12 @@ void RunLock::wait_for(const LockSettings& settings) {
     const bool told_now = waited >= settings.patience_with_running && !std::exchange(told, true);
     if (told_now || waited >= settings.patience) refuse_running_holder();
     if (waited >= settings.patience) {
-      throw IoError("run.dir = {} is in use ({}): wait for it to end, or name another folder{}", folder_.string(),
+      throw IoError("{} = {} is in use ({}): wait for it to end, or name another folder{}", option_, folder_.string(),
                     holder(), taken_by_file ? fmt::format("; remove {} if it has ended", owner_file_.string()) : "");
     }
     if (told_now && settings.say) {
-      settings.say(fmt::format("run.dir = {} is in use ({}): waiting up to {:.0f} s for it", folder_.string(), holder(),
-                               settings.patience));
+      settings.say(fmt::format("{} = {} is in use ({}): waiting up to {:.0f} s for it", option_, folder_.string(),
+                               holder(), settings.patience));
     }
     std::this_thread::sleep_for(kLookEvery);
   }
@@ -123,7 +126,7 @@ RunLock::Taken RunLock::take() {
   }
   if (errno == EAGAIN || errno == EACCES || errno == EINTR) return Taken::no;
   if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP || errno == EINVAL) return Taken::no_locks;
-  throw IoError("cannot lock {} ({})", (folder_ / "log.jsonl").string(), error_text());
+  throw IoError("cannot lock {} ({})", lock_file_.string(), error_text());
 }
 
 /// Rank 0, without locks: whoever creates the file has the folder. One that its process left by dying is taken away.
@@ -165,8 +168,19 @@ std::string RunLock::holder() const {
 void RunLock::refuse_running_holder() const {
   const auto owner = read_owner(owner_file_);
   if (!RunOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;
-  throw UsageError("run.dir = {} is in use (by {}): wait for it to end, or name another folder", folder_.string(),
+  throw UsageError("{} = {} is in use (by {}): wait for it to end, or name another folder", option_, folder_.string(),
                    owner->words());
+}
+
+bool is_lock_free(const std::filesystem::path& folder, const LockSettings& settings) {
+  const std::filesystem::path path = folder / settings.file;
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && errno == ENOENT) return true;
+  if (!file) throw IoError("cannot open {} ({})", path.string(), error_text());
+  struct flock lock = byte_range(0, 0);
+  if (::fcntl(file.get(), F_OFD_GETLK, &lock) == 0) return lock.l_type == F_UNLCK;
+  const auto owner = read_owner(folder / "owner.json");
+  return !owner || life_of(*owner) == OwnerLife::gone;
 }
 
 bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce, double patience) {

@@ -84,7 +84,7 @@ std::string describe_fit(const FitAnswer& answer) {
 }
 
 void require_fit(const FitAnswer& answer, const std::string& limit_name) {
-  if (!answer.fits()) throw UsageError("{} (the run does not fit in it): {}", limit_name, describe_fit(answer));
+  if (!answer.fits()) throw UsageError("{} ({}): {}", limit_name, kDoesNotFit, describe_fit(answer));
 }
 
 }  // namespace tessera

@@ -7,7 +7,7 @@
 #include <set>
 
 #include "schedule/liveness.hpp"
-#include "schedule/text_table.hpp"
+#include "tessera/base/text_table.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {

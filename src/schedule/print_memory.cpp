@@ -4,7 +4,7 @@
 #include <map>
 #include <set>
 
-#include "schedule/text_table.hpp"
+#include "tessera/base/text_table.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
 

@@ -214,7 +214,8 @@ class Starts(Case):
         self.assertNotEqual(loss["one"], loss["still"])
 
     def test_a_config_with_a_global_batch_repeats_the_run_on_other_ranks(self):
-        self.train(*TINY, *SHORT, "--run.dir=run", "--train.global_batch=8", "--checkpoint.every=2", ranks=2)
+        self.train(*TINY, *SHORT, "--run.dir=run", "--train.global_batch=8", "--checkpoint.every=2",
+                   "--optim.schedule=constant", ranks=2)
         losses = logged(self.folder / "run")
         for ranks in (1, 4):
             self.train("run/config.ini", f"--run.dir=run-{ranks}", ranks=ranks)

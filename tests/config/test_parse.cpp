@@ -6,6 +6,7 @@
 
 #include "config/check.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/config/settings.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -160,4 +161,33 @@ TEST_CASE("The run's folder") {
   CHECK(run_folder(parse_arguments({"--run.name=x"})) == "runs/x");
   CHECK(run_folder(parse_arguments({"--run.dir=/tmp/y"})) == "/tmp/y");
   CHECK_THAT(word_error({"--run.name=../x"}), Contains("run.name"));
+}
+
+TEST_CASE("In a section of lists a value is what stands between commas") {
+  const auto lists = [](const std::string& line) {
+    const IniFile ini = read_ini("[sweep.vary]\n" + line, "a.ini", "sweep.vary");
+    CHECK(ini.settings.at(0).key() == "run.name");
+    return ini.settings.at(0).list;
+  };
+  using List = std::vector<std::string>;
+  CHECK(lists("run.name = a, b ,c") == List{"a", "b", "c"});
+  CHECK(lists("run.name = one # and a comment, really") == List{"one"});
+  CHECK(lists(R"(run.name = "a, b", c#d , "e # \"f\"" ; g)") == List{"a, b", "c#d", "e # \"f\""});
+  CHECK(lists(R"(run.name = "", x)") == List{"", "x"});
+  const auto error = [&](const std::string& line) { return usage_message([&] { lists(line); }); };
+  CHECK_THAT(error("run.name = a,,b"), Contains("a.ini:2: a value of the list is missing"));
+  CHECK_THAT(error("run.name = a,"), Contains("a value of the list is missing"));
+  CHECK_THAT(error("run.name = # a"), Contains("a value of the list is missing"));
+  CHECK_THAT(error("run.name = \"a\" b"), Contains("'b' after a quoted value: a comma"));
+  CHECK_THAT(error("run.name = \"a, b"), Contains("not a whole quoted value"));
+}
+
+TEST_CASE("Sections are known in their order, with and without settings") {
+  const IniFile ini =
+      read_ini("[sweep.row too big]\n[run]\nname = a\n[sweep.row too big] # again\nmodel.width = 4\n", "a.ini");
+  REQUIRE(ini.sections.size() == 2);
+  CHECK((ini.sections[0].name == "sweep.row too big" && ini.sections[0].place == "a.ini:1"));
+  CHECK(ini.sections[1].name == "run");
+  CHECK(ini.settings[1].section == "sweep.row too big");
+  CHECK(ini.settings[1].key() == "model.width");
 }

@@ -108,3 +108,19 @@ TEST_CASE("Offsets beyond 4 GiB, in a sparse file") {
   CHECK_THAT(usage_message([&] { check_vocabulary(*source, 12); }), Contains("position " + std::to_string(place + 1)));
   CHECK(fingerprint(*source) != 0);
 }
+
+TEST_CASE("A corpus that is written as a token file is the same corpus") {
+  const TemporaryFolder folder;
+  for (const std::int64_t bound : {std::int64_t{256}, std::int64_t{65536}, std::int64_t{65537}}) {
+    CAPTURE(bound);
+    std::vector<std::int32_t> tokens((1 << 20) + 7);
+    for (std::size_t i = 0; i < tokens.size(); ++i)
+      tokens[i] = static_cast<std::int32_t>(static_cast<std::int64_t>(i) * 40503 % bound);
+    const std::filesystem::path file = folder.path() / "tokens.bin";
+    write_token_file(*tokens_in_memory(tokens, bound), file);
+    CHECK(all_of(*open_token_file(file)) == tokens);
+    CHECK(std::filesystem::file_size(file) == 1024 + tokens.size() * (bound > 65536 ? 4 : 2));
+    CHECK_FALSE(std::filesystem::exists(folder.path() / "tokens.bin.tmp"));
+  }
+  CHECK_THROWS_AS(write_token_file(*tokens_of_text("abc"), folder.path() / "none" / "tokens.bin"), IoError);
+}

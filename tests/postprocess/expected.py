@@ -70,8 +70,12 @@ class Run:
     def tokens(self):
         if "model" in self.files[-1]:
             return self.model("tokens_per_step")
-        sizes = [int(self.config(f"train.{name}")) for name in ("micro_batch", "accumulation", "seq_len")]
-        return self.ranks() * np.prod(sizes)
+        return self.ranks() * self.micro_steps() * int(self.config("train.micro_batch")) * int(self.config("train.seq_len"))
+
+    def micro_steps(self):
+        if int(self.config("train.global_batch")) > 0:
+            return int(self.config("train.global_batch")) // (self.ranks() * int(self.config("train.micro_batch")))
+        return int(self.config("train.accumulation"))
 
 
 RULES = {
@@ -89,7 +93,7 @@ RULES = {
     "best_validation_loss": lambda run: run.evals()[1].min(),
     "best_validation_loss_step": lambda run: run.evals()[0][run.evals()[1].argmin()],
     "step_seconds": Run.step,
-    "batch_seconds": lambda run: run.step() / int(run.config("train.accumulation")),
+    "batch_seconds": lambda run: run.step() / run.micro_steps(),
     "epoch_seconds": lambda run: run.step() * run.model("steps_per_epoch"),
     "memory_planned": lambda run: run.memory("planned").max(),
     "memory_planned_average": lambda run: run.memory("planned").mean(),

@@ -40,7 +40,7 @@ def settings(**more):
     return {**kept, **more}
 
 
-class Slurm(Case):
+class Jobs(Case):
     def submit(self, script, *words, sbatch=TWO_RANKS, site=True, cwd=None, **environment):
         """A job that runs in the test's folder, or in `cwd`. `site`: as is told, site.sh was sourced before."""
         command = f'{"source $0/site.sh && " if site else ""}exec sbatch --parsable "$@"'
@@ -66,6 +66,8 @@ class Slurm(Case):
         self.train(*words, "--run.dir=reference", ranks=ranks)
         return logged(self.folder / "reference")
 
+
+class Slurm(Jobs):
     def wait_for_steps(self, job, steps):
         wait_for(lambda: max(logged(self.run_of(job)), default=0) >= steps, lambda: f"step {steps}\n{job.said()}")
 
@@ -188,6 +190,125 @@ class Slurm(Case):
         said = self.expect(job, "FAILED", 2, r"tessera: .*srun --mpi=pmix")
         self.assertTrue(said_once(said, r"(?m)^tessera: "), said)
         self.assertFalse(self.run_of(job).exists())
+
+
+PROGRAM = """
+import json, os, sys, time
+tokens, run = sys.argv[1:]
+assert os.path.getsize(tokens) == 1024 + 2 * 5000
+json.dump({"/steps/step": [1, 2], "/steps/loss": [5, 4], "/steps/seconds": [1, 1], "/steps/tokens_per_second": [100, 100]},
+          open(run + "/metrics.json", "w"))
+"""
+SWEEP = """[sweep]
+baseline = 1-ddp
+requeues = 1
+limit = 5min
+sbatch = --mem=0
+[sweep.vary]
+ranks = 1, 2, 4
+shard.strategy = ddp, zero2, zero3
+[sweep.row too big]
+model.width = 512
+[sweep.row program]
+kind = command
+command = %s program.py {tokens} {run}
+[sweep.row long]
+ranks = 2
+train.steps = 8000
+[sweep.row killed]
+ranks = 2
+train.steps = 8000
+shard.strategy = ddp
+[plan]
+memory = 20MB
+[run]
+device = cpu
+threads = 1
+[model]
+layers = 2
+width = 32
+heads = 2
+context = 32
+[data]
+synthetic_tokens = 5K
+val_fraction = 0
+[train]
+steps = 5
+micro_batch = 2
+global_batch = 8
+[metrics]
+every = 1
+"""
+
+
+class Sweeps(Jobs):
+    def sweep(self, action, *words, code=0):
+        done = subprocess.run([os.environ["TESSERA"], "sweep", "demo.ini", f"--sweep.action={action}", *words], cwd=self.folder,
+                              capture_output=True, text=True, env=settings(TESSERA_JOBS=str(JOBS)))
+        self.assertEqual(done.returncode, code, done.stdout + done.stderr)
+        return done.stdout + done.stderr
+
+    def row(self, name):
+        return status(self.folder / "runs/demo" / name)
+
+    def states(self):
+        return {name: self.row(name)["status"] for name in self.names}
+
+    def table(self, job):
+        self.expect(SlurmJob(job), "COMPLETED", 0, "tokens/s", timeout=90)
+        return {row["row"]: row for row in json.loads((self.folder / "runs/demo/table.json").read_text())}
+
+    def test_from_one_file_to_a_table(self):
+        """One task is killed, and tried again alone; one is stopped before its limit, and requeued."""
+        (self.folder / "program.py").write_text(PROGRAM)
+        (self.folder / "demo.ini").write_text(SWEEP % sys.executable)
+        said = self.sweep("submit")
+        shapes = re.findall(r"^job (\d+): (\d+) rows? on (\d) ranks?$", said, re.M)
+        self.assertEqual([shape[1:] for shape in shapes], [("4", "1"), ("5", "2"), ("3", "4")], said)
+        report, = re.findall(r"^job (\d+): the table", said, re.M)
+        product = [f"{ranks}-{strategy}" for ranks in (1, 2, 4) for strategy in ("ddp", "zero2", "zero3")]
+        self.names = [*product, "too_big", "program", "long", "killed"]
+        self.assertRegex(self.sweep("submit", code=2), r"job \d+ of this sweep has not ended \(squeue\)")
+        runs = self.folder / "runs/demo"
+        for name in "killed", "long":
+            wait_for(lambda: max(logged(runs / name / "run"), default=0) >= 1, lambda: f"steps of {name}: {self.sweep('status')}")
+        killed, long = (SlurmJob(self.row(name)["job"]) for name in ("killed", "long"))
+        os.kill(killed.ranks()[1], signal.SIGKILL)
+        output("scancel", "--batch", "--signal=USR1", long.number)
+        wait_for(lambda: long.facts()["Restarts"] == "1", lambda: f"a restart\n{long.said()}")
+        self.assertRegex(self.row("long")["message"], r"stopped at step \d+ with a checkpoint: goes on in restart 1 of 1")
+        long.wait("RUNNING")
+        rows = self.table(report)
+        self.expect(killed, "FAILED", 137, "row killed: 2 ranks on node")
+        self.assertEqual(self.states(), {**dict.fromkeys(self.names, "done"), "too_big": "does-not-fit", "killed": "failed"},
+                         self.sweep("status"))
+        self.assertEqual((self.row("killed")["code"], self.row("long")["attempts"]), (137, 2))
+        self.assertEqual(list(rows), self.names)
+        losses = {name: logged(runs / name / "run") for name in self.names}
+        for name in product:
+            self.assertEqual(losses[name], losses["1-ddp"], name)
+            self.assertGreater(rows[name]["speedup"], 0)
+        self.assertEqual(losses["long"], self.losses(runs / "long/config.ini", ranks=2))
+        self.assertEqual((rows["killed"]["status"], rows["too_big"]["status"], rows["program"]["final_loss"]), ("failed", "does-not-fit", 4))
+        said = self.sweep("retry")
+        self.assertRegex(said, r"^job \d+: 1 row on 2 ranks\n")
+        rows = self.table(re.search(r"job (\d+): the table", said)[1])
+        self.assertEqual((rows["killed"]["status"], rows["killed"]["final_loss"]), ("done", losses["long"][8000]))
+        self.assertEqual(self.sweep("retry"), "nothing to try again: no row has failed\n")
+        self.assertTrue((runs / "plots/throughput.png").exists() and (runs / "table.csv").exists())
+
+    def test_no_more_restarts(self):
+        """The row is timed-out then."""
+        (self.folder / "demo.ini").write_text(
+            SWEEP.split("[sweep.row")[0].replace("1, 2, 4", "2").replace("ddp, zero2, zero3", "ddp").replace("1-ddp", "2-ddp")
+            .replace("requeues = 1", "requeues = 0") + "[plan]" + SWEEP.split("[plan]")[1].replace("steps = 5", "steps = 100000000"))
+        job = re.search(r"job (\d+): 1 row", self.sweep("submit"))[1]
+        self.names = ["2-ddp"]
+        wait_for(lambda: max(logged(self.folder / "runs/demo/2-ddp/run"), default=0) >= 1, lambda: f"steps: {self.sweep('status')}")
+        output("scancel", "--batch", "--signal=USR1", f"{job}_1")
+        self.expect(SlurmJob(f"{job}_1"), "FAILED", 75, r"after 0 restarts \(TESSERA_REQUEUES = 0\): not requeued")
+        self.assertEqual(self.states(), {"2-ddp": "timed-out"})
+        self.assertRegex(self.row("2-ddp")["message"], r"stopped at step \d+ with a checkpoint after 0 restarts")
 
 
 if __name__ == "__main__":

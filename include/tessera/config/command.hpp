@@ -7,10 +7,23 @@
 #include <vector>
 
 #include "tessera/config/options.hpp"
+#include "tessera/config/settings.hpp"
 
 namespace tessera {
 
-enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, help, version, none };
+enum class CommandKind : std::uint8_t {
+  train,
+  plan,
+  sweep,
+  bench,
+  import_,
+  export_,
+  verify,
+  inspect,
+  help,
+  version,
+  none
+};
 
 /// What `tessera bench` measures.
 enum class BenchKind : std::uint8_t { comm, step, kernels, memory, checkpoint };
@@ -24,7 +37,8 @@ struct Command {
   BenchKind bench = BenchKind::step;         ///< only for kind = bench
   std::filesystem::path input;               ///< the INI file; empty when none was named
   std::vector<std::filesystem::path> paths;  ///< of import, export, verify and inspect
-  Options options;                           ///< resolved and validated; defaults for help and version
+  Options options;                           ///< resolved and validated; defaults for help, version and sweep
+  std::vector<Setting> settings;             ///< only for kind = sweep: the command line's
 };
 
 /// Reads the words after the executable's name. No word means none; "help [COMMAND]" and --help anywhere mean help;

@@ -25,6 +25,8 @@ enum class Checkpointing : std::uint8_t { none, block };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
+/// What `tessera sweep` does. `row`: the one row of an array's task, which `submit` has started.
+enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
 
 /// The user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
@@ -40,6 +42,7 @@ std::string_view name_of(Checkpointing value);
 std::string_view name_of(SampleOrder value);
 std::string_view name_of(LearningRateSchedule value);
 std::string_view name_of(PlanView value);
+std::string_view name_of(SweepAction value);
 
 /// hsdp and hsdp-zero2: a shard group smaller than the world, replicated.
 constexpr bool is_hybrid(Strategy strategy) { return strategy == Strategy::hsdp || strategy == Strategy::hsdp_zero2; }

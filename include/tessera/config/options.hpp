@@ -61,11 +61,11 @@ struct DataOptions {
 
 /// [train]
 struct TrainOptions {
-  std::int64_t steps = 1000;     ///< not used when epochs > 0
-  double epochs = 0.0;           ///< 0 = steps decide
-  std::int64_t micro_batch = 4;  ///< samples per forward and rank
-  std::int64_t global_batch = 0;  ///< samples a step, over all ranks; 0 = ranks x accumulation x micro_batch
-  std::int64_t accumulation = 1;  ///< not used when global_batch > 0; see accumulation_of
+  std::int64_t steps = 1000;       ///< not used when epochs > 0
+  double epochs = 0.0;             ///< 0 = steps decide
+  std::int64_t micro_batch = 4;    ///< samples per forward and rank
+  std::int64_t global_batch = 0;   ///< samples a step, over all ranks; 0 = ranks x accumulation x micro_batch
+  std::int64_t accumulation = 1;   ///< not used when global_batch > 0; see accumulation_of
   std::int64_t seq_len = 0;        ///< 0 = the model's context
   std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
   std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all
@@ -180,6 +180,24 @@ struct BenchOptions {
   bool operator==(const BenchOptions&) const = default;
 };
 
+/// [sweep]: several runs side by side. Their options stand in the same file (sweep/sweep_file.hpp).
+struct SweepOptions {
+  std::string name;      ///< empty: the file's name
+  std::string base;      ///< INI file that every row starts from, relative to the sweep's; empty: none
+  std::string baseline;  ///< the row that others are compared with; empty: the first
+  std::int64_t repeat = 1;
+  std::int64_t requeues = 3;
+  double limit = 0.0;  ///< seconds of an attempt; 0 = none
+  SweepAction action = SweepAction::print;
+  std::string dir;                ///< empty: runs/NAME
+  std::string launcher = "auto";  ///< auto, mpiexec, srun, or the words of a command
+  std::string only;               ///< pattern of row names; empty: all
+  std::int64_t parallel = 0;      ///< rows of an array at a time; 0 = all
+  std::int64_t node_ranks = 8;    ///< most ranks on a node of a Slurm job
+  std::string sbatch;             ///< more options for sbatch
+  bool operator==(const SweepOptions&) const = default;
+};
+
 struct Options {
   RunOptions run;
   ModelOptions model;
@@ -196,6 +214,7 @@ struct Options {
   PlanOptions plan;
   ExportOptions export_;
   BenchOptions bench;
+  SweepOptions sweep;
 
   /// Names ("shard.wrap") of the options that the file or the command line set.
   std::set<std::string, std::less<>> given;

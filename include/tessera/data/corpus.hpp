@@ -14,6 +14,10 @@ namespace tessera {
 /// missing, empty, truncated or of another version, naming what was expected and found.
 std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file);
 
+/// Writes llm.c's token file: uint16, or uint32 where ids of `source` may need it. Replaces the file whole. IoError;
+/// UsageError for more tokens than its header can count.
+void write_token_file(const TokenSource& source, const std::filesystem::path& file);
+
 /// The bytes of all .txt files under `folder` (or of one .txt file), joined in the order of their paths below it, as
 /// tokens. UsageError when there is no text, or when there is .json or .jsonl, which this version does not read.
 /// Files must not shrink while they are open.

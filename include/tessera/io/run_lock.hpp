@@ -16,6 +16,8 @@ struct LockSettings {
   double patience = 120.0;
   /// How long where the holder is seen to run on this host; also when the user is told that there is a wait.
   double patience_with_running = 3.0;
+  std::string file = "log.jsonl";               ///< whose bytes are locked; never removed
+  std::string option = "run.dir";               ///< what names the folder, for messages
   bool file_locks = true;                       ///< false: as on a file system without them (tests)
   std::function<void(const std::string&)> say;  ///< a line for the user
 };
@@ -45,12 +47,16 @@ class RunLock {
   void refuse_running_holder() const;
   std::string holder() const;
 
-  std::filesystem::path folder_, owner_file_;
+  std::filesystem::path folder_, lock_file_, owner_file_;
+  std::string option_;
   std::int64_t rank_ = 0;
   int file_ = -1;
   bool holds_ = false;
   std::string nonce_;
 };
+
+/// Whether nobody holds the lock of this folder; on a file system without locks, whether its owner has ended. IoError.
+bool is_lock_free(const std::filesystem::path& folder, const LockSettings& settings);
 
 /// Whether RUN/owner.json is the one that rank 0 wrote, so that this rank sees the same folder. Waits up to `patience`
 /// seconds for it, on network file systems only: their clients may show an older state of a folder.

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/schedule/build.hpp"
@@ -65,6 +66,9 @@ FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const
 /// "needs 31.2 GB a rank, 24.0 GB allowed: 7.2 GB too much (peak at backward h.11.mlp). Would fit: ...", or "needs ...:
 /// fits".
 std::string describe_fit(const FitAnswer& answer);
+
+/// How the message of require_fit is told from others.
+inline constexpr std::string_view kDoesNotFit = "the run does not fit in it";
 
 /// UsageError with that text when the run does not fit; `limit_name` says whose limit it is ("plan.memory = 24.0 GB").
 void require_fit(const FitAnswer& answer, const std::string& limit_name);

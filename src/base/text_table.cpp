@@ -1,4 +1,4 @@
-#include "schedule/text_table.hpp"
+#include "tessera/base/text_table.hpp"
 
 #include <algorithm>
 

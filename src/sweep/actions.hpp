@@ -1,0 +1,36 @@
+#pragma once
+// What `tessera sweep` does with its rows: one function an action. Each returns the exit code.
+
+#include <vector>
+
+#include "sweep/folder.hpp"
+
+namespace tessera {
+
+/// A sweep, read and checked.
+struct Sweep {
+  SweepFile file;
+  std::vector<SweepRow> rows;    ///< all
+  std::vector<SweepRow> chosen;  ///< those that sweep.only names
+};
+
+/// Each row's memory, and the command that would start it.
+int print_sweep(const Sweep& sweep);
+/// How far each row is.
+int show_status(const Sweep& sweep);
+/// The rows that are not settled, one after the other, on this machine.
+int run_here(const Sweep& sweep);
+/// The one row of an array's task.
+int run_in_job(const Sweep& sweep);
+/// The rows that have not ended, as one array of jobs for each number of ranks, and the report after them.
+int submit_rows(const Sweep& sweep);
+/// Rows that failed are pending again, and started as the sweep was started before.
+int retry_rows(const Sweep& sweep);
+
+/// 0 if all rows are done, do not fit or are skipped, else the code of the first that is none of these.
+int exit_code_of(const std::vector<RowStatus>& statuses);
+
+/// The corpus as llm.c's file in DIR/data, written if it is not there; empty where no row of `rows` wants it.
+std::filesystem::path tokens_for(const Sweep& sweep, const std::vector<SweepRow>& rows);
+
+}  // namespace tessera

@@ -1,0 +1,245 @@
+#include "sweep/attempt.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "sweep/launcher.hpp"
+#include "sweep/needs.hpp"
+#include "sweep/text_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/io/checkpoint_folder.hpp"
+#include "tessera/schedule/fit.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr int kSkipped = 77;  // a command's exit code, as in automake's tests
+constexpr int kStopped = static_cast<int>(ExitCode::stopped_early);
+constexpr std::size_t kLongestMessage = 2000;
+
+double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+std::string variable(const char* name) {
+  const char* const text = std::getenv(name);
+  return text != nullptr ? text : "";
+}
+
+std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
+  return text.empty() ? otherwise : std::atoll(text.c_str());
+}
+
+/// As scontrol and scancel take it: JOB, or ARRAY_TASK.
+std::string slurm_job() {
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  return array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
+}
+
+double load_average() {
+  double load = -1;
+  return ::getloadavg(&load, 1) == 1 ? load : -1;
+}
+
+bool is_rule(const std::string& line) { return line.size() > 20 && line.find_first_not_of('-') == std::string::npos; }
+
+/// Why it ended, in its own words: the last line that begins with "tessera:", else what a launcher says between its
+/// first two rules, else the last line.
+std::string last_words(const std::string& output) {
+  std::string last, error, notice;
+  int rules = 0;
+  std::istringstream lines(output);
+  for (std::string line; std::getline(lines, line);) {
+    const std::size_t begin = line.find_first_not_of(" \t");
+    if (begin == std::string::npos) continue;
+    if (is_rule(line)) {
+      ++rules;
+      continue;
+    }
+    if (line.starts_with("tessera:")) error = line.substr(std::string("tessera:").size() + 1);
+    if (rules == 1) notice += (notice.empty() ? "" : " ") + line.substr(begin);
+    last = line;
+  }
+  const std::string& words = !error.empty() ? error : notice.empty() ? last : notice;
+  return words.substr(0, kLongestMessage);
+}
+
+/// "state" and "message" of RUN/status.json; empty where it has none.
+std::string said_by_run(const std::filesystem::path& run, const char* key) try {
+  const auto text = read_small_file(run / "status.json");
+  return text ? nlohmann::json::parse(*text).value(key, "") : "";
+} catch (const std::exception&) {
+  return "";
+}
+
+/// Of its newest checkpoint; 0 without one.
+std::int64_t newest_step(const std::filesystem::path& run) {
+  const std::vector<std::int64_t> steps = CheckpointFolder(run / "checkpoints").steps();
+  return steps.empty() ? 0 : steps.back();
+}
+
+bool has_metrics(const std::filesystem::path& run) {
+  std::error_code ignored;
+  return std::filesystem::exists(run / "metrics.h5", ignored) || std::filesystem::exists(run / "metrics.json", ignored);
+}
+
+/// A run that has begun goes on from its newest checkpoint; what a row's options say of the first start holds until
+/// there is one.
+std::vector<std::string> resume_words(const SweepRow& row, const std::filesystem::path& run) {
+  std::error_code ignored;
+  if (!std::filesystem::exists(run, ignored)) return {};
+  const bool own_start = row.options.checkpoint.resume != "none" && newest_step(run) == 0;
+  return own_start ? std::vector<std::string>{} : std::vector<std::string>{"--checkpoint.resume=auto"};
+}
+
+std::string signal_text(int code) {
+  return code > 128 ? fmt::format("ended by signal {} ({})", code - 128, ::strsignal(code - 128)) : "";
+}
+
+struct Attempt {
+  const SweepFolder& folder;
+  const SweepRow& row;
+  std::int64_t repeat;
+  const AttemptSettings& settings;
+  RowStatus status;
+
+  std::filesystem::path run() const { return folder.run(row, repeat); }
+  std::filesystem::path output() const { return folder.row(row) / "output.txt"; }
+
+  /// False where the row is not to be started.
+  bool may_start() {
+    const std::int64_t machines = settings.in_job ? number_of(variable("SLURM_JOB_NUM_NODES"), 1) : 1;
+    const RowNeeds needs = needs_of(row, Site::here, std::max<std::int64_t>(1, row.ranks / machines));
+    if (!needs.missing.empty()) return end(RowState::skipped, needs.missing, 0), false;
+    if (!needs.misfit.empty()) return end(RowState::does_not_fit, needs.misfit, 0), false;
+    return true;
+  }
+
+  std::vector<std::string> words() const {
+    if (!row.trains()) return command_words(row, run(), settings.tokens);
+    std::vector<std::string> out = train_words(settings.sweep.launcher, row.ranks, folder.config(row), run());
+    const std::vector<std::string> resume = resume_words(row, run());
+    out.insert(out.end(), resume.begin(), resume.end());
+    return out;
+  }
+
+  void begin(const std::vector<std::string>& command) {
+    status.state = RowState::running;
+    status.message = repeat == 1 ? "" : fmt::format("repeat {}", repeat);
+    status.code = 0;
+    ++status.attempts;
+    status.started = now();
+    status.ended = 0;
+    status.load = load_average();
+    status.host = host_name();
+    status.job = slurm_job();
+    folder.write_status(row, status);
+    std::ofstream(output(), std::ios::app) << "--- attempt " << status.attempts << ", " << format_utc(status.started)
+                                           << ", on " << status.host << ": " << shell_text(command) << "\n"
+                                           << std::flush;
+    if (!row.trains()) {
+      std::error_code error;
+      std::filesystem::create_directories(run(), error);
+      if (error) throw IoError("cannot make the folder {} ({})", run().string(), error.message());
+    }
+  }
+
+  void end(RowState state, const std::string& message, int code) {
+    status.state = state;
+    status.message = message;
+    status.code = code;
+    status.ended = now();
+    folder.write_status(row, status);
+  }
+
+  void finish() {
+    status.repeats = std::max(status.repeats, repeat);
+    const std::int64_t repeats = settings.sweep.repeat;
+    if (repeat >= repeats) return end(RowState::done, "", 0);
+    end(RowState::pending, fmt::format("{} of {} repeats are done", repeat, repeats), 0);
+  }
+
+  /// A stop with a checkpoint. `before`: the newest checkpoint's step when the attempt began.
+  void stopped(bool over_limit, std::int64_t before) {
+    const std::int64_t step = newest_step(run());
+    const std::string at = fmt::format("stopped at step {} with a checkpoint", step);
+    const std::int64_t restarts = number_of(variable("SLURM_RESTART_COUNT"), 0);
+    const bool asked = said_by_run(run(), "message").ends_with("/stop)");
+    if (over_limit) {
+      end(RowState::timed_out, fmt::format("{} (sweep.limit = {})", at, format_seconds(settings.sweep.limit)),
+          kStopped);
+    } else if (!settings.in_job || asked) {
+      end(RowState::stopped, fmt::format("{}: {}", at, said_by_run(run(), "message")), kStopped);
+    } else if (step <= before) {
+      end(RowState::timed_out, at + ", where the attempt before it was: no progress", kStopped);
+    } else if (restarts >= settings.sweep.requeues) {
+      end(RowState::timed_out, fmt::format("{} after {} restarts (sweep.requeues)", at, restarts), kStopped);
+    } else {
+      end(RowState::pending, fmt::format("{}: goes on in restart {} of {}", at, restarts + 1, settings.sweep.requeues),
+          kStopped);
+    }
+  }
+
+  void ended(const ChildEnd& child, const std::string& said, std::int64_t before, bool asked) {
+    const std::string words = last_words(said);
+    if (!child.why_not_started.empty()) return end(RowState::failed, child.why_not_started, child.code);
+    if (child.over_limit && child.code != 0 && child.code != kStopped)
+      return end(RowState::timed_out, fmt::format("over sweep.limit = {}", format_seconds(settings.sweep.limit)),
+                 child.code);
+    if (row.trains()) {
+      if (child.code == 0) return finish();
+      if (child.code == kStopped) return stopped(child.over_limit, before);
+      if (child.code == static_cast<int>(ExitCode::usage) && words.find(kDoesNotFit) != std::string::npos)
+        return end(RowState::does_not_fit, words, child.code);
+    } else {
+      if (child.code == kSkipped) return end(RowState::skipped, words, 0);
+      if (child.code == 0 && has_metrics(run())) return finish();
+      if (child.code == 0)
+        return end(RowState::failed, fmt::format("it left neither metrics.h5 nor metrics.json in {}", run().string()),
+                   static_cast<int>(ExitCode::input_output));
+    }
+    if (asked) return end(RowState::stopped, "asked to end, without a checkpoint", child.code);
+    const std::string signal = signal_text(child.code);
+    const std::string both = signal.empty() || words.empty() ? signal + words : signal + ": " + words;
+    end(RowState::failed, both, child.code);
+  }
+};
+
+}  // namespace
+
+RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64_t repeat,
+                      const AttemptSettings& settings, SweepSignals& signals) {
+  const SweepLock lock(folder.row(row));
+  Attempt attempt{folder, row, repeat, settings, folder.status(row)};
+  if (!attempt.may_start()) return attempt.status;
+  ChildSettings child;
+  child.words = attempt.words();
+  child.output = attempt.output();
+  child.stop_signal = row.trains() ? SIGUSR1 : SIGTERM;
+  child.limit = settings.in_job ? 0.0 : settings.sweep.limit;
+  // PyTorch's rows on one machine must not meet: a port of their own.
+  constexpr std::int64_t first = 10000, ports = 20000;
+  child.environment = {{"TESSERA_ROW", row.name}, {"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
+  const std::int64_t before = newest_step(attempt.run());
+  attempt.begin(child.words);
+  const std::int64_t said_before = size_of(attempt.output());
+  const int asked = signals.asked();
+  const ChildEnd end = run_child(child, signals);
+  attempt.ended(end, text_behind(attempt.output(), said_before), before, signals.asked() > asked);
+  return attempt.status;
+}
+
+}  // namespace tessera

@@ -1,0 +1,242 @@
+#include "sweep/child.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <optional>
+#include <sstream>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr double kGrace = 60.0, kLastGrace = 10.0;  // seconds
+constexpr int kNotStarted = 127;
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&set, signal);
+  return set;
+}
+
+/// Texts as exec wants them; they must outlive it.
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+std::vector<std::string> whole_environment(const std::vector<std::pair<std::string, std::string>>& more) {
+  std::vector<std::string> all;
+  for (char** entry = environ; *entry != nullptr; ++entry) {
+    const std::string_view text = *entry;
+    const bool replaced = std::ranges::any_of(
+        more, [&](const auto& one) { return text.substr(0, text.find('=')) == std::string_view(one.first); });
+    if (!replaced) all.emplace_back(text);
+  }
+  for (const auto& [name, value] : more) all.push_back(name + "=" + value);
+  return all;
+}
+
+std::string error_text(int number) { return std::generic_category().message(number); }
+
+/// After fork, in the child: only calls that are allowed there. Returns where the program cannot be started.
+void become(char* const* words, char* const* environment, pid_t parent, int output) {
+  ::setpgid(0, 0);
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (::getppid() != parent) ::_exit(kNotStarted);
+  const int nothing = ::open("/dev/null", O_RDONLY);
+  ::dup2(nothing, 0);
+  ::dup2(output, 1);
+  ::dup2(output, 2);
+  for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
+  sigset_t none;
+  sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::execvpe(words[0], words, environment);
+}
+
+/// A descriptor that is closed at the end.
+class Closing {
+ public:
+  explicit Closing(int file) : file_(file) {}
+  ~Closing() {
+    if (file_ >= 0) ::close(file_);
+  }
+  Closing(const Closing&) = delete;
+  Closing& operator=(const Closing&) = delete;
+  int get() const { return file_; }
+  void close() { ::close(std::exchange(file_, -1)); }
+
+ private:
+  int file_;
+};
+
+struct Started {
+  pid_t process = -1;
+  int error = 0;  ///< why it was not started
+};
+
+/// The program writes to `output`.
+Started start(const ChildSettings& settings, int output) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
+  const Closing told(ends[0]);
+  Closing telling(ends[1]);
+  const std::vector<std::string> variables = whole_environment(settings.environment);
+  const std::vector<char*> words = pointers(settings.words), environment = pointers(variables);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) throw IoError("cannot start a process ({})", error_text(errno));
+  if (child == 0) {
+    become(words.data(), environment.data(), parent, output);
+    const int number = errno;
+    static_cast<void>(!::write(telling.get(), &number, sizeof number));
+    ::_exit(kNotStarted);
+  }
+  ::setpgid(child, child);
+  telling.close();
+  Started out{child, 0};
+  int number = 0;
+  if (::read(told.get(), &number, sizeof number) == static_cast<ssize_t>(sizeof number)) {
+    ::waitpid(child, nullptr, 0);
+    out.error = number;
+  }
+  return out;
+}
+
+/// Its exit code, once it has ended; the rest of its group is killed first, while the number is still its own.
+std::optional<int> collect(pid_t child) {
+  siginfo_t info{};
+  if (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+    throw InternalError("waitid: {}", error_text(errno));
+  if (info.si_pid == 0) return std::nullopt;
+  ::kill(-child, SIGKILL);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/// Asks ever more firmly.
+class Stopper {
+ public:
+  Stopper(pid_t child, int first) : child_(child), first_(first) {}
+
+  void ask() {
+    ++asked_;
+    if (asked_ == 1) ::kill(child_, first_);
+    if (asked_ == 2) ::kill(-child_, SIGTERM);
+    if (asked_ >= 3) ::kill(-child_, SIGKILL);
+    next_ = Clock::now() + std::chrono::duration_cast<Clock::duration>(
+                               std::chrono::duration<double>(asked_ == 1 ? kGrace : kLastGrace));
+  }
+  void look() {
+    if (asked_ > 0 && Clock::now() >= next_) ask();
+  }
+  bool has_asked() const { return asked_ > 0; }
+
+ private:
+  pid_t child_;
+  int first_, asked_ = 0;
+  Clock::time_point next_;
+};
+
+}  // namespace
+
+SweepSignals::SweepSignals() {
+  const sigset_t set = watched_signals();
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+}
+
+SweepSignals::~SweepSignals() {
+  const sigset_t set = watched_signals();
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+bool SweepSignals::wait(double seconds) {
+  const sigset_t set = watched_signals();
+  const auto whole = static_cast<time_t>(seconds);
+  const timespec time{whole, static_cast<long>((seconds - static_cast<double>(whole)) * 1e9)};
+  const int signal = ::sigtimedwait(&set, nullptr, &time);
+  if (signal < 0 || signal == SIGCHLD) return false;
+  ++asked_;
+  return true;
+}
+
+ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
+  const Closing output(::open(settings.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (output.get() < 0) throw IoError("cannot open {} ({})", settings.output.string(), error_text(errno));
+  const auto begin = Clock::now();
+  const Started child = start(settings, output.get());
+  ChildEnd end;
+  if (child.error != 0) {
+    end.code = kNotStarted;
+    end.why_not_started = fmt::format("{} cannot be started ({})", settings.words.at(0), error_text(child.error));
+    return end;
+  }
+  Stopper stopper(child.process, settings.stop_signal);
+  for (;;) {
+    if (const auto code = collect(child.process)) {
+      end.code = *code;
+      return end;
+    }
+    if (signals.wait(0.5)) stopper.ask();
+    stopper.look();
+    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (settings.limit > 0 && seconds >= settings.limit && !stopper.has_asked()) {
+      end.over_limit = true;
+      stopper.ask();
+    }
+  }
+}
+
+std::pair<int, std::string> output_of(const std::vector<std::string>& words) {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
+  const Closing reading(ends[0]);
+  Closing writing(ends[1]);
+  ChildSettings settings;
+  settings.words = words;
+  const Started child = start(settings, writing.get());
+  writing.close();
+  if (child.error != 0) return {kNotStarted, error_text(child.error)};
+  std::string text;
+  std::array<char, 4096> block{};
+  for (;;) {
+    const ssize_t count = ::read(reading.get(), block.data(), block.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) break;
+    text.append(block.data(), static_cast<std::size_t>(count));
+  }
+  int status = 0;
+  while (::waitpid(child.process, &status, 0) < 0 && errno == EINTR) continue;
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status), text};
+}
+
+std::string find_program(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  std::istringstream folders(path != nullptr ? path : "");
+  for (std::string folder; std::getline(folders, folder, ':');) {
+    const std::string file = folder + "/" + name;
+    if (!folder.empty() && ::access(file.c_str(), X_OK) == 0) return file;
+  }
+  return {};
+}
+
+}  // namespace tessera

@@ -1,0 +1,200 @@
+#include "sweep/folder.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "sweep/text_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/io/run_folder.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+using Path = std::filesystem::path;
+
+constexpr std::pair<RowState, std::string_view> kStates[] = {{RowState::pending, "pending"},
+                                                             {RowState::running, "running"},
+                                                             {RowState::done, "done"},
+                                                             {RowState::failed, "failed"},
+                                                             {RowState::does_not_fit, "does-not-fit"},
+                                                             {RowState::timed_out, "timed-out"},
+                                                             {RowState::stopped, "stopped"},
+                                                             {RowState::skipped, "skipped"}};
+constexpr std::pair<Started, std::string_view> kStarted[] = {
+    {Started::not_yet, "not yet"}, {Started::here, "run"}, {Started::by_slurm, "submit"}};
+
+template <class Names>
+auto named(const Names& names, const std::string& name, const Path& file) {
+  for (const auto& [value, spelled] : names) {
+    if (spelled == name) return value;
+  }
+  throw UsageError("{}: '{}' is nothing that a sweep writes: move the file away", file.string(), name);
+}
+
+template <class Names, class Value>
+std::string_view spelled(const Names& names, Value value) {
+  for (const auto& [one, name] : names) {
+    if (one == value) return name;
+  }
+  throw InternalError("a state has no name");
+}
+
+/// Nothing where there is no such file. UsageError where it is no JSON object.
+std::optional<Json> read_json(const Path& path) try {
+  const std::optional<std::string> text = read_small_file(path);
+  if (!text) return std::nullopt;
+  Json json = Json::parse(*text);
+  if (!json.is_object()) throw UsageError("{}: no JSON object: move the file away", path.string());
+  return json;
+} catch (const nlohmann::json::exception&) {
+  throw UsageError("{}: damaged (no JSON): move the file away", path.string());
+}
+
+/// The same file under any name.
+std::string whole_name(const Path& path) {
+  std::error_code error;
+  const Path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
+  return error ? path.string() : whole.string();
+}
+
+void make_folder(const Path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError("cannot make the folder {} ({})", path.string(), error.message());
+}
+
+bool is_there(const Path& path) {
+  std::error_code ignored;
+  return std::filesystem::exists(path, ignored);
+}
+
+}  // namespace
+
+std::string_view name_of(RowState state) { return spelled(kStates, state); }
+
+SweepFolder::SweepFolder(const SweepFile& file) : path_(file.sweep.dir), file_(file) {}
+
+Path SweepFolder::run(const SweepRow& row, std::int64_t repeat) const {
+  return path_ / row.name / (repeat == 1 ? "run" : fmt::format("run.{}", repeat));
+}
+
+void SweepFolder::require_own() const {
+  const auto json = read_json(path_ / "sweep.json");
+  if (!json) return;
+  const std::string there = json->value("file", ""), mine = whole_name(file_.path);
+  if (there != mine) {
+    throw UsageError("sweep.dir = {} is the folder of {}: another folder for {}", path_.string(), there, mine);
+  }
+}
+
+Started SweepFolder::started() const {
+  require_own();
+  const auto json = read_json(path_ / "sweep.json");
+  return json ? named(kStarted, json->value("started", "not yet"), path_ / "sweep.json") : Started::not_yet;
+}
+
+std::string SweepFolder::config_text(const SweepRow& row) const {
+  std::string text = fmt::format("# Row {} of {}, on {} rank{}.\n", row.name, file_.path.filename().string(), row.ranks,
+                                 row.ranks == 1 ? "" : "s");
+  if (!row.trains()) text += fmt::format("# command = {}\n", row.command);
+  std::string section;
+  for (const std::string& word : row_arguments(row)) {  // --section.key=value
+    const std::size_t dot = word.find('.'), equals = word.find('=');
+    if (const std::string here = word.substr(2, dot - 2); here != section)
+      text += fmt::format("\n[{}]\n", section = here);
+    text += fmt::format("{} = {}\n", word.substr(dot + 1, equals - dot - 1), ini_value(word.substr(equals + 1)));
+  }
+  return text;
+}
+
+void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const {
+  require_own();
+  for (const SweepRow& row : rows) {
+    const auto old = read_small_file(config(row));
+    const bool has_begun = is_there(run(row, 1)) || status(row).attempts > 0;
+    if (old && has_begun && *old != config_text(row)) {
+      throw UsageError("row {} has begun with other options ({}): another sweep.dir, or remove that folder", row.name,
+                       config(row).string());
+    }
+  }
+  Json json = {{"format", 1},
+               {"name", file_.sweep.name},
+               {"file", whole_name(file_.path)},
+               {"baseline", file_.sweep.baseline.empty() ? Json() : Json(file_.sweep.baseline)},
+               {"repeat", file_.sweep.repeat},
+               {"started", spelled(kStarted, how)},
+               {"rows", Json::array()}};
+  for (const SweepRow& row : rows) {
+    json["rows"].push_back({{"name", row.name}, {"ranks", row.ranks}, {"kind", row.trains() ? "train" : "command"}});
+    make_folder(this->row(row));
+    if (read_small_file(config(row)) != config_text(row)) write_text_atomically(config(row), config_text(row));
+    if (!is_there(this->row(row) / "status.json")) write_status(row, {});
+  }
+  write_text_atomically(path_ / "sweep.json", json.dump(2) + "\n");
+}
+
+RowStatus SweepFolder::status(const SweepRow& row) const {
+  const Path file = path_ / row.name / "status.json";
+  const auto json = read_json(file);
+  if (!json) return {};
+  RowStatus status;
+  try {
+    status.state = named(kStates, json->at("status"), file);
+    status.message = json->at("message");
+    status.code = json->at("code");
+    status.attempts = json->at("attempts");
+    status.repeats = json->at("repeats");
+    status.started = json->at("started");
+    status.ended = json->at("ended");
+    status.load = json->at("load_average");
+    status.host = json->at("host");
+    status.job = json->at("job");
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError("{}: damaged ({}): remove the file to begin the row again", file.string(), error.what());
+  }
+  if (status.state == RowState::running && SweepLock::is_free(path_ / row.name)) {
+    status.state = RowState::failed;
+    status.code = status.code == 0 ? static_cast<int>(ExitCode::communication) : status.code;
+    status.message = "what ran it was killed";
+    status.was_killed = true;
+  }
+  return status;
+}
+
+void SweepFolder::write_status(const SweepRow& row, const RowStatus& status) const {
+  const Json json = {{"status", name_of(status.state)},
+                     {"message", status.message},
+                     {"code", status.code},
+                     {"ranks", row.ranks},
+                     {"attempts", status.attempts},
+                     {"repeats", status.repeats},
+                     {"started", status.started},
+                     {"ended", status.ended},
+                     {"started_utc", status.started > 0 ? format_utc(status.started) : ""},
+                     {"load_average", status.load},
+                     {"host", status.host},
+                     {"job", status.job}};
+  write_text_atomically(path_ / row.name / "status.json",
+                        json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+namespace {
+
+LockSettings lock_settings() {
+  LockSettings settings;
+  settings.file = "lock";
+  settings.option = "the folder";
+  return settings;
+}
+
+}  // namespace
+
+SweepLock::SweepLock(const Path& folder) : lock_(folder, 0, lock_settings()) {}
+
+bool SweepLock::is_free(const Path& folder) { return is_lock_free(folder, lock_settings()); }
+
+}  // namespace tessera

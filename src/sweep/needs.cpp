@@ -1,0 +1,66 @@
+#include "sweep/needs.hpp"
+
+#include <algorithm>
+
+#include "tessera/app/plan.hpp"
+#include "tessera/app/resolve_model.hpp"
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/engine/device_choice.hpp"
+#include "tessera/engine/session.hpp"
+#include "tessera/schedule/fit.hpp"
+
+namespace tessera {
+
+namespace {
+
+struct Limit {
+  std::int64_t bytes = 0;  ///< of a rank; 0: not known
+  std::string name;
+};
+
+/// A GPU's memory is its own process's to ask for: train does, and says so.
+Limit limit_of(const Options& options, Site site, std::int64_t ranks_per_machine) {
+  Limit limit;
+  if (options.plan.memory > 0)
+    limit = {options.plan.memory, fmt::format("plan.memory = {}", format_bytes(options.plan.memory))};
+  if (site == Site::elsewhere || options.run.device == DeviceChoice::cuda) return limit;
+  const std::int64_t usable = usable_memory() / ranks_per_machine;
+  if (usable > 0 && (limit.bytes == 0 || usable < limit.bytes))
+    limit = {usable, fmt::format("{} of usable memory for each of {} ranks", format_bytes(usable), ranks_per_machine)};
+  return limit;
+}
+
+}  // namespace
+
+RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine) {
+  RowNeeds needs;
+  if (!row.trains()) {
+    needs.device = "-";
+    return needs;
+  }
+  Options options = row.options;
+  if (site == Site::here) {
+    try {
+      options.run.device = resolved_device(options.run.device);
+    } catch (const UsageError& error) {
+      needs.missing = fmt::format("needs a GPU: {}", error.what());
+    }
+  }
+  needs.device = name_of(options.run.device);
+  const Architecture architecture = resolve_architecture(options.model);
+  const RunShape shape = run_shape(options, architecture, sequence_length(options, architecture), row.ranks,
+                                   planned_ranks_per_node(options, row.ranks));
+  const PlannedRun planned = plan_shape(shape);
+  needs.bytes = limited_bytes(planned.schedule, planned.plan);
+  const Limit limit = limit_of(options, site, ranks_per_machine);
+  if (limit.bytes > 0 && needs.bytes > limit.bytes && needs.missing.empty()) {
+    needs.misfit = fmt::format("{}: {}", limit.name,
+                               describe_fit(examine_fit(shape, planned.schedule, planned.plan, limit.bytes)));
+  }
+  return needs;
+}
+
+}  // namespace tessera

@@ -1,0 +1,27 @@
+#pragma once
+// What a row needs, and whether it can have it: planned, not tried.
+
+#include <cstdint>
+#include <string>
+
+#include "sweep/rows.hpp"
+
+namespace tessera {
+
+/// Where a row is to run.
+enum class Site : std::uint8_t {
+  elsewhere,  ///< on machines that this process does not see: only plan.memory limits it
+  here        ///< on this machine, and others like it
+};
+
+struct RowNeeds {
+  std::int64_t bytes = 0;  ///< memory of a rank; 0 for a command
+  std::string device;      ///< "cpu", "cuda", or "auto" where that is not known
+  std::string misfit;      ///< why it does not fit; empty if it does
+  std::string missing;     ///< why it is skipped here; empty if nothing is missing
+};
+
+/// `ranks_per_machine`: ranks of the row that share a machine's memory.
+RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine);
+
+}  // namespace tessera

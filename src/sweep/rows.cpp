@@ -1,0 +1,173 @@
+#include "sweep/rows.hpp"
+
+#include <fnmatch.h>
+
+#include <algorithm>
+#include <cctype>
+#include <set>
+
+#include "sweep/launcher.hpp"
+#include "tessera/app/plan.hpp"
+#include "tessera/app/resolve_model.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/config/command.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kLongestName = 200;  // file names end at 255
+/// What lies in a sweep's folder beside those of the rows.
+constexpr std::string_view kTaken[] = {"sweep.json", "lock",  "owner.json", "data",
+                                       "slurm",      "plots", "table.csv",  "table.json"};
+
+std::string folder_name(const std::string& text) {
+  std::string name = text;
+  for (char& c : name) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 128 || (std::isalnum(byte) == 0 && std::string_view("._+-").find(c) == std::string_view::npos)) c = '_';
+  }
+  return name;
+}
+
+void require_name(const SweepRow& row) {
+  const bool taken = std::ranges::find(kTaken, row.name) != std::end(kTaken);
+  if (row.name.empty() || row.name.starts_with('.') || row.name.size() > kLongestName || taken) {
+    throw UsageError(
+        "row '{}' (it names a folder): 1 to {} characters, no dot in front, none of sweep.json, lock, "
+        "owner.json, data, slurm, plots, table.csv and table.json: name it by [sweep.row NAME]",
+        row.name, kLongestName);
+  }
+}
+
+/// Calls `use` and names the row in what it throws.
+template <class Use>
+auto in_row(const std::string& name, const Use& use) try {
+  return use();
+} catch (const UsageError& error) {
+  throw UsageError("row {}: {}", name, error.what());
+}
+
+/// What train refuses once it knows the world.
+void require_possible(const SweepRow& row) {
+  validate(row.options);
+  if (!row.trains()) {
+    command_words(row, {}, {});
+    return;
+  }
+  validate_for_world(row.options, row.ranks, planned_ranks_per_node(row.options, row.ranks));
+  resolve_architecture(row.options.model);
+}
+
+/// One choice of every varied option.
+struct Draw {
+  std::vector<std::size_t> index;
+
+  bool next(const std::vector<Varied>& vary) {
+    for (std::size_t i = index.size(); i-- > 0;) {
+      if (++index[i] < vary[i].values.size()) return true;
+      index[i] = 0;
+    }
+    return false;
+  }
+};
+
+SweepRow product_row(const SweepFile& file, const Draw& draw) {
+  std::set<std::string> left_out;
+  for (;;) {
+    SweepRow row;
+    std::vector<Setting> settings;
+    for (std::size_t i = 0; i < file.vary.size(); ++i) {
+      const Varied& varied = file.vary[i];
+      if (left_out.contains(varied.name)) continue;
+      const std::string& value = varied.values[draw.index[i]];
+      row.name += (row.name.empty() ? "" : "-") + folder_name(value.empty() ? "empty" : value);
+      if (varied.name == "ranks") {
+        row.ranks = read_ranks(value, varied.place);
+      } else {
+        settings.push_back({varied.name, value, varied.place});
+      }
+    }
+    settings.insert(settings.end(), file.arguments.begin(), file.arguments.end());
+    row.options = with_settings(file.common, settings);
+    const std::size_t before = left_out.size();
+    for (const UnusedOption& unused : unused_options(row.options)) {
+      if (std::ranges::find(file.vary, unused.name, &Varied::name) != file.vary.end()) left_out.insert(unused.name);
+    }
+    if (left_out.size() == before) return row;
+  }
+}
+
+void add_product(const SweepFile& file, std::vector<SweepRow>& rows) {
+  if (file.vary.empty()) return;
+  Draw draw{std::vector<std::size_t>(file.vary.size(), 0)};
+  do {
+    const SweepRow row = product_row(file, draw);
+    const bool is_there = std::ranges::any_of(
+        rows, [&](const SweepRow& other) { return other.ranks == row.ranks && other.options == row.options; });
+    if (!is_there) rows.push_back(row);
+  } while (draw.next(file.vary));
+}
+
+SweepRow named_row(const SweepFile& file, const NamedRow& named) {
+  SweepRow row;
+  row.name = folder_name(named.name);
+  row.ranks = named.ranks;
+  row.command = named.command;
+  std::vector<Setting> settings = named.settings;
+  settings.insert(settings.end(), file.arguments.begin(), file.arguments.end());
+  row.options = with_settings(file.common, settings);
+  return row;
+}
+
+}  // namespace
+
+std::vector<SweepRow> rows_of(const SweepFile& file) {
+  std::vector<SweepRow> rows;
+  add_product(file, rows);
+  for (const NamedRow& named : file.rows) rows.push_back(named_row(file, named));
+  std::set<std::string> names;
+  for (const SweepRow& row : rows) {
+    require_name(row);
+    if (!names.insert(row.name).second)
+      throw UsageError("{}: two rows are called '{}': name one of them by [sweep.row NAME]", file.path.string(),
+                       row.name);
+    in_row(row.name, [&] { require_possible(row); });
+  }
+  if (!file.sweep.baseline.empty() && !names.contains(folder_name(file.sweep.baseline))) {
+    std::string all;
+    for (const SweepRow& row : rows) all += (all.empty() ? "" : ", ") + row.name;
+    throw UsageError("sweep.baseline = '{}' is no row: {}", file.sweep.baseline, all);
+  }
+  return rows;
+}
+
+std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only) {
+  if (only.empty()) return rows;
+  std::vector<SweepRow> chosen;
+  std::string all;
+  for (const SweepRow& row : rows) {
+    all += (all.empty() ? "" : ", ") + row.name;
+    if (::fnmatch(only.c_str(), row.name.c_str(), 0) == 0) chosen.push_back(row);
+  }
+  if (chosen.empty()) throw UsageError("sweep.only = '{}' is the name of no row: {}", only, all);
+  return chosen;
+}
+
+std::vector<std::string> row_arguments(const SweepRow& row) {
+  std::vector<std::string> words;
+  const std::vector<OptionValue> defaults = flat_options({});
+  const std::vector<OptionValue> all = flat_options(row.options);
+  const std::vector<UnusedOption> unused = unused_options(row.options);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const bool asked = all[i].given || all[i].value != defaults[i].value;
+    const bool of_run = reads(CommandKind::train, all[i].name);
+    const bool used = std::ranges::find(unused, all[i].name, &UnusedOption::name) == unused.end();
+    if (asked && of_run && used) words.push_back("--" + all[i].name + "=" + all[i].value);
+  }
+  return words;
+}
+
+}  // namespace tessera

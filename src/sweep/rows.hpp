@@ -1,0 +1,31 @@
+#pragma once
+// The rows of a sweep.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "sweep/sweep_file.hpp"
+
+namespace tessera {
+
+struct SweepRow {
+  std::string name;  ///< of its folder too: letters, digits and . _ + -
+  std::int64_t ranks = 1;
+  Options options;      ///< validated; for these ranks as far as they tell
+  std::string command;  ///< another program; empty: tessera train
+  bool trains() const { return command.empty(); }
+};
+
+/// The product of what the file varies, then its named rows. A varied option that the others leave without meaning is
+/// left out of its row, and of the name; equal rows are made once. UsageError, naming the row, for options that are
+/// refused, equal names, and a baseline that is no row.
+std::vector<SweepRow> rows_of(const SweepFile& file);
+
+/// The rows that sweep.only names. UsageError where there is none.
+std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only);
+
+/// The options of a row as arguments, --section.key=value: what was asked for, no defaults.
+std::vector<std::string> row_arguments(const SweepRow& row);
+
+}  // namespace tessera

@@ -1,0 +1,82 @@
+// sweep.action = print and status.
+#include <algorithm>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "sweep/actions.hpp"
+#include "sweep/launcher.hpp"
+#include "sweep/needs.hpp"
+#include "sweep/text_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/text_table.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// "12/100", as the run's own status.json says.
+std::string progress_of(const std::filesystem::path& run) try {
+  const auto text = read_small_file(run / "status.json");
+  if (!text) return "";
+  const auto json = nlohmann::json::parse(*text);
+  return fmt::format("{}/{}", json.value("step", std::int64_t{0}), json.value("steps", std::int64_t{0}));
+} catch (const std::exception&) {
+  return "?";
+}
+
+std::vector<std::string> command_of(const Sweep& sweep, const SweepFolder& folder, const SweepRow& row) {
+  if (!row.trains()) return command_words(row, folder.run(row, 1), "TOKENS.bin");
+  std::vector<std::string> words = launcher_words(sweep.file.sweep.launcher, row.ranks);
+  words.insert(words.end(), {"tessera", "train"});
+  const std::vector<std::string> options = row_arguments(row);
+  words.insert(words.end(), options.begin(), options.end());
+  words.push_back("--run.dir=" + folder.run(row, 1).string());
+  return words;
+}
+
+std::string verdict(const RowNeeds& needs) {
+  if (!needs.missing.empty()) return "skipped: " + needs.missing;
+  return needs.misfit.empty() ? "" : "does not fit: " + needs.misfit;
+}
+
+}  // namespace
+
+int print_sweep(const Sweep& sweep) {
+  const SweepFolder folder(sweep.file);
+  const std::string repeats =
+      sweep.file.sweep.repeat > 1 ? fmt::format(", each {} times", sweep.file.sweep.repeat) : std::string();
+  std::string text = fmt::format("sweep {}: {} row{}{}, into {}\n\n", sweep.file.sweep.name, sweep.chosen.size(),
+                                 sweep.chosen.size() == 1 ? "" : "s", repeats, folder.path().string());
+  TextTable table({{"row"}, {"ranks", Align::right}, {"device"}, {"memory a rank", Align::right}, {""}});
+  std::string commands;
+  for (const SweepRow& row : sweep.chosen) {
+    const RowNeeds needs = needs_of(row, Site::here, row.ranks);
+    table.row({row.name, std::to_string(row.ranks), needs.device, row.trains() ? format_bytes(needs.bytes) : "-",
+               verdict(needs)});
+    commands += fmt::format("\n# {}\n{}\n", row.name, shell_text(command_of(sweep, folder, row)));
+  }
+  fmt::print("{}{}{}\nTo start them: --sweep.action=run (here, one after the other) or submit (Slurm).\n", text,
+             table.text(), commands);
+  return 0;
+}
+
+int show_status(const Sweep& sweep) {
+  const SweepFolder folder(sweep.file);
+  if (folder.started() == Started::not_yet)
+    throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", folder.path().string());
+  TextTable table(
+      {{"row"}, {"ranks", Align::right}, {"status"}, {"step", Align::right}, {"attempts", Align::right}, {""}});
+  for (const SweepRow& row : sweep.chosen) {
+    const RowStatus status = folder.status(row);
+    const std::int64_t repeat = std::min(status.repeats + 1, sweep.file.sweep.repeat);
+    std::string note = status.message;
+    if (status.state == RowState::failed) note += fmt::format(" (code {})", status.code);
+    table.row({row.name, std::to_string(row.ranks), std::string(name_of(status.state)),
+               progress_of(folder.run(row, repeat)), std::to_string(status.attempts), note});
+  }
+  fmt::print("{}", table.text());
+  return 0;
+}
+
+}  // namespace tessera

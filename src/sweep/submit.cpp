@@ -1,0 +1,234 @@
+// sweep.action = submit: arrays of jobs for Slurm. Everything that differs between clusters is in jobs/site.sh.
+#include <algorithm>
+#include <boost/program_options/parsers.hpp>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sstream>
+
+#include "sweep/actions.hpp"
+#include "sweep/child.hpp"
+#include "sweep/launcher.hpp"
+#include "sweep/needs.hpp"
+#include "sweep/text_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/io/run_folder.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Path = std::filesystem::path;
+
+/// Seconds before the limit at which Slurm tells a job that it comes.
+constexpr int kWarning = 60;
+
+bool is_file(const Path& path) {
+  std::error_code ignored;
+  return std::filesystem::is_regular_file(path, ignored);
+}
+
+/// Where the job scripts are: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or beside the build.
+Path jobs_folder() {
+  std::vector<Path> folders;
+  if (const char* const set = std::getenv("TESSERA_JOBS"); set != nullptr && *set != '\0') folders.emplace_back(set);
+  const Path bin = own_executable().parent_path();
+  folders.push_back(bin / "../share/tessera/jobs");
+  folders.push_back(bin / "../../../jobs");
+  for (const Path& folder : folders) {
+    if (is_file(folder / "sweep.sbatch") && is_file(folder / "site.sh")) return folder.lexically_normal();
+  }
+  throw UsageError("no job scripts (sweep.sbatch and site.sh, in {}): set TESSERA_JOBS to their folder",
+                   folders[0].string());
+}
+
+/// Whether this Slurm has GPUs to ask for.
+bool cluster_has_gpus() {
+  const auto [code, text] = output_of({"sinfo", "--noheader", "--format=%G"});
+  return code == 0 && text.find("gpu") != std::string::npos;
+}
+
+/// Rows that jobs of one shape run.
+struct Shape {
+  std::int64_t ranks = 1;
+  bool gpus = false;
+  auto operator<=>(const Shape&) const = default;
+};
+
+/// The fewest nodes on which as many ranks fit each, at most sweep.node_ranks.
+std::int64_t nodes_for(std::int64_t ranks, std::int64_t most) {
+  std::int64_t nodes = (ranks + most - 1) / most;
+  while (ranks % nodes != 0) ++nodes;
+  return nodes;
+}
+
+/// Slurm's hours:minutes:seconds.
+std::string slurm_time(double seconds) {
+  const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
+  return fmt::format("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+class Submission {
+ public:
+  Submission(const Sweep& sweep, const SweepFolder& folder, Path jobs)
+      : sweep_(sweep), folder_(folder), jobs_(std::move(jobs)) {
+    std::error_code error;
+    std::filesystem::create_directories(slurm(), error);
+    if (error) throw IoError("cannot make the folder {} ({})", slurm().string(), error.message());
+    while (is_file(slurm() / fmt::format("submit-{}.jobs", number_))) ++number_;
+  }
+
+  /// Number of the array.
+  std::string array(const Shape& shape, const std::vector<SweepRow>& rows) {
+    const std::string what = fmt::format("{}{}", shape.ranks, shape.gpus ? "-gpus" : "");
+    const Path list = slurm() / fmt::format("submit-{}-ranks-{}.rows", number_, what);
+    std::string names;
+    for (const SweepRow& row : rows) names += row.name + "\n";
+    write_text_atomically(list, names);
+    const SweepOptions& options = sweep_.file.sweep;
+    const std::int64_t nodes = nodes_for(shape.ranks, options.node_ranks), tasks = shape.ranks / nodes;
+    std::vector<std::string> words = {
+        fmt::format("--array=1-{}{}", rows.size(), options.parallel > 0 ? fmt::format("%{}", options.parallel) : ""),
+        fmt::format("--job-name={}-{}", options.name, what),
+        "--output=" + (slurm() / "%A_%a.out").string(),
+        fmt::format("--nodes={}", nodes),
+        fmt::format("--ntasks-per-node={}", tasks),
+        fmt::format("--gpus-per-node={}", shape.gpus ? tasks : 0),
+        fmt::format("--signal=B:USR1@{}", kWarning)};
+    if (options.limit > 0) words.push_back("--time=" + slurm_time(options.limit));
+    const std::vector<std::string> more = boost::program_options::split_unix(options.sbatch);
+    words.insert(words.end(), more.begin(), more.end());
+    words.insert(words.end(), {(jobs_ / "sweep.sbatch").string(), sweep_.file.path.string(), list.string(),
+                               folder_.path().string()});
+    for (const Setting& setting : sweep_.file.arguments) words.push_back("--" + setting.name + "=" + setting.value);
+    const std::string job = sbatch(words);
+    for (std::size_t i = 0; i < rows.size(); ++i) note(rows[i], fmt::format("{}_{}", job, i + 1));
+    return job;
+  }
+
+  /// The report, once all arrays have ended.
+  std::string report(const std::vector<std::string>& arrays) {
+    std::string after = "--dependency=afterany";
+    for (const std::string& job : arrays) after += ":" + job;
+    const Path dir = folder_.path();
+    return sbatch({after, fmt::format("--job-name={}-report", sweep_.file.sweep.name),
+                   "--output=" + (slurm() / "report-%j.out").string(), (jobs_ / "postprocess.sbatch").string(),
+                   dir.string(), "--csv=" + (dir / "table.csv").string(), "--json=" + (dir / "table.json").string(),
+                   "--plots=" + (dir / "plots").string()});
+  }
+
+  /// What `submit` looks at before it submits again.
+  void record(const std::vector<std::string>& arrays) {
+    std::string text;
+    for (const std::string& job : arrays) text += job + "\n";
+    write_text_atomically(slurm() / fmt::format("submit-{}.jobs", number_), text);
+  }
+
+  Path slurm() const { return folder_.path() / "slurm"; }
+
+ private:
+  /// As a user does it: with site.sh's settings. UsageError with what sbatch says.
+  std::string sbatch(const std::vector<std::string>& words) const {
+    ::setenv("TESSERA", own_executable().c_str(), 1);
+    ::setenv("TESSERA_REQUEUES", std::to_string(sweep_.file.sweep.requeues).c_str(), 1);
+    std::vector<std::string> all = {"bash", "-c", R"(source "$0/site.sh" && exec sbatch --parsable "$@" 2>&1)",
+                                    jobs_.string()};
+    all.insert(all.end(), words.begin(), words.end());
+    const auto [code, text] = output_of(all);
+    std::string number = text.substr(0, text.find_first_of(";\n"));
+    if (code == 0 && !number.empty() && number.find_first_not_of("0123456789") == std::string::npos) return number;
+    throw UsageError("sbatch refuses ({}): sweep.sbatch and jobs/site.sh say what it is given", text);
+  }
+
+  void note(const SweepRow& row, const std::string& job) const {
+    RowStatus status = folder_.status(row);
+    if (status.state != RowState::pending && !status.was_killed && status.state != RowState::stopped) return;
+    status.state = RowState::pending;
+    status.message = "submitted as job " + job;
+    status.job = job;
+    folder_.write_status(row, status);
+  }
+
+  const Sweep& sweep_;
+  const SweepFolder& folder_;
+  Path jobs_;
+  int number_ = 1;
+};
+
+/// UsageError where jobs of an earlier submission have not ended: their rows would run twice.
+void require_none_queued(const Path& slurm) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(slurm, error)) {
+    if (entry.path().extension() != ".jobs") continue;
+    std::istringstream jobs(read_small_file(entry.path()).value_or(""));
+    for (std::string job; std::getline(jobs, job);) {
+      const auto [code, text] = output_of({"squeue", "--noheader", "--jobs=" + job});
+      if (code != 0 || text.empty()) continue;
+      throw UsageError("job {} of this sweep has not ended (squeue): wait for it, or scancel {}", job, job);
+    }
+  }
+}
+
+bool is_for_slurm(const RowStatus& status) {
+  return status.state == RowState::pending || status.state == RowState::stopped || status.was_killed ||
+         status.state == RowState::skipped || status.state == RowState::does_not_fit;
+}
+
+}  // namespace
+
+int submit_rows(const Sweep& sweep) {
+  const SweepFolder folder(sweep.file);
+  for (const char* const program : {"sbatch", "squeue", "sinfo"}) {
+    if (find_program(program).empty()) throw UsageError("no {} here: submit on a machine that has Slurm", program);
+  }
+  const Path scripts = jobs_folder();
+  std::error_code error;
+  std::filesystem::create_directories(folder.path(), error);
+  if (error) throw IoError("cannot make the folder {} ({})", folder.path().string(), error.message());
+  const SweepLock lock(folder.path());
+  const bool is_retry = sweep.file.sweep.action == SweepAction::retry;
+  if (!is_retry) require_none_queued(folder.path() / "slurm");
+  folder.prepare(sweep.rows, Started::by_slurm);
+  const bool has_gpus = cluster_has_gpus();
+  std::map<Shape, std::vector<SweepRow>> arrays;
+  for (const SweepRow& row : sweep.chosen) {
+    RowStatus status = folder.status(row);
+    if (!is_for_slurm(status)) continue;
+    const RowNeeds needs = needs_of(row, Site::elsewhere, row.ranks);
+    if (!needs.misfit.empty()) {
+      status.state = RowState::does_not_fit;
+      status.message = needs.misfit;
+      folder.write_status(row, status);
+      fmt::print("{:<20} does-not-fit  {}\n", row.name, needs.misfit);
+      continue;
+    }
+    const DeviceChoice device = row.options.run.device;
+    const bool gpus = device == DeviceChoice::cuda || (device == DeviceChoice::automatic && has_gpus);
+    if (status.state == RowState::skipped || status.state == RowState::does_not_fit) {
+      status.state = RowState::pending;
+      folder.write_status(row, status);
+    }
+    arrays[{row.ranks, gpus}].push_back(row);
+  }
+  if (arrays.empty()) {
+    fmt::print("nothing to submit: every row has ended (retry starts those that failed)\n");
+    return 0;
+  }
+  tokens_for(sweep, sweep.chosen);  // once, before the jobs want it
+  Submission submission(sweep, folder, scripts);
+  std::vector<std::string> jobs;
+  for (const auto& [shape, rows] : arrays) {
+    jobs.push_back(submission.array(shape, rows));
+    submission.record(jobs);
+    fmt::print("job {}: {} row{} on {} rank{}{}\n", jobs.back(), rows.size(), rows.size() == 1 ? "" : "s", shape.ranks,
+               shape.ranks == 1 ? "" : "s", shape.gpus ? ", a GPU each" : "");
+  }
+  fmt::print("job {}: the table, after them, into {}\n", submission.report(jobs), folder.path().string());
+  std::fflush(stdout);
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#include "tessera/sweep/sweep.hpp"
+
+#include "sweep/actions.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/comm/launcher.hpp"
+
+namespace tessera {
+
+int run_sweep(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
+  if (find_launch().size > 1)
+    throw UsageError("tessera sweep starts the ranks of its rows itself: start it without mpiexec or srun");
+  Sweep sweep;
+  sweep.file = read_sweep_file(path, arguments);
+  sweep.rows = rows_of(sweep.file);
+  sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
+  switch (sweep.file.sweep.action) {
+    case SweepAction::print:
+      return print_sweep(sweep);
+    case SweepAction::run:
+      return run_here(sweep);
+    case SweepAction::submit:
+      return submit_rows(sweep);
+    case SweepAction::status:
+      return show_status(sweep);
+    case SweepAction::retry:
+      return retry_rows(sweep);
+    case SweepAction::row:
+      return run_in_job(sweep);
+  }
+  throw InternalError("no such action of a sweep");
+}
+
+}  // namespace tessera

@@ -1,0 +1,177 @@
+#include "sweep/sweep_file.hpp"
+
+#include <algorithm>
+#include <charconv>
+
+#include "tessera/base/error.hpp"
+#include "tessera/config/command.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kVary = "sweep.vary", kRow = "sweep.row";
+constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
+
+bool is_of_sweep(const Setting& setting) { return setting.name.starts_with("sweep."); }
+
+/// Options that a row has no say in.
+void require_of_rows(const Setting& setting) {
+  if (setting.name == "run.dir" || setting.name == "run.name") {
+    throw UsageError("{}: {} has no effect (the runs of a sweep lie in the folders of its rows): set sweep.dir",
+                     setting.place, setting.name);
+  }
+}
+
+/// An option that a row may set, with an allowed value. UsageError, with the near name for an unknown one.
+void require_option(const Setting& setting) {
+  Options scratch;
+  apply(setting, scratch);
+  if (is_of_sweep(setting) || !reads(CommandKind::train, setting.name)) {
+    throw UsageError("{}: {} has no effect (tessera train does not read it): leave it out", setting.place,
+                     setting.name);
+  }
+  require_of_rows(setting);
+}
+
+/// [sweep.row NAME]: its own keys, and options.
+struct RowReader {
+  NamedRow& row;
+  std::string kind, kind_place;
+
+  void take(const Setting& setting) {
+    const std::string key = setting.key();
+    if (key == "ranks") {
+      row.ranks = read_ranks(setting.value, setting.place);
+    } else if (key == "kind") {
+      kind = setting.value;
+      kind_place = setting.place;
+      if (kind != "train" && kind != "command")
+        throw UsageError("{}: kind = '{}' (not an allowed value): train|command", setting.place, kind);
+    } else if (key == "command") {
+      row.command = setting.value;
+    } else if (key.find('.') == std::string::npos) {
+      throw UsageError("{}: '{}' is no key of a row: ranks, kind, command, or an option as section.key", setting.place,
+                       key);
+    } else {
+      row.settings.push_back({key, setting.value, setting.place});
+      require_option(row.settings.back());
+    }
+  }
+
+  void check() const {
+    if (kind == "command" && row.command.empty())
+      throw UsageError("{}: kind = command needs command = PROGRAM {{ranks}} {{run}} {{tokens}}", kind_place);
+    if (kind != "command" && !row.command.empty())
+      throw UsageError("{}: command = ... without kind = command: add it", row.place);
+  }
+};
+
+void read_vary(const IniFile& ini, SweepFile& out) {
+  for (const Setting& setting : ini.settings) {
+    if (setting.section != kVary) continue;
+    const Varied varied{setting.key(), setting.place, setting.list};
+    for (const std::string& value : varied.values) {
+      if (varied.name == "ranks") {
+        read_ranks(value, varied.place);
+      } else {
+        require_option({varied.name, value, varied.place});
+      }
+    }
+    out.vary.push_back(varied);
+  }
+}
+
+void read_rows(const IniFile& ini, SweepFile& out) {
+  for (const IniSection& section : ini.sections) {
+    if (!section.name.starts_with(std::string(kRow) + " ")) continue;
+    NamedRow& row = out.rows.emplace_back();
+    row.name = section.name.substr(kRow.size() + 1);
+    row.place = section.place;
+    RowReader reader{row, "train", row.place};
+    for (const Setting& setting : ini.settings) {
+      if (setting.section == section.name) reader.take(setting);
+    }
+    reader.check();
+  }
+}
+
+/// Sections that look like a sweep's and are none.
+void require_known_sections(const IniFile& ini) {
+  for (const IniSection& section : ini.sections) {
+    if (section.name == kRow) throw UsageError("{}: a row without a name: [sweep.row NAME]", section.place);
+    const bool known = section.name == kVary || section.name.starts_with(std::string(kRow) + " ");
+    if (section.name.starts_with("sweep.") && !known) {
+      throw UsageError("{}: unknown section [{}]: [sweep], [sweep.vary], [sweep.row NAME], or a section of options",
+                       section.place, section.name);
+    }
+  }
+}
+
+Options base_of(const SweepFile& file) {
+  if (file.sweep.base.empty()) return {};
+  const std::filesystem::path path = file.path.parent_path() / file.sweep.base;
+  Options base = options_of(read_ini_text(path), path.string());
+  base.sweep = {};
+  // Who names a base asks for what the sweep's own file says: the base only repeats something.
+  base.repeated.merge(base.given);
+  base.given.clear();
+  return base;
+}
+
+/// The command line's value takes the place of a list.
+void settle_varied(SweepFile& file) {
+  for (Varied& varied : file.vary) {
+    const auto said = std::ranges::find(file.arguments, varied.name, &Setting::name);
+    if (said != file.arguments.end()) varied.values = {said->value};
+  }
+}
+
+}  // namespace
+
+std::int64_t read_ranks(const std::string& text, const std::string& place) {
+  std::int64_t ranks = 0;
+  const char* const end = text.data() + text.size();
+  const auto [rest, error] = std::from_chars(text.data(), end, ranks);
+  if (error == std::errc{} && rest == end && ranks >= 1 && ranks <= kMostRanks) return ranks;
+  throw UsageError("{}: ranks = '{}' (not an allowed value): whole number, 1 to {}", place, text, kMostRanks);
+}
+
+SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
+  SweepFile out;
+  out.path = path;
+  const IniFile ini = read_ini(read_ini_text(path), path.string(), kVary);
+  require_known_sections(ini);
+  Options own;
+  std::vector<Setting> common;
+  for (const Setting& setting : ini.settings) {
+    if (setting.section == "sweep") {
+      apply(setting, own);
+    } else if (setting.section != kVary && !setting.section.starts_with(kRow)) {
+      require_of_rows(setting);
+      common.push_back(setting);
+    }
+  }
+  for (const Setting& setting : arguments) {
+    if (is_of_sweep(setting)) {
+      apply(setting, own);
+    } else {
+      require_of_rows(setting);
+      out.arguments.push_back(setting);
+    }
+  }
+  out.sweep = own.sweep;
+  if (out.sweep.name.empty()) out.sweep.name = path.stem().string();
+  if (out.sweep.name.find('/') != std::string::npos || out.sweep.name.starts_with('.'))
+    throw UsageError("sweep.name = '{}' (it names the folder runs/NAME): a name without /", out.sweep.name);
+  if (out.sweep.dir.empty()) out.sweep.dir = (std::filesystem::path("runs") / out.sweep.name).string();
+  out.common = with_settings(base_of(out), common);
+  read_vary(ini, out);
+  read_rows(ini, out);
+  settle_varied(out);
+  if (out.vary.empty() && out.rows.empty())
+    throw UsageError("{}: no row: it needs [sweep.vary] with option = a, b, or [sweep.row NAME]", path.string());
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,43 @@
+#pragma once
+// The file of a sweep, as it is written; rows.hpp makes rows of it.
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "tessera/config/settings.hpp"
+
+namespace tessera {
+
+/// One line of [sweep.vary].
+struct Varied {
+  std::string name;  ///< an option, or "ranks"
+  std::string place;
+  std::vector<std::string> values;
+};
+
+/// One section [sweep.row NAME].
+struct NamedRow {
+  std::string name, place;
+  std::vector<Setting> settings;  ///< options of the row
+  std::int64_t ranks = 1;
+  std::string command;  ///< of kind = command; empty: trains
+};
+
+struct SweepFile {
+  std::filesystem::path path;
+  SweepOptions sweep;              ///< with the name, the folder and the command line's options filled in
+  Options common;                  ///< what every row starts from: of `base`, and of the file's other sections over it
+  std::vector<Varied> vary;        ///< in the order of the file
+  std::vector<NamedRow> rows;      ///< in the order of the file
+  std::vector<Setting> arguments;  ///< the command line's other options: they win over every row's
+};
+
+/// Reads `path` and the base that it names. An option of the command line that the file varies has that one value.
+/// UsageError with file and line for what is no sweep's.
+SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments);
+
+/// `text` as a number of ranks. UsageError.
+std::int64_t read_ranks(const std::string& text, const std::string& place);
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#include "sweep/text_file.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <fstream>
+#include <iterator>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+std::optional<std::string> read_small_file(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::exists(path, error) && !error) return std::nullopt;
+  std::ifstream file(path, std::ios::binary);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  if (!file.good() && !file.eof()) throw IoError("cannot read {}", path.string());
+  return text;
+}
+
+std::string text_behind(const std::filesystem::path& path, std::int64_t from) {
+  constexpr std::int64_t most = 64 << 10;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(std::max(from, size_of(path) - most));
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::int64_t size_of(const std::filesystem::path& path) {
+  std::error_code error;
+  const std::uintmax_t size = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<std::int64_t>(size);
+}
+
+}  // namespace tessera

@@ -1,0 +1,302 @@
+"""Sweeps, as a user starts them: what their files may say, what rows become, and what is left when something happens."""
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import unittest
+from pathlib import Path
+
+from job import SHORT, TINY, Case, main, status
+from running import Running, logged, ranks_of
+
+REPORT = Path(__file__).parents[2] / "postprocess" / "report.py"
+
+COMMON = """
+[model]
+layers = 1
+width = 16
+heads = 2
+context = 16
+[data]
+synthetic_tokens = 5K
+val_fraction = 0
+[train]
+steps = 3
+micro_batch = 2
+global_batch = 8
+[run]
+threads = 1
+device = cpu
+[checkpoint]
+every = 1
+"""
+
+PROGRAM = """
+import json, os, sys
+ranks, run, tokens = int(sys.argv[1]), sys.argv[2], sys.argv[3]
+assert os.path.getsize(tokens) == 1024 + 2 * 5000, os.path.getsize(tokens)
+assert int(os.environ["MASTER_PORT"]) > 1024
+json.dump({"/steps/step": [1, 2], "/steps/loss": [5, 4], "/steps/seconds": [1, 1], "/steps/tokens_per_second": [100, 100]},
+          open(run + "/metrics.json", "w"))
+"""
+
+
+class Sweep(Case):
+    def file(self, text, name="demo.ini", common=COMMON):
+        (self.folder / name).write_text(text + common)
+        return name
+
+    def sweep(self, action="run", *words, code=0, file="demo.ini"):
+        job = self.job("sweep", file, f"--sweep.action={action}", *words, timeout=60)
+        self.assertEqual(job.code, code, job.everything())
+        return job
+
+    def row(self, name, sweep="demo"):
+        return status(self.folder / "runs" / sweep / name)
+
+    def states(self, sweep="demo"):
+        rows = json.loads((self.folder / "runs" / sweep / "sweep.json").read_text())["rows"]
+        return {row["name"]: self.row(row["name"], sweep)["status"] for row in rows}
+
+    def losses(self, name, run="run"):
+        return logged(self.folder / "runs" / "demo" / name / run)
+
+
+class Rows(Sweep):
+    def test_every_kind_of_row(self):
+        (self.folder / "program.py").write_text(PROGRAM)
+        (self.folder / "other.ini").write_text("[train]\nsteps = 50\naccumulation = 4\n[optim]\nlr = 0.002\n")
+        self.file(f"""[sweep]
+base = other.ini
+baseline = 1-ddp
+[sweep.vary]
+ranks = 1, 2
+shard.strategy = ddp, zero3   # two values
+shard.prefetch_forward = "1", 2
+[sweep.row too big]
+model.width = 512
+[sweep.row gpu]
+run.device = cuda
+[sweep.row program]
+kind = command
+ranks = 2
+command = {sys.executable} program.py {{ranks}} "{{run}}" {{tokens}}
+[plan]
+memory = 20MB
+""")
+        printed = self.sweep("print").out
+        self.assertFalse((self.folder / "runs").exists())
+        names = ["1-ddp", "1-zero3-1", "1-zero3-2", "2-ddp", "2-zero3-1", "2-zero3-2", "too_big", "gpu", "program"]
+        self.assertEqual(re.findall(r"^# (.*)$", printed, re.M), names)
+        self.assertRegex(printed, r"too_big .* does not fit: plan.memory = 20.0 MB: needs .* too much")
+        self.assertRegex(printed, r"mpiexec -n 2 tessera train .*--optim.lr=0.002 .*--shard.strategy=zero3 --shard.prefetch_forward=2 .*"
+                                  r"--run.dir=runs/demo/2-zero3-2/run\n")
+        self.assertNotIn("accumulation", printed)  # the sweep's global_batch took its place
+        done = self.sweep("run")
+        gpu = "skipped"
+        if "needs a GPU" not in self.row("gpu")["message"]:
+            gpu = self.row("gpu")["status"]  # there is one
+        self.assertEqual(self.states(), {**dict.fromkeys(names, "done"), "too_big": "does-not-fit", "gpu": gpu}, done.everything())
+        self.assertFalse((self.folder / "runs/demo/too_big/run").exists())
+        losses = self.losses("1-ddp")
+        self.assertEqual(len(losses), 2)
+        for name in names[1:6]:
+            self.assertEqual(self.losses(name), losses, name)
+        self.assertIn("[shard]\nstrategy = zero3\nprefetch_forward = 2\n",
+                      (self.folder / "runs/demo/2-zero3-2/config.ini").read_text())
+        table = subprocess.run(["/usr/bin/python3", REPORT, self.folder / "runs/demo", "--json", self.folder / "rows.json"],
+                               capture_output=True, text=True)
+        self.assertEqual(table.returncode, 0, table.stderr)
+        rows = {row["row"]: row for row in json.loads((self.folder / "rows.json").read_text())}
+        self.assertEqual(list(rows), names)
+        self.assertEqual((rows["1-ddp"]["speedup"], rows["program"]["final_loss"], rows["2-zero3-1"]["final_loss"]),
+                         (1, 4, losses[3]))
+        self.assertNotIn("batch", rows["2-ddp"]["flags"])
+        # Once more: nothing is left to do.
+        self.sweep("run")
+        self.assertEqual({self.row(name)["attempts"] for name in names[:6]}, {1})
+        shown = self.sweep("status").out
+        self.assertRegex(shown, r"1-ddp +1 +done +3/3 +1")
+
+    def test_the_command_line_wins(self):
+        self.file("[sweep.vary]\nshard.strategy = ddp, zero3\n[sweep.row other]\noptim.lr = 0.1\n")
+        self.sweep("run", "--shard.strategy=zero1", "--sweep.dir=elsewhere", "--train.steps=2", "--optim.lr=0.2")
+        for row in ("zero1", "other"):
+            text = (self.folder / "elsewhere" / row / "run" / "config.ini").read_text()
+            self.assertRegex(text, r"(?s)steps = 2\n.*lr = 0.2\n.*strategy = zero1\n")
+
+    def test_repeats_in_turns(self):
+        self.file("[sweep]\nrepeat = 2\n[sweep.vary]\nranks = 1, 2\n")
+        job = self.sweep("run")
+        self.assertEqual([line.split()[0] for line in job.out.splitlines()[1:5]], ["1", "2", "1", "2"])
+        self.assertEqual({(self.row(name)["status"], self.row(name)["repeats"]) for name in "12"}, {("done", 2)})
+        self.assertEqual(self.losses("1", "run.2"), self.losses("2", "run"))
+
+    def test_only(self):
+        self.file("[sweep.vary]\nranks = 1, 2\nshard.strategy = ddp, zero3\n")
+        self.sweep("run", "--sweep.only=?-ddp")
+        self.assertEqual(self.states(), {"1-ddp": "done", "1-zero3": "pending", "2-ddp": "done", "2-zero3": "pending"})
+
+    def test_what_is_refused(self):
+        vary = "[sweep.vary]\nranks = 1, 2\n"
+        for text, says in (
+                ("", r"demo\.ini: no row"),
+                ("[sweep]\nnam = x\n" + vary, r"demo\.ini:2: unknown option 'sweep\.nam'.*did you mean sweep\.name\?"),
+                ("[sweep.vary]\nshard.strateg = ddp\n", r"demo\.ini:2: unknown option 'shard\.strateg'.*did you mean shard\.strategy\?"),
+                ("[sweep.vary]\nshard.strategy = ddp, zero4\n", r"demo\.ini:2: shard\.strategy = 'zero4' .*ddp\|zero1"),
+                ("[sweep.vary]\nranks = 1, 0\n", r"demo\.ini:2: ranks = '0' .*whole number, 1 to"),
+                ("[sweep.vary]\nranks = 1,, 2\n", r"demo\.ini:2: a value of the list is missing"),
+                ("[sweep.vary]\nranks = 1, 1\nrun.seed = 1\n[sweep.row 1-1]\n", r"two rows are called '1-1'"),
+                ("[sweep.vary]\ntrain.steps = \"1\" 2\n", r"demo\.ini:2: '2' after a quoted value: a comma"),
+                ("[sweep.row]\nranks = 1\n", r"demo\.ini:1: a row without a name"),
+                ("[sweep.row a]\nrank = 1\n", r"demo\.ini:2: 'rank' is no key of a row: ranks, kind, command"),
+                ("[sweep.row a]\nkind = shell\n", r"demo\.ini:2: kind = 'shell'.*train\|command"),
+                ("[sweep.row a]\nkind = command\n", r"kind = command needs command = "),
+                ("[sweep.row a]\ncommand = ls\n", r"demo\.ini:1: command = \.\.\. without kind = command"),
+                ("[sweep.row a]\nkind = command\ncommand = ls {rank}\n", r"row a: \{rank\} in its command stands for nothing"),
+                ("[sweep.row a]\nrun.dir = x\n", r"demo\.ini:2: run\.dir has no effect .*sweep\.dir"),
+                ("[sweep.row a]\nplan.ranks = 2\n", r"demo\.ini:2: plan\.ranks has no effect"),
+                ("[sweep.row sweep.json]\n", r"row 'sweep\.json' \(it names a folder\)"),
+                ("[sweep.rows a]\n" + vary, r"demo\.ini:1: unknown section \[sweep\.rows a\]"),
+                ("[sweep]\nbaseline = 3\n" + vary, r"sweep\.baseline = '3' is no row: 1, 2"),
+                ("[sweep]\nbase = none.ini\n" + vary, r"none\.ini: no such file"),
+                ("[sweep.vary]\nranks = 3\n", r"row 3: train\.global_batch = 8 is no multiple of 6"),
+                ("[sweep.row a]\nshard.strategy = ddp\nshard.prefetch_forward = 2\n", r"row a: shard\.prefetch_forward = '2' has no effect"),
+                ("[sweep.row a]\nmodel.heads = 3\n", r"row a: .*heads"),
+                ("[sweep.row a]\ndata.source = nowhere\n[sweep.row b]\ndata.synthetic_tokens = 5\n", r"row a: data\.synthetic_tokens = '5000' has no effect"),
+                ("[sweep.row a]\ndata.synthetic_tokens = 5\n", r"row a: .*5 tokens"),
+                ("[sweep]\nlauncher = mpiexec\n[sweep.row a]\ntrain.accumulation = 2\n", r"row a: train\.accumulation = '2' has no effect")):
+            with self.subTest(text):
+                self.file(text)
+                self.refused("sweep", "demo.ini", "--sweep.action=run", says=says, run="runs/demo/a/run")
+        self.file(vary)
+        self.refused("sweep", "demo.ini", "--sweep.only=x*", says=r"sweep\.only = 'x\*' is the name of no row: 1, 2", run="runs")
+        self.refused("sweep", says="sweep needs a file", run="runs")
+        self.refused("sweep", "demo.ini", "--run.dir=x", says=r"command line: run\.dir has no effect", run="runs")
+        self.refused("sweep", "demo.ini", "--sweep.action=status", says="is no sweep that was started", run="runs")
+        self.refused("sweep", "demo.ini", "--sweep.action=submit", says="no sbatch here|sbatch refuses", run="runs/demo/1/run")
+        self.assertRegex(self.job("sweep", "demo.ini", ranks=2).err, "start it without mpiexec")
+
+    def test_a_corpus_that_is_missing_is_found_before_the_first_row(self):
+        self.file("[sweep.vary]\nranks = 1, 2\n", common=COMMON.replace("synthetic_tokens = 5K", "source = nowhere"))
+        self.refused("sweep", "demo.ini", "--sweep.action=run", says="row 1: .*nowhere", run="runs")
+
+    def test_a_folder_is_one_files(self):
+        self.file("[sweep.vary]\nranks = 1\n")
+        self.sweep("run")
+        self.file("[sweep.vary]\nranks = 1\n", name="two.ini")
+        self.refused("sweep", "two.ini", "--sweep.action=run", "--sweep.dir=runs/demo", run="runs/two",
+                     says=r"sweep\.dir = runs/demo is the folder of .*demo\.ini")
+        self.refused("sweep", "demo.ini", "--sweep.action=run", "--optim.lr=0.5", run="runs/two",
+                     says=r"row 1 has begun with other options")
+        self.sweep("run", "--train.steps=3")
+
+
+class Happens(Sweep):
+    """Something happens to a sweep while it runs."""
+    LONG = "[sweep]\nrequeues = 0\n[sweep.vary]\noptim.lr = 0.01, 0.02\n"
+
+    def long(self, *words):
+        self.file(self.LONG)
+        return Running(["sweep", "demo.ini", "--sweep.action=run", "--train.steps=100000",
+                        "--metrics.every=1", "--checkpoint.every=0", *words], 0, self.folder)
+
+    def wait_for_steps(self, job, row, steps=3):
+        job.wait_for(lambda: max(self.losses(row), default=0) >= steps, f"step {steps} of {row}")
+
+    def test_killed_and_begun_again(self):
+        self.file("[sweep.vary]\noptim.lr = 0.01, 0.02\n")
+        words = ["--train.steps=3000", "--metrics.every=1", "--checkpoint.every=100"]
+        job = Running(["sweep", "demo.ini", "--sweep.action=run", *words], 0, self.folder)
+        self.wait_for_steps(job, "0.02", 150)
+        launcher = self.children(job.process.pid)
+        ranks = [rank for pid in launcher for rank in self.children(pid)]
+        self.assertTrue(ranks)
+        second = self.job("sweep", "demo.ini", "--sweep.action=run", *words)
+        self.assertEqual(second.code, 2, second.everything())
+        self.assertRegex(second.err, r"the folder = runs/demo is in use \(by process \d+")
+        job.process.kill()
+        job.process.wait()
+        self.assertEqual(self.row("0.02")["status"], "running")
+        deadline = time.monotonic() + 20
+        while any(Path(f"/proc/{pid}").exists() for pid in launcher + ranks):  # the ranks end with their sweep
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.05)
+        shown = self.sweep("status", *words).out
+        self.assertRegex(shown, r"0\.02 +1 +failed .*what ran it was killed")
+        self.sweep("run", *words)
+        self.assertEqual([(self.row(name)["status"], self.row(name)["attempts"]) for name in ("0.01", "0.02")], [("done", 1), ("done", 2)])
+        self.assertIn("resume     step", (self.folder / "runs/demo/0.02/output.txt").read_text())
+        self.train("runs/demo/0.02/config.ini", "--run.dir=whole", ranks=1)
+        self.assertEqual(self.losses("0.02"), logged(self.folder / "whole"))
+
+    def children(self, parent):
+        found = []
+        for entry in Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and int((entry / "stat").read_text().rsplit(")", 1)[1].split()[1]) == parent:
+                    found.append(int(entry.name))
+            except (OSError, IndexError):
+                continue
+        return found
+
+    def test_asked_to_end(self):
+        job = self.long()
+        self.wait_for_steps(job, "0.01")
+        job.process.send_signal(signal.SIGTERM)
+        code, said = job.end()
+        self.assertEqual(code, 75, said)
+        self.assertEqual(self.states(), {"0.01": "stopped", "0.02": "pending"}, said)
+        self.assertRegex(self.row("0.01")["message"], r"stopped at step \d+ with a checkpoint")
+
+    def test_the_limit_of_an_attempt(self):
+        self.file("[sweep]\nlimit = 3s\n[sweep.vary]\nranks = 1, 2\n")
+        words = ["--train.steps=100000", "--metrics.every=1", "--checkpoint.every=0", "--sweep.only=1"]
+        self.sweep("run", *words, code=75)
+        first = self.row("1")
+        self.assertEqual((first["status"], first["code"], first["attempts"]), ("timed-out", 75, 1))
+        self.assertRegex(first["message"], r"stopped at step \d+ with a checkpoint \(sweep\.limit = 3 s\)")
+        self.sweep("run", *words, code=75)  # not by itself
+        self.assertEqual(self.row("1")["attempts"], 1)
+        self.sweep("retry", *words, code=75)
+        again = self.row("1")
+        self.assertEqual((again["status"], again["attempts"]), ("timed-out", 2))
+        step = [int(re.search(r"step (\d+)", row["message"])[1]) for row in (first, again)]
+        self.assertGreater(step[1], step[0])
+
+    def test_a_row_that_fails_is_tried_again_alone(self):
+        (self.folder / "program.py").write_text(
+            "import os, sys\nprint('tessera: no luck')\n"
+            "open(sys.argv[1] + '/metrics.json', 'w').write('{}') if os.path.exists('luck') else sys.exit(9)\n")
+        (self.folder / "missing.py").write_text("print('no PyTorch')\nexit(77)\n")
+        self.file(f"[sweep.vary]\nranks = 1\n[sweep.row b]\nkind = command\ncommand = {sys.executable} program.py {{run}}\n"
+                  "[sweep.row gone]\nkind = command\ncommand = ./no_such_program\n"
+                  f"[sweep.row without]\nkind = command\ncommand = {sys.executable} missing.py\n"
+                  f"[sweep.row empty]\nkind = command\ncommand = {sys.executable} -c pass\n")
+        job = self.sweep("run", code=9)
+        self.assertEqual(self.states(), {"1": "done", "b": "failed", "gone": "failed", "without": "skipped", "empty": "failed"}, job.out)
+        messages = {name: (self.row(name)["code"], self.row(name)["message"]) for name in ("b", "gone", "without", "empty")}
+        self.assertEqual(messages["b"], (9, "no luck"))
+        self.assertEqual(messages["gone"], (127, "./no_such_program cannot be started (No such file or directory)"))
+        self.assertEqual(messages["without"], (0, "no PyTorch"))
+        self.assertRegex(messages["empty"][1], "left neither metrics.h5 nor metrics.json")
+        (self.folder / "luck").write_text("")
+        self.sweep("retry", "--sweep.only=b")
+        self.assertEqual((self.row("b")["status"], self.row("b")["attempts"], self.row("1")["attempts"]), ("done", 2, 1))
+        self.sweep("retry", code=127)
+
+    def test_a_killed_rank(self):
+        job = self.long("--sweep.only=0.01")
+        self.wait_for_steps(job, "0.01")
+        launcher, = self.children(job.process.pid)
+        os.kill(self.children(launcher)[0], signal.SIGKILL)
+        code, said = job.end()
+        self.assertEqual(code, 137, said)
+        self.assertRegex(self.row("0.01")["message"], "signal 9")
+
+
+if __name__ == "__main__":
+    main()
