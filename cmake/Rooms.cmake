@@ -1,5 +1,5 @@
-# tessera_room(NAME ROOMS lower rooms... LIBRARIES outside libraries...): the sources of src/NAME as one static library,
-# without what needs CUDA's headers (cmake/Cuda.cmake builds that).
+# tessera_room(NAME ROOMS lower rooms... LIBRARIES outside libraries...): the sources of src/NAME
+# as one static library, without what needs CUDA's headers (cmake/Cuda.cmake builds that).
 
 set(TESSERA_CUDA_FOLDERS "/src/(backend/cuda|backend/cuda_absent|kernels/cuda|kernels/cuda_absent|comm/nccl|comm/staged|comm/cuda_absent)/")
 
@@ -17,6 +17,22 @@ if(TESSERA_SANITIZE)
   target_link_options(tessera_options INTERFACE -fsanitize=address,undefined)
 endif()
 
+# The headers that nearly every source takes, compiled once for all rooms.
+function(tessera_precompile name)
+  if(NOT TESSERA_PRECOMPILED)
+    return()
+  endif()
+  # False alarms on std::string in GCC 12, which a precompiled header no longer counts as the system's.
+  target_compile_options(tessera_${name} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+  if(name STREQUAL "base")
+    target_precompile_headers(tessera_base PRIVATE <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <atomic> <chrono>
+      <cmath> <condition_variable> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional>
+      <set> <span> <sstream> <string> <string_view> <thread> <utility> <vector>)
+  else()
+    target_precompile_headers(tessera_${name} REUSE_FROM tessera_base)
+  endif()
+endfunction()
+
 function(tessera_room name)
   cmake_parse_arguments(arg "" "" "ROOMS;LIBRARIES" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
@@ -26,6 +42,7 @@ function(tessera_room name)
     add_library(tessera_${name} STATIC ${sources})
     target_include_directories(tessera_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
     target_link_libraries(tessera_${name} PUBLIC ${arg_ROOMS} ${arg_LIBRARIES} PRIVATE tessera_options)
+    tessera_precompile(${name})
   else()
     add_library(tessera_${name} INTERFACE)
     target_include_directories(tessera_${name} INTERFACE ${CMAKE_SOURCE_DIR}/include)

@@ -78,7 +78,10 @@ settle_cuda() {
 build() {
   local preset=$1 options=()
   if command -v ccache >/dev/null; then
-    options+=(-DCMAKE_C_COMPILER_LAUNCHER=ccache -DCMAKE_CXX_COMPILER_LAUNCHER=ccache -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
+    local cached=ccache
+    # Without it ccache lets precompiled headers alone.
+    [[ $preset != release ]] || cached="env;CCACHE_SLOPPINESS=pch_defines,time_macros;ccache"
+    options+=("-DCMAKE_C_COMPILER_LAUNCHER=$cached" "-DCMAKE_CXX_COMPILER_LAUNCHER=$cached" -DCMAKE_CUDA_COMPILER_LAUNCHER=ccache)
   fi
   echo "configure: preset $preset into build/$preset"
   settle_cuda "$@"
