@@ -29,7 +29,7 @@ if(CUDAToolkit_FOUND)
   set(TESSERA_HAS_CUDA ON)
   message(STATUS "CUDA toolkit ${CUDAToolkit_VERSION} for ${TESSERA_CUDA_ARCHITECTURES}")
 else()
-  message(STATUS "no CUDA toolkit (TESSERA_CUDA = ${TESSERA_CUDA}): this build computes on CPUs only")
+  message(STATUS "no CUDA (TESSERA_CUDA = ${TESSERA_CUDA}): this build computes on CPUs only")
 endif()
 
 file(GLOB_RECURSE TESSERA_CUDA_SOURCES CONFIGURE_DEPENDS

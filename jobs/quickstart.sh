@@ -4,6 +4,7 @@
 #   jobs/quickstart.sh [FOLDER] [--section.key=value ...]
 #
 # FOLDER holds .txt files. Without one the text is Debian's package fortunes (2.5 MB of English), else bible-kjv.
+# A new build/release gets CUDA only where an NVIDIA driver runs; jobs/setup.sh builds it wherever there is a toolkit.
 set -euo pipefail
 start_folder=$PWD
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -58,8 +59,9 @@ if [[ $# -gt 0 && $1 != --* ]]; then
   shift
 fi
 
-jobs/setup.sh release
+# The text first: its package and those of the build are then one call of apt.
 find_text
+jobs/setup.sh release --cuda-if-driver
 # shellcheck source=jobs/mpi_env.sh
 source jobs/mpi_env.sh
 

@@ -20,9 +20,14 @@ DeviceChoice resolved_device(DeviceChoice choice) {
 }
 
 std::string unused_gpu(DeviceChoice asked, DeviceChoice used, const std::filesystem::path& root) {
-  if (asked != DeviceChoice::automatic || used != DeviceChoice::cpu) return {};
+  if (used != DeviceChoice::cpu) return {};
   std::error_code ignored;
   if (!std::filesystem::exists(root / "proc/driver/nvidia/version", ignored)) return {};
+  if (!built_with_cuda())
+    return fmt::format(
+        "an NVIDIA driver runs here, but {}: jobs/setup.sh builds it in where a CUDA toolkit is installed",
+        why_no_cuda_device());
+  if (asked != DeviceChoice::automatic) return {};
   return fmt::format(
       "an NVIDIA driver runs here, but this run computes on the CPU ({}); run.device = cpu if that is meant",
       why_no_cuda_device());

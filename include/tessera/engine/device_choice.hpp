@@ -16,9 +16,10 @@ namespace tessera {
 /// this build, a driver or a GPU.
 DeviceChoice resolved_device(DeviceChoice choice);
 
-/// Why a machine whose NVIDIA driver runs computes on the CPU although the choice was left open (an old driver, a build
-/// without CUDA, a hidden GPU): a sentence for the user. Empty if a GPU is used, was not asked for, or there is no such
-/// driver. `root`: of the file system.
+/// Why a machine whose NVIDIA driver runs computes on the CPU: a sentence for the user. A build without CUDA says so
+/// whatever was asked, because a run's config.ini asks for `cpu` where the run could do nothing else; a build with CUDA
+/// (an old driver, a hidden GPU) only where the choice was left open. Empty if a GPU is used, was not asked for, or
+/// there is no such driver. `root`: of the file system.
 std::string unused_gpu(DeviceChoice asked, DeviceChoice used, const std::filesystem::path& root = "/");
 
 /// Opens this rank's device. On a machine with as many GPUs as ranks or more, GPU i is rank i's (counted among the

@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""Whether jobs/setup.sh and jobs/quickstart.sh build CUDA: by toolkit, by driver, or as the build folder has it. The
+machine is played: dpkg-query finds every package, cmake notes its words, nvidia-smi is there or not."""
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+SOURCE = Path(__file__).resolve().parents[2]
+# Writes the cache that a configuration with these words leaves.
+CMAKE = """#!/bin/sh
+echo "$@" >>cmake.log
+mkdir -p build/release && cache=build/release/CMakeCache.txt
+for word in "$@"; do
+  case $word in -DTESSERA_CUDA=*) echo "TESSERA_CUDA:STRING=${word#*=}" >$cache ;; esac
+done
+[ -e $cache ] || echo TESSERA_CUDA:STRING=AUTO >$cache
+"""
+
+
+@unittest.skipIf(Path("/proc/driver/nvidia/version").exists(), "an NVIDIA driver runs here: its absence cannot be played")
+class CudaInTheBuild(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.root = Path(folder.name)
+        shutil.copytree(SOURCE / "jobs", self.root / "jobs")
+        shutil.copytree(SOURCE / "inputs", self.root / "inputs")
+        self.play("dpkg-query", "#!/bin/sh\nprintf installed\n")
+        self.play("cmake", CMAKE)
+        self.play("nvidia-smi", "#!/bin/sh\nexit 9\n")
+
+    def play(self, program, text):
+        path = self.root / "played" / program
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def play_driver(self):
+        self.play("nvidia-smi", "#!/bin/sh\nexit 0\n")
+
+    def cache(self, setting):
+        (self.root / "build/release").mkdir(parents=True)
+        (self.root / "build/release/CMakeCache.txt").write_text(f"TESSERA_CUDA:STRING={setting}\n")
+
+    def run_script(self, *words):
+        """What a script says, and TESSERA_CUDA as the build folder then has it."""
+        environment = os.environ | {"PATH": f"{self.root / 'played'}:{os.environ['PATH']}"}
+        done = subprocess.run(words, cwd=self.root, env=environment, capture_output=True, text=True, timeout=30)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        cache = (self.root / "build/release/CMakeCache.txt").read_text()
+        return done.stdout, cache.strip().removeprefix("TESSERA_CUDA:STRING=")
+
+    def quickstart(self):
+        """The same of jobs/quickstart.sh, whose training and report are played as well."""
+        (self.root / "texts").mkdir(exist_ok=True)
+        self.play("mpiexec", "#!/bin/sh\n")
+        report = self.root / "postprocess/report.py"
+        report.parent.mkdir(exist_ok=True)
+        report.write_text("")
+        return self.run_script("jobs/quickstart.sh", "texts")
+
+    def test_quickstart_without_a_driver_leaves_cuda_out_and_says_so(self):
+        said, setting = self.quickstart()
+        self.assertEqual(setting, "NO_DRIVER")
+        self.assertIn("cuda: left out, because no NVIDIA driver runs here", said)
+
+    def test_quickstart_with_a_driver_takes_the_toolkit(self):
+        self.play_driver()
+        said, setting = self.quickstart()
+        self.assertEqual(setting, "AUTO")
+        self.assertNotIn("cuda: left out", said)
+
+    def test_quickstart_keeps_what_a_build_folder_has(self):
+        for setting in ("AUTO", "ON", "OFF"):
+            self.cache(setting)
+            said, kept = self.quickstart()
+            self.assertEqual(kept, setting)
+            self.assertIn(f"cuda: build/release keeps TESSERA_CUDA = {setting}", said)
+            shutil.rmtree(self.root / "build")
+
+    def test_a_second_quickstart_keeps_the_choice_of_the_first(self):
+        self.quickstart()
+        self.play_driver()
+        self.assertEqual(self.quickstart()[1], "NO_DRIVER")
+
+    def test_setup_goes_by_the_toolkit(self):
+        self.assertEqual(self.run_script("jobs/setup.sh")[1], "AUTO")
+
+    def test_setup_builds_what_quickstart_left_out(self):
+        self.quickstart()
+        self.assertEqual(self.run_script("jobs/setup.sh")[1], "AUTO")
+
+    def test_setup_keeps_what_the_user_left_out(self):
+        self.cache("OFF")
+        self.assertEqual(self.run_script("jobs/setup.sh")[1], "OFF")
+
+    def test_other_words_are_refused(self):
+        done = subprocess.run(["jobs/setup.sh", "release", "--cuda"], cwd=self.root, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--cuda-if-driver", done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
