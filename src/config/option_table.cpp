@@ -200,6 +200,9 @@ void add_files(Rows& t) {
       "what may differ from the checkpoint although samples then are not what they would have been"));
   t.push_back(integer_option("checkpoint.writers_per_node", Field{&O::checkpoint, &C::writers_per_node}, 0, 1 << 20,
                              "ranks of a node that write files, for the others too; 0: all"));
+  t.push_back(choice_option("checkpoint.direct", Field{&O::checkpoint, &C::direct},
+                            "write past the page cache (O_DIRECT); auto: where the file system can and the first "
+                            "blocks are not slow"));
   t.push_back(seconds_option("checkpoint.timeout", Field{&O::checkpoint, &C::timeout}, 0.0,
                              "how long a rank waits for another that reads or writes a checkpoint, before the run "
                              "fails; 0: for ever"));

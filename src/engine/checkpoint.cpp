@@ -120,7 +120,7 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
   const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
   const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
   return write_shard(job.beside, number, tensor_records(session_.schedule().model.tensors), runs, source,
-                     settings_.hdf5);
+                     settings_.hdf5, settings_.options.direct);
 }
 
 void CheckpointWriter::send_to_writer(const Job& job) {
