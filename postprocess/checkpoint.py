@@ -60,7 +60,17 @@ class Tensors:
 
     def __getitem__(self, place):
         kind, name = place
-        return self.file[kind][name]
+        for group, member in ((self.file, kind), (self.file[kind], name)):
+            if not isinstance(group.get(member, getlink=True), h5py.HardLink):
+                raise SystemExit(f"{self.path}: {kind}/{name} is a link (it may lead outside of the checkpoint): not read")
+        data = self.file[kind][name]
+        # HDF5 opens any file that these name: in a checkpoint, those beside it.
+        sources = [source.file_name for source in data.virtual_sources()] if data.is_virtual else []
+        sources += [source[0] for source in data.external or []]
+        for source in sources:
+            if source != "." and (data.external or not re.fullmatch(r"shard-\d+\.h5", source)):
+                raise SystemExit(f"{self.path}: {kind}/{name} lies in {source!r}, outside of the checkpoint: not read")
+        return data
 
     def close(self):
         self.file.close()
