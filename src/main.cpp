@@ -117,6 +117,14 @@ int run_bench(World& world, const Command& command) {
   throw InternalError("no such bench");
 }
 
+/// The other ranks wait as long as it takes: who started several processes for this command waits for one anyway.
+int run_on_rank_0(World& world, const Command& command) {
+  const WaitPhase phase(world.control().waits(), "rank 0 worked", 0, "");
+  const int code = world.rank() == 0 ? with_output_written(run_alone(command)) : 0;
+  world.control().barrier();
+  return code;
+}
+
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
   const WaitPhase phase(world.control().waits(), "the ranks worked", command.options.checkpoint.timeout,
                         "checkpoint.timeout");
@@ -124,8 +132,11 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);
-    case CommandKind::bench:
-      return run_bench(world, command);
+    case CommandKind::bench: {
+      const int code = run_bench(world, command);
+      world.control().barrier();  // rank 0 may have had more to do
+      return code;
+    }
     default:
       throw InternalError("this command needs no ranks");
   }
@@ -136,6 +147,14 @@ bool needs_ranks(CommandKind kind) { return kind == CommandKind::train || kind =
 /// The command word decides about MPI before options are read, so that a bad option is reported once by one rank.
 bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
+}
+
+/// How long MPI may take to start and to end: run.timeout, which may be longer than usual. What is wrong with the
+/// options one rank says once MPI runs.
+double limit_of_mpi(const std::vector<std::string>& words) try {
+  return std::max(World::kLimitSeconds, read_command(words).options.run.timeout);
+} catch (const Error&) {
+  return World::kLimitSeconds;
 }
 
 /// A checkpoint may have thousands of files. (More than this many: some programs try every number that is allowed.)
@@ -162,11 +181,10 @@ int main(int argc, char** argv) {
     // Of several processes of a launcher one speaks for all.
     if (!words_need_ranks(words) && find_launch().size == 1) return with_output_written(run_alone(read_command(words)));
     std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its words only
-    World world(&argc, &argv);
+    World world(&argc, &argv, limit_of_mpi(words));
     return world.run([&] {
       const Command command = read_command(words);
-      return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation)
-                                       : (world.rank() == 0 ? with_output_written(run_alone(command)) : 0);
+      return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation) : run_on_rank_0(world, command);
     });
   } catch (const Error& error) {
     Log(0, 1).error(error.what());
