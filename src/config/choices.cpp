@@ -1,4 +1,4 @@
-#include "config/choices.hpp"
+#include "tessera/config/choices.hpp"
 
 #include "tessera/base/error.hpp"
 
@@ -33,10 +33,10 @@ TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
                                   {AttentionChoice::cudnn, "cudnn"}})
 TESSERA_CHOICES(CommBackend,
                 {{CommBackend::automatic, "auto"}, {CommBackend::nccl, "nccl"}, {CommBackend::staged, "staged"}})
-TESSERA_CHOICES(Lanes, {{Lanes::automatic, "auto"},
-                        {Lanes::serial, "serial"},
-                        {Lanes::chaos, "chaos"},
-                        {Lanes::parallel, "parallel"}})
+TESSERA_CHOICES(LaneMode, {{LaneMode::automatic, "auto"},
+                           {LaneMode::serial, "serial"},
+                           {LaneMode::chaos, "chaos"},
+                           {LaneMode::parallel, "parallel"}})
 TESSERA_CHOICES(Strategy, {{Strategy::ddp, "ddp"},
                            {Strategy::zero1, "zero1"},
                            {Strategy::zero2, "zero2"},
@@ -48,6 +48,8 @@ TESSERA_CHOICES(ReduceWhen,
                 {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
 TESSERA_CHOICES(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
 TESSERA_CHOICES(Checkpointing, {{Checkpointing::none, "none"}, {Checkpointing::block, "block"}})
+TESSERA_CHOICES(DirectWrites,
+                {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_CHOICES(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
 TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
                                        {LearningRateSchedule::cosine, "cosine"},
@@ -62,7 +64,8 @@ std::string_view name_of(DeviceChoice value) { return spelling(value); }
 std::string_view name_of(Deterministic value) { return spelling(value); }
 std::string_view name_of(AttentionChoice value) { return spelling(value); }
 std::string_view name_of(CommBackend value) { return spelling(value); }
-std::string_view name_of(Lanes value) { return spelling(value); }
+std::string_view name_of(LaneMode value) { return spelling(value); }
+std::string_view name_of(DirectWrites value) { return spelling(value); }
 std::string_view name_of(Strategy value) { return spelling(value); }
 std::string_view name_of(Wrap value) { return spelling(value); }
 std::string_view name_of(ReduceWhen value) { return spelling(value); }

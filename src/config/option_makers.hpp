@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "config/choices.hpp"
 #include "config/option_entry.hpp"
 #include "config/value_text.hpp"
+#include "tessera/config/choices.hpp"
 
 namespace tessera {
 

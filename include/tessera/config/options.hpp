@@ -22,7 +22,7 @@ struct RunOptions {
   std::int64_t seed = 1;                                   ///< of weights and dropout
   std::int64_t threads = 0;                                ///< per rank; 0 = allowed cores / ranks on the node
   Deterministic deterministic = Deterministic::automatic;  ///< numerics contract 2; see is_deterministic
-  Lanes lanes = Lanes::automatic;
+  LaneMode lanes = LaneMode::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
   bool graph = true;
@@ -144,6 +144,7 @@ struct CheckpointOptions {
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;
   std::int64_t writers_per_node = 0;
+  DirectWrites direct = DirectWrites::automatic;
   double timeout = 1800.0;  ///< seconds that a rank waits for a peer that reads or writes a checkpoint; 0 = for ever
   bool operator==(const CheckpointOptions&) const = default;
 };

@@ -31,9 +31,10 @@ void validate_for_steps(const Options& options, std::int64_t steps);
 /// What checkpoint.allow lists: data, seq_len, global_batch, seed, order. UsageError for another name.
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 
-/// The shard group of this run: 1 for ddp's parameters and up (the world for zero*, shard.group_size or the ranks of a
-/// node for hsdp*).
-std::int64_t shard_group_size(const Options& options, std::int64_t world, std::int64_t ranks_per_node);
+/// Ranks that a flat parameter is split over: 1 for ddp, the world for zero*; for hsdp* `group_size`
+/// (shard.group_size), or the ranks of a node where it is 0.
+std::int64_t shard_group_size(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node,
+                              std::int64_t group_size);
 
 /// UsageError when the options are impossible on `world` ranks of which `ranks_per_node` share a node: a group size or
 /// grid.ranks_per_node that does not divide the world (the message lists the sizes that do).
