@@ -2,23 +2,11 @@
 
 #include <algorithm>
 
+#include "tessera/base/utf8.hpp"
+
 namespace tessera {
 
 namespace {
-
-/// Bytes of the UTF-8 character that `text` (not empty) begins with; 0 where it is none. Overlong forms and surrogates
-/// pass: terminals show them as errors.
-std::size_t character_bytes(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t bytes = first < 0x80                     ? 1
-                            : first >= 0xc2 && first <= 0xdf ? 2
-                            : first >= 0xe0 && first <= 0xef ? 3
-                            : first >= 0xf0 && first <= 0xf4 ? 4
-                                                             : 0;
-  if (bytes == 0 || bytes > text.size()) return 0;
-  const auto is_continued = [](char c) { return (static_cast<unsigned char>(c) & 0xc0) == 0x80; };
-  return std::ranges::all_of(text.substr(1, bytes - 1), is_continued) ? bytes : 0;
-}
 
 /// C0 and C1 control characters and DEL.
 bool is_control(std::string_view character) {
@@ -30,7 +18,7 @@ bool is_control(std::string_view character) {
 std::string without_controls(std::string_view text, std::string_view kept) {
   std::string out;
   while (!text.empty()) {
-    const std::size_t bytes = character_bytes(text);
+    const std::size_t bytes = utf8_length(text);
     const std::string_view character = text.substr(0, std::max<std::size_t>(bytes, 1));
     const bool is_kept = kept.find(character) != std::string_view::npos;
     out += bytes == 0 || (is_control(character) && !is_kept) ? "?" : character;

@@ -1,20 +1,6 @@
 #include "tessera/config/choices.hpp"
 
-#include "tessera/base/error.hpp"
-
 namespace tessera {
-
-namespace {
-
-template <class E>
-std::string_view spelling(E value) {
-  for (const auto& choice : choices<E>()) {
-    if (choice.value == value) return choice.name;
-  }
-  throw InternalError("an enum has no value {}", static_cast<int>(value));
-}
-
-}  // namespace
 
 // Defines choices<E>() for the given list.
 #define TESSERA_CHOICES(E, ...)                      \
@@ -24,6 +10,7 @@ std::string_view spelling(E value) {
     return list;                                     \
   }
 
+TESSERA_CHOICES(bool, {{true, "true"}, {false, "false"}})
 TESSERA_CHOICES(DeviceChoice,
                 {{DeviceChoice::automatic, "auto"}, {DeviceChoice::cpu, "cpu"}, {DeviceChoice::cuda, "cuda"}})
 TESSERA_CHOICES(Deterministic,

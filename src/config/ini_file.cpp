@@ -31,11 +31,7 @@ std::string_view without_comment(std::string_view text) {
   return text;
 }
 
-std::string in_double_quotes(const std::string& value) {
-  std::ostringstream text;
-  text << std::quoted(value);
-  return text.str();
-}
+std::string in_double_quotes(const std::string& value) { return (std::ostringstream() << std::quoted(value)).str(); }
 
 /// The value without its quotes or its comment; only a comment may follow a quoted value.
 std::string value_of(const std::string& text, const std::string& place) {
@@ -78,9 +74,8 @@ std::pair<std::string, std::string> name_and_value(const std::string& section, c
 }  // namespace
 
 std::vector<Setting> read_ini(std::string_view text, const std::string& file_name) {
-  if (text.size() > kMaxBytes) {
+  if (text.size() > kMaxBytes)
     throw UsageError("{}: {} bytes (too large for an option file): at most {}", file_name, text.size(), kMaxBytes);
-  }
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   std::vector<Setting> settings;
   std::map<std::string, int> lines;
@@ -89,9 +84,8 @@ std::vector<Setting> read_ini(std::string_view text, const std::string& file_nam
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const auto place = fmt::format("{}:{}", file_name, number);
-    if (line.size() > kMaxLine) {
+    if (line.size() > kMaxLine)
       throw UsageError("{}: line of {} bytes (too long for an option): at most {}", place, line.size(), kMaxLine);
-    }
     const std::string content(trimmed(line));
     if (content.empty() || starts_comment(content.front())) continue;
     if (content.front() == '[') {
@@ -109,8 +103,7 @@ std::vector<Setting> read_ini(std::string_view text, const std::string& file_nam
 }
 
 std::string ini_value(const std::string& value) {
-  const bool plain =
-      trimmed(value) == value && value.find_first_of("#;") == std::string::npos && !value.starts_with('"');
+  const bool plain = trimmed(value) == value && value.find_first_of("#;\"") == std::string::npos;
   return plain ? value : in_double_quotes(value);
 }
 

@@ -29,7 +29,7 @@ struct Command {
 
 /// Reads the words after the executable's name. No word means none; "help [COMMAND]" and --help anywhere mean help;
 /// "version" and --version mean version. UsageError for an unknown command, for an option on the command line that the
-/// command does not read, and everything that `parse` refuses.
+/// command does not read, and everything that `parse_text` refuses.
 Command read_command(const std::vector<std::string>& words);
 
 /// For `tessera` alone: usage, commands, where to read on.

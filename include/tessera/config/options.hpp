@@ -1,6 +1,6 @@
 #pragma once
 // Every option of Tessera, by section, with its default. The table that gives each its name, bounds and help is
-// src/config/option_table.cpp; `parse` reads an INI file and the command line through that table.
+// src/config/option_table.cpp; an INI file and the command line are read through that table.
 
 #include <cstdint>
 #include <filesystem>
@@ -180,6 +180,11 @@ struct BenchOptions {
   bool operator==(const BenchOptions&) const = default;
 };
 
+/// Names of options ("shard.wrap"). All are equal: Options are compared by their values, not by how these came about.
+struct OptionNames : std::set<std::string, std::less<>> {
+  bool operator==(const OptionNames&) const { return true; }
+};
+
 struct Options {
   RunOptions run;
   ModelOptions model;
@@ -198,22 +203,18 @@ struct Options {
   BenchOptions bench;
 
   /// Names ("shard.wrap") of the options that the file or the command line set.
-  std::set<std::string, std::less<>> given;
+  OptionNames given;
   bool is_given(std::string_view name) const { return given.contains(name); }
   /// Names that only a config.ini set which a run wrote: it names every option, so nobody asked for these.
-  std::set<std::string, std::less<>> repeated;
+  OptionNames repeated;
 
-  /// Compares values only: how they came about does not matter.
-  bool operator==(const Options& other) const;
+  bool operator==(const Options& other) const = default;
 };
 
-/// Options from the INI file `file` (none when empty), then from `arguments` ("--section.key=value" or two words),
+/// Options from INI text (`file_name` is for messages), then from `arguments` ("--section.key=value" or two words),
 /// which win. A config.ini that a run wrote names every option: one without effect may stand there at its default.
 /// Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed, repeated or
 /// impossible: UsageError that names option, place, what was given and what is allowed.
-Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments);
-
-/// The same from INI text; `file_name` is for messages.
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments = {});
 
 /// The same from arguments only: parse_arguments({"--shard.strategy=zero1"}).

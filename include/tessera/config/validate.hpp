@@ -1,5 +1,5 @@
 #pragma once
-// Which options go together. `parse` calls validate; who knows the world calls validate_for_world.
+// Which options go together. Whoever reads options calls validate; who knows the world calls validate_for_world.
 
 #include <cstdint>
 #include <string>
