@@ -20,6 +20,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/config/command.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/telemetry/provenance.hpp"
@@ -69,8 +70,15 @@ int with_output_written(int code) {
   throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
 }
 
-/// A plan for GPUs needs none here.
-int run_plan_here(Options options) {
+/// A plan for GPUs needs none here. A run is planned for the ranks that it had, unless others are given.
+int run_plan_here(const Command& command) {
+  Options options = command.options;
+  const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(command.input);
+  if (ranks) {
+    options.plan.ranks = *ranks;
+    Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
+                               *ranks == 1 ? "" : "s", command.input.string()));
+  }
   if (options.run.device == DeviceChoice::automatic) settle_device(options, Log(0, 1));
   return run_plan(options);
 }
@@ -87,7 +95,7 @@ int run_alone(const Command& command) {
     case CommandKind::version:
       return print_version();
     case CommandKind::plan:
-      return run_plan_here(command.options);
+      return run_plan_here(command);
     case CommandKind::import_:
       return run_import(command.paths.at(0), command.paths.at(1));
     case CommandKind::export_:
