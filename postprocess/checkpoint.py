@@ -29,12 +29,12 @@ def tensors_file(path):
     path = Path(path)
     if path.is_file():
         return path
-    if (path / "tensors.h5").exists():
-        return path / "tensors.h5"
-    newest = newest_checkpoint(path / "checkpoints")
-    if newest is None:
+    checkpoint = path if (path / "manifest.json").exists() else newest_checkpoint(path / "checkpoints")
+    if checkpoint is None:
         raise SystemExit(f"{path} is no checkpoint, no run with checkpoints and no dump")
-    return newest / "tensors.h5"
+    if not (checkpoint / "tensors.h5").exists():
+        raise SystemExit(f"{checkpoint} has no tensors.h5 (checkpoint.tensors = false): tessera index {checkpoint}")
+    return checkpoint / "tensors.h5"
 
 
 def newest_checkpoint(folder):

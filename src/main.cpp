@@ -104,6 +104,8 @@ int run_alone(const Command& command) {
       return run_verify(command.paths.at(0));
     case CommandKind::inspect:
       return run_inspect(command.paths.at(0));
+    case CommandKind::index:
+      return run_index(command.paths.at(0));
     default:
       throw InternalError("this command needs ranks");
   }

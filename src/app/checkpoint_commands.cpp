@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -15,7 +16,9 @@
 #include "tessera/config/describe.hpp"
 #include "tessera/io/convert.hpp"
 #include "tessera/io/hugging_face.hpp"
+#include "tessera/io/manifest.hpp"
 #include "tessera/io/path_exists.hpp"
+#include "tessera/io/shard_file.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -101,7 +104,7 @@ int run_inspect(const std::filesystem::path& path) {
                        m.optimizer.skipped_steps, m.optimizer.loss_scale));
   log.info(fmt::format("grid       {} ({} a node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
                        m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
-                       counted(std::ssize(m.files) - 1, "shard")));
+                       counted(std::ranges::count_if(m.files, &FileRecord::is_shard), "shard")));
   log.info(fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}", name_of(m.architecture.family),
                        format_count(parameters), counted(m.architecture.layers, "layer"), m.architecture.width,
                        counted(m.architecture.heads, "head"), m.architecture.vocab));
@@ -127,6 +130,14 @@ int run_inspect(const std::filesystem::path& path) {
     log.info(fmt::format("{:<48} {:>16} {:>12.4g} {:>12.4g} {:>12.4g} {:>12.4g}", shown(m.tensors[i].name),
                          shape_text(m.tensors[i].shape), s.mean, s.deviation(), s.least, s.greatest));
   }
+  return static_cast<int>(ExitCode::finished);
+}
+
+int run_index(const std::filesystem::path& path) {
+  const std::filesystem::path checkpoint = checkpoint_at(path);
+  const bool is_new = add_virtual_tensors(checkpoint, read_manifest(checkpoint));
+  Log(0, 1).info(fmt::format("{} {}", (checkpoint / std::string(kVirtualName)).string(),
+                             is_new ? "shows the checkpoint's tensors" : "is there already"));
   return static_cast<int>(ExitCode::finished);
 }
 

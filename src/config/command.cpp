@@ -19,7 +19,7 @@ struct CommandRow {
   std::string_view name, words, help, example;
 };
 constexpr std::string_view kOptions = "[INPUT.ini] [--section.key=value ...]";
-constexpr std::array<CommandRow, 9> kCommands{
+constexpr std::array<CommandRow, 10> kCommands{
     {{CommandKind::train, "train", kOptions, "train a model (start it with mpiexec for several ranks)",
       "mpiexec -n 2 tessera train inputs/quickstart.ini --data.source=FOLDER --run.dir=RUN"},
      {CommandKind::plan, "plan", kOptions, "memory and schedule of every strategy, without ranks or a GPU",
@@ -36,6 +36,8 @@ constexpr std::array<CommandRow, 9> kCommands{
       "tessera verify RUN/checkpoints/step-00001000"},
      {CommandKind::inspect, "inspect", "CHECKPOINT", "step, grid, options, and what each tensor looks like",
       "tessera inspect RUN/checkpoints/step-00001000"},
+     {CommandKind::index, "index", "CHECKPOINT", "make its tensors.h5, if it was written without (checkpoint.tensors)",
+      "tessera index RUN/checkpoints/step-00001000"},
      {CommandKind::help, "help", "[COMMAND]", "every option, or what COMMAND reads", "tessera help train"},
      {CommandKind::version, "version", "", "what was built in", "tessera version"}}};
 
@@ -79,6 +81,7 @@ std::size_t paths_of(CommandKind kind) {
       return 2;
     case CommandKind::verify:
     case CommandKind::inspect:
+    case CommandKind::index:
       return 1;
     default:
       return 0;

@@ -205,6 +205,9 @@ void add_files(Rows& t) {
   t.push_back(choice_option("checkpoint.direct", Field{&O::checkpoint, &C::direct},
                             "write past the page cache (O_DIRECT); auto: where the file system can and the first "
                             "blocks are not slow"));
+  t.push_back(choice_option("checkpoint.tensors", Field{&O::checkpoint, &C::tensors},
+                            "write tensors.h5, which shows whole tensors to HDF5 readers, with each checkpoint; false: "
+                            "tessera index makes it when it is wanted"));
   t.push_back(seconds_option("checkpoint.timeout", Field{&O::checkpoint, &C::timeout}, 0.0,
                              "how long a rank waits for another that reads or writes a checkpoint, before the run "
                              "fails; 0: for ever"));

@@ -211,6 +211,29 @@ class FileSystems(Folder):
                 self.assertEqual(len(metrics["steps/step"]), rows)
 
 
+class Index(Folder):
+    def test_tensors_are_shown_when_they_are_asked_for(self):
+        self.go(2, 1)
+        self.go(2, 1, "--run.dir=other", "--checkpoint.tensors=false", resume="none")
+        newest = self.folder / "other" / "checkpoints" / "step-00000002"
+        self.assertEqual({entry.name for entry in newest.iterdir()}, {"manifest.json", "shard-00000.h5"})
+        self.assertEqual(self.job("verify", "other").code, 0)
+        self.assertRegex(self.job("inspect", "other").out, r"; 1 shard\n")
+        with self.assertRaisesRegex(SystemExit, "tessera index .*step-00000002"):
+            reader.tensors_file(self.folder / "other")
+        self.assertIn("shows the checkpoint's tensors", self.job("index", "other").out)
+        self.assertEqual(reader.compare(self.folder / "run", self.folder / "other"), 0)
+        self.assertEqual(self.job("verify", "other").code, 0)
+        made = (newest / "tensors.h5").read_bytes()
+        self.assertIn("is there already", self.job("index", newest).out)
+        self.assertEqual((newest / "tensors.h5").read_bytes(), made)
+        shutil.copy(self.place / "step-00000001" / "tensors.h5", newest)  # the same tensors of another step: as good
+        with h5py.File(newest / "tensors.h5", "r+") as file:
+            del file["parameter/transformer.ln_f.weight"]
+        self.assertEqual(self.job("verify", "other").code, 4)
+        self.go(3, 1, "--run.dir=other", says="resume +step 2")
+
+
 class Manifests(Folder):
     def start_with_spy(self, rank, rules, *arguments):
         """Two ranks, of which `rank` has the spy."""

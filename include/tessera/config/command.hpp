@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, help, version, none };
+enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, index, help, version, none };
 
 /// What `tessera bench` measures.
 enum class BenchKind : std::uint8_t { comm, step, kernels, memory, checkpoint };
@@ -23,7 +23,7 @@ struct Command {
   CommandKind topic = CommandKind::help;     ///< only for kind = help: the command to explain, or help for all
   BenchKind bench = BenchKind::step;         ///< only for kind = bench
   std::filesystem::path input;               ///< the INI file; empty when none was named
-  std::vector<std::filesystem::path> paths;  ///< of import, export, verify and inspect
+  std::vector<std::filesystem::path> paths;  ///< of import, export, verify, inspect and index
   Options options;                           ///< resolved and validated; defaults for help and version
 };
 
