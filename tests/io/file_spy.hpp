@@ -8,7 +8,8 @@
 //                                           fail with errno WHAT; -1: they do nothing and return 0; -9: SIGKILL;
 //                                           -2: they take 40 ms longer
 //
-// Calls: open flock fsync rename write pwrite unlink (unlinkat too). Those past the page cache: "pwrite PATH direct", "open PATH direct".
+// Calls: open flock fsync rename write pwrite unlink (unlinkat too). Those past the page cache: "pwrite PATH direct",
+// "open PATH direct".
 
 #include <string>
 #include <vector>

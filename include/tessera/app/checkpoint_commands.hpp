@@ -1,6 +1,6 @@
 #pragma once
-// `tessera verify`, `inspect`, `index`, `import` and `export`: what works on checkpoints, without ranks. Where a checkpoint is
-// wanted, a run's folder stands for its newest one.
+// `tessera verify`, `inspect`, `index`, `import` and `export`: what works on checkpoints, without ranks. Where a
+// checkpoint is wanted, a run's folder stands for its newest one.
 
 #include <filesystem>
 

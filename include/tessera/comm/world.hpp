@@ -44,8 +44,8 @@ class World final : public RankContext {
   /// Runs `body` and ends the world; returns the exit code, the same on every rank: the failed rank's, else the largest
   /// that `body` returned. An exception of `body` frees the other ranks from their waits; one rank prints its message.
   /// When a rank has not come to its end `grace_seconds` after a failure was known, the failed rank prints its message
-  /// and takes all down (MPI_Abort); when that is the rank that hangs, another does so a second later. All ranks come to
-  /// the end of `body` at about the same time (a barrier of the control plane): the limit above holds from there on.
+  /// and takes all down (MPI_Abort); when that is the rank that hangs, another does so a second later. All ranks come
+  /// to the end of `body` at about the same time (a barrier of the control plane): the limit above holds from there on.
   int run(const std::function<int()>& body, double grace_seconds = kGraceSeconds);
 
   /// Far more than MPI takes to start or to end.

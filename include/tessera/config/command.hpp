@@ -10,7 +10,19 @@
 
 namespace tessera {
 
-enum class CommandKind : std::uint8_t { train, plan, bench, import_, export_, verify, inspect, index, help, version, none };
+enum class CommandKind : std::uint8_t {
+  train,
+  plan,
+  bench,
+  import_,
+  export_,
+  verify,
+  inspect,
+  index,
+  help,
+  version,
+  none
+};
 
 /// What `tessera bench` measures.
 enum class BenchKind : std::uint8_t { comm, step, kernels, memory, checkpoint };
