@@ -45,6 +45,11 @@ def newest_checkpoint(folder):
     return max(found)[2] if found else None
 
 
+def shown(name):
+    """A name from a file, without what a terminal would take for orders."""
+    return "".join(c if c.isprintable() else "?" for c in name)
+
+
 class Tensors:
     """Tensors by (kind, name). Slices are read from disk when they are asked for: tensors["parameter", name][0:3]."""
 
@@ -62,14 +67,14 @@ class Tensors:
         kind, name = place
         for group, member in ((self.file, kind), (self.file[kind], name)):
             if not isinstance(group.get(member, getlink=True), h5py.HardLink):
-                raise SystemExit(f"{self.path}: {kind}/{name} is a link (it may lead outside of the checkpoint): not read")
+                raise SystemExit(f"{self.path}: {kind}/{shown(name)} is a link (it may lead outside of the checkpoint): not read")
         data = self.file[kind][name]
         # HDF5 opens any file that these name: in a checkpoint, those beside it.
         sources = [source.file_name for source in data.virtual_sources()] if data.is_virtual else []
         sources += [source[0] for source in data.external or []]
         for source in sources:
             if source != "." and (data.external or not re.fullmatch(r"shard-\d+\.h5", source)):
-                raise SystemExit(f"{self.path}: {kind}/{name} lies in {source!r}, outside of the checkpoint: not read")
+                raise SystemExit(f"{self.path}: {kind}/{shown(name)} lies in {source!r}, outside of the checkpoint: not read")
         return data
 
     def close(self):
@@ -116,7 +121,7 @@ def pairs(a, b):
             raise SystemExit(f"{kind}: other tensors ({sorted(set(a.names(kind)) ^ set(b.names(other)))[:3]}, ...)")
         for name in a.names(kind):
             if a[kind, name].shape != b[other, name].shape:
-                raise SystemExit(f"{kind}/{name}: shape {a[kind, name].shape} and {b[other, name].shape}")
+                raise SystemExit(f"{kind}/{shown(name)}: shape {a[kind, name].shape} and {b[other, name].shape}")
             yield kind, other, name
 
 
@@ -132,7 +137,7 @@ def compare(a_path, b_path, largest=0):
     if shown:
         print(f"{'tensor':<56} {'elements':>10} {'differ':>10} {'L2':>11} {'relative':>11} {'largest':>11}")
     for name, size, l2, relative, most, count in shown:
-        print(f"{name:<56} {size:>10} {count:>10} {l2:>11.4g} {relative:>11.4g} {most:>11.4g}")
+        print(f"{shown(name):<56} {size:>10} {count:>10} {l2:>11.4g} {relative:>11.4g} {most:>11.4g}")
     return len(differing)
 
 
@@ -142,7 +147,7 @@ def list_tensors(path):
         for kind in tensors.kinds():
             for name in tensors.names(kind):
                 data = tensors[kind, name]
-                print(f"{kind}/{name:<48} {' x '.join(map(str, data.shape)):>16} {data.dtype}")
+                print(f"{shown(kind)}/{shown(name):<48} {' x '.join(map(str, data.shape)):>16} {data.dtype}")
 
 
 def print_slice(path, name, rows):
@@ -154,7 +159,7 @@ def print_slice(path, name, rows):
         names = tensors.names(kind) if kind in tensors.kinds() else []
         if bare not in names:
             close = difflib.get_close_matches(bare, names, 3)
-            raise SystemExit(f"{path} has no {kind}/{bare}: " + (" or ".join(close) if close else "list shows the names"))
+            raise SystemExit(f"{path} has no {kind}/{bare}: " + (" or ".join(map(shown, close)) if close else "list shows the names"))
         print(tensors[kind, bare][chosen])
 
 
