@@ -133,10 +133,10 @@ def compare(a_path, b_path, largest=0):
             rows.append((f"{kind}/{name}", a[kind, name].size, *difference(a[kind, name], b[other, name])))
     differing = [row for row in rows if row[5] or np.isnan(row[4])]
     print(f"{len(rows)} tensors compared, {len(differing)} differ")
-    shown = sorted(differing, key=lambda row: -row[3])[:largest] if largest else differing
-    if shown:
+    listed = sorted(differing, key=lambda row: -row[3])[:largest] if largest else differing
+    if listed:
         print(f"{'tensor':<56} {'elements':>10} {'differ':>10} {'L2':>11} {'relative':>11} {'largest':>11}")
-    for name, size, l2, relative, most, count in shown:
+    for name, size, l2, relative, most, count in listed:
         print(f"{shown(name):<56} {size:>10} {count:>10} {l2:>11.4g} {relative:>11.4g} {most:>11.4g}")
     return len(differing)
 
