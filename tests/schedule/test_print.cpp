@@ -84,6 +84,7 @@ TEST_CASE("columns begin at the same character") {
 
 TEST_CASE("a student sees where units are gathered, released and reduced") {
   const std::string text = schedule_text(toy(Strategy::zero3));
+  REQUIRE(std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }));  // any terminal
   REQUIRE(contains(text, "shard h.0 -> whole h.0"));
   REQUIRE(contains(text, "whole h.0 (last)"));
   REQUIRE(contains(text, "grad h.0 (last) -> shard grad h.0"));
