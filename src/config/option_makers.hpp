@@ -19,7 +19,6 @@ namespace tessera {
 template <class T, auto read>
 struct Typed {
   T value;
-  operator const T&() const { return value; }
 };
 
 /// Boost finds this reader of an option's text by the type of its value.
@@ -40,6 +39,8 @@ struct Field {
   T& in(Options& options) const { return options.*section.*member; }
   const T& in(const Options& options) const { return options.*section.*member; }
 };
+template <class Section, class T>
+Field(Section Options::*, T Section::*) -> Field<Section, T>;
 
 template <class F, class T>
 concept FieldOf = std::same_as<typename F::Value, T>;
@@ -58,7 +59,7 @@ OptionEntry typed_option(const std::string& name, Field<Section, T> field, const
           help,
           []() -> const po::value_semantic* { return po::value<Value>(); },
           [=](Options& options, const po::variable_value& value) {
-            const T& given = value.as<Value>();
+            const T& given = value.as<Value>().value;
             if (is_allowed(given)) field.in(options) = given;
             return is_allowed(given);
           },
