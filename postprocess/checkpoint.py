@@ -29,12 +29,12 @@ def tensors_file(path):
     path = Path(path)
     if path.is_file():
         return path
-    if (path / "tensors.h5").exists():
-        return path / "tensors.h5"
-    newest = newest_checkpoint(path / "checkpoints")
-    if newest is None:
+    checkpoint = path if (path / "manifest.json").exists() else newest_checkpoint(path / "checkpoints")
+    if checkpoint is None:
         raise SystemExit(f"{path} is no checkpoint, no run with checkpoints and no dump")
-    return newest / "tensors.h5"
+    if not (checkpoint / "tensors.h5").exists():
+        raise SystemExit(f"{checkpoint} has no tensors.h5 (checkpoint.tensors = false): tessera index {checkpoint}")
+    return checkpoint / "tensors.h5"
 
 
 def newest_checkpoint(folder):
@@ -43,6 +43,11 @@ def newest_checkpoint(folder):
     names = [(re.fullmatch(r"step-(\d+)(\.after-\d+)?", p.name), p) for p in folder.glob("step-*")]
     found = [(bool(name[2]), int(name[1]), p) for name, p in names if name and (p / "manifest.json").exists()]
     return max(found)[2] if found else None
+
+
+def shown(name):
+    """A name from a file, without what a terminal would take for orders."""
+    return "".join(c if c.isprintable() else "?" for c in name)
 
 
 class Tensors:
@@ -60,7 +65,17 @@ class Tensors:
 
     def __getitem__(self, place):
         kind, name = place
-        return self.file[kind][name]
+        for group, member in ((self.file, kind), (self.file[kind], name)):
+            if not isinstance(group.get(member, getlink=True), h5py.HardLink):
+                raise SystemExit(f"{self.path}: {kind}/{shown(name)} is a link (it may lead outside of the checkpoint): not read")
+        data = self.file[kind][name]
+        # HDF5 opens any file that these name: in a checkpoint, those beside it.
+        sources = [source.file_name for source in data.virtual_sources()] if data.is_virtual else []
+        sources += [source[0] for source in data.external or []]
+        for source in sources:
+            if source != "." and (data.external or not re.fullmatch(r"shard-\d+\.h5", source)):
+                raise SystemExit(f"{self.path}: {kind}/{shown(name)} lies in {source!r}, outside of the checkpoint: not read")
+        return data
 
     def close(self):
         self.file.close()
@@ -106,7 +121,7 @@ def pairs(a, b):
             raise SystemExit(f"{kind}: other tensors ({sorted(set(a.names(kind)) ^ set(b.names(other)))[:3]}, ...)")
         for name in a.names(kind):
             if a[kind, name].shape != b[other, name].shape:
-                raise SystemExit(f"{kind}/{name}: shape {a[kind, name].shape} and {b[other, name].shape}")
+                raise SystemExit(f"{kind}/{shown(name)}: shape {a[kind, name].shape} and {b[other, name].shape}")
             yield kind, other, name
 
 
@@ -118,11 +133,11 @@ def compare(a_path, b_path, largest=0):
             rows.append((f"{kind}/{name}", a[kind, name].size, *difference(a[kind, name], b[other, name])))
     differing = [row for row in rows if row[5] or np.isnan(row[4])]
     print(f"{len(rows)} tensors compared, {len(differing)} differ")
-    shown = sorted(differing, key=lambda row: -row[3])[:largest] if largest else differing
-    if shown:
+    listed = sorted(differing, key=lambda row: -row[3])[:largest] if largest else differing
+    if listed:
         print(f"{'tensor':<56} {'elements':>10} {'differ':>10} {'L2':>11} {'relative':>11} {'largest':>11}")
-    for name, size, l2, relative, most, count in shown:
-        print(f"{name:<56} {size:>10} {count:>10} {l2:>11.4g} {relative:>11.4g} {most:>11.4g}")
+    for name, size, l2, relative, most, count in listed:
+        print(f"{shown(name):<56} {size:>10} {count:>10} {l2:>11.4g} {relative:>11.4g} {most:>11.4g}")
     return len(differing)
 
 
@@ -132,7 +147,7 @@ def list_tensors(path):
         for kind in tensors.kinds():
             for name in tensors.names(kind):
                 data = tensors[kind, name]
-                print(f"{kind}/{name:<48} {' x '.join(map(str, data.shape)):>16} {data.dtype}")
+                print(f"{shown(kind)}/{shown(name):<48} {' x '.join(map(str, data.shape)):>16} {data.dtype}")
 
 
 def print_slice(path, name, rows):
@@ -144,7 +159,7 @@ def print_slice(path, name, rows):
         names = tensors.names(kind) if kind in tensors.kinds() else []
         if bare not in names:
             close = difflib.get_close_matches(bare, names, 3)
-            raise SystemExit(f"{path} has no {kind}/{bare}: " + (" or ".join(close) if close else "list shows the names"))
+            raise SystemExit(f"{path} has no {kind}/{bare}: " + (" or ".join(map(shown, close)) if close else "list shows the names"))
         print(tensors[kind, bare][chosen])
 
 

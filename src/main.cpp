@@ -20,6 +20,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/config/command.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/sweep/sweep.hpp"
@@ -70,8 +71,15 @@ int with_output_written(int code) {
   throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
 }
 
-/// A plan for GPUs needs none here.
-int run_plan_here(Options options) {
+/// A plan for GPUs needs none here. A run is planned for the ranks that it had, unless others are given.
+int run_plan_here(const Command& command) {
+  Options options = command.options;
+  const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(command.input);
+  if (ranks) {
+    options.plan.ranks = *ranks;
+    Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
+                               *ranks == 1 ? "" : "s", command.input.string()));
+  }
   if (options.run.device == DeviceChoice::automatic) settle_device(options, Log(0, 1));
   return run_plan(options);
 }
@@ -88,7 +96,7 @@ int run_alone(const Command& command) {
     case CommandKind::version:
       return print_version();
     case CommandKind::plan:
-      return run_plan_here(command.options);
+      return run_plan_here(command);
     case CommandKind::sweep:
       return run_sweep(command.input, command.settings);
     case CommandKind::import_:
@@ -99,6 +107,8 @@ int run_alone(const Command& command) {
       return run_verify(command.paths.at(0));
     case CommandKind::inspect:
       return run_inspect(command.paths.at(0));
+    case CommandKind::index:
+      return run_index(command.paths.at(0));
     default:
       throw InternalError("this command needs ranks");
   }
@@ -120,6 +130,14 @@ int run_bench(World& world, const Command& command) {
   throw InternalError("no such bench");
 }
 
+/// The other ranks wait as long as it takes: who started several processes for this command waits for one anyway.
+int run_on_rank_0(World& world, const Command& command) {
+  const WaitPhase phase(world.control().waits(), "rank 0 worked", 0, "");
+  const int code = world.rank() == 0 ? with_output_written(run_alone(command)) : 0;
+  world.control().barrier();
+  return code;
+}
+
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
   const WaitPhase phase(world.control().waits(), "the ranks worked", command.options.checkpoint.timeout,
                         "checkpoint.timeout");
@@ -127,8 +145,11 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);
-    case CommandKind::bench:
-      return run_bench(world, command);
+    case CommandKind::bench: {
+      const int code = run_bench(world, command);
+      world.control().barrier();  // rank 0 may have had more to do
+      return code;
+    }
     default:
       throw InternalError("this command needs no ranks");
   }
@@ -139,6 +160,14 @@ bool needs_ranks(CommandKind kind) { return kind == CommandKind::train || kind =
 /// The command word decides about MPI before options are read, so that a bad option is reported once by one rank.
 bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
+}
+
+/// How long MPI may take to start and to end: run.timeout, which may be longer than usual. What is wrong with the
+/// options one rank says once MPI runs.
+double limit_of_mpi(const std::vector<std::string>& words) try {
+  return std::max(World::kLimitSeconds, read_command(words).options.run.timeout);
+} catch (const Error&) {
+  return World::kLimitSeconds;
 }
 
 /// A checkpoint may have thousands of files. (More than this many: some programs try every number that is allowed.)
@@ -165,11 +194,10 @@ int main(int argc, char** argv) {
     // Of several processes of a launcher one speaks for all.
     if (!words_need_ranks(words) && find_launch().size == 1) return with_output_written(run_alone(read_command(words)));
     std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its words only
-    World world(&argc, &argv);
+    World world(&argc, &argv, limit_of_mpi(words));
     return world.run([&] {
       const Command command = read_command(words);
-      return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation)
-                                       : (world.rank() == 0 ? with_output_written(run_alone(command)) : 0);
+      return needs_ranks(command.kind) ? run_with_ranks(world, command, invocation) : run_on_rank_0(world, command);
     });
   } catch (const Error& error) {
     Log(0, 1).error(error.what());

@@ -95,6 +95,7 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
                       data.source().describe(), format_count(data.split().train.count),
                       format_count(data.split().validation.count), name_of(options.data.order),
                       counted(session.steps(), "step"), epochs);
+  if (const std::string skipped = data.source().skipped(); !skipped.empty()) line += "\nskipped    " + skipped;
   return line;
 }
 

@@ -2,6 +2,7 @@
 
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -11,10 +12,13 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/io/convert.hpp"
 #include "tessera/io/hugging_face.hpp"
+#include "tessera/io/manifest.hpp"
 #include "tessera/io/path_exists.hpp"
+#include "tessera/io/shard_file.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
@@ -99,20 +103,23 @@ int run_inspect(const std::filesystem::path& path) {
   log.info(fmt::format("step       {}; {} updates done, {} skipped, loss scale {}", m.step, m.optimizer.adam_step,
                        m.optimizer.skipped_steps, m.optimizer.loss_scale));
   log.info(fmt::format("grid       {} ({} a node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
-                       m.grid.ranks_per_node, m.grid.shard_group, m.grid.strategy,
-                       counted(std::ssize(m.files) - 1, "shard")));
+                       m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
+                       counted(std::ranges::count_if(m.files, &FileRecord::is_shard), "shard")));
   log.info(fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}", name_of(m.architecture.family),
                        format_count(parameters), counted(m.architecture.layers, "layer"), m.architecture.width,
                        counted(m.architecture.heads, "head"), m.architecture.vocab));
   if (m.data.known) {
     log.info(fmt::format("data       sample {} is next; {} samples of {} tokens a step, order {}, corpus {}",
-                         m.data.next_sample, m.data.global_batch, m.data.sequence, m.data.order, m.data.fingerprint));
+                         m.data.next_sample, m.data.global_batch, m.data.sequence, shown(m.data.order),
+                         shown(m.data.fingerprint)));
   }
-  for (const auto& [name, value] : m.provenance) log.info(fmt::format("made       {} = {}", name, value));
+  for (const auto& [name, value] : m.provenance)
+    log.info(fmt::format("made       {} = {}", shown(name), shown(value, 1000)));
   const std::map<std::string, std::string> defaults = default_options();
   for (const auto& [name, value] : m.options) {
     const auto known = defaults.find(name);
-    if (known == defaults.end() || known->second != value) log.info(fmt::format("option     {} = {}", name, value));
+    if (known == defaults.end() || known->second != value)
+      log.info(fmt::format("option     {} = {}", shown(name), shown(value, 1000)));
   }
   if (!m.options.empty())
     log.info(fmt::format("           the other options have their defaults ({} lists all)", kManifestName));
@@ -120,9 +127,17 @@ int run_inspect(const std::filesystem::path& path) {
                        "greatest"));
   for (std::size_t i = 0; i < m.tensors.size(); ++i) {
     const Statistics s = statistics_of(reader, i);
-    log.info(fmt::format("{:<48} {:>16} {:>12.4g} {:>12.4g} {:>12.4g} {:>12.4g}", m.tensors[i].name,
+    log.info(fmt::format("{:<48} {:>16} {:>12.4g} {:>12.4g} {:>12.4g} {:>12.4g}", shown(m.tensors[i].name),
                          shape_text(m.tensors[i].shape), s.mean, s.deviation(), s.least, s.greatest));
   }
+  return static_cast<int>(ExitCode::finished);
+}
+
+int run_index(const std::filesystem::path& path) {
+  const std::filesystem::path checkpoint = checkpoint_at(path);
+  const bool is_new = add_virtual_tensors(checkpoint, read_manifest(checkpoint));
+  Log(0, 1).info(fmt::format("{} {}", (checkpoint / std::string(kVirtualName)).string(),
+                             is_new ? "shows the checkpoint's tensors" : "is there already"));
   return static_cast<int>(ExitCode::finished);
 }
 

@@ -23,7 +23,7 @@ class HostWays final : public CommWays {
         stream_(make_serial_stream("bench")),
         region_(context, bytes) {
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
-    if (grid.within_node(RankGroup::world)) open("shared memory", context, grid, options, false);
+    if (grid.within_node(Group::world)) open("shared memory", context, grid, options, false);
     open("messages", context, grid, options, true);
   }
 
@@ -43,7 +43,7 @@ class HostWays final : public CommWays {
     wanted.force_pairwise = pairwise;
     wanted.threads_on_cores = threads_on_cores_;
     wanted.pool = serial_ ? &pool_ : nullptr;
-    auto made = make_communicator(context, grid, RankGroup::world, region_, "bench", wanted);
+    auto made = make_communicator(context, grid, Group::world, region_, "bench", wanted);
     const Emulation& slow = options.comm.emulate;
     if (slow.on()) made = make_emulated(std::move(made), slow.latency, slow.bandwidth > 0 ? slow.bandwidth : 1e18);
     communicators_.emplace_back(name, std::move(made));
@@ -104,7 +104,7 @@ class DeviceWays final : public CommWays {
     way.communication = make_device_communication(context, *device_, settings);
     way.memory = way.communication->allocate_shared(bytes);
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
-    way.communicator = way.communication->open(grid, RankGroup::world, "bench", bytes);
+    way.communicator = way.communication->open(grid, Group::world, "bench", bytes);
     way.communication->warm_up(*stream_);
     ways_.push_back(std::move(way));
   }

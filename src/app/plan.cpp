@@ -8,6 +8,7 @@
 #include "app/counted.hpp"
 #include "tessera/app/resolve_model.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/config/choices.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/session.hpp"
 #include "tessera/schedule/fit.hpp"
@@ -54,8 +55,8 @@ std::string headline(const Options& options, const RunShape& shape, const StepSc
 
 std::string strategy_table(const RunShape& shape) {
   std::vector<StrategyRow> rows;
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
+  for (const auto& choice : choices<Strategy>()) {
+    const Strategy strategy = choice.value;
     StrategyRow& row = rows.emplace_back();
     row.strategy = strategy;
     row.chosen = strategy == shape.policy.strategy;

@@ -10,22 +10,38 @@
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
+#include "tessera/io/manifest.hpp"
 
 namespace tessera {
 
+namespace {
+
+/// The checkpoint that model.from names, found and read by rank 0 for all. Nothing where it names none. Collective.
+std::unique_ptr<CheckpointReader> open_parent(RankContext& context, const std::string& from) {
+  if (from.empty()) return nullptr;
+  std::string found, text;
+  if (context.rank() == 0) {
+    if (const auto checkpoint = checkpoint_in(from)) found = checkpoint->string(), text = read_manifest_text(found);
+  }
+  const std::filesystem::path folder = context.control().broadcast(found);
+  if (folder.empty()) return nullptr;
+  const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
+  return std::make_unique<CheckpointReader>(folder, manifest_from(context.control().broadcast(text), folder), share);
+}
+
+}  // namespace
+
 PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine)
-    : machine_(machine) {
-  const Architecture architecture = resolve_architecture(options.model);
+    : machine_(machine), parent_(open_parent(context, options.model.from)) {
+  const Architecture architecture = parent_ == nullptr
+                                        ? resolve_architecture(options.model)
+                                        : resolve_architecture(options.model, parent_->manifest().architecture);
   data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
   steps_of_run(options, planned_, *data_);
   require_memory(context, options);
-  if (options.model.from.empty()) return;
-  if (const auto checkpoint = checkpoint_in(options.model.from)) {
-    parent_ = std::make_unique<CheckpointReader>(*checkpoint);
-  } else {
-    weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
-  }
+  if (options.model.from.empty() || parent_ != nullptr) return;
+  weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
 }
 
 namespace {
@@ -68,17 +84,7 @@ Options PreparedRun::resolved(const Options& options) const {
   out.run.device = schedule.model.device == DeviceKind::cuda ? DeviceChoice::cuda : DeviceChoice::cpu;
   const int threads = threads_of(options, machine_);
   out.run.threads = threads;
-  switch (lanes_of(options, threads, machine_)) {
-    case LaneMode::serial:
-      out.run.lanes = Lanes::serial;
-      break;
-    case LaneMode::parallel:
-      out.run.lanes = Lanes::parallel;
-      break;
-    case LaneMode::chaos:
-      out.run.lanes = Lanes::chaos;
-      break;
-  }
+  out.run.lanes = lanes_of(options, threads, machine_);
   if (options.model.from.empty()) {  // a folder names its own sizes
     const Architecture& a = schedule.model.architecture;
     out.model.layers = a.layers;

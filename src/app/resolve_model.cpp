@@ -50,11 +50,17 @@ void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_appl
 
 }  // namespace
 
+Architecture resolve_architecture(const ModelOptions& options, const Architecture& parent) {
+  Architecture a = parent;
+  a.dropout = options.dropout;
+  validate(a);
+  return a;
+}
+
 Architecture resolve_architecture(const ModelOptions& options) {
+  if (!options.from.empty()) return resolve_architecture(options, architecture_at(options.from));
   Architecture a;
-  if (!options.from.empty()) {
-    a = architecture_at(options.from);
-  } else if (!options.family.empty()) {
+  if (!options.family.empty()) {
     a = family_template(options.family);
     replace_sizes(a, options, true);
   } else {

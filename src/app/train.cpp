@@ -130,8 +130,8 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   machine.measure = true;
   if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(asked)).read();
   const PreparedRun prepared(world, asked, machine);
-  const Options options = prepared.resolved(asked);  // config.ini and manifests hold the same
-  require_fitting(resume_settings(options, prepared));
+  const Options options = prepared.resolved(asked);                            // config.ini and manifests hold the same
+  if (world.rank() == 0) require_fitting(resume_settings(options, prepared));  // all compare when they load
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
   if (world.rank() == 0) recorder = std::make_unique<RunRecorder>(options, run_folder(options), world.size());

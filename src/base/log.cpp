@@ -2,23 +2,24 @@
 
 #include <cstdio>
 
+#include "tessera/base/shown.hpp"
+
 namespace tessera {
 
 void Log::info(const std::string& line) const {
   if (rank_ != 0) return;
-  std::fputs((line + "\n").c_str(), stdout);
+  std::fputs((printable(line) + "\n").c_str(), stdout);
   std::fflush(stdout);
 }
 
 void Log::warn(const std::string& line) const {
   if (rank_ != 0) return;
-  std::fputs(("warning: " + line + "\n").c_str(), stderr);
+  std::fputs(("warning: " + printable(line) + "\n").c_str(), stderr);
 }
 
 void Log::error(const std::string& line) const {
-  std::fputs(
-      (world_ > 1 ? fmt::format("tessera: rank {}: {}\n", rank_, line) : fmt::format("tessera: {}\n", line)).c_str(),
-      stderr);
+  const std::string who = world_ > 1 ? fmt::format("rank {}: ", rank_) : "";
+  std::fputs(fmt::format("tessera: {}{}\n", who, printable(line)).c_str(), stderr);
 }
 
 }  // namespace tessera

@@ -4,17 +4,17 @@
 
 namespace tessera {
 
-std::string_view name_of(RankGroup group) {
+std::string_view name_of(Group group) {
   switch (group) {
-    case RankGroup::self:
+    case Group::self:
       return "self";
-    case RankGroup::world:
+    case Group::world:
       return "world";
-    case RankGroup::shard:
+    case Group::shard:
       return "shard";
-    case RankGroup::replica:
+    case Group::replica:
       return "replica";
-    case RankGroup::node:
+    case Group::node:
       return "node";
   }
   return "?";
@@ -33,38 +33,38 @@ ProcessGrid::ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::i
   }
 }
 
-std::int64_t ProcessGrid::size(RankGroup group) const {
+std::int64_t ProcessGrid::size(Group group) const {
   switch (group) {
-    case RankGroup::self:
+    case Group::self:
       return 1;
-    case RankGroup::world:
+    case Group::world:
       return world_;
-    case RankGroup::shard:
+    case Group::shard:
       return group_size_;
-    case RankGroup::replica:
+    case Group::replica:
       return replicas();
-    case RankGroup::node:
+    case Group::node:
       return ranks_per_node_;
   }
   return 0;
 }
 
-std::vector<std::int64_t> ProcessGrid::members(RankGroup group, std::int64_t rank) const {
+std::vector<std::int64_t> ProcessGrid::members(Group group, std::int64_t rank) const {
   TESSERA_ASSERT(rank >= 0 && rank < world_, "rank {} of a world of {}", rank, world_);
   std::int64_t first = rank, stride = 1;
   switch (group) {
-    case RankGroup::self:
+    case Group::self:
       break;
-    case RankGroup::world:
+    case Group::world:
       first = 0;
       break;
-    case RankGroup::shard:
+    case Group::shard:
       first = replica_index(rank) * group_size_;
       break;
-    case RankGroup::replica:
+    case Group::replica:
       first = shard_index(rank), stride = group_size_;
       break;
-    case RankGroup::node:
+    case Group::node:
       first = node_of(rank) * ranks_per_node_;
       break;
   }
@@ -73,16 +73,16 @@ std::vector<std::int64_t> ProcessGrid::members(RankGroup group, std::int64_t ran
   return ranks;
 }
 
-bool ProcessGrid::within_node(RankGroup group) const {
+bool ProcessGrid::within_node(Group group) const {
   switch (group) {
-    case RankGroup::self:
-    case RankGroup::node:
+    case Group::self:
+    case Group::node:
       return true;
-    case RankGroup::world:
+    case Group::world:
       return nodes() == 1;
-    case RankGroup::shard:
+    case Group::shard:
       return ranks_per_node_ % group_size_ == 0 || nodes() == 1;
-    case RankGroup::replica:
+    case Group::replica:
       return replicas() == 1 || nodes() == 1;
   }
   return false;

@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, RankGroup group,
+std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, Group group,
                                                 const SharedRegion& region, const std::string& name,
                                                 const CommunicatorOptions& options) {
   TESSERA_ASSERT(grid.world() == context.size() && grid.ranks_per_node() == context.ranks_per_node(),
@@ -22,7 +22,7 @@ std::unique_ptr<Communicator> make_communicator(RankContext& context, const Proc
   return std::make_unique<PairwiseCommunicator>(context, members, full_name, options);
 }
 
-std::int64_t staging_bytes(const ProcessGrid& grid, RankGroup group, const CommunicatorOptions& options) {
+std::int64_t staging_bytes(const ProcessGrid& grid, Group group, const CommunicatorOptions& options) {
   const std::int64_t size = grid.size(group);
   if (size == 1 || options.lent || (grid.within_node(group) && !options.force_pairwise)) return 0;
   return PairwiseCommunicator::staging_bytes(size);

@@ -1,20 +1,6 @@
-#include "config/choices.hpp"
-
-#include "tessera/base/error.hpp"
+#include "tessera/config/choices.hpp"
 
 namespace tessera {
-
-namespace {
-
-template <class E>
-std::string_view spelling(E value) {
-  for (const auto& choice : choices<E>()) {
-    if (choice.value == value) return choice.name;
-  }
-  throw InternalError("an enum has no value {}", static_cast<int>(value));
-}
-
-}  // namespace
 
 // Defines choices<E>() for the given list.
 #define TESSERA_CHOICES(E, ...)                      \
@@ -24,6 +10,7 @@ std::string_view spelling(E value) {
     return list;                                     \
   }
 
+TESSERA_CHOICES(bool, {{true, "true"}, {false, "false"}})
 TESSERA_CHOICES(DeviceChoice,
                 {{DeviceChoice::automatic, "auto"}, {DeviceChoice::cpu, "cpu"}, {DeviceChoice::cuda, "cuda"}})
 TESSERA_CHOICES(Deterministic,
@@ -33,10 +20,10 @@ TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
                                   {AttentionChoice::cudnn, "cudnn"}})
 TESSERA_CHOICES(CommBackend,
                 {{CommBackend::automatic, "auto"}, {CommBackend::nccl, "nccl"}, {CommBackend::staged, "staged"}})
-TESSERA_CHOICES(Lanes, {{Lanes::automatic, "auto"},
-                        {Lanes::serial, "serial"},
-                        {Lanes::chaos, "chaos"},
-                        {Lanes::parallel, "parallel"}})
+TESSERA_CHOICES(LaneMode, {{LaneMode::automatic, "auto"},
+                           {LaneMode::serial, "serial"},
+                           {LaneMode::chaos, "chaos"},
+                           {LaneMode::parallel, "parallel"}})
 TESSERA_CHOICES(Strategy, {{Strategy::ddp, "ddp"},
                            {Strategy::zero1, "zero1"},
                            {Strategy::zero2, "zero2"},
@@ -48,6 +35,8 @@ TESSERA_CHOICES(ReduceWhen,
                 {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
 TESSERA_CHOICES(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
 TESSERA_CHOICES(Checkpointing, {{Checkpointing::none, "none"}, {Checkpointing::block, "block"}})
+TESSERA_CHOICES(DirectWrites,
+                {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_CHOICES(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
 TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
                                        {LearningRateSchedule::cosine, "cosine"},
@@ -68,7 +57,8 @@ std::string_view name_of(DeviceChoice value) { return spelling(value); }
 std::string_view name_of(Deterministic value) { return spelling(value); }
 std::string_view name_of(AttentionChoice value) { return spelling(value); }
 std::string_view name_of(CommBackend value) { return spelling(value); }
-std::string_view name_of(Lanes value) { return spelling(value); }
+std::string_view name_of(LaneMode value) { return spelling(value); }
+std::string_view name_of(DirectWrites value) { return spelling(value); }
 std::string_view name_of(Strategy value) { return spelling(value); }
 std::string_view name_of(Wrap value) { return spelling(value); }
 std::string_view name_of(ReduceWhen value) { return spelling(value); }

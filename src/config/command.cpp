@@ -39,6 +39,8 @@ constexpr std::array<CommandRow, 10> kCommands{
       "tessera verify RUN/checkpoints/step-00001000"},
      {CommandKind::inspect, "inspect", "CHECKPOINT", "step, grid, options, and what each tensor looks like",
       "tessera inspect RUN/checkpoints/step-00001000"},
+     {CommandKind::index, "index", "CHECKPOINT", "make its tensors.h5, if it was written without (checkpoint.tensors)",
+      "tessera index RUN/checkpoints/step-00001000"},
      {CommandKind::help, "help", "[COMMAND]", "every option, or what COMMAND reads", "tessera help train"},
      {CommandKind::version, "version", "", "what was built in", "tessera version"}}};
 
@@ -82,6 +84,7 @@ std::size_t paths_of(CommandKind kind) {
       return 2;
     case CommandKind::verify:
     case CommandKind::inspect:
+    case CommandKind::index:
       return 1;
     default:
       return 0;

@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <fstream>
 
 #include "config/option_table.hpp"
+#include "config/value_text.hpp"
 #include "tessera/config/command.hpp"
 #include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
@@ -102,6 +104,16 @@ std::string option_reference_markdown() {
 }
 
 std::string write_ini(const Options& options) { return ini_text(options, kEvery); }
+
+std::optional<std::int64_t> ranks_of_run(const std::filesystem::path& config) {
+  std::ifstream file(config);
+  std::string line;
+  std::getline(file, line);
+  const std::string start = std::string(kRunConfigHeader) + ", on ";
+  if (!line.starts_with(start)) return std::nullopt;
+  const auto ranks = read_count(line.substr(start.size(), line.find(' ', start.size()) - start.size()));
+  return ranks && *ranks > 0 ? ranks : std::nullopt;
+}
 
 std::string run_config(const Options& options, std::int64_t ranks) {
   const std::string launcher = ranks == 1 ? "" : fmt::format("mpiexec -n {} ", ranks);

@@ -32,11 +32,7 @@ std::string_view without_comment(std::string_view text) {
   return text;
 }
 
-std::string in_double_quotes(const std::string& value) {
-  std::ostringstream text;
-  text << std::quoted(value);
-  return text.str();
-}
+std::string in_double_quotes(const std::string& value) { return (std::ostringstream() << std::quoted(value)).str(); }
 
 /// A value between quotes at the start of `text`, and what follows it.
 std::pair<std::string, std::string_view> quoted_value(std::string_view text, const std::string& place) {
@@ -105,9 +101,8 @@ std::pair<std::string, std::string> name_and_value(const std::string& section, c
 }  // namespace
 
 IniFile read_ini(std::string_view text, const std::string& file_name, std::string_view lists) {
-  if (text.size() > kMaxBytes) {
+  if (text.size() > kMaxBytes)
     throw UsageError("{}: {} bytes (too large for an option file): at most {}", file_name, text.size(), kMaxBytes);
-  }
   if (text.starts_with("\xef\xbb\xbf")) text.remove_prefix(3);
   IniFile ini;
   std::map<std::string, int> lines;
@@ -116,9 +111,8 @@ IniFile read_ini(std::string_view text, const std::string& file_name, std::strin
   std::string line;
   for (int number = 1; std::getline(file, line); ++number) {
     const auto place = fmt::format("{}:{}", file_name, number);
-    if (line.size() > kMaxLine) {
+    if (line.size() > kMaxLine)
       throw UsageError("{}: line of {} bytes (too long for an option): at most {}", place, line.size(), kMaxLine);
-    }
     const std::string content(trimmed(line));
     if (content.empty() || starts_comment(content.front())) continue;
     if (content.front() == '[') {
@@ -144,8 +138,7 @@ IniFile read_ini(std::string_view text, const std::string& file_name, std::strin
 }
 
 std::string ini_value(const std::string& value) {
-  const bool plain =
-      trimmed(value) == value && value.find_first_of("#;") == std::string::npos && !value.starts_with('"');
+  const bool plain = trimmed(value) == value && value.find_first_of("#;\"") == std::string::npos;
   return plain ? value : in_double_quotes(value);
 }
 

@@ -35,9 +35,9 @@ void add_run(Rows& t) {
                              "that of a Slurm job"));
   t.push_back(seconds_option("run.timeout", Field{&O::run, &S::timeout}, 0.001,
                              "how long a rank waits for another before the run fails"));
-  t.push_back(
-      bool_option("run.graph", Field{&O::run, &S::graph}, "on GPUs: capture segments as CUDA graphs and replay them"));
-  t.push_back(bool_option("run.share_gpu", Field{&O::run, &S::share_gpu}, "let several ranks compute on one GPU"));
+  t.push_back(choice_option("run.graph", Field{&O::run, &S::graph},
+                            "on GPUs: capture segments as CUDA graphs and replay them"));
+  t.push_back(choice_option("run.share_gpu", Field{&O::run, &S::share_gpu}, "let several ranks compute on one GPU"));
   t.push_back(choice_option("run.attention", Field{&O::run, &S::attention},
                             "what computes attention on a GPU; auto: cuDNN where it is found and can, own kernels "
                             "elsewhere"));
@@ -140,8 +140,8 @@ void add_shard(Rows& t) {
                     "what is gathered together: a block, neighbouring parts up to min_params, or the whole model"));
   t.push_back(integer_option("shard.min_params", Field{&O::shard, &S::min_params}, 1, kAnyCount,
                              "wrap = size: neighbouring parts are joined until they have so many parameters"));
-  t.push_back(bool_option("shard.reshard_after_forward", Field{&O::shard, &S::reshard_after_forward},
-                          "drop gathered parameters after forward and gather them again for backward"));
+  t.push_back(choice_option("shard.reshard_after_forward", Field{&O::shard, &S::reshard_after_forward},
+                            "drop gathered parameters after forward and gather them again for backward"));
   t.push_back(integer_option("shard.prefetch_forward", Field{&O::shard, &S::prefetch_forward}, 0, 1 << 20,
                              "units gathered ahead of their use in forward; 0: off"));
   t.push_back(integer_option("shard.prefetch_backward", Field{&O::shard, &S::prefetch_backward}, 0, 1 << 20,
@@ -168,13 +168,15 @@ void add_resources(Rows& t) {
   using C = CommOptions;
   t.push_back(choice_option("comm.backend", Field{&O::comm, &C::backend},
                             "how ranks on GPUs talk: NCCL, or staged through host memory; auto: NCCL"));
-  t.push_back(bool_option("comm.register_buffers", Field{&O::comm, &C::register_buffers},
-                          "NCCL: register the buffers of collectives, which then copy less"));
-  t.push_back(bool_option("comm.symmetric", Field{&O::comm, &C::symmetric},
-                          "NCCL 2.28: buffers of collectives in symmetric windows (sums then round differently; known "
-                          "faults before 2.31)"));
-  t.push_back(bool_option("comm.copy_engine_gather", Field{&O::comm, &C::copy_engine_gather},
-                          "NCCL 2.28, with comm.symmetric: gather by copy engines instead of kernels, within a node"));
+  t.push_back(choice_option("comm.register_buffers", Field{&O::comm, &C::register_buffers},
+                            "NCCL: register the buffers of collectives, which then copy less"));
+  t.push_back(
+      choice_option("comm.symmetric", Field{&O::comm, &C::symmetric},
+                    "NCCL 2.28: buffers of collectives in symmetric windows (sums then round differently; known "
+                    "faults before 2.31)"));
+  t.push_back(
+      choice_option("comm.copy_engine_gather", Field{&O::comm, &C::copy_engine_gather},
+                    "NCCL 2.28, with comm.symmetric: gather by copy engines instead of kernels, within a node"));
   t.push_back(integer_option("comm.min_ctas", Field{&O::comm, &C::min_ctas}, 0, 64,
                              "NCCL: least thread blocks of a collective; 0: NCCL decides"));
   t.push_back(integer_option("comm.max_ctas", Field{&O::comm, &C::max_ctas}, 0, 64,
@@ -193,8 +195,8 @@ void add_files(Rows& t) {
                              "newest checkpoints that are kept; 0: all"));
   t.push_back(integer_option("checkpoint.keep_every", Field{&O::checkpoint, &C::keep_every}, 0, kAnyCount,
                              "checkpoints of steps that are multiples of this are kept as well; 0: none"));
-  t.push_back(bool_option("checkpoint.async", Field{&O::checkpoint, &C::async},
-                          "write while the next steps run, from a copy of the state in host memory"));
+  t.push_back(choice_option("checkpoint.async", Field{&O::checkpoint, &C::async},
+                            "write while the next steps run, from a copy of the state in host memory"));
   t.push_back(text_option("checkpoint.resume", Field{&O::checkpoint, &C::resume}, "none|auto|PATH",
                           "go on from a checkpoint: auto: the newest complete one in the run's folder, if there is "
                           "one; PATH: a checkpoint or a run's folder"));
@@ -203,13 +205,19 @@ void add_files(Rows& t) {
       "what may differ from the checkpoint although samples then are not what they would have been"));
   t.push_back(integer_option("checkpoint.writers_per_node", Field{&O::checkpoint, &C::writers_per_node}, 0, 1 << 20,
                              "ranks of a node that write files, for the others too; 0: all"));
+  t.push_back(choice_option("checkpoint.direct", Field{&O::checkpoint, &C::direct},
+                            "write past the page cache (O_DIRECT); auto: where the file system can and the first "
+                            "blocks are not slow"));
+  t.push_back(choice_option("checkpoint.tensors", Field{&O::checkpoint, &C::tensors},
+                            "write tensors.h5, which shows whole tensors to HDF5 readers, with each checkpoint; false: "
+                            "tessera index makes it when it is wanted"));
   t.push_back(seconds_option("checkpoint.timeout", Field{&O::checkpoint, &C::timeout}, 0.0,
                              "how long a rank waits for another that reads or writes a checkpoint, before the run "
                              "fails; 0: for ever"));
   t.push_back(integer_option("metrics.every", Field{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
                              "steps between log lines (the metrics file has every step)"));
-  t.push_back(bool_option("metrics.swmr", Field{&O::metrics, &MetricsOptions::swmr},
-                          "metrics.h5 is readable while the run goes on; turn off on NFS"));
+  t.push_back(choice_option("metrics.swmr", Field{&O::metrics, &MetricsOptions::swmr},
+                            "metrics.h5 is readable while the run goes on; turn off on NFS"));
 }
 
 void add_commands(Rows& t) {
@@ -219,8 +227,8 @@ void add_commands(Rows& t) {
   t.push_back(
       choice_option("plan.view", Field{&O::plan, &PlanOptions::view},
                     "table: all strategies side by side; schedule: every operation; units: what is gathered together"));
-  t.push_back(bool_option("export.optimizer", Field{&O::export_, &ExportOptions::optimizer},
-                          "write state.h5 as well: whole parameters, both moments and the optimizer's scalars"));
+  t.push_back(choice_option("export.optimizer", Field{&O::export_, &ExportOptions::optimizer},
+                            "write state.h5 as well: whole parameters, both moments and the optimizer's scalars"));
   t.push_back(choice_option("export.dtype", Field{&O::export_, &ExportOptions::dtype}, "type of exported weights"));
   t.push_back(bytes_option("export.largest_file", Field{&O::export_, &ExportOptions::largest_file},
                            "weights are divided into files of at most so many bytes; 0: one file"));

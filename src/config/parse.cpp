@@ -5,7 +5,6 @@
 #include <boost/program_options/parsers.hpp>
 #include <fstream>
 #include <iterator>
-#include <tuple>
 #include <utility>
 
 #include "config/option_table.hpp"
@@ -21,21 +20,14 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// What config.ini said, up to version 0.1, of options that were only reserved.
+/// What config.ini said, up to version 0.1, of options that were only reserved: a line each.
+constexpr std::string_view kReserved =
+    "\nrun.trace=\ndata.tokenizer=bytes\ndata.on_error=stop\ntrain.sample_every=0\nshard.offload=none\n"
+    "shard.offload_fraction=1\nplan.cluster=\nplan.format=text\nshard.persistence_threshold=0\nsweep.action=print\n"
+    "memory.offload_activations=false\n";
+
 bool was_reserved(const Setting& setting) {
-  static const std::pair<std::string_view, std::string_view> lines[] = {{"run.trace", ""},
-                                                                        {"data.tokenizer", "bytes"},
-                                                                        {"data.on_error", "stop"},
-                                                                        {"train.sample_every", "0"},
-                                                                        {"shard.offload", "none"},
-                                                                        {"shard.offload_fraction", "1"},
-                                                                        {"plan.cluster", ""},
-                                                                        {"plan.format", "text"},
-                                                                        {"shard.persistence_threshold", "0"},
-                                                                        {"sweep.action", "print"},
-                                                                        {"memory.offload_activations", "false"}};
-  return std::ranges::find(lines, std::pair<std::string_view, std::string_view>(setting.name, setting.value)) !=
-         std::end(lines);
+  return kReserved.find(fmt::format("\n{}={}\n", setting.name, setting.value)) != std::string_view::npos;
 }
 
 /// Of two options that exclude each other the one that a user gives stands, where the other only repeats a run.
@@ -128,12 +120,10 @@ Arguments read_arguments(std::vector<std::string> words) {
   }
   if (out.help || out.version) return out;
   // Before a word that follows is taken for a file.
-  for (const Setting& setting : out.settings) {
+  for (const Setting& setting : out.settings)
     if (find_option(setting.name) == nullptr) throw unknown_option(setting);
-  }
-  for (const auto& word : out.positional) {
+  for (const auto& word : out.positional)
     if (word.starts_with('-')) throw not_an_option(word);
-  }
   return out;
 }
 
@@ -179,12 +169,7 @@ Options with_settings(Options options, const std::vector<Setting>& settings) {
 }
 
 Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
-  if (file.empty()) return resolved({}, arguments);
-  return resolved(options_of(read_ini_text(file), file.string()), arguments);
-}
-
-Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments) {
-  return resolve(file, settings_only(arguments));
+  return resolved(file.empty() ? Options() : options_of(read_ini_text(file), file.string()), arguments);
 }
 
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments) {
@@ -192,14 +177,6 @@ Options parse_text(std::string_view ini, const std::string& file_name, const std
 }
 
 Options parse_arguments(const std::vector<std::string>& arguments) { return resolved({}, settings_only(arguments)); }
-
-bool Options::operator==(const Options& other) const {
-  const auto all = [](const Options& o) {
-    return std::tie(o.run, o.model, o.data, o.train, o.optim, o.shard, o.precision, o.memory, o.grid, o.comm,
-                    o.checkpoint, o.metrics, o.plan, o.export_, o.bench, o.sweep);
-  };
-  return all(*this) == all(other);
-}
 
 std::filesystem::path run_folder(const Options& options) {
   if (!options.run.dir.empty()) return options.run.dir;

@@ -209,9 +209,11 @@ std::vector<std::string> allowed_changes(const CheckpointOptions& options) {
   return names;
 }
 
-std::int64_t shard_group_size(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
-  if (!is_hybrid(options.shard.strategy)) return world;
-  return options.shard.group_size > 0 ? options.shard.group_size : ranks_per_node;
+std::int64_t shard_group_size(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node,
+                              std::int64_t group_size) {
+  if (strategy == Strategy::ddp) return 1;
+  if (!is_hybrid(strategy)) return world;
+  return group_size > 0 ? group_size : std::min(ranks_per_node, world);
 }
 
 std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world) {
@@ -232,7 +234,7 @@ void validate_for_world(const Options& options, std::int64_t world, std::int64_t
                      world == 1 ? "" : "s", divisors_text(world));
   }
   accumulation_of(options.train, world);
-  const auto group = shard_group_size(options, world, ranks_per_node);
+  const auto group = shard_group_size(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
   if (group < 1 || world % group != 0) {
     const auto source = options.shard.group_size > 0 ? "" : " (the ranks of a node)";
     throw UsageError("shard.group_size = {}{} does not divide the {} rank{}: {}", group, source, world,

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "tessera/base/decimal.hpp"
+#include "tessera/base/utf8.hpp"
 
 namespace tessera {
 
@@ -94,27 +95,6 @@ std::optional<double> clock_seconds(std::string_view text) {
   return static_cast<double>(*hours) * 3600.0 + static_cast<double>(*minutes * 60 + *seconds);
 }
 
-/// How many bytes the UTF-8 sequence at the start of `text` has; 0 when it is not one.
-std::size_t utf8_length(std::string_view text) {
-  const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned lead = byte(0);
-  const std::size_t length = lead < 0x80                   ? 1
-                             : lead >= 0xc2 && lead < 0xe0 ? 2
-                             : (lead & 0xf0) == 0xe0       ? 3
-                             : lead >= 0xf0 && lead < 0xf5 ? 4
-                                                           : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (std::size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Overlong forms, surrogates and what lies beyond U+10FFFF.
-  if (lead == 0xe0 && byte(1) < 0xa0) return 0;
-  if (lead == 0xed && byte(1) >= 0xa0) return 0;
-  if (lead == 0xf0 && byte(1) < 0x90) return 0;
-  if (lead == 0xf4 && byte(1) >= 0x90) return 0;
-  return length;
-}
-
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
@@ -133,12 +113,6 @@ std::optional<double> read_number(std::string_view text) {
 }
 
 std::string number_text(double value) { return fmt::format("{}", value); }
-
-std::optional<bool> read_bool(std::string_view text) {
-  if (text == "true") return true;
-  if (text == "false") return false;
-  return std::nullopt;
-}
 
 std::optional<std::int64_t> read_bytes(std::string_view text) { return whole_number(text, kByteUnits); }
 

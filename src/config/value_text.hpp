@@ -18,9 +18,6 @@ std::optional<std::int64_t> read_count(std::string_view text);
 std::optional<double> read_number(std::string_view text);
 std::string number_text(double value);
 
-/// true or false, and nothing else.
-std::optional<bool> read_bool(std::string_view text);
-
 /// Whole bytes with a unit (B, kB or KB, MB, GB, TB = powers of 1000; KiB, MiB, GiB, TiB = powers of 1024) or none.
 std::optional<std::int64_t> read_bytes(std::string_view text);
 std::string exact_bytes_text(std::int64_t bytes);

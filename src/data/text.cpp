@@ -4,6 +4,7 @@
 #include "data/mapped_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/data/corpus.hpp"
 
 namespace tessera {
@@ -22,9 +23,18 @@ struct TextPart {
   std::optional<MappedFile> mapped;
 };
 
+/// "a, b, c and 7 more"
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() <= most ? text : fmt::format("{} and {} more", text, names.size() - most);
+}
+
 class Text final : public TokenSource {
  public:
-  Text(const fs::path& root, const std::vector<fs::path>& files) : root_(root) {
+  Text(const fs::path& root, const std::vector<fs::path>& files, std::string skipped = {})
+      : root_(root), skipped_(std::move(skipped)) {
     for (const auto& file : files) add(file);
     if (size_ == 0)
       throw UsageError("{}: {} .txt files, all empty (no text): text to train on", root.string(), files.size());
@@ -35,6 +45,8 @@ class Text final : public TokenSource {
   std::string describe() const override {
     return fmt::format("{} ({} text file{})", root_.string(), parts_.size(), parts_.size() == 1 ? "" : "s");
   }
+
+  std::string skipped() const override { return skipped_; }
 
   void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
     TESSERA_ASSERT(first >= 0 && count >= 0 && first <= size_ - count, "tokens {}+{} of {}", first, count, size_);
@@ -78,6 +90,7 @@ class Text final : public TokenSource {
   }
 
   fs::path root_;
+  std::string skipped_;
   std::vector<TextPart> parts_;
   std::int64_t size_ = 0;
 };
@@ -89,21 +102,46 @@ class Text final : public TokenSource {
 
 bool is_json(const fs::path& file) { return file.extension() == ".json" || file.extension() == ".jsonl"; }
 
-/// All .txt files below `folder`, by the bytes of their path below it: the same order on every machine.
-std::vector<fs::path> text_files(const fs::path& folder) {
+/// What a folder holds: files in the order of the bytes of their paths below it, the same on every machine, and what
+/// was left out with the reason.
+struct Listing {
   std::vector<fs::path> files;
+  std::vector<std::string> skipped;
+};
+
+/// Sorts one entry in. Links to files are followed; links to folders are not, as they may lead in circles.
+void list_entry(const fs::directory_entry& entry, const fs::path& folder, Listing& out) {
+  const fs::path& path = entry.path();
+  const std::string name = path.lexically_relative(folder).generic_string();
+  const bool is_text = path.extension() == ".txt";
+  std::error_code error;
+  const fs::file_status status = entry.status(error);
+  if (status.type() == fs::file_type::regular) {
+    if (is_json(path)) refuse_json(path);
+    if (is_text) out.files.emplace_back(name);
+  } else if (status.type() == fs::file_type::directory) {
+    if (entry.is_symlink(error)) out.skipped.push_back(shown(name) + " (a link to a folder)");
+  } else if (is_text && status.type() == fs::file_type::not_found) {
+    throw IoError("{} is a link to nothing: remove it, or put the file there", path.string());
+  } else if (is_text && error) {
+    throw IoError("{} cannot be examined ({})", path.string(), error.message());
+  } else if (is_text) {
+    out.skipped.push_back(shown(name) + " (not a file)");
+  }
+}
+
+/// All .txt files below `folder`. IoError for what cannot be read: no part of a corpus goes missing unseen.
+Listing text_files(const fs::path& folder) {
+  Listing out;
   try {
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-      if (!entry.is_regular_file()) continue;
-      if (is_json(entry.path())) refuse_json(entry.path());
-      if (entry.path().extension() == ".txt") files.push_back(entry.path().lexically_relative(folder));
-    }
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) list_entry(entry, folder, out);
   } catch (const fs::filesystem_error& error) {
     throw IoError("{}: cannot be listed ({})", folder.string(), error.code().message());
   }
-  std::ranges::sort(files, {}, [](const fs::path& file) { return file.generic_string(); });
-  for (auto& file : files) file = folder / file;
-  return files;
+  std::ranges::sort(out.files, {}, [](const fs::path& file) { return file.generic_string(); });
+  std::ranges::sort(out.skipped);
+  for (auto& file : out.files) file = folder / file;
+  return out;
 }
 
 }  // namespace
@@ -117,9 +155,12 @@ std::unique_ptr<TokenSource> open_text(const fs::path& folder) {
   if (!fs::is_directory(folder, error)) {
     throw UsageError("{}: no such folder or file: a folder of .txt files", folder.string());
   }
-  const auto files = text_files(folder);
-  if (files.empty()) throw UsageError("{}: no .txt file in it or below it: a folder of .txt files", folder.string());
-  return std::make_unique<Text>(folder, files);
+  const Listing listing = text_files(folder);
+  if (listing.files.empty()) {
+    throw UsageError("{}: no .txt file in it or below it{}: a folder of .txt files", folder.string(),
+                     listing.skipped.empty() ? "" : " but " + some_of(listing.skipped));
+  }
+  return std::make_unique<Text>(folder, listing.files, some_of(listing.skipped));
 }
 
 }  // namespace tessera

@@ -120,7 +120,7 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
   const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
   const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
   return write_shard(job.beside, number, tensor_records(session_.schedule().model.tensors), runs, source,
-                     settings_.hdf5);
+                     settings_.hdf5, settings_.options.direct);
 }
 
 void CheckpointWriter::send_to_writer(const Job& job) {
@@ -135,7 +135,8 @@ std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<s
   for (const std::string& record : records) {
     if (!record.empty()) manifest.files.push_back(parse_file_record(record));
   }
-  manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
+  if (settings_.options.tensors)
+    manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
   write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
   if (settings_.before_publish) settings_.before_publish(job.step);
   notes.push_back(folder_.publish(job.step, newest_));

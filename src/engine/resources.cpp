@@ -14,20 +14,6 @@ namespace tessera {
 
 namespace {
 
-RankGroup rank_group(Group group) {
-  switch (group) {
-    case Group::self:
-      return RankGroup::self;
-    case Group::world:
-      return RankGroup::world;
-    case Group::shard:
-      return RankGroup::shard;
-    case Group::replica:
-      return RankGroup::replica;
-  }
-  throw InternalError("no ranks for group {}", static_cast<int>(group));
-}
-
 std::span<std::byte> bytes_of(const DeviceMemory& memory) {
   return {memory.data(), static_cast<std::size_t>(memory.size())};
 }
@@ -201,9 +187,8 @@ void Resources::open_host_communicators(const StepSchedule& schedule) {
   const auto scratch = lent_communicators(schedule);
   for (const auto& [lane, group] : wanted_communicators(schedule)) {
     options.lent = scratch.contains({lane, group});
-    auto communicator =
-        make_communicator(context_, grid_, rank_group(group), *host_shared_, std::string(name_of(lane)), options);
-    beside_.host_staging += staging_bytes(grid_, rank_group(group), options);
+    auto communicator = make_communicator(context_, grid_, group, *host_shared_, std::string(name_of(lane)), options);
+    beside_.host_staging += staging_bytes(grid_, group, options);
     if (emulate.on()) {
       const double bandwidth = emulate.bandwidth > 0 ? emulate.bandwidth : 1e18;
       communicator = make_emulated(std::move(communicator), emulate.latency, bandwidth);
@@ -216,7 +201,7 @@ void Resources::open_device_communicators(const StepSchedule& schedule) {
   const LargestBuffers largest = largest_buffers(schedule);
   for (const auto& key : wanted_communicators(schedule)) {
     const auto contribution = largest.contribution.find(key);
-    communicators_[key] = communication_->open(grid_, rank_group(key.second), std::string(name_of(key.first)),
+    communicators_[key] = communication_->open(grid_, key.second, std::string(name_of(key.first)),
                                                contribution == largest.contribution.end() ? 0 : contribution->second);
   }
   beside_.host_staging = communication_->pinned_bytes();
@@ -265,6 +250,8 @@ std::int64_t Resources::index_in(Group group) const {
       return grid_.shard_index(context_.rank());
     case Group::replica:
       return grid_.replica_index(context_.rank());
+    case Group::node:
+      return context_.rank() % grid_.ranks_per_node();
   }
   return 0;
 }

@@ -235,6 +235,36 @@ std::vector<std::filesystem::path> common_candidates(RankContext& context, const
   return paths;
 }
 
+/// Where a run goes on, and what is not as it was.
+struct Loaded {
+  StartPoint start;
+  std::string changes;
+};
+
+/// Loads a checkpoint into `resources`; the ranks agree on how it went. Rank 0 reads the manifest for all: thousands of
+/// ranks would ask the file system for the same bytes.
+Verdict load(RankContext& context, const ResumeSettings& settings, const std::filesystem::path& path,
+             const StepSchedule& schedule, Resources& resources, Loaded& out) {
+  std::string text;
+  const auto read_text = [&] {
+    if (context.rank() == 0) text = read_manifest_text(path);
+  };
+  if (Verdict verdict = agree(context, tried(context, read_text)); verdict.kind != Verdict::good) return verdict;
+  text = context.control().broadcast(text);
+  const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
+  return agree(context, tried(context, [&] {
+                 const CheckpointReader reader(path, manifest_from(text, path), share);
+                 const Comparison comparison(path, settings, reader.manifest());
+                 comparison.require_fit();
+                 reader.read(wanted_runs(schedule, resources), settings.threads,
+                             [&](void* to, const void* from, std::size_t bytes) {
+                               resources.upload(to, from, static_cast<std::int64_t>(bytes));
+                             });
+                 out.changes = comparison.changes();
+                 out.start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
+               }));
+}
+
 std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings& settings,
                                       const StepSchedule& schedule, Resources& resources) {
   const auto say = [&](const std::string& line) {
@@ -243,30 +273,17 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
   const auto candidates = common_candidates(context, settings);
   std::string failure;
   for (const auto& path : candidates) {
-    StartPoint start;
-    std::string changes;
-    const Verdict verdict = agree(
-        context, tried(context, [&] {
-          const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
-          const CheckpointReader reader(path, share);
-          const Comparison comparison(path, settings, reader.manifest());
-          comparison.require_fit();
-          reader.read(wanted_runs(schedule, resources), settings.threads,
-                      [&](void* to, const void* from, std::size_t bytes) {
-                        resources.upload(to, from, static_cast<std::int64_t>(bytes));
-                      });
-          changes = comparison.changes();
-          start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
-        }));
+    Loaded loaded;
+    const Verdict verdict = load(context, settings, path, schedule, resources, loaded);
     failure = verdict.text;
     if (verdict.kind == Verdict::good) {
       clear_padding(schedule, resources);
-      say(fmt::format("resume     step {} from {}", start.step, path.string()));
-      if (!changes.empty()) say(fmt::format("changed    {}", changes));
-      if (context.rank() != 0) return start;
-      const std::string left = leave_newer(settings.run, path, start.step);
+      say(fmt::format("resume     step {} from {}", loaded.start.step, path.string()));
+      if (!loaded.changes.empty()) say(fmt::format("changed    {}", loaded.changes));
+      if (context.rank() != 0) return loaded.start;
+      const std::string left = leave_newer(settings.run, path, loaded.start.step);
       if (!left.empty()) say(fmt::format("set aside  {}", left));
-      return start;
+      return loaded.start;
     }
     if (settings.options.checkpoint.resume != "auto") throw IoError("{}", failure);
     if (verdict.kind == Verdict::unreadable)

@@ -39,16 +39,7 @@ int threads_on_cores(int threads, const MachineShape& machine) {
 }
 
 LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine) {
-  switch (options.run.lanes) {
-    case Lanes::serial:
-      return LaneMode::serial;
-    case Lanes::parallel:
-      return LaneMode::parallel;
-    case Lanes::chaos:
-      return LaneMode::chaos;
-    case Lanes::automatic:
-      break;
-  }
+  if (options.run.lanes != LaneMode::automatic) return options.run.lanes;
   if (options.run.device == DeviceChoice::cuda) return LaneMode::parallel;  // streams cost nothing
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;

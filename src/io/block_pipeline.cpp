@@ -1,17 +1,29 @@
 #include "io/block_pipeline.hpp"
 
+#include <algorithm>
+#include <chrono>
+
 #include "io/block_file.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/threads.hpp"
 
 namespace tessera {
 
-BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record)
+BlockPipeline::BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
+                             DirectWrites direct)
     : file_(file),
       path_(path),
       record_(record),
-      direct_(open_direct(path)),
+      wanted_(direct),
+      direct_(direct == DirectWrites::no ? FileDescriptor(-1) : open_direct(path)),
       memory_(static_cast<std::int64_t>(kSlots) * record.block_bytes) {
+  if (direct == DirectWrites::yes && !direct_) {
+    throw IoError(
+        "{} cannot be written past the page cache (its file system has no O_DIRECT): checkpoint.direct = auto "
+        "or false",
+        path.string());
+  }
   record_.blocks.assign(static_cast<std::size_t>(ceil_div(record_.bytes, record_.block_bytes)), 0);
   try {
     for (std::thread& thread : threads_) thread = start_thread("block writer", [this] { work(); });
@@ -60,7 +72,23 @@ void BlockPipeline::write(std::int64_t block) {
   const std::byte* bytes = bytes_of(block);
   const std::int64_t count = bytes_in_block(record_, block);
   record_.blocks[static_cast<std::size_t>(block)] = checksum(bytes, count);
-  write_direct(direct_, file_, path_, block * record_.block_bytes, bytes, count);
+  const bool is_direct = direct_ && !through_cache();
+  const auto start = std::chrono::steady_clock::now();
+  write_direct(is_direct ? direct_ : none_, file_, path_, block * record_.block_bytes, bytes, count);
+  if (is_direct && wanted_ == DirectWrites::automatic && count == kBlockBytes)
+    judge_direct(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count());
+}
+
+bool BlockPipeline::through_cache() {
+  const std::lock_guard lock(mutex_);
+  return is_slow_;
+}
+
+void BlockPipeline::judge_direct(double seconds) {
+  const std::lock_guard lock(mutex_);
+  if (trials_ == kTrials) return;
+  fastest_ = trials_ == 0 ? seconds : std::min(fastest_, seconds);
+  if (++trials_ == kTrials) is_slow_ = fastest_ > kSlowBlock;
 }
 
 void BlockPipeline::work() {

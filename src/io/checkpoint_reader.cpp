@@ -28,8 +28,11 @@ struct CheckpointReader::Piece {
   std::byte* to = nullptr;
 };
 
-CheckpointReader::CheckpointReader(std::filesystem::path folder, FileShare share)
-    : folder_(std::move(folder)), manifest_(read_manifest(folder_)), files_(std::make_unique<OpenFiles>(kKeptOpen)) {
+CheckpointReader::CheckpointReader(const std::filesystem::path& folder, FileShare share)
+    : CheckpointReader(folder, read_manifest(folder), share) {}
+
+CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share)
+    : folder_(std::move(folder)), manifest_(std::move(manifest)), files_(std::make_unique<OpenFiles>(kKeptOpen)) {
   places_.resize(manifest_.tensors.size());
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     const FileRecord& record = manifest_.files[file];

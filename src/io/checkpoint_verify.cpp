@@ -7,9 +7,11 @@
 #include "io/block_file.hpp"
 #include "io/shard_layout.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/io/checkpoint_reader.hpp"
 #include "tessera/io/hdf5_data.hpp"
 #include "tessera/io/manifest.hpp"
+#include "tessera/io/path_exists.hpp"
 
 namespace tessera {
 
@@ -22,12 +24,10 @@ class Verifier {
 
   std::vector<std::string> run() {
     if (!guarded([&] { manifest_ = read_manifest(folder_); })) return problems_;
-    const bool has_virtual = std::any_of(manifest_.files.begin(), manifest_.files.end(),
-                                         [](const FileRecord& file) { return file.name == kVirtualName; });
-    if (!has_virtual) problem(fmt::format("{} lists no {}", folder_.string(), kVirtualName));
     bool sound = true;
     for (const FileRecord& file : manifest_.files) sound = check_file(file) && sound;
-    if (sound && has_virtual) guarded([&] { check_virtual(); });
+    // Written with the checkpoint (checkpoint.tensors), made later (tessera index), or not there.
+    if (sound && path_exists(folder_ / std::string(kVirtualName))) guarded([&] { check_virtual(); });
     return problems_;
   }
 
@@ -98,7 +98,7 @@ class Verifier {
     for (const ElementRun& run : record.runs) {
       if (i < run.count)
         return fmt::format("element {} of {}", run.first + i,
-                           manifest_.tensors[static_cast<std::size_t>(run.tensor)].name);
+                           shown(manifest_.tensors[static_cast<std::size_t>(run.tensor)].name));
       i -= run.count;
     }
     return "an element outside of all runs";
@@ -115,7 +115,7 @@ class Verifier {
         const TensorRecord& tensor = manifest_.tensors[i];
         const auto array = Hdf5Array<float>::open(group.id(), tensor.name);
         if (array.shape() != tensor.shape)
-          throw IoError("{}: {} has another shape than the manifest says", kVirtualName, tensor.name);
+          throw IoError("{}: {} has another shape than the manifest says", kVirtualName, shown(tensor.name));
         for (const std::int64_t at : {std::int64_t{0}, tensor.elements / 2, tensor.elements - 1}) {
           float seen = 0, stored = 0;
           array.read(at, {&seen, 1});
@@ -123,7 +123,8 @@ class Verifier {
           reader.read({&want, 1}, 1);
           if (std::bit_cast<std::uint32_t>(seen) != std::bit_cast<std::uint32_t>(stored))
             throw IoError("{}: element {} of {}/{} is {}, a shard says {}",
-                          (folder_ / std::string(kVirtualName)).string(), at, name_of(kind), tensor.name, seen, stored);
+                          (folder_ / std::string(kVirtualName)).string(), at, name_of(kind), shown(tensor.name), seen,
+                          stored);
         }
       }
     }

@@ -49,6 +49,17 @@ Hdf5Attribute open_scalar(hid_t object, const std::string& name, H5T_class_t wan
   return attribute;
 }
 
+/// Properties of an opened file without HDF5's own lock on it: RUN's lock and unpublished folders keep writers apart,
+/// and file systems without locks (ENOLCK, EOPNOTSUPP) would refuse every file. HDF5_USE_FILE_LOCKING overrules this.
+/// (Libraries before 1.10.7, and 1.12.0, have only that variable.)
+Hdf5Properties file_access(const std::string& what) {
+  Hdf5Properties access(hdf5_check_id(H5Pcreate(H5P_FILE_ACCESS), what));
+#if H5_VERSION_GE(1, 10, 7) && !(H5_VERSION_GE(1, 12, 0) && !H5_VERSION_GE(1, 12, 1))
+  hdf5_check(H5Pset_file_locking(access.id(), false, true), what);
+#endif
+  return access;
+}
+
 }  // namespace
 
 void hdf5_quiet() {
@@ -87,7 +98,7 @@ std::string hdf5_version() {
 Hdf5File Hdf5File::create(const std::filesystem::path& path, Create mode, Format format) {
   hdf5_quiet();
   const std::string what = fmt::format("cannot create {}", path.string());
-  const Hdf5Properties access(hdf5_check_id(H5Pcreate(H5P_FILE_ACCESS), what));
+  const Hdf5Properties access = file_access(what);
   const H5F_libver_t version = format == Format::v18 ? H5F_LIBVER_V18 : H5F_LIBVER_LATEST;
   hdf5_check(H5Pset_libver_bounds(access.id(), version, version), what);
   Hdf5File file;
@@ -100,9 +111,10 @@ Hdf5File Hdf5File::create(const std::filesystem::path& path, Create mode, Format
 Hdf5File Hdf5File::open(const std::filesystem::path& path, bool swmr) {
   hdf5_quiet();
   const unsigned flags = H5F_ACC_RDONLY | (swmr ? H5F_ACC_SWMR_READ : 0u);
+  const std::string what = fmt::format("cannot open {}", path.string());
+  const Hdf5Properties access = file_access(what);
   Hdf5File file;
-  file.file_ = Hdf5Handle<&H5Fclose>(
-      hdf5_check_id(H5Fopen(path.c_str(), flags, H5P_DEFAULT), fmt::format("cannot open {}", path.string())));
+  file.file_ = Hdf5Handle<&H5Fclose>(hdf5_check_id(H5Fopen(path.c_str(), flags, access.id()), what));
   file.path_ = path;
   return file;
 }

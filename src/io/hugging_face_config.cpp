@@ -8,6 +8,7 @@
 #include "io/hugging_face_json.hpp"
 #include "io/json_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/io/hugging_face.hpp"
 
 namespace tessera {
@@ -121,7 +122,7 @@ class ConfigReader {
       if (kind == object.end() || kind->is_null()) continue;
       if (*kind == "default" || *kind == "llama3") return kind->get<std::string>();
       throw UsageError("{}: {} of {} {} is not supported (default or llama3 is allowed)", path_.string(), name, key,
-                       shown(*kind));
+                       value_text(*kind));
     }
     return "default";
   }
@@ -163,13 +164,13 @@ class ConfigReader {
     return place->get<double>();
   }
 
-  static std::string shown(const nlohmann::json& value) {
+  static std::string value_text(const nlohmann::json& value) {
     if (value.is_structured()) return "what it says";
     return value.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace).substr(0, 100);
   }
 
   [[noreturn]] void refuse(const char* key, const char* allowed) const {
-    throw UsageError("{}: {} = {} is not supported ({})", path_.string(), key, shown(json_.at(key)), allowed);
+    throw UsageError("{}: {} = {} is not supported ({})", path_.string(), key, value_text(json_.at(key)), allowed);
   }
 
   std::filesystem::path path_;
@@ -254,7 +255,7 @@ Architecture architecture_of(const nlohmann::json& json, const std::filesystem::
     return read_rotary(config, Family::llama);
   }
   throw UsageError("{}: model_type = {} is not supported (gpt2, qwen2 or llama is allowed)", path.string(),
-                   type.empty() ? "nothing" : type.substr(0, 100));
+                   type.empty() ? "nothing" : shown(type));
 }
 
 }  // namespace tessera

@@ -12,6 +12,7 @@
 
 #include "io/json_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/io/hugging_face.hpp"
 #include "tessera/io/path_exists.hpp"
 
@@ -52,12 +53,12 @@ std::map<std::string, std::string> read_index(const std::filesystem::path& path)
   if (map == index.end() || !map->is_object() || map->empty()) throw UsageError("{} has no weight_map", path.string());
   std::map<std::string, std::string> files;
   for (const auto& [tensor, file] : map->items()) {
-    if (!file.is_string()) throw UsageError("{}: the file of tensor {} is not text", path.string(), tensor);
+    if (!file.is_string()) throw UsageError("{}: the file of tensor {} is not text", path.string(), shown(tensor));
     const auto name = file.get<std::string>();
     if (name.empty() || name == "." || name == ".." ||
         name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos) {
       throw UsageError("{}: tensor {} is said to be in \"{}\" (a plain file name inside the folder is allowed)",
-                       path.string(), tensor, name);
+                       path.string(), shown(tensor), shown(name));
     }
     files.emplace(tensor, name);
   }
@@ -84,7 +85,8 @@ std::vector<SafetensorsFile> open_files(const std::filesystem::path& folder) {
     if (is_new) files.emplace_back(folder / name);
     const SafetensorsFile& file = files[place->second];
     if (file.find(tensor) == nullptr) {
-      throw UsageError("{} has no tensor {}, although {} says so", file.path().string(), tensor, index_path.string());
+      throw UsageError("{} has no tensor {}, although {} says so", file.path().string(), shown(tensor),
+                       index_path.string());
     }
   }
   return files;
@@ -110,21 +112,21 @@ HuggingFaceWeights::HuggingFaceWeights(const std::filesystem::path& folder,
           head = Source{file, entry.name};
           continue;
         }
-        throw UsageError("{} has a tensor {} that this model does not have", where, entry.name);
+        throw UsageError("{} has a tensor {} that this model does not have", where, shown(entry.name));
       }
       const ParameterTensor& tensor = expected[place->second];
       if (entry.shape != tensor.shape) {
-        throw UsageError("tensor {} of {} has shape [{}]: this model needs [{}]", entry.name, where,
+        throw UsageError("tensor {} of {} has shape [{}]: this model needs [{}]", shown(entry.name), where,
                          fmt::join(entry.shape, ", "), fmt::join(tensor.shape, ", "));
       }
       if (!entry.dtype) {
-        throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", entry.name, where,
-                         entry.dtype_name);
+        throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", shown(entry.name), where,
+                         shown(entry.dtype_name));
       }
       auto& source = found[place->second];
       if (source) {
-        throw UsageError("tensor {} is there twice (as {} in {} and as {} in {})", tensor.name, source->name,
-                         files_[source->file].path().string(), entry.name, where);
+        throw UsageError("tensor {} is there twice (as {} in {} and as {} in {})", tensor.name, shown(source->name),
+                         files_[source->file].path().string(), shown(entry.name), where);
       }
       source = Source{file, entry.name};
     }
@@ -159,7 +161,7 @@ void HuggingFaceWeights::require_tied(const Source& head, const std::vector<Para
   throw UsageError(
       "tensor {} of {} is another one than {} (config.json ties them: one would be lost): tie_word_embeddings = false "
       "in config.json keeps both, removing {} keeps the table",
-      head.name, file.path().string(), other.name, head.name);
+      shown(head.name), file.path().string(), shown(other.name), shown(head.name));
 }
 
 void HuggingFaceWeights::read(TensorId tensor, std::int64_t first, std::span<float> out) const {
@@ -168,7 +170,7 @@ void HuggingFaceWeights::read(TensorId tensor, std::int64_t first, std::span<flo
   file.read_slice(source.name, first, out);
   if (const std::size_t at = first_not_finite(out); at < out.size()) {
     throw UsageError("tensor {} of {} holds {} at element {} (no weights to train from): finite numbers are allowed",
-                     source.name, file.path().string(), out[at], first + static_cast<std::int64_t>(at));
+                     shown(source.name), file.path().string(), out[at], first + static_cast<std::int64_t>(at));
   }
 }
 

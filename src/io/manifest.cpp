@@ -10,6 +10,7 @@
 #include "io/json_file.hpp"
 #include "io/manifest_fields.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 
 namespace tessera {
 
@@ -101,19 +102,19 @@ void check_runs(const Manifest& manifest, const std::string& where) {
     std::int64_t elements = 0;
     for (const ElementRun& run : file.runs) {
       if (run.tensor >= static_cast<std::int64_t>(manifest.tensors.size()))
-        throw IoError("{}: {} has a run of tensor {}, there are {}", where, file.name, run.tensor,
+        throw IoError("{}: {} has a run of tensor {}, there are {}", where, shown(file.name), run.tensor,
                       manifest.tensors.size());
       const std::int64_t size = manifest.tensors[static_cast<std::size_t>(run.tensor)].elements;
       if (run.first > size || run.count > size - run.first || run.count == 0)
-        throw IoError("{}: {} has a run outside of tensor {}", where, file.name,
-                      manifest.tensors[static_cast<std::size_t>(run.tensor)].name);
+        throw IoError("{}: {} has a run outside of tensor {}", where, shown(file.name),
+                      shown(manifest.tensors[static_cast<std::size_t>(run.tensor)].name));
       elements += run.count;  // no overflow: below, a file's elements must fit its bytes
-      if (elements > file.bytes / 4) throw IoError("{}: {} is too small for its runs", where, file.name);
+      if (elements > file.bytes / 4) throw IoError("{}: {} is too small for its runs", where, shown(file.name));
       spans.push_back({run.tensor, run.first, run.count});
     }
     for (const std::int64_t offset : file.offsets) {
       if (offset > file.bytes - elements * 4)
-        throw IoError("{}: a dataset of {} reaches beyond the file's end", where, file.name);
+        throw IoError("{}: a dataset of {} reaches beyond the file's end", where, shown(file.name));
     }
   }
   std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
@@ -125,11 +126,11 @@ void check_runs(const Manifest& manifest, const std::string& where) {
     for (; next < spans.size() && spans[next].tensor == static_cast<std::int64_t>(tensor); ++next) {
       if (spans[next].first != done)
         throw IoError("{}: element {} of {} is {}", where, std::min(done, spans[next].first),
-                      manifest.tensors[tensor].name, spans[next].first > done ? "in no shard" : "in two shards");
+                      shown(manifest.tensors[tensor].name), spans[next].first > done ? "in no shard" : "in two shards");
       done += spans[next].count;
     }
     if (done != manifest.tensors[tensor].elements)
-      throw IoError("{}: element {} of {} is in no shard", where, done, manifest.tensors[tensor].name);
+      throw IoError("{}: element {} of {} is in no shard", where, done, shown(manifest.tensors[tensor].name));
   }
 }
 
@@ -198,12 +199,16 @@ std::string manifest_text(const Manifest& manifest) {
   return text;
 }
 
-Manifest read_manifest(const std::filesystem::path& folder) {
+std::string read_manifest_text(const std::filesystem::path& folder) try {
+  return read_text_file(folder / std::string(kManifestName), kLargestManifest);
+} catch (const UsageError& error) {
+  throw IoError("{} is no complete checkpoint ({})", folder.string(), error.what());
+}
+
+Manifest manifest_from(const std::string& text, const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / std::string(kManifestName);
-  std::string text;
   nlohmann::json json;
   try {
-    text = read_text_file(path, kLargestManifest);
     json = parse_json(text);
   } catch (const UsageError& error) {
     throw IoError("{} is no complete checkpoint ({})", folder.string(), error.what());
@@ -223,6 +228,10 @@ Manifest read_manifest(const std::filesystem::path& folder) {
   } catch (const UsageError& error) {
     throw IoError("{} is damaged ({})", path.string(), error.what());
   }
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  return manifest_from(read_manifest_text(folder), folder);
 }
 
 std::string file_record_text(const FileRecord& record) { return file_json(record).dump(); }

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/io/safetensors.hpp"
 
 namespace tessera {
@@ -37,13 +38,6 @@ std::optional<DType> readable_dtype(std::string_view name) {
   if (name == "BF16") return DType::bf16;
   if (name == "F16") return DType::fp16;
   return std::nullopt;
-}
-
-/// A name from a file in a message: short, and only bytes that a terminal takes.
-std::string shown(std::string_view name) {
-  std::string text;
-  for (const char c : name.substr(0, 80)) text += (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) ? '?' : c;
-  return name.size() > 80 ? text + "..." : text;
 }
 
 /// nlohmann::json's SAX interface: a handler that returns false stops the parser.

@@ -3,7 +3,9 @@
 #include "io/array_boxes.hpp"
 #include "io/block_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/io/hdf5.hpp"
+#include "tessera/io/path_exists.hpp"
 #include "tessera/io/shard_file.hpp"
 
 namespace tessera {
@@ -64,14 +66,12 @@ void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<P
       kMaking));
 }
 
-}  // namespace
-
-FileRecord write_virtual_tensors(const std::filesystem::path& folder, const std::vector<TensorRecord>& tensors,
-                                 const std::vector<FileRecord>& files, const RunHdf5& hdf5) {
-  const std::filesystem::path path = folder / std::string(kVirtualName);
+/// Sources are named relative to the file's folder, so that the file itself may be renamed.
+void write_virtual_file(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors,
+                        const std::vector<FileRecord>& files, const RunHdf5& hdf5) {
   const auto pieces = pieces_by_tensor(tensors.size(), files);
   hdf5([&] {
-    Hdf5File file = Hdf5File::create(path);
+    Hdf5File file = Hdf5File::create(path, Hdf5File::Create::truncate);
     hdf5_write_attribute(file.id(), "format", "tessera checkpoint tensors");
     hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
     for (const StateKind kind : kAllStateKinds) {
@@ -82,6 +82,25 @@ FileRecord write_virtual_tensors(const std::filesystem::path& folder, const std:
     file.close();
   });
   sync_file(open_file(path, OpenFor::reading), path);
+}
+
+}  // namespace
+
+bool add_virtual_tensors(const std::filesystem::path& folder, const Manifest& manifest) {
+  const std::filesystem::path path = folder / std::string(kVirtualName), beside = path.string() + ".tmp";
+  if (path_exists(path)) return false;
+  write_virtual_file(beside, manifest.tensors, manifest.files, run_hdf5_here);
+  std::error_code error;
+  std::filesystem::rename(beside, path, error);
+  if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), error.message());
+  sync_folder(folder);
+  return true;
+}
+
+FileRecord write_virtual_tensors(const std::filesystem::path& folder, const std::vector<TensorRecord>& tensors,
+                                 const std::vector<FileRecord>& files, const RunHdf5& hdf5) {
+  const std::filesystem::path path = folder / std::string(kVirtualName);
+  write_virtual_file(path, tensors, files, hdf5);
   return record_of(path);
 }
 

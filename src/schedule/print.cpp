@@ -54,7 +54,7 @@ class SegmentText {
             verb_of(s_, op),
             object_of(s_, op),
             waits(id),
-            reads(id) + "→ " + writes(op),
+            reads(id) + "-> " + writes(op),
             format_bytes(alive) + (peak ? " (peak)" : ""),
             op.wire_bytes > 0 ? format_bytes(op.wire_bytes) : ""};
   }
@@ -199,7 +199,7 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
                      {"does", Align::left},
                      {"of", Align::left},
                      {"after", Align::left},
-                     {"reads → writes", Align::left},
+                     {"reads -> writes", Align::left},
                      {"alive", Align::right},
                      {"sent", Align::right}});
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) table.row(lines.line(id));

@@ -1,5 +1,7 @@
 #include "schedule/rules.hpp"
 
+#include "tessera/config/validate.hpp"
+
 namespace tessera {
 
 StrategyRules rules_of(const SchedulePolicy& policy) {
@@ -50,13 +52,7 @@ GridShape grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per
   GridShape grid;
   grid.world = world;
   grid.ranks_per_node = ranks_per_node > 0 ? ranks_per_node : world;
-  if (strategy == Strategy::ddp) {
-    grid.shard = 1;
-  } else if (is_hybrid(strategy)) {
-    grid.shard = group_size > 0 ? group_size : std::min(grid.ranks_per_node, world);
-  } else {
-    grid.shard = world;
-  }
+  grid.shard = shard_group_size(strategy, world, grid.ranks_per_node, group_size);
   if (world % grid.shard != 0) {
     throw UsageError("shard.group_size = {} does not divide the world of {} ranks: it must divide it", grid.shard,
                      world);

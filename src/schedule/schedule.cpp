@@ -15,6 +15,8 @@ std::int64_t GridShape::size(Group group) const {
       return shard;
     case Group::replica:
       return replica;
+    case Group::node:
+      return ranks_per_node;
   }
   return 1;
 }
@@ -22,6 +24,7 @@ std::int64_t GridShape::size(Group group) const {
 bool GridShape::within_node(Group group) const {
   switch (group) {
     case Group::self:
+    case Group::node:
       return true;
     case Group::shard:
       return shard <= ranks_per_node && ranks_per_node % shard == 0;  // members are neighbours
@@ -177,11 +180,6 @@ std::string_view name_of(Lane lane) {
   constexpr std::array<std::string_view, kLanes> names{"compute", "gather", "reduce", "replica",
                                                        "load",    "store",  "host"};
   return names[static_cast<std::size_t>(lane)];
-}
-
-std::string_view name_of(Group group) {
-  constexpr std::array<std::string_view, 4> names{"self", "world", "shard", "replica"};
-  return names[static_cast<std::size_t>(group)];
 }
 
 std::string_view name_of(Category category) {

@@ -49,7 +49,7 @@ std::unique_ptr<Communicator> over_messages(RankContext& context, const SharedRe
   CommunicatorOptions options;
   options.force_pairwise = true;
   const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
-  return make_communicator(context, grid, RankGroup::world, region, "reference", options);
+  return make_communicator(context, grid, Group::world, region, "reference", options);
 }
 
 }  // namespace

@@ -69,6 +69,7 @@ class Weights(Case):
         changes = {
             "missing": (lambda h, d: without(h, d, self.some), rf"model has no tensor .*{fc}, which this model needs"),
             "extra": (lambda h, d: with_another(h, d, "transformer.h.9.extra"), r"tensor transformer\.h\.9\.extra that this model does not have"),
+            "orders": (lambda h, d: with_another(h, d, "\x1b]0;x\x07more\n"), r"tensor \?\]0;x\?more\? that this model does not have"),
             "transposed": (lambda h, d: with_shape(h, d, self.some, [96, 24]), rf"tensor .*{fc} .*has shape \[96, 24\]: this model needs \[24, 96\]"),
             "flat": (lambda h, d: with_shape(h, d, self.some, [24 * 96]), rf"tensor .*{fc} .*has shape \[2304\]"),
             "too many": (lambda h, d: with_shape(h, d, self.some, [24, 97]), rf"model\.safetensors is not a proper safetensors file .*{fc}"),
@@ -116,6 +117,7 @@ class Weights(Case):
         config = json.loads((self.model / "config.json").read_text())
         for changes, says in (
                 ({"model_type": "mamba"}, r"config\.json: model_type = mamba is not supported"),
+                ({"model_type": "\x1b[31mred\x9b"}, r"config\.json: model_type = \?\[31mred\? is not supported"),
                 ({"n_head": 5}, r"(?i)width.*24.*heads.*5"),
                 ({"n_layer": None}, r"config\.json lacks n_layer"),
                 ({"n_layer": "two"}, r"config\.json: n_layer"),

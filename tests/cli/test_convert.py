@@ -136,6 +136,8 @@ class Convert(Case):
                    for path in ("run/config.ini", "run", "run/checkpoints/step-00000003")]
         self.assertEqual(planned[0], planned[1])
         self.assertEqual(planned[0], planned[2])
+        self.assertEqual(self.do("plan", "run").out,
+                         "planned for 2 ranks, as many as run/config.ini had (--plan.ranks=N plans for others)\n\n" + planned[0])
         self.do("export", "run", "hf")
         weights = safetensors(self.folder / "hf" / "model.safetensors")
         with h5py.File(self.folder / "run" / "dump-00000003.h5") as dump:

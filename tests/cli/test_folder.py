@@ -1,4 +1,5 @@
 """The folder of checkpoints as a user goes back in it, protects some of it, or finds it on a disk that fails."""
+import errno
 import os
 import re
 import shutil
@@ -6,6 +7,9 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import h5py
+import numpy as np
 
 from job import SHORT, TINY, Case, main, status
 from running import Running, checkpoints
@@ -196,13 +200,99 @@ class Exports(Folder):
             self.assertEqual(calls[named + 1:], [f"fsync {self.folder.resolve()}"])
 
 
+class FileSystems(Folder):
+    def test_one_without_locks_holds_checkpoints_and_metrics(self):
+        for steps, error in ((2, errno.ENOLCK), (3, errno.EOPNOTSUPP)):
+            self.go(steps, 1, **spied(f"flock,,{error}"))
+            self.assertEqual(self.steps()[-1], steps)
+            self.assertEqual(self.job("verify", "run").code, 0)
+        for name, rows in (("metrics.h5", 2), ("metrics.1.h5", 1)):
+            with h5py.File(self.folder / "run" / name, "r", swmr=True) as metrics:
+                self.assertEqual(len(metrics["steps/step"]), rows)
+
+
+class Index(Folder):
+    def test_tensors_are_shown_when_they_are_asked_for(self):
+        self.go(2, 1)
+        self.go(2, 1, "--run.dir=other", "--checkpoint.tensors=false", resume="none")
+        newest = self.folder / "other" / "checkpoints" / "step-00000002"
+        self.assertEqual({entry.name for entry in newest.iterdir()}, {"manifest.json", "shard-00000.h5"})
+        self.assertEqual(self.job("verify", "other").code, 0)
+        self.assertRegex(self.job("inspect", "other").out, r"; 1 shard\n")
+        with self.assertRaisesRegex(SystemExit, "tessera index .*step-00000002"):
+            reader.tensors_file(self.folder / "other")
+        self.assertIn("shows the checkpoint's tensors", self.job("index", "other").out)
+        self.assertEqual(reader.compare(self.folder / "run", self.folder / "other"), 0)
+        self.assertEqual(self.job("verify", "other").code, 0)
+        made = (newest / "tensors.h5").read_bytes()
+        self.assertIn("is there already", self.job("index", newest).out)
+        self.assertEqual((newest / "tensors.h5").read_bytes(), made)
+        shutil.copy(self.place / "step-00000001" / "tensors.h5", newest)  # the same tensors of another step: as good
+        with h5py.File(newest / "tensors.h5", "r+") as file:
+            del file["parameter/transformer.ln_f.weight"]
+        self.assertEqual(self.job("verify", "other").code, 4)
+        self.go(3, 1, "--run.dir=other", says="resume +step 2")
+
+
+class Manifests(Folder):
+    def start_with_spy(self, rank, rules, *arguments):
+        """Two ranks, of which `rank` has the spy."""
+        script = (f"if [ $OMPI_COMM_WORLD_RANK = {rank} ]; then export " +
+                  " ".join(f"'{name}={value}'" for name, value in spied(rules).items()) + "; fi; exec " +
+                  " ".join([os.environ["TESSERA"], "train", *arguments]))
+        return subprocess.run([os.environ["MPIEXEC"], "-n", "2", "sh", "-c", script], cwd=self.folder, timeout=60,
+                              capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
+
+    def test_rank_0_reads_them_for_all(self):
+        self.go(2, 1, ranks=2)
+        refused = f"open,manifest.json,{errno.EACCES}"
+        done = self.start_with_spy(1, refused, *RUN, "--train.steps=3", "--checkpoint.resume=auto")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("resume     step 2 from", done.stdout)
+        others = [word for word in RUN if "model." not in word]
+        done = self.start_with_spy(1, refused, *others, "--train.steps=3", "--model.from=run", "--run.dir=new")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    def test_all_ranks_end_where_rank_0_cannot_read_one(self):
+        self.go(2, 1, ranks=2)
+        refused = f"open,step-00000002/manifest.json,{errno.EACCES}"
+        done = self.start_with_spy(0, refused, *RUN, "--train.steps=3", "--checkpoint.resume=auto")
+        self.assertEqual(done.returncode, 4, done.stdout + done.stderr)
+        self.assertIn("may be whole, so auto does not pass it over", done.stderr)
+        self.assertEqual(self.steps(), [1, 2])
+
+
+class Foreign(Folder):
+    """Checkpoints that somebody else made."""
+
+    def test_a_tensor_that_lies_outside_of_the_checkpoint_is_refused(self):
+        self.go(1, 1)
+        place = self.place / "step-00000001"
+        with h5py.File(self.folder / "secret.h5", "w") as secret:
+            secret["parameter"] = np.ones(4, "f4")
+        secret = str(self.folder / "secret.h5")
+        layout = h5py.VirtualLayout((4,), "f4")
+        for name, source in (("absolute", secret), ("up", "../../../secret.h5")):
+            layout[:] = h5py.VirtualSource(source, "parameter", (4,))
+            with h5py.File(place / "tensors.h5", "r+") as file:
+                file["parameter"].create_virtual_dataset(name, layout)
+        with h5py.File(place / "tensors.h5", "r+") as file:
+            file["parameter/link"] = h5py.ExternalLink(secret, "parameter")
+            file["parameter"].create_dataset("raw", (4,), "f4", external=[(secret, 0, 16)])
+        with reader.Tensors(place) as tensors:
+            self.assertEqual(tensors["parameter", "transformer.ln_f.weight"].shape, (32,))
+            for name in ("absolute", "up", "link", "raw"):
+                with self.assertRaisesRegex(SystemExit, rf"parameter/{name} .*outside of the checkpoint"):
+                    tensors["parameter", name]
+
+
 class Order(Folder):
     def test_files_then_names_then_what_goes(self):
         self.go(1, 1, "--checkpoint.keep=1", ranks=2)
         log = self.folder / "calls"
         self.go(2, 1, "--checkpoint.keep=1", ranks=2, **spied(log=log))
         place = str(self.place.resolve())
-        calls = [call.replace(place, "C").replace("run/checkpoints", "C") for call in log.read_text().splitlines() if "checkpoints" in call]
+        calls = [call.replace(place, "C").replace("run/checkpoints", "C").removesuffix(" direct") for call in log.read_text().splitlines() if "checkpoints" in call]
         beside = "C/step-00000002.tmp"
         last = {call: i for i, call in enumerate(calls)}
         manifest = next(i for i, call in enumerate(calls) if re.match(rf"rename {beside}/manifest\S* {beside}/manifest.json", call))

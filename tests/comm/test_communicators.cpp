@@ -26,7 +26,7 @@ void with_world(std::int64_t ranks, bool pairwise, std::int64_t region_bytes, do
     options.force_pairwise = pairwise;
     options.timeout_seconds = timeout;
     const ProcessGrid grid(ranks, ranks, ranks);
-    const auto group = make_communicator(context, grid, RankGroup::world, region, "test", options);
+    const auto group = make_communicator(context, grid, Group::world, region, "test", options);
     body(context, *group, region);
   });
 }
@@ -96,8 +96,7 @@ TEST_CASE("shard and replica groups on nodes of any shape") {
       for (std::int64_t other = 0; other < shape.world; ++other) {
         require((region.peer(other) != nullptr) == (grid.node_of(other) == grid.node_of(context.rank())), "peer");
       }
-      for (const RankGroup kind :
-           {RankGroup::self, RankGroup::world, RankGroup::shard, RankGroup::replica, RankGroup::node}) {
+      for (const Group kind : {Group::self, Group::world, Group::shard, Group::replica, Group::node}) {
         const auto group = make_communicator(context, grid, kind, region, "test");
         require(group->size() == grid.size(kind), "size");
         require(grid.members(kind, context.rank())[static_cast<std::size_t>(group->rank())] == context.rank(), "rank");
@@ -118,9 +117,9 @@ TEST_CASE("communicators of a rank are in flight at the same time on different l
       SharedRegion region(context, 3 * room);
       CommunicatorOptions options;
       options.force_pairwise = pairwise;
-      const auto gather = make_communicator(context, grid, RankGroup::shard, region, "gather", options);
-      const auto reduce = make_communicator(context, grid, RankGroup::shard, region, "reduce", options);
-      const auto replica = make_communicator(context, grid, RankGroup::replica, region, "replica", options);
+      const auto gather = make_communicator(context, grid, Group::shard, region, "gather", options);
+      const auto reduce = make_communicator(context, grid, Group::shard, region, "reduce", options);
+      const auto replica = make_communicator(context, grid, Group::replica, region, "replica", options);
       std::mutex lock;
       std::string problems;
       const auto lane = [&](Communicator& group, std::int64_t number, std::uint64_t seed) {
@@ -148,7 +147,7 @@ TEST_CASE("a thread pool shares the work and changes nothing") {
     ThreadPool pool(3, 9);
     CommunicatorOptions options;
     options.pool = &pool;
-    const auto group = make_communicator(context, grid, RankGroup::world, region, "pool", options);
+    const auto group = make_communicator(context, grid, Group::world, region, "pool", options);
     const auto stream = make_serial_stream("test");
     const auto problem = run_collectives(*group, *stream, region.data(), elements, DType::bf16, DType::fp32, 11);
     require(problem.empty(), problem);
@@ -287,8 +286,8 @@ TEST_CASE("delays change nothing") {
         FaultPlan plan;
         plan.seed = seed, plan.delay = 0.5, plan.max_delay_microseconds = 200;
         const auto group =
-            make_faulty(make_communicator(context, ProcessGrid(4, 4, 4), RankGroup::world, region, "late", options),
-                        plan, context.notice());
+            make_faulty(make_communicator(context, ProcessGrid(4, 4, 4), Group::world, region, "late", options), plan,
+                        context.notice());
         for (int round = 0; round < 5; ++round) {
           const auto problem = run_collectives(*group, *stream, region.data(), 70, DType::fp32, DType::fp32, seed);
           require(problem.empty(), problem);
@@ -305,7 +304,7 @@ TEST_CASE("faults strike where they are told to: a drop times out, a kill frees,
       SharedRegion region(context, 4096);
       CommunicatorOptions options;
       options.timeout_seconds = 0.05;
-      auto group = make_communicator(context, ProcessGrid(3, 3, 3), RankGroup::world, region, "faulty", options);
+      auto group = make_communicator(context, ProcessGrid(3, 3, 3), Group::world, region, "faulty", options);
       if (context.rank() == 1) group = make_faulty(std::move(group), plan, context.notice());
       body(*group, region);
     });
@@ -352,7 +351,7 @@ TEST_CASE("an emulated network takes its time, and is counted with it") {
   const auto stream = make_serial_stream("test");
   REQUIRE_NOTHROW(run_ranks(2, 2, [&](RankContext& context) {
     SharedRegion region(context, bytes_needed(2, 1000));
-    const auto group = make_emulated(make_communicator(context, ProcessGrid(2, 2, 2), RankGroup::world, region, "slow"),
+    const auto group = make_emulated(make_communicator(context, ProcessGrid(2, 2, 2), Group::world, region, "slow"),
                                      0.002, 4000.0 / 0.003);
     const auto problem = run_collectives(*group, *stream, region.data(), 1000, DType::fp32, DType::fp32, 1);
     require(problem.empty(), problem);
@@ -363,11 +362,11 @@ TEST_CASE("an emulated network takes its time, and is counted with it") {
 }
 
 TEST_CASE("staging is known before a communicator exists") {
-  REQUIRE(staging_bytes(ProcessGrid(4, 4, 4), RankGroup::world) == 0);
-  REQUIRE(staging_bytes(ProcessGrid(4, 2, 4), RankGroup::world) == 16 << 20);
-  REQUIRE(staging_bytes(ProcessGrid(4, 2, 2), RankGroup::shard) == 0);
-  REQUIRE(staging_bytes(ProcessGrid(4, 4, 1), RankGroup::shard) == 0);
+  REQUIRE(staging_bytes(ProcessGrid(4, 4, 4), Group::world) == 0);
+  REQUIRE(staging_bytes(ProcessGrid(4, 2, 4), Group::world) == 16 << 20);
+  REQUIRE(staging_bytes(ProcessGrid(4, 2, 2), Group::shard) == 0);
+  REQUIRE(staging_bytes(ProcessGrid(4, 4, 1), Group::shard) == 0);
   CommunicatorOptions options;
   options.force_pairwise = true;
-  REQUIRE(staging_bytes(ProcessGrid(4, 4, 4), RankGroup::world, options) == 16 << 20);
+  REQUIRE(staging_bytes(ProcessGrid(4, 4, 4), Group::world, options) == 16 << 20);
 }

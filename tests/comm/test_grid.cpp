@@ -15,8 +15,7 @@ TEST_CASE("groups partition the world, and a rank finds itself where its index s
         if (world % per_node != 0 || world % group != 0) continue;
         const ProcessGrid grid(world, per_node, group);
         REQUIRE(grid.replicas() * grid.shard_group_size() == world);
-        for (const RankGroup kind :
-             {RankGroup::self, RankGroup::world, RankGroup::shard, RankGroup::replica, RankGroup::node}) {
+        for (const Group kind : {Group::self, Group::world, Group::shard, Group::replica, Group::node}) {
           bool inside = true;
           for (std::int64_t rank = 0; rank < world; ++rank) {
             const auto members = grid.members(kind, rank);
@@ -28,8 +27,8 @@ TEST_CASE("groups partition the world, and a rank finds itself where its index s
               if (grid.node_of(member) != grid.node_of(rank)) inside = false;
             }
             const auto at = [&](std::int64_t place) { return members[static_cast<std::size_t>(place)]; };
-            if (kind == RankGroup::shard) REQUIRE(at(grid.shard_index(rank)) == rank);
-            if (kind == RankGroup::replica) REQUIRE(at(grid.replica_index(rank)) == rank);
+            if (kind == Group::shard) REQUIRE(at(grid.shard_index(rank)) == rank);
+            if (kind == Group::replica) REQUIRE(at(grid.replica_index(rank)) == rank);
           }
           REQUIRE(grid.within_node(kind) == inside);
         }
@@ -40,11 +39,11 @@ TEST_CASE("groups partition the world, and a rank finds itself where its index s
 
 TEST_CASE("the design's grid: contiguous shard groups, strided replica groups") {
   const ProcessGrid grid(8, 4, 2);
-  REQUIRE(grid.members(RankGroup::shard, 5) == std::vector<std::int64_t>{4, 5});
-  REQUIRE(grid.members(RankGroup::replica, 5) == std::vector<std::int64_t>{1, 3, 5, 7});
-  REQUIRE(grid.members(RankGroup::node, 5) == std::vector<std::int64_t>{4, 5, 6, 7});
-  REQUIRE(grid.within_node(RankGroup::shard));
-  REQUIRE_FALSE(grid.within_node(RankGroup::replica));
+  REQUIRE(grid.members(Group::shard, 5) == std::vector<std::int64_t>{4, 5});
+  REQUIRE(grid.members(Group::replica, 5) == std::vector<std::int64_t>{1, 3, 5, 7});
+  REQUIRE(grid.members(Group::node, 5) == std::vector<std::int64_t>{4, 5, 6, 7});
+  REQUIRE(grid.within_node(Group::shard));
+  REQUIRE_FALSE(grid.within_node(Group::replica));
 }
 
 TEST_CASE("sizes that do not divide are refused by name") {

@@ -4,11 +4,13 @@
 
 #include "config/check.hpp"
 #include "config/option_table.hpp"
+#include "temporary_folder.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
 
 using namespace tessera;
 using Catch::Contains;
+using tessera::testing::TemporaryFolder;
 
 namespace {
 
@@ -78,7 +80,7 @@ TEST_CASE("write_ini gives the same options again, and is itself stable") {
   CHECK(parse_text(write_ini(Options{}), "d.ini") == Options{});
   std::mt19937_64 random(20240601);
   int accepted = 0;
-  for (int round = 0; round < 8000 && accepted < 2000; ++round) {
+  for (int round = 0; round < 12000 && accepted < 2000; ++round) {
     std::vector<std::string> words;
     for (const auto& row : option_table()) {
       if (random() % 9 == 0) words.push_back("--" + row.name + "=" + random_value(row, random));
@@ -111,6 +113,16 @@ TEST_CASE("A run's config.ini tells how to repeat it, and has no section that tr
                parse_text(text, "config.ini", {"--train.epochs=1", "--train.steps=9"});
              }),
              Contains("train.steps = '9' has no effect"));
+}
+
+TEST_CASE("A run's config.ini tells how many ranks it had, other files do not") {
+  const TemporaryFolder folder;
+  const auto ranks = [&](const std::string& text) { return ranks_of_run(folder.write("config.ini", text)); };
+  for (const std::int64_t world : {1, 2, 4096}) CHECK(ranks(run_config(Options{}, world)) == world);
+  CHECK(ranks("\n" + run_config(Options{}, 2)) == std::nullopt);
+  CHECK(ranks("# Every option of this run. tessera train THIS_FILE repeats it.\n") == std::nullopt);
+  CHECK(ranks("# Every option of this run, on many ranks.\n") == std::nullopt);
+  CHECK(ranks_of_run(folder / "none.ini") == std::nullopt);
 }
 
 TEST_CASE("A config.ini of version 0.1 is read, with the options that were only reserved there") {

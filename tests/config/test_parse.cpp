@@ -5,6 +5,7 @@
 #include <fstream>
 
 #include "config/check.hpp"
+#include "config/settings.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/config/settings.hpp"
 
@@ -39,7 +40,7 @@ TEST_CASE("Values are read by their type") {
   CHECK(o.comm.emulate == Emulation{0.001, 2e9});
   CHECK(o.plan.memory == 24LL << 30);
   CHECK(o.optim.lr == 3e-4);
-  CHECK(o.run.lanes == Lanes::chaos);
+  CHECK(o.run.lanes == LaneMode::chaos);
   CHECK(o.run.deterministic == Deterministic::no);
   CHECK(parse_arguments({"--comm.emulate=0.5,1000"}).comm.emulate == Emulation{0.5, 1000.0});
   CHECK(parse_arguments({"--comm.emulate=none"}).comm.emulate.on() == false);
@@ -149,11 +150,11 @@ TEST_CASE("Malformed INI files are refused with their line") {
 }
 
 TEST_CASE("A missing INI file is a usage error, a file is read") {
-  CHECK_THAT(usage_message([] { parse("no/such.ini", {}); }), Contains("no/such.ini") && Contains("no such file"));
-  CHECK_THAT(usage_message([] { parse(".", {}); }), Contains("is a folder"));
+  CHECK_THAT(usage_message([] { resolve("no/such.ini", {}); }), Contains("no/such.ini") && Contains("no such file"));
+  CHECK_THAT(usage_message([] { resolve(".", {}); }), Contains("is a folder"));
   const auto name = std::filesystem::temp_directory_path() / ("tessera_parse_test_" + std::to_string(::getpid()));
   std::ofstream(name) << "[run]\nseed = 77\n";
-  CHECK(parse(name, {}).run.seed == 77);
+  CHECK(resolve(name, {}).run.seed == 77);
   std::filesystem::remove(name);
 }
 

@@ -130,9 +130,10 @@ TEST_CASE("Group sizes must divide the world") {
              Contains("ranks of a node"));
   CHECK_THAT(usage_message([&] { validate_for_world(parse_arguments({"--grid.ranks_per_node=4"}), 6, 6); }),
              Contains("grid.ranks_per_node"));
-  CHECK(shard_group_size(hsdp(2), 8, 4) == 2);
-  CHECK(shard_group_size(hsdp(0), 8, 4) == 4);
-  CHECK(shard_group_size(parse_arguments({}), 8, 4) == 8);
+  CHECK(shard_group_size(Strategy::hsdp, 8, 4, 2) == 2);
+  CHECK(shard_group_size(Strategy::hsdp_zero2, 8, 4, 0) == 4);
+  CHECK(shard_group_size(Strategy::zero3, 8, 4, 0) == 8);
+  CHECK(shard_group_size(Strategy::ddp, 8, 4, 0) == 1);
   validate_for_world(parse_arguments({}), 7, 7);
 }
 

@@ -1,3 +1,5 @@
+#include <sys/stat.h>
+
 #include <catch2/catch.hpp>
 #include <cmath>
 #include <map>
@@ -70,6 +72,38 @@ TEST_CASE("More files than may be mapped at once are read all the same") {
   std::filesystem::resize_file(folder.path() / "116420.txt", 2);
   CHECK_THAT(message_of<IoError>(ExitCode::input_output, [&] { text_of(*source); }),
              Contains("116420.txt") && Contains("shorter"));
+}
+
+TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
+  const TemporaryFolder folder, other;
+  const auto elsewhere = other.write("elsewhere", "linked");
+  other.write("more/text.txt", "left out");
+  folder.write("b.txt", "plain ");
+  std::filesystem::create_symlink(elsewhere, folder / "c.txt");
+  CHECK(open_text(folder.path())->skipped().empty());
+  std::filesystem::create_directory_symlink(other / "more", folder / "linked\x1b[2J");
+  REQUIRE(::mkfifo((folder / "pipe.txt").c_str(), 0600) == 0);
+  const auto source = open_text(folder.path());
+  CHECK(text_of(*source) == "plain linked");
+  CHECK(source->skipped() == "linked?[2J (a link to a folder), pipe.txt (not a file)");
+  for (const char* name : {"x", "y"}) std::filesystem::create_directory_symlink(other / "more", folder / name);
+  CHECK_THAT(open_text(folder.path())->skipped(), Contains("x (a link to a folder) and 1 more"));
+  const TemporaryFolder links;
+  std::filesystem::create_directory_symlink(other / "more", links / "all");
+  CHECK_THAT(error_of(links.path()), Contains("no .txt file in it or below it but all (a link to a folder)"));
+}
+
+TEST_CASE("A part of a corpus that cannot be read is an error") {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "text");
+  const auto error = [&] { return message_of<IoError>(ExitCode::input_output, [&] { open_text(folder.path()); }); };
+  std::filesystem::create_symlink(folder / "none", folder / "other");
+  CHECK(error().empty());  // not a text, whatever it was
+  std::filesystem::create_symlink(folder / "none", folder / "b.txt");
+  CHECK_THAT(error(), Contains("b.txt is a link to nothing"));
+  std::filesystem::remove(folder / "b.txt");
+  std::filesystem::create_symlink("b.txt", folder / "b.txt");
+  CHECK_THAT(error(), Contains("b.txt cannot be examined"));
 }
 
 TEST_CASE("What is not a corpus is a usage error") {

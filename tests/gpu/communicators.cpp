@@ -35,7 +35,7 @@ struct Rank {
     shared = communication->allocate_shared(settings.largest_whole);
     result = device->allocate(MemoryKind::device, settings.largest_result + 16);
     stream = device->make_stream("test");
-    group = communication->open(ProcessGrid(world().size(), world().ranks_per_node(), world().size()), RankGroup::world,
+    group = communication->open(ProcessGrid(world().size(), world().ranks_per_node(), world().size()), Group::world,
                                 "test", settings.largest_whole);
     communication->warm_up(*stream);
   }

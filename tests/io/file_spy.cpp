@@ -58,6 +58,10 @@ struct Spy {
       if (number >= rule.from && number <= rule.to) what = rule.what;
     }
     if (what == kKills) syscall(SYS_kill, getpid(), SIGKILL);
+    if (what == kDelays) {
+      usleep(kDelayMicroseconds);
+      what = 0;
+    }
     const bool happens = what == 0;
     if (remembers && happens && call != "open") calls.push_back(line);
     if (log >= 0 && happens && call != "open") syscall(SYS_write, log, (line + "\n").data(), line.size() + 1);
@@ -87,7 +91,9 @@ bool takes_over(std::string_view call, const std::string& path, const std::strin
 }
 
 bool takes_over_file(std::string_view call, int file, long& result) {
-  return !spy().idle() && takes_over(call, path_of(file), {}, result);
+  if (spy().idle()) return false;
+  const bool is_direct = (syscall(SYS_fcntl, file, F_GETFL) & O_DIRECT) != 0;
+  return takes_over(call, path_of(file), is_direct ? "direct" : "", result);
 }
 
 }  // namespace
@@ -120,7 +126,8 @@ int open(const char* path, int flags, ...) {
   const mode_t mode = (flags & (O_CREAT | O_TMPFILE)) != 0 ? va_arg(more, mode_t) : 0;
   va_end(more);
   long result = 0;
-  if (!file_spy::spy().idle() && file_spy::takes_over("open", path, {}, result)) return static_cast<int>(result);
+  if (!file_spy::spy().idle() && file_spy::takes_over("open", path, (flags & O_DIRECT) != 0 ? "direct" : "", result))
+    return static_cast<int>(result);
   return static_cast<int>(syscall(SYS_openat, AT_FDCWD, path, flags, mode));
 }
 int open64(const char* path, int flags, ...) {
@@ -135,6 +142,14 @@ int fsync(int file) {
   if (file_spy::takes_over_file("fsync", file, result)) return static_cast<int>(result);
   return static_cast<int>(syscall(SYS_fsync, file));
 }
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wshadow"  // there is a struct flock
+int flock(int file, int operation) {
+  long result = 0;
+  if (file_spy::takes_over_file("flock", file, result)) return static_cast<int>(result);
+  return static_cast<int>(syscall(SYS_flock, file, operation));
+}
+#pragma GCC diagnostic pop
 int rename(const char* from, const char* to) noexcept {
   long result = 0;
   if (!file_spy::spy().idle() && file_spy::takes_over("rename", from, to, result)) return static_cast<int>(result);

@@ -5,16 +5,18 @@
 //   FILE_SPY_LOG=FILE                       a line per call: "fsync PATH", "rename FROM TO", ...
 //   FILE_SPY_RULES=CALL,PART,WHAT,FROM,TO;...   calls number FROM to TO (of those whose path holds PART, counted from
 //   0)
-//                                           fail with errno WHAT; -1: they do nothing and return 0; -9: SIGKILL
+//                                           fail with errno WHAT; -1: they do nothing and return 0; -9: SIGKILL;
+//                                           -2: they take 40 ms longer
 //
-// Calls: open fsync rename write pwrite unlink (unlinkat too).
+// Calls: open flock fsync rename write pwrite unlink (unlinkat too). Those past the page cache: "pwrite PATH direct",
+// "open PATH direct".
 
 #include <string>
 #include <vector>
 
 namespace file_spy {
 
-constexpr int kReturnsZero = -1, kKills = -9, kNoEnd = 1 << 30;
+constexpr int kReturnsZero = -1, kDelays = -2, kKills = -9, kDelayMicroseconds = 40000, kNoEnd = 1 << 30;
 
 /// From now on calls are remembered; forgets all rules.
 void start();

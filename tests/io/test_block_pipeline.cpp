@@ -1,7 +1,10 @@
 // Shards of many blocks: what threads write past the page cache is what the source gave, and failures end the writing.
 #include <fcntl.h>
 
+#include <cerrno>
+
 #include "checkpoint_case.hpp"
+#include "file_spy.hpp"
 #include "io/block_file.hpp"
 #include "io/block_pipeline.hpp"
 #include "refused_threads.hpp"
@@ -40,6 +43,47 @@ TEST_CASE("every block of a long shard is written, with its own checksum") {
       if (value != value_of(kind, i)) FAIL(name_of(kind) << " " << i << " is " << value);
     }
   }
+}
+
+TEST_CASE("a shard goes past the page cache where that is wanted, can be and is not slow") {
+  const TemporaryFolder folder;
+  write_file(folder / "probe", "");
+  if (!open_direct(folder / "probe")) {
+    WARN("the temporary folder's file system has no O_DIRECT");
+    return;
+  }
+  const auto direct_writes = [&](DirectWrites direct, bool is_slow) {
+    file_spy::start();
+    if (is_slow) file_spy::rule("pwrite", " direct", file_spy::kDelays);
+    const auto source = [](StateKind kind, std::int64_t first, std::span<float> out) {
+      for (std::size_t i = 0; i < out.size(); ++i) out[i] = value_of(kind, first + static_cast<std::int64_t>(i));
+    };
+    std::filesystem::remove(folder / shard_name(0));
+    const FileRecord record = write_shard(folder.path(), 0, kTensors, kRuns, source, run_hdf5_here, direct);
+    const auto calls = file_spy::stop();
+    CHECK(record_of(folder / record.name).blocks == record.blocks);
+    return std::ranges::count_if(calls, [](const std::string& call) { return call.ends_with(" direct"); });
+  };
+  const auto whole_blocks = 26;
+  CHECK(direct_writes(DirectWrites::yes, false) == whole_blocks);
+  CHECK(direct_writes(DirectWrites::no, false) == 0);
+  CHECK(direct_writes(DirectWrites::yes, true) == whole_blocks);
+  const auto trials = direct_writes(DirectWrites::automatic, true);
+  CHECK(trials >= 4);
+  CHECK(trials <= 4 + 1);  // one that the other thread had begun
+}
+
+TEST_CASE("a shard that has to go past the page cache and cannot is refused") {
+  const TemporaryFolder folder;
+  file_spy::start();
+  file_spy::rule("open", "shard-00000.h5 direct", EINVAL);
+  const auto message = message_of<IoError>([&] {
+    write_shard(
+        folder.path(), 0, kTensors, kRuns, [](StateKind, std::int64_t, std::span<float>) {}, run_hdf5_here,
+        DirectWrites::yes);
+  });
+  file_spy::stop();
+  CHECK(message.find("checkpoint.direct = auto or false") != std::string::npos);
 }
 
 TEST_CASE("a source that fails ends the writing") {

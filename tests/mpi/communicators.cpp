@@ -16,7 +16,7 @@ std::string play(bool pairwise, std::int64_t group_size, std::int64_t elements) 
   options.timeout_seconds = 30;
   const auto stream = make_serial_stream("test");
   std::uint64_t seed = 1;
-  for (const RankGroup kind : {RankGroup::world, RankGroup::shard, RankGroup::replica, RankGroup::node}) {
+  for (const Group kind : {Group::world, Group::shard, Group::replica, Group::node}) {
     const auto group = make_communicator(world(), grid, kind, region, "test", options);
     for (const DType wire : {DType::fp32, DType::bf16, DType::fp16}) {
       for (const DType shard : {DType::fp32, DType::bf16}) {

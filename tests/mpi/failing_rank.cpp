@@ -40,7 +40,7 @@ int play(World& world, const std::string& how, const std::string& collective, st
   SharedRegion region(world, 64 * 1024);
   CommunicatorOptions options;
   options.timeout_seconds = how == "timeout" ? 0.5 : 0;
-  const auto group = make_communicator(world, grid, RankGroup::world, region, "test", options);
+  const auto group = make_communicator(world, grid, Group::world, region, "test", options);
   for (int i = 0; i < 10; ++i) enter(collective, world, *group, region);
   if (how == "early") {
     if (world.rank() == 0) std::puts("rank 0 stops early");

@@ -1,8 +1,10 @@
-// A job in which rank 1 cannot open the memory of rank 0: failing_start constructor | shape. Started by tests that look
-// at its end.
+// A job in which rank 1 cannot open the memory of rank 0 (failing_start constructor | shape), or hangs before MPI
+// starts, before its end, or in it (start | end | finalize). Started by tests that look at its end.
 
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <mpi.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdarg>
@@ -14,13 +16,24 @@
 namespace {
 
 bool refuses = false;
+std::string hangs_at;
 
+/// Or the only process, without a launcher.
 bool is_rank_1() {
   const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-  return rank != nullptr && std::string(rank) == "1";
+  return rank == nullptr || std::string(rank) == "1";
+}
+
+void hang_at(const std::string& place) {
+  while (is_rank_1() && hangs_at == place) sleep(1);
 }
 
 }  // namespace
+
+extern "C" int MPI_Finalize() {
+  hang_at("finalize");
+  return PMPI_Finalize();
+}
 
 /// Stands before the C library's.
 extern "C" int open(const char* path, int flags, ...) {
@@ -37,9 +50,14 @@ extern "C" int open(const char* path, int flags, ...) {
 }
 
 int main(int argc, char** argv) {
-  refuses = std::string(argv[1]) == "constructor";
-  tessera::World world(&argc, &argv);
+  hangs_at = argv[1];
+  refuses = hangs_at == "constructor";
+  const bool hangs = hangs_at == "start" || hangs_at == "end" || hangs_at == "finalize";
+  hang_at("start");
+  tessera::World world(&argc, &argv, hangs ? 2 : 100);
   return world.run([&] {
+    hang_at("end");
+    if (hangs) return 0;
     world.set_ranks_per_node(1);
     refuses = true;
     world.set_ranks_per_node(world.size());

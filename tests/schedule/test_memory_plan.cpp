@@ -32,7 +32,7 @@ std::vector<PlanCase> all_plan_cases() {
             policy.wrap = wrap;
             policy.checkpoint_blocks = checkpoint;
             policy.accumulation = accumulation;
-            policy.reduce_each_micro_step = shards_gradients(strategy);
+            policy.reduce_each_micro_step = shards_parameters(strategy);
             policy.limit_all_gathers = 3;
             cases.push_back({name, policy});
           }

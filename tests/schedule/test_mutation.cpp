@@ -137,7 +137,7 @@ std::vector<PolicyCase> subjects() {
   };
   for (const Strategy strategy : all_strategies()) {
     const std::int64_t group = is_hybrid(strategy) ? 2 : 0;
-    const bool each = shards_gradients(strategy);
+    const bool each = shards_parameters(strategy);
     add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.snapshot = true; });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16;

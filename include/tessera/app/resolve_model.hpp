@@ -12,4 +12,7 @@ namespace tessera {
 /// naming the option when the sizes are impossible.
 Architecture resolve_architecture(const ModelOptions& options);
 
+/// The same where model.from names a checkpoint of architecture `parent`, which was read already.
+Architecture resolve_architecture(const ModelOptions& options, const Architecture& parent);
+
 }  // namespace tessera

@@ -46,7 +46,7 @@ class DeviceCommunication {
   virtual std::unique_ptr<DeviceMemory> allocate_shared(std::int64_t bytes) = 0;
   /// Collective over the group. `largest_contribution`: bytes of the largest reduce_scatter contribution on this
   /// communicator, 0 if it has none. InternalError for a group of one rank.
-  virtual std::unique_ptr<Communicator> open(const ProcessGrid& grid, RankGroup group, const std::string& name,
+  virtual std::unique_ptr<Communicator> open(const ProcessGrid& grid, Group group, const std::string& name,
                                              std::int64_t largest_contribution) = 0;
   /// Runs every kind of collective of all open communicators once, on `stream`, and waits: connections are made before
   /// a capture. Collective over the world.

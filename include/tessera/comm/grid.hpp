@@ -8,9 +8,9 @@
 namespace tessera {
 
 /// Groups of ranks by name.
-enum class RankGroup : std::uint8_t { self, world, shard, replica, node };
+enum class Group : std::uint8_t { self, world, shard, replica, node };
 
-std::string_view name_of(RankGroup group);
+std::string_view name_of(Group group);
 
 /// world = shard group x replica group. Shard groups are contiguous ranks, so that they lie inside a node when they
 /// fit; nodes are contiguous ranks too.
@@ -30,11 +30,11 @@ class ProcessGrid {
   }  ///< rho, place in the replica group
   std::int64_t node_of(std::int64_t rank) const { return rank / ranks_per_node_; }
 
-  std::int64_t size(RankGroup group) const;
+  std::int64_t size(Group group) const;
   /// The ranks of `rank`'s group, in the group's order.
-  std::vector<std::int64_t> members(RankGroup group, std::int64_t rank) const;
+  std::vector<std::int64_t> members(Group group, std::int64_t rank) const;
   /// Whether every group of this kind lies inside one node.
-  bool within_node(RankGroup group) const;
+  bool within_node(Group group) const;
 
  private:
   std::int64_t world_, ranks_per_node_, group_size_;

@@ -28,11 +28,11 @@ struct CommunicatorOptions {
 
 /// Collective over the group. `name` is for messages ("gather", "reduce", ...). `region` and `context` must outlive the
 /// communicator. Communicators of one rank may be used from different threads at the same time.
-std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, RankGroup group,
+std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, Group group,
                                                 const SharedRegion& region, const std::string& name,
                                                 const CommunicatorOptions& options = {});
 
 /// Bytes of memory of its own that a communicator over messages stages in: 0 inside a node, and where it is lent.
-std::int64_t staging_bytes(const ProcessGrid& grid, RankGroup group, const CommunicatorOptions& options = {});
+std::int64_t staging_bytes(const ProcessGrid& grid, Group group, const CommunicatorOptions& options = {});
 
 }  // namespace tessera

@@ -15,8 +15,10 @@ class World final : public RankContext {
  public:
   /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError without it). Without a launcher a world of one; UsageError
   /// if MPI does not see a launcher's processes. A node's ranks become contiguous; nodes of unequal size count as nodes
-  /// of their greatest common divisor. Collective. A rank that fails in here says why and ends the job (MPI_Abort).
-  World(int* argc, char*** argv);
+  /// of their greatest common divisor. Collective. A rank that fails in here says why and ends the job (MPI_Abort). A
+  /// rank for which the start, or the end after run(), takes more than `limit_seconds` (0: no limit) says so and ends
+  /// with code 5: MPI itself waits for ever.
+  World(int* argc, char*** argv, double limit_seconds = kLimitSeconds);
   /// Ends MPI if finish() has not.
   ~World() override;
   World(const World&) = delete;
@@ -42,8 +44,12 @@ class World final : public RankContext {
   /// Runs `body` and ends the world; returns the exit code, the same on every rank: the failed rank's, else the largest
   /// that `body` returned. An exception of `body` frees the other ranks from their waits; one rank prints its message.
   /// When a rank has not come to its end `grace_seconds` after a failure was known, the failed rank prints its message
-  /// and takes all down (MPI_Abort); when that is the rank that hangs, another does so a second later.
+  /// and takes all down (MPI_Abort); when that is the rank that hangs, another does so a second later. All ranks come
+  /// to the end of `body` at about the same time (a barrier of the control plane): the limit above holds from there on.
   int run(const std::function<int()>& body, double grace_seconds = kGraceSeconds);
+
+  /// Far more than MPI takes to start or to end.
+  static constexpr double kLimitSeconds = 300;
 
   /// Enough for a rank to come out of the operation that it is in and to close its files.
   static constexpr double kGraceSeconds = 10;

@@ -14,12 +14,13 @@ namespace tessera {
 enum class CommandKind : std::uint8_t {
   train,
   plan,
-  sweep,
   bench,
+  sweep,
   import_,
   export_,
   verify,
   inspect,
+  index,
   help,
   version,
   none
@@ -36,14 +37,14 @@ struct Command {
   CommandKind topic = CommandKind::help;     ///< only for kind = help: the command to explain, or help for all
   BenchKind bench = BenchKind::step;         ///< only for kind = bench
   std::filesystem::path input;               ///< the INI file; empty when none was named
-  std::vector<std::filesystem::path> paths;  ///< of import, export, verify and inspect
+  std::vector<std::filesystem::path> paths;  ///< of import, export, verify, inspect and index
   Options options;                           ///< resolved and validated; defaults for help, version and sweep
   std::vector<Setting> settings;             ///< only for kind = sweep: the command line's
 };
 
 /// Reads the words after the executable's name. No word means none; "help [COMMAND]" and --help anywhere mean help;
 /// "version" and --version mean version. UsageError for an unknown command, for an option on the command line that the
-/// command does not read, and everything that `parse` refuses.
+/// command does not read, and everything that `parse_text` refuses.
 Command read_command(const std::vector<std::string>& words);
 
 /// For `tessera` alone: usage, commands, where to read on.

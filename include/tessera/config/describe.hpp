@@ -1,7 +1,10 @@
 #pragma once
 // The options as text: for --help, for the documentation, for metrics files and manifests.
 
+#include <cstdint>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -28,5 +31,8 @@ std::string help_text(const std::function<bool(std::string_view)>& is_shown = []
 
 /// The same as Markdown tables, for inputs/README.md.
 std::string option_reference_markdown();
+
+/// How many ranks the run had that wrote this config.ini last, by its first line (run_config). Nothing for other files.
+std::optional<std::int64_t> ranks_of_run(const std::filesystem::path& config);
 
 }  // namespace tessera

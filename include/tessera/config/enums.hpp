@@ -15,13 +15,21 @@ enum class Deterministic : std::uint8_t { automatic, no, yes };
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
 /// How ranks on GPUs talk; automatic: NCCL.
 enum class CommBackend : std::uint8_t { automatic, nccl, staged };
-enum class Lanes : std::uint8_t { automatic, serial, chaos, parallel };
+/// How the lanes of a schedule run; automatic: see lanes_of.
+enum class LaneMode : std::uint8_t {
+  automatic,
+  serial,    ///< one operation after the other, in list order: the reference
+  parallel,  ///< communication on a thread of its own
+  chaos      ///< every communication lane on its own thread, with random delays
+};
 enum class Strategy : std::uint8_t { ddp, zero1, zero2, zero3, hsdp, hsdp_zero2 };
 enum class Wrap : std::uint8_t { block, size, model };
 /// When gradients are reduced under accumulation; by_strategy (spelled "auto"): see resolved_reduce.
 enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
 enum class TiedReduce : std::uint8_t { once, twice };
 enum class Checkpointing : std::uint8_t { none, block };
+/// Whether checkpoints are written past the page cache (O_DIRECT); automatic: while that is fast.
+enum class DirectWrites : std::uint8_t { automatic, no, yes };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
@@ -33,7 +41,8 @@ std::string_view name_of(DeviceChoice value);
 std::string_view name_of(Deterministic value);
 std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
-std::string_view name_of(Lanes value);
+std::string_view name_of(LaneMode value);
+std::string_view name_of(DirectWrites value);
 std::string_view name_of(Strategy value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
@@ -47,16 +56,14 @@ std::string_view name_of(SweepAction value);
 /// hsdp and hsdp-zero2: a shard group smaller than the world, replicated.
 constexpr bool is_hybrid(Strategy strategy) { return strategy == Strategy::hsdp || strategy == Strategy::hsdp_zero2; }
 
-/// Gradients are kept as shards between micro-steps (all but ddp and zero1).
-constexpr bool shards_gradients(Strategy strategy) { return strategy != Strategy::ddp && strategy != Strategy::zero1; }
-
-/// Parameters are kept as shards between steps, hence gathered for use (all but ddp and zero1).
+/// Parameters are kept as shards between steps, hence gathered for use, and gradients between micro-steps (all but ddp
+/// and zero1).
 constexpr bool shards_parameters(Strategy strategy) { return strategy != Strategy::ddp && strategy != Strategy::zero1; }
 
 /// What `shard.reduce` means for a strategy: the default is micro_step where gradients are sharded, step elsewhere.
 constexpr ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {
   if (when != ReduceWhen::by_strategy) return when;
-  return shards_gradients(strategy) ? ReduceWhen::micro_step : ReduceWhen::step;
+  return shards_parameters(strategy) ? ReduceWhen::micro_step : ReduceWhen::step;
 }
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
 // Every option of Tessera, by section, with its default. The table that gives each its name, bounds and help is
-// src/config/option_table.cpp; `parse` reads an INI file and the command line through that table.
+// src/config/option_table.cpp; an INI file and the command line are read through that table.
 
 #include <cstdint>
 #include <filesystem>
@@ -22,7 +22,7 @@ struct RunOptions {
   std::int64_t seed = 1;                                   ///< of weights and dropout
   std::int64_t threads = 0;                                ///< per rank; 0 = allowed cores / ranks on the node
   Deterministic deterministic = Deterministic::automatic;  ///< numerics contract 2; see is_deterministic
-  Lanes lanes = Lanes::automatic;
+  LaneMode lanes = LaneMode::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
   bool graph = true;
@@ -145,6 +145,8 @@ struct CheckpointOptions {
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;
   std::int64_t writers_per_node = 0;
+  DirectWrites direct = DirectWrites::automatic;
+  bool tensors = true;      ///< tensors.h5 with each checkpoint
   double timeout = 1800.0;  ///< seconds that a rank waits for a peer that reads or writes a checkpoint; 0 = for ever
   bool operator==(const CheckpointOptions&) const = default;
 };
@@ -198,6 +200,11 @@ struct SweepOptions {
   bool operator==(const SweepOptions&) const = default;
 };
 
+/// Names of options ("shard.wrap"). All are equal: Options are compared by their values, not by how these came about.
+struct OptionNames : std::set<std::string, std::less<>> {
+  bool operator==(const OptionNames&) const { return true; }
+};
+
 struct Options {
   RunOptions run;
   ModelOptions model;
@@ -217,22 +224,18 @@ struct Options {
   SweepOptions sweep;
 
   /// Names ("shard.wrap") of the options that the file or the command line set.
-  std::set<std::string, std::less<>> given;
+  OptionNames given;
   bool is_given(std::string_view name) const { return given.contains(name); }
   /// Names that only a config.ini set which a run wrote: it names every option, so nobody asked for these.
-  std::set<std::string, std::less<>> repeated;
+  OptionNames repeated;
 
-  /// Compares values only: how they came about does not matter.
-  bool operator==(const Options& other) const;
+  bool operator==(const Options& other) const = default;
 };
 
-/// Options from the INI file `file` (none when empty), then from `arguments` ("--section.key=value" or two words),
+/// Options from INI text (`file_name` is for messages), then from `arguments` ("--section.key=value" or two words),
 /// which win. A config.ini that a run wrote names every option: one without effect may stand there at its default.
 /// Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed, repeated or
 /// impossible: UsageError that names option, place, what was given and what is allowed.
-Options parse(const std::filesystem::path& file, const std::vector<std::string>& arguments);
-
-/// The same from INI text; `file_name` is for messages.
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments = {});
 
 /// The same from arguments only: parse_arguments({"--shard.strategy=zero1"}).

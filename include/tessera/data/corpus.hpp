@@ -19,8 +19,9 @@ std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file);
 void write_token_file(const TokenSource& source, const std::filesystem::path& file);
 
 /// The bytes of all .txt files under `folder` (or of one .txt file), joined in the order of their paths below it, as
-/// tokens. UsageError when there is no text, or when there is .json or .jsonl, which this version does not read.
-/// Files must not shrink while they are open.
+/// tokens. Links to files are followed, links to folders are skipped (TokenSource::skipped). UsageError when there is
+/// no text, or when there is .json or .jsonl, which this version does not read. IoError for what cannot be read or
+/// listed. Files must not shrink while they are open.
 std::unique_ptr<TokenSource> open_text(const std::filesystem::path& folder);
 
 /// Seeded text of `tokens` tokens over the whole vocabulary, frequent tokens first (Zipf's law): a second-order Markov

@@ -22,13 +22,6 @@
 
 namespace tessera {
 
-/// How the lanes of a schedule are played.
-enum class LaneMode : std::uint8_t {
-  serial,    ///< one operation after the other, in list order: the reference
-  parallel,  ///< communication on a thread of its own
-  chaos      ///< every communication lane on its own thread, with random delays
-};
-
 /// By kind of collective, in the order of the enumeration.
 using CommunicationCounts = std::array<CommunicationCount, kCollectives>;
 

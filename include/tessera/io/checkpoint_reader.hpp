@@ -35,7 +35,9 @@ class CheckpointReader {
  public:
   /// Reads the manifest and looks at the sizes of files. IoError naming the file that is missing, too short, too long
   /// or broken; UnreadableError where the system does not let it.
-  explicit CheckpointReader(std::filesystem::path folder, FileShare share = {});
+  explicit CheckpointReader(const std::filesystem::path& folder, FileShare share = {});
+  /// The same with the folder's manifest, which another rank may have read.
+  CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share);
   ~CheckpointReader();
   CheckpointReader(const CheckpointReader&) = delete;
   CheckpointReader& operator=(const CheckpointReader&) = delete;

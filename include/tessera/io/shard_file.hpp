@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/config/enums.hpp"
 #include "tessera/io/checkpoint.hpp"
 
 namespace tessera {
@@ -23,10 +24,15 @@ void run_hdf5_here(const std::function<void()>& task);
 /// "shard-00007.h5".
 std::string shard_name(std::int64_t writer);
 
-/// Writes a shard and makes it durable. `folder` must exist. IoError.
+/// Writes a shard and makes it durable, past the page cache as `direct` says. `folder` must exist. IoError.
 FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
-                       const ElementSource& source, const RunHdf5& hdf5 = run_hdf5_here);
+                       const ElementSource& source, const RunHdf5& hdf5 = run_hdf5_here,
+                       DirectWrites direct = DirectWrites::automatic);
+
+/// Adds FOLDER/tensors.h5 to a published checkpoint that has none; false where it is there. The manifest stays as it
+/// is: checksums of the file are not kept. IoError.
+bool add_virtual_tensors(const std::filesystem::path& folder, const Manifest& manifest);
 
 /// Writes FOLDER/tensors.h5 over the shards of `files` and makes it durable.
 FileRecord write_virtual_tensors(const std::filesystem::path& folder, const std::vector<TensorRecord>& tensors,

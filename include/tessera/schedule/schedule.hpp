@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "tessera/base/dtype.hpp"
+#include "tessera/comm/grid.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/model/parts.hpp"
 #include "tessera/shard/units.hpp"
@@ -46,10 +47,7 @@ enum class OperationKind : std::uint8_t {
 enum class Lane : std::uint8_t { compute, gather, reduce, replica, load, store, host };
 inline constexpr int kLanes = 7;
 
-/// Groups of ranks by name; which ranks these are is known when the schedule is bound to a rank.
-enum class Group : std::uint8_t { self, world, shard, replica };
-
-/// The shape of the process grid: sizes only.
+/// The shape of the process grid: sizes only. Which ranks a group has is known when the schedule is bound to a rank.
 struct GridShape {
   std::int64_t world = 1;
   std::int64_t shard = 1;    ///< ranks that a flat parameter is split over
@@ -246,7 +244,6 @@ ValueId scratch_of(const StepSchedule& schedule, const Operation& operation);
 
 std::string_view name_of(OperationKind kind);
 std::string_view name_of(Lane lane);
-std::string_view name_of(Group group);
 std::string_view name_of(Category category);
 std::string_view name_of(Place place);
 std::string_view name_of(EdgeReason reason);

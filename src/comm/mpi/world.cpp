@@ -17,6 +17,7 @@
 #include "comm/mpi/mpi_transport.hpp"
 #include "comm/mpi/node_layout.hpp"
 #include "comm/mpi/process_memory.hpp"
+#include "comm/mpi/watchdog.hpp"
 #include "comm/mpi/world_notice.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/comm/launcher.hpp"
@@ -44,6 +45,7 @@ struct World::State {
   std::optional<MpiLife> mpi;  // first, so that it goes last
   NodeLayout layout;
   std::int64_t rank = 0, size = 1, ranks_per_node = 1;
+  double limit_seconds = 0;  ///< of the start, and of the end
   std::string host = host_name();
   ProcessMemory memory;
   MpiComm notice_comm, finish_comm;
@@ -63,10 +65,34 @@ struct World::State {
   std::shared_ptr<SharedMemory> share_notice_block();
 };
 
-World::World(int* argc, char*** argv) : state_(std::make_unique<State>()) {
+namespace {
+
+/// How much later than the rank that failed another one speaks for it and ends the job: that one may be what hangs.
+/// Ranks come one after the other, so that one line is printed.
+double patience_for_another(std::int64_t rank) {
+  return 1 + 0.1 * static_cast<double>(std::min<std::int64_t>(rank, 100));
+}
+
+/// Seconds in which a launcher ends the other ranks, by SIGKILL while MPI starts (SIGTERM is blocked there).
+constexpr double kLaunchersKill = 5;
+
+/// Says which rank waits and for what. Rank 0 comes first, then one after the other, so that one line is printed.
+Watchdog limited(std::int64_t rank, const std::string& host, const char* phase, double seconds) {
+  const double later = rank == 0 ? 0 : kLaunchersKill + patience_for_another(rank);
+  return Watchdog(fmt::format("rank {} on {}: not all ranks came through the {} of MPI within {} s (one of them hangs, "
+                              "or its machine does)",
+                              rank, host, phase, seconds),
+                  seconds > 0 ? seconds + later : 0);
+}
+
+}  // namespace
+
+World::World(int* argc, char*** argv, double limit_seconds) : state_(std::make_unique<State>()) {
   State& s = *state_;
+  s.limit_seconds = limit_seconds;
   const Launch launch = find_launch();
   require_process_manager(launch);
+  const Watchdog watchdog = limited(launch.rank, s.host, "start", limit_seconds);
   s.mpi.emplace(argc, argv);
   s.or_abort([&] {
     s.start();
@@ -197,12 +223,6 @@ int World::run(const std::function<int()>& body, double grace_seconds) {
 
 namespace {
 
-/// How much later than the rank that failed another one speaks for it and ends the job: that one may be what hangs.
-/// Ranks come one after the other, so that one line is printed.
-double patience_for_another(std::int64_t rank) {
-  return 1 + 0.1 * static_cast<double>(std::min<std::int64_t>(rank, 100));
-}
-
 /// Who speaks for a failed world: the rank that raised the notice, before others that failed too, before those that
 /// only heard of it; then the lowest rank. Smaller is more important; kNobody when all went well.
 constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
@@ -220,6 +240,7 @@ Speaker unpack(std::int64_t word) { return {word >> 40, (word >> 8) & 0xffffffff
 int World::finish(ExitCode code, const Failure* failure, double grace_seconds) {
   State& s = *state_;
   const Log log = s.log();
+  const Watchdog watchdog = limited(s.rank, s.host, "end", s.limit_seconds);
   if (failure) s.notice->raise(*failure);
   // The notice may have been raised by this rank's threads before its exception came here.
   const bool first = failure && s.notice->raised() && s.notice->failure().rank == s.rank;

@@ -120,7 +120,7 @@ std::unique_ptr<DeviceMemory> NcclCommunication::allocate_shared(std::int64_t by
   return memory;
 }
 
-std::unique_ptr<Communicator> NcclCommunication::open(const ProcessGrid& grid, RankGroup group, const std::string& name,
+std::unique_ptr<Communicator> NcclCommunication::open(const ProcessGrid& grid, Group group, const std::string& name,
                                                       std::int64_t largest_contribution) {
   TESSERA_ASSERT(grid.size(group) > 1, "communicator '{}' has one rank: there is nobody to talk to", name);
   auto communicator =

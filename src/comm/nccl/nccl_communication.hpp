@@ -18,7 +18,7 @@ class NcclCommunication final : public DeviceCommunication {
   CommBackend backend() const override { return CommBackend::nccl; }
   std::string description() const override;
   std::unique_ptr<DeviceMemory> allocate_shared(std::int64_t bytes) override;
-  std::unique_ptr<Communicator> open(const ProcessGrid& grid, RankGroup group, const std::string& name,
+  std::unique_ptr<Communicator> open(const ProcessGrid& grid, Group group, const std::string& name,
                                      std::int64_t largest_contribution) override;
   void warm_up(Stream& stream) override;
   void follow(Stream& stream, const std::string& what) override;

@@ -22,8 +22,8 @@ std::unique_ptr<DeviceMemory> StagedCommunication::allocate_shared(std::int64_t 
   return device_.allocate(MemoryKind::device, bytes);
 }
 
-std::unique_ptr<Communicator> StagedCommunication::open(const ProcessGrid& grid, RankGroup group,
-                                                        const std::string& name, std::int64_t largest_contribution) {
+std::unique_ptr<Communicator> StagedCommunication::open(const ProcessGrid& grid, Group group, const std::string& name,
+                                                        std::int64_t largest_contribution) {
   TESSERA_ASSERT(grid.size(group) > 1, "communicator '{}' has one rank: there is nobody to talk to", name);
   channel_.check_room(largest_contribution, 0);
   CommunicatorOptions options;

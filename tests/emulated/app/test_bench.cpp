@@ -154,7 +154,7 @@ TEST_CASE("bench comm measures what GPUs have to talk by") {
     const SharedRegion none(context, 64);
     CommunicatorOptions messages;
     messages.force_pairwise = true;
-    const auto reference = make_communicator(context, ProcessGrid(2, 2, 2), RankGroup::world, none, "mpi", messages);
+    const auto reference = make_communicator(context, ProcessGrid(2, 2, 2), Group::world, none, "mpi", messages);
     const std::string text = comm_table(context, options, {}, *reference);
     if (context.rank() == 0) table = text;
   });

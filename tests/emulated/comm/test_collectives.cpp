@@ -37,7 +37,7 @@ std::vector<DeviceCase> cases(bool exact) {
 }
 
 /// Runs all cases on `group` of a grid of `ranks`, with what `settings` say; returns what was wrong on any rank.
-std::string run_world(std::int64_t ranks, std::int64_t per_node, std::int64_t group_size, RankGroup group,
+std::string run_world(std::int64_t ranks, std::int64_t per_node, std::int64_t group_size, Group group,
                       const DeviceCommunicationSettings& settings) {
   emulator::set_device_count(static_cast<int>(ranks));
   std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
@@ -72,7 +72,7 @@ TEST_CASE("collectives between GPUs give the bits of the CPU's tree") {
   const CommBackend backend = GENERATE(CommBackend::staged, CommBackend::nccl);
   CAPTURE(name_of(backend));
   for (const std::int64_t ranks : {2, 3, 4, 5}) {
-    CHECK(run_world(ranks, ranks, ranks, RankGroup::world, settings_for(backend, ranks)) == "");
+    CHECK(run_world(ranks, ranks, ranks, Group::world, settings_for(backend, ranks)) == "");
   }
   CHECK(emulator::open_nccl_communicators() == 0);
 }
@@ -80,23 +80,23 @@ TEST_CASE("collectives between GPUs give the bits of the CPU's tree") {
 TEST_CASE("GPUs of several nodes talk through messages, and in groups") {
   const CommBackend backend = GENERATE(CommBackend::staged, CommBackend::nccl);
   CAPTURE(name_of(backend));
-  CHECK(run_world(4, 2, 4, RankGroup::world, settings_for(backend, 4)) == "");
-  CHECK(run_world(4, 2, 2, RankGroup::shard, settings_for(backend, 4)) == "");
-  CHECK(run_world(4, 2, 2, RankGroup::replica, settings_for(backend, 4)) == "");
+  CHECK(run_world(4, 2, 4, Group::world, settings_for(backend, 4)) == "");
+  CHECK(run_world(4, 2, 2, Group::shard, settings_for(backend, 4)) == "");
+  CHECK(run_world(4, 2, 2, Group::replica, settings_for(backend, 4)) == "");
   auto pairwise = settings_for(backend, 3);
   pairwise.force_pairwise = true;
-  CHECK(run_world(3, 3, 3, RankGroup::world, pairwise) == "");
+  CHECK(run_world(3, 3, 3, Group::world, pairwise) == "");
 }
 
 TEST_CASE("more than eight ranks: the tall tree") {
-  CHECK(run_world(11, 11, 11, RankGroup::world, settings_for(CommBackend::nccl, 11)) == "");
-  CHECK(run_world(24, 24, 24, RankGroup::world, settings_for(CommBackend::nccl, 24)) == "");
+  CHECK(run_world(11, 11, 11, Group::world, settings_for(CommBackend::nccl, 11)) == "");
+  CHECK(run_world(24, 24, 24, Group::world, settings_for(CommBackend::nccl, 24)) == "");
 }
 
 TEST_CASE("the fast mode sums in NCCL's order") {
   auto settings = settings_for(CommBackend::nccl, 3);
   settings.deterministic = false;
-  CHECK(run_world(3, 3, 3, RankGroup::world, settings) == "");
+  CHECK(run_world(3, 3, 3, Group::world, settings) == "");
 }
 
 TEST_CASE("NCCL's options change no result") {
@@ -108,5 +108,5 @@ TEST_CASE("NCCL's options change no result") {
   SECTION("registered buffers") { settings.comm.register_buffers = true; }
   SECTION("symmetric windows") { settings.comm.symmetric = true; }
   SECTION("copy-engine gathers") { settings.comm.symmetric = settings.comm.copy_engine_gather = true; }
-  CHECK(run_world(3, 3, 3, RankGroup::world, settings) == "");
+  CHECK(run_world(3, 3, 3, Group::world, settings) == "");
 }

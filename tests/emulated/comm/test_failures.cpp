@@ -37,7 +37,7 @@ void with_two(const DeviceCommunicationSettings& settings, Body&& body, int devi
     const auto communication = make_device_communication(context, *device, settings);
     const auto shared = communication->allocate_shared(4096);
     const auto stream = device->make_stream("gather");
-    const auto communicator = communication->open(ProcessGrid(2, 2, 2), RankGroup::world, "test", 4096);
+    const auto communicator = communication->open(ProcessGrid(2, 2, 2), Group::world, "test", 4096);
     body(context, *communication, *communicator, *stream, shared->data());
   });
 }
@@ -329,7 +329,7 @@ TEST_CASE("child: NCCL does not start", "[.]") {
     const auto communication = make_device_communication(context, *device, small(CommBackend::nccl, 0.3));
     const ProcessGrid grid(2, 2, 2);
     if (context.rank() == 0) {
-      const auto group = communication->open(grid, RankGroup::world, "test", 0);
+      const auto group = communication->open(grid, Group::world, "test", 0);
     } else {  // takes the id and does not come
       ControlPlane plane = context.control().part({0, 1});
       ncclUniqueId id;

@@ -29,8 +29,8 @@ struct TwoLanes {
     compute = device->make_stream("compute");
     lanes.push_back(device->make_stream("gather"));
     lanes.push_back(device->make_stream("reduce"));
-    gathers = communication->open(grid, RankGroup::world, "gather", 0);
-    reduces = communication->open(grid, RankGroup::world, "reduce", settings.largest_whole);
+    gathers = communication->open(grid, Group::world, "gather", 0);
+    reduces = communication->open(grid, Group::world, "reduce", settings.largest_whole);
     for (int i = 0; i < 3; ++i) events.push_back(device->make_event());
   }
   /// Gather and reduce at once, between two points of the compute stream.

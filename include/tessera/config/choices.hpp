@@ -5,6 +5,7 @@
 #include <span>
 #include <string_view>
 
+#include "tessera/base/error.hpp"
 #include "tessera/config/enums.hpp"
 
 namespace tessera {
@@ -18,6 +19,15 @@ struct Choice {
 /// All values of E that an option offers, in the order of the help text. Specialised in choices.cpp.
 template <class E>
 std::span<const Choice<E>> choices();
+
+/// How a value is spelled. InternalError for one that no option offers.
+template <class E>
+std::string_view spelling(E value) {
+  for (const auto& choice : choices<E>()) {
+    if (choice.value == value) return choice.name;
+  }
+  throw InternalError("an enum has no value {}", static_cast<int>(value));
+}
 
 /// The choice that is spelled so, or nothing.
 template <class E>

@@ -1,0 +1,41 @@
+#include "tessera/base/shown.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/utf8.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// C0 and C1 control characters and DEL.
+bool is_control(std::string_view character) {
+  const auto first = static_cast<unsigned char>(character[0]);
+  if (character.size() == 1) return first < 0x20 || first == 0x7f;
+  return first == 0xc2 && static_cast<unsigned char>(character[1]) < 0xa0;
+}
+
+std::string without_controls(std::string_view text, std::string_view kept) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t bytes = utf8_length(text);
+    const std::string_view character = text.substr(0, std::max<std::size_t>(bytes, 1));
+    const bool is_kept = kept.find(character) != std::string_view::npos;
+    out += bytes == 0 || (is_control(character) && !is_kept) ? "?" : character;
+    text.remove_prefix(character.size());
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string shown(std::string_view name, std::size_t most) {
+  std::size_t length = std::min(name.size(), most);
+  // Not in the middle of a character.
+  while (length < name.size() && length > 0 && (static_cast<unsigned char>(name[length]) & 0xc0) == 0x80) --length;
+  return without_controls(name.substr(0, length), "") + (length < name.size() ? "..." : "");
+}
+
+std::string printable(std::string_view text) { return without_controls(text, "\n\t"); }
+
+}  // namespace tessera
