@@ -101,16 +101,16 @@ int run_alone(const Command& command) {
   }
 }
 
-int run_bench(World& world, const Command& command) {
+int run_bench(World& world, const Command& command, const Invocation& invocation) {
   switch (command.bench) {
     case BenchKind::step:
-      return run_bench_step(world, command.options);
+      return run_bench_step(world, command.options, invocation);
     case BenchKind::memory:
-      return run_bench_memory(world, command.options);
+      return run_bench_memory(world, command.options, invocation);
     case BenchKind::comm:
-      return run_bench_comm(world, command.options);
+      return run_bench_comm(world, command.options, invocation);
     case BenchKind::kernels:
-      return run_bench_kernels(world, command.options);
+      return run_bench_kernels(world, command.options, invocation);
     case BenchKind::checkpoint:
       return run_bench_checkpoint(world, command.options);
   }
@@ -125,7 +125,7 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
     case CommandKind::train:
       return run_train(world, command.options, invocation);
     case CommandKind::bench:
-      return run_bench(world, command);
+      return run_bench(world, command, invocation);
     default:
       throw InternalError("this command needs no ranks");
   }
