@@ -18,7 +18,7 @@ MachineLoad load_of_all(const std::vector<LoadOfRank>& ranks) {
   std::map<std::string, Gpu> gpus;
   for (const LoadOfRank& rank : ranks) {
     all.load_average = std::fmax(all.load_average, rank.load_average);
-    if (rank.gpu.empty()) return all;  // cores
+    if (rank.gpu.empty()) continue;  // cores
     Gpu& gpu = gpus[rank.gpu];
     gpu.processes = std::max(gpu.processes, rank.processes);
     ++gpu.ranks;
