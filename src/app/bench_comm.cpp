@@ -13,8 +13,9 @@ int run_bench_comm(World& world, const Options& options, const Invocation& invoc
   const MachineShape machine = settle_grid(world, options);
   if (world.size() == 1) {
     if (!options.bench.output.empty())
-      throw UsageError("bench.output = {} (bench comm of one rank measures nothing): start it with mpiexec -n 2 or more",
-                       options.bench.output);
+      throw UsageError(
+          "bench.output = {} (bench comm of one rank measures nothing): start it with mpiexec -n 2 or more",
+          options.bench.output);
     log.info(
         "bench comm: one rank has nobody to talk to, so there is nothing to measure: start it with mpiexec -n 2 or "
         "more");

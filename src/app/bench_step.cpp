@@ -24,8 +24,8 @@ std::int64_t used_memory(RankContext& context, const Options& options) {
 /// What memory was on each rank, for people and for files.
 BenchResult memory_result(const std::vector<std::string>& ranks, std::int64_t planned) {
   BenchResult result;
-  result.text = fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", "rank", "at start", "planned", "measured",
-                            "difference");
+  result.text =
+      fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", "rank", "at start", "planned", "measured", "difference");
   std::vector<std::int64_t> numbers, at_start, measured;
   std::vector<double> differences;
   for (const std::string& rank : ranks) {
@@ -34,8 +34,9 @@ BenchResult memory_result(const std::vector<std::string>& ranks, std::int64_t pl
     measured.push_back(std::stoll(rank.substr(space)) - at_start.back());
     differences.push_back(static_cast<double>(measured.back() - planned) / static_cast<double>(planned));
     numbers.push_back(static_cast<std::int64_t>(numbers.size()));
-    result.text += fmt::format("\n{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", numbers.back(), format_bytes(at_start.back()),
-                               format_bytes(planned), format_bytes(measured.back()), format_percent(differences.back()));
+    result.text +=
+        fmt::format("\n{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", numbers.back(), format_bytes(at_start.back()),
+                    format_bytes(planned), format_bytes(measured.back()), format_percent(differences.back()));
   }
   result.tables = {{"memory",
                     "bytes in use by each rank before its session, planned for it, and grown by after training steps; "

@@ -36,6 +36,10 @@ DevicePeak measure_core_peak(RankContext& context, const Options& options, const
   double best = best_rate(device, options.precision.compute, kShort, kSeconds);
   if (2 * flops_of(kLong) / best < 2 * kSeconds)
     best = std::max(best, best_rate(device, options.precision.compute, kLong, kSeconds));
+  // Of more threads than cores each has a core only for a part of the time; the best product may have had one to
+  // itself.
+  const double threads = static_cast<double>(threads_of(options, machine)) * machine.machine_ranks;
+  best *= std::min(1.0, machine.machine_cores / threads);
   return {context.control().sum(best) / static_cast<double>(context.size()),
           fmt::format("measured at the start: {} products", name_of(options.precision.compute))};
 }

@@ -178,12 +178,13 @@ Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates
 
 /// A table of one row.
 Table rates_table(const Rates& rates, double datasheet, double nothing) {
-  return {"rates",
-          "what this machine reaches in the same run: matrix products, copies (read and written), a stretch without work",
-          {{"product", "FLOP/s", std::vector{rates.product}},
-           {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}},
-           {"copy", "B/s", std::vector{rates.copy}},
-           {"nothing", "s", std::vector{nothing}}}};
+  return {
+      "rates",
+      "what this machine reaches in the same run: matrix products, copies (read and written), a stretch without work",
+      {{"product", "FLOP/s", std::vector{rates.product}},
+       {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}},
+       {"copy", "B/s", std::vector{rates.copy}},
+       {"nothing", "s", std::vector{nothing}}}};
 }
 
 }  // namespace

@@ -32,9 +32,9 @@ MachineLoad load_of_all(const std::vector<LoadOfRank>& ranks) {
   return all;
 }
 
-MachineLoad machine_load(World& world, DeviceMonitor* monitor, const std::string& gpu) {
-  const std::string mine =
-      fmt::format("{} {} {}", load_average(), monitor != nullptr ? monitor->processes() : -1, gpu);
+MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* monitor) {
+  const std::string mine = fmt::format("{} {} {}", load_average(), monitor != nullptr ? monitor->processes() : -1,
+                                       device.kind() == DeviceKind::cpu ? "" : device.identity());
   std::vector<LoadOfRank> ranks;
   for (const std::string& text : world.control().gather(mine)) {
     std::istringstream words(text);

@@ -1,6 +1,7 @@
 #pragma once
 // Who else uses the machines of a run.
 
+#include "tessera/backend/device.hpp"
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/engine/recorder.hpp"
@@ -8,9 +9,8 @@
 namespace tessera {
 
 /// Collective. The load average of the busiest machine, and how many processes beside this run's ranks compute on its
-/// GPUs, each GPU once. `monitor` looks at this rank's GPU, whose Device::identity() is `gpu`; null and empty on cores.
-/// Only rank 0 has the answer.
-MachineLoad machine_load(World& world, DeviceMonitor* monitor, const std::string& gpu);
+/// GPUs, each GPU once. `monitor` looks at `device` where that is a GPU; may be null. Only rank 0 has the answer.
+MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* monitor);
 
 /// The same from what each rank says: the load of its machine, processes on its GPU (-1: not known) and the GPU's name.
 struct LoadOfRank {

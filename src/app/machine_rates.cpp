@@ -147,11 +147,10 @@ double datasheet_rate(const std::string& model, DType dtype) {
     double half, single;  ///< TFLOP/s: bf16 and fp16 with fp32 sums, without sparsity; fp32 (no TF32)
   };
   // NVIDIA's datasheets, SXM boards where there are some; a name that contains another comes first.
-  static constexpr Sheet kSheets[] = {{"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60},
-                                      {"H200", 989, 67},      {"H100", 989, 67},     {"GH200", 989, 67},
-                                      {"A100", 312, 19.5},    {"A30", 165, 10.3},    {"A40", 149.7, 37.4},
-                                      {"A10", 125, 31.2},     {"L40S", 362, 91.6},   {"L40", 181, 90.5},
-                                      {"L4", 121, 30.3}};
+  static constexpr Sheet kSheets[] = {
+      {"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60}, {"H200", 989, 67},    {"H100", 989, 67},
+      {"GH200", 989, 67},     {"A100", 312, 19.5},   {"A30", 165, 10.3},    {"A40", 149.7, 37.4}, {"A10", 125, 31.2},
+      {"L40S", 362, 91.6},    {"L40", 181, 90.5},    {"L4", 121, 30.3}};
   for (const Sheet& sheet : kSheets) {
     if (has_words(model, sheet.name)) return (dtype == DType::fp32 ? sheet.single : sheet.half) * 1e12;
   }

@@ -153,11 +153,10 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   result.text += fmt::format("\ntime of rank {}, of {} steps played operation by operation\n", context_.rank(),
                              measured.times.size()) +
                  text_of(shares);
-  result.tables.push_back({"time",
-                           fmt::format("of rank 0, mean of {} timed steps", measured.times.size()),
-                           {{"category", "", shares.category},
-                            {"seconds", "s", shares.seconds},
-                            {"share", "1", shares.share}}});
+  result.tables.push_back(
+      {"time",
+       fmt::format("of rank 0, mean of {} timed steps", measured.times.size()),
+       {{"category", "", shares.category}, {"seconds", "s", shares.seconds}, {"share", "1", shares.share}}});
   return result;
 }
 

@@ -101,13 +101,12 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     return prepared.open(world, options, state_loader(world, resume));
   }();
   TrainingSession& session = *opened;
-  const Resources& resources = session.resources();
-  const auto monitor = open_monitor(resources.device(), log);
-  const std::string gpu = on_cores ? "" : resources.device().identity();
-  if (!on_cores) peak = datasheet_peak(resources.device(), prepared.planned().schedule.compute);
+  const Device& device = session.resources().device();
+  if (!on_cores) peak = datasheet_peak(device, prepared.planned().schedule.compute);
+  const auto monitor = open_monitor(device, log);
   const RunAccount account{
-      run_facts(world, options, invocation, gpu_facts(resources.device(), monitor.get()), resources.description()),
-      model_facts(prepared.planned(), prepared.data(), peak), machine_load(world, monitor.get(), gpu),
+      run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description()),
+      model_facts(prepared.planned(), prepared.data(), peak), machine_load(world, device, monitor.get()),
       monitor != nullptr};
   if (recorder != nullptr) {
     if (const std::string dropouts = dropouts_of(options.model.from);
@@ -125,7 +124,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   const std::string stopped = loop.run();
   // MPI waits for rank 0's last files without a limit.
   const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
-  const MachineLoad load = machine_load(world, monitor.get(), gpu);
+  const MachineLoad load = machine_load(world, device, monitor.get());
   if (recorder != nullptr) {
     recorder->record_load_at_end(load);
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,

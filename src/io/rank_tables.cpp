@@ -17,9 +17,9 @@ void RankTables::add(hid_t group, const std::string& name, std::function<T(const
   }
 }
 
-RankTables::RankTables(hid_t file, const MetricsLayout& layout) {
+RankTables::RankTables(hid_t file, const MetricsLayout& layout)
+    : ranks_(layout.memory.empty() ? 1 : static_cast<std::int64_t>(layout.memory.front().bytes.size())) {
   const Hdf5Group group = hdf5_create_group(file, "ranks");
-  ranks_ = layout.memory.empty() ? 1 : static_cast<std::int64_t>(layout.memory.front().bytes.size());
   report_ = Hdf5Series<std::int64_t>::create(group.id(), "report");
   steps_ = Hdf5Series<std::int64_t>::create(group.id(), "steps");
   timed_steps_ = Hdf5Series<std::int64_t>::create(group.id(), "timed_steps");

@@ -29,7 +29,8 @@ inline MetricsLayout layout() {
 /// The row that read_metrics.py expects.
 inline StepRow row(std::int64_t step) {
   const auto s = static_cast<double>(step);
-  StepRow row{step, step % 3 == 0, step % 2 == 0, 10.0 / (s + 1), s, 1e-3 * s, 0.5, 1.7e9 + s, 1000 + s, {0.25 * s, 0.5 * s}, {}};
+  StepRow row{step, step % 3 == 0, step % 2 == 0, 10.0 / (s + 1),      s, 1e-3 * s,
+              0.5,  1.7e9 + s,     1000 + s,      {0.25 * s, 0.5 * s}, {}};
   for (std::size_t k = 0; k < row.communication.size(); ++k) {
     const auto kind = static_cast<std::int64_t>(k);
     row.communication[k] = {kind + 1, step * (kind + 1), 0.001 * static_cast<double>(kind)};

@@ -55,7 +55,7 @@ struct MachineLoad {
 struct RunAccount {
   RunFacts facts;
   ModelFacts model;
-  MachineLoad load;           ///< at the start
+  MachineLoad load;          ///< at the start
   bool has_monitor = false;  ///< rank 0's GPU is looked at (/device, /ranks/device)
 };
 
@@ -110,7 +110,7 @@ class RunRecorder {
   std::unique_ptr<Progress> progress_;
   std::int64_t step_ = 0, steps_ = 0;
   double started_ = 0;
-  double recording_seconds_ = 0;  ///< since the last row
+  double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;

@@ -24,10 +24,10 @@ struct MachineShape {
   int machine_cores = allowed_cores();  ///< cores that any of them may run on; each may be bound to some of these
   bool force_pairwise = false;          ///< messages even inside a node (tests, measurements)
   std::uint64_t chaos_seed = 1;
-  bool poison = false;        ///< fill released storages with NaN (tests)
+  bool poison = false;           ///< fill released storages with NaN (tests)
   std::int64_t timed_steps = 0;  ///< of the run's steps at least so many are timed, whatever metrics.time_every says
-  bool measure = false;       ///< make resident_bytes() possible on a GPU
-  std::string kept_products;  ///< rank 0, GPU: Resources::kept_products() of the run's earlier part
+  bool measure = false;          ///< make resident_bytes() possible on a GPU
+  std::string kept_products;     ///< rank 0, GPU: Resources::kept_products() of the run's earlier part
 };
 
 /// train.seq_len, or the model's context; UsageError when longer than the context.

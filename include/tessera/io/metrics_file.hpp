@@ -11,9 +11,9 @@
 //     three have one value, the others one for each rank ([report, rank])
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance, /model          an attribute per option, per fact
-// step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. A new file for each start of a run: metrics.h5,
-// metrics.1.h5, ... (io/metrics_history.hpp). Without SWMR a file that is being written has no meaning for anybody
-// else: it is metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
+// step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. A new file for each start of a
+// run: metrics.h5, metrics.1.h5, ... (io/metrics_history.hpp). Without SWMR a file that is being written has no meaning
+// for anybody else: it is metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
 
 #include <array>
 #include <chrono>
@@ -74,18 +74,19 @@ struct DeviceRow {
 
 /// One rank's part of a report: what it did since the report before.
 struct RankValues {
-  std::vector<double> times;  ///< seconds in timed steps, in the order of MetricsLayout::rank_times; NaN: none was timed
+  std::vector<double>
+      times;  ///< seconds in timed steps, in the order of MetricsLayout::rank_times; NaN: none was timed
   std::array<CommunicationRow, kCollectiveNames.size()> communication;
-  std::vector<std::int64_t> measured;                                 ///< bytes, in the order of MetricsLayout::memory
-  double memory_peak = std::numeric_limits<double>::quiet_NaN();      ///< bytes, since the start
-  double memory_average = std::numeric_limits<double>::quiet_NaN();   ///< bytes
-  DeviceRow device;                                                   ///< `step` is not looked at
+  std::vector<std::int64_t> measured;                                ///< bytes, in the order of MetricsLayout::memory
+  double memory_peak = std::numeric_limits<double>::quiet_NaN();     ///< bytes, since the start
+  double memory_average = std::numeric_limits<double>::quiet_NaN();  ///< bytes
+  DeviceRow device;                                                  ///< `step` is not looked at
 };
 
 /// A report of all ranks.
 struct RankRow {
-  std::int64_t step = 0;                      ///< after which it was made
-  std::int64_t steps = 0, timed_steps = 0;    ///< since the report before
+  std::int64_t step = 0;                    ///< after which it was made
+  std::int64_t steps = 0, timed_steps = 0;  ///< since the report before
   std::vector<RankValues> ranks;
 };
 

@@ -20,9 +20,9 @@ struct RunFacts {
   double start_unix_time = 0.0;                                ///< seconds since 1970
   std::vector<std::string> hosts;                              ///< of all ranks, doubles allowed; empty: this host
   std::vector<std::pair<std::string, std::string>> libraries;  ///< ("mpi", "Open MPI 4.1.4"), ("hdf5", "1.10.8"), ...
-  std::string gpu_name;    ///< "NVIDIA H200, sm_90"; empty on cores
-  std::string gpu_driver;  ///< "550.54.15"; empty where it is not known
-  std::string kernels;     ///< what computes: on a GPU with its libraries, the choice of attention, and how GPUs talk
+  std::string gpu_name;                                        ///< "NVIDIA H200, sm_90"; empty on cores
+  std::string gpu_driver;                                      ///< "550.54.15"; empty where it is not known
+  std::string kernels;  ///< what computes: on a GPU with its libraries, the choice of attention, and how GPUs talk
 };
 
 /// build_facts and of this run: command_line (quoted so that a shell takes it back), start_time (UTC), hosts (each
