@@ -92,6 +92,7 @@ class Facts(Case):
         self.assertEqual(model["device_peak_source"], "measured at the start: fp32 products")
         for name in ("mpi_version", "hdf5_version", "cpu"):
             self.assertTrue(facts[name])
+        self.assertRegex(facts["onednn_version"], r"^\d+\.\d+\.\d+$")
         for name in ("load_average_start", "load_average_end"):
             self.assertTrue(0 <= facts[name] < 1e4, facts[name])
         for name in ("gpu_name", "gpu_driver", "nccl_version"):

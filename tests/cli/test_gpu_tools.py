@@ -64,6 +64,7 @@ class Tools(Case):
         self.assertEqual([round(b - a, 6) for a, b in zip(rows["energy"], rows["energy"][1:])], [1.5, 1.5])
         self.assertRegex(self.facts["gpu_name"], r"emulated GPU.*, sm_\d+")
         self.assertEqual(self.facts["gpu_driver"], "550.54.15")
+        self.assertRegex(self.facts["cublaslt_version"], r"^[\d.]+$")
         for when in ("start", "end"):  # a driver that does not see this run sees no other
             self.assertNotEqual(self.facts[f"gpu_foreign_processes_{when}"], self.facts[f"gpu_foreign_processes_{when}"])
 
