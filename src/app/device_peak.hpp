@@ -13,9 +13,9 @@ struct DevicePeak {
   std::string source = "unknown";
 };
 
-/// Collective. Matrix products for some 20 ms on all ranks at once, before they take memory: the best on each, shared
-/// where there are more threads than cores, and the mean of the ranks. It is what the run's own products can reach, not
-/// what the processor's maker says of it.
+/// Collective. Matrix products for some 20 ms on all ranks at once, before they take memory, by the time that cores
+/// spent on them: the best of all ranks, which have the same kind of processor; shared where there are more threads
+/// than cores. It is what the run's own products can reach, not what the processor's maker says of it.
 DevicePeak measure_core_peak(RankContext& context, const Options& options, const MachineShape& machine);
 
 /// The datasheet's, where the GPU is known.
