@@ -114,16 +114,16 @@ int run_alone(const Command& command) {
   }
 }
 
-int run_bench(World& world, const Command& command) {
+int run_bench(World& world, const Command& command, const Invocation& invocation) {
   switch (command.bench) {
     case BenchKind::step:
-      return run_bench_step(world, command.options);
+      return run_bench_step(world, command.options, invocation);
     case BenchKind::memory:
-      return run_bench_memory(world, command.options);
+      return run_bench_memory(world, command.options, invocation);
     case BenchKind::comm:
-      return run_bench_comm(world, command.options);
+      return run_bench_comm(world, command.options, invocation);
     case BenchKind::kernels:
-      return run_bench_kernels(world, command.options);
+      return run_bench_kernels(world, command.options, invocation);
     case BenchKind::checkpoint:
       return run_bench_checkpoint(world, command.options);
   }
@@ -146,7 +146,7 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
     case CommandKind::train:
       return run_train(world, command.options, invocation);
     case CommandKind::bench: {
-      const int code = run_bench(world, command);
+      const int code = run_bench(world, command, invocation);
       world.control().barrier();  // rank 0 may have had more to do
       return code;
     }

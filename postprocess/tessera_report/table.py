@@ -165,16 +165,17 @@ def _legend(titles: set[str], baseline: Optional[Row], warmup: Optional[int]) ->
 
 def _formula(rows: list[Row]) -> list[str]:
     """How MFU is counted, and which peaks it is a share of."""
-    peaks: dict[str, None] = {}
+    peaks: dict[str, list[float]] = {}
     for row in rows:
         if row.values["mfu_formula"]:
-            source = row.values["device_peak_source"] or "source not named"
-            peaks[f"{_flops(row.values['device_peak_flops'])} ({source})"] = None
+            peaks.setdefault(row.values["device_peak_source"] or "source not named", []).append(row.values["device_peak_flops"])
+    ranges = ((source, dict.fromkeys((_flops(min(found)), _flops(max(found))))) for source, found in peaks.items())
+    texts = [f"{' to '.join(ends)} ({source})" for source, ends in ranges]
     formula = next((row.values["mfu_formula"] for row in rows if row.values["mfu_formula"]), None)
     if formula is None:
         return []
     return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x layers x width x sequence, "
-            f"exact: the model's matrix products; peak {', '.join(peaks)}"]
+            f"exact: the model's matrix products; peak {', '.join(texts)}"]
 
 
 def _failure(row: Row) -> list[str]:

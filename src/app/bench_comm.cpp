@@ -1,5 +1,6 @@
 #include "tessera/app/bench_comm.hpp"
 
+#include "app/bench_output.hpp"
 #include "app/comm_table.hpp"
 #include "tessera/app/prepare.hpp"
 #include "tessera/base/log.hpp"
@@ -7,17 +8,22 @@
 
 namespace tessera {
 
-int run_bench_comm(World& world, const Options& options) {
+int run_bench_comm(World& world, const Options& options, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const MachineShape machine = settle_grid(world, options);
   if (world.size() == 1) {
+    if (!options.bench.output.empty())
+      throw UsageError(
+          "bench.output = {} (bench comm of one rank measures nothing): start it with mpiexec -n 2 or more",
+          options.bench.output);
     log.info(
         "bench comm: one rank has nobody to talk to, so there is nothing to measure: start it with mpiexec -n 2 or "
         "more");
     return 0;
   }
+  BenchOutput output(world, options, invocation);
   const auto mpi = make_mpi_communicator(world);
-  log.info(comm_table(world, options, machine, *mpi));
+  output.write(comm_table(world, options, machine, *mpi));
   return 0;
 }
 

@@ -1,15 +1,15 @@
 #include "tessera/app/bench_kernels.hpp"
 
+#include "app/bench_output.hpp"
 #include "app/kernel_table.hpp"
 #include "tessera/app/prepare.hpp"
-#include "tessera/base/log.hpp"
 
 namespace tessera {
 
-int run_bench_kernels(World& world, const Options& options) {
+int run_bench_kernels(World& world, const Options& options, const Invocation& invocation) {
   const MachineShape machine = settle_grid(world, options);
-  const std::string table = kernel_table(world, options, machine);
-  Log(static_cast<int>(world.rank()), static_cast<int>(world.size())).info(table);
+  BenchOutput output(world, options, invocation);
+  output.write(kernel_table(world, options, machine));
   return 0;
 }
 

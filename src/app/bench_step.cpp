@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "app/bench_output.hpp"
 #include "app/step_table.hpp"
 #include "tessera/app/prepare.hpp"
 #include "tessera/base/format.hpp"
@@ -20,20 +21,49 @@ std::int64_t used_memory(RankContext& context, const Options& options) {
   return device->total_memory() - device->free_memory();
 }
 
+/// What memory was on each rank, for people and for files.
+BenchResult memory_result(const std::vector<std::string>& ranks, std::int64_t planned) {
+  BenchResult result;
+  result.text =
+      fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", "rank", "at start", "planned", "measured", "difference");
+  std::vector<std::int64_t> numbers, at_start, measured;
+  std::vector<double> differences;
+  for (const std::string& rank : ranks) {
+    const auto space = rank.find(' ');
+    at_start.push_back(std::stoll(rank.substr(0, space)));
+    measured.push_back(std::stoll(rank.substr(space)) - at_start.back());
+    differences.push_back(static_cast<double>(measured.back() - planned) / static_cast<double>(planned));
+    numbers.push_back(static_cast<std::int64_t>(numbers.size()));
+    result.text +=
+        fmt::format("\n{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", numbers.back(), format_bytes(at_start.back()),
+                    format_bytes(planned), format_bytes(measured.back()), format_percent(differences.back()));
+  }
+  result.tables = {{"memory",
+                    "bytes in use by each rank before its session, planned for it, and grown by after training steps; "
+                    "difference: (measured - planned) / planned",
+                    {{"rank", "1", numbers},
+                     {"at_start", "B", at_start},
+                     {"planned", "B", std::vector<std::int64_t>(ranks.size(), planned)},
+                     {"measured", "B", measured},
+                     {"difference", "1", differences}}}};
+  return result;
+}
+
 }  // namespace
 
-int run_bench_step(World& world, const Options& options) {
+int run_bench_step(World& world, const Options& options, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const MachineShape machine = settle_grid(world, options);
+  BenchOutput output(world, options, invocation);
   StepBench bench(world, options, machine);
   log.info(bench.account());
-  log.info(bench.measure());
+  output.write(bench.measure());
   return 0;
 }
 
-int run_bench_memory(World& world, const Options& options) {
-  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+int run_bench_memory(World& world, const Options& options, const Invocation& invocation) {
   const MachineShape machine = settle_grid(world, options);
+  BenchOutput output(world, options, invocation);
   const PreparedRun prepared(world, options, machine);
   const std::int64_t before = used_memory(world, options);
   const auto session = prepared.open(world, options);
@@ -41,18 +71,10 @@ int run_bench_memory(World& world, const Options& options) {
   world.control().barrier();  // all ranks have touched what they share
   const std::int64_t after = used_memory(world, options);
   const std::vector<std::string> all = world.control().gather(fmt::format("{} {}", before, after));
-  if (world.rank() != 0) return 0;
-  const std::int64_t planned = prepared.planned().plan.total();
-  log.info(
-      fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", "rank", "at start", "planned", "measured", "difference"));
-  for (std::size_t rank = 0; rank < all.size(); ++rank) {
-    const auto space = all[rank].find(' ');
-    const std::int64_t start = std::stoll(all[rank].substr(0, space)),
-                       grown = std::stoll(all[rank].substr(space)) - start;
-    log.info(fmt::format("{:>4}  {:>12}  {:>12}  {:>12}  {:>10}", rank, format_bytes(start), format_bytes(planned),
-                         format_bytes(grown),
-                         format_percent(static_cast<double>(grown - planned) / static_cast<double>(planned))));
-  }
+  BenchResult result = memory_result(all, prepared.planned().plan.total());
+  result.gpu = gpu_facts(session->resources().device());
+  result.kernels = session->resources().description();
+  output.write(result);
   return 0;
 }
 

@@ -149,20 +149,25 @@ std::string_view name_of(Collective collective) {
   return "";
 }
 
-std::vector<CollectiveCase> collective_cases(std::int64_t ranks, std::int64_t max_bytes) {
+std::vector<std::int64_t> message_sizes(std::int64_t max_bytes) {
   constexpr std::int64_t kSmallest = 1024;
   if (max_bytes < kSmallest) {
     throw UsageError("bench.max_bytes = {} (nothing to measure below the smallest message): at least {}", max_bytes,
                      kSmallest);
   }
+  std::vector<std::int64_t> sizes{kSmallest};
+  while (sizes.back() <= max_bytes / 4) sizes.push_back(4 * sizes.back());
+  return sizes;
+}
+
+std::vector<CollectiveCase> collective_cases(std::int64_t ranks, const std::vector<std::int64_t>& sizes) {
   std::vector<CollectiveCase> cases;
   for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce}) {
     const bool whole = collective == Collective::all_reduce;
     const std::int64_t element = whole ? size_of(DType::int64) : size_of(DType::fp32) * ranks;
-    for (std::int64_t bytes = kSmallest; bytes <= max_bytes; bytes *= 4) {
+    for (const std::int64_t bytes : sizes) {
       const std::int64_t elements = std::max<std::int64_t>(1, bytes / element);
       cases.push_back({collective, elements, elements * element});
-      if (bytes > max_bytes / 4) break;
     }
   }
   return cases;

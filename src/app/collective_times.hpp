@@ -32,9 +32,10 @@ struct CollectiveCase {
   std::int64_t bytes = 0;     ///< the size in nccl-tests' sense: of the whole buffer that is gathered or reduced
 };
 
-/// all_gather, reduce_scatter and all_reduce of 1 KiB, 4 KiB, ... up to `max_bytes`, each rounded down to whole
-/// elements, at least one a rank. UsageError when max_bytes is below 1 KiB.
-std::vector<CollectiveCase> collective_cases(std::int64_t ranks, std::int64_t max_bytes);
+/// 1 KiB, 4 KiB, ... up to `max_bytes`. UsageError when that is below 1 KiB.
+std::vector<std::int64_t> message_sizes(std::int64_t max_bytes);
+/// all_gather, reduce_scatter and all_reduce of these bytes, each rounded down to whole elements, at least one a rank.
+std::vector<CollectiveCase> collective_cases(std::int64_t ranks, const std::vector<std::int64_t>& sizes);
 /// The largest buffer of these cases.
 std::int64_t buffer_bytes(const std::vector<CollectiveCase>& cases);
 

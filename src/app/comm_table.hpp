@@ -1,8 +1,7 @@
 #pragma once
 // The table of `tessera bench comm`.
 
-#include <string>
-
+#include "app/bench_result.hpp"
 #include "tessera/comm/communicator.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/engine/session.hpp"
@@ -10,9 +9,9 @@
 namespace tessera {
 
 /// Measures our communicators over the world, made as a training session makes them, beside `reference` (MPI's own
-/// collectives, over the same ranks in the same order; it may use any buffer). Collective, at least two ranks; rank 0
-/// has the table.
-std::string comm_table(RankContext& context, const Options& options, const MachineShape& machine,
+/// collectives, over the same ranks in the same order; it may use any buffer). Collective, at least two ranks; the
+/// same result on all of them.
+BenchResult comm_table(RankContext& context, const Options& options, const MachineShape& machine,
                        Communicator& reference);
 
 }  // namespace tessera

@@ -144,14 +144,57 @@ std::string datasheet_text(const Device& device, DType dtype) {
   return rate > 0 ? fmt::format(" of {} by the datasheet", flop_rate_text(rate)) : "";
 }
 
+/// NaN where a kernel has no matrix products.
+Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
+  std::vector<std::string> kernel, shape;
+  std::vector<double> calls, seconds, share, bytes, flops, copy, product;
+  for (const KernelRow& row : rows) {
+    kernel.push_back(row.name);
+    shape.push_back(row.shape);
+    calls.push_back(row.calls);
+    seconds.push_back(row.seconds);
+    share.push_back(row.seconds / step);
+    bytes.push_back(row.cost.bytes / row.calls);
+    flops.push_back(row.cost.flops / row.calls);
+    copy.push_back(share_of_copy(row, rates));
+    product.push_back(row.cost.flops > 0 ? row.cost.flops / row.seconds / rates.product : std::nan(""));
+  }
+  std::vector<double> of_a_call(seconds);
+  for (std::size_t i = 0; i < calls.size(); ++i) of_a_call[i] /= calls[i];
+  return {"kernels",
+          "kernels of a step on rank 0, in the order of their first call; seconds: of a step; bytes and flops: the "
+          "least of a call; copy_share and product_share: of the ceilings in /rates",
+          {{"kernel", "", kernel},
+           {"shape", "", shape},
+           {"calls", "1", calls},
+           {"call_seconds", "s", of_a_call},
+           {"seconds", "s", seconds},
+           {"share", "1", share},
+           {"bytes", "B", bytes},
+           {"flops", "FLOP", flops},
+           {"copy_share", "1", copy},
+           {"product_share", "1", product}}};
+}
+
+/// A table of one row.
+Table rates_table(const Rates& rates, double datasheet, double nothing) {
+  return {
+      "rates",
+      "what this machine reaches in the same run: matrix products, copies (read and written), a stretch without work",
+      {{"product", "FLOP/s", std::vector{rates.product}},
+       {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}},
+       {"copy", "B/s", std::vector{rates.copy}},
+       {"nothing", "s", std::vector{nothing}}}};
+}
+
 }  // namespace
 
-std::string kernel_table(RankContext& context, const Options& options, const MachineShape& machine) {
+BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine) {
   BenchDevice device(context, options, machine);
   return kernel_table(context, options, device, rate_sizes(device.device()));
 }
 
-std::string kernel_table(RankContext& context, const Options& options, BenchDevice& device, const RateSizes& sizes) {
+BenchResult kernel_table(RankContext& context, const Options& options, BenchDevice& device, const RateSizes& sizes) {
   const StepSchedule schedule = schedule_of(options, context.size(), context.ranks_per_node(), device.device().kind());
   const Sitting sitting = measure(context, schedule, options, device, sizes);
   const auto& [rows, rates, nothing] = sitting;
@@ -177,7 +220,11 @@ std::string kernel_table(RankContext& context, const Options& options, BenchDevi
       "each\n"
       "input and output once); copy, product: their shares of the ceilings. Kernels do more than that (gelu, softmax,\n"
       "sums), and buffers that stay in caches may pass 100% of a large copy.";
-  return text;
+  return {text,
+          {kernels_table(rows, step, rates),
+           rates_table(rates, datasheet_rate(device.device().model(), schedule.compute), nothing)},
+          gpu_facts(device.device()),
+          device.description()};
 }
 
 }  // namespace tessera

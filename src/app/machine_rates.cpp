@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "app/bench_device.hpp"
 #include "tessera/base/format.hpp"
@@ -127,16 +128,31 @@ std::string flop_rate_text(double rate) {
   return rate < 1e13 ? fmt::format("{:.0f} GFLOP/s", rate * 1e-9) : fmt::format("{:.1f} TFLOP/s", rate * 1e-12);
 }
 
+namespace {
+
+/// Whether `text` has these words, between what is neither letter nor digit: "A40" is not in "RTX A4000".
+bool has_words(const std::string& text, const std::string& words) {
+  const auto is_border = [&](std::size_t at) { return at >= text.size() || std::isalnum(text[at]) == 0; };
+  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) {
+    if ((at == 0 || is_border(at - 1)) && is_border(at + words.size())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
 double datasheet_rate(const std::string& model, DType dtype) {
   struct Sheet {
     const char* name;
     double half, single;  ///< TFLOP/s: bf16 and fp16 with fp32 sums, without sparsity; fp32 (no TF32)
   };
-  // NVIDIA's datasheets, SXM boards; a name that contains another comes first.
-  static constexpr Sheet kSheets[] = {{"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60},
-                                      {"H200", 989, 67},      {"H100", 989, 67},     {"A100", 312, 19.5}};
+  // NVIDIA's datasheets, SXM boards where there are some; a name that contains another comes first.
+  static constexpr Sheet kSheets[] = {
+      {"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60}, {"H200", 989, 67},    {"H100", 989, 67},
+      {"GH200", 989, 67},     {"A100", 312, 19.5},   {"A30", 165, 10.3},    {"A40", 149.7, 37.4}, {"A10", 125, 31.2},
+      {"L40S", 362, 91.6},    {"L40", 181, 90.5},    {"L4", 121, 30.3}};
   for (const Sheet& sheet : kSheets) {
-    if (model.find(sheet.name) != std::string::npos) return (dtype == DType::fp32 ? sheet.single : sheet.half) * 1e12;
+    if (has_words(model, sheet.name)) return (dtype == DType::fp32 ? sheet.single : sheet.half) * 1e12;
   }
   return 0;
 }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "app/bench_device.hpp"
+#include "app/model_flops.hpp"
 #include "tessera/app/account.hpp"
 #include "tessera/base/format.hpp"
 
@@ -44,35 +45,44 @@ Measured measure_steps(TrainingSession& session, const BenchOptions& options) {
   return measured;
 }
 
-std::string time_table(const Measured& measured) {
+/// Where the time of timed steps went: seconds a step by category, and their share.
+struct TimeShares {
+  std::vector<std::string> category;
+  std::vector<double> seconds, share;
+  double rest = 0;  ///< share
+};
+
+TimeShares time_shares(const Measured& measured) {
   const double total = std::max(1e-12, measured.timed_seconds);
-  std::string text;
+  TimeShares shares;
   double known = 0;
   for (std::size_t c = 0; c < kTimeCategories; ++c) {
     double seconds = 0;
     for (const StepTimeTotals& times : measured.times) seconds += times.seconds(static_cast<TimeCategory>(c));
     known += seconds;
-    if (seconds > 0)
-      text += fmt::format("  {:<24}{:>8}  {:>10} a step\n", name_of(static_cast<TimeCategory>(c)),
-                          format_percent(seconds / total),
-                          format_seconds(seconds / static_cast<double>(measured.times.size())));
+    shares.category.emplace_back(name_of(static_cast<TimeCategory>(c)));
+    shares.seconds.push_back(seconds / static_cast<double>(measured.times.size()));
+    shares.share.push_back(seconds / total);
   }
-  return text + fmt::format("  {:<24}{:>8}\n", "rest", format_percent(std::max(0.0, 1 - known / total)));
+  shares.rest = std::max(0.0, 1 - known / total);
+  return shares;
 }
 
-/// FLOPs a token as publications count them: all parameters once forward and twice backward, and attention's two
-/// products over the whole sequence (Narayanan et al. 2021, PaLM's appendix B).
-double flops_per_token(const ModelParts& model) {
-  const Architecture& a = model.architecture;
-  return 6.0 * static_cast<double>(model.parameter_count()) +
-         12.0 * static_cast<double>(a.layers) * static_cast<double>(a.width) * static_cast<double>(model.sequence);
+std::string text_of(const TimeShares& shares) {
+  std::string text;
+  for (std::size_t c = 0; c < shares.category.size(); ++c) {
+    if (shares.seconds[c] > 0)
+      text += fmt::format("  {:<24}{:>8}  {:>10} a step\n", shares.category[c], format_percent(shares.share[c]),
+                          format_seconds(shares.seconds[c]));
+  }
+  return text + fmt::format("  {:<24}{:>8}\n", "rest", format_percent(shares.rest));
 }
 
 /// What a rank computes a second, by both ways of counting, beside what this machine's products reach.
 std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_second, double best, double datasheet) {
   const ModelParts& model = schedule.model;
-  const double counted = static_cast<double>(model.training_flops()) / static_cast<double>(model.tokens());
-  const double formula = flops_per_token(model);
+  const double counted = product_flops_per_token(model);
+  const double formula = published_flops_per_token(model);
   const std::string of_peak = datasheet > 0 ? fmt::format("; {} of the datasheet's {}",
                                                           format_percent(formula * tokens_per_rank_second / datasheet),
                                                           flop_rate_text(datasheet))
@@ -107,24 +117,47 @@ std::string StepBench::account() const {
   return account_before(options_, prepared_.planned(), prepared_.data(), *session_, prepared_.machine());
 }
 
-std::string StepBench::measure(const RateSizes& sizes) {
+BenchResult StepBench::measure(const RateSizes& sizes) {
   const Measured measured = measure_steps(*session_, options_.bench);
   context_.control().barrier();
   const StepSchedule& schedule = prepared_.planned().schedule;
   const double best = best_product(session_->resources(), schedule.compute, sizes);
+  const double datasheet = datasheet_rate(session_->resources().device().model(), schedule.compute);
   const double median = quantile(measured.seconds, 0.5);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
-  std::string text =
+  BenchResult result;
+  result.gpu = gpu_facts(session_->resources().device());
+  result.kernels = session_->resources().description();
+  result.text =
       fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s\n", format_seconds(median),
                   format_seconds(quantile(measured.seconds, 0.25)), format_seconds(quantile(measured.seconds, 0.75)),
                   options_.bench.steps, options_.bench.warmup, format_rate(tokens));
-  text += rate_text(schedule, tokens / static_cast<double>(context_.size()), best,
-                    datasheet_rate(session_->resources().device().model(), schedule.compute));
-  if (measured.times.empty()) return text + "\ntimes of operations are not known: all steps were replayed";
-  return text +
-         fmt::format("\ntime of rank {}, of {} steps played operation by operation\n", context_.rank(),
-                     measured.times.size()) +
-         time_table(measured);
+  const double of_rank = tokens / static_cast<double>(context_.size());
+  result.text += rate_text(schedule, of_rank, best, datasheet);
+  result.tables = {
+      {"steps", "every measured step on rank 0", {{"seconds", "s", measured.seconds}}},
+      {"rate",
+       "of the median step; FLOPs a token by 6N + 12 x layers x width x T and by the model's matrix products; product: "
+       "what matrix products reach here at best on a rank",
+       {{"seconds", "s", std::vector{median}},
+        {"tokens_per_second", "1/s", std::vector{tokens}},
+        {"flops_per_token_6n", "FLOP", std::vector{published_flops_per_token(schedule.model)}},
+        {"flops_per_token", "FLOP", std::vector{product_flops_per_token(schedule.model)}},
+        {"product", "FLOP/s", std::vector{best}},
+        {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}}}}};
+  if (measured.times.empty()) {
+    result.text += "\ntimes of operations are not known: all steps were replayed";
+    return result;
+  }
+  const TimeShares shares = time_shares(measured);
+  result.text += fmt::format("\ntime of rank {}, of {} steps played operation by operation\n", context_.rank(),
+                             measured.times.size()) +
+                 text_of(shares);
+  result.tables.push_back(
+      {"time",
+       fmt::format("of rank 0, mean of {} timed steps", measured.times.size()),
+       {{"category", "", shares.category}, {"seconds", "s", shares.seconds}, {"share", "1", shares.share}}});
+  return result;
 }
 
 }  // namespace tessera

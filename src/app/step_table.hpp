@@ -4,6 +4,7 @@
 #include <memory>
 #include <string>
 
+#include "app/bench_result.hpp"
 #include "app/machine_rates.hpp"
 #include "tessera/app/prepare.hpp"
 
@@ -21,8 +22,8 @@ class StepBench {
   /// a step's time goes as far as operations are timed (a GPU that replays graphs times none; then it is the last of
   /// the warm-up's that was not replayed). Collective. `sizes`: what matrix products reach is
   /// measured at. NumericalError when a measured step's loss is not finite.
-  std::string measure(const RateSizes& sizes);
-  std::string measure() { return measure(rate_sizes(session_->resources().device())); }
+  BenchResult measure(const RateSizes& sizes);
+  BenchResult measure() { return measure(rate_sizes(session_->resources().device())); }
 
  private:
   RankContext& context_;

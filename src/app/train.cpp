@@ -3,16 +3,18 @@
 #include <cmath>
 
 #include "app/counted.hpp"
+#include "app/device_peak.hpp"
 #include "app/kept_products.hpp"
+#include "app/machine_load.hpp"
+#include "app/model_flops.hpp"
 #include "app/origin.hpp"
+#include "app/run_facts.hpp"
 #include "app/train_loop.hpp"
 #include "tessera/app/account.hpp"
 #include "tessera/app/prepare.hpp"
-#include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/engine/resume.hpp"
-#include "tessera/io/hdf5.hpp"
 #include "tessera/io/hugging_face_companions.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
@@ -24,14 +26,18 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-RunFacts run_facts(World& world, const Invocation& invocation, const TrainingSession& session) {
-  RunFacts facts;
-  facts.command_line = invocation.words;
-  facts.start_unix_time = invocation.unix_start;
-  facts.hosts = world.control().gather(world.host());
-  facts.libraries = {{"mpi", mpi_version()}, {"hdf5", hdf5_version()}};
-  if (built_with_cuda()) facts.libraries.emplace_back("cuda", cuda_versions());
-  facts.kernels = session.resources().description();
+ModelFacts model_facts(const PlannedRun& planned, const Dataset& data, const DevicePeak& peak) {
+  const StepSchedule& schedule = planned.schedule;
+  const std::int64_t samples_per_step = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+  ModelFacts facts;
+  facts.parameters = schedule.model.parameter_count();
+  facts.tokens_per_step = samples_per_step * schedule.model.sequence;
+  facts.samples_per_epoch = data.train().samples_per_epoch();
+  facts.steps_per_epoch = static_cast<double>(facts.samples_per_epoch) / static_cast<double>(samples_per_step);
+  facts.flops_per_token_6n = published_flops_per_token(schedule.model);
+  facts.flops_per_token = product_flops_per_token(schedule.model);
+  facts.device_peak_flops = peak.flops;
+  facts.device_peak_source = peak.source;
   return facts;
 }
 
@@ -54,14 +60,13 @@ std::string summary(const Options& options, const TrainLoop& loop, TrainingSessi
   return text;
 }
 
-/// A GPU's load, memory and power go into the metrics, where its driver tells.
-void watch_device(RunRecorder& recorder, TrainingSession& session, const Log& log) {
-  const Device& device = session.resources().device();
-  if (device.kind() == DeviceKind::cpu) return;
+/// Looks at this rank's GPU, whose load, memory and power go into the metrics where its driver tells.
+std::unique_ptr<DeviceMonitor> open_monitor(const Device& device, const Log& log) {
+  if (device.kind() == DeviceKind::cpu) return nullptr;
   std::string why;
   auto monitor = open_device_monitor(device.identity(), why);
   if (monitor == nullptr) log.warn("metrics.h5 has no /device (" + why + ")");
-  recorder.watch(std::move(monitor));
+  return monitor;
 }
 
 ResumeSettings resume_settings(const Options& options, const PreparedRun& prepared) {
@@ -84,6 +89,9 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
                const StopSignals& signals, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  const bool on_cores = prepared.planned().schedule.model.device == DeviceKind::cpu;
+  DevicePeak peak;
+  if (on_cores) peak = measure_core_peak(world, options, prepared.machine());
   const std::int64_t memory_before = proportional_set_size();
   ResumeSettings resume = resume_settings(options, prepared);
   resume.say = [&](const std::string& line) { log.info(line); };
@@ -93,7 +101,13 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     return prepared.open(world, options, state_loader(world, resume));
   }();
   TrainingSession& session = *opened;
-  const RunFacts facts = run_facts(world, invocation, session);
+  const Device& device = session.resources().device();
+  if (!on_cores) peak = datasheet_peak(device, prepared.planned().schedule.compute);
+  const auto monitor = open_monitor(device, log);
+  const RunAccount account{
+      run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description()),
+      model_facts(prepared.planned(), prepared.data(), peak), machine_load(world, device, monitor.get()),
+      monitor != nullptr};
   if (recorder != nullptr) {
     if (const std::string dropouts = dropouts_of(options.model.from);
         !dropouts.empty() && !options.is_given("model.dropout")) {
@@ -101,21 +115,23 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
                            options.model.from, options.model.dropout));
     }
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
-    watch_device(*recorder, session, log);
-    recorder->begin(prepared.planned(), session.step(), session.steps(), facts);
+    recorder->begin(prepared.planned(), session.step(), session.steps(), account);
   }
   const auto start = Clock::now();
   const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
-  TrainLoop loop(world, options, invocation, session, facts, signals, recorder, memory_before);
+  RankReports reports(world, session, memory_before, monitor.get());
+  TrainLoop loop(world, options, invocation, session, account.facts, signals, recorder, reports);
   const std::string stopped = loop.run();
+  // MPI waits for rank 0's last files without a limit.
+  const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
+  const MachineLoad load = machine_load(world, device, monitor.get());
   if (recorder != nullptr) {
+    recorder->record_load_at_end(load);
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
                      stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
     log.info(summary(options, loop, session, seconds_since(start)));
     if (!stopped.empty()) log.info("stopped    " + stopped + "; go on with checkpoint.resume = auto");
   }
-  // MPI waits for rank 0's last files without a limit.
-  const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
   world.control().barrier();
   return stopped.empty() ? ExitCode::finished : ExitCode::stopped_early;
 }
@@ -128,6 +144,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   MachineShape machine = settle_grid(world, given);
   const Options asked = with_origin(world, given);
   machine.measure = true;
+  machine.timed_steps = 10;
   if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(asked)).read();
   const PreparedRun prepared(world, asked, machine);
   const Options options = prepared.resolved(asked);                            // config.ini and manifests hold the same

@@ -1,12 +1,10 @@
 #include "app/train_loop.hpp"
 
-#include <sstream>
+#include <utility>
 
 #include "tessera/base/format.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/engine/dump.hpp"
-#include "tessera/engine/resident.hpp"
-#include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
 
@@ -35,14 +33,13 @@ CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& f
 }  // namespace
 
 TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
-                     const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder,
-                     std::int64_t memory_before)
+                     const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports)
     : world_(world),
       options_(options),
       invocation_(invocation),
       session_(session),
       recorder_(recorder),
-      memory_before_(memory_before),
+      reports_(reports),
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
       conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
                   checkpoints_.bytes_to_write()),
@@ -66,7 +63,9 @@ std::string TrainLoop::run_steps() {
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
     session_.request(conditions_.requests(times(step)));
     const std::int64_t requests = train(step);
-    if (step == session_.first_step()) after_first_step();
+    if (step == session_.first_step()) keep_products();
+    // Before a checkpoint of this step: what it reports is not done again.
+    if (report_is_due(step, requests)) report(step);
     const bool last = step == session_.steps();
     note_finished_checkpoints();
     const bool stops = StepRequests::stop(requests);
@@ -83,6 +82,12 @@ std::string TrainLoop::run_steps() {
   finish_checkpoints();
   conditions_.stopped();  // who asks for it while the last step goes on has what he wants
   return {};
+}
+
+/// The same on every rank.
+bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
+  return step == session_.first_step() || step == session_.steps() || step % options_.metrics.every == 0 ||
+         StepRequests::stop(requests);
 }
 
 bool TrainLoop::evaluation_is_due(std::int64_t step) const {
@@ -165,21 +170,19 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   if (dumps) dump->write_weights(step, result);
   loss_ = result.loss;
   step_seconds_ = seconds_since(start);
-  if (recorder_ == nullptr) {
-    session_.player().times().take();
-    return result.stop_requests;
-  }
   StepReport report;
-  report.step = step;
-  report.result = result;
-  report.learning_rate = result.learning_rate;
-  report.seconds = step_seconds_;
   report.times = session_.player().times().take();
   const CommunicationCounts after = session_.resources().counts();
   for (std::size_t i = 0; i < after.size(); ++i) {
     report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
                                session_.resources().seconds_between(before[i], after[i])};
   }
+  reports_.add(report.times, report.communication);
+  if (recorder_ == nullptr) return result.stop_requests;
+  report.step = step;
+  report.result = result;
+  report.learning_rate = result.learning_rate;
+  report.seconds = step_seconds_;
   recorder_->record_step(report, session_.global_tokens());
   if (result.skipped) {
     recorder_->say(fmt::format("step {}: skipped, the gradient overflowed (loss scale {}; {} skipped so far)", step,
@@ -188,22 +191,13 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   return result.stop_requests;
 }
 
-void TrainLoop::after_first_step() {
-  keep_products();
-  const std::int64_t now = proportional_set_size();
-  std::string mine = std::to_string(now < 0 ? -1 : now - memory_before_);
-  for (const std::int64_t bytes : resident_bytes(session_.schedule(), session_.resources()))
-    mine += fmt::format(" {}", bytes);
-  const std::vector<std::string> all = world_.control().gather(mine);
+/// Every rank's values go to rank 0. Ranks have just met in the step's last sum, so they wait for little.
+void TrainLoop::report(std::int64_t step) {
+  const bool is_first = step == session_.first_step();
+  std::optional<RankRow> row = reports_.gather(step, is_first || step == session_.steps());
   if (recorder_ == nullptr) return;
-  std::vector<MeasuredMemory> ranks;
-  for (const std::string& one : all) {
-    std::istringstream numbers(one);
-    MeasuredMemory& rank = ranks.emplace_back();
-    numbers >> rank.process;
-    for (std::int64_t& bytes : rank.categories) numbers >> bytes;
-  }
-  recorder_->record_memory(ranks);
+  if (is_first) recorder_->record_memory(row->ranks);
+  recorder_->record_ranks(std::move(*row));
 }
 
 /// Nothing is chosen but in the first step and the first evaluation.

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "app/kept_products.hpp"
+#include "app/rank_reports.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/engine/checkpoint.hpp"
 #include "tessera/engine/recorder.hpp"
@@ -20,7 +21,7 @@ class TrainLoop {
  public:
   /// Collective. `recorder` is there on rank 0 only; everything outlives the loop.
   TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
-            const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, std::int64_t memory_before);
+            const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports);
 
   /// All steps that are left. Empty when all are done; else why it stopped before, with a checkpoint on disk.
   std::string run();
@@ -31,7 +32,8 @@ class TrainLoop {
  private:
   std::string run_steps();
   std::int64_t train(std::int64_t step);
-  void after_first_step();
+  bool report_is_due(std::int64_t step, std::int64_t requests) const;
+  void report(std::int64_t step);
   void keep_products();
   void evaluate(std::int64_t step);
   void begin_checkpoint(std::int64_t step);
@@ -47,7 +49,7 @@ class TrainLoop {
   const Invocation& invocation_;
   TrainingSession& session_;
   RunRecorder* recorder_;
-  std::int64_t memory_before_;
+  RankReports& reports_;
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
   KeptProducts products_;

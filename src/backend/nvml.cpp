@@ -1,5 +1,6 @@
 // NVML's functions by name, with the few types that they need: its header is not everywhere, and its ABI is stable.
 
+#include <array>
 #include <limits>
 
 #include "tessera/backend/device_monitor.hpp"
@@ -27,7 +28,9 @@ class Nvml final : public DeviceMonitor {
         utilization_(library_.function<decltype(utilization_)>("nvmlDeviceGetUtilizationRates")),
         memory_(library_.function<decltype(memory_)>("nvmlDeviceGetMemoryInfo")),
         power_(library_.function<decltype(power_)>("nvmlDeviceGetPowerUsage")),
-        energy_(library_.function<decltype(energy_)>("nvmlDeviceGetTotalEnergyConsumption")) {
+        energy_(library_.function<decltype(energy_)>("nvmlDeviceGetTotalEnergyConsumption")),
+        driver_(library_.function<decltype(driver_)>("nvmlSystemGetDriverVersion")),
+        processes_(library_.function<decltype(processes_)>("nvmlDeviceGetComputeRunningProcesses")) {
     const auto start = library_.function<int (*)()>("nvmlInit_v2");
     const auto find = library_.function<int (*)(const char*, NvmlDevice*)>("nvmlDeviceGetHandleByUUID");
     if (const int code = start(); code != 0)
@@ -54,6 +57,18 @@ class Nvml final : public DeviceMonitor {
     return s;
   }
 
+  std::string driver_version() override {
+    std::array<char, 81> text{};
+    return driver_(text.data(), text.size() - 1) == 0 ? text.data() : "";
+  }
+
+  std::int64_t processes() override {
+    constexpr int kInsufficientSize = 7;
+    unsigned count = 0;  // without room for them it says how many there are
+    const int code = processes_(device_, &count, nullptr);
+    return code == 0 || code == kInsufficientSize ? static_cast<std::int64_t>(count) : -1;
+  }
+
  private:
   DynamicLibrary library_;
   int (*shut_down_)();
@@ -61,6 +76,8 @@ class Nvml final : public DeviceMonitor {
   int (*memory_)(NvmlDevice, NvmlMemory*);
   int (*power_)(NvmlDevice, unsigned*);
   int (*energy_)(NvmlDevice, unsigned long long*);
+  int (*driver_)(char*, unsigned);
+  int (*processes_)(NvmlDevice, unsigned*, void*);
   NvmlDevice device_ = nullptr;
 };
 

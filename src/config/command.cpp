@@ -98,6 +98,15 @@ bool accepts(CommandKind kind, std::string_view option) {
   return reads(kind, option) || (of_runs && reads(CommandKind::train, option));
 }
 
+/// Options of one bench that the others must not be given.
+void require_read_by(BenchKind kind, std::string_view option) {
+  const bool read = option == "bench.sizes"    ? kind == BenchKind::comm
+                    : option == "bench.output" ? kind != BenchKind::checkpoint
+                                               : true;
+  if (read) return;
+  throw UsageError("{} has no effect (tessera bench {} does not read it): leave it out", option, name_of(kind));
+}
+
 BenchKind bench_named(const std::string& name) {
   for (const auto& row : kBenches) {
     if (row.name == name) return row.kind;
@@ -159,6 +168,7 @@ Command read_command(const std::vector<std::string>& words) {
                      in_quotes(positional[next]), in_quotes(command.input.string()));
   }
   for (const Setting& setting : arguments.settings) {
+    if (command.kind == CommandKind::bench) require_read_by(command.bench, setting.name);
     if (accepts(command.kind, setting.name)) continue;
     throw UsageError("{} = {} has no effect (tessera {} does not read it): leave it out", setting.name,
                      in_quotes(setting.value), words[0]);

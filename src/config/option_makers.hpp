@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <boost/program_options/variables_map.hpp>
 #include <concepts>
 #include <functional>
@@ -79,6 +80,16 @@ OptionEntry bytes_option(const std::string& name, FieldOf<std::int64_t> auto fie
   const auto is_allowed = [](std::int64_t value) { return value >= 0; };
   const auto* allowed = "bytes, for example 24GiB or 500MB";
   return typed_option<read_bytes>(name, field, allowed, help, is_allowed, exact_bytes_text);
+}
+
+/// Sizes with commas between them; none of them 0.
+template <class Section>
+OptionEntry byte_list_option(std::string name, Field<Section, std::vector<std::int64_t>> field, std::string help) {
+  const auto is_allowed = [](const std::vector<std::int64_t>& values) {
+    return std::ranges::all_of(values, [](std::int64_t value) { return value > 0; });
+  };
+  return typed_option<read_byte_list>(std::move(name), field, "list of bytes above 0, for example 1MB,10MB",
+                                      std::move(help), is_allowed, byte_list_text);
 }
 
 /// What bounds a number: low and high may themselves be excluded.

@@ -215,7 +215,10 @@ void add_files(Rows& t) {
                              "how long a rank waits for another that reads or writes a checkpoint, before the run "
                              "fails; 0: for ever"));
   t.push_back(integer_option("metrics.every", Field{&O::metrics, &MetricsOptions::every}, 1, kAnyCount,
-                             "steps between log lines (the metrics file has every step)"));
+                             "steps between log lines and rows of every rank (/steps has every step)"));
+  t.push_back(integer_option("metrics.time_every", Field{&O::metrics, &MetricsOptions::time_every}, 0, kAnyCount,
+                             "steps between steps whose operations are timed one by one, at least 10 in a run; 0: "
+                             "every step on CPUs, every 50th on GPUs, where others are replayed as graphs"));
   t.push_back(choice_option("metrics.swmr", Field{&O::metrics, &MetricsOptions::swmr},
                             "metrics.h5 is readable while the run goes on; turn off on NFS"));
 }
@@ -238,6 +241,11 @@ void add_commands(Rows& t) {
                              "steps or repetitions before those, not measured"));
   t.push_back(
       bytes_option("bench.max_bytes", Field{&O::bench, &BenchOptions::max_bytes}, "bench comm: largest message"));
+  t.push_back(byte_list_option("bench.sizes", Field{&O::bench, &BenchOptions::sizes},
+                               "bench comm: its messages; empty: 1 KiB, 4 KiB, ... up to bench.max_bytes"));
+  t.push_back(text_option("bench.output", Field{&O::bench, &BenchOptions::output}, "file",
+                          "bench comm, step, kernels, memory: HDF5 file for the tables, which must not exist; empty: "
+                          "none"));
 }
 
 void add_sweep(Rows& t) {

@@ -137,6 +137,10 @@ void check_ranges(const Options& options) {
   }
 }
 
+void unused_by_bench(const BenchOptions& options, std::vector<UnusedOption>& out) {
+  if (!options.sizes.empty()) out.push_back({"bench.max_bytes", "bench.sizes lists the messages"});
+}
+
 void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOption>& out) {
   if (options.resume == "none") out.push_back({"checkpoint.allow", "checkpoint.resume = none compares nothing"});
   if (options.keep == 0) out.push_back({"checkpoint.keep_every", "checkpoint.keep = 0 keeps all"});
@@ -160,6 +164,7 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_by_backend(options, out);
   unused_by_data(options, out);
   unused_by_checkpoint(options.checkpoint, out);
+  unused_by_bench(options.bench, out);
   return out;
 }
 

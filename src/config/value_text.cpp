@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cmath>
@@ -121,6 +122,25 @@ std::string exact_bytes_text(std::int64_t bytes) {
   std::size_t unit = 0;
   while (bytes != 0 && bytes % 1024 == 0 && unit + 1 < names.size()) bytes /= 1024, ++unit;
   return fmt::format("{}{}", bytes, names[unit]);
+}
+
+std::optional<std::vector<std::int64_t>> read_byte_list(std::string_view text) {
+  std::vector<std::int64_t> sizes;
+  if (trimmed(text).empty()) return sizes;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    const auto size = read_bytes(trimmed(text.substr(at, comma - at)));
+    if (!size) return std::nullopt;
+    sizes.push_back(*size);
+    at = comma + 1;
+  }
+  return sizes;
+}
+
+std::string byte_list_text(const std::vector<std::int64_t>& sizes) {
+  std::string text;
+  for (const std::int64_t size : sizes) text += (text.empty() ? "" : ",") + exact_bytes_text(size);
+  return text;
 }
 
 std::optional<double> read_seconds(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "tessera/config/options.hpp"
 
@@ -21,6 +22,10 @@ std::string number_text(double value);
 /// Whole bytes with a unit (B, kB or KB, MB, GB, TB = powers of 1000; KiB, MiB, GiB, TiB = powers of 1024) or none.
 std::optional<std::int64_t> read_bytes(std::string_view text);
 std::string exact_bytes_text(std::int64_t bytes);
+
+/// Such sizes with commas between them; empty text is an empty list.
+std::optional<std::vector<std::int64_t>> read_byte_list(std::string_view text);
+std::string byte_list_text(const std::vector<std::int64_t>& sizes);
 
 /// Seconds: a number with us, ms, s, min or h or no unit, or HH:MM:SS.
 std::optional<double> read_seconds(std::string_view text);

@@ -199,6 +199,7 @@ void Player::issue_on_host(const Play& play, const TokenFeed& feed) {
     times_.add(category_of(s_, s_.operation(id)), nanoseconds_since(start));
   }
   lanes_->join();
+  if (!measures_) times_.leave_out();
 }
 
 void Player::run_task(void* self, std::int64_t argument, Stream& stream) {

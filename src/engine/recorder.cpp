@@ -60,9 +60,23 @@ std::string memory_name(Category category) {
   return name;
 }
 
-MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunFacts& facts) {
+constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
+                     *kForeignAtEnd = "gpu_foreign_processes_end";
+
+std::vector<std::pair<std::string, AttributeValue>> model_attributes(const ModelFacts& model) {
+  return {{"parameters", model.parameters},
+          {"tokens_per_step", model.tokens_per_step},
+          {"samples_per_epoch", model.samples_per_epoch},
+          {"steps_per_epoch", model.steps_per_epoch},
+          {"flops_per_token_6n", model.flops_per_token_6n},
+          {"flops_per_token", model.flops_per_token},
+          {"device_peak_flops", model.device_peak_flops},
+          {"device_peak_source", model.device_peak_source}};
+}
+
+MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account) {
   MetricsLayout layout;
-  layout.step_times = time_category_names();
+  layout.step_times = layout.rank_times = time_category_names();
   layout.step_times.emplace_back("recording");
   const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world);
   for (int c = 0; c < kCategories; ++c) {
@@ -72,7 +86,15 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   }
   layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
   for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);
-  layout.provenance = provenance(facts);
+  layout.provenance = provenance(account.facts);
+  constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
+  layout.numbers = {{kFirstStep, kLater},
+                    {"load_average_start", account.load.load_average},
+                    {kLoadAtEnd, kLater},
+                    {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},
+                    {kForeignAtEnd, kLater}};
+  layout.model = model_attributes(account.model);
+  layout.device = account.has_monitor;
   layout.swmr = options.metrics.swmr;
   return layout;
 }
@@ -102,11 +124,12 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
 
 RunRecorder::~RunRecorder() = default;
 
-void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunFacts& facts) {
+void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
+                        const RunAccount& account) {
   step_ = steps_done;
   steps_ = steps;
-  MetricsLayout layout = metrics_layout(options_, planned, facts);
-  layout.device = monitor_ != nullptr;
+  has_monitor_ = account.has_monitor;
+  MetricsLayout layout = metrics_layout(options_, planned, account);
   try {
     const bool goes_back_by_hand = options_.checkpoint.resume != "auto";
     const auto failures = io_.run([&] { return end_history_after(folder_.path(), steps_done, goes_back_by_hand); });
@@ -154,6 +177,7 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   StepRow row;
   row.step = report.step;
   row.skipped = report.result.skipped;
+  row.timed = report.times.measured;
   row.loss = report.result.loss;
   row.grad_norm = report.result.grad_norm;
   row.lr = report.learning_rate;
@@ -167,13 +191,14 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
 
   const double exposed = report.times.exposed_seconds() / report.seconds;
+  if (report.times.measured) exposed_share_ = exposed;
   ProgressState state;
   state.step = report.step;
   state.steps = steps_;
   state.loss = report.result.loss;
   state.tokens_per_second = rate;
   state.step_seconds = report.seconds;
-  state.exposed_share = exposed;
+  state.exposed_share = exposed_share_;
   progress_->update(state);
 
   if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == steps_) {
@@ -187,12 +212,6 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
                                            {"skipped", report.result.skipped},
                                            {"unix_time", unix_now()}}};
     append_log(json_line(fields));
-    if (monitor_ != nullptr) {
-      const DeviceSample s = monitor_->sample();
-      with_metrics([&](MetricsFile& metrics) {
-        metrics.append_device({report.step, s.utilization, s.memory_used, s.power, s.energy});
-      });
-    }
   }
   if (Clock::now() - status_time_ > kStatusEvery) post_status(status(RunState::running, 0, ""));
 }
@@ -226,20 +245,35 @@ void RunRecorder::record_checkpoint(const CheckpointReport& report) {
   say(text);
 }
 
-void RunRecorder::record_memory(const std::vector<MeasuredMemory>& ranks) {
+void RunRecorder::record_memory(const std::vector<RankValues>& ranks) {
   with_metrics([&](MetricsFile& metrics) {
     std::vector<std::int64_t> bytes(ranks.size());
-    for (std::size_t c = 0; c < kCategories; ++c) {
-      for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].categories[c];
-      metrics.set_measured_memory(memory_name(static_cast<Category>(c)), bytes);
+    for (std::size_t kind = 0; kind < kMeasuredMemory; ++kind) {
+      for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].measured.at(kind);
+      metrics.set_measured_memory(kind < kCategories ? memory_name(static_cast<Category>(kind)) : "process", bytes);
     }
-    for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].process;
-    metrics.set_measured_memory("process", bytes);
   });
 }
 
 void RunRecorder::record_first_step(double seconds_since_start) {
-  with_metrics([&](MetricsFile& metrics) { metrics.set_seconds_to_first_step(seconds_since_start); });
+  with_metrics([&](MetricsFile& metrics) { metrics.set_number(kFirstStep, seconds_since_start); });
+}
+
+void RunRecorder::record_ranks(RankRow row) {
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) {
+    DeviceRow device = row.ranks.at(0).device;
+    device.step = row.step;
+    if (has_monitor_) metrics.append_device(device);
+    metrics.append_ranks(std::move(row));
+  });
+}
+
+void RunRecorder::record_load_at_end(const MachineLoad& load) {
+  with_metrics([&](MetricsFile& metrics) {
+    metrics.set_number(kLoadAtEnd, load.load_average);
+    metrics.set_number(kForeignAtEnd, load.gpu_foreign_processes);
+  });
 }
 
 void RunRecorder::say(const std::string& line) {

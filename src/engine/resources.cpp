@@ -53,6 +53,7 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
       device_(open_device(context, schedule.model.device, settings.share_device)) {
   TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
                  schedule.grid.world, context.size());
+  if (!host_reaches_memory()) free_at_start_ = device_->free_memory();
   pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
   at_rest_ = device_->allocate(MemoryKind::device, plan.region(Place::device, RegionKind::at_rest).bytes);
   make_kernels(schedule, plan);
@@ -71,6 +72,10 @@ void Resources::compare_libraries(const StepSchedule& schedule) {
   if (host_reaches_memory() || settings_.comm.backend == CommBackend::staged || wanted_communicators(schedule).empty())
     return;
   require_equal(context_, "NCCL " + nccl_version(), "one version for all ranks");
+}
+
+std::int64_t Resources::device_memory_taken() const {
+  return host_reaches_memory() ? -1 : free_at_start_ - device_->free_memory();
 }
 
 void Resources::allocate(const StepSchedule& schedule, const MemoryPlan& plan) {

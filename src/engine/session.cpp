@@ -38,6 +38,13 @@ int threads_on_cores(int threads, const MachineShape& machine) {
   return all > machine.machine_cores ? all : threads;
 }
 
+std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted) {
+  constexpr std::int64_t kOnCpu = 1, kOnGpu = 50;
+  const std::int64_t suits = device == DeviceKind::cpu ? kOnCpu : kOnGpu;
+  const std::int64_t every = options.metrics.time_every > 0 ? options.metrics.time_every : suits;
+  return wanted == 0 ? every : std::clamp<std::int64_t>(steps / wanted, 1, every);
+}
+
 LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine) {
   if (options.run.lanes != LaneMode::automatic) return options.run.lanes;
   if (options.run.device == DeviceChoice::cuda) return LaneMode::parallel;  // streams cost nothing
@@ -64,8 +71,10 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   return settings;
 }
 
-PlayerSettings player_settings(const Options& options, const MachineShape& machine) {
+PlayerSettings player_settings(const Options& options, const MachineShape& machine, DeviceKind device,
+                               std::int64_t steps) {
   PlayerSettings settings;
+  settings.measure_every = steps_between_timed(options, device, steps, machine.timed_steps);
   settings.chaos_seed = machine.chaos_seed;
   settings.poison = machine.poison;
   settings.graph = options.run.graph;
@@ -108,7 +117,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
-  player_ = std::make_unique<Player>(schedule, *resources_, *optimizer_, player_settings(options, machine));
+  player_ = std::make_unique<Player>(schedule, *resources_, *optimizer_,
+                                     player_settings(options, machine, schedule.model.device, steps_));
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
   };
@@ -123,6 +133,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   }
   player_->send_scalars();
   player_->play(schedule.prologue, {});
+  player_->times().take();  // of no step
   reader_ = std::make_unique<BatchReader>(data.source(), data.train(), data.vocab(), schedule.model.batch,
                                           [this](std::int64_t request) { return first_sample(request); });
 }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 
 #include "io/array_boxes.hpp"
@@ -206,6 +207,48 @@ void Hdf5Series<T>::flush() {
 }
 
 template <class T>
+Hdf5Rows<T> Hdf5Rows<T>::create(hid_t parent, const std::string& name, std::int64_t width) {
+  TESSERA_ASSERT(width > 0, "{} has rows of {} elements", name, width);
+  hdf5_quiet();
+  const std::string what = creating(parent, name);
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
+  const std::array<hsize_t, 2> chunk = {static_cast<hsize_t>(std::max<std::int64_t>(1, kChunk / width)),
+                                        static_cast<hsize_t>(width)};
+  hdf5_check(H5Pset_chunk(properties.id(), 2, chunk.data()), what);
+  const std::array<hsize_t, 2> none = {0, chunk[1]}, unlimited = {H5S_UNLIMITED, chunk[1]};
+  const Hdf5Space space(hdf5_check_id(H5Screate_simple(2, none.data(), unlimited.data()), what));
+  Hdf5Rows rows;
+  rows.dataset_ = create_dataset(parent, name, ElementType<T>::file(), space, properties);
+  rows.width_ = width;
+  return rows;
+}
+
+template <class T>
+void Hdf5Rows<T>::append(std::span<const T> values) {
+  hdf5_quiet();
+  if (values.empty()) return;
+  const std::string what = fmt::format("cannot append to {}", hdf5_name(dataset_.id()));
+  const auto elements = static_cast<std::int64_t>(values.size());
+  TESSERA_ASSERT(elements % width_ == 0, "{} ({} elements in rows of {})", what, elements, width_);
+  const std::array<hsize_t, 2> start = {static_cast<hsize_t>(rows_), 0};
+  const std::array<hsize_t, 2> count = {static_cast<hsize_t>(elements / width_), static_cast<hsize_t>(width_)};
+  const std::array<hsize_t, 2> extent = {start[0] + count[0], count[1]};
+  hdf5_check(H5Dset_extent(dataset_.id(), extent.data()), what);
+  const Hdf5Space file(hdf5_check_id(H5Dget_space(dataset_.id()), what));
+  hdf5_check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), what);
+  const Hdf5Space memory = simple_space({elements});
+  hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory.id(), file.id(), H5P_DEFAULT, values.data()),
+             what);
+  rows_ += elements / width_;
+}
+
+template <class T>
+void Hdf5Rows<T>::flush() {
+  hdf5_quiet();
+  hdf5_check(H5Dflush(dataset_.id()), fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+}
+
+template <class T>
 void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,
                 const std::vector<std::int64_t>& shape) {
   TESSERA_ASSERT(product(shape) == static_cast<std::int64_t>(values.size()), "{} has {} values, its shape says {}",
@@ -256,6 +299,8 @@ template class Hdf5Array<double>;
 template class Hdf5Array<std::int64_t>;
 template class Hdf5Series<double>;
 template class Hdf5Series<std::int64_t>;
+template class Hdf5Rows<double>;
+template class Hdf5Rows<std::int64_t>;
 template void hdf5_write(hid_t, const std::string&, std::span<const float>, const std::vector<std::int64_t>&);
 template void hdf5_write(hid_t, const std::string&, std::span<const double>, const std::vector<std::int64_t>&);
 template void hdf5_write(hid_t, const std::string&, std::span<const std::int64_t>, const std::vector<std::int64_t>&);

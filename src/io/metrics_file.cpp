@@ -1,5 +1,6 @@
 #include "tessera/io/metrics_file.hpp"
 
+#include <algorithm>
 #include <exception>
 #include <mutex>
 #include <optional>
@@ -32,8 +33,9 @@ struct MetricsFile::State {
   bool swmr = true;
   std::size_t flush_rows = 0;
   std::chrono::milliseconds flush_after{0};
-  std::size_t step_times = 0;
+  std::size_t step_times = 0, rank_times = 0;
   std::vector<std::pair<std::string, std::size_t>> memory;  // category, ranks
+  std::vector<std::string> number_names;
   bool device = false;
   bool closed = false;  // the caller's side only
 
@@ -43,8 +45,9 @@ struct MetricsFile::State {
   std::vector<EvalRow> evals;
   std::vector<CheckpointRow> checkpoints;
   std::vector<DeviceRow> devices;
+  std::vector<RankRow> ranks;
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> measured;
-  std::optional<double> seconds_to_first_step;
+  std::vector<std::pair<std::string, double>> numbers;
   bool write_posted = false, write_planned = false;  // a task that writes is queued, is queued for later
   std::exception_ptr error;
   std::int64_t last_step = -1;  // of the rows appended
@@ -77,27 +80,30 @@ void MetricsFile::State::write_pending() {
   decltype(evals) new_evals;
   decltype(checkpoints) new_checkpoints;
   decltype(devices) new_devices;
+  decltype(ranks) new_ranks;
   decltype(measured) new_measured;
-  decltype(seconds_to_first_step) new_seconds;
+  decltype(numbers) new_numbers;
   {
     const std::lock_guard lock(mutex);
     new_steps.swap(steps);
     new_evals.swap(evals);
     new_checkpoints.swap(checkpoints);
     new_devices.swap(devices);
+    new_ranks.swap(ranks);
     new_measured.swap(measured);
-    new_seconds.swap(seconds_to_first_step);
+    new_numbers.swap(numbers);
     write_posted = write_planned = false;
   }
   if (!tables) return;
   const bool no_rows = new_steps.empty() && new_evals.empty() && new_checkpoints.empty() && new_devices.empty();
-  if (no_rows && new_measured.empty() && !new_seconds) return;
+  if (no_rows && new_ranks.empty() && new_measured.empty() && new_numbers.empty()) return;
   tables->write_steps(new_steps);
   tables->write_evals(new_evals);
   tables->write_checkpoints(new_checkpoints);
   tables->write_device(new_devices);
+  tables->write_ranks(new_ranks);
   for (const auto& [category, bytes] : new_measured) tables->write_measured_memory(category, bytes);
-  if (new_seconds) tables->write_seconds_to_first_step(*new_seconds);
+  for (const auto& [name, value] : new_numbers) tables->write_number(name, value);
   tables->flush();
 }
 
@@ -144,8 +150,10 @@ MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, Metr
   state_->flush_rows = layout.flush_rows;
   state_->flush_after = layout.flush_after;
   state_->step_times = layout.step_times.size();
+  state_->rank_times = layout.rank_times.size();
   state_->device = layout.device;
   for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
+  for (const auto& [name, value] : layout.numbers) state_->number_names.push_back(name);
   io_->run([&] { state_->or_give_up([&] { state_->create(layout); }); });
   state_->rethrow_error();
 }
@@ -169,7 +177,8 @@ void MetricsFile::queue(Add&& add) {
   {
     const std::lock_guard lock(state_->mutex);
     add(*state_);
-    const std::size_t waiting = state_->steps.size() + state_->evals.size() + state_->devices.size();
+    const std::size_t waiting =
+        state_->steps.size() + state_->evals.size() + state_->devices.size() + state_->ranks.size();
     post = waiting >= state_->flush_rows && !std::exchange(state_->write_posted, true);
     plan = !state_->write_posted && !std::exchange(state_->write_planned, true);
     overfull = waiting >= kMostFlushesWaiting * state_->flush_rows;
@@ -202,6 +211,17 @@ void MetricsFile::append_device(const DeviceRow& row) {
   queue([&](State& state) { state.devices.push_back(row); });
 }
 
+void MetricsFile::append_ranks(RankRow row) {
+  const std::size_t ranks = state_->memory.empty() ? 0 : state_->memory.front().second;
+  TESSERA_ASSERT(row.ranks.size() == ranks, "a report has {} ranks, the metrics file {}", row.ranks.size(), ranks);
+  for (const RankValues& rank : row.ranks) {
+    TESSERA_ASSERT(rank.times.size() == state_->rank_times && rank.measured.size() == state_->memory.size(),
+                   "a rank has {} times and {} kinds of memory, the metrics file {} and {}", rank.times.size(),
+                   rank.measured.size(), state_->rank_times, state_->memory.size());
+  }
+  queue([&](State& state) { state.ranks.push_back(std::move(row)); });
+}
+
 void MetricsFile::set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes) {
   bool known = false;
   for (const auto& [name, ranks] : state_->memory) known = known || (name == category && ranks == bytes.size());
@@ -209,8 +229,10 @@ void MetricsFile::set_measured_memory(const std::string& category, std::vector<s
   queue([&](State& state) { state.measured.emplace_back(category, std::move(bytes)); });
 }
 
-void MetricsFile::set_seconds_to_first_step(double seconds) {
-  queue([&](State& state) { state.seconds_to_first_step = seconds; });
+void MetricsFile::set_number(const std::string& name, double value) {
+  const bool known = std::ranges::find(state_->number_names, name) != state_->number_names.end();
+  TESSERA_ASSERT(known, "attribute {} was not announced", name);
+  queue([&](State& state) { state.numbers.emplace_back(name, value); });
 }
 
 void MetricsFile::flush() {

@@ -44,9 +44,14 @@ bool holds_integers(hid_t parent, const std::string& name) {
   return H5Tget_class(type.id()) == H5T_INTEGER;
 }
 
+template <class T>
+std::int64_t rows_of(const Hdf5Array<T>& array) {
+  return array.shape().empty() ? 1 : array.shape().front();
+}
+
 std::int64_t rows_of(hid_t parent, const std::string& name) {
-  return holds_integers(parent, name) ? Hdf5Array<std::int64_t>::open(parent, name).elements()
-                                      : Hdf5Array<double>::open(parent, name).elements();
+  return holds_integers(parent, name) ? rows_of(Hdf5Array<std::int64_t>::open(parent, name))
+                                      : rows_of(Hdf5Array<double>::open(parent, name));
 }
 
 /// The length that all series below a group have.
@@ -62,10 +67,11 @@ std::int64_t shortest(hid_t group) {
 class KeptRows {
  public:
   KeptRows(const Hdf5File& file, std::int64_t last_step) {
-    for (const char* table : {"steps", "eval", "checkpoints", "device"}) {
+    for (const char* table : {"steps", "eval", "checkpoints", "device", "ranks"}) {
       if (!hdf5_has(file.id(), table)) continue;
       const Hdf5Group group = hdf5_open_group(file.id(), table);
-      const auto steps = hdf5_read<std::int64_t>(group.id(), "step");
+      const bool is_ranks = std::string_view(table) == "ranks";
+      const auto steps = hdf5_read<std::int64_t>(group.id(), is_ranks ? "report" : "step");
       std::int64_t there = shortest(group.id());
       // A row of /comm belongs to one of /steps.
       const bool is_steps = std::string_view(table) == "steps" && hdf5_has(file.id(), "comm");
@@ -114,12 +120,15 @@ void copy_attributes(hid_t from, hid_t to) {
 template <class T>
 void copy_dataset(hid_t from, hid_t to, const std::string& name, std::optional<std::int64_t> rows) {
   const auto source = Hdf5Array<T>::open(from, name);
-  std::vector<T> values(static_cast<std::size_t>(rows.value_or(source.elements())));
+  const std::int64_t width = source.shape().size() == 2 ? source.shape()[1] : 1;
+  std::vector<T> values(static_cast<std::size_t>(rows ? *rows * width : source.elements()));
   source.read(0, values);
-  if (rows) {
-    Hdf5Series<T>::create(to, name).append(values);
-  } else {
+  if (!rows) {
     hdf5_write<T>(to, name, values, source.shape());
+  } else if (source.shape().size() == 2) {
+    Hdf5Rows<T>::create(to, name, width).append(values);
+  } else {
+    Hdf5Series<T>::create(to, name).append(values);
   }
 }
 

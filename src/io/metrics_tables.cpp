@@ -1,26 +1,24 @@
 #include "io/metrics_tables.hpp"
 
-#include <limits>
-
+#include "io/append_column.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr const char* kSecondsToFirstStep = "seconds_to_first_step";
-
 void write_attributes(hid_t group, const std::vector<std::pair<std::string, std::string>>& values) {
   for (const auto& [name, value] : values) hdf5_write_attribute(group, name, std::string_view(value));
 }
 
-/// Appends one value per row, chosen by `value`.
-template <class T, class Row, class F>
-void append_column(Hdf5Series<T>& series, const std::vector<Row>& rows, F&& value) {
-  std::vector<T> column;
-  column.reserve(rows.size());
-  for (const Row& row : rows) column.push_back(value(row));
-  series.append(column);
+void write_attribute(hid_t group, const std::string& name, const AttributeValue& value) {
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    hdf5_write_attribute(group, name, std::string_view(*text));
+  } else if (const auto* number = std::get_if<double>(&value)) {
+    hdf5_write_attribute(group, name, *number);
+  } else {
+    hdf5_write_attribute(group, name, std::get<std::int64_t>(value));
+  }
 }
 
 }  // namespace
@@ -33,11 +31,14 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
   write_attributes(hdf5_create_group(file_.id(), "config").id(), layout.config);
   provenance_ = hdf5_create_group(file_.id(), "provenance");
   write_attributes(provenance_.id(), layout.provenance);
-  hdf5_write_attribute(provenance_.id(), kSecondsToFirstStep, std::numeric_limits<double>::quiet_NaN());
+  for (const auto& [name, value] : layout.numbers) hdf5_write_attribute(provenance_.id(), name, value);
+  const Hdf5Group model = hdf5_create_group(file_.id(), "model");
+  for (const auto& [name, value] : layout.model) write_attribute(model.id(), name, value);
   create_steps(layout);
   create_communication();
   if (layout.device) create_device();
   create_memory(layout);
+  ranks_ = RankTables(file_.id(), layout);
   file_.flush();
   if (layout.swmr) file_.start_swmr_write();
 }
@@ -46,6 +47,7 @@ void MetricsTables::create_steps(const MetricsLayout& layout) {
   const Hdf5Group steps = hdf5_create_group(file_.id(), "steps");
   step_ = Hdf5Series<std::int64_t>::create(steps.id(), "step");
   skipped_ = Hdf5Series<std::int64_t>::create(steps.id(), "skipped");
+  timed_ = Hdf5Series<std::int64_t>::create(steps.id(), "timed");
   const std::pair<const char*, double StepRow::*> columns[] = {{"loss", &StepRow::loss},
                                                                {"grad_norm", &StepRow::grad_norm},
                                                                {"lr", &StepRow::lr},
@@ -100,6 +102,7 @@ void MetricsTables::create_memory(const MetricsLayout& layout) {
 void MetricsTables::write_steps(const std::vector<StepRow>& rows) {
   append_column(step_, rows, [](const StepRow& row) { return row.step; });
   append_column(skipped_, rows, [](const StepRow& row) { return std::int64_t{row.skipped}; });
+  append_column(timed_, rows, [](const StepRow& row) { return std::int64_t{row.timed}; });
   for (auto& [member, series] : columns_) {
     append_column(series, rows, [member = member](const StepRow& row) { return row.*member; });
   }
@@ -140,14 +143,17 @@ void MetricsTables::write_measured_memory(const std::string& category, const std
   measured_.at(category).write(0, bytes);
 }
 
-void MetricsTables::write_seconds_to_first_step(double seconds) {
-  hdf5_update_attribute(provenance_.id(), kSecondsToFirstStep, seconds);
+void MetricsTables::write_ranks(const std::vector<RankRow>& rows) { ranks_.append(rows); }
+
+void MetricsTables::write_number(const std::string& name, double value) {
+  hdf5_update_attribute(provenance_.id(), name, value);
 }
 
 template <class F>
 void MetricsTables::for_each_series(F&& f) {
   f(step_);
   f(skipped_);
+  f(timed_);
   for (auto& column : columns_) f(column.second);
   for (auto& series : times_) f(series);
   for (auto& communication : communication_) {
@@ -174,6 +180,7 @@ void MetricsTables::for_each_series(F&& f) {
 
 void MetricsTables::flush() {
   for_each_series([](auto& series) { series.flush(); });
+  ranks_.flush();
   hdf5_check(H5Oflush(provenance_.id()), "cannot write " + file_.path().string());
 }
 
@@ -181,6 +188,7 @@ void MetricsTables::flush_file() { file_.flush(); }
 
 void MetricsTables::close() {
   for_each_series([](auto& series) { series = {}; });
+  ranks_ = {};
   provenance_ = {};
   file_.close();
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "io/rank_tables.hpp"
 #include "tessera/io/hdf5.hpp"
 #include "tessera/io/hdf5_data.hpp"
 #include "tessera/io/metrics_file.hpp"
@@ -29,8 +30,9 @@ class MetricsTables {
   void write_evals(const std::vector<EvalRow>& rows);
   void write_checkpoints(const std::vector<CheckpointRow>& rows);
   void write_device(const std::vector<DeviceRow>& rows);
+  void write_ranks(const std::vector<RankRow>& rows);
   void write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes);
-  void write_seconds_to_first_step(double seconds);
+  void write_number(const std::string& name, double value);
   /// Makes what was written visible to readers.
   void flush();
   /// Hands the whole file to the operating system, so that without SWMR a copy of it is complete.
@@ -52,7 +54,7 @@ class MetricsTables {
 
   Hdf5File file_;
   Hdf5Group provenance_;
-  Hdf5Series<std::int64_t> step_, skipped_, eval_step_;
+  Hdf5Series<std::int64_t> step_, skipped_, timed_, eval_step_;
   std::vector<std::pair<double StepRow::*, Hdf5Series<double>>> columns_;
   std::vector<Hdf5Series<double>> times_;
   Hdf5Series<double> eval_loss_;
@@ -65,6 +67,7 @@ class MetricsTables {
   };
   std::vector<Device> device_;  ///< one or none
   std::map<std::string, Hdf5Array<std::int64_t>> measured_;
+  RankTables ranks_;
 };
 
 }  // namespace tessera

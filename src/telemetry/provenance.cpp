@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <fstream>
+#include <limits>
 #include <string_view>
 
 #include "tessera/base/format.hpp"
@@ -67,6 +68,11 @@ std::string cpu_model() {
   return "unknown";
 }
 
+double load_average() {
+  double load = 0;
+  return ::getloadavg(&load, 1) == 1 ? load : std::numeric_limits<double>::quiet_NaN();
+}
+
 std::string cpu_isa() {
 #if defined(__x86_64__)
   const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -113,6 +119,8 @@ Facts provenance(const RunFacts& run) {
   facts.emplace_back("hosts", run.hosts.empty() ? host_name() : counted(run.hosts));
   facts.emplace_back("cpu", cpu_model());
   facts.emplace_back("isa", cpu_isa());
+  if (!run.gpu_name.empty()) facts.emplace_back("gpu_name", run.gpu_name);
+  if (!run.gpu_driver.empty()) facts.emplace_back("gpu_driver", run.gpu_driver);
   if (!run.kernels.empty()) facts.emplace_back("kernels", run.kernels);
   for (const auto& [name, version] : run.libraries) facts.emplace_back(name + "_version", version);
   add_from_environment(facts, "slurm_job_id", "SLURM_JOB_ID");

@@ -61,7 +61,7 @@ TEST_CASE("median of measurements") {
 }
 
 TEST_CASE("sizes of collectives") {
-  const auto cases = collective_cases(3, 5000);
+  const auto cases = collective_cases(3, message_sizes(5000));
   REQUIRE(cases.size() == 6);  // 1 KiB and 4 KiB of three collectives
   CHECK(cases[0].elements == 85);
   CHECK(cases[0].bytes == 85 * 3 * 4);
@@ -69,9 +69,9 @@ TEST_CASE("sizes of collectives") {
   CHECK(cases[5].elements == 512);
   CHECK(cases[5].bytes == 4096);
   CHECK(buffer_bytes(cases) == 4096);
-  CHECK(collective_cases(1000, 1024)[0].elements == 1);  // never nothing
-  CHECK(collective_cases(2, std::int64_t{1} << 62).size() == 3 * 27);
-  CHECK_THROWS_AS(collective_cases(2, 1023), UsageError);
+  CHECK(collective_cases(1000, {1024})[0].elements == 1);  // never nothing
+  CHECK(collective_cases(2, message_sizes(std::int64_t{1} << 62)).size() == 3 * 27);
+  CHECK_THROWS_AS(message_sizes(1023), UsageError);
 }
 
 TEST_CASE("bus bandwidth in nccl-tests' sense") {
@@ -92,7 +92,7 @@ TEST_CASE("the table of bench comm") {
     machine.machine_ranks = ranks;
     const SharedRegion none(context, 64);
     const auto reference = over_messages(context, none);
-    const std::string text = comm_table(context, options, machine, *reference);
+    const std::string text = comm_table(context, options, machine, *reference).text;
     if (context.rank() == 0) table = text;
   });
   const std::size_t ways = one_node ? 3 : 2;  // no shared memory between nodes
@@ -111,7 +111,7 @@ TEST_CASE("a wrong result is no measurement") {
   const auto collective = GENERATE(Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce);
   const auto run = [&] {
     run_ranks(2, 2, [&](RankContext& context) {
-      const auto cases = collective_cases(2, 1024);
+      const auto cases = collective_cases(2, {1024});
       const SharedRegion region(context, buffer_bytes(cases));
       const auto messages = over_messages(context, region);
       Wrong wrong(*messages, collective);

@@ -150,7 +150,7 @@ TEST_CASE("the table of bench kernels") {
   run_ranks(ranks, ranks, [&](RankContext& context) {
     MachineShape machine;
     machine.machine_ranks = ranks;
-    const std::string text = kernel_table(context, small_run(), machine);
+    const std::string text = kernel_table(context, small_run(), machine).text;
     if (context.rank() == 0) table = text;
   });
   CAPTURE(table);
@@ -175,7 +175,7 @@ TEST_CASE("a Llama's kernels are measured") {
   options.model.layers = 2, options.model.heads = 4, options.model.kv_heads = 2, options.model.width = 32;
   options.model.ffn_width = 48, options.model.vocab = 256, options.model.context = 64;
   std::string table;
-  run_ranks(1, 1, [&](RankContext& context) { table = kernel_table(context, options, {}); });
+  run_ranks(1, 1, [&](RankContext& context) { table = kernel_table(context, options, {}).text; });
   CAPTURE(table);
   for (const char* kernel : {"rotary backward", "swiglu backward", "all kernels", "matrix products"}) {
     CAPTURE(kernel);

@@ -28,11 +28,18 @@ class Tools(Case):
         return opened
 
     def test_operations_and_replayed_segments_have_names(self):
-        opened = self.ranges("--train.steps=6")
-        # Two steps operation by operation, one that is captured, then graphs.
+        opened = self.ranges("--train.steps=20")
+        # Steps 1, 2, 4, 6, ... 20 operation by operation: ten at least are timed. Step 3 is captured, then there are graphs.
         for name in ("forward embed", "forward h.0.attn", "backward h.1.mlp", "backward head", "update h.1"):
-            self.assertEqual(opened[name], 3, opened)
-        self.assertEqual((opened["micro-step"], opened["update"]), (4, 4), opened)
+            self.assertEqual(opened[name], 12, opened)
+        self.assertEqual((opened["micro-step"], opened["update"]), (9, 9), opened)
+        with h5py.File(self.folder / "run/metrics.h5", "r") as file:
+            steps, timed = file["steps/step"][...], file["steps/timed"][...]
+            self.assertEqual(steps[timed == 1].tolist(), [1, *range(2, 21, 2)])
+            for data in (data[...] for name, data in file["steps/time"].items() if name != "recording"):
+                self.assertEqual((data == data).tolist(), (timed == 1).tolist())
+            for name in ("time/forward", "time/exposed_gather"):  # the report after an untimed step has no time
+                self.assertEqual([value == value for value in file[f"ranks/{name}"][:, 0]], (timed == 1).tolist())
 
     def test_collectives_have_names(self):
         opened = self.ranges("--shard.strategy=zero3", "--run.share_gpu=true", "--comm.backend=staged", ranks=2)
@@ -42,7 +49,11 @@ class Tools(Case):
     def device_rows(self):
         self.train(*RUN)
         with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
-            return {name: list(data[...]) for name, data in file["device"].items()}
+            rows = {name: list(data[...]) for name, data in file["device"].items()}
+            for name, data in file["ranks/device"].items():
+                self.assertEqual(str(data[:, 0].tolist()), str([float(x) if data.dtype.kind == "f" else int(x) for x in rows[name]]))
+            self.facts = dict(file["provenance"].attrs)
+            return rows
 
     def test_the_drivers_figures_are_in_the_metrics(self):
         rows = self.device_rows()
@@ -51,6 +62,17 @@ class Tools(Case):
         self.assertEqual(rows["memory_used"], [123456789] * 3)
         self.assertEqual(rows["power"], [345.678] * 3)
         self.assertEqual([round(b - a, 6) for a, b in zip(rows["energy"], rows["energy"][1:])], [1.5, 1.5])
+        self.assertRegex(self.facts["gpu_name"], r"emulated GPU.*, sm_\d+")
+        self.assertEqual(self.facts["gpu_driver"], "550.54.15")
+        self.assertRegex(self.facts["cublaslt_version"], r"^[\d.]+$")
+        for when in ("start", "end"):  # a driver that does not see this run sees no other
+            self.assertNotEqual(self.facts[f"gpu_foreign_processes_{when}"], self.facts[f"gpu_foreign_processes_{when}"])
+
+    def test_other_processes_on_the_gpu_are_counted(self):
+        os.environ["NVML_SPY_PROCESSES"] = "4"
+        self.addCleanup(os.environ.pop, "NVML_SPY_PROCESSES")
+        self.device_rows()
+        self.assertEqual([self.facts[f"gpu_foreign_processes_{when}"] for when in ("start", "end")], [3, 3])
 
     def test_what_a_driver_does_not_count_is_no_number(self):
         os.environ["NVML_SPY_LACKS"] = "energy"

@@ -44,7 +44,7 @@ class Files(Case):
 
     def check_steps(self, file):
         steps = {name: data[...] for name, data in file["steps"].items() if isinstance(data, h5py.Dataset)}
-        self.assertEqual(set(steps), {"step", "skipped", "loss", "grad_norm", "lr", "seconds", "unix_time", "tokens_per_second"})
+        self.assertEqual(set(steps), {"step", "skipped", "timed", "loss", "grad_norm", "lr", "seconds", "unix_time", "tokens_per_second"})
         self.assertEqual({len(values) for values in steps.values()}, {STEPS})
         self.assertEqual({len(values) for values in file["steps/time"].values()}, {STEPS})
         self.assertEqual((steps["step"].dtype, steps["skipped"].dtype), (np.int64, np.int64))

@@ -11,10 +11,37 @@ import numpy as np
 path, steps, evals, how = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
 
 COLUMNS = {
-    "step": lambda s: s, "skipped": lambda s: s % 3 == 0, "loss": lambda s: 10 / (s + 1), "grad_norm": lambda s: s, "lr": lambda s: 1e-3 * s,
+    "step": lambda s: s, "skipped": lambda s: s % 3 == 0, "timed": lambda s: s % 2 == 0, "loss": lambda s: 10 / (s + 1), "grad_norm": lambda s: s, "lr": lambda s: 1e-3 * s,
     "seconds": lambda s: 0.5 + 0 * s, "unix_time": lambda s: 1.7e9 + s, "tokens_per_second": lambda s: 1000 + s,
     "time/forward": lambda s: 0.25 * s, "time/backward": lambda s: 0.5 * s,
 }
+
+
+# /ranks: s is a column of steps, r a row of ranks, k the number of a kind of collective.
+RANKS = {
+    "time/forward": lambda s, r: s + r, "time/backward": lambda s, r: s - r, "memory/parameters/measured": lambda s, r: s + r,
+    "memory/gradients/measured": lambda s, r: s - r, "memory/peak": lambda s, r: 2 * s + r,
+    "memory/average": lambda s, r: s + r / 4, "device/utilization": lambda s, r: 0.5 * r + 0 * s,
+    "device/memory_used": lambda s, r: s * r, "device/power": lambda s, r: 100 + r + 0 * s, "device/energy": lambda s, r: s * r,
+}
+for k, kind in enumerate(["all_gather", "reduce_scatter", "all_reduce", "broadcast"]):
+    RANKS[f"comm/{kind}/calls"] = lambda s, r, k=k: r + k + 0 * s
+    RANKS[f"comm/{kind}/bytes"] = lambda s, r, k=k: s * (r + 1) + k
+    RANKS[f"comm/{kind}/seconds"] = lambda s, r, k=k: s + r + 0.5 * k
+
+
+def check_ranks(file, reports):
+    """[report, rank], each in its place, and nothing else."""
+    found = {}
+    file["ranks"].visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
+    assert set(found) == {*RANKS, "report", "steps", "timed_steps"}, sorted(found)
+    steps, ranks = np.arange(reports)[:, None], np.arange(3)[None, :]
+    assert found["report"][...].tolist() == list(range(reports))
+    assert found["steps"][...].tolist() == [7] * reports and found["timed_steps"][...].tolist() == [2] * reports
+    for name, expected in RANKS.items():
+        whole = name.endswith(("calls", "bytes", "measured", "memory_used"))
+        assert found[name].dtype == (np.int64 if whole else np.float64), name
+        assert np.array_equal(found[name][...], expected(steps, ranks)), name
 
 
 def opened():
@@ -73,6 +100,9 @@ with (h5py.File(path, "r") if how == "closed" else opened()) as file:
         assert more >= seen
         seen = more
     assert seen >= steps, seen
+    assert file["provenance"].attrs["load_average_start"] == 0.25
+    assert dict(file["model"].attrs) == {"parameters": 1234, "steps_per_epoch": 2.5, "device_peak_source": "unknown"}
+    check_ranks(file, 300 if evals else 0)
     assert len(file["eval/step"]) == len(file["eval/loss"]) == evals
     if evals:
         assert file["eval/loss"][...].tolist() == [2.5 * i for i in range(evals)]

@@ -114,6 +114,12 @@ TEST_CASE("a file that cannot be made, and wrong rows, are errors") {
   StepRow wrong = row(0);
   wrong.times.pop_back();
   CHECK_THROWS_AS(metrics.append_step(wrong), InternalError);
+  RankRow two_ranks = report(0), no_times = report(0);
+  two_ranks.ranks.pop_back();
+  no_times.ranks[1].times.clear();
+  CHECK_THROWS_AS(metrics.append_ranks(two_ranks), InternalError);
+  CHECK_THROWS_AS(metrics.append_ranks(no_times), InternalError);
+  CHECK_THROWS_AS(metrics.set_number("hosts", 1), InternalError);
   CHECK_THROWS_AS(metrics.set_measured_memory("parameters", {1}), InternalError);
   CHECK_THROWS_AS(metrics.set_measured_memory("weights", {1, 2, 3}), InternalError);
 }

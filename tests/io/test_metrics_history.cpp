@@ -63,6 +63,28 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& folder) {
   return all;
 }
 
+/// /ranks has the reports of steps 0, 10, ... `last`, whole.
+void check_reports(const Hdf5File& file, std::int64_t last) {
+  const Hdf5Group ranks = hdf5_open_group(file.id(), "ranks");
+  const auto steps = hdf5_read<std::int64_t>(ranks.id(), "report");
+  REQUIRE(static_cast<std::int64_t>(steps.size()) == last / 10 + 1);
+  CHECK(steps.back() == last);
+  const auto forward = Hdf5Array<double>::open(hdf5_open_group(ranks.id(), "time").id(), "forward");
+  const Hdf5Group gather = hdf5_open_group(hdf5_open_group(ranks.id(), "comm").id(), "all_gather");
+  const auto bytes = Hdf5Array<std::int64_t>::open(gather.id(), "bytes");
+  REQUIRE(forward.shape() == std::vector<std::int64_t>{last / 10 + 1, 3});
+  REQUIRE(bytes.shape() == forward.shape());
+  std::vector<double> seconds(static_cast<std::size_t>(forward.elements()));
+  std::vector<std::int64_t> sent(seconds.size());
+  forward.read(0, seconds);
+  bytes.read(0, sent);
+  for (std::size_t i = 0; i < seconds.size(); ++i) {
+    const RankValues expected = report(steps[i / 3]).ranks[i % 3];
+    REQUIRE(seconds[i] == expected.times[0]);
+    REQUIRE(sent[i] == expected.communication[0].bytes);
+  }
+}
+
 std::vector<std::int64_t> first_steps(std::int64_t count) {
   std::vector<std::int64_t> steps;
   for (std::int64_t i = 0; i < count; ++i) steps.push_back(i);
@@ -81,6 +103,7 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
     MetricsFile metrics(io, folder.path(), with);
     for (std::int64_t i = 0; i < 1500; ++i) {
       metrics.append_step(row(i));
+      if (i % 10 == 0) metrics.append_ranks(report(i));
       if (i == 1100) metrics.make_durable(i);
     }
     metrics.append_eval(1000, 2.5);
@@ -99,6 +122,8 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
   if (swmr) {
     const Hdf5File file = Hdf5File::open(folder / "metrics.h5");
     CHECK(hdf5_read<std::int64_t>(file.id(), "eval/step") == std::vector<std::int64_t>{1000});
+    check_reports(file, 1100);
+    CHECK(hdf5_read_attribute<std::int64_t>(hdf5_open_group(file.id(), "model").id(), "parameters") == 1234);
     const Hdf5Group config = hdf5_open_group(file.id(), "config");
     CHECK(hdf5_read_attribute<std::string>(config.id(), "section.option119") == "value 119");
     CHECK(hdf5_read_attribute<std::string>(config.id(), "data.long").size() == 70000);

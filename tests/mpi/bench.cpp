@@ -42,7 +42,7 @@ TEST_CASE("bench comm over MPI") {
   MachineShape machine;
   machine.machine_ranks = static_cast<int>(world().size());
   const auto mpi = make_mpi_communicator(world());
-  const std::string table = comm_table(world(), options, machine, *mpi);
+  const std::string table = comm_table(world(), options, machine, *mpi).text;
   std::int64_t lines = 0;
   for (const char c : table) lines += c == '\n' ? 1 : 0;
   INFO(table);

@@ -42,12 +42,16 @@ class Run:
     def model(self, name):
         return self.files[-1]["model"].attrs[name] if "model" in self.files[-1] else np.nan
 
+    def provenance(self, name):
+        return self.files[-1]["provenance"].attrs.get(name, np.nan)
+
     def config(self, name):
         return self.files[-1]["config"].attrs[name]
 
     def over_time(self, name):
-        """/ranks/memory/NAME of all attempts; none in files of before."""
-        return [file[f"ranks/memory/{name}"][...].ravel() for file in self.files if f"ranks/memory/{name}" in file]
+        """/ranks/memory/NAME of all attempts, where it was measured; none in files of before."""
+        found = [file[f"ranks/memory/{name}"][...].ravel() for file in self.files if f"ranks/memory/{name}" in file]
+        return [values[values >= 0] for values in found]
 
     def rate(self, quantile):
         return np.quantile(self.column("tokens_per_second", self.warm), quantile)
@@ -107,6 +111,8 @@ RULES = {
     "mfu_exact": lambda run: run.mfu("flops_per_token"),
     "startup_seconds": lambda run: run.files[0]["provenance"].attrs["seconds_to_first_step"],
     "tokens_per_step": Run.tokens,
+    **{name: lambda run, name=name: run.provenance(name)
+       for name in ("load_average_start", "load_average_end", "gpu_foreign_processes_start", "gpu_foreign_processes_end")},
     **{name: lambda run, name=name: run.model(name)
        for name in ("parameters", "steps_per_epoch", SIX_N, "flops_per_token", "device_peak_flops")},
 }

@@ -17,9 +17,11 @@ from expected import RULES, Run
 from job import SHORT, TINY, Case, command
 
 TRAIN = [*TINY, *SHORT, "--train.eval_every=5", "--data.val_fraction=0.1"]
-# Numbers that are not computed from steps: status.json's, the sweep's, and those that this machine's files lack today.
-NOT_TRACED = {"code", "repeats", "speedup", "seed", "data_seed", "load_average_start", "load_average_end",
-              "gpu_foreign_processes_start", "gpu_foreign_processes_end"}
+# Numbers that are not in metrics.h5 as such: status.json's, the sweep's, options.
+NOT_TRACED = {"code", "repeats", "speedup", "seed", "data_seed"}
+# What a run on cores says of itself and its ranks.
+KNOWN = ("parameters", "tokens_per_step", "steps_per_epoch", "epoch_seconds", "flops_per_token_6n", "flops_per_token",
+         "device_peak_flops", "mfu", "mfu_exact", "memory_peak", "memory_average", "load_average_start", "load_average_end")
 # Cells of the terminal's table: column -> key of the row.
 CELLS = {"ranks": "ranks", "tokens/s": "tokens_per_second", "speed-up": "speedup", "loss": "final_loss", "best": "best_loss",
          "validation": "final_validation_loss", "best val.": "best_validation_loss", "step": "step_seconds",
@@ -80,6 +82,7 @@ class RealRuns(Traced):
         rows = {name: self.check(report, name, self.folder / name / "metrics.h5") for name in report.rows}
         for name, row in rows.items():
             self.assertEqual(row["speedup"], row["tokens_per_second"] / rows["two"]["tokens_per_second"])
+            self.assertEqual([key for key in KNOWN if row[key] is None], [], row)
             self.assertEqual((row["status"], row["path"], row["seed"]), ("done", str(self.folder / name), "1"))
         self.assertEqual([rows[name]["ranks"] for name in rows], [1, 2, 4])
         self.assertEqual([rows[name]["strategy"] for name in rows], ["zero3", "ddp", "zero3"])

@@ -19,6 +19,11 @@ class DeviceMonitor {
  public:
   virtual ~DeviceMonitor() = default;
   virtual DeviceSample sample() = 0;
+  /// "550.54.15"; empty where the driver does not tell.
+  virtual std::string driver_version() = 0;
+  /// How many processes compute on the GPU, this one included; -1 where the driver does not tell. (In some containers
+  /// it says 0.)
+  virtual std::int64_t processes() = 0;
 };
 
 /// A monitor of the GPU with this Device::identity(); null when there is none, and then `why` says so.

@@ -153,7 +153,8 @@ struct CheckpointOptions {
 
 /// [metrics]
 struct MetricsOptions {
-  std::int64_t every = 10;  ///< steps between log lines
+  std::int64_t every = 10;      ///< steps between reports: log lines, rows of /ranks
+  std::int64_t time_every = 0;  ///< steps between steps that are timed; 0 = as suits the device
   bool swmr = true;
   bool operator==(const MetricsOptions&) const = default;
 };
@@ -179,6 +180,8 @@ struct BenchOptions {
   std::int64_t steps = 10;              ///< measured repetitions
   std::int64_t warmup = 3;              ///< repetitions before them
   std::int64_t max_bytes = 64LL << 20;  ///< largest message of `bench comm`
+  std::vector<std::int64_t> sizes;      ///< messages of `bench comm`, bytes; empty: powers of 4 up to max_bytes
+  std::string output;                   ///< HDF5 file for the tables; empty: none
   bool operator==(const BenchOptions&) const = default;
 };
 

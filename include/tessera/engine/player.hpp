@@ -25,8 +25,8 @@ struct PlayerSettings {
   std::uint64_t chaos_seed = 1;  ///< of the delays of LaneMode::chaos
   bool poison = false;           ///< fill a storage with NaN once its last reader in a segment is done (tests)
   bool graph = true;             ///< GPU: segments are captured as graphs and replayed
-  /// GPU: steps 1 and 2 and every so many are played operation by operation and timed; steps that are replayed are not.
-  std::int64_t measure_every = 50;
+  /// Steps 1 and 2 and every so many are timed; on a GPU they are played operation by operation, others are replayed.
+  std::int64_t measure_every = 1;
 };
 
 class Player {
@@ -111,7 +111,7 @@ class Player {
   std::unique_ptr<DeviceTimes> device_times_;                ///< GPU: of steps that are timed
   std::vector<std::vector<std::unique_ptr<Piece>>> pieces_;  ///< GPU: per segment
   std::vector<bool> played_;  ///< GPU: per segment, whether it was (what is captured was played)
-  bool measures_ = false;     ///< GPU: what is played now is timed
+  bool measures_ = false;     ///< what is played now is timed
   std::int64_t plays_ = 0;    ///< segments played: part of the delays' counter
   StepTimes times_;
   OperationRing ring_;

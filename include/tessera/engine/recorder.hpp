@@ -9,10 +9,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <future>
+#include <limits>
 #include <memory>
 #include <string>
 
-#include "tessera/backend/device_monitor.hpp"
 #include "tessera/engine/checkpoint.hpp"
 #include "tessera/engine/session.hpp"
 #include "tessera/io/metrics_file.hpp"
@@ -32,10 +32,31 @@ struct StepReport {
   std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
 };
 
-/// Measured bytes of one rank; -1 where unknown.
-struct MeasuredMemory {
-  CategoryBytes categories{};  ///< resident bytes of each category's storages (see resident_bytes)
-  std::int64_t process = -1;   ///< proportional set size, less what it was before memory was allocated
+/// Kinds of memory that are measured: the plan's categories, and at last the whole process.
+inline constexpr std::size_t kMeasuredMemory = std::size_t{kCategories} + 1;
+
+/// What the run is about; attributes of /model.
+struct ModelFacts {
+  std::int64_t parameters = 0, tokens_per_step = 0, samples_per_epoch = 0;
+  double steps_per_epoch = 0;
+  double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x width x sequence
+  double flops_per_token = 0;     ///< of the model's matrix products, forward and backward
+  double device_peak_flops = std::numeric_limits<double>::quiet_NaN();  ///< of a rank
+  std::string device_peak_source = "unknown";
+};
+
+/// How busy the machines are; NaN where that is not known.
+struct MachineLoad {
+  double load_average = std::numeric_limits<double>::quiet_NaN();           ///< of the busiest machine
+  double gpu_foreign_processes = std::numeric_limits<double>::quiet_NaN();  ///< on the GPUs of all ranks
+};
+
+/// What metrics.h5 says beside rows.
+struct RunAccount {
+  RunFacts facts;
+  ModelFacts model;
+  MachineLoad load;          ///< at the start
+  bool has_monitor = false;  ///< rank 0's GPU is looked at (/device, /ranks/device)
 };
 
 class RunRecorder {
@@ -47,16 +68,17 @@ class RunRecorder {
   RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
   ~RunRecorder();
 
-  /// From begin() on, every report has a look at this GPU. Before begin().
-  void watch(std::unique_ptr<DeviceMonitor> monitor) { monitor_ = std::move(monitor); }
   /// Opens metrics.h5 and log.jsonl once the run is planned. Earlier metrics files lose the rows after `steps_done`.
-  void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunFacts& facts);
+  void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunAccount& account);
   void record_step(const StepReport& report, std::int64_t global_tokens);
   void record_evaluation(std::int64_t step, double loss);
   void record_checkpoint(const CheckpointReport& report);
-  /// What was measured, an entry per rank.
-  void record_memory(const std::vector<MeasuredMemory>& ranks);
+  /// What was measured after the first step, as /memory has it.
+  void record_memory(const std::vector<RankValues>& ranks);
   void record_first_step(double seconds_since_start);
+  /// What all ranks measured since the report before, and how rank 0's GPU is doing.
+  void record_ranks(RankRow row);
+  void record_load_at_end(const MachineLoad& load);
   /// Before the checkpoint of `step` is published: its row and those before it are durable, unless metrics cannot be
   /// written. Any thread.
   void make_rows_durable(std::int64_t step);
@@ -85,11 +107,12 @@ class RunRecorder {
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;
-  std::unique_ptr<DeviceMonitor> monitor_;
   std::unique_ptr<Progress> progress_;
   std::int64_t step_ = 0, steps_ = 0;
   double started_ = 0;
-  double recording_seconds_ = 0;  ///< since the last row
+  double recording_seconds_ = 0;                                     ///< since the last row
+  double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
+  bool has_monitor_ = false;
   bool metrics_given_up_ = false;
   std::string log_warning_, status_warning_;  ///< what was said last
   std::future<void> status_written_;          ///< on the I/O thread; ready when there is none

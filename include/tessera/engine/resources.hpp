@@ -96,6 +96,9 @@ class Resources {
   /// Whether what is touched of the device's regions can be read back: they hold fill_pattern's, but for state at rest,
   /// which is zero.
   bool measures() const { return settings_.measure && !host_reaches_memory(); }
+  /// How much more of a GPU is in use than when it was opened: the plan's regions and what libraries and others that
+  /// use the GPU took. -1 on a CPU.
+  std::int64_t device_memory_taken() const;
   /// The planned memory (tests read touched extents from it).
   std::span<std::byte> bytes(RegionKind region, Place place = Place::device) const;
   MemoryBeside memory_beside() const { return beside_; }
@@ -138,6 +141,7 @@ class Resources {
   std::map<std::pair<Lane, Group>, std::unique_ptr<Communicator>> communicators_;
   CommunicationCounts replayed_{};
   MemoryBeside beside_;
+  std::int64_t free_at_start_ = 0;  ///< device memory, before any was allocated here
 };
 
 }  // namespace tessera

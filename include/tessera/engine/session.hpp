@@ -24,9 +24,10 @@ struct MachineShape {
   int machine_cores = allowed_cores();  ///< cores that any of them may run on; each may be bound to some of these
   bool force_pairwise = false;          ///< messages even inside a node (tests, measurements)
   std::uint64_t chaos_seed = 1;
-  bool poison = false;        ///< fill released storages with NaN (tests)
-  bool measure = false;       ///< make resident_bytes() possible on a GPU
-  std::string kept_products;  ///< rank 0, GPU: Resources::kept_products() of the run's earlier part
+  bool poison = false;           ///< fill released storages with NaN (tests)
+  std::int64_t timed_steps = 0;  ///< of the run's steps at least so many are timed, whatever metrics.time_every says
+  bool measure = false;          ///< make resident_bytes() possible on a GPU
+  std::string kept_products;     ///< rank 0, GPU: Resources::kept_products() of the run's earlier part
 };
 
 /// train.seq_len, or the model's context; UsageError when longer than the context.
@@ -45,6 +46,9 @@ int threads_of(const Options& options, const MachineShape& machine);
 /// Threads that compete for this rank's cores: all of the machine's where they are more than its cores, else only its
 /// own.
 int threads_on_cores(int threads, const MachineShape& machine);
+/// Steps between steps that are timed: metrics.time_every, or what suits the device (a GPU's steps are slower when they
+/// are timed, because they are not replayed as graphs), but so that of `steps` at least `wanted` are.
+std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted);
 /// run.lanes; auto means parallel where a core is left for communication or collectives are slowed on purpose.
 LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine);
 

@@ -52,6 +52,24 @@ class Hdf5Series {
   std::int64_t size_ = 0;
 };
 
+/// A two-dimensional dataset whose rows, all of one width, are appended: chunked, unlimited, readable by SWMR.
+template <class T>
+class Hdf5Rows {
+ public:
+  static constexpr std::int64_t kChunk = 256;  ///< elements, or one row
+
+  Hdf5Rows() = default;
+  static Hdf5Rows create(hid_t parent, const std::string& name, std::int64_t width);
+  std::int64_t rows() const { return rows_; }
+  /// Whole rows, one after the other.
+  void append(std::span<const T> values);
+  void flush();
+
+ private:
+  Hdf5Dataset dataset_;
+  std::int64_t width_ = 0, rows_ = 0;
+};
+
 /// Writes a whole new dataset; values.size() is the product of `shape`.
 template <class T>
 void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,

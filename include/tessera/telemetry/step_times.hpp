@@ -33,7 +33,7 @@ std::vector<std::string> time_category_names();
 /// One step's account.
 struct StepTimeTotals {
   std::array<std::int64_t, kTimeCategories> nanoseconds{};
-  bool measured = true;  ///< false: a GPU replayed the step as graphs, and only it knows; all seconds are NaN
+  bool measured = true;  ///< false: the step was not timed; all seconds are NaN
   double seconds(TimeCategory category) const;
   /// In the order of the names, as StepRow::times wants them.
   std::vector<double> all_seconds() const;

@@ -48,7 +48,7 @@ std::string table_on(DeviceChoice device, const std::string& family) {
   run_ranks(1, 1, [&](RankContext& context) {
     const Options options = tiny_run(device, family);
     BenchDevice bench(context, options, {});
-    table = kernel_table(context, options, bench, kSmall);
+    table = kernel_table(context, options, bench, kSmall).text;
   });
   return table;
 }
@@ -155,7 +155,7 @@ TEST_CASE("bench comm measures what GPUs have to talk by") {
     CommunicatorOptions messages;
     messages.force_pairwise = true;
     const auto reference = make_communicator(context, ProcessGrid(2, 2, 2), Group::world, none, "mpi", messages);
-    const std::string text = comm_table(context, options, {}, *reference);
+    const std::string text = comm_table(context, options, {}, *reference).text;
     if (context.rank() == 0) table = text;
   });
   emulator::set_device_count(1);
@@ -216,7 +216,7 @@ TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the 
   run_ranks(1, 1, [&](RankContext& context) {
     StepBench bench(context, options, {});
     account = bench.account();
-    text = bench.measure(kSmall);
+    text = bench.measure(kSmall).text;
   });
   CAPTURE(account, text);
   CHECK(account.find("emulated GPU") != std::string::npos);

@@ -1,5 +1,6 @@
-// A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, and 1.5 J more at each
-// question. NVML_SPY_LACKS = energy: as on GPUs that do not count it.
+// A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, 1.5 J more at each question,
+// driver 550.54.15, and NVML_SPY_PROCESSES processes (else none). NVML_SPY_LACKS = energy: as on GPUs that do not count
+// it.
 
 #include <cstdlib>
 #include <cstring>
@@ -13,7 +14,7 @@ struct Memory {
 
 namespace {
 
-constexpr int kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6;
+constexpr int kSuccess = 0, kInvalid = 2, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7;
 int started = 0;
 char device;
 
@@ -54,6 +55,17 @@ int nvmlDeviceGetTotalEnergyConsumption(void* handle, unsigned long long* millij
   static unsigned long long total = 1000000;
   *millijoules = total += 1500;
   return found(handle);
+}
+
+int nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  std::strncpy(text, "550.54.15", length);
+  return kSuccess;
+}
+int nvmlDeviceGetComputeRunningProcesses(void* handle, unsigned* count, void* processes) {
+  const char* const there = std::getenv("NVML_SPY_PROCESSES");
+  if (processes != nullptr || *count != 0) return kInvalid;
+  *count = there != nullptr ? static_cast<unsigned>(std::atoi(there)) : 0;
+  return *count > 0 ? kInsufficientSize : found(handle);
 }
 
 }  // extern "C"
