@@ -19,7 +19,7 @@ struct CommandRow {
   std::string_view name, words, help, example;
 };
 constexpr std::string_view kOptions = "[INPUT.ini] [--section.key=value ...]";
-constexpr std::array<CommandRow, 10> kCommands{
+constexpr std::array<CommandRow, 11> kCommands{
     {{CommandKind::train, "train", kOptions, "train a model (start it with mpiexec for several ranks)",
       "mpiexec -n 2 tessera train inputs/quickstart.ini --data.source=FOLDER --run.dir=RUN"},
      {CommandKind::plan, "plan", kOptions, "memory and schedule of every strategy, without ranks or a GPU",

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sweep/gpu_wait.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
@@ -115,6 +116,7 @@ struct Attempt {
   std::int64_t repeat;
   const AttemptSettings& settings;
   RowStatus status;
+  std::string device, note;  // what it computes on, and what is to be known of that
 
   std::filesystem::path run() const { return folder.run(row, repeat); }
   std::filesystem::path output() const { return folder.row(row) / "output.txt"; }
@@ -125,6 +127,7 @@ struct Attempt {
     const RowNeeds needs = needs_of(row, Site::here, std::max<std::int64_t>(1, row.ranks / machines));
     if (!needs.missing.empty()) return end(RowState::skipped, needs.missing, 0), false;
     if (!needs.misfit.empty()) return end(RowState::does_not_fit, needs.misfit, 0), false;
+    device = needs.device;
     return true;
   }
 
@@ -168,7 +171,7 @@ struct Attempt {
   void finish() {
     status.repeats = std::max(status.repeats, repeat);
     const std::int64_t repeats = settings.sweep.repeat;
-    if (repeat >= repeats) return end(RowState::done, "", 0);
+    if (repeat >= repeats) return end(RowState::done, note, 0);
     end(RowState::pending, fmt::format("{} of {} repeats are done", repeat, repeats), 0);
   }
 
@@ -223,8 +226,9 @@ struct Attempt {
 RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64_t repeat,
                       const AttemptSettings& settings, SweepSignals& signals) {
   const SweepLock lock(folder.row(row));
-  Attempt attempt{folder, row, repeat, settings, folder.status(row)};
+  Attempt attempt{folder, row, repeat, settings, folder.status(row), {}, {}};
   if (!attempt.may_start()) return attempt.status;
+  if (attempt.device == name_of(DeviceChoice::cuda)) attempt.note = wait_for_gpus(signals, settings.say);
   ChildSettings child;
   child.words = attempt.words();
   child.output = attempt.output();

@@ -5,7 +5,6 @@
 #include <fstream>
 
 #include "config/check.hpp"
-#include "config/settings.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/config/settings.hpp"
 

@@ -1,0 +1,39 @@
+#include "sweep/gpu_wait.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+std::int64_t gpu_processes() {
+  if (find_program("nvidia-smi").empty()) return -1;
+  std::vector<std::string> words = {"nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"};
+  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr && *visible != '\0')
+    words.push_back(std::string("--id=") + visible);
+  const auto [code, text] = output_of(words);
+  return code == 0 ? std::ranges::count(text, '\n') : -1;
+}
+
+std::string wait_for_gpus(SweepSignals& signals, const std::function<void(const std::string&)>& say, double patience,
+                          double interval) {
+  const auto begin = std::chrono::steady_clock::now();
+  const int asked = signals.asked();
+  for (bool told = false;; told = true) {
+    const std::int64_t others = gpu_processes();
+    if (others < 0) return "whether its GPUs were busy is not known (nvidia-smi does not tell)";
+    if (others == 0 || signals.asked() > asked) return "";
+    const std::string who =
+        others == 1 ? "another process computes" : fmt::format("{} other processes compute", others);
+    const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
+    if (waited.count() >= patience) return fmt::format("{} on its GPUs", who);
+    if (!told) say(fmt::format("{} on the GPUs: waiting up to {}", who, format_seconds(patience)));
+    signals.wait(interval);
+  }
+}
+
+}  // namespace tessera
