@@ -17,7 +17,8 @@ struct Invocation {
   double unix_start = 0;  ///< seconds since 1970
 };
 
-/// Trains as the given options say; collective. Returns the exit code; errors are exceptions.
+/// Trains as the options say; what they leave open a resumed run takes from its checkpoint. Collective. Returns the
+/// exit code; errors are exceptions.
 int run_train(World& world, const Options& given, const Invocation& invocation);
 
 }  // namespace tessera
