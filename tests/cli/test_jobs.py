@@ -1,0 +1,55 @@
+"""jobs/quickstart.sh and jobs/launch.sh as a newcomer starts them, run small. (The Slurm scripts: tests/slurm.)"""
+import os
+import re
+import shutil
+import signal
+from pathlib import Path
+
+from job import SHORT, TINY, Case, main, status, write_text
+from running import Running, checkpoints, logged
+
+SOURCE = Path(__file__).resolve().parents[2]
+
+
+class Scripts(Case):
+    def program(self, name, text):
+        path = self.folder / "programs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("#!/bin/sh\n" + text)
+        path.chmod(0o755)
+
+    def start(self, *words, **environment):
+        run = Running.__new__(Running)
+        path = f"{self.folder / 'programs'}:{os.environ['PATH']}"
+        run.launch([str(word) for word in words], self.folder, PATH=path, **environment)
+        return run
+
+    def test_quickstart_trains_and_shows_its_table(self):
+        """Packages and the build are played: the executable is there already. All else is real."""
+        for name in ("jobs", "inputs", "postprocess"):
+            shutil.copytree(SOURCE / name, self.folder / name)
+        self.program("dpkg-query", "printf installed\n")
+        self.program("cmake", f"mkdir -p build/release/bin && cp '{os.environ['TESSERA']}' build/release/bin/tessera\n"
+                              "[ -e build/release/CMakeCache.txt ] || echo TESSERA_CUDA:STRING=AUTO >build/release/CMakeCache.txt\n")
+        write_text(self.folder / "my texts")
+        code, said = self.start("jobs/quickstart.sh", "my texts", "--train.steps=5", "--metrics.every=1",
+                                "--train.seq_len=32", "--model.layers=1", "--optim.warmup_steps=2").end(timeout=60)
+        self.assertEqual(code, 0, said)
+        run, = (self.folder / "runs").glob("quickstart-*")
+        self.assertEqual(len(logged(run)), 5, said)
+        self.assertRegex(said, r"(?m)^quickstart-\S+ +done +2 +zero3")
+        self.assertEqual({path.name for path in (run / "plots").iterdir()} & {"loss.png", "throughput.png"}, {"loss.png", "throughput.png"})
+
+    def test_launch_makes_a_checkpoint_of_a_term(self):
+        run = self.start(SOURCE / "jobs/launch.sh", "-n", "2", os.environ["TESSERA"], "train", *TINY, *SHORT,
+                         "--train.steps=100000", "--metrics.every=1", "--run.dir=run", TESSERA_GRACE="2")
+        run.wait_for(lambda: max(logged(self.folder / "run"), default=0) >= 3, "step 3")
+        run.process.send_signal(signal.SIGTERM)
+        code, said = run.end(timeout=60)
+        self.assertEqual(code, 75, said)
+        self.assertEqual(checkpoints(self.folder / "run"), [f"step-{status(self.folder / 'run')['step']:08}"])
+        self.assertTrue(re.search(r"stopped +after step \d+", said), said)
+
+
+if __name__ == "__main__":
+    main()
