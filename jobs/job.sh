@@ -204,32 +204,46 @@ train_job() {
   exit "$code"
 }
 
-# newest_run ROW: the run of its last repeat.
-newest_run() {
-  local run newest=$1/run
-  for run in "$1"/run.*; do
-    [[ -d $run && ${run##*.} =~ ^[0-9]+$ ]] || continue
-    [[ $newest == "$1/run" ]] || ((${run##*.} > ${newest##*.})) || continue
-    newest=$run
-  done
-  printf '%s' "$newest"
+# row_status FILE: the state of a row, as its status.json says.
+row_status() { sed -n 's/^ *"status": "\(.*\)",$/\1/p' "$1"; }
+
+# row_stays FILE WORDS...: the row is not started again, whatever its status says.
+row_stays() {
+  local file=$1
+  shift
+  sed -i -e 's/^\( *"status": \).*/\1"stopped",/' -e "s/^\\( *\"message\": \\).*/\\1\"$*\",/" "$file"
+  say "$*: not requeued"
 }
 
 sweep_job() {
-  local file=$1 list=$2 dir=$3 row run started launcher code cancelled
+  local file=$1 list=$2 dir=$3 row status launcher code cancelled
   shift 3
   site_setup
   [[ -x $TESSERA ]] || refuse "no executable at $TESSERA: build it (jobs/setup.sh), or set TESSERA in site.sh"
   row=$(sed -n "${SLURM_ARRAY_TASK_ID:-0}p" "$list") || refuse "cannot read $list"
   [[ -n $row ]] || refuse "$list has no line ${SLURM_ARRAY_TASK_ID:-0}"
-  started=$(newest_step "$(newest_run "$dir/$row")")
+  status=$dir/$row/status.json
   set_end_time
   choose_launcher
   say "row $row: $SLURM_NTASKS ranks on $SLURM_JOB_NODELIST, restart ${SLURM_RESTART_COUNT:-0}, into $dir/$row"
-  # The sweep starts the ranks, or the row's own program, and writes the row's status.
+  # The sweep starts the ranks, or the row's own program, and writes the row's status: pending with code 75 where the
+  # row is to be started again.
   run_ranks "$TESSERA" sweep "$file" "$@" "--sweep.dir=$dir" --sweep.action=row "--sweep.only=$row" \
     "--sweep.launcher=${launcher[*]} ${TESSERA_WRAP:-}"
-  run=$(newest_run "$dir/$row")
-  if ((code == 75)); then requeue "$run" "$started"; else explain "$code"; fi
+  if ((code != 75)); then
+    explain "$code"
+  elif [[ $(row_status "$status") != pending ]]; then
+    say "stopped with a checkpoint, not requeued: $status says why"
+  elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
+    row_stays "$status" "stopped with a checkpoint, and Slurm ended the job"
+  elif scontrol requeue "$(this_job)"; then
+    say "stopped before its limit: requeued"
+    # Slurm ends this script.
+    trap 'exit 75' TERM
+    sleep 60 &
+    wait
+  else
+    row_stays "$status" "stopped with a checkpoint, and Slurm does not requeue the job"
+  fi
   exit "$code"
 }

@@ -14,6 +14,7 @@
 #include "tessera/app/prepare.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/comm/launcher.hpp"
 #include "tessera/engine/resume.hpp"
 #include "tessera/io/hugging_face_companions.hpp"
 #include "tessera/telemetry/process_memory.hpp"
@@ -141,6 +142,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
 int run_train(World& world, const Options& given, const Invocation& invocation) {
   const StopSignals signals;  // from here on they wait for a step boundary
   const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
+  require_wanted_ranks(world.size());
   MachineShape machine = settle_grid(world, given);
   const Options asked = with_origin(world, given);
   machine.measure = true;

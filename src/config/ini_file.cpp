@@ -117,9 +117,7 @@ IniFile read_ini(std::string_view text, const std::string& file_name, std::strin
     if (content.empty() || starts_comment(content.front())) continue;
     if (content.front() == '[') {
       section = section_of(content, place);
-      const std::string inside = section.substr(1, section.size() - 2);
-      if (std::ranges::find(ini.sections, inside, &IniSection::name) == ini.sections.end())
-        ini.sections.push_back({inside, place});
+      ini.sections.push_back({section.substr(1, section.size() - 2), place});
       continue;
     }
     const auto [name, value] = name_and_value(section, content, place);

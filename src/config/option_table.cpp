@@ -266,7 +266,7 @@ void add_sweep(Rows& t) {
                             "retry: rows that failed; row: within a job of submit"));
   t.push_back(text_option("sweep.dir", Field{&O::sweep, &S::dir}, "folder", "a folder per row; empty: runs/NAME"));
   t.push_back(text_option("sweep.launcher", Field{&O::sweep, &S::launcher}, "auto|mpiexec|srun, or words of a command",
-                          "what starts a row's ranks; auto: srun in a Slurm job, else mpiexec"));
+                          "what starts a row's ranks, {ranks} their number; auto: srun in a Slurm job, else mpiexec"));
   t.push_back(text_option("sweep.only", Field{&O::sweep, &S::only}, "pattern, as of file names",
                           "only rows with such a name; empty: all"));
   t.push_back(integer_option("sweep.parallel", Field{&O::sweep, &S::parallel}, 0, 100000,

@@ -30,7 +30,7 @@ int retry_rows(const Sweep& sweep);
 /// 0 if all rows are done, do not fit or are skipped, else the code of the first that is none of these.
 int exit_code_of(const std::vector<RowStatus>& statuses);
 
-/// The corpus as llm.c's file in DIR/data, written if it is not there; empty where no row of `rows` wants it.
-std::filesystem::path tokens_for(const Sweep& sweep, const std::vector<SweepRow>& rows);
+/// UsageError where jobs of an earlier submission have not ended: their rows would run twice.
+void require_none_queued(const SweepFolder& folder);
 
 }  // namespace tessera

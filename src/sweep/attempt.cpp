@@ -15,8 +15,10 @@
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
+#include "sweep/tokens.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/comm/launcher.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/schedule/fit.hpp"
 
@@ -27,6 +29,7 @@ namespace {
 constexpr int kSkipped = 77;  // a command's exit code, as in automake's tests
 constexpr int kStopped = static_cast<int>(ExitCode::stopped_early);
 constexpr std::size_t kLongestMessage = 2000;
+constexpr std::string_view kSaid = "tessera: ";  // how Tessera's errors begin
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
@@ -70,7 +73,7 @@ std::string last_words(const std::string& output) {
       ++rules;
       continue;
     }
-    if (line.starts_with("tessera:")) error = line.substr(std::string("tessera:").size() + 1);
+    if (line.starts_with(kSaid)) error = line.substr(kSaid.size());
     if (rules == 1) notice += (notice.empty() ? "" : " ") + line.substr(begin);
     last = line;
   }
@@ -132,7 +135,7 @@ struct Attempt {
   }
 
   std::vector<std::string> words() const {
-    if (!row.trains()) return command_words(row, run(), settings.tokens);
+    if (!row.trains()) return command_words(row, run(), tokens_for(folder, row));
     std::vector<std::string> out = train_words(settings.sweep.launcher, row.ranks, folder.config(row), run());
     const std::vector<std::string> resume = resume_words(row, run());
     out.insert(out.end(), resume.begin(), resume.end());
@@ -153,11 +156,7 @@ struct Attempt {
     std::ofstream(output(), std::ios::app) << "--- attempt " << status.attempts << ", " << format_utc(status.started)
                                            << ", on " << status.host << ": " << shell_text(command) << "\n"
                                            << std::flush;
-    if (!row.trains()) {
-      std::error_code error;
-      std::filesystem::create_directories(run(), error);
-      if (error) throw IoError("cannot make the folder {} ({})", run().string(), error.message());
-    }
+    if (!row.trains()) make_folder(run());
   }
 
   void end(RowState state, const std::string& message, int code) {
@@ -175,17 +174,18 @@ struct Attempt {
     end(RowState::pending, fmt::format("{} of {} repeats are done", repeat, repeats), 0);
   }
 
-  /// A stop with a checkpoint. `before`: the newest checkpoint's step when the attempt began.
-  void stopped(bool over_limit, std::int64_t before) {
+  /// A stop with a checkpoint. `before`: the newest checkpoint's step when the attempt began. The row is pending only
+  /// where its job is to be started again: sweep_job in jobs/job.sh does so.
+  void stopped(bool over_limit, std::int64_t before, bool asked_for_good) {
     const std::int64_t step = newest_step(run());
     const std::string at = fmt::format("stopped at step {} with a checkpoint", step);
     const std::int64_t restarts = number_of(variable("SLURM_RESTART_COUNT"), 0);
-    const bool asked = said_by_run(run(), "message").ends_with("/stop)");
+    const std::string said = said_by_run(run(), "message");
     if (over_limit) {
       end(RowState::timed_out, fmt::format("{} (sweep.limit = {})", at, format_seconds(settings.sweep.limit)),
           kStopped);
-    } else if (!settings.in_job || asked) {
-      end(RowState::stopped, fmt::format("{}: {}", at, said_by_run(run(), "message")), kStopped);
+    } else if (!settings.in_job || asked_for_good || said.ends_with("/stop)")) {
+      end(RowState::stopped, fmt::format("{}: {}", at, said), kStopped);
     } else if (step <= before) {
       end(RowState::timed_out, at + ", where the attempt before it was: no progress", kStopped);
     } else if (restarts >= settings.sweep.requeues) {
@@ -196,7 +196,8 @@ struct Attempt {
     }
   }
 
-  void ended(const ChildEnd& child, const std::string& said, std::int64_t before, bool asked) {
+  /// `asked`: somebody asked the sweep to end; `warned`: it was Slurm, before a limit.
+  void ended(const ChildEnd& child, const std::string& said, std::int64_t before, bool asked, bool warned) {
     const std::string words = last_words(said);
     if (!child.why_not_started.empty()) return end(RowState::failed, child.why_not_started, child.code);
     if (child.over_limit && child.code != 0 && child.code != kStopped)
@@ -204,7 +205,7 @@ struct Attempt {
                  child.code);
     if (row.trains()) {
       if (child.code == 0) return finish();
-      if (child.code == kStopped) return stopped(child.over_limit, before);
+      if (child.code == kStopped) return stopped(child.over_limit, before, asked && !warned);
       if (child.code == static_cast<int>(ExitCode::usage) && words.find(kDoesNotFit) != std::string::npos)
         return end(RowState::does_not_fit, words, child.code);
     } else {
@@ -214,6 +215,8 @@ struct Attempt {
         return end(RowState::failed, fmt::format("it left neither metrics.h5 nor metrics.json in {}", run().string()),
                    static_cast<int>(ExitCode::input_output));
     }
+    if (asked && warned && settings.in_job)
+      return end(RowState::timed_out, "over the job's limit, without a checkpoint", child.code);
     if (asked) return end(RowState::stopped, "asked to end, without a checkpoint", child.code);
     const std::string signal = signal_text(child.code);
     const std::string both = signal.empty() || words.empty() ? signal + words : signal + ": " + words;
@@ -228,21 +231,29 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   const SweepLock lock(folder.row(row));
   Attempt attempt{folder, row, repeat, settings, folder.status(row), {}, {}};
   if (!attempt.may_start()) return attempt.status;
+  const int asked = signals.asked();
   if (attempt.device == name_of(DeviceChoice::cuda)) attempt.note = wait_for_gpus(signals, settings.say);
+  if (signals.asked() > asked) {
+    attempt.end(RowState::stopped, "asked to end before it was started", kStopped);
+    return attempt.status;
+  }
   ChildSettings child;
   child.words = attempt.words();
   child.output = attempt.output();
+  // Whatever outlives this process keeps the row from being started a second time.
+  child.inherited = {lock.descriptor()};
   child.stop_signal = row.trains() ? SIGUSR1 : SIGTERM;
   child.limit = settings.in_job ? 0.0 : settings.sweep.limit;
-  // PyTorch's rows on one machine must not meet: a port of their own.
+  // PyTorch's rows that run at the same time on a machine must not meet.
   constexpr std::int64_t first = 10000, ports = 20000;
   child.environment = {{"TESSERA_ROW", row.name}, {"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
+  if (row.trains()) child.environment.emplace_back(kRanksVariable, std::to_string(row.ranks));
   const std::int64_t before = newest_step(attempt.run());
   attempt.begin(child.words);
   const std::int64_t said_before = size_of(attempt.output());
-  const int asked = signals.asked();
   const ChildEnd end = run_child(child, signals);
-  attempt.ended(end, text_behind(attempt.output(), said_before), before, signals.asked() > asked);
+  attempt.ended(end, text_behind(attempt.output(), said_before), before, signals.asked() > asked,
+                signals.was_warning());
   return attempt.status;
 }
 

@@ -12,8 +12,7 @@ namespace tessera {
 
 struct AttemptSettings {
   const SweepOptions& sweep;
-  std::filesystem::path tokens;  ///< for commands that want them
-  bool in_job = false;           ///< Slurm limits the attempt, and starts the row again
+  bool in_job = false;  ///< Slurm limits the attempt, and starts the row again
   std::function<void(const std::string&)> say;
 };
 

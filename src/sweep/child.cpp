@@ -30,7 +30,11 @@ constexpr int kNotStarted = 127;
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1}) sigaddset(&set, signal);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
+    // A signal that is ignored would wait all the same once it is blocked.
+    struct sigaction now {};
+    if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, signal);
+  }
   return set;
 }
 
@@ -57,14 +61,16 @@ std::vector<std::string> whole_environment(const std::vector<std::pair<std::stri
 std::string error_text(int number) { return std::generic_category().message(number); }
 
 /// After fork, in the child: only calls that are allowed there. Returns where the program cannot be started.
-void become(char* const* words, char* const* environment, pid_t parent, int output) {
+void become(char* const* words, char* const* environment, pid_t parent, int output, int errors,
+            const std::vector<int>& inherited) {
   ::setpgid(0, 0);
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(kNotStarted);
   const int nothing = ::open("/dev/null", O_RDONLY);
   ::dup2(nothing, 0);
   ::dup2(output, 1);
-  ::dup2(output, 2);
+  if (errors >= 0) ::dup2(errors, 2);
+  for (const int file : inherited) ::fcntl(file, F_SETFD, 0);
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
@@ -88,13 +94,13 @@ class Closing {
   int file_;
 };
 
-struct Started {
+struct Forked {
   pid_t process = -1;
   int error = 0;  ///< why it was not started
 };
 
-/// The program writes to `output`.
-Started start(const ChildSettings& settings, int output) {
+/// The program writes to `output`, and its errors to `errors` (-1: to this process's).
+Forked start(const ChildSettings& settings, int output, int errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
   const Closing told(ends[0]);
@@ -105,14 +111,14 @@ Started start(const ChildSettings& settings, int output) {
   const pid_t child = ::fork();
   if (child < 0) throw IoError("cannot start a process ({})", error_text(errno));
   if (child == 0) {
-    become(words.data(), environment.data(), parent, output);
+    become(words.data(), environment.data(), parent, output, errors, settings.inherited);
     const int number = errno;
     static_cast<void>(!::write(telling.get(), &number, sizeof number));
     ::_exit(kNotStarted);
   }
   ::setpgid(child, child);
   telling.close();
-  Started out{child, 0};
+  Forked out{child, 0};
   int number = 0;
   if (::read(told.get(), &number, sizeof number) == static_cast<ssize_t>(sizeof number)) {
     ::waitpid(child, nullptr, 0);
@@ -176,6 +182,7 @@ bool SweepSignals::wait(double seconds) {
   const int signal = ::sigtimedwait(&set, nullptr, &time);
   if (signal < 0 || signal == SIGCHLD) return false;
   ++asked_;
+  was_warning_ = signal == SIGUSR1;
   return true;
 }
 
@@ -183,7 +190,7 @@ ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
   const Closing output(::open(settings.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
   if (output.get() < 0) throw IoError("cannot open {} ({})", settings.output.string(), error_text(errno));
   const auto begin = Clock::now();
-  const Started child = start(settings, output.get());
+  const Forked child = start(settings, output.get(), output.get());
   ChildEnd end;
   if (child.error != 0) {
     end.code = kNotStarted;
@@ -213,7 +220,7 @@ std::pair<int, std::string> output_of(const std::vector<std::string>& words) {
   Closing writing(ends[1]);
   ChildSettings settings;
   settings.words = words;
-  const Started child = start(settings, writing.get());
+  const Forked child = start(settings, writing.get(), -1);
   writing.close();
   if (child.error != 0) return {kNotStarted, error_text(child.error)};
   std::string text;

@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// The signals that ask a sweep to end (TERM, INT, HUP, USR1), and the end of a child. While this lives they wait for
-/// `wait`; the caller must be the only thread.
+/// The signals that ask a sweep to end (TERM, INT, HUP, USR1; not those that it was started to ignore, as by nohup),
+/// and the end of a child. While this lives they wait for `wait`; the caller must be the only thread.
 class SweepSignals {
  public:
   SweepSignals();
@@ -21,15 +21,19 @@ class SweepSignals {
   bool wait(double seconds);
   /// How often somebody has asked so far.
   int asked() const { return asked_; }
+  /// Whether the last one was USR1, which Slurm sends before a limit.
+  bool was_warning() const { return was_warning_; }
 
  private:
   int asked_ = 0;
+  bool was_warning_ = false;
 };
 
 struct ChildSettings {
   std::vector<std::string> words;                                ///< program and arguments
   std::filesystem::path output;                                  ///< stdout and stderr are appended
   std::vector<std::pair<std::string, std::string>> environment;  ///< beside this process's
+  std::vector<int> inherited;                                    ///< descriptors that stay open in it
   int stop_signal = 0;                                           ///< asks the child to end
   double limit = 0.0;                                            ///< seconds; 0: none
 };
@@ -45,7 +49,7 @@ struct ChildEnd {
 /// What it leaves running is killed. It gets TERM when this process is killed.
 ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals);
 
-/// What a program writes to its standard output, and its exit code.
+/// A program's exit code, and what it writes to its standard output. Its errors are this process's.
 std::pair<int, std::string> output_of(const std::vector<std::string>& words);
 
 /// Where PATH has a program of this name; empty where it has none.

@@ -61,12 +61,6 @@ std::string whole_name(const Path& path) {
   return error ? path.string() : whole.string();
 }
 
-void make_folder(const Path& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw IoError("cannot make the folder {} ({})", path.string(), error.message());
-}
-
 bool is_there(const Path& path) {
   std::error_code ignored;
   return std::filesystem::exists(path, ignored);
@@ -137,11 +131,11 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
   write_text_atomically(path_ / "sweep.json", json.dump(2) + "\n");
 }
 
-RowStatus SweepFolder::status(const SweepRow& row) const {
+RowStatus SweepFolder::read_status(const SweepRow& row) const {
   const Path file = path_ / row.name / "status.json";
   const auto json = read_json(file);
-  if (!json) return {};
   RowStatus status;
+  if (!json) return status;
   try {
     status.state = named(kStates, json->at("status"), file);
     status.message = json->at("message");
@@ -154,14 +148,25 @@ RowStatus SweepFolder::status(const SweepRow& row) const {
     status.host = json->at("host");
     status.job = json->at("job");
   } catch (const nlohmann::json::exception& error) {
-    throw UsageError("{}: damaged ({}): remove the file to begin the row again", file.string(), error.what());
+    throw UsageError("{}: damaged ({}): remove the row's folder to begin it again", file.string(), error.what());
   }
+  return status;
+}
+
+RowStatus SweepFolder::status(const SweepRow& row) const {
+  RowStatus status = read_status(row);
   if (status.state == RowState::running && SweepLock::is_free(path_ / row.name)) {
-    status.state = RowState::failed;
-    status.code = status.code == 0 ? static_cast<int>(ExitCode::communication) : status.code;
-    status.message = "what ran it was killed";
-    status.was_killed = true;
+    status = read_status(row);  // it may have ended since
+    if (status.state == RowState::running) {
+      status.state = RowState::failed;
+      status.code = static_cast<int>(ExitCode::communication);
+      status.message = "what ran it was killed";
+      status.was_killed = true;
+    }
   }
+  // sweep.repeat may be another one now.
+  if (status.state == RowState::done && status.repeats < file_.sweep.repeat) status.state = RowState::pending;
+  if (status.state == RowState::pending && status.repeats >= file_.sweep.repeat) status.state = RowState::done;
   return status;
 }
 

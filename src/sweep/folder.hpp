@@ -39,6 +39,16 @@ struct RowStatus {
   bool is_settled() const {
     return state == RowState::done || state == RowState::does_not_fit || state == RowState::skipped;
   }
+  /// It is started without being asked for by `retry`: it was not begun, was stopped by its user, lost what ran it, or
+  /// may be possible today.
+  bool may_start() const {
+    return state == RowState::pending || state == RowState::stopped || was_killed || state == RowState::does_not_fit ||
+           state == RowState::skipped;
+  }
+  /// What `retry` starts.
+  bool has_failed() const {
+    return state == RowState::failed || state == RowState::timed_out || state == RowState::stopped;
+  }
 };
 
 /// How a sweep's rows were started last.
@@ -66,6 +76,7 @@ class SweepFolder {
 
  private:
   void require_own() const;
+  RowStatus read_status(const SweepRow& row) const;
   std::string config_text(const SweepRow& row) const;
 
   std::filesystem::path path_;
@@ -78,6 +89,8 @@ class SweepLock {
   explicit SweepLock(const std::filesystem::path& folder);
   /// Whether nobody holds the lock of this folder.
   static bool is_free(const std::filesystem::path& folder);
+  /// What holds the lock. A process that inherits it holds it too.
+  int descriptor() const { return lock_.descriptor(); }
 
  private:
   RunLock lock_;

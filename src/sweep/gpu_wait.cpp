@@ -32,7 +32,13 @@ std::string wait_for_gpus(SweepSignals& signals, const std::function<void(const 
     const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - begin;
     if (waited.count() >= patience) return fmt::format("{} on its GPUs", who);
     if (!told) say(fmt::format("{} on the GPUs: waiting up to {}", who, format_seconds(patience)));
-    signals.wait(interval);
+    // The end of nvidia-smi is a signal too.
+    const auto next = std::chrono::steady_clock::now() + std::chrono::duration<double>(interval);
+    for (;;) {
+      const std::chrono::duration<double> left = next - std::chrono::steady_clock::now();
+      if (left.count() <= 0 || signals.asked() > asked) break;
+      signals.wait(left.count());
+    }
   }
 }
 

@@ -2,16 +2,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <set>
 #include <tuple>
 
 #include "sweep/actions.hpp"
 #include "sweep/attempt.hpp"
 #include "sweep/launcher.hpp"
+#include "sweep/text_file.hpp"
 #include "tessera/app/resolve_model.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/data/corpus.hpp"
 #include "tessera/data/dataset.hpp"
 #include "tessera/engine/session.hpp"
 
@@ -24,36 +23,19 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-void make_folder(const std::filesystem::path& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error) throw IoError("cannot make the folder {} ({})", path.string(), error.message());
-}
-
-/// What was not begun, was stopped by its user, or lost the sweep that ran it.
-bool goes_on(const RowStatus& status) {
-  return status.state == RowState::pending || status.state == RowState::stopped || status.was_killed;
-}
-
-/// May be otherwise today.
-bool is_tried_again(const RowStatus& status) {
-  return status.state == RowState::does_not_fit || status.state == RowState::skipped;
-}
-
-bool has_failed(const RowStatus& status) {
-  return status.state == RowState::failed || status.state == RowState::timed_out || status.state == RowState::stopped;
-}
-
-/// A corpus that is missing, or too short, is found before the first row. UsageError naming the row.
-void require_data(const std::vector<SweepRow>& rows) {
-  std::set<std::tuple<std::string, std::int64_t, std::int64_t>> seen;
+/// A corpus that is missing or too short, and a launcher that is not there, are found before the first row. UsageError
+/// naming the row.
+void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
+  std::vector<std::tuple<DataOptions, std::int64_t, std::int64_t>> seen;
   for (const SweepRow& row : rows) {
     if (!row.trains()) continue;
     const Architecture architecture = resolve_architecture(row.options.model);
-    const std::int64_t sequence = sequence_length(row.options, architecture);
-    if (!seen.emplace(row.options.data.source, architecture.vocab, sequence).second) continue;
+    const std::tuple what{row.options.data, architecture.vocab, sequence_length(row.options, architecture)};
     try {
-      const Dataset data(row.options.data, architecture.vocab, sequence);
+      launcher_words(sweep.file.sweep.launcher, row.ranks);
+      if (std::ranges::find(seen, what) != seen.end()) continue;
+      seen.push_back(what);
+      const Dataset data(row.options.data, std::get<1>(what), std::get<2>(what));
     } catch (const UsageError& error) {
       throw UsageError("row {}: {}", row.name, error.what());
     }
@@ -76,17 +58,17 @@ std::vector<RowStatus> statuses_of(const SweepFolder& folder, const std::vector<
 /// The rows one after the other, as often as sweep.repeat says.
 void run_in_turns(const Sweep& sweep, const SweepFolder& folder, std::vector<SweepRow> rows) {
   SweepSignals signals;
-  const AttemptSettings settings{sweep.file.sweep, tokens_for(sweep, rows), false, say};
+  const AttemptSettings settings{sweep.file.sweep, false, say};
   for (std::int64_t repeat = 1; repeat <= sweep.file.sweep.repeat; ++repeat) {
     std::vector<SweepRow> left;
     for (const SweepRow& row : rows) {
       if (signals.asked() > 0) return say("stopped: start it again to go on");
-      RowStatus status = folder.status(row);
-      if (status.repeats < repeat) {
-        status = attempt_row(folder, row, repeat, settings, signals);
+      if (folder.status(row).repeats < repeat) {
+        const RowStatus status = attempt_row(folder, row, repeat, settings, signals);
         say(line_about(row, status));
+        if (status.state != RowState::pending) continue;
       }
-      if (status.state == RowState::pending) left.push_back(row);
+      left.push_back(row);
     }
     rows = left;
   }
@@ -112,30 +94,16 @@ int exit_code_of(const std::vector<RowStatus>& statuses) {
   return 0;
 }
 
-std::filesystem::path tokens_for(const Sweep& sweep, const std::vector<SweepRow>& rows) {
-  if (std::ranges::none_of(rows, wants_tokens)) return {};
-  const Options& options = sweep.file.common;
-  const Architecture architecture = resolve_architecture(options.model);
-  const auto corpus = open_corpus(options.data, architecture.vocab);
-  const std::filesystem::path folder = std::filesystem::path(sweep.file.sweep.dir) / "data";
-  const std::filesystem::path file = folder / fmt::format("tokens-{:016x}.bin", fingerprint(*corpus));
-  std::error_code ignored;
-  if (std::filesystem::exists(file, ignored)) return file;
-  make_folder(folder);
-  write_token_file(*corpus, file);
-  return file;
-}
-
 int run_here(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
-  require_data(sweep.chosen);
+  require_startable(sweep, sweep.chosen);
   make_folder(folder.path());
   const SweepLock lock(folder.path());
+  if (folder.started() == Started::by_slurm) require_none_queued(folder);
   folder.prepare(sweep.rows, Started::here);
   std::vector<SweepRow> rows;
   for (const SweepRow& row : sweep.chosen) {
-    const RowStatus status = folder.status(row);
-    if (goes_on(status) || is_tried_again(status)) rows.push_back(row);
+    if (folder.status(row).may_start()) rows.push_back(row);
   }
   return run_rows(sweep, folder, rows);
 }
@@ -150,16 +118,20 @@ int retry_rows(const Sweep& sweep) {
     const SweepLock lock(folder.path());
     folder.prepare(sweep.rows, how);
     for (const SweepRow& row : sweep.chosen) {
+      if (!folder.status(row).has_failed()) continue;
+      const SweepLock of_row(folder.row(row));
       RowStatus status = folder.status(row);
-      if (!has_failed(status)) continue;
       status.state = RowState::pending;
       status.message = "to be tried again: " + status.message;
       folder.write_status(row, status);
       rows.push_back(row);
     }
     if (rows.empty()) {
-      say("nothing to try again: no row has failed");
-      return exit_code_of(statuses_of(folder, sweep.chosen));
+      const std::vector<RowStatus> all = statuses_of(folder, sweep.chosen);
+      const auto pending = std::ranges::count(all, RowState::pending, &RowStatus::state);
+      say(fmt::format("nothing to try again: no row has failed{}",
+                      pending > 0 ? fmt::format(", {} pending: run or submit starts them", pending) : ""));
+      return exit_code_of(all);
     }
     if (how == Started::here) return run_rows(sweep, folder, rows);
   }
@@ -173,9 +145,8 @@ int run_in_job(const Sweep& sweep) {
     throw UsageError("sweep.action = row runs one row (sweep.only = {}): its name", sweep.file.sweep.only);
   const SweepFolder folder(sweep.file);
   const SweepRow& row = sweep.chosen[0];
-  if (folder.started() != Started::by_slurm) throw UsageError("{} was not submitted", folder.path().string());
   SweepSignals signals;
-  const AttemptSettings settings{sweep.file.sweep, tokens_for(sweep, sweep.chosen), true, say};
+  const AttemptSettings settings{sweep.file.sweep, true, say};
   RowStatus status = folder.status(row);
   while (!status.is_settled() && status.repeats < sweep.file.sweep.repeat) {
     status = attempt_row(folder, row, status.repeats + 1, settings, signals);

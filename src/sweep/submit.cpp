@@ -13,6 +13,7 @@
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
+#include "sweep/tokens.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/io/run_folder.hpp"
@@ -71,13 +72,18 @@ std::string slurm_time(double seconds) {
   return fmt::format("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
+/// What the jobs must know of the sweep's own options.
+bool is_for_jobs(const std::string& option) {
+  constexpr std::string_view names[] = {"sweep.name",   "sweep.base",     "sweep.baseline",
+                                        "sweep.repeat", "sweep.requeues", "sweep.limit"};
+  return std::ranges::find(names, option) != std::end(names);
+}
+
 class Submission {
  public:
   Submission(const Sweep& sweep, const SweepFolder& folder, Path jobs)
       : sweep_(sweep), folder_(folder), jobs_(std::move(jobs)) {
-    std::error_code error;
-    std::filesystem::create_directories(slurm(), error);
-    if (error) throw IoError("cannot make the folder {} ({})", slurm().string(), error.message());
+    make_folder(slurm());
     while (is_file(slurm() / fmt::format("submit-{}.jobs", number_))) ++number_;
   }
 
@@ -104,6 +110,9 @@ class Submission {
     words.insert(words.end(), {(jobs_ / "sweep.sbatch").string(), sweep_.file.path.string(), list.string(),
                                folder_.path().string()});
     for (const Setting& setting : sweep_.file.arguments) words.push_back("--" + setting.name + "=" + setting.value);
+    for (const Setting& setting : sweep_.file.sweep_arguments) {
+      if (is_for_jobs(setting.name)) words.push_back("--" + setting.name + "=" + setting.value);
+    }
     const std::string job = sbatch(words);
     for (std::size_t i = 0; i < rows.size(); ++i) note(rows[i], fmt::format("{}_{}", job, i + 1));
     return job;
@@ -133,23 +142,33 @@ class Submission {
   /// As a user does it: with site.sh's settings. UsageError with what sbatch says.
   std::string sbatch(const std::vector<std::string>& words) const {
     ::setenv("TESSERA", own_executable().c_str(), 1);
-    ::setenv("TESSERA_REQUEUES", std::to_string(sweep_.file.sweep.requeues).c_str(), 1);
-    std::vector<std::string> all = {"bash", "-c", R"(source "$0/site.sh" && exec sbatch --parsable "$@" 2>&1)",
+    std::vector<std::string> all = {"bash", "-c", R"(source "$0/site.sh" && exec sbatch --parsable "$@")",
                                     jobs_.string()};
     all.insert(all.end(), words.begin(), words.end());
     const auto [code, text] = output_of(all);
-    std::string number = text.substr(0, text.find_first_of(";\n"));
-    if (code == 0 && !number.empty() && number.find_first_not_of("0123456789") == std::string::npos) return number;
-    throw UsageError("sbatch refuses ({}): sweep.sbatch and jobs/site.sh say what it is given", text);
+    std::istringstream lines(text);  // site.sh may say something too
+    std::string number;
+    for (std::string line; std::getline(lines, line);) {
+      const std::string start = line.substr(0, line.find(';'));
+      if (!start.empty() && start.find_first_not_of("0123456789") == std::string::npos) number = start;
+    }
+    if (code == 0 && !number.empty()) return number;
+    throw UsageError(
+        "sbatch refuses (code {}; its words are above): sweep.sbatch and jobs/site.sh say what it is given", code);
   }
 
-  void note(const SweepRow& row, const std::string& job) const {
+  /// The job may have begun: then the row's status is its own.
+  void note(const SweepRow& row, const std::string& job) const try {
+    if (!SweepLock::is_free(folder_.row(row))) return;
+    const SweepLock lock(folder_.row(row));
     RowStatus status = folder_.status(row);
-    if (status.state != RowState::pending && !status.was_killed && status.state != RowState::stopped) return;
+    if (!status.may_start() || status.is_settled()) return;
     status.state = RowState::pending;
     status.message = "submitted as job " + job;
     status.job = job;
     folder_.write_status(row, status);
+  } catch (const Error&) {
+    // It has begun in this moment.
   }
 
   const Sweep& sweep_;
@@ -158,10 +177,11 @@ class Submission {
   int number_ = 1;
 };
 
-/// UsageError where jobs of an earlier submission have not ended: their rows would run twice.
-void require_none_queued(const Path& slurm) {
+}  // namespace
+
+void require_none_queued(const SweepFolder& folder) {
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(slurm, error)) {
+  for (const auto& entry : std::filesystem::directory_iterator(folder.path() / "slurm", error)) {
     if (entry.path().extension() != ".jobs") continue;
     std::istringstream jobs(read_small_file(entry.path()).value_or(""));
     for (std::string job; std::getline(jobs, job);) {
@@ -172,31 +192,32 @@ void require_none_queued(const Path& slurm) {
   }
 }
 
-bool is_for_slurm(const RowStatus& status) {
-  return status.state == RowState::pending || status.state == RowState::stopped || status.was_killed ||
-         status.state == RowState::skipped || status.state == RowState::does_not_fit;
-}
-
-}  // namespace
-
 int submit_rows(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
   for (const char* const program : {"sbatch", "squeue", "sinfo"}) {
     if (find_program(program).empty()) throw UsageError("no {} here: submit on a machine that has Slurm", program);
   }
   const Path scripts = jobs_folder();
-  std::error_code error;
-  std::filesystem::create_directories(folder.path(), error);
-  if (error) throw IoError("cannot make the folder {} ({})", folder.path().string(), error.message());
+  const SweepOptions& options = sweep.file.sweep;
+  if (options.launcher != "auto") {
+    throw UsageError(
+        "sweep.launcher = '{}' has no effect with submit (TESSERA_LAUNCHER of jobs/site.sh has): leave it out",
+        options.launcher);
+  }
+  if (options.limit > 0 && options.limit <= kWarning) {
+    throw UsageError("sweep.limit = {} is no more than the {} s before it at which Slurm warns a row: a longer one",
+                     format_seconds(options.limit), kWarning);
+  }
+  make_folder(folder.path());
   const SweepLock lock(folder.path());
   const bool is_retry = sweep.file.sweep.action == SweepAction::retry;
-  if (!is_retry) require_none_queued(folder.path() / "slurm");
+  if (!is_retry) require_none_queued(folder);
   folder.prepare(sweep.rows, Started::by_slurm);
   const bool has_gpus = cluster_has_gpus();
   std::map<Shape, std::vector<SweepRow>> arrays;
   for (const SweepRow& row : sweep.chosen) {
     RowStatus status = folder.status(row);
-    if (!is_for_slurm(status)) continue;
+    if (!status.may_start()) continue;
     const RowNeeds needs = needs_of(row, Site::elsewhere, row.ranks);
     if (!needs.misfit.empty()) {
       status.state = RowState::does_not_fit;
@@ -217,7 +238,9 @@ int submit_rows(const Sweep& sweep) {
     fmt::print("nothing to submit: every row has ended (retry starts those that failed)\n");
     return 0;
   }
-  tokens_for(sweep, sweep.chosen);  // once, before the jobs want it
+  for (const auto& [shape, rows] : arrays) {
+    for (const SweepRow& row : rows) tokens_for(folder, row);  // once, before the jobs want it
+  }
   Submission submission(sweep, folder, scripts);
   std::vector<std::string> jobs;
   for (const auto& [shape, rows] : arrays) {

@@ -85,8 +85,12 @@ void read_vary(const IniFile& ini, SweepFile& out) {
 void read_rows(const IniFile& ini, SweepFile& out) {
   for (const IniSection& section : ini.sections) {
     if (!section.name.starts_with(std::string(kRow) + " ")) continue;
+    const std::string name = section.name.substr(kRow.size() + 1);
+    if (const auto first = std::ranges::find(out.rows, name, &NamedRow::name); first != out.rows.end())
+      throw UsageError("{}: [{}] stands twice (first in {}): two rows have two names", section.place, section.name,
+                       first->place);
     NamedRow& row = out.rows.emplace_back();
-    row.name = section.name.substr(kRow.size() + 1);
+    row.name = name;
     row.place = section.place;
     RowReader reader{row, "train", row.place};
     for (const Setting& setting : ini.settings) {
@@ -155,6 +159,7 @@ SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<S
   for (const Setting& setting : arguments) {
     if (is_of_sweep(setting)) {
       apply(setting, own);
+      out.sweep_arguments.push_back(setting);
     } else {
       require_of_rows(setting);
       out.arguments.push_back(setting);

@@ -30,7 +30,8 @@ struct SweepFile {
   Options common;                  ///< what every row starts from: of `base`, and of the file's other sections over it
   std::vector<Varied> vary;        ///< in the order of the file
   std::vector<NamedRow> rows;      ///< in the order of the file
-  std::vector<Setting> arguments;  ///< the command line's other options: they win over every row's
+  std::vector<Setting> arguments;  ///< the command line's options of rows: they win over every row's
+  std::vector<Setting> sweep_arguments;  ///< the command line's of the sweep itself
 };
 
 /// Reads `path` and the base that it names. An option of the command line that the file varies has that one value.

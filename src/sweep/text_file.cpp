@@ -25,6 +25,12 @@ std::string text_behind(const std::filesystem::path& path, std::int64_t from) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError("cannot make the folder {} ({})", path.string(), error.message());
+}
+
 std::int64_t size_of(const std::filesystem::path& path) {
   std::error_code error;
   const std::uintmax_t size = std::filesystem::file_size(path, error);

@@ -12,6 +12,7 @@ from pathlib import Path
 from job import SHORT, TINY, Case, main, status
 from running import Running, logged, ranks_of
 
+JOBS = Path(__file__).parents[2] / "jobs"
 REPORT = Path(__file__).parents[2] / "postprocess" / "report.py"
 
 COMMON = """
@@ -135,6 +136,63 @@ memory = 20MB
         self.assertEqual({(self.row(name)["status"], self.row(name)["repeats"]) for name in "12"}, {("done", 2)})
         self.assertEqual(self.losses("1", "run.2"), self.losses("2", "run"))
 
+    def test_more_repeats_are_made_later(self):
+        self.file("[sweep.vary]\nranks = 1\n")
+        self.sweep("run")
+        self.sweep("run", "--sweep.repeat=2")
+        self.assertEqual((self.row("1")["repeats"], self.row("1")["attempts"]), (2, 2))
+        self.sweep("run")
+
+    def test_a_launcher_that_starts_other_ranks(self):
+        self.file("[sweep.vary]\nranks = 1, 2\n")
+        self.sweep("run", "--sweep.launcher=mpiexec -n 2", code=2)
+        self.assertEqual(self.states(), {"1": "failed", "2": "done"})
+        self.assertRegex(self.row("1")["message"], "2 ranks were started where TESSERA_RANKS = 1 asks for others")
+
+    def test_a_commands_corpus_is_its_rows(self):
+        (self.folder / "size.py").write_text("import os, sys\nopen(sys.argv[2] + '/metrics.json', 'w').write('{}')\n"
+                                             "print('size', os.path.getsize(sys.argv[1]))\n")
+        command = f"kind = command\ncommand = {sys.executable} size.py {{tokens}} {{run}}\n"
+        self.file(f"[sweep.row a]\n{command}[sweep.row b]\n{command}data.synthetic_tokens = 3K\n")
+        self.sweep("run")
+        for row, tokens in (("a", 5000), ("b", 3000)):
+            self.assertIn(f"size {1024 + 2 * tokens}\n", (self.folder / "runs/demo" / row / "output.txt").read_text())
+
+    def test_submit_takes_what_sbatch_says(self):
+        """sbatch, squeue and sinfo are played."""
+        programs = self.folder / "programs"
+        programs.mkdir()
+        for name, text in (("sbatch", "echo warned >&2\necho \"$@\" >>sbatch.log\necho loaded modules\necho $((100 + $(wc -l <sbatch.log)))"),
+                           ("squeue", "test -e queued && echo 101"), ("sinfo", "echo gpu:4")):
+            (programs / name).write_text("#!/bin/sh\n" + text + "\n")
+            (programs / name).chmod(0o755)
+        self.file("[sweep]\nparallel = 2\nlimit = 90s\n[sweep.vary]\nranks = 1, 12\n[sweep.row 1-more]\noptim.lr = 0.1\n",
+                  common=COMMON.replace("device = cpu", "device = auto").replace("global_batch = 8", "global_batch = 24"))
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "TESSERA_JOBS": str(JOBS)}
+        words = [os.environ["TESSERA"], "sweep", "demo.ini", "--sweep.action=submit", "--train.steps=4", "--sweep.repeat=2",
+                 "--sweep.sbatch=--mem=1G --comment='a b'"]
+        done = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stdout, "job 101: 2 rows on 1 rank, a GPU each\njob 102: 1 row on 12 ranks, a GPU each\n"
+                                      "job 103: the table, after them, into runs/demo\n")
+        one, twelve, report = (self.folder / "sbatch.log").read_text().splitlines()
+        for word in ("--array=1-2%2", "--nodes=1 --ntasks-per-node=1 --gpus-per-node=1", "--time=00:01:30", "--mem=1G --comment=a b",
+                     "--signal=B:USR1@60", "--train.steps=4 --sweep.repeat=2"):
+            self.assertIn(word, one)
+        self.assertIn("--nodes=2 --ntasks-per-node=6 --gpus-per-node=6", twelve)
+        self.assertIn("--dependency=afterany:101:102", report)
+        self.assertEqual(self.row("1-more")["message"], "submitted as job 101_2")
+        (self.folder / "queued").write_text("")
+        for action in "submit", "run":
+            words[3] = f"--sweep.action={action}"
+            again = subprocess.run(words, cwd=self.folder, env=environment, capture_output=True, text=True)
+            self.assertEqual(again.returncode, 2)
+            self.assertIn("job 101 of this sweep has not ended", again.stderr)
+        for option, says in (("--sweep.limit=60s", "is no more than the 60 s"), ("--sweep.launcher=srun", "has no effect with submit")):
+            words[3] = "--sweep.action=submit"
+            refused = subprocess.run([*words, option], cwd=self.folder, env=environment, capture_output=True, text=True)
+            self.assertIn(says, refused.stderr)
+
     def test_only(self):
         self.file("[sweep.vary]\nranks = 1, 2\nshard.strategy = ddp, zero3\n")
         self.sweep("run", "--sweep.only=?-ddp")
@@ -152,6 +210,7 @@ memory = 20MB
                 ("[sweep.vary]\nranks = 1, 1\nrun.seed = 1\n[sweep.row 1-1]\n", r"two rows are called '1-1'"),
                 ("[sweep.vary]\ntrain.steps = \"1\" 2\n", r"demo\.ini:2: '2' after a quoted value: a comma"),
                 ("[sweep.row]\nranks = 1\n", r"demo\.ini:1: a row without a name"),
+                ("[sweep.row a]\n[sweep.row b]\n[sweep.row a]\n", r"demo\.ini:3: \[sweep\.row a\] stands twice \(first in demo\.ini:1\)"),
                 ("[sweep.row a]\nrank = 1\n", r"demo\.ini:2: 'rank' is no key of a row: ranks, kind, command"),
                 ("[sweep.row a]\nkind = shell\n", r"demo\.ini:2: kind = 'shell'.*train\|command"),
                 ("[sweep.row a]\nkind = command\n", r"kind = command needs command = "),
@@ -208,8 +267,8 @@ class Happens(Sweep):
         job.wait_for(lambda: max(self.losses(row), default=0) >= steps, f"step {steps} of {row}")
 
     def test_killed_and_begun_again(self):
-        self.file("[sweep.vary]\noptim.lr = 0.01, 0.02\n")
-        words = ["--train.steps=3000", "--metrics.every=1", "--checkpoint.every=100"]
+        self.file("[sweep.row 0.01]\ntrain.steps = 10\n[sweep.row 0.02]\ntrain.steps = 8000\n")
+        words = ["--metrics.every=1", "--checkpoint.every=100"]
         job = Running(["sweep", "demo.ini", "--sweep.action=run", *words], 0, self.folder)
         self.wait_for_steps(job, "0.02", 150)
         launcher = self.children(job.process.pid)
@@ -252,6 +311,44 @@ class Happens(Sweep):
         self.assertEqual(self.states(), {"0.01": "stopped", "0.02": "pending"}, said)
         self.assertRegex(self.row("0.01")["message"], r"stopped at step \d+ with a checkpoint")
 
+    def program_that_waits(self, *words):
+        """Its first run ends; the second waits until somebody makes `luck`."""
+        (self.folder / "wait.sh").write_text("[ ${1##*.} != 2 ] || [ -e luck ] || { touch waits; sleep 60 & wait; }\n"
+                                             "echo '{}' >$1/metrics.json\n")
+        self.file("[sweep]\nrepeat = 2\n[sweep.row a]\nkind = command\ncommand = sh wait.sh {run}\n")
+        job = Running(["sweep", "demo.ini", "--sweep.action=run"], 0, self.folder, before=words)
+        job.wait_for((self.folder / "waits").exists, "second repeat")
+        return job
+
+    def test_a_repeat_that_was_stopped_goes_on(self):
+        job = self.program_that_waits("nohup")
+        job.process.send_signal(signal.SIGHUP)  # is nothing to who ignores it
+        time.sleep(1)
+        self.assertIsNone(job.process.poll())
+        job.process.send_signal(signal.SIGTERM)
+        code, said = job.end()
+        self.assertEqual((code, self.row("a")["status"], self.row("a")["repeats"]), (143, "stopped", 1), said)
+        (self.folder / "luck").write_text("")
+        self.sweep("run")
+        self.assertEqual((self.row("a")["status"], self.row("a")["repeats"], self.row("a")["attempts"]), ("done", 2, 3))
+
+    def test_what_outlives_a_killed_sweep_keeps_its_row(self):
+        job = self.program_that_waits()
+        shell, = self.children(job.process.pid)
+        left = self.children(shell)
+        job.process.kill()
+        job.process.wait()
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{shell}").exists():
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertRegex(self.sweep("status").out, r"a +1 +running")
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+        while "running" in (shown := self.sweep("status").out):
+            self.assertLess(time.monotonic(), deadline)
+        self.assertRegex(shown, r"a +1 +failed .*what ran it was killed")
+
     def test_the_limit_of_an_attempt(self):
         self.file("[sweep]\nlimit = 3s\n[sweep.vary]\nranks = 1, 2\n")
         words = ["--train.steps=100000", "--metrics.every=1", "--checkpoint.every=0", "--sweep.only=1"]
@@ -269,7 +366,7 @@ class Happens(Sweep):
 
     def test_a_row_that_fails_is_tried_again_alone(self):
         (self.folder / "program.py").write_text(
-            "import os, sys\nprint('tessera: no luck')\n"
+            "import os, sys\nprint('tessera: no luck\\ntessera:')\n"
             "open(sys.argv[1] + '/metrics.json', 'w').write('{}') if os.path.exists('luck') else sys.exit(9)\n")
         (self.folder / "missing.py").write_text("print('no PyTorch')\nexit(77)\n")
         self.file(f"[sweep.vary]\nranks = 1\n[sweep.row b]\nkind = command\ncommand = {sys.executable} program.py {{run}}\n"

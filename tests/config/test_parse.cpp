@@ -185,9 +185,10 @@ TEST_CASE("In a section of lists a value is what stands between commas") {
 TEST_CASE("Sections are known in their order, with and without settings") {
   const IniFile ini =
       read_ini("[sweep.row too big]\n[run]\nname = a\n[sweep.row too big] # again\nmodel.width = 4\n", "a.ini");
-  REQUIRE(ini.sections.size() == 2);
+  REQUIRE(ini.sections.size() == 3);
   CHECK((ini.sections[0].name == "sweep.row too big" && ini.sections[0].place == "a.ini:1"));
   CHECK(ini.sections[1].name == "run");
+  CHECK(ini.sections[2].place == "a.ini:4");
   CHECK(ini.settings[1].section == "sweep.row too big");
   CHECK(ini.settings[1].key() == "model.width");
 }

@@ -306,7 +306,7 @@ class Sweeps(Jobs):
         self.names = ["2-ddp"]
         wait_for(lambda: max(logged(self.folder / "runs/demo/2-ddp/run"), default=0) >= 1, lambda: f"steps: {self.sweep('status')}")
         output("scancel", "--batch", "--signal=USR1", f"{job}_1")
-        self.expect(SlurmJob(f"{job}_1"), "FAILED", 75, r"after 0 restarts \(TESSERA_REQUEUES = 0\): not requeued")
+        self.expect(SlurmJob(f"{job}_1"), "FAILED", 75, r"stopped with a checkpoint, not requeued: runs/demo/2-ddp/status.json says why")
         self.assertEqual(self.states(), {"2-ddp": "timed-out"})
         self.assertRegex(self.row("2-ddp")["message"], r"stopped at step \d+ with a checkpoint after 0 restarts")
 

@@ -26,4 +26,10 @@ void require_process_manager(const Launch& launch);
 /// Both: processes other than the launcher's first end here without a word, a second later.
 void require_all_seen(const Launch& launch, std::int64_t seen_by_mpi);
 
+/// The environment variable in which whoever starts ranks may say how many there must be.
+inline constexpr const char* kRanksVariable = "TESSERA_RANKS";
+
+/// UsageError where that variable says another number than `ranks`: a launcher that started more or fewer.
+void require_wanted_ranks(std::int64_t ranks);
+
 }  // namespace tessera

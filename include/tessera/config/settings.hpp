@@ -26,7 +26,7 @@ struct IniSection {
 
 struct IniFile {
   std::vector<Setting> settings;     ///< in the order of the file
-  std::vector<IniSection> sections;  ///< each once, also those without settings
+  std::vector<IniSection> sections;  ///< each time that one begins, also without settings
 };
 
 /// An INI file. Comments (# or ; at the start of a line or after blank space), blank space, CR LF and a byte order mark

@@ -36,6 +36,8 @@ class RunLock {
   bool holds() const { return holds_; }
   /// Rank 0, once there is room: writes owner.json where that failed before. IoError.
   void write_owner();
+  /// The open file that has the lock; a process that inherits it shares the lock.
+  int descriptor() const { return file_; }
   /// Rank 0: what owner.json says, for folder_has_owner().
   const std::string& nonce() const { return nonce_; }
 

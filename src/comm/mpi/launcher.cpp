@@ -80,4 +80,12 @@ void require_all_seen(const Launch& launch, std::int64_t seen_by_mpi) {
                      launch.launcher, launch.size, mpi_version()));
 }
 
+void require_wanted_ranks(std::int64_t ranks) {
+  const char* const wanted = std::getenv(kRanksVariable);
+  if (wanted == nullptr || std::to_string(ranks) == wanted) return;
+  throw UsageError(
+      "{} ranks were started where {} = {} asks for others: the launcher's words (in a sweep: with {{ranks}})", ranks,
+      kRanksVariable, wanted);
+}
+
 }  // namespace tessera

@@ -1,0 +1,25 @@
+#include "sweep/tokens.hpp"
+
+#include <fmt/format.h>
+
+#include "sweep/launcher.hpp"
+#include "sweep/text_file.hpp"
+#include "tessera/app/resolve_model.hpp"
+#include "tessera/data/corpus.hpp"
+
+namespace tessera {
+
+std::filesystem::path tokens_for(const SweepFolder& folder, const SweepRow& row) {
+  if (!wants_tokens(row)) return {};
+  const Architecture architecture = resolve_architecture(row.options.model);
+  const auto corpus = open_corpus(row.options.data, architecture.vocab);
+  const std::filesystem::path data = folder.path() / "data";
+  const std::filesystem::path file = data / fmt::format("tokens-{:016x}.bin", fingerprint(*corpus));
+  std::error_code ignored;
+  if (std::filesystem::exists(file, ignored)) return file;
+  make_folder(data);
+  write_token_file(*corpus, file);
+  return file;
+}
+
+}  // namespace tessera
