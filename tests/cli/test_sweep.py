@@ -267,10 +267,11 @@ class Happens(Sweep):
         job.wait_for(lambda: max(self.losses(row), default=0) >= steps, f"step {steps} of {row}")
 
     def test_killed_and_begun_again(self):
-        self.file("[sweep.row 0.01]\ntrain.steps = 10\n[sweep.row 0.02]\ntrain.steps = 8000\n")
-        words = ["--metrics.every=1", "--checkpoint.every=100"]
+        self.file("[sweep.row 0.01]\ntrain.steps = 10\n"
+                  "[sweep.row 0.02]\nranks = 2\ntrain.steps = 400\ncomm.emulate = 1ms,0\n")  # some milliseconds a step
+        words = ["--metrics.every=1", "--checkpoint.every=50"]
         job = Running(["sweep", "demo.ini", "--sweep.action=run", *words], 0, self.folder)
-        self.wait_for_steps(job, "0.02", 150)
+        self.wait_for_steps(job, "0.02", 55)
         launcher = self.children(job.process.pid)
         ranks = [rank for pid in launcher for rank in self.children(pid)]
         self.assertTrue(ranks)
@@ -285,11 +286,11 @@ class Happens(Sweep):
             self.assertLess(time.monotonic(), deadline)
             time.sleep(0.05)
         shown = self.sweep("status", *words).out
-        self.assertRegex(shown, r"0\.02 +1 +failed .*what ran it was killed")
+        self.assertRegex(shown, r"0\.02 +2 +failed .*what ran it was killed")
         self.sweep("run", *words)
         self.assertEqual([(self.row(name)["status"], self.row(name)["attempts"]) for name in ("0.01", "0.02")], [("done", 1), ("done", 2)])
         self.assertIn("resume     step", (self.folder / "runs/demo/0.02/output.txt").read_text())
-        self.train("runs/demo/0.02/config.ini", "--run.dir=whole", ranks=1)
+        self.train("runs/demo/0.02/config.ini", "--run.dir=whole", "--comm.emulate=none", ranks=2)
         self.assertEqual(self.losses("0.02"), logged(self.folder / "whole"))
 
     def children(self, parent):
