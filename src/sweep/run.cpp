@@ -114,7 +114,7 @@ int exit_code_of(const std::vector<RowStatus>& statuses) {
 
 std::filesystem::path tokens_for(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   if (std::ranges::none_of(rows, wants_tokens)) return {};
-  const Options& options = sweep.file.common;
+  const Options options = with_settings(sweep.file.common, sweep.file.arguments);
   const Architecture architecture = resolve_architecture(options.model);
   const auto corpus = open_corpus(options.data, architecture.vocab);
   const std::filesystem::path folder = std::filesystem::path(sweep.file.sweep.dir) / "data";
