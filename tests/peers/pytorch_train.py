@@ -22,10 +22,11 @@ if "--device=cuda" not in sys.argv and "--device cuda" not in " ".join(sys.argv)
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU: this compares CPU with CPU
 
 try:
-    import numpy as np
     import torch
     import torch.distributed as dist
     import torch.multiprocessing as multiprocessing
+
+    import numpy as np
 except ModuleNotFoundError as missing:
     print(f"no PyTorch ({sys.executable}: {missing}): pip install -r {Path(__file__).parent / 'requirements.txt'}")
     sys.exit(77)  # what a sweep takes as skipped
