@@ -211,7 +211,7 @@ class Delivered(Sweep):
         for file in files:
             with self.subTest(file.name):
                 # A Python that looks for packages nowhere: it has no torch on any machine.
-                text = file.read_text().replace("= python3 tests/", f"= /usr/bin/python3 -ESB {ROOT}/tests/")
+                text = file.read_text().replace(" python3 tests/", f" /usr/bin/python3 -ESB {ROOT}/tests/")
                 (self.folder / file.name).write_text(text)
                 only = self.ONLY.get(file.name, "*")
                 self.sweep("run", *self.SMALL, f"--sweep.only={only}", f"--sweep.dir=runs/{file.stem}", file=file.name)

@@ -73,7 +73,8 @@ class Account:
 
 
 def _config(options, shape):
-    """Options under Tessera's names, as far as there are such."""
+    """Options under Tessera's names, as far as there are such. As there, model.from stands for the sizes."""
+    sizes = () if options.from_folder else SIZES
     compiled = f", compiled {options.compile}" if options.compile else ""
     return {
         "shard.strategy": STRATEGIES[options.strategy] + compiled,
@@ -87,7 +88,8 @@ def _config(options, shape):
         "train.seq_len": options.seq_len,
         "optim.lr": options.lr,
         "precision.compute": options.precision,
-        **{f"model.{name}": getattr(shape, name) for name in SIZES if hasattr(shape, name)},
+        "model.from": options.from_folder or "",
+        **{f"model.{name}": getattr(shape, name) for name in sizes if hasattr(shape, name)},
     }
 
 
