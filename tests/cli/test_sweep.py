@@ -1,4 +1,5 @@
 """Sweeps, as a user starts them: what their files may say, what rows become, and what is left when something happens."""
+import contextlib
 import json
 import os
 import re
@@ -243,11 +244,15 @@ class Happens(Sweep):
         launcher = self.children(job.process.pid)
         ranks = [rank for pid in launcher for rank in self.children(pid)]
         self.assertTrue(ranks)
-        second = self.job("sweep", "demo.ini", "--sweep.action=run", *words)
+        self.signal(ranks, signal.SIGSTOP)  # or the row may be done before the second sweep looks
+        try:
+            second = self.job("sweep", "demo.ini", "--sweep.action=run", *words)
+        finally:
+            job.process.kill()
+            job.process.wait()
+            self.signal(ranks, signal.SIGCONT)
         self.assertEqual(second.code, 2, second.everything())
         self.assertRegex(second.err, r"the folder = runs/demo is in use \(by process \d+")
-        job.process.kill()
-        job.process.wait()
         self.assertEqual(self.row("0.02")["status"], "running")
         deadline = time.monotonic() + 20
         while any(Path(f"/proc/{pid}").exists() for pid in launcher + ranks):  # the ranks end with their sweep
@@ -260,6 +265,11 @@ class Happens(Sweep):
         self.assertIn("resume     step", (self.folder / "runs/demo/0.02/output.txt").read_text())
         self.train("runs/demo/0.02/config.ini", "--run.dir=whole", ranks=1)
         self.assertEqual(self.losses("0.02"), logged(self.folder / "whole"))
+
+    def signal(self, pids, number):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def children(self, parent):
         found = []
