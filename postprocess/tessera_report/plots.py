@@ -158,9 +158,11 @@ def largest_memory(row: Row, category: str, kind: str) -> float:
 
 def _memory(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     """Planned and measured memory of the fullest rank, a panel for each category (peaks at different times: no sum)."""
-    names = [name for name in MEMORY
-             if any(largest_memory(row, name, kind) > 0 for row in rows for kind in ("planned", "measured"))]
-    rows = [row for row in rows if row.metrics and any(largest_memory(row, name, "planned") for name in names)]
+    def is_known(row: Row, name: str) -> bool:
+        return any(largest_memory(row, name, kind) > 0 for kind in ("planned", "measured"))
+
+    names = [name for name in MEMORY if any(is_known(row, name) for row in rows)]
+    rows = [row for row in rows if any(is_known(row, name) for name in names)]
     if not rows or not names:
         return None
     columns = min(4, len(names))

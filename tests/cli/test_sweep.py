@@ -1,4 +1,5 @@
 """Sweeps, as a user starts them: what their files may say, what rows become, and what is left when something happens."""
+import contextlib
 import json
 import os
 import re
@@ -7,13 +8,15 @@ import subprocess
 import sys
 import time
 import unittest
+from fnmatch import fnmatch
 from pathlib import Path
 
 from job import SHORT, TINY, Case, main, status
 from running import Running, logged, ranks_of
 
-JOBS = Path(__file__).parents[2] / "jobs"
-REPORT = Path(__file__).parents[2] / "postprocess" / "report.py"
+ROOT = Path(__file__).parents[2]
+JOBS = ROOT / "jobs"
+REPORT = ROOT / "postprocess" / "report.py"
 
 COMMON = """
 [model]
@@ -123,11 +126,14 @@ memory = 20MB
         self.assertRegex(shown, r"1-ddp +1 +done +3/3 +1")
 
     def test_the_command_line_wins(self):
-        self.file("[sweep.vary]\nshard.strategy = ddp, zero3\n[sweep.row other]\noptim.lr = 0.1\n")
-        self.sweep("run", "--shard.strategy=zero1", "--sweep.dir=elsewhere", "--train.steps=2", "--optim.lr=0.2")
+        self.file("[sweep.vary]\nshard.strategy = ddp, zero3\n[sweep.row other]\noptim.lr = 0.1\n"
+                  "[sweep.row program]\nkind = command\ncommand = cp {tokens} {run}/metrics.json\n")
+        self.sweep("run", "--shard.strategy=zero1", "--sweep.dir=elsewhere", "--train.steps=2", "--optim.lr=0.2",
+                   "--data.synthetic_tokens=6000")
         for row in ("zero1", "other"):
             text = (self.folder / "elsewhere" / row / "run" / "config.ini").read_text()
             self.assertRegex(text, r"(?s)steps = 2\n.*lr = 0.2\n.*strategy = zero1\n")
+        self.assertEqual((self.folder / "elsewhere/program/run/metrics.json").stat().st_size, 1024 + 2 * 6000)
 
     def test_repeats_in_turns(self):
         self.file("[sweep]\nrepeat = 2\n[sweep.vary]\nranks = 1, 2\n")
@@ -254,6 +260,29 @@ memory = 20MB
         self.sweep("run", "--train.steps=3")
 
 
+class Delivered(Sweep):
+    """Every file of inputs/sweeps, with less to do, and without PyTorch."""
+    SMALL = ["--train.steps=2", "--optim.warmup_steps=0", "--train.seq_len=16", "--model.layers=1", "--data.synthetic_tokens=5K"]
+    ONLY = {"strategies.ini": "4-*", "pytorch.ini": "[12]-[dp]*"}  # the others are checked, not run
+
+    def test_every_file(self):
+        files = sorted((ROOT / "inputs/sweeps").glob("*.ini"))
+        self.assertTrue(files)
+        for file in files:
+            with self.subTest(file.name):
+                # A Python that looks for packages nowhere: it has no torch on any machine.
+                text = file.read_text().replace(" python3 tests/", f" /usr/bin/python3 -ESB {ROOT}/tests/")
+                (self.folder / file.name).write_text(text)
+                only = self.ONLY.get(file.name, "*")
+                self.sweep("run", *self.SMALL, f"--sweep.only={only}", f"--sweep.dir=runs/{file.stem}", file=file.name)
+                others = re.findall(r"^\[sweep\.row (.*)\]\nkind = command", text, re.M)
+                states = {row: state for row, state in self.states(file.stem).items() if fnmatch(row, only)}
+                self.assertEqual(states, {row: "skipped" if row in others else "done" for row in states})
+                self.assertIn("done", states.values())
+                for row in others:
+                    self.assertRegex(self.row(row, file.stem)["message"], r"^no PyTorch \(/usr/bin/python3: No module named 'torch'\)")
+
+
 class Happens(Sweep):
     """Something happens to a sweep while it runs."""
     LONG = "[sweep]\nrequeues = 0\n[sweep.vary]\noptim.lr = 0.01, 0.02\n"
@@ -275,11 +304,15 @@ class Happens(Sweep):
         launcher = self.children(job.process.pid)
         ranks = [rank for pid in launcher for rank in self.children(pid)]
         self.assertTrue(ranks)
-        second = self.job("sweep", "demo.ini", "--sweep.action=run", *words)
+        self.signal(ranks, signal.SIGSTOP)  # or the row may be done before the second sweep looks
+        try:
+            second = self.job("sweep", "demo.ini", "--sweep.action=run", *words)
+        finally:
+            job.process.kill()
+            job.process.wait()
+            self.signal(ranks, signal.SIGCONT)
         self.assertEqual(second.code, 2, second.everything())
         self.assertRegex(second.err, r"the folder = runs/demo is in use \(by process \d+")
-        job.process.kill()
-        job.process.wait()
         self.assertEqual(self.row("0.02")["status"], "running")
         deadline = time.monotonic() + 20
         while any(Path(f"/proc/{pid}").exists() for pid in launcher + ranks):  # the ranks end with their sweep
@@ -292,6 +325,11 @@ class Happens(Sweep):
         self.assertIn("resume     step", (self.folder / "runs/demo/0.02/output.txt").read_text())
         self.train("runs/demo/0.02/config.ini", "--run.dir=whole", "--comm.emulate=none", ranks=2)
         self.assertEqual(self.losses("0.02"), logged(self.folder / "whole"))
+
+    def signal(self, pids, number):
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
 
     def children(self, parent):
         found = []

@@ -6,7 +6,7 @@ import subprocess
 from job import TINY, Case, command, main, said_once
 
 SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
-            "plan", "export", "bench"]
+            "plan", "export", "bench", "sweep"]
 
 
 class Words(Case):

@@ -3,6 +3,7 @@
 
 Options are Tessera's names (train.micro_batch is --micro-batch, ...). With --ranks above 1 the processes are started
 here and talk over gloo, on GPUs over NCCL. Prints step, loss, grad_norm, lr, seconds and tokens per second, and writes them as JSON.
+Without PyTorch it says so and ends with 77.
 """
 
 import argparse
@@ -15,16 +16,24 @@ import sys
 import time
 from pathlib import Path
 
+BEGAN = time.time()  # before the imports, which take seconds
+
 if "--device=cuda" not in sys.argv and "--device cuda" not in " ".join(sys.argv):
     os.environ["CUDA_VISIBLE_DEVICES"] = ""  # before torch looks for a GPU: this compares CPU with CPU
 
-import numpy as np
-import torch
-import torch.distributed as dist
-import torch.multiprocessing as multiprocessing
+try:
+    import torch
+    import torch.distributed as dist
+    import torch.multiprocessing as multiprocessing
+
+    import numpy as np
+except ModuleNotFoundError as missing:
+    print(f"no PyTorch ({sys.executable}: {missing}): pip install -r {Path(__file__).parent / 'requirements.txt'}")
+    sys.exit(77)  # what a sweep takes as skipped
 
 import decoder_torch
 import gpt2_torch
+from metrics_json import Account
 
 LLM_C_DTYPES = {20240520: "<u2", 20240801: "<u4"}  # magic of llm.c's 1,024-byte header
 
@@ -37,7 +46,7 @@ def read_options():
     parser.add_argument("--seed", type=int, default=0, help="of the initial weights (not Tessera's generator)")
     parser.add_argument("--strategy", choices=["single", "ddp", "fsdp2"], default="single")
     parser.add_argument("--ranks", type=int, default=1, help="processes, all on this machine")
-    parser.add_argument("--threads", type=int, default=1, help="threads of each rank")
+    parser.add_argument("--threads", type=int, default=1, help="threads of each rank; 0: allowed cores / ranks")
     parser.add_argument("--compile", nargs="?", const="whole", choices=["whole", "blocks"],
                         help="torch.compile; blocks (and always with fsdp2): each block alone, which compiles once for all of them, and the loss")
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: a GPU for each rank")
@@ -46,7 +55,8 @@ def read_options():
                         help="bf16: autocast (fsdp2: its mixed precision, reduced in fp32); weights and moments stay fp32")
     parser.add_argument("--pad-vocab", type=int, default=1, help="round the vocabulary up to a multiple, for speed")
     parser.add_argument("--micro-batch", type=int, default=4)
-    parser.add_argument("--accumulation", type=int, default=1)
+    parser.add_argument("--accumulation", type=int, help="micro-batches per rank and step (default: 1)")
+    parser.add_argument("--global-batch", type=int, help="samples per step over all ranks, instead of --accumulation")
     parser.add_argument("--seq-len", type=int, default=64)
     parser.add_argument("--steps", type=int, default=10)
     parser.add_argument("--warm-up", type=int, default=3, help="first steps left out of the median")
@@ -58,7 +68,9 @@ def read_options():
     parser.add_argument("--clip", type=float, default=1.0, help="0 = off")
     parser.add_argument("--prefetch-forward", type=int, default=0, help="fsdp2: units ahead; 0 = PyTorch's own")
     parser.add_argument("--output", help="JSON file")
+    parser.add_argument("--metrics", help="JSON file for tessera-report: a list for each dataset of metrics.h5")
     options = parser.parse_args()
+    settle(options, parser)
     if options.strategy == "single" and options.ranks != 1:
         parser.error("--strategy single has one rank (each would train alone): --ranks 1, or ddp or fsdp2")
     if options.attention != "auto" and options.device != "cuda":
@@ -66,6 +78,19 @@ def read_options():
     if options.warm_up >= options.steps:
         parser.error(f"--warm-up {options.warm_up} leaves nothing of --steps {options.steps} to measure")
     return options
+
+
+def settle(options, parser):
+    """Accumulation and threads where they follow from other options."""
+    if options.global_batch is not None:
+        if options.accumulation is not None:
+            parser.error("--global-batch and --accumulation: one of them")
+        together = options.ranks * options.micro_batch
+        if options.global_batch < 1 or options.global_batch % together:
+            parser.error(f"--global-batch {options.global_batch} is no multiple of {together} (--ranks x --micro-batch)")
+        options.accumulation = options.global_batch // together
+    options.accumulation = 1 if options.accumulation is None else options.accumulation
+    options.threads = options.threads or max(1, len(os.sched_getaffinity(0)) // options.ranks)
 
 
 def open_tokens(path):
@@ -197,11 +222,12 @@ def mean_over_ranks(value, options):
     return tensor.item() / options.ranks
 
 
-def train(rank, options):
+def train(rank, options, began=BEGAN):
     torch.set_num_threads(options.threads)
     if options.device == "cuda":
         torch.cuda.set_device(rank)
         choose_attention(options.attention)
+    account = Account(options, began)
     tokens = open_tokens(options.source)
     called, model = build_model(options)
     optimizer = build_optimizer(model, options)
@@ -218,14 +244,18 @@ def train(rank, options):
         if options.device == "cuda":
             torch.cuda.synchronize()
         seconds = time.perf_counter() - begin
+        account.after_step()
         row = {"step": step + 1, "loss": loss, "grad_norm": norm, "lr": options.lr, "seconds": seconds,
                "tokens_per_second": tokens_per_step / seconds}
         rows.append(row)
         if rank == 0:
             print(f"step {row['step']:5d}  loss {loss:.7f}  grad_norm {norm:.6f}  lr {options.lr:.2e}  "
                   f"{seconds:8.4f} s  {row['tokens_per_second']:9.1f} tokens/s", flush=True)
+    peaks = account.memory_peaks()
     if rank == 0:
         report(rows, options)
+        if options.metrics:
+            account.write(options.metrics, rows, model, len(tokens), peaks)
 
 
 def report(rows, options):
@@ -240,10 +270,10 @@ def device_name(options):
     return torch.cuda.get_device_name() if options.device == "cuda" else "cpu"
 
 
-def run_rank(rank, options, store):
+def run_rank(rank, options, store, began):
     dist.init_process_group("nccl" if options.device == "cuda" else "gloo", init_method=f"file://{store}", rank=rank, world_size=options.ranks)
     try:
-        train(rank, options)
+        train(rank, options, began)
     finally:
         dist.destroy_process_group()
 
@@ -257,7 +287,7 @@ def main():
 
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OMP_NUM_THREADS"] = str(options.threads)
-        multiprocessing.spawn(run_rank, args=(options, os.path.join(folder, "store")), nprocs=options.ranks)
+        multiprocessing.spawn(run_rank, args=(options, os.path.join(folder, "store"), BEGAN), nprocs=options.ranks)
 
 
 if __name__ == "__main__":

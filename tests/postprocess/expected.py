@@ -77,7 +77,7 @@ class Run:
         return self.ranks() * self.micro_steps() * int(self.config("train.micro_batch")) * int(self.config("train.seq_len"))
 
     def micro_steps(self):
-        if int(self.config("train.global_batch")) > 0:
+        if int(self.files[-1]["config"].attrs.get("train.global_batch", 0)) > 0:  # files of before have none
             return int(self.config("train.global_batch")) // (self.ranks() * int(self.config("train.micro_batch")))
         return int(self.config("train.accumulation"))
 

@@ -156,9 +156,11 @@ class Sweep(Case):
         self.assertIn("equal bits at all 30 steps", Report("--compare", e, e).out)
 
     def test_pictures(self):
-        self.sweep([{"name": name, "ranks": 2} for name in ("a", "b", "none")], baseline="b")
+        self.sweep([{"name": name, "ranks": 2} for name in ("a", "b", "none", "program")], baseline="b")
         for name in "ab":
             made(self.row(name, "done") / "run")
+        (self.row("program", "done") / "run").mkdir()
+        (self.folder / "program/run/metrics.json").write_text('{"/steps/loss": [5], "/memory/process/measured": [7000000, 9000000]}')
         (self.folder / "pictures").mkdir()
         (self.folder / "pictures/time.svg").write_text("of another report")
         report = self.read("--plots", self.folder / "pictures", "--format", "svg")
@@ -167,7 +169,7 @@ class Sweep(Case):
         self.assertIn("plots      time.svg is left out: no row has data for it", report.out)
         self.assertEqual({path.name for path in (self.folder / "pictures").iterdir()}, {"throughput.svg", "loss.svg", "memory.svg"})
         for name, words in (("throughput", "speed-up against b"), ("loss", "loss (nats per token)"),
-                            ("memory", "MB a rank")):
+                            ("memory", "MB a rank"), ("memory", "program")):
             path = self.folder / f"pictures/{name}.svg"
             xml.etree.ElementTree.parse(path)
             self.assertIn(f"<!-- {words} -->", path.read_text())  # matplotlib leaves the text of its glyphs as a comment
