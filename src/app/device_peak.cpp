@@ -25,34 +25,34 @@ double core_seconds() {
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// FLOP/s of the best product of one shape while `threads` threads compute, in so many seconds of each; by the clock on
-/// the wall it ends after five times that. What counts is the time of the cores: others may use them too.
-double best_rate(BenchDevice& device, DType compute, const ProductShape& shape, int threads, double seconds) {
+/// FLOP/s of products of one shape while `threads` threads compute, over so many seconds of each; by the clock on the
+/// wall it ends after five times that. What counts is the time of the cores: others may use them too. The kernel counts
+/// other threads' time in ticks of some milliseconds, so that a single product seems too fast or too slow.
+double mean_rate(BenchDevice& device, DType compute, const ProductShape& shape, int threads, double seconds) {
   ProductRate products(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0});
   products.sample();  // the library chooses its code
   const auto start = Clock::now();
-  double best = 0, spent = 0;
+  const double before = core_seconds();
+  double flops = 0, spent = 0;
   do {
-    const double before = core_seconds();
     products.sample();
-    const double used = (core_seconds() - before) / threads;
-    best = std::max(best, 2 * flops_of(shape) / std::max(used, 1e-9));
-    spent += used;
+    flops += 2 * flops_of(shape);
+    spent = (core_seconds() - before) / threads;
   } while (spent < seconds && std::chrono::duration<double>(Clock::now() - start).count() < 5 * seconds);
-  return best;
+  return flops / std::max(spent, 1e-9);
 }
 
 }  // namespace
 
 DevicePeak measure_core_peak(RankContext& context, const Options& options, const MachineShape& machine) {
-  constexpr double kSeconds = 0.01;
+  constexpr double kSeconds = 0.04;
   BenchDevice device(context, options, machine);
   context.control().barrier();
   const int threads = threads_of(options, machine);
   const DType compute = options.precision.compute;
-  double best = best_rate(device, compute, kShort, threads, kSeconds);
+  double best = mean_rate(device, compute, kShort, threads, kSeconds);
   if (2 * flops_of(kLong) / best < 2 * kSeconds)
-    best = std::max(best, best_rate(device, compute, kLong, threads, kSeconds));
+    best = std::max(best, mean_rate(device, compute, kLong, threads, kSeconds));
   // Of more threads than cores each has a core only for a part of the time.
   best *= std::min(1.0, machine.machine_cores / (static_cast<double>(threads) * machine.machine_ranks));
   return {context.control().maximum(best), fmt::format("measured at the start: {} products", name_of(compute))};
