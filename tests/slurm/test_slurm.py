@@ -270,11 +270,17 @@ class Sweeps(Jobs):
         self.names = [*product, "too_big", "program", "long", "killed"]
         self.assertRegex(self.sweep("submit", code=2), r"job \d+ of this sweep has not ended \(squeue\)")
         runs = self.folder / "runs/demo"
-        for name in "killed", "long":
-            wait_for(lambda: max(logged(runs / name / "run"), default=0) >= 1, lambda: f"steps of {name}: {self.sweep('status')}")
-        killed, long = (SlurmJob(self.row(name)["job"]) for name in ("killed", "long"))
-        os.kill(killed.ranks()[1], signal.SIGKILL)
-        output("scancel", "--batch", "--signal=USR1", long.number)
+        jobs = {}
+        for _ in range(2):  # in whichever order Slurm starts them
+            name = wait_for(lambda: next((name for name in ("killed", "long") if name not in jobs
+                                          and max(logged(runs / name / "run"), default=0) >= 1), None),
+                            lambda: f"steps: {self.sweep('status')}", timeout=120)
+            jobs[name] = SlurmJob(self.row(name)["job"])
+            if name == "killed":
+                os.kill(jobs[name].ranks()[1], signal.SIGKILL)
+            else:
+                output("scancel", "--batch", "--signal=USR1", jobs[name].number)
+        killed, long = jobs["killed"], jobs["long"]
         wait_for(lambda: long.facts()["Restarts"] == "1", lambda: f"a restart\n{long.said()}")
         self.assertRegex(self.row("long")["message"], r"stopped at step \d+ with a checkpoint: goes on in restart 1 of 1")
         long.wait("RUNNING")
