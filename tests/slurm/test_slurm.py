@@ -30,7 +30,8 @@ site_setup() {
 MPIRUN = {"TESSERA_LAUNCHER": "mpirun", "TESSERA_LAUNCHER_OPTIONS": "--bind-to none --oversubscribe"}
 RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
     "--run.device=cpu", "--metrics.every=1", "--checkpoint.every=1000000", "--data.val_fraction=0"]
-LONGER = [*RUN, "--train.steps=4000"]  # some seconds, in which a run is stopped
+STEPS = 600
+LONGER = [*RUN, f"--train.steps={STEPS}", "--comm.emulate=1ms,0"]  # ten seconds, in which a run is stopped
 TWO_RANKS = ["--ntasks-per-node=2", "--gpus-per-node=2", "--cpus-per-task=1"]
 
 
@@ -63,7 +64,7 @@ class Jobs(Case):
 
     def losses(self, *words, ranks):
         """Of a run that nobody interrupts, without Slurm."""
-        self.train(*words, "--run.dir=reference", ranks=ranks)
+        self.train(*words, "--run.dir=reference", "--comm.emulate=none", ranks=ranks)
         return logged(self.folder / "reference")
 
 
@@ -108,7 +109,7 @@ class Slurm(Jobs):
         self.assertGreaterEqual(report.facts()["StartTime"], job.facts()["EndTime"])
         row, = json.loads((self.folder / "rows.json").read_text())
         self.assertEqual((row["status"], row["attempts"]), ("done", 3))
-        self.assertEqual(row["final_loss"], logged(self.run_of(job))[4000])
+        self.assertEqual(row["final_loss"], logged(self.run_of(job))[STEPS])
         self.assertTrue((self.folder / "plots" / "loss.png").exists())
 
     def test_requeue_with_mpirun(self):
@@ -214,10 +215,12 @@ kind = command
 command = %s program.py {tokens} {run}
 [sweep.row long]
 ranks = 2
-train.steps = 8000
+train.steps = 600
+comm.emulate = 1ms,0
 [sweep.row killed]
 ranks = 2
-train.steps = 8000
+train.steps = 600
+comm.emulate = 1ms,0
 shard.strategy = ddp
 [plan]
 memory = 20MB
@@ -299,7 +302,7 @@ class Sweeps(Jobs):
         said = self.sweep("retry")
         self.assertRegex(said, r"^job \d+: 1 row on 2 ranks\n")
         rows = self.table(re.search(r"job (\d+): the table", said)[1])
-        self.assertEqual((rows["killed"]["status"], rows["killed"]["final_loss"]), ("done", losses["long"][8000]))
+        self.assertEqual((rows["killed"]["status"], rows["killed"]["final_loss"]), ("done", losses["long"][600]))
         self.assertEqual(self.sweep("retry"), "nothing to try again: no row has failed\n")
         self.assertTrue((runs / "plots/throughput.png").exists() and (runs / "table.csv").exists())
 
