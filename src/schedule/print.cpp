@@ -7,8 +7,8 @@
 #include <set>
 
 #include "schedule/liveness.hpp"
-#include "tessera/base/text_table.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/text_table.hpp"
 
 namespace tessera {
 

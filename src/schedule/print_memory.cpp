@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "tessera/base/text_table.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/text_table.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
