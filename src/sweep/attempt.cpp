@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "sweep/environment.hpp"
 #include "sweep/gpu_wait.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
@@ -32,11 +33,6 @@ constexpr std::size_t kLongestMessage = 2000;
 constexpr std::string_view kSaid = "tessera: ";  // how Tessera's errors begin
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
-
-std::string variable(const char* name) {
-  const char* const text = std::getenv(name);
-  return text != nullptr ? text : "";
-}
 
 std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
   return text.empty() ? otherwise : std::atoll(text.c_str());
@@ -110,6 +106,7 @@ std::vector<std::string> resume_words(const SweepRow& row, const std::filesystem
 }
 
 std::string signal_text(int code) {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the only thread
   return code > 128 ? fmt::format("ended by signal {} ({})", code - 128, ::strsignal(code - 128)) : "";
 }
 

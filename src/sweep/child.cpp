@@ -11,11 +11,11 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
-#include <cstdlib>
 #include <optional>
 #include <sstream>
 #include <system_error>
 
+#include "sweep/environment.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -41,12 +41,13 @@ sigset_t watched_signals() {
 /// Texts as exec wants them; they must outlive it.
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> out;
+  out.reserve(texts.size() + 1);
   for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
   out.push_back(nullptr);
   return out;
 }
 
-std::vector<std::string> whole_environment(const std::vector<std::pair<std::string, std::string>>& more) {
+std::vector<std::string> whole_environment(const Variables& more) {
   std::vector<std::string> all;
   for (char** entry = environ; *entry != nullptr; ++entry) {
     const std::string_view text = *entry;
@@ -54,7 +55,7 @@ std::vector<std::string> whole_environment(const std::vector<std::pair<std::stri
         more, [&](const auto& one) { return text.substr(0, text.find('=')) == std::string_view(one.first); });
     if (!replaced) all.emplace_back(text);
   }
-  for (const auto& [name, value] : more) all.push_back(name + "=" + value);
+  for (const auto& [name, value] : more) all.push_back(fmt::format("{}={}", name, value));
   return all;
 }
 
@@ -74,7 +75,7 @@ void become(char* const* words, char* const* environment, pid_t parent, int outp
   for (const int signal : {SIGPIPE, SIGXFSZ}) ::signal(signal, SIG_DFL);
   sigset_t none;
   sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);  // NOLINT(concurrency-mt-unsafe): the only thread
   ::execvpe(words[0], words, environment);
 }
 
@@ -167,12 +168,12 @@ class Stopper {
 
 SweepSignals::SweepSignals() {
   const sigset_t set = watched_signals();
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  ::sigprocmask(SIG_BLOCK, &set, nullptr);  // NOLINT(concurrency-mt-unsafe): the only thread
 }
 
 SweepSignals::~SweepSignals() {
   const sigset_t set = watched_signals();
-  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);
+  ::sigprocmask(SIG_UNBLOCK, &set, nullptr);  // NOLINT(concurrency-mt-unsafe): the only thread
 }
 
 bool SweepSignals::wait(double seconds) {
@@ -213,13 +214,14 @@ ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
   }
 }
 
-std::pair<int, std::string> output_of(const std::vector<std::string>& words) {
+std::pair<int, std::string> output_of(const std::vector<std::string>& words, const Variables& more) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
   const Closing reading(ends[0]);
   Closing writing(ends[1]);
   ChildSettings settings;
   settings.words = words;
+  settings.environment = more;
   const Forked child = start(settings, writing.get(), -1);
   writing.close();
   if (child.error != 0) return {kNotStarted, error_text(child.error)};
@@ -237,10 +239,9 @@ std::pair<int, std::string> output_of(const std::vector<std::string>& words) {
 }
 
 std::string find_program(const std::string& name) {
-  const char* const path = std::getenv("PATH");
-  std::istringstream folders(path != nullptr ? path : "");
+  std::istringstream folders(variable("PATH"));
   for (std::string folder; std::getline(folders, folder, ':');) {
-    const std::string file = folder + "/" + name;
+    std::string file = fmt::format("{}/{}", folder, name);
     if (!folder.empty() && ::access(file.c_str(), X_OK) == 0) return file;
   }
   return {};

@@ -29,13 +29,15 @@ class SweepSignals {
   bool was_warning_ = false;
 };
 
+using Variables = std::vector<std::pair<std::string, std::string>>;
+
 struct ChildSettings {
-  std::vector<std::string> words;                                ///< program and arguments
-  std::filesystem::path output;                                  ///< stdout and stderr are appended
-  std::vector<std::pair<std::string, std::string>> environment;  ///< beside this process's
-  std::vector<int> inherited;                                    ///< descriptors that stay open in it
-  int stop_signal = 0;                                           ///< asks the child to end
-  double limit = 0.0;                                            ///< seconds; 0: none
+  std::vector<std::string> words;  ///< program and arguments
+  std::filesystem::path output;    ///< stdout and stderr are appended
+  Variables environment;           ///< beside this process's
+  std::vector<int> inherited;      ///< descriptors that stay open in it
+  int stop_signal = 0;             ///< asks the child to end
+  double limit = 0.0;              ///< seconds; 0: none
 };
 
 struct ChildEnd {
@@ -49,8 +51,9 @@ struct ChildEnd {
 /// What it leaves running is killed. It gets TERM when this process is killed.
 ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals);
 
-/// A program's exit code, and what it writes to its standard output. Its errors are this process's.
-std::pair<int, std::string> output_of(const std::vector<std::string>& words);
+/// A program's exit code, and what it writes to its standard output. Its errors are this process's. `more`: of its
+/// environment.
+std::pair<int, std::string> output_of(const std::vector<std::string>& words, const Variables& more = {});
 
 /// Where PATH has a program of this name; empty where it has none.
 std::string find_program(const std::string& name);

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdlib>
 
+#include "sweep/environment.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {
@@ -13,8 +13,8 @@ namespace tessera {
 std::int64_t gpu_processes() {
   if (find_program("nvidia-smi").empty()) return -1;
   std::vector<std::string> words = {"nvidia-smi", "--query-compute-apps=pid", "--format=csv,noheader"};
-  if (const char* const visible = std::getenv("CUDA_VISIBLE_DEVICES"); visible != nullptr && *visible != '\0')
-    words.push_back(std::string("--id=") + visible);
+  if (const std::string visible = variable("CUDA_VISIBLE_DEVICES"); !visible.empty())
+    words.push_back("--id=" + visible);
   const auto [code, text] = output_of(words);
   return code == 0 ? std::ranges::count(text, '\n') : -1;
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
-#include <cstdlib>
 
 #include "sweep/child.hpp"
+#include "sweep/environment.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -32,7 +32,7 @@ void require_placeholders(const SweepRow& row) {
 }
 
 std::string default_launcher() {
-  const bool in_slurm = std::getenv("SLURM_JOB_ID") != nullptr;
+  const bool in_slurm = !variable("SLURM_JOB_ID").empty();
   if (in_slurm && !find_program("srun").empty()) return "srun";
   return find_program("mpiexec").empty() ? "" : "mpiexec";
 }
@@ -41,7 +41,7 @@ std::string default_launcher() {
 
 std::filesystem::path own_executable() {
   std::error_code error;
-  const std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
+  std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) throw IoError("cannot read /proc/self/exe ({})", error.message());
   return path;
 }

@@ -51,6 +51,7 @@ std::string line_about(const SweepRow& row, const RowStatus& status) {
 
 std::vector<RowStatus> statuses_of(const SweepFolder& folder, const std::vector<SweepRow>& rows) {
   std::vector<RowStatus> out;
+  out.reserve(rows.size());
   for (const SweepRow& row : rows) out.push_back(folder.status(row));
   return out;
 }

@@ -3,13 +3,14 @@
 #include <boost/program_options/parsers.hpp>
 #include <cmath>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <map>
 #include <sstream>
+#include <tuple>
 
 #include "sweep/actions.hpp"
 #include "sweep/child.hpp"
+#include "sweep/environment.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
@@ -35,7 +36,7 @@ bool is_file(const Path& path) {
 /// Where the job scripts are: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or beside the build.
 Path jobs_folder() {
   std::vector<Path> folders;
-  if (const char* const set = std::getenv("TESSERA_JOBS"); set != nullptr && *set != '\0') folders.emplace_back(set);
+  if (const std::string set = variable("TESSERA_JOBS"); !set.empty()) folders.emplace_back(set);
   const Path bin = own_executable().parent_path();
   folders.push_back(bin / "../share/tessera/jobs");
   folders.push_back(bin / "../../../jobs");
@@ -56,7 +57,7 @@ bool cluster_has_gpus() {
 struct Shape {
   std::int64_t ranks = 1;
   bool gpus = false;
-  auto operator<=>(const Shape&) const = default;
+  bool operator<(const Shape& other) const { return std::tie(ranks, gpus) < std::tie(other.ranks, other.gpus); }
 };
 
 /// The fewest nodes on which as many ranks fit each, at most sweep.node_ranks.
@@ -113,7 +114,7 @@ class Submission {
     for (const Setting& setting : sweep_.file.sweep_arguments) {
       if (is_for_jobs(setting.name)) words.push_back("--" + setting.name + "=" + setting.value);
     }
-    const std::string job = sbatch(words);
+    std::string job = sbatch(words);
     for (std::size_t i = 0; i < rows.size(); ++i) note(rows[i], fmt::format("{}_{}", job, i + 1));
     return job;
   }
@@ -141,11 +142,10 @@ class Submission {
  private:
   /// As a user does it: with site.sh's settings. UsageError with what sbatch says.
   std::string sbatch(const std::vector<std::string>& words) const {
-    ::setenv("TESSERA", own_executable().c_str(), 1);
     std::vector<std::string> all = {"bash", "-c", R"(source "$0/site.sh" && exec sbatch --parsable "$@")",
                                     jobs_.string()};
     all.insert(all.end(), words.begin(), words.end());
-    const auto [code, text] = output_of(all);
+    const auto [code, text] = output_of(all, {{"TESSERA", own_executable().string()}});
     std::istringstream lines(text);  // site.sh may say something too
     std::string number;
     for (std::string line; std::getline(lines, line);) {

@@ -6,11 +6,11 @@
 
 namespace tessera {
 
-int run_sweep(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
+int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arguments) {
   if (find_launch().size > 1)
     throw UsageError("tessera sweep starts the ranks of its rows itself: start it without mpiexec or srun");
   Sweep sweep;
-  sweep.file = read_sweep_file(path, arguments);
+  sweep.file = read_sweep_file(file, arguments);
   sweep.rows = rows_of(sweep.file);
   sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
   switch (sweep.file.sweep.action) {

@@ -14,7 +14,7 @@ std::filesystem::path tokens_for(const SweepFolder& folder, const SweepRow& row)
   const Architecture architecture = resolve_architecture(row.options.model);
   const auto corpus = open_corpus(row.options.data, architecture.vocab);
   const std::filesystem::path data = folder.path() / "data";
-  const std::filesystem::path file = data / fmt::format("tokens-{:016x}.bin", fingerprint(*corpus));
+  std::filesystem::path file = data / fmt::format("tokens-{:016x}.bin", fingerprint(*corpus));
   std::error_code ignored;
   if (std::filesystem::exists(file, ignored)) return file;
   make_folder(data);

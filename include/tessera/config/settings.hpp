@@ -51,7 +51,7 @@ Arguments read_arguments(std::vector<std::string> words);
 void apply(const Setting& setting, Options& options);
 
 /// The options of an INI file as it says them, before they are checked against each other.
-Options options_of(std::string_view ini, const std::string& file_name);
+Options options_of(std::string_view text, const std::string& file_name);
 
 /// `options` with `settings`, later ones over earlier ones. Of two options that exclude each other the one that is
 /// given stands, where the other only repeats a run.

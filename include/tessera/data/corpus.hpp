@@ -16,7 +16,7 @@ std::unique_ptr<TokenSource> open_token_file(const std::filesystem::path& file);
 
 /// Writes llm.c's token file: uint16, or uint32 where ids of `source` may need it. Replaces the file whole. IoError;
 /// UsageError for more tokens than its header can count.
-void write_token_file(const TokenSource& source, const std::filesystem::path& file);
+void write_token_file(const TokenSource& source, const std::filesystem::path& path);
 
 /// The bytes of all .txt files under `folder` (or of one .txt file), joined in the order of their paths below it, as
 /// tokens. Links to files are followed, links to folders are skipped (TokenSource::skipped). UsageError when there is
