@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "io/file_descriptor.hpp"
+#include "tessera/base/file_descriptor.hpp"
 #include "tessera/io/checkpoint.hpp"
 
 namespace tessera {

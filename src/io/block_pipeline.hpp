@@ -13,8 +13,8 @@
 #include <mutex>
 #include <thread>
 
-#include "io/file_descriptor.hpp"
 #include "tessera/backend/region.hpp"
+#include "tessera/base/file_descriptor.hpp"
 #include "tessera/config/enums.hpp"
 #include "tessera/io/checkpoint.hpp"
 

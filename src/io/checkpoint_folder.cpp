@@ -12,8 +12,8 @@
 #include <string_view>
 #include <system_error>
 
-#include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
 #include "tessera/io/manifest.hpp"
 
 namespace tessera {

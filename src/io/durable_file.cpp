@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <system_error>
 
-#include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
 
 namespace tessera {

@@ -8,7 +8,7 @@
 #include <mutex>
 #include <utility>
 
-#include "io/file_descriptor.hpp"
+#include "tessera/base/file_descriptor.hpp"
 
 namespace tessera {
 

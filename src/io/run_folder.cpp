@@ -12,8 +12,8 @@
 #include <nlohmann/json.hpp>
 #include <system_error>
 
-#include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
 

@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "io/file_descriptor.hpp"
 #include "io/run_owner.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
 #include "tessera/io/run_folder.hpp"
 
 namespace tessera {

@@ -11,6 +11,8 @@
 #include <random>
 #include <sstream>
 
+#include "tessera/base/environment.hpp"
+
 namespace tessera {
 
 namespace {
@@ -43,12 +45,6 @@ std::int64_t start_of(std::int64_t pid) {
 bool has_memory(std::int64_t pid) {
   const std::string status = text_of(fmt::format("/proc/{}/status", pid));
   return status.find("\nVmRSS:") != std::string::npos && status.find("\nCoreDumping:\t1") == std::string::npos;
-}
-
-/// Empty where it is not set.
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
-  return value != nullptr ? value : "";
 }
 
 std::string random_word() {

@@ -10,8 +10,8 @@
 #include <system_error>
 #include <utility>
 
-#include "io/file_descriptor.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
 
 namespace tessera {
 

@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
@@ -11,17 +10,18 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "sweep/environment.hpp"
 #include "sweep/gpu_wait.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
 #include "sweep/tokens.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
 
@@ -42,16 +42,6 @@ std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
 std::string slurm_job() {
   const std::string array = variable("SLURM_ARRAY_JOB_ID");
   return array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
-
-double load_average() {
-  double load = -1;
-  return ::getloadavg(&load, 1) == 1 ? load : -1;
 }
 
 bool is_rule(const std::string& line) { return line.size() > 20 && line.find_first_not_of('-') == std::string::npos; }
@@ -77,10 +67,10 @@ std::string last_words(const std::string& output) {
   return words.substr(0, kLongestMessage);
 }
 
-/// "state" and "message" of RUN/status.json; empty where it has none.
-std::string said_by_run(const std::filesystem::path& run, const char* key) try {
+/// Why the run ended, as its own status.json says; empty where it has none.
+std::string message_of(const std::filesystem::path& run) try {
   const auto text = read_small_file(run / "status.json");
-  return text ? nlohmann::json::parse(*text).value(key, "") : "";
+  return text ? nlohmann::json::parse(*text).value("message", "") : "";
 } catch (const std::exception&) {
   return "";
 }
@@ -177,7 +167,7 @@ struct Attempt {
     const std::int64_t step = newest_step(run());
     const std::string at = fmt::format("stopped at step {} with a checkpoint", step);
     const std::int64_t restarts = number_of(variable("SLURM_RESTART_COUNT"), 0);
-    const std::string said = said_by_run(run(), "message");
+    const std::string said = message_of(run());
     if (over_limit) {
       end(RowState::timed_out, fmt::format("{} (sweep.limit = {})", at, format_seconds(settings.sweep.limit)),
           kStopped);
@@ -243,7 +233,7 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   child.limit = settings.in_job ? 0.0 : settings.sweep.limit;
   // PyTorch's rows that run at the same time on a machine must not meet.
   constexpr std::int64_t first = 10000, ports = 20000;
-  child.environment = {{"TESSERA_ROW", row.name}, {"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
+  child.environment = {{"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
   if (row.trains()) child.environment.emplace_back(kRanksVariable, std::to_string(row.ranks));
   const std::int64_t before = newest_step(attempt.run());
   attempt.begin(child.words);

@@ -1,7 +1,6 @@
 #include "sweep/child.hpp"
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -15,8 +14,9 @@
 #include <sstream>
 #include <system_error>
 
-#include "sweep/environment.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
 
 namespace tessera {
 
@@ -79,22 +79,6 @@ void become(char* const* words, char* const* environment, pid_t parent, int outp
   ::execvpe(words[0], words, environment);
 }
 
-/// A descriptor that is closed at the end.
-class Closing {
- public:
-  explicit Closing(int file) : file_(file) {}
-  ~Closing() {
-    if (file_ >= 0) ::close(file_);
-  }
-  Closing(const Closing&) = delete;
-  Closing& operator=(const Closing&) = delete;
-  int get() const { return file_; }
-  void close() { ::close(std::exchange(file_, -1)); }
-
- private:
-  int file_;
-};
-
 struct Forked {
   pid_t process = -1;
   int error = 0;  ///< why it was not started
@@ -104,8 +88,8 @@ struct Forked {
 Forked start(const ChildSettings& settings, int output, int errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
-  const Closing told(ends[0]);
-  Closing telling(ends[1]);
+  const FileDescriptor told(ends[0]);
+  std::optional<FileDescriptor> telling(ends[1]);
   const std::vector<std::string> variables = whole_environment(settings.environment);
   const std::vector<char*> words = pointers(settings.words), environment = pointers(variables);
   const pid_t parent = ::getpid();
@@ -114,11 +98,11 @@ Forked start(const ChildSettings& settings, int output, int errors) {
   if (child == 0) {
     become(words.data(), environment.data(), parent, output, errors, settings.inherited);
     const int number = errno;
-    static_cast<void>(!::write(telling.get(), &number, sizeof number));
+    static_cast<void>(!::write(telling->get(), &number, sizeof number));
     ::_exit(kNotStarted);
   }
   ::setpgid(child, child);
-  telling.close();
+  telling.reset();
   Forked out{child, 0};
   int number = 0;
   if (::read(told.get(), &number, sizeof number) == static_cast<ssize_t>(sizeof number)) {
@@ -188,8 +172,8 @@ bool SweepSignals::wait(double seconds) {
 }
 
 ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
-  const Closing output(::open(settings.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
-  if (output.get() < 0) throw IoError("cannot open {} ({})", settings.output.string(), error_text(errno));
+  const FileDescriptor output(::open(settings.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666));
+  if (!output) throw IoError("cannot open {} ({})", settings.output.string(), error_text(errno));
   const auto begin = Clock::now();
   const Forked child = start(settings, output.get(), output.get());
   ChildEnd end;
@@ -217,13 +201,13 @@ ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
 std::pair<int, std::string> output_of(const std::vector<std::string>& words, const Variables& more) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
-  const Closing reading(ends[0]);
-  Closing writing(ends[1]);
+  const FileDescriptor reading(ends[0]);
+  std::optional<FileDescriptor> writing(ends[1]);
   ChildSettings settings;
   settings.words = words;
   settings.environment = more;
-  const Forked child = start(settings, writing.get(), -1);
-  writing.close();
+  const Forked child = start(settings, writing->get(), -1);
+  writing.reset();
   if (child.error != 0) return {kNotStarted, error_text(child.error)};
   std::string text;
   std::array<char, 4096> block{};

@@ -144,7 +144,7 @@ RowStatus SweepFolder::read_status(const SweepRow& row) const {
     status.repeats = json->at("repeats");
     status.started = json->at("started");
     status.ended = json->at("ended");
-    status.load = json->at("load_average");
+    if (const Json& load = json->at("load_average"); load.is_number()) status.load = load;
     status.host = json->at("host");
     status.job = json->at("job");
   } catch (const nlohmann::json::exception& error) {

@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,13 +29,13 @@ std::string_view name_of(RowState state);
 struct RowStatus {
   RowState state = RowState::pending;
   std::string message;
-  int code = 0;                       ///< exit code of the last attempt
-  std::int64_t attempts = 0;          ///< processes that were started for it
-  std::int64_t repeats = 0;           ///< runs of it that are whole
-  double started = 0.0, ended = 0.0;  ///< of the last attempt, seconds since 1970
-  double load = -1.0;                 ///< load average of the machine when the last attempt began; -1: not known
-  std::string host, job;              ///< of the last attempt; `job`: Slurm's
-  bool was_killed = false;            ///< it is said to be running, and nobody runs it
+  int code = 0;                                            ///< exit code of the last attempt
+  std::int64_t attempts = 0;                               ///< processes that were started for it
+  std::int64_t repeats = 0;                                ///< runs of it that are whole
+  double started = 0.0, ended = 0.0;                       ///< of the last attempt, seconds since 1970
+  double load = std::numeric_limits<double>::quiet_NaN();  ///< average when the last attempt began; NaN: not known
+  std::string host, job;                                   ///< of the last attempt; `job`: Slurm's
+  bool was_killed = false;                                 ///< it is said to be running, and nobody runs it
   /// Nothing is left to do for it.
   bool is_settled() const {
     return state == RowState::done || state == RowState::does_not_fit || state == RowState::skipped;

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <chrono>
 
-#include "sweep/environment.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 
 namespace tessera {

@@ -4,8 +4,9 @@
 #include <boost/program_options/parsers.hpp>
 
 #include "sweep/child.hpp"
-#include "sweep/environment.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
 
@@ -84,17 +85,7 @@ bool wants_tokens(const SweepRow& row) { return row.command.find("{tokens}") != 
 
 std::string shell_text(const std::vector<std::string>& words) {
   std::string text;
-  for (const std::string& word : words) {
-    text += text.empty() ? "" : " ";
-    const bool plain = !word.empty() && word.find_first_of(" \t'\"\\$`*?[](){}<>|&;#!~") == std::string::npos;
-    if (plain) {
-      text += word;
-      continue;
-    }
-    text += '\'';
-    for (const char c : word) text += c == '\'' ? std::string("'\\''") : std::string(1, c);
-    text += '\'';
-  }
+  for (const std::string& word : words) text += fmt::format("{}{}", text.empty() ? "" : " ", shell_quoted(word));
   return text;
 }
 

@@ -46,8 +46,8 @@ int print_sweep(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
   const std::string repeats =
       sweep.file.sweep.repeat > 1 ? fmt::format(", each {} times", sweep.file.sweep.repeat) : std::string();
-  std::string text = fmt::format("sweep {}: {} row{}{}, into {}\n\n", sweep.file.sweep.name, sweep.chosen.size(),
-                                 sweep.chosen.size() == 1 ? "" : "s", repeats, folder.path().string());
+  const std::string text = fmt::format("sweep {}: {} row{}{}, into {}\n\n", sweep.file.sweep.name, sweep.chosen.size(),
+                                       sweep.chosen.size() == 1 ? "" : "s", repeats, folder.path().string());
   TextTable table({{"row"}, {"ranks", Align::right}, {"device"}, {"memory a rank", Align::right}, {""}});
   std::string commands;
   for (const SweepRow& row : sweep.chosen) {

@@ -10,11 +10,11 @@
 
 #include "sweep/actions.hpp"
 #include "sweep/child.hpp"
-#include "sweep/environment.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
 #include "sweep/text_file.hpp"
 #include "sweep/tokens.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/io/run_folder.hpp"

@@ -10,6 +10,7 @@
 #include <limits>
 #include <string_view>
 
+#include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera_build.hpp"
 
@@ -46,9 +47,8 @@ std::string counted(const std::vector<std::string>& hosts) {
   return text;
 }
 
-void add_from_environment(Facts& facts, const char* name, const char* variable) {
-  const char* value = std::getenv(variable);  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
-  if (value != nullptr && *value != '\0') facts.emplace_back(name, value);
+void add_from_environment(Facts& facts, const char* name, const char* from) {
+  if (const std::string value = variable(from); !value.empty()) facts.emplace_back(name, value);
 }
 
 }  // namespace
