@@ -17,12 +17,12 @@ namespace {
 constexpr const char* kProbes[] = {"-1",  "0",    "0.5",  "1",   "1.5",   "2",   "1024",    "1025",
                                    "1e9", "true", "auto", "30s", "24GiB", "1,2", "1ms,2GB", "any text"};
 
-/// "block|size|model", or the numbers of "whole number, 0 to 1024" without those of examples.
+/// "block|size|model", or the numbers of "whole number, 0 to 1024"; nothing of examples.
 std::string bounds_of(const OptionEntry& row) {
-  if (row.allowed.find('|') != std::string::npos) return row.allowed;
   static const std::regex number(R"(-?\d+(\.\d+)?(e[+-]?\d+)?)"), example("example|such as|, or");
   std::smatch examples;
   const std::string text = std::regex_search(row.allowed, examples, example) ? examples.prefix().str() : row.allowed;
+  if (text.find('|') != std::string::npos) return text;
   std::string out;
   for (std::sregex_iterator at(text.begin(), text.end(), number), end; at != end; ++at)
     out += (out.empty() ? "" : ",") + at->str();
