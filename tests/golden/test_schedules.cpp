@@ -7,10 +7,10 @@
 #include "golden/dump_schedule.hpp"
 #include "golden/golden_file.hpp"
 #include "sanitized.hpp"
-#include "tessera/app/resolve_model.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/training/resolve_model.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;

@@ -7,8 +7,8 @@
 
 #include <catch2/catch.hpp>
 
-#include "engine/session_case.hpp"
 #include "golden/golden_file.hpp"
+#include "training/session_case.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
