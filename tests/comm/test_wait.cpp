@@ -25,11 +25,11 @@ struct Case {
 TEST_CASE("a word has reached what lies behind it, also across the wrap") {
   Case c;
   c.word = 5;
-  CHECK(c.wait(5, 0));
-  CHECK(c.wait(4, 0));
+  CHECK(c.wait(5, 5));
+  CHECK(c.wait(4, 5));
   CHECK_FALSE(c.wait(6, 0.001));
   c.word = 2;  // after 2^32 - 1 comes 0
-  CHECK(c.wait(0xfffffffe, 0));
+  CHECK(c.wait(0xfffffffe, 5));
   c.word = 0xfffffffe;
   CHECK_FALSE(c.wait(2, 0.001));
   CHECK(c.sleepers == 0);

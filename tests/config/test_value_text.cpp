@@ -42,7 +42,7 @@ TEST_CASE("Bytes are written in the largest unit that holds them exactly") {
   CHECK(read_byte_list(byte_list_text(sizes)) == sizes);
   CHECK(read_byte_list(" 1kB , 2 MiB ") == std::vector<std::int64_t>{1000, 2 << 20});
   CHECK(read_byte_list("  ") == std::vector<std::int64_t>{});
-  for (const char* bad : {",", "1,", ",1", "1,,2", "1;2", "-1", "0.3B", "1 kb"}) {
+  for (const char* bad : {",", "1,", ",1", "1,,2", "1;2", "0.3B", "1 kb"}) {
     CAPTURE(bad);
     CHECK_FALSE(read_byte_list(bad));
   }

@@ -74,7 +74,7 @@ TEST_CASE("Synthetic text can be learned: knowing two tokens leaves little") {
   CAPTURE(none, one, two);
   CHECK(none > 2.5);
   CHECK(one < 1.8);
-  CHECK(two < one);
-  CHECK(two < 1.52);  // (30 / 16) ln 2 + H / 16, H = 3.4 nats for 64 tokens; less where successors are the same
+  CHECK(two < one - 0.04);  // 0.08 less; 0.01, by chance, if the token before said nothing
+  CHECK(two < 1.52);        // (30 / 16) ln 2 + H / 16, H = 3.4 nats for 64 tokens; less where successors are the same
   CHECK(two > 1.0);
 }
