@@ -8,7 +8,6 @@
 #include "app/counted.hpp"
 #include "tessera/app/resolve_model.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/config/choices.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/session.hpp"
 #include "tessera/schedule/fit.hpp"
@@ -55,8 +54,8 @@ std::string headline(const Options& options, const RunShape& shape, const StepSc
 
 std::string strategy_table(const RunShape& shape) {
   std::vector<StrategyRow> rows;
-  for (const auto& choice : choices<Strategy>()) {
-    const Strategy strategy = choice.value;
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     StrategyRow& row = rows.emplace_back();
     row.strategy = strategy;
     row.chosen = strategy == shape.policy.strategy;

@@ -97,7 +97,7 @@ Options PreparedRun::resolved(const Options& options) const {
   }
   out.train.seq_len = schedule.model.sequence;
   out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
-  if (is_hybrid(options.shard.strategy)) out.shard.group_size = schedule.grid.shard;
+  if (rules_of(options.shard.strategy).is_hybrid()) out.shard.group_size = schedule.grid.size(Group::shard);
   return out;
 }
 

@@ -7,11 +7,6 @@ namespace tessera {
 
 namespace {
 
-void check_policy(const SchedulePolicy& policy, const GridShape& grid) {
-  TESSERA_ASSERT(grid.shard * grid.replica == grid.world, "world = shard group x replica group");
-  if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
-}
-
 /// One segment per kind of micro-step, played in the order of the micro-steps.
 void build_micro_steps(StepSchedule& schedule, Builder& builder, const SchedulePolicy& policy) {
   std::vector<std::pair<MicroStepKind, SegmentId>> known;
@@ -31,11 +26,11 @@ void build_micro_steps(StepSchedule& schedule, Builder& builder, const ScheduleP
 
 }  // namespace
 
-StepSchedule build_schedule(const ModelParts& model, const GridShape& grid, const SchedulePolicy& policy) {
-  check_policy(policy, grid);
+StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
+  if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
   StepSchedule schedule;
   schedule.model = model;
-  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world);
+  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world());
   schedule.grid = grid;
   schedule.strategy = policy.strategy;
   schedule.compute = policy.compute;

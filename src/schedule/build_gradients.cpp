@@ -133,7 +133,7 @@ void Builder::finish_gradient(const MicroStepKind& kind, UnitId unit) {
   const bool inner_follows = kind.last && !trivial(rules_.inner) && !reduces_fresh();
   // A finished gradient that is gathered back goes over the wire as it was measured: rounded first, so that what the
   // norm saw (an overflow, say) is what the update applies.
-  const bool state_is_whole = trivial(rules_.state_split);
+  const bool state_is_whole = trivial(rules_.state);
   const bool inner_is_gathered = kind.last && state_is_whole && !trivial(rules_.inner);
   const DType before_inner_gather = inner_is_gathered && !outer_follows ? s_.reduce : DType::fp32;
   ValueId gradient = -1;

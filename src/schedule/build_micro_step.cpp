@@ -60,7 +60,7 @@ std::vector<ComputeStep> Builder::without_resident_units(std::vector<ComputeStep
 }
 
 void Builder::run_compute(const std::vector<ComputeStep>& steps, const MicroStepKind* kind) {
-  const GatherPlan plan = plan_gathers(s_, policy_, rules_, without_resident_units(steps, kind));
+  const GatherPlan plan = plan_gathers(s_, policy_, without_resident_units(steps, kind));
   if (kind != nullptr && kind->first) note_gather_savings(plan), note_reduction_savings();
   emit_gathers(plan, 0, -1);
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -85,8 +85,7 @@ void Builder::emit_gathers(const GatherPlan& plan, std::int64_t position, Operat
 
 void Builder::note_gather_savings(const GatherPlan& plan) {
   for (const KeptUnit& kept : plan.kept) {
-    const std::int64_t bytes =
-        wire_bytes(s_.unit(kept.unit).padded, s_.compute, rules_.state_split) * policy_.accumulation;
+    const std::int64_t bytes = wire_bytes(s_.unit(kept.unit).padded, s_.compute, rules_.state) * policy_.accumulation;
     const char* why = kept.read_once ? "read in one phase only" : "kept from forward to backward";
     if (bytes > 0) s_.savings.push_back({fmt::format("{}: {}", s_.unit(kept.unit).name, why), bytes});
   }
@@ -95,7 +94,7 @@ void Builder::note_gather_savings(const GatherPlan& plan) {
 /// What gradients send less (or more) than the formula of the strategy says.
 void Builder::note_reduction_savings() {
   if (trivial(rules_.inner)) return;
-  if (trivial(rules_.state_split) && policy_.reduce_each_micro_step && policy_.accumulation > 1) {
+  if (trivial(rules_.state) && policy_.reduce_each_micro_step && policy_.accumulation > 1) {
     const std::int64_t bytes =
         wire_bytes(s_.layout.padded_elements(), s_.reduce, rules_.inner) * (policy_.accumulation - 1);
     s_.savings.push_back({"gradients stay split between micro-steps", bytes});

@@ -7,16 +7,14 @@
 namespace tessera {
 
 /// Nothing to gather and nothing to cast: compute reads the master weights themselves.
-bool Builder::reads_master_directly(UnitId) const {
-  return trivial(rules_.state_split) && policy_.compute == DType::fp32;
-}
+bool Builder::reads_master_directly(UnitId) const { return trivial(rules_.state) && policy_.compute == DType::fp32; }
 
 void Builder::emit_gather(UnitId unit, std::vector<Edge> after) {
   const ValueId source = master(unit);
   Operation op;
   op.kind = OperationKind::gather;
   op.lane = Lane::gather;
-  op.group = trivial(rules_.state_split) ? Group::self : rules_.state_split;
+  op.group = trivial(rules_.state) ? Group::self : rules_.state;
   op.unit = unit;
   op.after = std::move(after);
   read(op, source);
@@ -75,9 +73,9 @@ void Builder::emit_payload_reduction() {
   Value after = s_.value(before);
   after.owed = {};
   // 2 (n-1)/n of the payload, as a ring would send; reported apart from parameters and gradients.
-  op.wire_bytes = 2 * after.elements * size_of(DType::int64) * (s_.grid.world - 1) / s_.grid.world;
+  op.wire_bytes = 2 * after.elements * size_of(DType::int64) * (s_.grid.world() - 1) / s_.grid.world();
   update_in_place(op, before, after);
-  add_collective_scratch(op, all_reduce_scratch_bytes(way_over(op.group), s_.grid.world, after.elements));
+  add_collective_scratch(op, all_reduce_scratch_bytes(way_over(op.group), s_.grid.world(), after.elements));
   emit(std::move(op));
 }
 

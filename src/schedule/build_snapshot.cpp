@@ -19,7 +19,7 @@ SegmentId Builder::snapshot() {
     copy.kind = ValueKind::snapshot;
     copy.unit = unit;
     copy.dtype = DType::fp32;
-    copy.elements = 3 * s_.unit(unit).share(s_.grid.world);
+    copy.elements = 3 * s_.unit(unit).share(s_.grid.world());
     copy.split = groups({Group::shard, Group::replica});
     write_local(op,
                 {"snapshot " + s_.unit(unit).name, copy.elements * size_of(copy.dtype), RegionKind::at_rest,

@@ -13,14 +13,14 @@
 namespace tessera {
 
 Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
-    : s_(schedule), policy_(policy), rules_(rules_of(policy)) {
+    : s_(schedule), policy_(policy), rules_(rules_of(policy.strategy)) {
   const bool reduces_each = policy.reduce_each_micro_step;
-  s_.deal = {rules_.inner, reduces_each};
-  s_.gather_limit = rules_.gathers_are_limited ? policy.limit_all_gathers : 0;
+  s_.micro_batches = {rules_.inner, reduces_each};
+  s_.gather_limit = gathers_are_limited(policy) ? policy.limit_all_gathers : 0;
   s_.gradient_limit = reduces_fresh() ? kGradientStaging : 0;
   s_.prefetch_forward = policy.prefetch_forward;
   s_.prefetch_backward = policy.prefetch_backward;
-  const std::int64_t members = s_.grid.size(rules_.state_split);
+  const std::int64_t members = s_.grid.size(rules_.state);
   for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
     const std::int64_t share = s_.unit(unit).share(members);
     const std::string& name = s_.unit(unit).name;
@@ -34,7 +34,7 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
     master.unit = unit;
     master.dtype = DType::fp32;
     master.elements = share;
-    master.split = groups({rules_.state_split});
+    master.split = groups({rules_.state});
     set_entry(master_.back(), master);
     Value moments = master;
     moments.kind = ValueKind::moments;
@@ -146,13 +146,7 @@ SegmentId Builder::close_segment() {
   return static_cast<SegmentId>(s_.segments.size()) - 1;
 }
 
-Groups Builder::groups(std::initializer_list<Group> list) const {
-  Groups set;
-  for (const Group group : list) {
-    if (group != Group::self && !trivial(group)) set = set.with(group);
-  }
-  return set;
-}
+Groups Builder::groups(std::initializer_list<Group> list) const { return s_.grid.larger_than_one(list); }
 
 std::int64_t Builder::wire_bytes(std::int64_t elements, DType dtype, Group group) const {
   const std::int64_t n = s_.grid.size(group);

@@ -7,7 +7,6 @@
 
 #include "schedule/accumulation.hpp"
 #include "schedule/gather_plan.hpp"
-#include "schedule/rules.hpp"
 #include "tessera/comm/scratch.hpp"
 
 namespace tessera {

@@ -24,7 +24,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
 }
 
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
-  const GridShape grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
+  const ProcessGrid grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
   const ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
                                          shape.policy.reduce, shape.device);
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};

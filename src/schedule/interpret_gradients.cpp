@@ -125,7 +125,7 @@ void Interpreter::norm(const Operation& op) {
   demand(gradient->type.owed.empty(), "measures a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation,
          "measures a gradient that does not cover everything");
-  demand(owners_of(gradient->type) == s_.grid.world, "each element must be measured on exactly one rank");
+  demand(owners_of(gradient->type) == s_.grid.world(), "each element must be measured on exactly one rank");
   State state = *payload;
   demand(state.norms.insert(unit).second, "measures a unit twice");
   measured_[unit] = gradient->type.dtype;

@@ -187,7 +187,7 @@ void Interpreter::store(const Operation& op) {
   demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype &&
              s_.storage_of(op.writes[0]).place == Place::host,
          "a snapshot is of the unit, in its type, and lies on the host");
-  demand(owners_of(out) == s_.grid.world && out.elements * s_.grid.world == 3 * s_.unit(op.unit).padded,
+  demand(owners_of(out) == s_.grid.world() && out.elements * s_.grid.world() == 3 * s_.unit(op.unit).padded,
          "each element must be stored on exactly one rank");
   demand(stored_.insert(op.unit).second, "stores a unit twice");
   State state;

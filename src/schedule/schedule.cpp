@@ -5,37 +5,6 @@
 
 namespace tessera {
 
-std::int64_t GridShape::size(Group group) const {
-  switch (group) {
-    case Group::self:
-      return 1;
-    case Group::world:
-      return world;
-    case Group::shard:
-      return shard;
-    case Group::replica:
-      return replica;
-    case Group::node:
-      return ranks_per_node;
-  }
-  return 1;
-}
-
-bool GridShape::within_node(Group group) const {
-  switch (group) {
-    case Group::self:
-    case Group::node:
-      return true;
-    case Group::shard:
-      return shard <= ranks_per_node && ranks_per_node % shard == 0;  // members are neighbours
-    case Group::world:
-      return world <= ranks_per_node;
-    case Group::replica:
-      return replica == 1 || world <= ranks_per_node;  // members are a shard group apart
-  }
-  return false;
-}
-
 std::int64_t StepSchedule::wire_bytes_per_step() const {
   std::int64_t bytes = 0;
   for (const Play& play : step) {
@@ -90,8 +59,9 @@ void add_plays(Hasher& h, const std::vector<Play>& plays) {
 std::uint64_t StepSchedule::hash() const {
   Hasher h;
   h.add(strategy), h.add(compute), h.add(reduce), h.add(accumulation), h.add(deterministic);
-  h.add(grid.world), h.add(grid.shard), h.add(grid.replica), h.add(model.batch), h.add(model.sequence);
-  h.add(deal.inner), h.add(deal.reduced_each_micro_step), h.add(gather_limit);
+  h.add(grid.world()), h.add(grid.size(Group::shard)), h.add(grid.size(Group::replica)), h.add(model.batch),
+      h.add(model.sequence);
+  h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
   h.add(kernel_workspace), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
   for (const Unit& unit : layout.units) {

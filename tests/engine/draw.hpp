@@ -46,8 +46,8 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp,
                                      Strategy::hsdp_zero2});
   std::int64_t group = c.world;
-  while (is_hybrid(o.shard.strategy) && group > 1 && d.below(2) == 0) group /= 2;
-  o.shard.group_size = is_hybrid(o.shard.strategy) ? group : 0;
+  while (rules_of(o.shard.strategy).is_hybrid() && group > 1 && d.below(2) == 0) group /= 2;
+  o.shard.group_size = rules_of(o.shard.strategy).is_hybrid() ? group : 0;
   c.ranks_per_node = c.world;
   while (c.ranks_per_node > 1 && d.below(3) == 0) c.ranks_per_node /= 2;
   o.train.accumulation = micro_batches / c.world;

@@ -35,9 +35,9 @@ TEST_CASE("all strategies and worlds give the bits of one rank") {
     for (const Strategy strategy :
          {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
       for (const std::int64_t group : {1, 2, 4, 8}) {
-        if (is_hybrid(strategy) ? (group > world) : group != 1) continue;
+        if (rules_of(strategy).is_hybrid() ? (group > world) : group != 1) continue;
         options.shard.strategy = strategy;
-        options.shard.group_size = is_hybrid(strategy) ? group : 0;
+        options.shard.group_size = rules_of(strategy).is_hybrid() ? group : 0;
         options.train.accumulation = micro_batches / world;
         for (const ReduceWhen reduce : {ReduceWhen::micro_step, ReduceWhen::step}) {
           options.shard.reduce = reduce;

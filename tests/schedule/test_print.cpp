@@ -26,7 +26,7 @@ StepSchedule toy(Strategy strategy, std::int64_t accumulation = 1) {
   SchedulePolicy policy;
   policy.strategy = strategy;
   policy.accumulation = accumulation;
-  policy.reduce_each_micro_step = shards_parameters(strategy);
+  policy.reduce_each_micro_step = rules_of(strategy).reduces_each_micro_step();
   return build_schedule(toy_model(), grid_for(strategy, 4, 2, 0), policy);
 }
 
@@ -145,7 +145,8 @@ TEST_CASE("units are printed with elements, padding and share") {
 }
 
 TEST_CASE("the account of memory and bytes shows what the plan and the formula say") {
-  for (const Strategy strategy : all_strategies()) {
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     const StepSchedule schedule = toy(strategy, 4);
     const MemoryPlan plan = plan_memory(schedule);
     const PlacePlan& device = plan.at(Place::device);
@@ -178,7 +179,8 @@ TEST_CASE("accumulators are log2 of the micro-steps, rounded down") {
 
 TEST_CASE("the comparison has a row for each strategy, and says what is impossible") {
   std::vector<StrategyRow> rows;
-  for (const Strategy strategy : all_strategies()) {
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     StrategyRow row;
     row.strategy = strategy;
     row.chosen = strategy == Strategy::zero2;
@@ -210,7 +212,8 @@ TEST_CASE("the comparison has a row for each strategy, and says what is impossib
 TEST_CASE("the columns of the comparison add up to what is allocated") {
   for (const bool snapshot : {false, true}) {
     std::vector<StrategyRow> rows;
-    for (const Strategy strategy : all_strategies()) {
+    for (const StrategyRules& rules : all_strategies()) {
+      const Strategy strategy = rules.strategy;
       SchedulePolicy policy;
       policy.strategy = strategy;
       policy.snapshot = snapshot;

@@ -109,7 +109,6 @@ class TrainingSession {
   const PlannedRun& planned_;
   const Dataset& data_;
   RankContext& context_;
-  ProcessGrid dealing_;
   std::int64_t steps_ = 0, step_ = 0;
   StartPoint start_;
   std::unique_ptr<Resources> resources_;
