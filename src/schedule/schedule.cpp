@@ -34,7 +34,7 @@ class Hasher {
 
 void add_value(Hasher& h, const Value& v) {
   h.add(v.kind), h.add(v.storage), h.add(v.unit), h.add(v.part), h.add(v.slot), h.add(v.dtype), h.add(v.elements);
-  h.add(v.split.bits), h.add(v.owed.bits), h.add(v.version), h.add(v.maker);
+  h.add(v.shard.bits), h.add(v.partial.bits), h.add(v.version), h.add(v.maker);
   for (const PartId part : v.covers) h.add(part);
 }
 
@@ -179,11 +179,11 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
                                        : std::string();
   switch (v.kind) {
     case ValueKind::master:
-      return (v.split.empty() ? "master " : "shard ") + of;
+      return (v.shard.empty() ? "master " : "shard ") + of;
     case ValueKind::parameter:
       return "whole " + of;
     case ValueKind::gradient:
-      return (v.split.empty() ? "grad " : "shard grad ") + of;
+      return (v.shard.empty() ? "grad " : "shard grad ") + of;
     case ValueKind::moments:
       return "moments " + of;
     case ValueKind::saved:

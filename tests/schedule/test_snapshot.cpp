@@ -90,7 +90,7 @@ TEST_CASE("wrong snapshots are rejected") {
   StepSchedule every_replica = right;  // all replicas store the whole slice
   for_each_store(every_replica, [&](const Operation& op) {
     Value& copy = every_replica.values[static_cast<std::size_t>(op.writes[0])];
-    copy.split = copy.split.without(Group::replica);
+    copy.shard = copy.shard.without(Group::replica);
   });
   CHECK(rejected(every_replica, "on exactly one rank"));
 

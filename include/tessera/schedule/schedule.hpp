@@ -19,6 +19,7 @@
 #include "tessera/config/options.hpp"
 #include "tessera/grid/grid.hpp"
 #include "tessera/model/parts.hpp"
+#include "tessera/schedule/placement.hpp"
 #include "tessera/shard/units.hpp"
 
 namespace tessera {
@@ -94,19 +95,18 @@ enum class ValueKind : std::uint8_t {
 };
 
 /// What one operation left in a storage.
-struct Value {
+struct Value : Placement {
   ValueKind kind = ValueKind::scratch;
   StorageId storage = -1;
   UnitId unit = -1;
   PartId part = -1;
-  std::int32_t slot = -1;  ///< saved: index in Part::saved; constant: in ModelParts::constants
-  DType dtype = DType::byte;
-  std::int64_t elements = 0;  ///< on this rank
-  Groups split;               ///< layout: empty = whole; else this rank's slice over these groups (shard, then replica)
-  Groups owed;                ///< groups whose sum is still missing
+  std::int32_t slot = -1;      ///< saved: index in Part::saved; constant: in ModelParts::constants
+  std::int64_t elements = 0;   ///< on this rank
   std::vector<PartId> covers;  ///< gradients: the parts whose contributions of this micro-step are in it
   std::int32_t version = 0;    ///< masters, moments and copies: 0 = this step's parameters, 1 = after the update
   OperationId maker = -1;      ///< -1: carried in at the segment's start
+
+  std::int64_t bytes() const { return elements * size_of(dtype); }  ///< on this rank
 };
 
 enum class EdgeReason : std::uint8_t { prefetch, gather_limit, staging };

@@ -1,7 +1,6 @@
-#include "schedule/gather_plan.hpp"
+#include "schedule/passes/gathers.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace tessera {
 
@@ -12,11 +11,11 @@ ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, Operati
   const Part& part = model.parts[static_cast<std::size_t>(id)];
   ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, {}};
   const bool only_what_backward_reads = kind == OperationKind::backward && part.kind != PartKind::head;
+  std::vector<TensorId> read;
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
-    if (only_what_backward_reads && !part.read_in_backward[i]) continue;
-    const UnitId unit = layout.unit_of[static_cast<std::size_t>(part.tensors[i])];
-    if (std::find(step.units.begin(), step.units.end(), unit) == step.units.end()) step.units.push_back(unit);
+    if (!only_what_backward_reads || part.read_in_backward[i]) read.push_back(part.tensors[i]);
   }
+  step.units = layout.units_of(read);
   return step;
 }
 
