@@ -1,4 +1,4 @@
-# The CUDA side of the rooms, as interchangeable libraries of objects. A binary that uses the engine links exactly one:
+# The CUDA side of the modules (src/cuda), as interchangeable libraries of objects. A binary that uses the engine links exactly one:
 #   tessera_cuda           nvcc and the real libraries (where a toolkit is found)
 #   tessera_cuda_emulated  the same sources as plain C++ over tests/emulator (for tests; built there)
 #   tessera_cuda_absent    the same factory functions, which say that there is no CUDA in this build
@@ -32,17 +32,14 @@ else()
   message(STATUS "no CUDA (TESSERA_CUDA = ${TESSERA_CUDA}): this build computes on CPUs only")
 endif()
 
-file(GLOB_RECURSE TESSERA_CUDA_SOURCES CONFIGURE_DEPENDS
-  ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cpp ${CMAKE_SOURCE_DIR}/src/backend/cuda/*.cu
-  ${CMAKE_SOURCE_DIR}/src/kernels/cuda/*.cpp ${CMAKE_SOURCE_DIR}/src/kernels/cuda/*.cu
-  ${CMAKE_SOURCE_DIR}/src/comm/nccl/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/nccl/*.cu
-  ${CMAKE_SOURCE_DIR}/src/comm/staged/*.cpp ${CMAKE_SOURCE_DIR}/src/comm/staged/*.cu)
+file(GLOB_RECURSE TESSERA_CUDA_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/cuda/*.cpp ${CMAKE_SOURCE_DIR}/src/cuda/*.cu)
+set(TESSERA_CUDA_ABSENT_SOURCES ${CMAKE_SOURCE_DIR}/src/cuda/absent.cpp)
+list(REMOVE_ITEM TESSERA_CUDA_SOURCES ${TESSERA_CUDA_ABSENT_SOURCES})
 set(TESSERA_CUDA_KERNEL_SOURCES ${TESSERA_CUDA_SOURCES})
 list(FILTER TESSERA_CUDA_KERNEL_SOURCES INCLUDE REGEX "\\.cu$")
 set(TESSERA_CUDA_HOST_SOURCES ${TESSERA_CUDA_SOURCES})
 list(FILTER TESSERA_CUDA_HOST_SOURCES INCLUDE REGEX "\\.cpp$")
-file(GLOB TESSERA_CUDA_ABSENT_SOURCES CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/*/cuda_absent/*.cpp)
-set(TESSERA_CUDA_ROOMS tessera_comm tessera_kernels tessera_backend tessera_config tessera_base)
+set(TESSERA_CUDA_MODULES tessera_comm tessera_kernels tessera_backend tessera_config tessera_base)
 
 # How nvcc is called. (fmt 9 takes nvcc for a compiler without constexpr and then contradicts itself in
 # C++20.) Host code is checked by the host compiler's warnings, device code by nvcc's; a register that spills is one.
@@ -62,18 +59,18 @@ if(TESSERA_HAS_CUDA)
   # The kernels alone: what tests/ptx plays too, which reads their PTX as text.
   add_library(tessera_cuda_kernels OBJECT ${TESSERA_CUDA_KERNEL_SOURCES})
   target_include_directories(tessera_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(tessera_cuda_kernels PRIVATE ${TESSERA_CUDA_ROOMS} tessera_options tessera_cuda_options)
+  target_link_libraries(tessera_cuda_kernels PRIVATE ${TESSERA_CUDA_MODULES} tessera_options tessera_cuda_options)
   if(TESSERA_TESTS)
     target_compile_options(tessera_cuda_kernels PRIVATE $<$<COMPILE_LANGUAGE:CUDA>:-Xfatbin=-compress=false>)
   endif()
   add_library(tessera_cuda OBJECT ${TESSERA_CUDA_HOST_SOURCES})
   target_sources(tessera_cuda INTERFACE $<TARGET_OBJECTS:tessera_cuda_kernels>)
   target_include_directories(tessera_cuda PRIVATE ${CMAKE_SOURCE_DIR}/src)
-  target_link_libraries(tessera_cuda PUBLIC ${TESSERA_CUDA_ROOMS} CUDA::cudart_static PRIVATE tessera_options)
+  target_link_libraries(tessera_cuda PUBLIC ${TESSERA_CUDA_MODULES} CUDA::cudart_static PRIVATE tessera_options)
   set(TESSERA_CUDA_LIBRARY tessera_cuda)
 else()
   set(TESSERA_CUDA_LIBRARY tessera_cuda_absent)
 endif()
 
 add_library(tessera_cuda_absent OBJECT ${TESSERA_CUDA_ABSENT_SOURCES})
-target_link_libraries(tessera_cuda_absent PUBLIC ${TESSERA_CUDA_ROOMS} PRIVATE tessera_options)
+target_link_libraries(tessera_cuda_absent PUBLIC ${TESSERA_CUDA_MODULES} PRIVATE tessera_options)

@@ -9,15 +9,15 @@
 #include <filesystem>
 #include <system_error>
 
-#include "tessera/app/bench_checkpoint.hpp"
-#include "tessera/app/bench_comm.hpp"
-#include "tessera/app/bench_kernels.hpp"
-#include "tessera/app/bench_step.hpp"
 #include "tessera/app/checkpoint_commands.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/bench/checkpoint.hpp"
+#include "tessera/bench/comm.hpp"
+#include "tessera/bench/kernels.hpp"
+#include "tessera/bench/step.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/config/command.hpp"
 #include "tessera/config/describe.hpp"

@@ -7,19 +7,19 @@
 #include <limits>
 #include <map>
 
-#include "app/counted.hpp"
-#include "app/origin.hpp"
 #include "tessera/backend/cores.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/config/describe.hpp"
-#include "tessera/io/convert.hpp"
-#include "tessera/io/hugging_face.hpp"
-#include "tessera/io/manifest.hpp"
-#include "tessera/io/path_exists.hpp"
-#include "tessera/io/shard_file.hpp"
+#include "tessera/convert/convert.hpp"
+#include "tessera/files/path_exists.hpp"
+#include "tessera/formats/hugging_face.hpp"
 #include "tessera/telemetry/provenance.hpp"
+#include "tessera/training/origin.hpp"
 
 namespace tessera {
 

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "app/counted.hpp"
-#include "tessera/app/resolve_model.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
-#include "tessera/engine/session.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
+#include "tessera/training/resolve_model.hpp"
+#include "tessera/training/session.hpp"
 
 namespace tessera {
 

@@ -2,22 +2,22 @@
 
 #include <cmath>
 
-#include "app/counted.hpp"
-#include "app/device_peak.hpp"
-#include "app/kept_products.hpp"
-#include "app/machine_load.hpp"
-#include "app/model_flops.hpp"
-#include "app/origin.hpp"
-#include "app/run_facts.hpp"
-#include "app/train_loop.hpp"
-#include "tessera/app/account.hpp"
-#include "tessera/app/prepare.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/bench/device_peak.hpp"
 #include "tessera/comm/launcher.hpp"
-#include "tessera/engine/resume.hpp"
-#include "tessera/io/hugging_face_companions.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/model/flops.hpp"
 #include "tessera/telemetry/process_memory.hpp"
+#include "tessera/training/account.hpp"
+#include "tessera/training/kept_products.hpp"
+#include "tessera/training/machine_load.hpp"
+#include "tessera/training/origin.hpp"
+#include "tessera/training/prepare.hpp"
+#include "tessera/training/resume.hpp"
+#include "tessera/training/run_facts.hpp"
+#include "tessera/training/train_loop.hpp"
 
 namespace tessera {
 

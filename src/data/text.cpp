@@ -1,8 +1,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "data/mapped_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/mapped_file.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/base/shown.hpp"
 #include "tessera/data/corpus.hpp"

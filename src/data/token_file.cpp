@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "data/llmc_tokens.hpp"
-#include "data/mapped_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/mapped_file.hpp"
 #include "tessera/data/corpus.hpp"
 
 namespace tessera {

@@ -1,4 +1,4 @@
-#include "engine/categories.hpp"
+#include "tessera/engine/categories.hpp"
 
 namespace tessera {
 

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "engine/require_equal.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/engine/require_equal.hpp"
 
 namespace tessera {
 

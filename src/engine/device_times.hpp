@@ -4,8 +4,8 @@
 #include <memory>
 #include <vector>
 
-#include "engine/categories.hpp"
 #include "tessera/backend/device.hpp"
+#include "tessera/engine/categories.hpp"
 #include "tessera/engine/player.hpp"
 
 namespace tessera {

@@ -6,14 +6,14 @@
 #include <thread>
 
 #include "engine/bound_operation.hpp"
-#include "engine/categories.hpp"
 #include "engine/device_times.hpp"
 #include "engine/exchange.hpp"
 #include "engine/lanes.hpp"
 #include "engine/pieces.hpp"
-#include "engine/tell_peers.hpp"
 #include "engine/touch_guard.hpp"
 #include "tessera/base/counter_rng.hpp"
+#include "tessera/engine/categories.hpp"
+#include "tessera/engine/tell_peers.hpp"
 
 namespace tessera {
 

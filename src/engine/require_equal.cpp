@@ -1,4 +1,4 @@
-#include "engine/require_equal.hpp"
+#include "tessera/engine/require_equal.hpp"
 
 #include <vector>
 

@@ -4,9 +4,9 @@
 #include <limits>
 #include <set>
 
-#include "engine/require_equal.hpp"
 #include "tessera/comm/decorators.hpp"
 #include "tessera/engine/device_choice.hpp"
+#include "tessera/engine/require_equal.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 #include "tessera/schedule/collective_sizes.hpp"
 

@@ -1,4 +1,4 @@
-#include "engine/tell_peers.hpp"
+#include "tessera/engine/tell_peers.hpp"
 
 #include "tessera/base/error.hpp"
 

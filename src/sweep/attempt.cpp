@@ -18,8 +18,8 @@
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/checkpoint/folder.hpp"
 #include "tessera/comm/launcher.hpp"
-#include "tessera/io/checkpoint_folder.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/telemetry/provenance.hpp"
 

@@ -7,7 +7,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/describe.hpp"
-#include "tessera/io/run_folder.hpp"
+#include "tessera/files/durable_file.hpp"
 
 namespace tessera {
 

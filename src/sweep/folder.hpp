@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "sweep/rows.hpp"
-#include "tessera/io/run_lock.hpp"
+#include "tessera/run/lock.hpp"
 
 namespace tessera {
 

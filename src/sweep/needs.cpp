@@ -3,14 +3,14 @@
 #include <algorithm>
 
 #include "tessera/app/plan.hpp"
-#include "tessera/app/resolve_model.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
-#include "tessera/engine/session.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/training/resolve_model.hpp"
+#include "tessera/training/session.hpp"
 
 namespace tessera {
 

@@ -8,11 +8,11 @@
 
 #include "sweep/launcher.hpp"
 #include "tessera/app/plan.hpp"
-#include "tessera/app/resolve_model.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/command.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/training/resolve_model.hpp"
 
 namespace tessera {
 

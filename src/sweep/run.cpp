@@ -8,11 +8,11 @@
 #include "sweep/attempt.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/text_file.hpp"
-#include "tessera/app/resolve_model.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/data/dataset.hpp"
-#include "tessera/engine/session.hpp"
+#include "tessera/training/resolve_model.hpp"
+#include "tessera/training/session.hpp"
 
 namespace tessera {
 

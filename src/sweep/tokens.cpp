@@ -4,8 +4,8 @@
 
 #include "sweep/launcher.hpp"
 #include "sweep/text_file.hpp"
-#include "tessera/app/resolve_model.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/training/resolve_model.hpp"
 
 namespace tessera {
 

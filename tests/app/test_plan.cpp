@@ -5,9 +5,9 @@
 #include <fstream>
 
 #include "tessera/app/plan.hpp"
-#include "tessera/app/resolve_model.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/engine/session.hpp"
+#include "tessera/training/resolve_model.hpp"
+#include "tessera/training/session.hpp"
 
 using namespace tessera;
 

@@ -22,7 +22,7 @@ RUN = [word for word in TINY if "train.steps" not in word] + SHORT + [
 
 
 def spied(rules="", log=""):
-    """The environment that preloads the spy (tests/io/file_spy.hpp)."""
+    """The environment that preloads the spy (tests/checkpoint/file_spy.hpp)."""
     return {"LD_PRELOAD": os.environ["FILE_SPY"], "FILE_SPY_RULES": rules, "FILE_SPY_LOG": str(log),
             "ASAN_OPTIONS": os.environ.get("ASAN_OPTIONS", "") + ":verify_asan_link_order=0"}
 

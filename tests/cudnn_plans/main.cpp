@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/attention_graph.hpp"
+#include "cuda/kernels/attention_graph.hpp"
 #include "kernels/layouts.hpp"
 #include "tessera/base/error.hpp"
 

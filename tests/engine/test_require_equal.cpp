@@ -2,9 +2,9 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
-#include "engine/require_equal.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/comm/local_world.hpp"
+#include "tessera/engine/require_equal.hpp"
 
 using namespace tessera;
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "tessera/checkpoint/records.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/io/checkpoint.hpp"
 #include "tessera/kernels/arguments.hpp"
 
 namespace tessera {

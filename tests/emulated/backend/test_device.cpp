@@ -9,10 +9,10 @@
 #include <vector>
 
 #include "emulator/runtime/enqueue.hpp"
-#include "tessera/backend/cuda/launch.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/backend/region.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/cuda/launch.hpp"
 
 using namespace tessera;
 

@@ -8,11 +8,11 @@
 #include <future>
 #include <thread>
 
-#include "comm/nccl/nccl_abi.hpp"
+#include "cuda/comm/nccl/nccl_abi.hpp"
 #include "emulated/comm/device_collectives.hpp"
 #include "emulator/nccl/nccl.hpp"
 #include "emulator/runtime/enqueue.hpp"
-#include "tessera/backend/cuda/launch.hpp"
+#include "tessera/cuda/launch.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/cuda/intrinsics.cuh"
+#include "cuda/kernels/intrinsics.cuh"
 #include "tessera/base/error.hpp"
 
 using namespace tessera;

@@ -1,9 +1,9 @@
-// The numbers of src/kernels/cuda/cudnn_abi.hpp against cuDNN's own header, where a toolkit has one.
+// The numbers of src/cuda/kernels/cudnn_abi.hpp against cuDNN's own header, where a toolkit has one.
 
 #if __has_include(<cudnn_graph.h>)
 #include <cudnn_graph.h>
 
-#include "kernels/cuda/cudnn_abi.hpp"
+#include "cuda/kernels/cudnn_abi.hpp"
 
 namespace {
 

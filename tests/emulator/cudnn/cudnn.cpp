@@ -1,7 +1,7 @@
 // cuDNN's backend interface as far as we call it: descriptors that check what they are told, and plans that interpret
 // the graph. What the real library is not known to take is refused.
 
-#include "kernels/cuda/cudnn.hpp"
+#include "cuda/kernels/cudnn.hpp"
 
 #include <algorithm>
 #include <cstring>

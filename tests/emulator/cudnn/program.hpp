@@ -7,7 +7,7 @@
 #include <map>
 #include <vector>
 
-#include "kernels/cuda/cudnn_abi.hpp"
+#include "cuda/kernels/cudnn_abi.hpp"
 
 namespace emulator {
 

@@ -1,4 +1,4 @@
-// src/comm/nccl/nccl_abi.hpp and the functions beside it against NCCL's own header, where there is one that is new
+// src/cuda/comm/nccl/nccl_abi.hpp and the functions beside it against NCCL's own header, where there is one that is new
 // enough.
 
 #if __has_include(<nccl.h>)
@@ -9,11 +9,11 @@
 #include <cstddef>
 
 // Functions once more: with other types this would not compile.
-#include "comm/nccl/nccl_functions.inc"
+#include "cuda/comm/nccl/nccl_functions.inc"
 
 namespace ours {
 #define TESSERA_NCCL_TYPES_ONLY
-#include "comm/nccl/nccl_abi.hpp"
+#include "cuda/comm/nccl/nccl_abi.hpp"
 }  // namespace ours
 
 namespace {

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "comm/nccl/nccl_abi.hpp"
+#include "cuda/comm/nccl/nccl_abi.hpp"
 
 namespace emulator {
 

@@ -2,11 +2,11 @@
 #include <map>
 #include <string_view>
 
-#include "kernels/cuda/cuda_kernels.hpp"
+#include "cuda/kernels/cuda_kernels.hpp"
 #include "kernels/cuda/mirrored_kernels.hpp"
 #include "kernels/tested.hpp"
-#include "tessera/backend/cuda/check.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/cuda/check.hpp"
 
 #if defined(TESSERA_CUDA_EMULATED)
 #include "emulator/device/grid.hpp"

@@ -102,7 +102,7 @@ void** __cudaRegisterFatBinary(void* binary) {
   program().modules.push_back(std::move(module));
   return reinterpret_cast<void**>(program().modules.back().get());
 }
-// Kernels are started through cudaLaunchKernelEx (backend/cuda/launch.hpp), never by <<<>>>.
+// Kernels are started through cudaLaunchKernelEx (cuda/launch.hpp), never by <<<>>>.
 unsigned __cudaPopCallConfiguration(dim3*, dim3*, std::size_t*, void*) { end("a launch by <<<>>>"); }
 cudaError_t __cudaLaunchKernel(cudaKernel_t, dim3, dim3, void**, std::size_t, cudaStream_t) {
   return cudaErrorNotSupported;

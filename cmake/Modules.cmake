@@ -1,0 +1,55 @@
+# tessera_module(NAME USES lower modules... LIBRARIES outside libraries... [COLD [LOOPS sources...]]): the sources of
+# src/NAME as one static library. (cmake/Cuda.cmake builds src/cuda.)
+# COLD: a release compiles the module with -O1, in half the time, because no time is spent in it; LOOPS names the sources
+# that do run over elements, and stay at the build type's level.
+
+add_library(tessera_options INTERFACE)
+# -Wrestrict: false alarms on std::string concatenation in GCC 12 (its bug 105651).
+target_compile_options(tessera_options INTERFACE
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wno-sign-conversion -Wnon-virtual-dtor -Wno-restrict -ffp-contract=off>)
+if(TESSERA_WERROR)
+  target_compile_options(tessera_options INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
+endif()
+if(TESSERA_SANITIZE)
+  # -O1 and line numbers only: higher levels take twice as long to compile these checks.
+  # -Wmaybe-uninitialized: a false alarm in <regex> under AddressSanitizer in GCC 12.
+  target_compile_options(tessera_options INTERFACE -O1 -g1 -fsanitize=address,undefined -fno-omit-frame-pointer -fno-sanitize-recover=undefined -Wno-maybe-uninitialized)
+  target_link_options(tessera_options INTERFACE -fsanitize=address,undefined)
+endif()
+
+# The headers that nearly every source takes, compiled once for all modules.
+function(tessera_precompile name)
+  if(NOT TESSERA_PRECOMPILED)
+    return()
+  endif()
+  # False alarms on std::string in GCC 12, which a precompiled header no longer counts as the system's.
+  target_compile_options(tessera_${name} PRIVATE -Wno-array-bounds -Wno-stringop-overflow -Wno-stringop-overread)
+  if(name STREQUAL "base")
+    target_precompile_headers(tessera_base PRIVATE <fmt/format.h> <fmt/ranges.h> <algorithm> <array> <atomic> <chrono>
+      <cmath> <condition_variable> <filesystem> <fstream> <functional> <limits> <map> <memory> <mutex> <numeric> <optional>
+      <set> <span> <sstream> <string> <string_view> <thread> <utility> <vector>)
+  else()
+    target_precompile_headers(tessera_${name} REUSE_FROM tessera_base)
+  endif()
+endfunction()
+
+function(tessera_module name)
+  cmake_parse_arguments(arg "COLD" "" "USES;LIBRARIES;LOOPS" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.cpp)
+  list(TRANSFORM arg_USES PREPEND tessera_)
+  if(sources)
+    add_library(tessera_${name} STATIC ${sources})
+    target_include_directories(tessera_${name} PUBLIC ${CMAKE_SOURCE_DIR}/include PRIVATE ${CMAKE_SOURCE_DIR}/src)
+    target_link_libraries(tessera_${name} PUBLIC ${arg_USES} ${arg_LIBRARIES} PRIVATE tessera_options)
+    tessera_precompile(${name})
+    if(arg_COLD)
+      list(TRANSFORM arg_LOOPS PREPEND ${CMAKE_SOURCE_DIR}/src/${name}/)
+      list(REMOVE_ITEM sources ${arg_LOOPS})
+      set_property(SOURCE ${sources} APPEND PROPERTY COMPILE_OPTIONS $<$<CONFIG:Release>:-O1>)
+    endif()
+  else()
+    add_library(tessera_${name} INTERFACE)
+    target_include_directories(tessera_${name} INTERFACE ${CMAKE_SOURCE_DIR}/include)
+    target_link_libraries(tessera_${name} INTERFACE ${arg_USES} ${arg_LIBRARIES})
+  endif()
+endfunction()

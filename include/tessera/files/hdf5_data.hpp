@@ -1,0 +1,85 @@
+#pragma once
+// HDF5 datasets: arrays written whole or by runs of elements, and series that grow. T is float, double or std::int64_t;
+// files hold little-endian IEEE and two's complement, whatever the machine.
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "tessera/files/hdf5.hpp"
+
+namespace tessera {
+
+/// A dataset of fixed shape (row-major), read and written by runs of consecutive elements.
+template <class T>
+class Hdf5Array {
+ public:
+  /// Contiguous and not filled beforehand: the caller writes every element.
+  static Hdf5Array create(hid_t parent, const std::string& name, const std::vector<std::int64_t>& shape);
+  /// One chunk, filled with `fill`: what SWMR readers may follow as elements are written again. One dimension.
+  static Hdf5Array create_rewritable(hid_t parent, const std::string& name, std::int64_t elements, T fill);
+  /// IoError if there is no such dataset or its elements are of another class (integer, float, text).
+  static Hdf5Array open(hid_t parent, const std::string& name);
+
+  const std::vector<std::int64_t>& shape() const { return shape_; }
+  std::int64_t elements() const { return elements_; }
+  /// Elements [first, first + values.size()) in row-major order; IoError if they are not all inside.
+  void write(std::int64_t first, std::span<const T> values);
+  void read(std::int64_t first, std::span<T> values) const;
+  void flush();
+
+ private:
+  Hdf5Dataset dataset_;
+  std::vector<std::int64_t> shape_;
+  std::int64_t elements_ = 0;
+};
+
+/// A one-dimensional dataset that grows at its end: chunked, unlimited, readable by SWMR.
+template <class T>
+class Hdf5Series {
+ public:
+  static constexpr std::int64_t kChunk = 1024;  ///< elements: 8 kB, what a flush writes again at most
+
+  Hdf5Series() = default;
+  static Hdf5Series create(hid_t parent, const std::string& name);
+  std::int64_t size() const { return size_; }
+  void append(std::span<const T> values);
+  void flush();
+
+ private:
+  Hdf5Dataset dataset_;
+  std::int64_t size_ = 0;
+};
+
+/// A two-dimensional dataset whose rows, all of one width, are appended: chunked, unlimited, readable by SWMR.
+template <class T>
+class Hdf5Rows {
+ public:
+  static constexpr std::int64_t kChunk = 256;  ///< elements, or one row
+
+  Hdf5Rows() = default;
+  static Hdf5Rows create(hid_t parent, const std::string& name, std::int64_t width);
+  std::int64_t rows() const { return rows_; }
+  /// Whole rows, one after the other.
+  void append(std::span<const T> values);
+  void flush();
+
+ private:
+  Hdf5Dataset dataset_;
+  std::int64_t width_ = 0, rows_ = 0;
+};
+
+/// Writes a whole new dataset; values.size() is the product of `shape`.
+template <class T>
+void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,
+                const std::vector<std::int64_t>& shape);
+/// Reads a whole dataset.
+template <class T>
+std::vector<T> hdf5_read(hid_t parent, const std::string& name);
+
+/// One-dimensional datasets of UTF-8 strings of variable length.
+void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector<std::string>& values);
+std::vector<std::string> hdf5_read_strings(hid_t parent, const std::string& name);
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#pragma once
+// run.dump: the gradients and weights of one step in HDF5, under Hugging Face names: /gradients/NAME and /weights/NAME,
+// float32 in full shape; attributes step, loss and grad_norm on /.
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <span>
+#include <vector>
+
+#include "tessera/files/hdf5_data.hpp"
+#include "tessera/model/parts.hpp"
+
+namespace tessera {
+
+/// Elements [first, first + count) that have been written, as disjoint runs.
+class WrittenRuns {
+ public:
+  /// InternalError if one of these elements was written before.
+  void add(std::int64_t first, std::int64_t count);
+  /// Is there exactly one run, [0, elements)?
+  bool complete(std::int64_t elements) const;
+
+ private:
+  std::map<std::int64_t, std::int64_t> runs_;  // first -> one past the last
+};
+
+/// Takes tensors by runs of elements in any order, so that nobody holds the model as a whole. One thread (the I/O
+/// thread's, during training). The file has its name only once finish() has returned.
+class DumpFile {
+ public:
+  /// IoError if the file cannot be made; a file of that name is replaced at finish().
+  DumpFile(const std::filesystem::path& path, const std::vector<ParameterTensor>& tensors);
+  ~DumpFile();
+  DumpFile(const DumpFile&) = delete;
+  DumpFile& operator=(const DumpFile&) = delete;
+
+  /// Elements [first, first + values.size()) of a tensor, row-major. InternalError outside it, or for an element twice.
+  void write_gradient(TensorId tensor, std::int64_t first, std::span<const float> values);
+  void write_weight(TensorId tensor, std::int64_t first, std::span<const float> values);
+  /// InternalError naming the tensor if an element is missing.
+  void finish(std::int64_t step, double loss, double grad_norm);
+
+ private:
+  struct Tensor {
+    Hdf5Array<float> array;
+    WrittenRuns written;
+  };
+  struct Table {
+    const char* name;
+    std::vector<Tensor> tensors;
+  };
+  void create(Table& table);
+  void write(Table& table, TensorId tensor, std::int64_t first, std::span<const float> values);
+
+  std::filesystem::path path_, beside_;
+  std::vector<std::string> names_;
+  std::vector<std::vector<std::int64_t>> shapes_;
+  Hdf5File file_;
+  Table gradients_{"gradients", {}}, weights_{"weights", {}};
+};
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#pragma once
+// The folder of a run: who may use it, files that are replaced whole, and log lines.
+
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "tessera/base/file_descriptor.hpp"
+
+namespace tessera {
+
+enum class RunState : std::uint8_t { running, finished, stopped, failed };
+std::string_view name_of(RunState state);
+
+/// What scripts read in RUN/status.json.
+struct RunStatus {
+  RunState state = RunState::running;
+  std::int64_t step = 0, steps = 0;
+  int code = 0;          ///< exit code, once it is known
+  std::string message;   ///< why it stopped or failed
+  double started = 0.0;  ///< seconds since 1970
+  double updated = 0.0;
+  std::string text() const;  ///< JSON, times also as UTC text
+};
+
+/// One key of a JSON line; a NaN or an infinity becomes null.
+using JsonField = std::pair<std::string_view, std::variant<bool, std::int64_t, double, std::string>>;
+
+/// One JSON object on one line, keys in the given order, no line end. Bytes that are not UTF-8 are replaced.
+std::string json_line(std::span<const JsonField> fields);
+
+/// RUN/log.jsonl: every line reaches the operating system in one write(2), so that a crash leaves whole lines. A line
+/// that a full disk or a power loss cut off is ended before the next one.
+class LineLog {
+ public:
+  /// Opens for appending, creating the file. IoError.
+  explicit LineLog(const std::filesystem::path& path);
+  /// `line` has no line end of its own. IoError.
+  void append(std::string_view line);
+
+ private:
+  bool ends_in_a_line() const;
+
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  bool is_sure_ = false;  ///< that the file ends in a whole line: not when it was opened, nor after an error
+};
+
+/// A run's folder. Called on rank 0.
+class RunFolder {
+ public:
+  /// For a new run: creates a missing folder, takes an empty one; UsageError if it has files in it or is no folder.
+  static RunFolder create(const std::filesystem::path& path);
+  /// For a resumed run: creates a missing folder, takes any. With `must_exist` a missing one is an IoError.
+  static RunFolder resume(const std::filesystem::path& path, bool must_exist = false);
+
+  const std::filesystem::path& path() const { return path_; }
+  /// For a new run that has the lock by now: UsageError if another one left files while this one waited for the lock.
+  void require_fresh() const;
+  /// Removes what killed processes were writing beside files of the folder. Only with the lock.
+  void remove_leftovers() const;
+  /// Writes RUN/status.json, flushed to disk if `durable`.
+  void write_status(const RunStatus& status, bool durable = true) const;
+  /// Writes RUN/config.ini (every option, resolved) unless it says so already.
+  void write_config(std::string_view text) const;
+  std::filesystem::path log_path() const { return path_ / "log.jsonl"; }
+
+ private:
+  explicit RunFolder(std::filesystem::path path) : path_(std::move(path)) {}
+  std::filesystem::path path_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,69 @@
+#pragma once
+// Who uses a run folder. Every rank holds a lock on one byte of RUN/log.jsonl, which is only ever appended to; the
+// kernel frees it when the process dies, however it dies. RUN/owner.json names rank 0's process while it has the
+// folder; on a file system without locks it is the lock.
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "tessera/base/file_descriptor.hpp"
+
+namespace tessera {
+
+struct LockSettings {
+  /// How long to wait for a holder that may be about to end: the kernel frees a killed process's locks after its
+  /// memory, NFS those of a crashed node after a lease of 90 s.
+  double patience = 120.0;
+  /// How long where the holder is seen to run on this host; also when the user is told that there is a wait.
+  double patience_with_running = 3.0;
+  std::string file = "log.jsonl";               ///< whose bytes are locked; never removed
+  std::string option = "run.dir";               ///< what names the folder, for messages
+  bool file_locks = true;                       ///< false: as on a file system without them (tests)
+  std::function<void(const std::string&)> say;  ///< a line for the user
+};
+
+class RunLock {
+ public:
+  /// Rank 0 first, the others when it has it; only rank 0 creates files. IoError if somebody else uses the folder and
+  /// does not end within the patience, or where a file cannot be used. UsageError, outside of Slurm jobs, if the user
+  /// of the folder is seen to run on this host.
+  RunLock(const std::filesystem::path& folder, std::int64_t rank, const LockSettings& settings = {});
+  ~RunLock();
+  RunLock(const RunLock&) = delete;
+  RunLock& operator=(const RunLock&) = delete;
+
+  /// False where the file system has no locks: then only owner.json keeps others away.
+  bool holds() const { return holds_; }
+  /// Rank 0, once there is room: writes owner.json where that failed before. IoError.
+  void write_owner();
+  /// The open file that has the lock; a process that inherits it shares the lock.
+  int descriptor() const { return file_.get(); }
+  /// Rank 0: what owner.json says, for folder_has_owner().
+  const std::string& nonce() const { return nonce_; }
+
+ private:
+  enum class Taken : std::uint8_t { yes, no, no_locks };
+  Taken take();
+  Taken take_owner_file();
+  void wait_for(const LockSettings& settings);
+  void refuse_running_holder() const;
+  std::string holder() const;
+
+  std::filesystem::path folder_, lock_file_, owner_file_;
+  std::string option_;
+  std::int64_t rank_ = 0;
+  FileDescriptor file_;
+  bool holds_ = false;
+  std::string nonce_;
+};
+
+/// Whether nobody holds the lock of this folder; on a file system without locks, whether its owner has ended. IoError.
+bool is_lock_free(const std::filesystem::path& folder, const LockSettings& settings);
+
+/// Whether RUN/owner.json is the one that rank 0 wrote, so that this rank sees the same folder. Waits up to `patience`
+/// seconds for it, on network file systems only: their clients may show an older state of a folder.
+bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce, double patience = 60.0);
+
+}  // namespace tessera

@@ -1,0 +1,158 @@
+#pragma once
+// RUN/metrics.h5 (postprocess/README.md): what a run measures, readable while it is written (SWMR) and after a crash.
+//   /steps/{step,skipped,timed,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}             a row per step
+//   /steps/time/NAME                                                                        a row per step
+//   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
+//   /eval/{step,loss}                                                                       a row per evaluation
+//   /checkpoints/{step,bytes,blocked_seconds,waited_seconds,background_seconds}             a row per checkpoint
+//   /device/{step,utilization,memory_used,power,energy}   rank 0's GPU, a row per report; where the driver tells
+//   /ranks/{report,steps,timed_steps}, /ranks/time/NAME, /ranks/comm/KIND/{calls,bytes,seconds},
+//   /ranks/memory/CATEGORY/measured, /ranks/memory/{peak,average}, /ranks/device/NAME       a row per report: the first
+//     three have one value, the others one for each rank ([report, rank])
+//   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
+//   /config, /provenance, /model          an attribute per option, per fact
+// step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. A new file for each start of a
+// run: metrics.h5, metrics.1.h5, ... (io/metrics_history.hpp). Without SWMR a file that is being written has no meaning
+// for anybody else: it is metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "tessera/files/io_thread.hpp"
+
+namespace tessera {
+
+/// The rows' groups in /comm, in the order of Collective in comm/communicator.hpp.
+inline constexpr std::array<const char*, 4> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
+                                                                "broadcast"};
+
+/// What one kind of collective did in one step.
+struct CommunicationRow {
+  std::int64_t calls = 0;
+  std::int64_t bytes = 0;  ///< sent by this rank
+  double seconds = 0.0;
+};
+
+/// One optimizer step.
+struct StepRow {
+  std::int64_t step = 0;
+  bool skipped = false;  ///< the gradient overflowed (fp16): weights stayed as they were
+  bool timed = true;     ///< its operations were timed: `times` has numbers
+  double loss = 0.0, grad_norm = 0.0, lr = 0.0;
+  double seconds = 0.0;    ///< duration
+  double unix_time = 0.0;  ///< at its end, seconds since 1970
+  double tokens_per_second = 0.0;
+  std::vector<double> times;  ///< seconds, in the order of MetricsLayout::step_times
+  std::array<CommunicationRow, kCollectiveNames.size()> communication;
+};
+
+/// One checkpoint that was written.
+struct CheckpointRow {
+  std::int64_t step = 0, bytes = 0;
+  double blocked_seconds = 0.0;     ///< training waited
+  double waited_seconds = 0.0;      ///< of these: for the checkpoint before
+  double background_seconds = 0.0;  ///< training went on
+};
+
+/// What a GPU was doing at a report.
+struct DeviceRow {
+  std::int64_t step = 0;
+  double utilization = 0.0;      ///< share of time in which a kernel ran
+  std::int64_t memory_used = 0;  ///< bytes, by all processes
+  double power = 0.0;            ///< watts
+  double energy = 0.0;           ///< joules since the driver was loaded
+};
+
+/// One rank's part of a report: what it did since the report before.
+struct RankValues {
+  std::vector<double>
+      times;  ///< seconds in timed steps, in the order of MetricsLayout::rank_times; NaN: none was timed
+  std::array<CommunicationRow, kCollectiveNames.size()> communication;
+  std::vector<std::int64_t> measured;                                ///< bytes, in the order of MetricsLayout::memory
+  double memory_peak = std::numeric_limits<double>::quiet_NaN();     ///< bytes, since the start
+  double memory_average = std::numeric_limits<double>::quiet_NaN();  ///< bytes
+  DeviceRow device;                                                  ///< `step` is not looked at
+};
+
+/// A report of all ranks.
+struct RankRow {
+  std::int64_t step = 0;                    ///< after which it was made
+  std::int64_t steps = 0, timed_steps = 0;  ///< since the report before
+  std::vector<RankValues> ranks;
+};
+
+/// An attribute's value.
+using AttributeValue = std::variant<std::int64_t, double, std::string>;
+
+/// Memory of one category as planned.
+struct PlannedMemory {
+  std::string category;
+  std::vector<std::int64_t> bytes;  ///< an element per rank
+};
+
+/// What a metrics file holds besides rows; nothing can be added once it is open.
+struct MetricsLayout {
+  std::vector<std::string> step_times;  ///< names in /steps/time
+  std::vector<std::string> rank_times;  ///< names in /ranks/time
+  std::vector<PlannedMemory> memory;
+  std::vector<std::pair<std::string, std::string>> config;      ///< attributes of /config
+  std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance
+  std::vector<std::pair<std::string, double>> numbers;          ///< more of /provenance, which set_number() may change
+  std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
+  bool device = false;                                          ///< whether there is a /device
+  bool swmr = true;                                             ///< off for file systems without ordered writes (NFS)
+  std::size_t flush_rows = 256;                                 ///< rows reach the file after so many of them,
+  std::chrono::milliseconds flush_after = std::chrono::seconds(1);  ///< or after so long, whichever is first
+};
+
+/// Opened by rank 0. All HDF5 calls happen on the I/O thread; appending only queues. An error of writing surfaces as
+/// IoError at the next call and at close(), once: from then on what is appended is dropped. Used by one thread, but for
+/// make_durable(); the IoThread outlives it.
+class MetricsFile {
+ public:
+  /// Creates metrics.h5 in `folder`, or metrics.N.h5 with the number after the last one. IoError if that fails.
+  MetricsFile(IoThread& io, const std::filesystem::path& folder, MetricsLayout layout);
+  /// Closes; errors that nobody has seen are lost.
+  ~MetricsFile();
+  MetricsFile(const MetricsFile&) = delete;
+  MetricsFile& operator=(const MetricsFile&) = delete;
+
+  void append_step(StepRow row);
+  void append_eval(std::int64_t step, double loss);
+  void append_checkpoint(CheckpointRow row);
+  /// InternalError where the layout has no device.
+  void append_device(const DeviceRow& row);
+  /// InternalError for values that the layout has no place for.
+  void append_ranks(RankRow row);
+  /// /memory/CATEGORY/measured, an element per rank. InternalError for a category that the layout does not have.
+  void set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes);
+  /// An attribute of /provenance. InternalError for a name that is not in MetricsLayout::numbers.
+  void set_number(const std::string& name, double value);
+  /// Waits until everything appended is in the file and visible to readers.
+  void flush();
+  /// Waits until the rows up to that of `step`, which was appended, outlast a crash and a power loss. Any thread. Does
+  /// not throw for a file that cannot be written, and does not wait for one that was given up.
+  void make_durable(std::int64_t step);
+  /// Flushes and closes; what follows is an InternalError, another close() harmless.
+  void close();
+
+  const std::filesystem::path& path() const;
+
+ private:
+  struct State;
+  template <class Add>
+  void queue(Add&& add);
+  IoThread* io_;
+  std::shared_ptr<State> state_;  // shared with tasks that wait in the queue
+};
+
+}  // namespace tessera

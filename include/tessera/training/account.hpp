@@ -1,0 +1,15 @@
+#pragma once
+// What the user reads before step 1 and after the last one.
+
+#include <string>
+
+#include "tessera/data/dataset.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera {
+
+/// Model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines.
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
+                           TrainingSession& session, const MachineShape& machine);
+
+}  // namespace tessera

@@ -1,0 +1,36 @@
+#pragma once
+// run.dump: loss, gradients and weights of one step in one HDF5 file, collected on rank 0 slice by slice.
+
+#include <filesystem>
+#include <memory>
+
+#include "tessera/files/io_thread.hpp"
+#include "tessera/run/dump_file.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera {
+
+/// Collective over all ranks; only rank 0 writes. Between two calls the step's update happens. Needs memory for one
+/// unit's slice on rank 0 beside the plan, for this step only.
+class StepDump {
+ public:
+  /// `io` is used on rank 0 only and may be null elsewhere.
+  StepDump(TrainingSession& session, RankContext& context, IoThread* io, const std::filesystem::path& path);
+  ~StepDump();
+
+  /// Writes all gradients: summed over ranks and micro-steps, before clipping, the loss scale taken out.
+  void write_gradients();
+  /// Writes all weights and closes the file.
+  void write_weights(std::int64_t step, const StepResult& result);
+
+ private:
+  template <class Slice, class Write>
+  void collect(const Slice& slice, const float* values, Write&& write);
+
+  TrainingSession& session_;
+  RankContext& context_;
+  IoThread* io_;
+  std::unique_ptr<DumpFile> file_;
+};
+
+}  // namespace tessera

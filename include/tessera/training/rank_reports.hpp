@@ -1,0 +1,65 @@
+#pragma once
+// What every rank measures between two reports, gathered on rank 0 for /ranks of metrics.h5.
+
+#include <array>
+#include <chrono>
+#include <optional>
+
+#include "tessera/backend/device_monitor.hpp"
+#include "tessera/comm/world.hpp"
+#include "tessera/training/recorder.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera {
+
+/// Calls and bytes by kind of collective, as CommunicationCounts.
+using CommunicationRows = std::array<CommunicationRow, kCollectiveNames.size()>;
+
+/// A rank's memory, looked at so seldom that it costs at most a 200th of the time.
+class MemorySamples {
+ public:
+  /// `before`: the process's proportional set size before the session took memory.
+  MemorySamples(const TrainingSession& session, std::int64_t before) : session_(session), before_(before) {}
+
+  /// Measures if enough time has passed since the last time, or if it `must`. Not while a segment is played.
+  void sample(bool must);
+  /// Of the last sample if there was one since clear(), else -1 for each.
+  const std::array<std::int64_t, kMeasuredMemory>& measured() const { return measured_; }
+  /// The highest use so far, and the mean of samples since clear(); bytes, NaN where not known. On cores the growth of
+  /// the process's proportional set size, on a GPU what is in use there more than before.
+  double peak() const { return peak_; }
+  double average() const;
+  void clear();
+
+ private:
+  const TrainingSession& session_;
+  std::int64_t before_;
+  std::array<std::int64_t, kMeasuredMemory> measured_ = unknown();
+  double peak_ = std::numeric_limits<double>::quiet_NaN(), sum_ = 0;
+  std::int64_t samples_ = 0;
+  std::chrono::steady_clock::time_point last_;
+  std::chrono::steady_clock::duration cost_{0};
+  static std::array<std::int64_t, kMeasuredMemory> unknown();
+};
+
+class RankReports {
+ public:
+  /// `monitor` looks at this rank's GPU; may be null. References must outlive the object.
+  RankReports(World& world, const TrainingSession& session, std::int64_t memory_before, DeviceMonitor* monitor);
+
+  /// Of one step.
+  void add(const StepTimeTotals& times, const CommunicationRows& communication);
+  /// Collective, over the control plane: on rank 0 the report of all ranks after `step`. `measures`: memory is measured
+  /// even if that was done a moment ago. Begins the next report.
+  std::optional<RankRow> gather(std::int64_t step, bool measures);
+
+ private:
+  World& world_;
+  DeviceMonitor* monitor_;
+  MemorySamples memory_;
+  std::int64_t steps_ = 0, timed_steps_ = 0;
+  std::array<std::int64_t, kTimeCategories> nanoseconds_{};
+  CommunicationRows communication_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,61 @@
+#pragma once
+// The loop around the steps of one rank: times, records, evaluates, dumps, makes checkpoints, stops.
+
+#include <cmath>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tessera/telemetry/provenance.hpp"
+#include "tessera/training/checkpoint_writer.hpp"
+#include "tessera/training/invocation.hpp"
+#include "tessera/training/kept_products.hpp"
+#include "tessera/training/rank_reports.hpp"
+#include "tessera/training/recorder.hpp"
+#include "tessera/training/session.hpp"
+#include "tessera/training/stop.hpp"
+
+namespace tessera {
+
+class TrainLoop {
+ public:
+  /// Collective. `recorder` is there on rank 0 only; everything outlives the loop.
+  TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
+            const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports);
+
+  /// All steps that are left. Empty when all are done; else why it stopped before, with a checkpoint on disk.
+  std::string run();
+
+  double last_validation_loss() const { return validation_loss_; }
+  double last_loss() const { return loss_; }
+
+ private:
+  std::string run_steps();
+  std::int64_t train(std::int64_t step);
+  bool report_is_due(std::int64_t step, std::int64_t requests) const;
+  void report(std::int64_t step);
+  void keep_products();
+  void evaluate(std::int64_t step);
+  void begin_checkpoint(std::int64_t step);
+  void note_finished_checkpoints();
+  void finish_checkpoints();
+  LastTimes times(std::int64_t step) const;
+  bool evaluation_is_due(std::int64_t step) const;
+  bool checkpoint_is_due(std::int64_t step, std::int64_t requests) const;
+  std::string reason_to_stop();
+
+  World& world_;
+  const Options& options_;
+  const Invocation& invocation_;
+  TrainingSession& session_;
+  RunRecorder* recorder_;
+  RankReports& reports_;
+  CheckpointWriter checkpoints_;
+  StopConditions conditions_;
+  KeptProducts products_;
+  double validation_loss_ = std::nan(""), loss_ = std::nan("");
+  double step_seconds_ = 0, evaluation_seconds_ = 0;
+  std::optional<double> checkpoint_seconds_;  ///< of the last one
+};
+
+}  // namespace tessera

@@ -1,0 +1,214 @@
+#include "tessera/bench/checkpoint.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <random>
+#include <system_error>
+
+#include "bench/async.hpp"
+#include "bench/median.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/checkpoint/reader.hpp"
+#include "tessera/files/path_exists.hpp"
+#include "tessera/training/checkpoint_writer.hpp"
+#include "tessera/training/prepare.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::size_t kPiece = 1 << 20;
+
+/// A file that this rank writes and reads plainly, to compare with.
+class PlainFile {
+ public:
+  explicit PlainFile(const std::filesystem::path& path, int flags)
+      : path_(path), file_(::open(path.c_str(), flags, 0666)) {
+    if (file_ < 0) fail("open");
+  }
+  ~PlainFile() { ::close(file_); }
+  PlainFile(const PlainFile&) = delete;
+  PlainFile& operator=(const PlainFile&) = delete;
+
+  void write(std::int64_t bytes) const {
+    std::vector<char> piece(kPiece);
+    std::minstd_rand random(1);
+    for (char& byte : piece) byte = static_cast<char>(random());  // nothing that a disk could squeeze
+    while (bytes > 0) {
+      const ssize_t n = ::write(file_, piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes)));
+      if (n < 0) fail("write");
+      bytes -= n;
+    }
+    if (::fsync(file_) != 0) fail("write");
+  }
+  void read() const {
+    std::vector<char> piece(kPiece);
+    ssize_t n = 0;
+    while ((n = ::read(file_, piece.data(), piece.size())) > 0) continue;
+    if (n < 0) fail("read");
+  }
+  /// What is on disk leaves memory.
+  void forget() const { ::posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED); }
+
+ private:
+  [[noreturn]] void fail(const char* what) const {
+    throw IoError("cannot {} {} ({})", what, path_.string(), std::generic_category().message(errno));
+  }
+  std::filesystem::path path_;
+  int file_;
+};
+
+void forget_folder(const std::filesystem::path& folder) {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    PlainFile(entry->path(), O_RDONLY).forget();
+  if (error) throw IoError("cannot read folder {} ({})", folder.string(), error.message());
+}
+
+/// What rank `rank` of a layout holds, into `memory`, kind after kind.
+std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layout, std::int64_t rank,
+                                 std::vector<float>& memory) {
+  std::int64_t share = 0;
+  for (const Unit& unit : layout.units) share += unit.share(layout.world);
+  memory.assign(static_cast<std::size_t>(share) * kStateKinds, 0.0F);
+  std::vector<WantedRun> wanted;
+  float* to = memory.data();
+  for (const StateKind kind : kAllStateKinds) {
+    for (const Unit& unit : layout.units) {
+      const std::int64_t count = unit.share(layout.world);
+      for (const TensorRun& run : runs_in_slice(model, unit, rank * count, count))
+        wanted.push_back({kind, run.tensor, run.first, run.count, to + run.offset});
+      to += count;
+    }
+  }
+  return wanted;
+}
+
+/// run.dir, which must not exist, or a name of this process's own: runs/run is a training's.
+std::filesystem::path folder_of(World& world, const Options& options) {
+  if (!options.run.dir.empty()) return options.run.dir;
+  return world.control().broadcast(world.rank() == 0 ? fmt::format("runs/bench-checkpoint-{}", ::getpid()) : "");
+}
+
+class Bench {
+ public:
+  Bench(World& world, const Options& options) : world_(world), folder_(folder_of(world, options)) {
+    std::error_code error;
+    if (path_exists(folder_)) throw UsageError("run.dir = {} exists: name a folder that does not", folder_.string());
+    world_.control().barrier();
+    std::filesystem::create_directories(folder_, error);
+    if (error) throw IoError("cannot create folder {} ({})", folder_.string(), error.message());
+    world_.control().barrier();
+  }
+  ~Bench() {
+    std::error_code ignored;
+    if (world_.rank() == 0) std::filesystem::remove_all(folder_, ignored);
+  }
+  Bench(const Bench&) = delete;
+  Bench& operator=(const Bench&) = delete;
+
+  const std::filesystem::path& folder() const { return folder_; }
+
+  /// Seconds until the last rank is done.
+  template <class F>
+  double seconds(F&& f) {
+    world_.control().barrier();
+    const auto start = Clock::now();
+    f();
+    world_.control().barrier();
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  }
+
+ private:
+  World& world_;
+  std::filesystem::path folder_;
+};
+
+/// What steps wait for; prints a line per measurement and returns the seconds of a write.
+double bench_in_the_step(World& world, const Options& options, const MachineShape& machine, Bench& bench,
+                         const Log& log) {
+  const PreparedRun prepared(world, options, machine);
+  const auto session = prepared.open(world, options);
+  session->train_step();
+  CheckpointSettings settings;
+  settings.options = options.checkpoint;
+  settings.options.keep = 1;
+  settings.folder = bench.folder() / "checkpoints";
+  CheckpointWriter writer(world, *session, settings);
+
+  const ModelParts& model = session->schedule().model;
+  const UnitLayout same = divide_into_units(model, options.shard.wrap, options.shard.min_params, world.size());
+  const UnitLayout other = divide_into_units(model, Wrap::model, 1, world.size());
+  const int threads = threads_of(options, machine);
+  std::vector<double> plain_write, write, plain_read, load, reshard;
+  std::int64_t bytes = 0;
+  for (std::int64_t i = 0; i < options.bench.steps; ++i) {
+    std::filesystem::path folder;
+    write.push_back(bench.seconds([&] { folder = writer.write().folder; }));
+    const CheckpointReader reader(folder);
+    bytes = 0;
+    for (const FileRecord& file : reader.manifest().files) bytes += file.bytes;
+    const std::int64_t mine = bytes / world.size();
+    // As with checkpoints the one before is removed when the new one is there: blocks of a disk that were written
+    // before are several times as fast as new ones on some machines.
+    const auto plain_name = [&](std::int64_t n) {
+      return bench.folder() / fmt::format("plain-{}-{}", world.rank(), n);
+    };
+    const std::filesystem::path plain = plain_name(i);
+    plain_write.push_back(bench.seconds([&] {
+      PlainFile(plain, O_WRONLY | O_CREAT | O_TRUNC).write(mine);
+      std::error_code ignored;
+      std::filesystem::remove(plain_name(i - 1), ignored);
+    }));
+    // Each reading finds the memory that the one before took for the page cache free again: pages that a virtual
+    // machine has not used for a while cost more time than the disk.
+    PlainFile(plain, O_RDONLY).forget();
+    plain_read.push_back(bench.seconds([&] { PlainFile(plain, O_RDONLY).read(); }));
+    const auto cold_load = [&](const UnitLayout& layout) {
+      std::vector<float> memory;
+      const auto wanted = wanted_of(model, layout, world.rank(), memory);
+      PlainFile(plain, O_RDONLY).forget();
+      if (world.rank() == 0) forget_folder(folder);
+      return bench.seconds([&] { CheckpointReader(folder).read(wanted, threads); });
+    };
+    // Neither is always the first.
+    for (const bool resharded : {i % 2 != 0, i % 2 == 0})
+      (resharded ? reshard : load).push_back(cold_load(resharded ? other : same));
+  }
+  const auto line = [&](const char* what, const std::vector<double>& seconds, const std::vector<double>& against,
+                        const char* reference) {
+    const double one = median(seconds);
+    log.info(fmt::format("{:<28} {:>10} {:>12}/s   {:>5.2f} of {}", what, format_seconds(one),
+                         format_bytes(static_cast<std::int64_t>(static_cast<double>(bytes) / one)),
+                         median(against) / one, reference));
+  };
+  log.info(fmt::format("checkpoint {} in {} files, {} repetitions, medians", format_bytes(bytes), world.size() + 2,
+                       options.bench.steps));
+  line("plain write with fsync", plain_write, plain_write, "itself");
+  line("write, checksums included", write, plain_write, "plain write");
+  line("plain read, cold", plain_read, plain_read, "itself");
+  line("load, same shape, cold", load, plain_read, "plain read");
+  line("load, other shape, cold", reshard, load, "load, same shape");
+  return median(write);
+}
+
+}  // namespace
+
+int run_bench_checkpoint(World& world, const Options& options) {
+  const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
+  const MachineShape machine = settle_grid(world, options);
+  Bench bench(world, options);
+  Options within = options;
+  within.checkpoint.async = false;
+  const double write = bench_in_the_step(world, within, machine, bench, log);
+  log.info(bench_async_checkpoints(world, options, machine, bench.folder() / "beside", write));
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,17 @@
+#pragma once
+// The table of `tessera bench comm`.
+
+#include "bench/result.hpp"
+#include "tessera/comm/communicator.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera {
+
+/// Measures our communicators over the world, made as a training session makes them, beside `reference` (MPI's own
+/// collectives, over the same ranks in the same order; it may use any buffer). Collective, at least two ranks; the
+/// same result on all of them.
+BenchResult comm_table(RankContext& context, const Options& options, const MachineShape& machine,
+                       Communicator& reference);
+
+}  // namespace tessera

@@ -1,0 +1,146 @@
+#include "bench/comm_ways.hpp"
+
+#include "tessera/backend/thread_pool.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/comm/decorators.hpp"
+#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/make_communicator.hpp"
+#include "tessera/engine/device_choice.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Of the ranks' cores, through the memory that they share.
+class HostWays final : public CommWays {
+ public:
+  HostWays(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes)
+      : threads_(threads_of(options, machine)),
+        serial_(lanes_of(options, threads_, machine) == LaneMode::serial),
+        threads_on_cores_(threads_on_cores(threads_, machine)),
+        pool_(threads_, threads_on_cores_),
+        device_(make_cpu_device()),
+        stream_(make_serial_stream("bench")),
+        region_(context, bytes) {
+    const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
+    if (grid.within_node(Group::world)) open("shared memory", context, grid, options, false);
+    open("messages", context, grid, options, true);
+  }
+
+  std::vector<Contender> contenders() override {
+    std::vector<Contender> all;
+    for (const auto& [name, communicator] : communicators_)
+      all.push_back({name, communicator.get(), device_.get(), stream_.get(), region_.data(), {}});
+    return all;
+  }
+  std::string description() const override { return fmt::format("threads of a rank: {}", threads_); }
+
+ private:
+  void open(const std::string& name, RankContext& context, const ProcessGrid& grid, const Options& options,
+            bool pairwise) {
+    CommunicatorOptions wanted;
+    wanted.timeout_seconds = options.run.timeout;
+    wanted.force_pairwise = pairwise;
+    wanted.threads_on_cores = threads_on_cores_;
+    wanted.pool = serial_ ? &pool_ : nullptr;
+    auto made = make_communicator(context, grid, Group::world, region_, "bench", wanted);
+    const Emulation& slow = options.comm.emulate;
+    if (slow.on()) made = make_emulated(std::move(made), slow.latency, slow.bandwidth > 0 ? slow.bandwidth : 1e18);
+    communicators_.emplace_back(name, std::move(made));
+  }
+
+  int threads_;
+  bool serial_;  ///< then a collective may use all compute threads, as in a session
+  int threads_on_cores_;
+  ThreadPool pool_;
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  SharedRegion region_;
+  std::vector<std::pair<std::string, std::unique_ptr<Communicator>>> communicators_;
+};
+
+/// Of GPUs.
+class DeviceWays final : public CommWays {
+ public:
+  DeviceWays(RankContext& context, const Options& options, std::int64_t bytes)
+      : device_(open_device(context, DeviceKind::cuda, options.run.share_gpu)), stream_(device_->make_stream("bench")) {
+    if (options.comm.backend != CommBackend::staged) open("NCCL", CommBackend::nccl, context, options, bytes);
+    open("staged", CommBackend::staged, context, options, bytes);
+  }
+
+  std::vector<Contender> contenders() override {
+    std::vector<Contender> all;
+    for (Way& way : ways_) {
+      all.push_back({way.name, way.communicator.get(), device_.get(), stream_.get(), way.memory->data(),
+                     [&way] { way.communication->check(); }});
+    }
+    return all;
+  }
+  std::string description() const override {
+    std::string text = device_->description();
+    for (const Way& way : ways_) text += "; " + way.communication->description();
+    return text;
+  }
+
+ private:
+  /// In the order in which they are made; they go in the opposite one.
+  struct Way {
+    std::string name;
+    std::unique_ptr<DeviceCommunication> communication;
+    std::unique_ptr<DeviceMemory> memory;
+    std::unique_ptr<Communicator> communicator;
+  };
+
+  void open(const std::string& name, CommBackend backend, RankContext& context, const Options& options,
+            std::int64_t bytes) {
+    DeviceCommunicationSettings settings;
+    settings.comm = options.comm;
+    settings.comm.backend = backend;
+    settings.deterministic = is_deterministic(options.run);
+    settings.timeout_seconds = options.run.timeout;
+    settings.largest_whole = settings.largest_result = bytes;
+    Way way;
+    way.name = name;
+    way.communication = make_device_communication(context, *device_, settings);
+    way.memory = way.communication->allocate_shared(bytes);
+    const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
+    way.communicator = way.communication->open(grid, Group::world, "bench", bytes);
+    way.communication->warm_up(*stream_);
+    ways_.push_back(std::move(way));
+  }
+
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::vector<Way> ways_;
+};
+
+class HostWay final : public CommWays {
+ public:
+  HostWay(const std::string& name, Communicator& communicator, std::int64_t bytes)
+      : device_(make_cpu_device()),
+        stream_(make_serial_stream("bench")),
+        buffer_(device_->allocate(MemoryKind::device, bytes)),
+        contender_{name, &communicator, device_.get(), stream_.get(), buffer_->data(), {}} {}
+  std::vector<Contender> contenders() override { return {contender_}; }
+  std::string description() const override { return contender_.name; }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<DeviceMemory> buffer_;
+  Contender contender_;
+};
+
+}  // namespace
+
+std::unique_ptr<CommWays> make_comm_ways(RankContext& context, const Options& options, const MachineShape& machine,
+                                         std::int64_t bytes) {
+  if (options.run.device == DeviceChoice::cuda) return std::make_unique<DeviceWays>(context, options, bytes);
+  return std::make_unique<HostWays>(context, options, machine, bytes);
+}
+
+std::unique_ptr<CommWays> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes) {
+  return std::make_unique<HostWay>(name, communicator, bytes);
+}
+
+}  // namespace tessera

@@ -1,0 +1,59 @@
+#pragma once
+// What benches measure on: this rank's device, one stream, its kernels, and memory that lives as long. The same for
+// cores and GPUs, which differ in the constructor alone.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/backend/thread_pool.hpp"
+#include "tessera/comm/rank_context.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/kernels/kernels.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera {
+
+/// Repeats the first `period` bytes of a device's memory over all `bytes` of it.
+void repeat_pattern(Device& device, std::byte* memory, std::int64_t period, std::int64_t bytes);
+
+/// A stream of a device for measuring: on a CPU the caller's own thread, as a session's serial lanes.
+std::unique_ptr<Stream> make_bench_stream(Device& device);
+
+class BenchDevice {
+ public:
+  /// run.device's, which is cpu or cuda here. Collective over the world. Errors: open_device's.
+  BenchDevice(RankContext& context, const Options& options, const MachineShape& machine);
+
+  Device& device() const { return *device_; }
+  Stream& stream() const { return *stream_; }
+  Kernels& kernels() const { return *kernels_; }
+  /// "AVX-512, oneDNN 2.6.3, 2 threads", "NVIDIA H200, ...".
+  std::string description() const;
+
+  /// Zeroed memory of the device. UsageError where there is not so much.
+  std::byte* take(std::int64_t bytes);
+  /// Memory like that, with what the host has.
+  template <class T>
+  T* upload(const std::vector<T>& values) {
+    const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
+    std::byte* const memory = take(bytes);
+    device_->copy(memory, values.data(), bytes);
+    return reinterpret_cast<T*>(memory);
+  }
+  /// Memory of `count` elements of `dtype`, filled with fp32 values of the host, rounded.
+  std::byte* upload_as(DType dtype, const std::vector<float>& values);
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::unique_ptr<Stream> stream_;
+  std::unique_ptr<ThreadPool> pool_;         ///< of a CPU's kernels
+  std::unique_ptr<DeviceMemory> workspace_;  ///< of a GPU's
+  std::unique_ptr<Kernels> kernels_;
+  std::vector<std::unique_ptr<DeviceMemory>> memory_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,127 @@
+#include "bench/kernel_cost.hpp"
+
+#include <cmath>
+
+namespace tessera {
+
+namespace {
+
+/// FLOPs of [a, b] times [b, c].
+double product(std::int64_t a, std::int64_t b, std::int64_t c) {
+  return 2.0 * static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
+}
+
+/// FLOPs of one product of queries and keys (or weights and values), its visible half.
+double attention_product(const AttentionShape& s) {
+  return static_cast<double>(s.batch * s.sequence) * static_cast<double>(s.sequence + 1) *
+         static_cast<double>(s.heads * s.head_width);
+}
+
+/// A matrix that may not be there.
+double bytes_of(const ConstView& view, std::int64_t rows, std::int64_t columns) {
+  return view ? bytes_of(rows * columns, view.dtype) : 0;
+}
+
+double bytes_of(const GradientView& gradient, std::int64_t elements) {
+  return gradient ? (gradient.adds ? 2 : 1) * bytes_of(elements, gradient.view.dtype) : 0;
+}
+
+/// How many of `vocab` values `tokens` even draws show.
+double distinct_tokens(std::int64_t tokens, std::int64_t vocab) {
+  return static_cast<double>(vocab) *
+         -std::expm1(static_cast<double>(tokens) * std::log1p(-1.0 / static_cast<double>(vocab)));
+}
+
+/// Query and output; key and value; log-sum-exp.
+double attention_bytes(const AttentionShape& s, DType dtype, int wide, int narrow) {
+  const std::int64_t tokens = s.batch * s.sequence;
+  return wide * bytes_of(tokens * s.heads * s.head_width, dtype) +
+         narrow * bytes_of(tokens * s.kv_heads * s.head_width, dtype) + bytes_of(tokens * s.heads, DType::fp32);
+}
+
+}  // namespace
+
+double bytes_of(std::int64_t count, DType dtype) {
+  return static_cast<double>(count) * static_cast<double>(size_of(dtype));
+}
+
+KernelCost cost_of(const EmbeddingForward& a) {
+  return {0, bytes_of(2 * a.batch * a.sequence * a.width, a.output.dtype) +
+                 bytes_of(a.position_table, a.sequence, a.width)};
+}
+
+KernelCost cost_of(const EmbeddingBackward& a) {
+  const std::int64_t tokens = a.batch * a.sequence;
+  const DType gradient = a.token_gradient.view.dtype;
+  const double table = a.token_gradient.adds ? 2 * distinct_tokens(tokens, a.vocab) * bytes_of(a.width, gradient)
+                                             : bytes_of(a.vocab * a.width, gradient);
+  return {0, bytes_of(tokens * a.width, a.output_gradient.dtype) + table +
+                 bytes_of(a.position_gradient, a.context * a.width)};
+}
+
+KernelCost cost_of(const NormForward& a) {
+  const double statistics = bytes_of(a.tokens * (a.mean != nullptr ? 2 : 1), DType::fp32);
+  return {0, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.output, a.tokens, a.width) + statistics};
+}
+
+KernelCost cost_of(const NormBackward& a) {
+  const double statistics = bytes_of(a.tokens * (a.mean != nullptr ? 2 : 1), DType::fp32);
+  return {0, bytes_of((3 + (a.input_adds ? 1 : 0) + (a.normalized ? 1 : 0)) * a.tokens * a.width, a.input.dtype) +
+                 statistics};
+}
+
+KernelCost cost_of(const LinearForward& a) {
+  return {product(a.tokens, a.in, a.out),
+          bytes_of(a.input, a.tokens, a.in) + bytes_of(a.weight, a.in, a.out) + bytes_of(a.residual, a.tokens, a.out) +
+              bytes_of(a.output, a.tokens, a.out) + bytes_of(a.activated, a.tokens, a.out)};
+}
+
+KernelCost cost_of(const LinearBackward& a) {
+  const double one = product(a.tokens, a.in, a.out);
+  KernelCost cost{0, bytes_of(a.output_gradient, a.tokens, a.out) + bytes_of(a.bias_gradient, a.out)};
+  if (a.input_gradient) {
+    cost.flops += one;
+    cost.bytes += bytes_of(a.weight, a.in, a.out) +
+                  (a.input_adds ? 2 : 1) * bytes_of(a.input_gradient, a.tokens, a.in) +
+                  bytes_of(a.before_gelu, a.tokens, a.in);
+  }
+  if (a.weight_gradient) {
+    cost.flops += one;
+    cost.bytes += bytes_of(a.input, a.tokens, a.in) + bytes_of(a.weight_gradient, a.in * a.out);
+  }
+  return cost;
+}
+
+KernelCost cost_of(const AttentionForward& a) {
+  return {2 * attention_product(a.shape), attention_bytes(a.shape, a.query.dtype, 2, 2)};
+}
+
+KernelCost cost_of(const AttentionBackward& a) {
+  return {5 * attention_product(a.shape), attention_bytes(a.shape, a.query.dtype, 4, 4)};
+}
+
+KernelCost cost_of(const RotaryArguments& a) {
+  return {0, bytes_of(2 * a.batch * a.sequence * a.heads * a.head_width, a.input.dtype)};
+}
+
+KernelCost cost_of(const SwigluForward& a) { return {0, bytes_of(3 * a.tokens * a.width, a.gate.dtype)}; }
+
+KernelCost cost_of(const SwigluBackward& a) {
+  return {0, bytes_of((a.output ? 6 : 5) * a.tokens * a.width, a.gate.dtype)};
+}
+
+KernelCost cost_of(const HeadArguments& a, bool training) {
+  const double one = product(a.tokens, a.width, a.vocab);
+  KernelCost cost{one, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.table, a.vocab, a.width)};
+  if (training) {
+    cost.flops += 2 * one;
+    cost.bytes += bytes_of(a.input_gradient, a.tokens, a.width) + bytes_of(a.table_gradient, a.vocab * a.width);
+  }
+  return cost;
+}
+
+KernelCost cost_of(const AdamWArguments& a) {
+  return {0, bytes_of(6 * a.elements, DType::fp32) + bytes_of(a.elements, a.gradient_dtype)};
+}
+
+}  // namespace tessera

@@ -1,0 +1,206 @@
+#include "bench/kernel_rehearsal.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/model/constants.hpp"
+#include "tessera/model/initialize.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Where a part's input lies among the residual streams; its output follows. The embedding has none.
+int input_of(PartKind kind) {
+  switch (kind) {
+    case PartKind::embedding:
+      return -1;
+    case PartKind::attention:
+      return 0;
+    case PartKind::mlp:
+      return 1;
+    case PartKind::head:
+      return 2;
+  }
+  return -1;
+}
+
+const PartCost& cost_of(const Part& part, OperationKind kind) {
+  switch (kind) {
+    case OperationKind::forward:
+      return part.forward;
+    case OperationKind::recompute:
+      return part.recompute;
+    default:
+      return part.backward;
+  }
+}
+
+/// As in the first step of a run.
+StepScalars first_step(const StepSchedule& schedule, const Options& options) {
+  StepScalars scalars;
+  scalars.learning_rate = static_cast<float>(options.optim.lr);
+  scalars.bias_correction1 = static_cast<float>(1 - options.optim.beta1);
+  scalars.bias_correction2 = static_cast<float>(1 - options.optim.beta2);
+  scalars.gradient_scale =
+      1.0f / static_cast<float>(schedule.model.tokens() * schedule.grid.world() * schedule.accumulation);
+  scalars.adam_step = scalars.step = 1;
+  scalars.seed = static_cast<std::uint64_t>(options.run.seed);
+  return scalars;
+}
+
+}  // namespace
+
+KernelRehearsal::KernelRehearsal(const StepSchedule& schedule, const KernelWork& work, const Options& options,
+                                 BenchDevice& device)
+    : schedule_(schedule),
+      optim_(options.optim),
+      seed_(static_cast<std::uint64_t>(options.run.seed)),
+      device_(device),
+      parts_(schedule.model.parts.size()),
+      tensor_(schedule.model.tensors.size()),
+      gradient_(schedule.model.tensors.size()),
+      scalars_(device.upload(std::vector{first_step(schedule, options)})) {
+  const std::int64_t residual = schedule.model.residual_elements() * size_of(schedule.model.compute);
+  for (std::byte*& stream : residual_) stream = device.take(residual);
+  residual_gradient_ = device.take(residual);
+  std::int64_t scratch = 0;
+  for (std::size_t i = 0; i < schedule.model.constants.size(); ++i)
+    constants_.push_back(device.upload(constant_values(schedule.model, static_cast<std::int32_t>(i))));
+  for (const PartWork& one : work.parts) {
+    scratch = std::max(scratch, cost_of(schedule.part(one.part), one.kind).scratch_bytes);
+    open_part(one.part);
+  }
+  scratch_ = device.take(scratch);
+  loss_ = reinterpret_cast<double*>(device.take(sizeof *loss_));
+  ExactSum none{};
+  none.clear();
+  square_sum_ = device.upload(std::vector{none});
+  draw_tokens();
+  open_flat(work);
+}
+
+double KernelRehearsal::loss() const {
+  device_.stream().synchronize();
+  double sum = 0;
+  device_.device().copy(&sum, loss_, sizeof sum);
+  return sum / static_cast<double>(schedule_.model.tokens());
+}
+
+void KernelRehearsal::open_part(PartId id) {
+  PartMemory& memory = parts_[static_cast<std::size_t>(id)];
+  if (!memory.parameters.empty()) return;
+  const ModelParts& model = schedule_.model;
+  const Part& part = schedule_.part(id);
+  for (const SavedTensor& saved : part.saved)
+    memory.saved.push_back(device_.take(saved.elements * size_of(saved.dtype)));
+  for (const std::int32_t number : part.constants)
+    memory.constants.push_back(constants_[static_cast<std::size_t>(number)]);
+  for (const TensorId tensor : part.tensors) {
+    const auto at = static_cast<std::size_t>(tensor);
+    const ParameterTensor& declared = model.tensors[at];
+    if (tensor_[at] == nullptr) {
+      std::vector<float> initial(static_cast<std::size_t>(declared.elements));
+      initialize_slice(declared, tensor, seed_, 0, initial);
+      tensor_[at] = device_.upload_as(model.compute, initial);
+      gradient_[at] = device_.take(declared.elements * size_of(model.gradient));
+    }
+    memory.parameters.push_back(tensor_[at]);
+    memory.gradients.push_back(gradient_[at]);
+  }
+}
+
+void KernelRehearsal::draw_tokens() {
+  const ModelParts& model = schedule_.model;
+  std::vector<std::int32_t> tokens, targets;
+  for (std::int64_t i = 0; i < model.tokens(); ++i) {
+    const auto bits = philox(seed_, RandomUse::synthetic_data, 0, static_cast<std::uint64_t>(i));
+    tokens.push_back(static_cast<std::int32_t>(bits[0] % model.architecture.vocab));
+    targets.push_back(static_cast<std::int32_t>(bits[1] % model.architecture.vocab));
+  }
+  tokens_ = device_.upload(tokens);
+  targets_ = device_.upload(targets);
+}
+
+void KernelRehearsal::open_flat(const KernelWork& work) {
+  std::int64_t from = 0, to = 0, updated = 0;
+  for (const FlatWork& one : work.flat) {
+    from = std::max(from, one.elements * size_of(one.from));
+    to = std::max(to, one.elements * size_of(one.to));
+    if (one.kind == FlatKind::adamw) updated = std::max(updated, one.elements);
+  }
+  // Bytes that read as 0.0115 in fp32 and bf16 and as 1.06 in fp16: with zeros AdamW's moments would become subnormal.
+  const std::vector<std::byte> bytes_like_numbers(4096, std::byte{0x3c});
+  const auto filled = [&](std::int64_t bytes, const void* pattern, std::int64_t period) {
+    std::byte* const memory = device_.take(bytes);
+    device_.device().copy(memory, pattern, std::min(bytes, period));
+    repeat_pattern(device_.device(), memory, std::min(bytes, period), bytes);
+    return memory;
+  };
+  const auto filled_with = [&](float value) {
+    return reinterpret_cast<float*>(filled(updated * size_of(DType::fp32), &value, sizeof value));
+  };
+  flat_from_ = filled(from, bytes_like_numbers.data(), 4096);
+  flat_to_ = filled(to, bytes_like_numbers.data(), 4096);
+  master_ = filled_with(0.02f);
+  first_moment_ = filled_with(1e-3f);
+  second_moment_ = filled_with(1e-3f);
+}
+
+void KernelRehearsal::play(Kernels& kernels, const PartWork& work) {
+  Stream& stream = device_.stream();
+  const Part& part = schedule_.part(work.part);
+  const PartMemory& memory = parts_[static_cast<std::size_t>(work.part)];
+  const int input = input_of(part.kind);
+  const bool backward = work.kind == OperationKind::backward;
+  auto adds = std::make_unique<bool[]>(part.tensors.size());
+  std::copy(work.gradient_adds.begin(), work.gradient_adds.end(), adds.get());
+
+  PartBuffers b;
+  b.tokens = tokens_, b.targets = targets_;
+  b.input = input >= 0 ? residual_[input] : nullptr;
+  b.output = !backward && work.writes_output ? residual_[input + 1] : nullptr;
+  b.residual_gradient = backward ? residual_gradient_ : nullptr;
+  b.saved = memory.saved;
+  b.parameters = memory.parameters;
+  b.constants = memory.constants;
+  b.gradients = memory.gradients;
+  b.gradient_adds = {adds.get(), part.tensors.size()};
+  b.gradient_dtype = schedule_.model.gradient;
+  b.scratch = scratch_;
+  b.loss = loss_;
+  b.scalars = scalars_;
+  switch (work.kind) {
+    case OperationKind::forward:
+      return part_forward(kernels, stream, schedule_.model, part, b);
+    case OperationKind::recompute:
+      return part_recompute(kernels, stream, schedule_.model, part, b);
+    default:
+      return part_backward(kernels, stream, schedule_.model, part, b);
+  }
+}
+
+void KernelRehearsal::play(Kernels& kernels, const FlatWork& work) {
+  Stream& stream = device_.stream();
+  switch (work.kind) {
+    case FlatKind::cast:
+      return kernels.cast(stream, flat_from_, work.from, flat_to_, work.to, work.elements);
+    case FlatKind::add:
+      return kernels.add(stream, flat_to_, work.to, flat_from_, work.from, flat_to_, work.to, work.elements);
+    case FlatKind::square_sum:
+      return kernels.square_sum(stream, flat_from_, work.from, work.elements, square_sum_);
+    case FlatKind::adamw: {
+      const DecayRun all{0, work.elements, true};
+      AdamWArguments a;
+      a.elements = work.elements;
+      a.master = master_, a.first_moment = first_moment_, a.second_moment = second_moment_;
+      a.gradient = flat_from_, a.gradient_dtype = work.from;
+      a.beta1 = optim_.beta1, a.beta2 = optim_.beta2, a.epsilon = optim_.eps, a.weight_decay = optim_.weight_decay;
+      a.runs = {&all, 1};
+      a.scalars = scalars_;
+      return kernels.adamw(stream, a);
+    }
+  }
+}
+
+}  // namespace tessera

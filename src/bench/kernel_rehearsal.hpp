@@ -1,0 +1,61 @@
+#pragma once
+// The kernels of a training step, called on buffers of their own: one block for all blocks, no schedule and no peers.
+// On any device.
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "bench/device.hpp"
+#include "bench/kernel_work.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/model/decoder.hpp"
+
+namespace tessera {
+
+class KernelRehearsal {
+ public:
+  /// Allocates what `work` touches, with initial weights and drawn tokens. References must outlive the
+  /// rehearsal. All pointers are the device's.
+  KernelRehearsal(const StepSchedule& schedule, const KernelWork& work, const Options& options, BenchDevice& device);
+
+  /// Calls the kernels of one part's direction once. Directions must come in the step's order.
+  void play(Kernels& kernels, const PartWork& work);
+  /// One call on a stretch of a flat parameter.
+  void play(Kernels& kernels, const FlatWork& work);
+
+  /// The loss of the last pass through the head, per token. Waits for the stream.
+  double loss() const;
+
+ private:
+  /// A part of block 0, or an end of the model.
+  struct PartMemory {
+    std::vector<void*> saved;
+    std::vector<const void*> parameters, constants;
+    std::vector<void*> gradients;
+  };
+
+  void open_part(PartId id);
+  void draw_tokens();
+  void open_flat(const KernelWork& work);
+
+  const StepSchedule& schedule_;
+  const OptimOptions& optim_;
+  std::uint64_t seed_;
+  BenchDevice& device_;
+  std::vector<const float*> constants_;   ///< per ModelParts::constants
+  std::vector<PartMemory> parts_;         ///< by PartId; empty for parts that have a representative
+  std::vector<void*> tensor_, gradient_;  ///< by TensorId, null where no part played here reads it
+  const std::int32_t *tokens_ = nullptr, *targets_ = nullptr;
+  std::byte* residual_[3] = {};  ///< the stream after embedding, attention and MLP
+  std::byte* residual_gradient_ = nullptr;
+  std::byte* scratch_ = nullptr;
+  float *master_ = nullptr, *first_moment_ = nullptr, *second_moment_ = nullptr;
+  std::byte *flat_from_ = nullptr, *flat_to_ = nullptr;
+  const StepScalars* scalars_ = nullptr;
+  ExactSum* square_sum_ = nullptr;
+  double* loss_ = nullptr;
+};
+
+}  // namespace tessera

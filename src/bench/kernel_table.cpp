@@ -1,0 +1,230 @@
+#include "bench/kernel_table.hpp"
+
+#include <cmath>
+
+#include "bench/kernel_rehearsal.hpp"
+#include "bench/kernel_times.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/schedule/build.hpp"
+#include "tessera/training/resolve_model.hpp"
+
+namespace tessera {
+
+namespace {
+
+struct Rates {
+  double product = 0, copy = 0;
+};
+
+/// What is measured in one sitting.
+struct Sitting {
+  std::vector<KernelRow> rows;
+  Rates rates;
+  double nothing = 0;  ///< seconds that a stretch without work takes
+};
+
+StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_t ranks_per_node, DeviceKind device) {
+  const Architecture architecture = resolve_architecture(options.model);
+  const ModelParts model =
+      declare_parts(architecture, options.train.micro_batch, sequence_length(options, architecture),
+                    options.precision.compute, options.precision.reduce, device);
+  const ProcessGrid grid = grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
+  return build_schedule(model, grid, policy_from(options));
+}
+
+Sitting measure(RankContext& context, const StepSchedule& schedule, const Options& options, BenchDevice& device,
+                const RateSizes& sizes) {
+  const KernelWork work = kernel_work(schedule);
+  KernelRehearsal rehearsal(schedule, work, options, device);
+  ProductRate product(device.device(), device.stream(), device.kernels(), schedule.compute, sizes);
+  CopyRate copy(device.device(), device.stream(), device.kernels(), sizes);
+  const auto clock = make_stream_clock(device.device(), device.stream());
+  KernelTimes times;
+  const auto timed = make_timed_kernels(device.kernels(), times, *clock);
+  Sitting sitting;
+  for (std::int64_t i = -options.bench.warmup; i < options.bench.steps; ++i) {
+    if (i == 0) times.clear();
+    context.control().barrier();  // ranks of a machine share its memory and caches, as in a step
+    // On a GPU these are only enqueued: while it works on them, the host gets ahead with what comes next, so that no
+    // kernel's time holds the time in which the host submits it.
+    copy.sample();
+    product.sample();
+    clock->begin();
+    clock->end();
+    for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
+    for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
+    std::vector<double> seconds = clock->take();
+    sitting.nothing = seconds.front();
+    seconds.erase(seconds.begin());
+    times.finish_repetition(seconds);
+    sitting.rates = {product.best(), copy.best()};
+  }
+  sitting.rows = times.rows();
+  return sitting;
+}
+
+struct Sum {
+  double seconds = 0, flops = 0;
+};
+
+Sum sum_of(const std::vector<KernelRow>& rows, bool (*wanted)(KernelGroup)) {
+  Sum sum;
+  for (const KernelRow& row : rows) {
+    if (wanted(row.group)) sum.seconds += row.seconds, sum.flops += row.cost.flops;
+  }
+  return sum;
+}
+
+bool is_product(KernelGroup group) { return group != KernelGroup::other; }
+
+/// Whether moving its bytes takes longer than its products do, at the measured ceilings.
+bool is_memory_bound(const KernelRow& row, const Rates& rates) {
+  return row.cost.bytes / rates.copy > row.cost.flops / rates.product;
+}
+double share_of_copy(const KernelRow& row, const Rates& rates) { return row.cost.bytes / row.seconds / rates.copy; }
+
+std::string head_text() {
+  return fmt::format("{:<20}{:<38}{:>7}{:>10}{:>10}{:>7}{:>10}{:>10}{:>8}{:>9}\n", "kernel", "shape", "calls", "a call",
+                     "a step", "share", "bytes", "GFLOP", "copy", "product");
+}
+
+std::string text_of(const KernelRow& row, double step, const Rates& rates) {
+  std::string text =
+      fmt::format("{:<20}{:<38}{:>7.0f}{:>10}{:>10}{:>7}{:>10}", row.name, row.shape, row.calls,
+                  format_seconds(row.seconds / row.calls), format_seconds(row.seconds),
+                  format_percent(row.seconds / step), format_bytes(std::llround(row.cost.bytes / row.calls)));
+  if (row.cost.flops > 0) {
+    text +=
+        fmt::format("{:>10.3g}{:>8}{:>9}", row.cost.flops / row.calls * 1e-9, format_percent(share_of_copy(row, rates)),
+                    format_percent(row.cost.flops / row.seconds / rates.product));
+  } else {
+    text += fmt::format("{:>10}{:>8}{:>9}", "-", format_percent(share_of_copy(row, rates)), "-");
+  }
+  return text + "\n";
+}
+
+/// The project's target for what is bound by memory.
+constexpr double kWantedShare = 0.8;
+
+std::string slow_text(const std::vector<KernelRow>& rows, const Rates& rates) {
+  std::string slow;
+  for (const KernelRow& row : rows) {
+    if (!is_memory_bound(row, rates) || share_of_copy(row, rates) >= kWantedShare) continue;
+    slow += fmt::format("{}{}{}{} {}", slow.empty() ? "" : ", ", row.name, row.shape.empty() ? "" : " ", row.shape,
+                        format_percent(share_of_copy(row, rates)));
+  }
+  return fmt::format("memory-bound and below {} of the copy rate: {}\n", format_percent(kWantedShare),
+                     slow.empty() ? "none" : slow);
+}
+
+std::string sum_text(const char* name, const Sum& sum, double step, const Rates& rates) {
+  std::string text = fmt::format("{:<20}{:>6} of the kernels' time", name, format_percent(sum.seconds / step));
+  if (sum.flops > 0) {
+    text += fmt::format(", {}: {} of the product rate", flop_rate_text(sum.flops / sum.seconds),
+                        format_percent(sum.flops / sum.seconds / rates.product));
+  }
+  return text + "\n";
+}
+
+std::string sums_text(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
+  const auto part = [&](const char* name, bool (*wanted)(KernelGroup)) {
+    return sum_text(name, sum_of(rows, wanted), step, rates);
+  };
+  const Sum products = sum_of(rows, is_product);
+  return part("matrix products", is_product) +                                                //
+         part("  linears", [](KernelGroup group) { return group == KernelGroup::linear; }) +  //
+         part("  attention", [](KernelGroup group) { return group == KernelGroup::attention; }) +
+         part("  head", [](KernelGroup group) { return group == KernelGroup::head; }) +
+         part("everything else", [](KernelGroup group) { return !is_product(group); }) +
+         sum_text("all kernels", {step, products.flops}, step, rates);
+}
+
+std::string datasheet_text(const Device& device, DType dtype) {
+  const double rate = datasheet_rate(device.model(), dtype);
+  return rate > 0 ? fmt::format(" of {} by the datasheet", flop_rate_text(rate)) : "";
+}
+
+/// NaN where a kernel has no matrix products.
+Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
+  std::vector<std::string> kernel, shape;
+  std::vector<double> calls, seconds, share, bytes, flops, copy, product;
+  for (const KernelRow& row : rows) {
+    kernel.push_back(row.name);
+    shape.push_back(row.shape);
+    calls.push_back(row.calls);
+    seconds.push_back(row.seconds);
+    share.push_back(row.seconds / step);
+    bytes.push_back(row.cost.bytes / row.calls);
+    flops.push_back(row.cost.flops / row.calls);
+    copy.push_back(share_of_copy(row, rates));
+    product.push_back(row.cost.flops > 0 ? row.cost.flops / row.seconds / rates.product : std::nan(""));
+  }
+  std::vector<double> of_a_call(seconds);
+  for (std::size_t i = 0; i < calls.size(); ++i) of_a_call[i] /= calls[i];
+  return {"kernels",
+          "kernels of a step on rank 0, in the order of their first call; seconds: of a step; bytes and flops: the "
+          "least of a call; copy_share and product_share: of the ceilings in /rates",
+          {{"kernel", "", kernel},
+           {"shape", "", shape},
+           {"calls", "1", calls},
+           {"call_seconds", "s", of_a_call},
+           {"seconds", "s", seconds},
+           {"share", "1", share},
+           {"bytes", "B", bytes},
+           {"flops", "FLOP", flops},
+           {"copy_share", "1", copy},
+           {"product_share", "1", product}}};
+}
+
+/// A table of one row.
+Table rates_table(const Rates& rates, double datasheet, double nothing) {
+  return {
+      "rates",
+      "what this machine reaches in the same run: matrix products, copies (read and written), a stretch without work",
+      {{"product", "FLOP/s", std::vector{rates.product}},
+       {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}},
+       {"copy", "B/s", std::vector{rates.copy}},
+       {"nothing", "s", std::vector{nothing}}}};
+}
+
+}  // namespace
+
+BenchResult kernel_table(RankContext& context, const Options& options, const MachineShape& machine) {
+  BenchDevice device(context, options, machine);
+  return kernel_table(context, options, device, rate_sizes(device.device()));
+}
+
+BenchResult kernel_table(RankContext& context, const Options& options, BenchDevice& device, const RateSizes& sizes) {
+  const StepSchedule schedule = schedule_of(options, context.size(), context.ranks_per_node(), device.device().kind());
+  const Sitting sitting = measure(context, schedule, options, device, sizes);
+  const auto& [rows, rates, nothing] = sitting;
+  double step = 0;
+  for (const KernelRow& row : rows) step += row.seconds;
+  std::string text = fmt::format(
+      "ranks: {}, each {}\n"
+      "{} parameters, micro-batch {} x {} tokens, accumulation {}, {}, compute {}, reduce {}\n"
+      "ceilings, best of {} samples between the kernels, all ranks at once: matrix products {} ({}){}, copies "
+      "{:.1f} GB/s (read and written); nothing takes {}\n\n",
+      context.size(), device.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
+      schedule.model.sequence, schedule.accumulation, name_of(schedule.strategy), name_of(schedule.compute),
+      name_of(schedule.reduce), options.bench.steps + options.bench.warmup, flop_rate_text(rates.product),
+      name_of(schedule.compute), datasheet_text(device.device(), schedule.compute), rates.copy * 1e-9,
+      format_seconds(nothing));
+  text += head_text();
+  for (const KernelRow& row : rows) text += text_of(row, step, rates);
+  text += fmt::format("\nkernels of a step on rank {}: {} (median of {} repetitions after {})\n", context.rank(),
+                      format_seconds(step), options.bench.steps, options.bench.warmup);
+  text += sums_text(rows, step, rates) + slow_text(rows, rates);
+  text +=
+      "bytes, GFLOP: of a call, the least that it can do (of matrix products alone, of attention the visible half; "
+      "each\n"
+      "input and output once); copy, product: their shares of the ceilings. Kernels do more than that (gelu, softmax,\n"
+      "sums), and buffers that stay in caches may pass 100% of a large copy.";
+  return {text,
+          {kernels_table(rows, step, rates),
+           rates_table(rates, datasheet_rate(device.device().model(), schedule.compute), nothing)},
+          gpu_facts(device.device()),
+          device.description()};
+}
+
+}  // namespace tessera

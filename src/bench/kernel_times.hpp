@@ -1,0 +1,66 @@
+#pragma once
+// Work and time of kernel calls by kernel and shape.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/kernel_cost.hpp"
+#include "bench/stream_clock.hpp"
+#include "tessera/kernels/kernels.hpp"
+
+namespace tessera {
+
+/// What a kernel mostly does. The head is one kernel: norm, vocabulary products and cross-entropy.
+enum class KernelGroup : std::uint8_t { linear, attention, head, other };
+
+/// All calls of one kernel on one shape, per optimizer step.
+struct KernelRow {
+  std::string name, shape;
+  KernelGroup group = KernelGroup::other;
+  double calls = 0;
+  KernelCost cost;
+  double seconds = 0;  ///< median over repetitions
+};
+
+/// What one call did.
+struct KernelCall {
+  std::string name, shape;
+  KernelGroup group = KernelGroup::other;
+  KernelCost cost;
+};
+
+/// Adds calls up, repetition by repetition.
+class KernelTimes {
+ public:
+  /// Calls from here on stand for `count` calls of a step.
+  void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
+  void add(const KernelCall& call);
+  /// A repetition of the step is over, and its calls took so long, in their order.
+  void finish_repetition(const std::vector<double>& seconds);
+  /// Forgets everything (after warming up).
+  void clear() { *this = {}; }
+  /// In order of first appearance; at least one repetition.
+  std::vector<KernelRow> rows() const;
+
+ private:
+  struct Entry {
+    KernelRow sum;                ///< over all repetitions
+    std::vector<double> seconds;  ///< per repetition
+  };
+  struct Pending {
+    std::size_t entry = 0;
+    double count = 1;
+  };
+  std::vector<Entry> entries_;
+  std::vector<Pending> pending_;  ///< calls of this repetition
+  std::size_t repetitions_ = 0;
+  double count_ = 1;
+};
+
+/// Kernels that do what `inner` does, report each call to `times` and time it by `clock`, whose stretches are the
+/// calls; all must outlive them.
+std::unique_ptr<Kernels> make_timed_kernels(Kernels& inner, KernelTimes& times, StreamClock& clock);
+
+}  // namespace tessera

@@ -1,0 +1,116 @@
+#include "bench/kernel_work.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+bool holds(const std::vector<TensorId>& tensors, TensorId tensor) {
+  return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
+}
+
+/// The first part of the same kind: block 0's for block parts.
+PartId representative(const StepSchedule& schedule, PartId part) {
+  const PartKind kind = schedule.part(part).kind;
+  PartId first = 0;
+  while (schedule.part(first).kind != kind) ++first;
+  return first;
+}
+
+/// Tensors whose gradient another part has begun in the value that this operation updates.
+std::vector<bool> gradient_adds(const StepSchedule& schedule, const Operation& op) {
+  const std::vector<TensorId>& tensors = schedule.part(op.part).tensors;
+  std::vector<bool> adds(tensors.size(), false);
+  for (const Update& update : op.updates) {
+    const Value& before = schedule.value(update.before);
+    if (before.kind != ValueKind::gradient) continue;
+    for (std::size_t i = 0; i < tensors.size(); ++i) {
+      if (schedule.layout.unit_of[static_cast<std::size_t>(tensors[i])] != before.unit) continue;
+      adds[i] = std::any_of(before.covers.begin(), before.covers.end(),
+                            [&](PartId other) { return holds(schedule.part(other).tensors, tensors[i]); });
+    }
+  }
+  return adds;
+}
+
+PartWork part_work(const StepSchedule& schedule, const Operation& op) {
+  PartWork work;
+  work.kind = op.kind;
+  work.part = representative(schedule, op.part);
+  work.writes_output = std::any_of(op.writes.begin(), op.writes.end(),
+                                   [&](ValueId v) { return schedule.value(v).kind == ValueKind::activation; });
+  if (op.kind == OperationKind::backward) work.gradient_adds = gradient_adds(schedule, op);
+  return work;
+}
+
+FlatWork gather_work(const StepSchedule& schedule, const Operation& op) {
+  const Value& whole = schedule.value(op.writes[0]);
+  return {FlatKind::cast, whole.elements / schedule.grid.size(op.group), schedule.value(op.reads[0]).dtype,
+          whole.dtype};
+}
+
+FlatWork accumulate_work(const StepSchedule& schedule, const Operation& op) {
+  const bool in_place = !op.updates.empty();
+  const Value& sum = schedule.value(in_place ? op.updates[0].after : op.writes[0]);
+  const FlatKind kind = in_place || op.reads.size() == 2 ? FlatKind::add : FlatKind::cast;
+  return {kind, sum.elements, schedule.value(op.reads[0]).dtype, sum.dtype};
+}
+
+/// square_sum or adamw over the gradient that the operation reads.
+FlatWork gradient_work(const StepSchedule& schedule, const Operation& op, FlatKind kind) {
+  for (const ValueId v : op.reads) {
+    const Value& value = schedule.value(v);
+    if (value.kind == ValueKind::gradient) return {kind, value.elements, value.dtype, DType::fp32};
+  }
+  throw InternalError("operation {} of unit {} reads no gradient", name_of(op.kind), op.unit);
+}
+
+bool same(const PartWork& a, const PartWork& b) {
+  return a.kind == b.kind && a.part == b.part && a.writes_output == b.writes_output &&
+         a.gradient_adds == b.gradient_adds;
+}
+bool same(const FlatWork& a, const FlatWork& b) {
+  return a.kind == b.kind && a.elements == b.elements && a.from == b.from && a.to == b.to;
+}
+
+template <class T>
+void count(std::vector<T>& all, T work) {
+  auto it = std::find_if(all.begin(), all.end(), [&](const T& other) { return same(work, other); });
+  if (it == all.end()) it = all.insert(it, std::move(work));
+  ++it->count;
+}
+
+void count_operation(const StepSchedule& schedule, const Operation& op, KernelWork& work) {
+  switch (op.kind) {
+    case OperationKind::forward:
+    case OperationKind::recompute:
+    case OperationKind::backward:
+      return count(work.parts, part_work(schedule, op));
+    case OperationKind::gather:
+      return count(work.flat, gather_work(schedule, op));
+    case OperationKind::accumulate:
+      return count(work.flat, accumulate_work(schedule, op));
+    case OperationKind::norm:
+      return count(work.flat, gradient_work(schedule, op, FlatKind::square_sum));
+    case OperationKind::update:
+      return count(work.flat, gradient_work(schedule, op, FlatKind::adamw));
+    default:
+      return;  // moves data or a few numbers only
+  }
+}
+
+}  // namespace
+
+KernelWork kernel_work(const StepSchedule& schedule) {
+  KernelWork work;
+  for (const Play& play : schedule.step) {
+    const Segment& segment = schedule.segments[static_cast<std::size_t>(play.segment)];
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      count_operation(schedule, schedule.operation(id), work);
+    }
+  }
+  return work;
+}
+
+}  // namespace tessera

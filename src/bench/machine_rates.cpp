@@ -1,0 +1,160 @@
+#include "bench/machine_rates.hpp"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "bench/device.hpp"
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kMiB = std::int64_t{1} << 20;
+/// Rows end off multiples of 4 KiB.
+constexpr std::int64_t kPad = 16;
+
+/// Squares and the shape of a linear, and two whose operands stay in a core's own cache: which is best depends on the
+/// machine.
+RateSizes cpu_sizes() {
+  const auto cache = static_cast<std::int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
+  return {{{1024, 1024, 1024}, {1536, 1536, 1536}, {2048, 768, 2304}, {1024, 512, 128}, {1024, 512, 256}},
+          std::clamp(4 * cache, 64 * kMiB, 512 * kMiB)};
+}
+
+/// Values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real ones do.
+void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& memory, DType dtype) {
+  std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(kMiB, memory.size() / size_of(dtype))));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7919 % 1021) / 1021.0f - 0.5f;
+  const auto count = static_cast<std::int64_t>(values.size()), bytes = count * size_of(DType::fp32);
+  const auto staged = device.allocate(MemoryKind::device, bytes);
+  device.copy(staged->data(), values.data(), bytes);
+  kernels.cast(stream, staged->data(), DType::fp32, memory.data(), dtype, count);
+  stream.synchronize();
+  repeat_pattern(device, memory.data(), count * size_of(dtype), memory.size());
+}
+
+double best_of(double best, const std::vector<double>& seconds, double work) {
+  for (const double one : seconds) best = std::max(best, work / one);
+  return best;
+}
+
+}  // namespace
+
+RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free) {
+  std::int64_t edge = 8192;
+  const auto bytes = [&] { return 3 * edge * edge * size_of(DType::fp32); };
+  while (edge > 256 && (bytes() > total / 96 || bytes() > free / 2)) edge /= 2;
+  return {{{edge, edge, edge}, {edge / 2, edge / 2, edge / 2}},
+          std::clamp(std::min(total / 128, free / 4), kMiB, 1024 * kMiB)};
+}
+
+RateSizes rate_sizes(const Device& device) {
+  return device.kind() == DeviceKind::cpu ? cpu_sizes() : gpu_rate_sizes(device.total_memory(), device.free_memory());
+}
+
+ProductRate::ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes)
+    : stream_(stream),
+      kernels_(kernels),
+      dtype_(dtype),
+      shapes_(sizes.products),
+      clock_(make_stream_clock(device, stream)) {
+  std::int64_t input = 0, weight = 0, output = 0;
+  for (const ProductShape& shape : shapes_) {
+    input = std::max(input, shape.tokens * (shape.in + kPad));
+    weight = std::max(weight, shape.in * (shape.out + kPad));
+    output = std::max(output, shape.tokens * (shape.out + kPad));
+  }
+  input_ = device.allocate(MemoryKind::device, input * size_of(dtype));
+  weight_ = device.allocate(MemoryKind::device, weight * size_of(dtype));
+  output_ = device.allocate(MemoryKind::device, output * size_of(dtype));
+  fill(device, stream, kernels, *input_, dtype);
+  fill(device, stream, kernels, *weight_, dtype);
+}
+
+void ProductRate::sample() {
+  for (const ProductShape& shape : shapes_) {
+    LinearForward product;
+    product.tokens = shape.tokens, product.in = shape.in, product.out = shape.out;
+    product.input = {input_->data(), dtype_, shape.in + kPad};
+    product.weight = {weight_->data(), dtype_, shape.out + kPad};
+    product.output = {output_->data(), dtype_, shape.out + kPad};
+    for (int i = 0; i < 2; ++i) {
+      clock_->begin();
+      kernels_.linear_forward(stream_, product);
+      clock_->end();
+    }
+  }
+}
+
+double ProductRate::best() {
+  const std::vector<double> seconds = clock_->take();
+  for (std::size_t i = 0; i < seconds.size(); ++i) {  // as sample() calls: each shape twice
+    const ProductShape& shape = shapes_[i / 2 % shapes_.size()];
+    best_ = std::max(best_, 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out) / seconds[i]);
+  }
+  return best_;
+}
+
+CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateSizes& sizes)
+    : device_(device),
+      stream_(stream),
+      kernels_(kernels),
+      clock_(make_stream_clock(device, stream)),
+      from_(device.allocate(MemoryKind::device, sizes.copy_bytes)),
+      to_(device.allocate(MemoryKind::device, sizes.copy_bytes)) {
+  // A CPU's pages that nobody wrote are all one page of zeros; `to` gets its pages here too.
+  fill(device, stream, kernels, *from_, DType::fp32);
+  device.copy(to_->data(), from_->data(), from_->size());
+}
+
+void CopyRate::sample() {
+  clock_->begin();
+  kernels_.cast(stream_, from_->data(), DType::fp32, to_->data(), DType::fp32, from_->size() / size_of(DType::fp32));
+  clock_->end();
+  clock_->begin();
+  device_.copy(stream_, to_->data(), from_->data(), from_->size());
+  clock_->end();
+}
+
+double CopyRate::best() {
+  best_ = best_of(best_, clock_->take(), 2.0 * static_cast<double>(from_->size()));
+  return best_;
+}
+
+std::string flop_rate_text(double rate) {
+  return rate < 1e13 ? fmt::format("{:.0f} GFLOP/s", rate * 1e-9) : fmt::format("{:.1f} TFLOP/s", rate * 1e-12);
+}
+
+namespace {
+
+/// Whether `text` has these words, between what is neither letter nor digit: "A40" is not in "RTX A4000".
+bool has_words(const std::string& text, const std::string& words) {
+  const auto is_border = [&](std::size_t at) { return at >= text.size() || std::isalnum(text[at]) == 0; };
+  for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) {
+    if ((at == 0 || is_border(at - 1)) && is_border(at + words.size())) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+double datasheet_rate(const std::string& model, DType dtype) {
+  struct Sheet {
+    const char* name;
+    double half, single;  ///< TFLOP/s: bf16 and fp16 with fp32 sums, without sparsity; fp32 (no TF32)
+  };
+  // NVIDIA's datasheets, SXM boards where there are some; a name that contains another comes first.
+  static constexpr Sheet kSheets[] = {
+      {"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60}, {"H200", 989, 67},    {"H100", 989, 67},
+      {"GH200", 989, 67},     {"A100", 312, 19.5},   {"A30", 165, 10.3},    {"A40", 149.7, 37.4}, {"A10", 125, 31.2},
+      {"L40S", 362, 91.6},    {"L40", 181, 90.5},    {"L4", 121, 30.3}};
+  for (const Sheet& sheet : kSheets) {
+    if (has_words(model, sheet.name)) return (dtype == DType::fp32 ? sheet.single : sheet.half) * 1e12;
+  }
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#pragma once
+// The ceilings that a machine sets to kernels, measured; and what makers of GPUs say of theirs.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bench/stream_clock.hpp"
+#include "tessera/backend/device.hpp"
+#include "tessera/base/dtype.hpp"
+#include "tessera/kernels/kernels.hpp"
+
+namespace tessera {
+
+/// [tokens, in] times [in, out].
+struct ProductShape {
+  std::int64_t tokens = 0, in = 0, out = 0;
+};
+
+/// Of what size ceilings are measured.
+struct RateSizes {
+  std::vector<ProductShape> products;
+  std::int64_t copy_bytes = 0;  ///< that a copy reads, and again that it writes
+};
+
+/// CPU: large products and some that suit caches, and copies of four times the last level of cache. GPU: squares of
+/// 8192 and 4096 and copies of 1 GiB; less where its memory is below some 80 GB.
+RateSizes rate_sizes(const Device& device);
+/// A GPU's, by its memory and what is free of it: `bench step` measures when its session has filled the GPU.
+RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
+
+/// Samples of a ceiling are taken as often, and at the same times, as what is compared with it; the best counts.
+/// Device, stream and kernels must outlive it. On a GPU sample() enqueues.
+class ProductRate {
+ public:
+  ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes);
+  /// Matrix products through linear_forward, each shape twice.
+  void sample();
+  /// FLOP/s; 0 without samples. Waits for them.
+  double best();
+
+ private:
+  Stream& stream_;
+  Kernels& kernels_;
+  DType dtype_;
+  std::vector<ProductShape> shapes_;
+  std::unique_ptr<StreamClock> clock_;
+  std::unique_ptr<DeviceMemory> input_, weight_, output_;
+  double best_ = 0;
+};
+
+class CopyRate {
+ public:
+  CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateSizes& sizes);
+  /// Copies between buffers much larger than the caches: by Kernels::cast (fp32 to fp32) and by the device's own copy.
+  void sample();
+  /// Bytes per second, read and written; 0 without samples. Waits for them.
+  double best();
+
+ private:
+  Device& device_;
+  Stream& stream_;
+  Kernels& kernels_;
+  std::unique_ptr<StreamClock> clock_;
+  std::unique_ptr<DeviceMemory> from_, to_;
+  double best_ = 0;
+};
+
+/// FLOP/s of dense matrix products in `dtype` by the datasheet of a GPU with such a name (Device::model); 0 where it is
+/// not known here.
+double datasheet_rate(const std::string& model, DType dtype);
+
+/// FLOP/s for people: "411 GFLOP/s", "788.1 TFLOP/s".
+std::string flop_rate_text(double rate);
+
+}  // namespace tessera

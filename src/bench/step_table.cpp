@@ -1,0 +1,163 @@
+#include "bench/step_table.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "bench/device.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/model/flops.hpp"
+#include "tessera/training/account.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+double quantile(std::vector<double> values, double q) {
+  std::sort(values.begin(), values.end());
+  return values[static_cast<std::size_t>(std::llround(q * static_cast<double>(values.size() - 1)))];
+}
+
+struct Measured {
+  std::vector<double> seconds;
+  std::vector<StepTimeTotals> times;  ///< of steps whose operations were timed: on a GPU perhaps one of the warm-up's
+  double timed_seconds = 0;           ///< those steps in all
+};
+
+Measured measure_steps(TrainingSession& session, const BenchOptions& options) {
+  Measured measured;
+  for (std::int64_t i = -options.warmup; i < options.steps; ++i) {
+    const auto start = Clock::now();
+    const StepResult result = session.train_step();
+    const double seconds = seconds_since(start);
+    const StepTimeTotals times = session.player().times().take();
+    if (i >= 0 && !result.finite) throw NumericalError("a measured step has loss {}: a lower optim.lr", result.loss);
+    if (i >= 0) measured.seconds.push_back(seconds);
+    if (!times.measured) continue;
+    if (i <= 0) measured.times.clear(), measured.timed_seconds = 0;  // the last of the warm-up's, or all others
+    measured.times.push_back(times);
+    measured.timed_seconds += seconds;
+  }
+  return measured;
+}
+
+/// Where the time of timed steps went: seconds a step by category, and their share.
+struct TimeShares {
+  std::vector<std::string> category;
+  std::vector<double> seconds, share;
+  double rest = 0;  ///< share
+};
+
+TimeShares time_shares(const Measured& measured) {
+  const double total = std::max(1e-12, measured.timed_seconds);
+  TimeShares shares;
+  double known = 0;
+  for (std::size_t c = 0; c < kTimeCategories; ++c) {
+    double seconds = 0;
+    for (const StepTimeTotals& times : measured.times) seconds += times.seconds(static_cast<TimeCategory>(c));
+    known += seconds;
+    shares.category.emplace_back(name_of(static_cast<TimeCategory>(c)));
+    shares.seconds.push_back(seconds / static_cast<double>(measured.times.size()));
+    shares.share.push_back(seconds / total);
+  }
+  shares.rest = std::max(0.0, 1 - known / total);
+  return shares;
+}
+
+std::string text_of(const TimeShares& shares) {
+  std::string text;
+  for (std::size_t c = 0; c < shares.category.size(); ++c) {
+    if (shares.seconds[c] > 0)
+      text += fmt::format("  {:<24}{:>8}  {:>10} a step\n", shares.category[c], format_percent(shares.share[c]),
+                          format_seconds(shares.seconds[c]));
+  }
+  return text + fmt::format("  {:<24}{:>8}\n", "rest", format_percent(shares.rest));
+}
+
+/// What a rank computes a second, by both ways of counting, beside what this machine's products reach.
+std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_second, double best, double datasheet) {
+  const ModelParts& model = schedule.model;
+  const double counted = product_flops_per_token(model);
+  const double formula = published_flops_per_token(model);
+  const std::string of_peak = datasheet > 0 ? fmt::format("; {} of the datasheet's {}",
+                                                          format_percent(formula * tokens_per_rank_second / datasheet),
+                                                          flop_rate_text(datasheet))
+                                            : "";
+  return fmt::format(
+      "rate       {} a rank at the model's {:.4g} GFLOP a token; matrix products ({}) reach {} here at best: {}\n"
+      "MFU        6N + 12 x layers x width x T = {:.4g} GFLOP a token: {} a rank, {} of the products' best{}",
+      flop_rate_text(counted * tokens_per_rank_second), counted * 1e-9, name_of(schedule.compute), flop_rate_text(best),
+      format_percent(counted * tokens_per_rank_second / best), formula * 1e-9,
+      flop_rate_text(formula * tokens_per_rank_second), format_percent(formula * tokens_per_rank_second / best),
+      of_peak);
+}
+
+/// The best of a few products, on all ranks at once as in a step.
+double best_product(const Resources& resources, DType compute, const RateSizes& sizes) {
+  Device& device = resources.device();
+  const auto stream = make_bench_stream(device);
+  ProductRate product(device, *stream, resources.kernels(Lane::compute), compute, sizes);
+  for (int i = 0; i < 5; ++i) product.sample();
+  return product.best();
+}
+
+}  // namespace
+
+StepBench::StepBench(RankContext& context, const Options& options, const MachineShape& machine)
+    : context_(context),
+      options_(options),
+      prepared_(context, options, machine),
+      session_(prepared_.open(context, options)) {}
+
+std::string StepBench::account() const {
+  return account_before(options_, prepared_.planned(), prepared_.data(), *session_, prepared_.machine());
+}
+
+BenchResult StepBench::measure(const RateSizes& sizes) {
+  const Measured measured = measure_steps(*session_, options_.bench);
+  context_.control().barrier();
+  const StepSchedule& schedule = prepared_.planned().schedule;
+  const double best = best_product(session_->resources(), schedule.compute, sizes);
+  const double datasheet = datasheet_rate(session_->resources().device().model(), schedule.compute);
+  const double median = quantile(measured.seconds, 0.5);
+  const double tokens = static_cast<double>(session_->global_tokens()) / median;
+  BenchResult result;
+  result.gpu = gpu_facts(session_->resources().device());
+  result.kernels = session_->resources().description();
+  result.text =
+      fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s\n", format_seconds(median),
+                  format_seconds(quantile(measured.seconds, 0.25)), format_seconds(quantile(measured.seconds, 0.75)),
+                  options_.bench.steps, options_.bench.warmup, format_rate(tokens));
+  const double of_rank = tokens / static_cast<double>(context_.size());
+  result.text += rate_text(schedule, of_rank, best, datasheet);
+  result.tables = {
+      {"steps", "every measured step on rank 0", {{"seconds", "s", measured.seconds}}},
+      {"rate",
+       "of the median step; FLOPs a token by 6N + 12 x layers x width x T and by the model's matrix products; product: "
+       "what matrix products reach here at best on a rank",
+       {{"seconds", "s", std::vector{median}},
+        {"tokens_per_second", "1/s", std::vector{tokens}},
+        {"flops_per_token_6n", "FLOP", std::vector{published_flops_per_token(schedule.model)}},
+        {"flops_per_token", "FLOP", std::vector{product_flops_per_token(schedule.model)}},
+        {"product", "FLOP/s", std::vector{best}},
+        {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}}}}};
+  if (measured.times.empty()) {
+    result.text += "\ntimes of operations are not known: all steps were replayed";
+    return result;
+  }
+  const TimeShares shares = time_shares(measured);
+  result.text += fmt::format("\ntime of rank {}, of {} steps played operation by operation\n", context_.rank(),
+                             measured.times.size()) +
+                 text_of(shares);
+  result.tables.push_back(
+      {"time",
+       fmt::format("of rank 0, mean of {} timed steps", measured.times.size()),
+       {{"category", "", shares.category}, {"seconds", "s", shares.seconds}, {"share", "1", shares.share}}});
+  return result;
+}
+
+}  // namespace tessera

@@ -1,0 +1,75 @@
+#pragma once
+// Blocks on their way to a file: the caller fills one while threads of its own take checksums of those before and write
+// them, past the page cache where the file system can (a checkpoint is not read again soon, and copying it into the
+// cache costs more time than the disk needs). A network file system may answer each such write only when it is on disk:
+// where the first ones are slow, the rest goes through the cache.
+
+#include <array>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <mutex>
+#include <thread>
+
+#include "tessera/backend/region.hpp"
+#include "tessera/base/file_descriptor.hpp"
+#include "tessera/checkpoint/records.hpp"
+#include "tessera/config/enums.hpp"
+
+namespace tessera {
+
+class BlockPipeline {
+ public:
+  /// Fills in record.blocks as blocks go by. All three outlive the pipeline; `file` is open for writing. IoError where
+  /// `direct` is `yes` and the file system cannot.
+  BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
+                DirectWrites direct = DirectWrites::automatic);
+  /// Gives up what is not yet written, unless finish() was called.
+  ~BlockPipeline();
+  BlockPipeline(const BlockPipeline&) = delete;
+  BlockPipeline& operator=(const BlockPipeline&) = delete;
+
+  /// Room for the next block of the file, record.block_bytes; waits until there is some. Rethrows what writing met.
+  std::byte* begin();
+  /// Hands it over.
+  void submit();
+  /// Waits until everything is written. Rethrows what writing met.
+  void finish();
+
+ private:
+  static constexpr std::size_t kSlots = 8, kThreads = 2;
+  static constexpr int kTrials = 4;  ///< blocks whose times decide
+  /// Two threads whose 1 MiB blocks all take longer carry less than 100 MB/s.
+  static constexpr double kSlowBlock = 0.02;
+  void work();
+  void write(std::int64_t block);
+  bool through_cache();
+  void judge_direct(double seconds);
+  void stop();
+  std::size_t slot_of(std::int64_t block) const { return static_cast<std::size_t>(block) % kSlots; }
+  std::byte* bytes_of(std::int64_t block) const {
+    return memory_.data() + static_cast<std::int64_t>(slot_of(block)) * record_.block_bytes;
+  }
+
+  const FileDescriptor& file_;
+  const std::filesystem::path& path_;
+  FileRecord& record_;
+  const DirectWrites wanted_;
+  const FileDescriptor direct_;  ///< the same file past the page cache; invalid where that cannot be
+  const FileDescriptor none_{-1};
+  const Region memory_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::array<bool, kSlots> busy_{};                    ///< handed over and not yet written
+  std::int64_t filled_ = 0, taken_ = 0, written_ = 0;  ///< blocks
+  int trials_ = 0;
+  double fastest_ = 0;  ///< seconds of a direct write among the trials
+  bool is_slow_ = false;
+  bool stop_ = false;
+  std::exception_ptr failure_;
+  std::array<std::thread, kThreads> threads_;
+};
+
+}  // namespace tessera

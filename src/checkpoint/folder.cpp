@@ -1,0 +1,210 @@
+#include "tessera/checkpoint/folder.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/files/durable_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kPending = ".after-", kAbandoned = ".abandoned-";
+
+std::string name_of_step(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
+
+/// The number that a text is, if it is nothing else.
+std::optional<std::int64_t> number_of(std::string_view digits) {
+  std::int64_t number = -1;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  if (error != std::errc{} || end != digits.data() + digits.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+/// N of "step-N"; -1 for any other name.
+std::int64_t step_of(std::string_view name) {
+  if (!name.starts_with(kPrefix)) return -1;
+  const std::int64_t step = number_of(name.substr(kPrefix.size())).value_or(-1);
+  return step >= 0 && name == name_of_step(step) ? step : -1;
+}
+
+bool is_unfinished(std::string_view name) { return name.starts_with(kPrefix) && name.ends_with(kUnfinished); }
+
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
+    names.push_back(entry->path().filename().string());
+  if (error && error != std::errc::no_such_file_or_directory)
+    throw IoError("cannot read folder {} ({})", folder.string(), error.message());
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
+std::string last_error() { return std::generic_category().message(errno); }
+
+void rename_folder(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0)
+    throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), last_error());
+}
+
+}  // namespace
+
+/// A folder step-N.after-M.
+struct CheckpointFolder::Pending {
+  std::int64_t step = 0, after = 0;
+  std::filesystem::path path;
+};
+
+std::filesystem::path CheckpointFolder::of_step(std::int64_t step) const { return path_ / name_of_step(step); }
+
+std::filesystem::path CheckpointFolder::beside(std::int64_t step) const {
+  return path_ / fmt::format("{}{}", name_of_step(step), kUnfinished);
+}
+
+std::filesystem::path CheckpointFolder::begin(std::int64_t step) const {
+  std::filesystem::path path = beside(step);
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+  if (error) throw IoError("cannot remove {} ({})", path.string(), error.message());
+  const bool is_first = std::filesystem::create_directories(path_, error);
+  if (!error) std::filesystem::create_directory(path, error);
+  if (error) throw IoError("cannot create folder {} ({})", path.string(), error.message());
+  if (is_first) sync_folder(path_.has_parent_path() ? path_.parent_path() : ".");
+  return path;
+}
+
+std::string CheckpointFolder::publish(std::int64_t step, std::int64_t after) const {
+  const Pending pending{step, after, path_ / fmt::format("{}{}{:08}", name_of_step(step), kPending, after)};
+  sync_folder(beside(step));
+  // One rename decides. Whatever comes between it and the last one, recover() does the rest.
+  rename_folder(beside(step), pending.path);
+  sync_folder(path_);
+  return finish(pending);
+}
+
+std::string CheckpointFolder::finish(const Pending& pending) const {
+  std::string line = set_aside_newer(pending.after);
+  std::error_code error;
+  if (std::filesystem::exists(of_step(pending.step), error)) rename_folder(of_step(pending.step), beside(pending.step));
+  rename_folder(pending.path, of_step(pending.step));
+  sync_folder(path_);
+  return line;
+}
+
+std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
+  std::int64_t branch = 1;
+  for (const std::string& name : names_in(path_)) {
+    const std::size_t mark = name.rfind(kAbandoned);
+    if (mark != std::string::npos)
+      branch = std::max(branch, 1 + number_of(std::string_view(name).substr(mark + kAbandoned.size())).value_or(0));
+  }
+  std::vector<std::string> moved;
+  // The newest goes last: until then it is what `auto` takes, with all that it was written after.
+  for (const std::int64_t newer : steps()) {
+    if (newer <= step) continue;
+    moved.push_back(name_of_step(newer));
+    rename_folder(of_step(newer), path_ / fmt::format("{}{}{}", moved.back(), kAbandoned, branch));
+  }
+  if (moved.empty()) return {};
+  sync_folder(path_);
+  return fmt::format("{}: newer than step {}, from which this run went on: kept as {}{}, no longer used or pruned",
+                     fmt::join(moved, ", "), step,
+                     moved.size() == 1 ? moved.front() + std::string(kAbandoned) : "step-N" + std::string(kAbandoned),
+                     branch);
+}
+
+std::vector<std::string> CheckpointFolder::recover() const {
+  std::vector<std::string> lines;
+  for (const Pending& one : pending()) {
+    lines.push_back(fmt::format("{} is complete: it becomes {}", one.path.string(), name_of_step(one.step)));
+    const std::string line = finish(one);
+    if (!line.empty()) lines.push_back(line);
+  }
+  for (std::string& line : remove_unfinished()) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::string> CheckpointFolder::remove_unfinished() const {
+  std::vector<std::string> lines;
+  for (const std::string& name : names_in(path_)) {
+    if (!is_unfinished(name)) continue;
+    std::error_code error;
+    std::filesystem::remove_all(path_ / name, error);
+    if (error)
+      lines.push_back(fmt::format("cannot delete {} ({}): it is of no use, and fills the disk until it is deleted",
+                                  (path_ / name).string(), error.message()));
+  }
+  return lines;
+}
+
+/// Half a folder must not look like a checkpoint: the manifest goes first, then the name. Why it stays, or nothing.
+std::string CheckpointFolder::remove(std::int64_t step) const {
+  const std::filesystem::path path = of_step(step);
+  if (::unlink((path / std::string(kManifestName)).c_str()) != 0 && errno != ENOENT)
+    return fmt::format("cannot delete {} ({}): it stays, complete", path.string(), last_error());
+  if (::rename(path.c_str(), beside(step).c_str()) != 0)
+    return fmt::format("cannot delete {} ({}): its manifest is gone, its other files stay", path.string(),
+                       last_error());
+  return {};
+}
+
+std::vector<std::string> CheckpointFolder::prune(std::int64_t keep, std::int64_t keep_every,
+                                                 std::int64_t published) const {
+  std::vector<std::int64_t> all = keep > 0 ? steps() : std::vector<std::int64_t>{};
+  std::erase_if(all, [&](std::int64_t step) { return step > published || (keep_every > 0 && step % keep_every == 0); });
+  const std::size_t surplus =
+      all.size() - std::min(all.size(), static_cast<std::size_t>(std::max<std::int64_t>(0, keep)));
+  std::vector<std::string> lines;
+  for (std::size_t i = 0; i < surplus; ++i) {
+    std::string line = remove(all[i]);
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  if (surplus > 0) sync_folder(path_);  // the names are gone before the files are
+  for (std::string& line : remove_unfinished()) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::vector<std::int64_t> CheckpointFolder::steps() const {
+  std::vector<std::int64_t> steps;
+  for (const std::string& name : names_in(path_)) {
+    const std::int64_t step = step_of(name);
+    if (step >= 0) steps.push_back(step);
+  }
+  std::sort(steps.begin(), steps.end());
+  return steps;
+}
+
+std::vector<CheckpointFolder::Pending> CheckpointFolder::pending() const {
+  std::vector<Pending> all;
+  for (const std::string& name : names_in(path_)) {
+    const std::size_t mark = name.find(kPending);
+    if (mark == std::string::npos) continue;
+    const std::int64_t step = step_of(std::string_view(name).substr(0, mark));
+    const auto after = number_of(std::string_view(name).substr(mark + kPending.size()));
+    if (step >= 0 && after) all.push_back({step, *after, path_ / name});
+  }
+  return all;
+}
+
+std::vector<std::filesystem::path> CheckpointFolder::newest_first() const {
+  std::vector<std::int64_t> all = steps();
+  std::vector<std::filesystem::path> paths;
+  for (const Pending& one : pending()) {
+    paths.push_back(one.path);
+    std::erase_if(all, [&](std::int64_t step) { return step > one.after; });
+  }
+  for (auto step = all.rbegin(); step != all.rend(); ++step) paths.push_back(of_step(*step));
+  return paths;
+}
+
+}  // namespace tessera

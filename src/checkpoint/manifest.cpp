@@ -1,0 +1,244 @@
+#include "tessera/checkpoint/manifest.hpp"
+
+#include <fmt/format.h>
+#include <xxhash.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "checkpoint/manifest_fields.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
+#include "tessera/files/json_file.hpp"
+#include "tessera/formats/hugging_face_json.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kLargestManifest = 1LL << 30;
+constexpr std::string_view kChecksumKey = "\"checksum\": \"";
+constexpr std::size_t kHexDigits = 16;
+
+std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
+
+Json texts_json(const NamedTexts& texts) {
+  Json json = Json::object();
+  for (const auto& [name, value] : texts) json[name] = value;
+  return json;
+}
+
+Json file_json(const FileRecord& file) {
+  Json json = {{"name", file.name}, {"bytes", file.bytes}, {"block_bytes", file.block_bytes}};
+  if (file.is_shard()) {
+    Json offsets = Json::object();
+    for (const StateKind kind : kAllStateKinds)
+      offsets[std::string(name_of(kind))] = file.offsets[static_cast<std::size_t>(kind)];
+    json["offsets"] = offsets;
+    Json runs = Json::array();
+    for (const ElementRun& run : file.runs) runs.push_back({run.tensor, run.first, run.count});
+    json["runs"] = runs;
+  }
+  Json blocks = Json::array();
+  for (const std::uint64_t block : file.blocks) blocks.push_back(hex(block));
+  json["xxh3"] = blocks;
+  return json;
+}
+
+Json data_json(const DataPosition& data) {
+  if (!data.known) return nullptr;
+  return {{"fingerprint", data.fingerprint},   {"order", data.order},         {"sequence", data.sequence},
+          {"global_batch", data.global_batch}, {"data_seed", data.data_seed}, {"run_seed", data.run_seed},
+          {"next_sample", data.next_sample}};
+}
+
+/// The text's last 16 hexadecimal digits after the checksum's key.
+std::size_t place_of_checksum(const std::string& text) {
+  const std::size_t key = text.rfind(kChecksumKey);
+  if (key == std::string::npos || key + kChecksumKey.size() + kHexDigits > text.size()) return std::string::npos;
+  return key + kChecksumKey.size();
+}
+
+std::string checksum_of_text(std::string text, std::size_t place) {
+  text.replace(place, kHexDigits, std::string(kHexDigits, '0'));
+  return hex(XXH3_64bits(text.data(), text.size()));
+}
+
+FileRecord read_file_record(const Fields& fields) {
+  FileRecord file;
+  file.name = fields.text("name");
+  file.bytes = fields.count("bytes");
+  file.block_bytes = fields.count("block_bytes");
+  if (file.name.empty() || file.name.find_first_of(std::string_view("/\\\0", 3)) != std::string::npos ||
+      file.name.starts_with(".")) {
+    fields.refuse("name", "a plain file name inside the folder is needed");
+  }
+  if (file.block_bytes < 4096 || file.block_bytes > (64 << 20)) fields.refuse("block_bytes", "4 KiB to 64 MiB");
+  for (const auto& block : fields.list("xxh3")) file.blocks.push_back(Fields::checksum(block, fields));
+  const std::int64_t blocks = file.bytes / file.block_bytes + (file.bytes % file.block_bytes != 0 ? 1 : 0);
+  if (static_cast<std::int64_t>(file.blocks.size()) != blocks)
+    fields.refuse("xxh3", "one checksum per block is needed");
+  if (!file.is_shard()) return file;
+  for (const auto& run : fields.list("runs")) {
+    if (!run.is_array() || run.size() != 3) fields.refuse("runs", "triples are needed");
+    file.runs.push_back({Fields::count(run[0], "runs", fields), Fields::count(run[1], "runs", fields),
+                         Fields::count(run[2], "runs", fields)});
+  }
+  const Fields offsets = fields.object("offsets");
+  for (const StateKind kind : kAllStateKinds)
+    file.offsets[static_cast<std::size_t>(kind)] = offsets.count(std::string(name_of(kind)).c_str());
+  return file;
+}
+
+/// Runs inside their tensors, datasets inside their file, and every element in exactly one run.
+void check_runs(const Manifest& manifest, const std::string& where) {
+  struct Span {
+    std::int64_t tensor, first, count;
+  };
+  std::vector<Span> spans;
+  for (const FileRecord& file : manifest.files) {
+    std::int64_t elements = 0;
+    for (const ElementRun& run : file.runs) {
+      if (run.tensor >= static_cast<std::int64_t>(manifest.tensors.size()))
+        throw IoError("{}: {} has a run of tensor {}, there are {}", where, shown(file.name), run.tensor,
+                      manifest.tensors.size());
+      const std::int64_t size = manifest.tensors[static_cast<std::size_t>(run.tensor)].elements;
+      if (run.first > size || run.count > size - run.first || run.count == 0)
+        throw IoError("{}: {} has a run outside of tensor {}", where, shown(file.name),
+                      shown(manifest.tensors[static_cast<std::size_t>(run.tensor)].name));
+      elements += run.count;  // no overflow: below, a file's elements must fit its bytes
+      if (elements > file.bytes / 4) throw IoError("{}: {} is too small for its runs", where, shown(file.name));
+      spans.push_back({run.tensor, run.first, run.count});
+    }
+    for (const std::int64_t offset : file.offsets) {
+      if (offset > file.bytes - elements * 4)
+        throw IoError("{}: a dataset of {} reaches beyond the file's end", where, shown(file.name));
+    }
+  }
+  std::sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+    return a.tensor != b.tensor ? a.tensor < b.tensor : a.first < b.first;
+  });
+  std::size_t next = 0;
+  for (std::size_t tensor = 0; tensor < manifest.tensors.size(); ++tensor) {
+    std::int64_t done = 0;
+    for (; next < spans.size() && spans[next].tensor == static_cast<std::int64_t>(tensor); ++next) {
+      if (spans[next].first != done)
+        throw IoError("{}: element {} of {} is {}", where, std::min(done, spans[next].first),
+                      shown(manifest.tensors[tensor].name), spans[next].first > done ? "in no shard" : "in two shards");
+      done += spans[next].count;
+    }
+    if (done != manifest.tensors[tensor].elements)
+      throw IoError("{}: element {} of {} is in no shard", where, done, shown(manifest.tensors[tensor].name));
+  }
+}
+
+Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path& path) {
+  const Fields fields(json, path.string());
+  Manifest manifest;
+  if (fields.text("format") != "tessera checkpoint") fields.refuse("format", "\"tessera checkpoint\" is needed");
+  manifest.step = fields.count("step");
+  const Fields grid = fields.object("grid");
+  manifest.grid = {grid.count("world"), grid.count("shard_group"), grid.count("replicas"), grid.count("ranks_per_node"),
+                   grid.text("strategy")};
+  manifest.architecture = fields.architecture("model", path);
+  for (const auto& tensor : fields.list("tensors")) manifest.tensors.push_back(Fields::tensor(tensor, fields));
+  if (!fields.is_null("data")) {
+    const Fields data = fields.object("data");
+    manifest.data = {true,
+                     data.text("fingerprint"),
+                     data.text("order"),
+                     data.count("sequence"),
+                     data.count("global_batch"),
+                     data.count("data_seed"),
+                     data.count("run_seed"),
+                     data.count("next_sample")};
+  }
+  const Fields optimizer = fields.object("optimizer");
+  manifest.optimizer = {optimizer.count("adam_step"), optimizer.count("good_steps"), optimizer.count("skipped_steps"),
+                        optimizer.number("loss_scale")};
+  manifest.options = fields.texts("options");
+  manifest.provenance = fields.texts("provenance");
+  for (const auto& file : fields.list("files")) manifest.files.push_back(read_file_record(fields.of(file, "files")));
+  check_runs(manifest, path.string());
+  return manifest;
+}
+
+}  // namespace
+
+std::string manifest_text(const Manifest& manifest) {
+  Json json = {{"format", "tessera checkpoint"}, {"schema", kCheckpointSchema}, {"step", manifest.step}};
+  json["grid"] = {{"world", manifest.grid.world},
+                  {"shard_group", manifest.grid.shard_group},
+                  {"replicas", manifest.grid.replicas},
+                  {"ranks_per_node", manifest.grid.ranks_per_node},
+                  {"strategy", manifest.grid.strategy}};
+  json["model"] = config_of(manifest.architecture);
+  Json tensors = Json::array();
+  for (const TensorRecord& tensor : manifest.tensors)
+    tensors.push_back({{"name", tensor.name}, {"shape", tensor.shape}});
+  json["tensors"] = tensors;
+  json["data"] = data_json(manifest.data);
+  json["optimizer"] = {{"adam_step", manifest.optimizer.adam_step},
+                       {"good_steps", manifest.optimizer.good_steps},
+                       {"skipped_steps", manifest.optimizer.skipped_steps},
+                       {"loss_scale", manifest.optimizer.loss_scale}};
+  json["options"] = texts_json(manifest.options);
+  json["provenance"] = texts_json(manifest.provenance);
+  // A line a key; lists of files, runs and blocks in long lines: for people and for size.
+  std::string text = "{\n";
+  for (const auto& [key, value] : json.items())
+    text += fmt::format(" {}: {},\n", Json(key).dump(), value.dump(-1, ' ', false, Json::error_handler_t::replace));
+  text += " \"files\": [";
+  for (std::size_t i = 0; i < manifest.files.size(); ++i)
+    text += fmt::format("{}\n  {}", i == 0 ? "" : ",", file_json(manifest.files[i]).dump());
+  text += fmt::format("\n ],\n {}{}\"\n}}\n", kChecksumKey, std::string(kHexDigits, '0'));
+  const std::size_t place = place_of_checksum(text);
+  text.replace(place, kHexDigits, checksum_of_text(text, place));
+  return text;
+}
+
+std::string read_manifest_text(const std::filesystem::path& folder) try {
+  return read_text_file(folder / std::string(kManifestName), kLargestManifest);
+} catch (const UsageError& error) {
+  throw IoError("{} is no complete checkpoint ({})", folder.string(), error.what());
+}
+
+Manifest manifest_from(const std::string& text, const std::filesystem::path& folder) {
+  const std::filesystem::path path = folder / std::string(kManifestName);
+  nlohmann::json json;
+  try {
+    json = parse_json(text);
+  } catch (const UsageError& error) {
+    throw IoError("{} is no complete checkpoint ({})", folder.string(), error.what());
+  } catch (const nlohmann::json::exception& error) {
+    throw IoError("{} is damaged ({})", path.string(), error.what());
+  }
+  if (json.is_object() && json.contains("schema") && json["schema"].is_number_integer() &&
+      json["schema"] != kCheckpointSchema) {
+    throw IoError("{} has schema {} ({}): this program reads schema {}", path.string(), json["schema"].dump(),
+                  json["schema"] > kCheckpointSchema ? "a newer program wrote it" : "unknown", kCheckpointSchema);
+  }
+  const std::size_t place = place_of_checksum(text);
+  if (place == std::string::npos || text.substr(place, kHexDigits) != checksum_of_text(text, place))
+    throw IoError("{} is damaged (its checksum is wrong)", path.string());
+  try {
+    return parse_manifest(json, path);
+  } catch (const UsageError& error) {
+    throw IoError("{} is damaged ({})", path.string(), error.what());
+  }
+}
+
+Manifest read_manifest(const std::filesystem::path& folder) {
+  return manifest_from(read_manifest_text(folder), folder);
+}
+
+std::string file_record_text(const FileRecord& record) { return file_json(record).dump(); }
+
+FileRecord parse_file_record(const std::string& text) {
+  const auto json = nlohmann::json::parse(text);
+  return read_file_record(Fields(json, "a file's record"));
+}
+
+}  // namespace tessera

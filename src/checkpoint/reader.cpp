@@ -1,0 +1,122 @@
+#include "tessera/checkpoint/reader.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "checkpoint/block_file.hpp"
+#include "checkpoint/open_files.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kElementBytes = size_of(DType::fp32);
+/// While one thread compares and copies a block, another one reads: a rank of one thread, too, keeps the disk busy.
+constexpr int kLeastThreads = 2;
+/// Files that stay open from one block, and one call, to the next.
+constexpr std::size_t kKeptOpen = 64;
+
+}  // namespace
+
+/// Bytes of one block that go to one place.
+struct CheckpointReader::Piece {
+  std::size_t file = 0;
+  std::int64_t block = 0;
+  std::int64_t first = 0, bytes = 0;  ///< in the block
+  std::byte* to = nullptr;
+};
+
+CheckpointReader::CheckpointReader(const std::filesystem::path& folder, FileShare share)
+    : CheckpointReader(folder, read_manifest(folder), share) {}
+
+CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manifest, FileShare share)
+    : folder_(std::move(folder)), manifest_(std::move(manifest)), files_(std::make_unique<OpenFiles>(kKeptOpen)) {
+  places_.resize(manifest_.tensors.size());
+  for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
+    const FileRecord& record = manifest_.files[file];
+    if (file % share.every == share.first) check_size(record);
+    std::int64_t offset = 0;
+    for (const ElementRun& run : record.runs) {
+      places_[static_cast<std::size_t>(run.tensor)].push_back({run.first, run.count, file, offset});
+      offset += run.count;
+    }
+  }
+  for (auto& places : places_)
+    std::sort(places.begin(), places.end(), [](const Place& a, const Place& b) { return a.first < b.first; });
+}
+
+CheckpointReader::~CheckpointReader() = default;
+
+void CheckpointReader::check_size(const FileRecord& record) const {
+  const std::filesystem::path path = folder_ / record.name;
+  const std::int64_t bytes = size_of_file(path);
+  if (bytes == record.bytes) return;
+  throw IoError("{} has {} bytes (it was written with {}): it is {}", path.string(), bytes, record.bytes,
+                bytes < record.bytes ? "cut short" : "too long");
+}
+
+/// Everything that is wanted, cut at the borders of runs and blocks, in the order of files and bytes.
+std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const WantedRun> wanted) const {
+  std::vector<Piece> pieces;
+  for (const WantedRun& want : wanted) {
+    TESSERA_ASSERT(want.tensor >= 0 && want.tensor < static_cast<std::int64_t>(places_.size()), "tensor {}",
+                   want.tensor);
+    const auto& places = places_[static_cast<std::size_t>(want.tensor)];
+    auto place = std::upper_bound(places.begin(), places.end(), want.first,
+                                  [](std::int64_t first, const Place& p) { return first < p.first; });
+    if (place != places.begin()) --place;
+    for (std::int64_t done = 0; done < want.count; ++place) {
+      TESSERA_ASSERT(place != places.end(), "tensor {} has no element {}", want.tensor, want.first + done);
+      const std::int64_t into = want.first + done - place->first;
+      const std::int64_t count = std::min(want.count - done, place->count - into);
+      const FileRecord& file = manifest_.files[place->file];
+      std::int64_t at = file.offsets[static_cast<std::size_t>(want.kind)] + (place->offset + into) * kElementBytes;
+      std::int64_t left = count * kElementBytes;
+      auto* to = reinterpret_cast<std::byte*>(want.to + done);
+      while (left > 0) {
+        const std::int64_t block = at / file.block_bytes, first = at % file.block_bytes;
+        const std::int64_t bytes = std::min(left, file.block_bytes - first);
+        pieces.push_back({place->file, block, first, bytes, to});
+        at += bytes, left -= bytes, to += bytes;
+      }
+      done += count;
+    }
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return a.file != b.file ? a.file < b.file : a.block != b.block ? a.block < b.block : a.first < b.first;
+  });
+  return pieces;
+}
+
+void CheckpointReader::read(std::span<const WantedRun> wanted, int threads, const CopyIn& copy) const {
+  threads = std::max(threads, kLeastThreads);
+  const std::vector<Piece> pieces = pieces_of(wanted);
+  std::vector<std::size_t> starts;  // of the blocks in `pieces`
+  for (std::size_t i = 0; i < pieces.size(); ++i) {
+    if (i == 0 || pieces[i].file != pieces[i - 1].file || pieces[i].block != pieces[i - 1].block) starts.push_back(i);
+  }
+  std::vector<std::vector<std::byte>> buffers(static_cast<std::size_t>(threads));
+  on_threads(static_cast<std::int64_t>(starts.size()), threads, [&](std::int64_t i, int thread) {
+    const std::size_t begin = starts[static_cast<std::size_t>(i)];
+    const std::size_t end =
+        static_cast<std::size_t>(i) + 1 < starts.size() ? starts[static_cast<std::size_t>(i) + 1] : pieces.size();
+    const FileRecord& record = manifest_.files[pieces[begin].file];
+    auto& buffer = buffers[static_cast<std::size_t>(thread)];
+    buffer.resize(static_cast<std::size_t>(record.block_bytes));
+    const std::filesystem::path path = folder_ / record.name;
+    read_block(*files_->get(path), path, record, pieces[begin].block, buffer.data());
+    for (std::size_t k = begin; k < end; ++k) {
+      const std::byte* from = buffer.data() + pieces[k].first;
+      const auto bytes = static_cast<std::size_t>(pieces[k].bytes);
+      if (copy) {
+        copy(pieces[k].to, from, bytes);
+      } else {
+        std::memcpy(pieces[k].to, from, bytes);
+      }
+    }
+  });
+}
+
+}  // namespace tessera

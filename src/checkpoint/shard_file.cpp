@@ -1,0 +1,116 @@
+#include "tessera/checkpoint/shard_file.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "checkpoint/block_file.hpp"
+#include "checkpoint/block_pipeline.hpp"
+#include "checkpoint/shard_layout.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kElementBytes = size_of(DType::fp32);
+
+/// Fills blocks of the file one after the other: elements from the source, what HDF5 wrote between the datasets from
+/// the file.
+class BlockFiller {
+ public:
+  BlockFiller(const FileDescriptor& file, const std::filesystem::path& path, const FileRecord& record,
+              const ElementSource& source)
+      : file_(file), path_(path), source_(source), bytes_(record.elements() * kElementBytes) {
+    for (const StateKind kind : kAllStateKinds)
+      datasets_.emplace_back(record.offsets[static_cast<std::size_t>(kind)], kind);
+    if (bytes_ > 0) std::sort(datasets_.begin(), datasets_.end());
+    if (bytes_ == 0) datasets_.clear();
+  }
+
+  /// Fills file bytes [first, first + bytes) into `out`.
+  void fill(std::int64_t first, std::int64_t bytes, std::byte* out) {
+    std::int64_t at = first;
+    const std::int64_t end = first + bytes;
+    while (at < end) {
+      while (next_ < datasets_.size() && at >= datasets_[next_].first + bytes_) ++next_;
+      const std::int64_t begin_of_data = next_ < datasets_.size() ? datasets_[next_].first : end;
+      if (at < begin_of_data) {
+        const std::int64_t stop = std::min(end, begin_of_data);
+        read_at(file_, path_, at, out + (at - first), stop - at);
+        at = stop;
+        continue;
+      }
+      const std::int64_t stop = std::min(end, begin_of_data + bytes_);
+      copy_elements(datasets_[next_].second, at - begin_of_data, stop - at, out + (at - first));
+      at = stop;
+    }
+  }
+
+ private:
+  /// Bytes [first, first + bytes) of a dataset. The source is asked for whole elements, each once: one that a block's
+  /// border cuts is kept for the next block.
+  void copy_elements(StateKind kind, std::int64_t first, std::int64_t bytes, std::byte* out) {
+    if (first % kElementBytes != 0) {
+      const std::int64_t rest = std::min(bytes, kElementBytes - first % kElementBytes);
+      std::memcpy(out, reinterpret_cast<const std::byte*>(&cut_) + first % kElementBytes,
+                  static_cast<std::size_t>(rest));
+      first += rest, bytes -= rest, out += rest;
+    }
+    const std::int64_t whole = bytes / kElementBytes;
+    if (whole > 0) {
+      // Blocks and datasets need not be aligned to each other.
+      if (reinterpret_cast<std::uintptr_t>(out) % alignof(float) == 0) {
+        source_(kind, first / kElementBytes, {reinterpret_cast<float*>(out), static_cast<std::size_t>(whole)});
+      } else {
+        scratch_.resize(static_cast<std::size_t>(whole));
+        source_(kind, first / kElementBytes, scratch_);
+        std::memcpy(out, scratch_.data(), static_cast<std::size_t>(whole * kElementBytes));
+      }
+      first += whole * kElementBytes, bytes -= whole * kElementBytes, out += whole * kElementBytes;
+    }
+    if (bytes > 0) {
+      source_(kind, first / kElementBytes, {&cut_, 1});
+      std::memcpy(out, &cut_, static_cast<std::size_t>(bytes));
+    }
+  }
+
+  const FileDescriptor& file_;
+  const std::filesystem::path& path_;
+  const ElementSource& source_;
+  std::int64_t bytes_;                                        ///< of a dataset
+  std::vector<std::pair<std::int64_t, StateKind>> datasets_;  ///< first bytes, ascending
+  std::size_t next_ = 0;
+  float cut_ = 0;
+  std::vector<float> scratch_;
+};
+
+}  // namespace
+
+void run_hdf5_here(const std::function<void()>& task) { task(); }
+
+std::string shard_name(std::int64_t writer) { return fmt::format("shard-{:05}.h5", writer); }
+
+FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
+                       const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
+                       const ElementSource& source, const RunHdf5& hdf5, DirectWrites direct) {
+  const std::filesystem::path path = folder / shard_name(writer);
+  FileRecord record;
+  hdf5([&] { record = create_shard_layout(path, writer, tensors, runs); });
+  record.block_bytes = kBlockBytes;
+  const FileDescriptor file = open_file(path, OpenFor::writing);
+  reserve_space(file, path, record.bytes);
+  {
+    BlockFiller filler(file, path, record, source);
+    BlockPipeline pipeline(file, path, record, direct);
+    for (std::int64_t first = 0; first < record.bytes; first += record.block_bytes) {
+      std::byte* block = pipeline.begin();
+      filler.fill(first, std::min(record.block_bytes, record.bytes - first), block);
+      pipeline.submit();
+    }
+    pipeline.finish();
+  }
+  sync_file(file, path);
+  return record;
+}
+
+}  // namespace tessera

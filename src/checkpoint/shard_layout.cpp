@@ -1,0 +1,111 @@
+#include "checkpoint/shard_layout.hpp"
+
+#include <algorithm>
+
+#include "checkpoint/block_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/files/hdf5.hpp"
+#include "tessera/files/hdf5_data.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr const char* kFormat = "tessera checkpoint shard";
+
+Hdf5Dataset create_floats(hid_t file, const std::string& name, std::int64_t elements) {
+  const std::string what = fmt::format("cannot create dataset {} in {}", name, hdf5_name(file));
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
+  hdf5_check(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), what);
+  hdf5_check(H5Pset_alloc_time(properties.id(), H5D_ALLOC_TIME_EARLY), what);
+  const auto size = static_cast<hsize_t>(elements);
+  const Hdf5Space space(hdf5_check_id(H5Screate_simple(1, &size, nullptr), what));
+  return Hdf5Dataset(hdf5_check_id(
+      H5Dcreate2(file, name.c_str(), H5T_IEEE_F32LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), what));
+}
+
+/// First byte of a dataset in its file; 0 for an empty one, which has none.
+std::int64_t offset_of(const Hdf5Dataset& dataset, std::int64_t elements) {
+  if (elements == 0) return 0;
+  const haddr_t offset = H5Dget_offset(dataset.id());
+  if (offset == HADDR_UNDEF) throw IoError("{} is not contiguous", hdf5_name(dataset.id()));
+  return static_cast<std::int64_t>(offset);
+}
+
+std::int64_t offset_of_checked(hid_t file, const std::string& name, std::int64_t elements) {
+  const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(file));
+  const Hdf5Dataset dataset(hdf5_check_id(H5Dopen2(file, name.c_str(), H5P_DEFAULT), what));
+  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), what));
+  const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
+  if (H5Tequal(type.id(), H5T_IEEE_F32LE) <= 0) throw IoError("{} is not little-endian fp32", hdf5_name(dataset.id()));
+  const hssize_t found = H5Sget_simple_extent_npoints(space.id());
+  if (H5Sget_simple_extent_ndims(space.id()) != 1 || found != elements) {
+    throw IoError("{} has {} elements: its runs need {}", hdf5_name(dataset.id()), found, elements);
+  }
+  return offset_of(dataset, elements);
+}
+
+}  // namespace
+
+FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t writer,
+                               const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs) {
+  FileRecord record;
+  record.name = path.filename().string();
+  record.runs = runs;
+  const std::int64_t elements = record.elements();
+  std::vector<std::string> names;
+  names.reserve(tensors.size());
+  for (const TensorRecord& tensor : tensors) names.push_back(tensor.name);
+  std::vector<std::int64_t> table;
+  for (const ElementRun& run : runs) table.insert(table.end(), {run.tensor, run.first, run.count});
+
+  Hdf5File file = Hdf5File::create(path);
+  hdf5_write_attribute(file.id(), "format", kFormat);
+  hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
+  hdf5_write_attribute(file.id(), "writer", writer);
+  hdf5_write_strings(file.id(), "tensors", names);
+  hdf5_write<std::int64_t>(file.id(), "runs", table, {static_cast<std::int64_t>(runs.size()), 3});
+  for (const StateKind kind : kAllStateKinds) {
+    const Hdf5Dataset dataset = create_floats(file.id(), std::string(name_of(kind)), elements);
+    record.offsets[static_cast<std::size_t>(kind)] = offset_of(dataset, elements);
+  }
+  file.close();
+  record.bytes = size_of_file(path);
+  // The stream of a rank that another one writes for comes in this order (checkpoint_stream.cpp).
+  TESSERA_ASSERT(elements == 0 || (record.offsets[0] < record.offsets[1] && record.offsets[1] < record.offsets[2]),
+                 "{}: datasets at bytes {}, {} and {}, not in the order of their kinds", path.string(),
+                 record.offsets[0], record.offsets[1], record.offsets[2]);
+  for (const std::int64_t offset : record.offsets) {
+    TESSERA_ASSERT(offset >= 0 && offset + elements * size_of(DType::fp32) <= record.bytes,
+                   "{}: a dataset of {} elements at byte {} of {}", path.string(), elements, offset, record.bytes);
+  }
+  return record;
+}
+
+FileRecord read_shard_layout(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors) {
+  const Hdf5File file = Hdf5File::open(path);
+  if (hdf5_read_attribute<std::string>(file.id(), "format") != kFormat)
+    throw IoError("{} is no shard of a checkpoint", path.string());
+  const auto names = hdf5_read_strings(file.id(), "tensors");
+  const bool same = names.size() == tensors.size() &&
+                    std::equal(names.begin(), names.end(), tensors.begin(),
+                               [](const std::string& name, const TensorRecord& t) { return name == t.name; });
+  if (!same) throw IoError("{} lists other tensors than the manifest", path.string());
+  const std::vector<std::int64_t> table = hdf5_read<std::int64_t>(file.id(), "runs");
+  if (table.size() % 3 != 0) throw IoError("{}: runs are not triples", path.string());
+  FileRecord record;
+  record.name = path.filename().string();
+  for (std::size_t i = 0; i < table.size(); i += 3) record.runs.push_back({table[i], table[i + 1], table[i + 2]});
+  std::int64_t elements = 0;
+  for (const ElementRun& run : record.runs) {
+    if (run.count < 0) throw IoError("{}: a run of {} elements", path.string(), run.count);
+    elements = checked_add(elements, run.count);
+  }
+  for (const StateKind kind : kAllStateKinds) {
+    record.offsets[static_cast<std::size_t>(kind)] = offset_of_checked(file.id(), std::string(name_of(kind)), elements);
+  }
+  return record;
+}
+
+}  // namespace tessera

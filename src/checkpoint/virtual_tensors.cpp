@@ -1,0 +1,107 @@
+#include <cmath>
+
+#include "checkpoint/block_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/checkpoint/shard_file.hpp"
+#include "tessera/files/array_boxes.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/files/hdf5.hpp"
+#include "tessera/files/path_exists.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr const char* kMaking = "cannot make a virtual dataset";
+
+/// Which elements of a file's datasets belong to a tensor.
+struct Piece {
+  std::int64_t first = 0, count = 0;  ///< in the tensor
+  std::size_t file = 0;
+  std::int64_t offset = 0, length = 0;  ///< in the file's datasets, and how long these are
+};
+
+std::vector<std::vector<Piece>> pieces_by_tensor(std::size_t tensors, const std::vector<FileRecord>& files) {
+  std::vector<std::vector<Piece>> pieces(tensors);
+  for (std::size_t file = 0; file < files.size(); ++file) {
+    std::int64_t offset = 0;
+    const std::int64_t length = files[file].elements();
+    for (const ElementRun& run : files[file].runs) {
+      pieces[static_cast<std::size_t>(run.tensor)].push_back({run.first, run.count, file, offset, length});
+      offset += run.count;
+    }
+  }
+  return pieces;
+}
+
+/// Maps boxes of the tensor onto runs of the shards' datasets.
+void map_piece(const Hdf5Properties& properties, const Hdf5Space& space, const TensorRecord& tensor, const Piece& piece,
+               const std::string& file, const std::string& dataset) {
+  const auto length = static_cast<hsize_t>(piece.length);
+  const Hdf5Space source(hdf5_check_id(H5Screate_simple(1, &length, nullptr), kMaking));
+  auto at = static_cast<hsize_t>(piece.offset);
+  for_each_box(tensor.shape, piece.first, piece.count, [&](const ArrayBox& box) {
+    const auto count = static_cast<hsize_t>(box.elements);
+    hdf5_check(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, box.start.data(), nullptr, box.count.data(), nullptr),
+               kMaking);
+    hdf5_check(H5Sselect_hyperslab(source.id(), H5S_SELECT_SET, &at, nullptr, &count, nullptr), kMaking);
+    hdf5_check(H5Pset_virtual(properties.id(), space.id(), file.c_str(), dataset.c_str(), source.id()), kMaking);
+    at += count;
+  });
+}
+
+void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<Piece>& pieces,
+                    const std::vector<FileRecord>& files, const std::string& dataset) {
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), kMaking));
+  const float missing = std::nanf("");
+  hdf5_check(H5Pset_fill_value(properties.id(), H5T_NATIVE_FLOAT, &missing), kMaking);
+  const std::vector<hsize_t> extents(tensor.shape.begin(), tensor.shape.end());
+  const Hdf5Space space(
+      hdf5_check_id(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), kMaking));
+  for (const Piece& piece : pieces) map_piece(properties, space, tensor, piece, files[piece.file].name, dataset);
+  const Hdf5Space whole(
+      hdf5_check_id(H5Screate_simple(static_cast<int>(extents.size()), extents.data(), nullptr), kMaking));
+  const Hdf5Dataset created(hdf5_check_id(
+      H5Dcreate2(group, tensor.name.c_str(), H5T_IEEE_F32LE, whole.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+      kMaking));
+}
+
+/// Sources are named relative to the file's folder, so that the file itself may be renamed.
+void write_virtual_file(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors,
+                        const std::vector<FileRecord>& files, const RunHdf5& hdf5) {
+  const auto pieces = pieces_by_tensor(tensors.size(), files);
+  hdf5([&] {
+    Hdf5File file = Hdf5File::create(path, Hdf5File::Create::truncate);
+    hdf5_write_attribute(file.id(), "format", "tessera checkpoint tensors");
+    hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
+    for (const StateKind kind : kAllStateKinds) {
+      const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        create_virtual(group.id(), tensors[i], pieces[i], files, std::string(name_of(kind)));
+    }
+    file.close();
+  });
+  sync_file(open_file(path, OpenFor::reading), path);
+}
+
+}  // namespace
+
+bool add_virtual_tensors(const std::filesystem::path& folder, const Manifest& manifest) {
+  const std::filesystem::path path = folder / std::string(kVirtualName), beside = path.string() + ".tmp";
+  if (path_exists(path)) return false;
+  write_virtual_file(beside, manifest.tensors, manifest.files, run_hdf5_here);
+  std::error_code error;
+  std::filesystem::rename(beside, path, error);
+  if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), error.message());
+  sync_folder(folder);
+  return true;
+}
+
+FileRecord write_virtual_tensors(const std::filesystem::path& folder, const std::vector<TensorRecord>& tensors,
+                                 const std::vector<FileRecord>& files, const RunHdf5& hdf5) {
+  const std::filesystem::path path = folder / std::string(kVirtualName);
+  write_virtual_file(path, tensors, files, hdf5);
+  return record_of(path);
+}
+
+}  // namespace tessera

@@ -1,0 +1,163 @@
+#include "tessera/convert/convert.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "convert/tensor_stream.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/files/fresh_output.hpp"
+#include "tessera/files/hdf5_data.hpp"
+#include "tessera/formats/hugging_face_json.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// One file of a folder of weights: which tensors are in it.
+struct WeightFile {
+  std::string name;
+  std::vector<std::size_t> tensors;
+  std::int64_t bytes = 0;
+};
+
+/// Tensors in their order, a new file when the next one does not fit any more.
+std::vector<WeightFile> divide_into_files(const std::vector<TensorRecord>& tensors, DType dtype, std::int64_t largest) {
+  std::vector<WeightFile> files(1);
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::int64_t bytes = tensors[i].elements * size_of(dtype);
+    if (largest > 0 && files.back().bytes > 0 && files.back().bytes + bytes > largest) files.emplace_back();
+    files.back().tensors.push_back(i);
+    files.back().bytes += bytes;
+  }
+  files.front().name = "model.safetensors";
+  for (std::size_t i = 0; files.size() > 1 && i < files.size(); ++i)
+    files[i].name = fmt::format("model-{:05}-of-{:05}.safetensors", i + 1, files.size());
+  return files;
+}
+
+const char* safetensors_dtype(DType dtype) {
+  return dtype == DType::fp32 ? "F32" : dtype == DType::bf16 ? "BF16" : "F16";
+}
+
+const char* torch_dtype(DType dtype) {
+  return dtype == DType::fp32 ? "float32" : dtype == DType::bf16 ? "bfloat16" : "float16";
+}
+
+/// 8 bytes of size, the header padded with blanks to a multiple of 8, as the reference implementation writes it.
+std::string safetensors_header(const std::vector<TensorRecord>& tensors, const WeightFile& file, DType dtype) {
+  nlohmann::ordered_json json;
+  json["__metadata__"] = {{"format", "pt"}};
+  std::int64_t at = 0;
+  for (const std::size_t i : file.tensors) {
+    const std::int64_t end = at + tensors[i].elements * size_of(dtype);
+    json[tensors[i].name] = {
+        {"dtype", safetensors_dtype(dtype)}, {"shape", tensors[i].shape}, {"data_offsets", {at, end}}};
+    at = end;
+  }
+  std::string text = json.dump();
+  text.resize((text.size() + 7) / 8 * 8, ' ');
+  const std::uint64_t size = text.size();
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
+}
+
+void write_index(const std::filesystem::path& folder, const std::vector<TensorRecord>& tensors,
+                 const std::vector<WeightFile>& files) {
+  nlohmann::ordered_json json;
+  std::int64_t bytes = 0;
+  for (const WeightFile& file : files) bytes += file.bytes;
+  json["metadata"] = {{"total_size", bytes}};
+  for (const WeightFile& file : files) {
+    for (const std::size_t i : file.tensors) json["weight_map"][tensors[i].name] = file.name;
+  }
+  write_text_atomically(folder / "model.safetensors.index.json", json.dump(2) + "\n");
+}
+
+void write_full_state(const std::filesystem::path& path, const CheckpointReader& checkpoint) {
+  const Manifest& manifest = checkpoint.manifest();
+  Hdf5File file = Hdf5File::create(path);
+  hdf5_write_attribute(file.id(), "format", "tessera full state");
+  hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
+  hdf5_write_attribute(file.id(), "step", manifest.step);
+  hdf5_write_attribute(file.id(), "adam_step", manifest.optimizer.adam_step);
+  hdf5_write_attribute(file.id(), "skipped_steps", manifest.optimizer.skipped_steps);
+  hdf5_write_attribute(file.id(), "loss_scale", manifest.optimizer.loss_scale);
+  for (const StateKind kind : kAllStateKinds) {
+    const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
+    for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+      auto array = Hdf5Array<float>::create(group.id(), manifest.tensors[i].name, manifest.tensors[i].shape);
+      stream_tensor(checkpoint, kind, i,
+                    [&](std::int64_t first, std::span<const float> values) { array.write(first, values); });
+    }
+  }
+  file.close();
+  sync_file(path);
+}
+
+}  // namespace
+
+void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
+                               const WeightSource& weights, const NamedTexts& provenance,
+                               const std::filesystem::path& companions) {
+  FreshFolder folder(path);
+  copy_companions(companions, folder.beside() / kCompanionFolder);
+  Manifest manifest;
+  manifest.grid.strategy = "none";
+  manifest.architecture = architecture;
+  manifest.tensors = tensor_records(parameter_tensors(architecture));
+  manifest.provenance = provenance;
+  std::vector<ElementRun> runs;
+  std::vector<std::int64_t> begins;
+  std::int64_t all = 0;
+  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+    runs.push_back({static_cast<std::int64_t>(i), 0, manifest.tensors[i].elements});
+    begins.push_back(all);
+    all += manifest.tensors[i].elements;
+  }
+  const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
+    if (kind != StateKind::parameter) return std::fill(out.begin(), out.end(), 0.0F);
+    auto tensor = static_cast<std::size_t>(std::upper_bound(begins.begin(), begins.end(), first) - begins.begin()) - 1;
+    for (std::size_t done = 0; done < out.size(); ++tensor) {
+      const std::int64_t into = first + static_cast<std::int64_t>(done) - begins[tensor];
+      const auto count = static_cast<std::size_t>(std::min<std::int64_t>(manifest.tensors[tensor].elements - into,
+                                                                         static_cast<std::int64_t>(out.size() - done)));
+      weights(static_cast<std::int64_t>(tensor), into, out.subspan(done, count));
+      done += count;
+    }
+  };
+  manifest.files.push_back(write_shard(folder.beside(), 0, manifest.tensors, runs, source));
+  manifest.files.push_back(write_virtual_tensors(folder.beside(), manifest.tensors, manifest.files));
+  write_text_atomically(folder.beside() / std::string(kManifestName), manifest_text(manifest));
+  folder.finish();
+}
+
+void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
+                        std::int64_t largest_file, bool full_state) {
+  FreshFolder folder(path);
+  const auto& tensors = checkpoint.manifest().tensors;
+  const auto files = divide_into_files(tensors, dtype, largest_file);
+  for (const WeightFile& file : files) {
+    SequentialFile out(folder.beside() / file.name);
+    const std::string header = safetensors_header(tensors, file, dtype);
+    out.append(header.data(), static_cast<std::int64_t>(header.size()));
+    for (const std::size_t i : file.tensors) {
+      stream_tensor(checkpoint, StateKind::parameter, i,
+                    [&](std::int64_t, std::span<const float> values) { append_as(out, dtype, values); });
+    }
+    out.finish();
+  }
+  if (files.size() > 1) write_index(folder.beside(), tensors, files);
+  nlohmann::ordered_json config = config_of(checkpoint.manifest().architecture);
+  if (const auto companions = companions_of(checkpoint.folder(), checkpoint.manifest()); !companions.empty()) {
+    copy_companions(companions, folder.beside());
+    restore_kept_keys(companions, config);
+  }
+  config["torch_dtype"] = torch_dtype(dtype);
+  write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");
+  if (full_state) write_full_state(folder.beside() / "state.h5", checkpoint);
+  folder.finish();
+}
+
+}  // namespace tessera

@@ -1,0 +1,35 @@
+#include "convert/tensor_stream.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kPiece = 1 << 20;  // elements
+
+}  // namespace
+
+void stream_tensor(const CheckpointReader& checkpoint, StateKind kind, std::size_t tensor,
+                   const std::function<void(std::int64_t first, std::span<const float> values)>& use) {
+  const std::int64_t all = checkpoint.manifest().tensors[tensor].elements;
+  std::vector<float> values(static_cast<std::size_t>(std::min(kPiece, all)));
+  for (std::int64_t first = 0; first < all; first += kPiece) {
+    const std::int64_t count = std::min(kPiece, all - first);
+    const WantedRun want{kind, static_cast<std::int64_t>(tensor), first, count, values.data()};
+    checkpoint.read({&want, 1}, 1);
+    use(first, std::span<const float>(values).first(static_cast<std::size_t>(count)));
+  }
+}
+
+void append_as(SequentialFile& file, DType dtype, std::span<const float> values) {
+  if (dtype == DType::fp32) return file.append(values.data(), static_cast<std::int64_t>(values.size_bytes()));
+  with_float_type(dtype, [&]<class T>() {
+    std::vector<T> narrow;
+    narrow.reserve(values.size());
+    for (const float value : values) narrow.push_back(T(value));
+    file.append(narrow.data(), static_cast<std::int64_t>(narrow.size() * sizeof(T)));
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+// A build without CUDA: the same functions, which say so.
+#include "tessera/backend/cuda_device.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/comm/device_communicators.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
+
+namespace tessera {
+
+bool built_with_cuda() { return false; }
+
+int cuda_device_count() { return 0; }
+
+std::string why_no_cuda_device() { return "this build has no CUDA"; }
+
+std::string cuda_versions() { return {}; }
+
+std::unique_ptr<Device> make_cuda_device(int) {
+  throw UsageError("no GPU can be used (built without CUDA): run.device = cpu, or a build with TESSERA_CUDA=ON");
+}
+
+std::unique_ptr<DeviceCommunication> make_device_communication(RankContext&, Device&,
+                                                               const DeviceCommunicationSettings&) {
+  throw UsageError("GPUs cannot talk to each other (built without CUDA): a build with TESSERA_CUDA=ON");
+}
+
+std::string nccl_version() { return "none (built without CUDA)"; }
+
+void require_cuda_attention(const AttentionShape&, DType) {}
+
+std::unique_ptr<Kernels> make_cuda_kernels(void*, const CudaKernelSettings&) {
+  throw UsageError("no kernels for GPUs (built without CUDA): run.device = cpu, or a build with TESSERA_CUDA=ON");
+}
+
+}  // namespace tessera

@@ -1,0 +1,211 @@
+#include "tessera/backend/cuda_device.hpp"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <cstring>
+#include <utility>
+
+#include "cuda/backend/cuda_stream.hpp"
+#include "cuda/backend/fill_pattern.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/threads.hpp"
+#include "tessera/cuda/check.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// One allocation of the GPU, or of pinned host memory.
+class CudaMemory final : public DeviceMemory {
+ public:
+  CudaMemory(MemoryKind kind, std::int64_t bytes) : kind_(kind), size_(bytes) {
+    TESSERA_ASSERT(bytes >= 0, "a region of {} bytes", bytes);
+    if (bytes == 0) return;
+    const auto size = static_cast<std::size_t>(bytes);
+    void* memory = nullptr;
+    const bool pinned = kind == MemoryKind::pinned;
+    const cudaError_t code = pinned ? cudaMallocHost(&memory, size) : cudaMalloc(&memory, size);
+    if (code == cudaErrorMemoryAllocation) throw_no_memory(pinned, bytes);
+    TESSERA_CHECK_CUDA(code);
+    data_ = static_cast<std::byte*>(memory);
+    if (pinned) {
+      std::memset(data_, 0, size);
+    } else {
+      TESSERA_CHECK_CUDA(cudaMemset(data_, 0, size));
+      TESSERA_CHECK_CUDA(cudaDeviceSynchronize());  // streams of ours do not wait for the one that this went through
+    }
+  }
+  ~CudaMemory() override {
+    if (kind_ == MemoryKind::pinned) {
+      static_cast<void>(cudaFreeHost(data_));
+    } else {
+      static_cast<void>(cudaFree(data_));
+    }
+  }
+  CudaMemory(const CudaMemory&) = delete;
+  CudaMemory& operator=(const CudaMemory&) = delete;
+  std::byte* data() const override { return data_; }
+  std::int64_t size() const override { return size_; }
+
+ private:
+  [[noreturn]] static void throw_no_memory(bool pinned, std::int64_t bytes) {
+    static_cast<void>(cudaGetLastError());
+    if (pinned) throw UsageError("{} of pinned host memory cannot be had: a smaller run", format_bytes(bytes));
+    std::size_t free = 0, total = 0;
+    static_cast<void>(cudaMemGetInfo(&free, &total));
+    throw UsageError("{} of GPU memory cannot be had ({} of {} are free): a smaller run, or fewer others on the GPU",
+                     format_bytes(bytes), format_bytes(static_cast<std::int64_t>(free)),
+                     format_bytes(static_cast<std::int64_t>(total)));
+  }
+
+  MemoryKind kind_;
+  std::int64_t size_;
+  std::byte* data_ = nullptr;
+};
+
+/// A version number of CUDA, 13020, as people write it: "13.2".
+std::string version_text(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
+
+std::string uuid_text(const cudaUUID_t& uuid) {
+  std::string text = "GPU";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    if (i == 0 || i == 4 || i == 6 || i == 8 || i == 10) text += '-';
+    text += fmt::format("{:02x}", static_cast<unsigned char>(uuid.bytes[i]));
+  }
+  return text;
+}
+
+class CudaDevice final : public Device {
+ public:
+  explicit CudaDevice(int index) : index_(index) {
+    const SignalsBlocked threads_of_the_driver;
+    enter_thread();
+    TESSERA_CHECK_CUDA(cudaGetDeviceProperties(&properties_, index));
+    // The first call that needs the context makes it: here, where an error can still be told from a failed run.
+    TESSERA_CHECK_CUDA(cudaFree(nullptr));
+    copies_ = std::make_unique<CudaStream>();
+    count_ = std::make_unique<CudaMemory>(MemoryKind::device, sizeof(std::int64_t));
+  }
+
+  DeviceKind kind() const override { return DeviceKind::cuda; }
+  std::string description() const override {
+    return fmt::format("{}, {}, {}", model(), format_bytes(total_memory()), cuda_versions());
+  }
+  std::string model() const override {
+    return fmt::format("{}, sm_{}{}", static_cast<const char*>(properties_.name), properties_.major, properties_.minor);
+  }
+  std::string identity() const override { return uuid_text(properties_.uuid); }
+  std::int64_t free_memory() const override { return memory().first; }
+  std::int64_t total_memory() const override { return memory().second; }
+
+  std::unique_ptr<Stream> make_stream(const std::string&, StreamPriority priority) override {
+    return std::make_unique<CudaStream>(priority);
+  }
+  std::unique_ptr<Event> make_event(EventUse use) override { return std::make_unique<CudaEvent>(use); }
+  std::int64_t nanoseconds_between(Event& begin, Event& end) override {
+    end.synchronize();
+    float milliseconds = 0;
+    TESSERA_CHECK_CUDA(cudaEventElapsedTime(&milliseconds, cuda_event(begin).native(), cuda_event(end).native()));
+    return static_cast<std::int64_t>(static_cast<double>(milliseconds) * 1e6);
+  }
+
+  std::unique_ptr<DeviceMemory> allocate(MemoryKind kind, std::int64_t bytes) override {
+    return std::make_unique<CudaMemory>(kind, bytes);
+  }
+  void copy(void* to, const void* from, std::int64_t bytes) override {
+    if (bytes == 0) return;
+    enter_thread();  // any thread may come: writers of checkpoints do
+    TESSERA_CHECK_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
+                                       static_cast<cudaStream_t>(copies_->native())));
+    copies_->synchronize();
+  }
+  void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) override {
+    if (bytes == 0) return;
+    TESSERA_CHECK_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
+                                       static_cast<cudaStream_t>(stream.native())));
+  }
+  void fill_pattern(Stream& stream, std::span<std::byte> memory) override {
+    launch_fill_pattern(static_cast<cudaStream_t>(stream.native()), memory.data(),
+                        static_cast<std::int64_t>(memory.size()));
+  }
+  std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {
+    constexpr std::int64_t kNone = 0;
+    std::int64_t touched = 0;
+    copy(count_->data(), &kNone, sizeof kNone);
+    launch_count_touched(static_cast<cudaStream_t>(copies_->native()), memory.data(),
+                         static_cast<std::int64_t>(memory.size()), offset,
+                         reinterpret_cast<unsigned long long*>(count_->data()));
+    copy(&touched, count_->data(), sizeof touched);  // behind it on the same stream
+    return touched;
+  }
+
+  void enter_thread() override { TESSERA_CHECK_CUDA(cudaSetDevice(index_)); }
+
+  void begin_range(const char* name) override { nvtxRangePushA(name); }
+  void end_range() override { nvtxRangePop(); }
+
+  bool can_capture() const override { return true; }
+  void begin_capture(Stream& stream) override {
+    // Thread-local: what other threads do meanwhile (a watchdog that asks for events) is none of the capture's
+    // business.
+    TESSERA_CHECK_CUDA(
+        cudaStreamBeginCapture(static_cast<cudaStream_t>(stream.native()), cudaStreamCaptureModeThreadLocal));
+  }
+  std::unique_ptr<DeviceGraph> end_capture(Stream& stream) override {
+    cudaGraph_t graph = nullptr;
+    TESSERA_CHECK_CUDA(cudaStreamEndCapture(static_cast<cudaStream_t>(stream.native()), &graph));
+    return std::make_unique<CudaGraph>(graph);
+  }
+
+ private:
+  static std::pair<std::int64_t, std::int64_t> memory() {
+    std::size_t free = 0, total = 0;
+    TESSERA_CHECK_CUDA(cudaMemGetInfo(&free, &total));
+    return {static_cast<std::int64_t>(free), static_cast<std::int64_t>(total)};
+  }
+
+  int index_;
+  cudaDeviceProp properties_{};
+  std::unique_ptr<CudaStream> copies_;  ///< of what the host waits for
+  std::unique_ptr<CudaMemory> count_;   ///< of touched_bytes
+};
+
+/// Without a driver the count is left untouched and the code says so.
+std::pair<int, cudaError_t> device_count() {
+  const SignalsBlocked threads_of_the_driver;
+  int count = 0;
+  const cudaError_t code = cudaGetDeviceCount(&count);
+  if (code != cudaSuccess) static_cast<void>(cudaGetLastError());
+  return {code == cudaSuccess ? count : 0, code};
+}
+
+}  // namespace
+
+bool built_with_cuda() { return true; }
+
+int cuda_device_count() { return device_count().first; }
+
+std::string why_no_cuda_device() {
+  const auto [count, code] = device_count();
+  if (code != cudaSuccess) return cudaGetErrorString(code);
+  return count == 0 ? "there is no GPU" : "";
+}
+
+std::string cuda_versions() {
+  int runtime = 0, driver = 0;
+  TESSERA_CHECK_CUDA(cudaRuntimeGetVersion(&runtime));
+  TESSERA_CHECK_CUDA(cudaDriverGetVersion(&driver));
+  return fmt::format("CUDA runtime {}, {}", version_text(runtime),
+                     driver == 0 ? "no driver" : "driver " + version_text(driver));
+}
+
+std::unique_ptr<Device> make_cuda_device(int index) {
+  const int count = cuda_device_count();
+  if (count == 0)
+    throw UsageError("no GPU can be used ({}): run.device = cpu, or a machine with a GPU", why_no_cuda_device());
+  TESSERA_ASSERT(index >= 0 && index < count, "GPU {} of {}", index, count);
+  return std::make_unique<CudaDevice>(index);
+}
+
+}  // namespace tessera

@@ -1,0 +1,54 @@
+#include <cstdlib>
+#include <map>
+
+#include "cuda/comm/nccl/nccl_communication.hpp"
+#include "cuda/comm/staged/staged_communication.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// NCCL refuses a GPU with two ranks, unless it was told (2.30 and newer) or is made to take them for two machines.
+bool nccl_may_share() {
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): at start, one thread
+  return std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr || std::getenv("NCCL_HOSTID") != nullptr;
+}
+
+/// Two ranks of one GPU, {-1, -1} when there are none. Collective.
+std::pair<std::int64_t, std::int64_t> ranks_that_share(RankContext& context, const Device& device) {
+  const auto identities = context.control().all_gather(device.identity());
+  std::map<std::string, std::int64_t> owner;
+  for (std::int64_t rank = 0; rank < context.size(); ++rank) {
+    const auto [it, first] = owner.emplace(identities[static_cast<std::size_t>(rank)], rank);
+    if (!first) return {it->second, rank};
+  }
+  return {-1, -1};
+}
+
+}  // namespace
+
+std::unique_ptr<DeviceCommunication> make_device_communication(RankContext& context, Device& device,
+                                                               const DeviceCommunicationSettings& settings) {
+  if (settings.comm.backend == CommBackend::staged) {
+    return std::make_unique<StagedCommunication>(context, device, settings);
+  }
+  const auto [first, second] = ranks_that_share(context, device);
+  if (first >= 0 && !nccl_may_share()) {
+    throw UsageError(
+        "ranks {} and {} share a GPU ({}), which NCCL refuses: comm.backend = staged, a GPU for each rank, or NCCL "
+        "2.30 "
+        "with NCCL_MULTI_RANK_GPU_ENABLE=1",
+        first, second, device.identity());
+  }
+  return std::make_unique<NcclCommunication>(context, device, settings);
+}
+
+std::string nccl_version() {
+  try {
+    return nccl_api().version_text();
+  } catch (const Error& error) {
+    return fmt::format("none: {}", error.what());
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+#pragma once
+// NCCL as a table of functions, found when it is wanted: the executable starts without it.
+
+#include <string>
+
+#include "cuda/comm/nccl/nccl_abi.hpp"
+#include "tessera/base/dtype.hpp"
+
+namespace tessera {
+
+struct NcclApi {
+  decltype(&::ncclGetErrorString) error_string;
+  decltype(&::ncclGetLastError) last_error;
+  decltype(&::ncclGetUniqueId) unique_id;
+  decltype(&::ncclCommInitRankConfig) init;
+  decltype(&::ncclCommFinalize) finalize;
+  decltype(&::ncclCommDestroy) destroy;
+  decltype(&::ncclCommGetAsyncError) async_error;
+  decltype(&::ncclAllGather) all_gather;
+  decltype(&::ncclReduceScatter) reduce_scatter;
+  decltype(&::ncclAllReduce) all_reduce;
+  decltype(&::ncclBroadcast) broadcast;
+  decltype(&::ncclSend) send;
+  decltype(&::ncclRecv) receive;
+  decltype(&::ncclGroupStart) group_start;
+  decltype(&::ncclGroupEnd) group_end;
+  decltype(&::ncclMemAlloc) allocate;
+  decltype(&::ncclMemFree) free;
+  decltype(&::ncclCommRegister) register_buffer;
+  decltype(&::ncclCommDeregister) deregister_buffer;
+  decltype(&::ncclCommWindowRegister) register_window;      ///< null before 2.27
+  decltype(&::ncclCommWindowDeregister) deregister_window;  ///< null before 2.27
+  int version = 0;                                          ///< 22809 is 2.28.9
+  std::string path;
+
+  /// "2.28.9"
+  std::string version_text() const;
+};
+
+/// The library, loaded at the first call and kept to the end of the process: NCCL has threads of its own, and code
+/// cannot be taken away under them. UsageError when none is found, or one that is too old (2.26).
+const NcclApi& nccl_api();
+
+/// CommunicationError with NCCL's own text unless `result` is ncclSuccess. `call` is the function's name.
+void check_nccl(ncclResult_t result, const char* call, const std::string& communicator);
+
+/// NCCL's name for an element type; InternalError for one that collectives do not carry.
+ncclDataType_t nccl_type(DType dtype);
+
+}  // namespace tessera

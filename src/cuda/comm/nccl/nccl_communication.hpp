@@ -1,0 +1,36 @@
+#pragma once
+// NCCL as the way for GPUs to talk: comm.backend = nccl.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cuda/comm/nccl/nccl_communicator.hpp"
+#include "tessera/comm/device_communicators.hpp"
+
+namespace tessera {
+
+class NcclCommunication final : public DeviceCommunication {
+ public:
+  /// UsageError when NCCL is not found or too old for an option.
+  NcclCommunication(RankContext& context, Device& device, const DeviceCommunicationSettings& settings);
+
+  CommBackend backend() const override { return CommBackend::nccl; }
+  std::string description() const override;
+  std::unique_ptr<DeviceMemory> allocate_shared(std::int64_t bytes) override;
+  std::unique_ptr<Communicator> open(const ProcessGrid& grid, Group group, const std::string& name,
+                                     std::int64_t largest_contribution) override;
+  void warm_up(Stream& stream) override;
+  void follow(Stream& stream, const std::string& what) override;
+  void check() override;
+  std::int64_t pinned_bytes() const override { return 0; }
+  std::int64_t device_bytes() const override;
+
+ private:
+  NcclGround ground_;
+  std::vector<std::string> environment_;  ///< what was set here, for the log
+  std::unique_ptr<NcclWatchdog> watchdog_;
+  std::vector<NcclCommunicator*> open_;  ///< in the order in which they were opened
+};
+
+}  // namespace tessera

@@ -1,0 +1,247 @@
+#include "cuda/comm/nccl/nccl_communicator.hpp"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "cuda/comm/nccl/tree_sum.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/base/threads.hpp"
+#include "tessera/comm/scratch.hpp"
+#include "tessera/cuda/check.hpp"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kTokenElements = 64;  ///< of int64, for every rank
+
+/// Once MPI is over, peers may be gone and NCCL's sockets with them.
+bool mpi_is_over() {
+  int over = 0;
+  return MPI_Finalized(&over) == MPI_SUCCESS && over != 0;
+}
+
+/// A symmetric window's handle is for kernels, an address of the device. Where there can be no such window NCCL
+/// succeeds all the same: 2.28 gives the handle of a plain registration, which lies on the host, 2.29 and newer give
+/// null.
+bool is_window(ncclWindow_t window) {
+  cudaPointerAttributes attributes{};
+  if (window == nullptr) return false;
+  TESSERA_CHECK_CUDA(cudaPointerGetAttributes(&attributes, window));
+  return attributes.type == cudaMemoryTypeDevice;
+}
+
+}  // namespace
+
+NcclCommunicator::NcclCommunicator(const NcclGround& ground, const std::vector<std::int64_t>& members, std::string name,
+                                   std::int64_t largest_contribution)
+    : ground_(ground),
+      nccl_(nccl_api()),
+      size_(static_cast<std::int64_t>(members.size())),
+      index_(std::find(members.begin(), members.end(), ground.context->rank()) - members.begin()),
+      name_(std::move(name)),
+      largest_contribution_(largest_contribution),
+      own_(ground.device->allocate(MemoryKind::device, ground.lent ? 0 : largest_contribution)),
+      token_(ground.device->allocate(MemoryKind::device, 2 * size_ * kTokenElements * 8)),
+      received_(own_->data(), static_cast<std::size_t>(own_->size())) {
+  const SignalsBlocked threads_of_nccl;
+  const ncclUniqueId id = agree_on_id(members);
+  ncclConfig_t config = configuration();
+  {
+    const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the start of NCCL on '{}'", name_));
+    call(nccl_.init(&comm_, size(), id, rank(), &config), "ncclCommInitRankConfig");
+  }
+  ground_.watchdog->add(comm_, name_);
+  register_shared();
+}
+
+ncclConfig_t NcclCommunicator::configuration() const {
+  ncclConfig_t config;
+  config.blocking = 1;
+  config.splitShare = 0;
+  config.commName = name_.c_str();
+  const auto least = static_cast<int>(ground_.options.min_ctas), most = static_cast<int>(ground_.options.max_ctas);
+  if (least > 0) config.minCTAs = least;
+  // NCCL compares the two before it fills in what is unset, and unset is less than any least.
+  if (most > 0 || least > 0) config.maxCTAs = most > 0 ? most : kNcclMostCtas;
+  if (ground_.options.copy_engine_gather) config.CTAPolicy = kNcclZeroCtas;
+  return config;
+}
+
+/// The first member makes the id and tells the others.
+ncclUniqueId NcclCommunicator::agree_on_id(const std::vector<std::int64_t>& members) const {
+  ncclUniqueId id{};
+  ncclResult_t made = ncclSuccess;
+  if (index_ == 0) made = nccl_.unique_id(&id);
+  call(made, "ncclGetUniqueId");
+  ControlPlane group = ground_.context->control().part(members);
+  group.broadcast(std::as_writable_bytes(std::span(id.internal)), 0);
+  return id;
+}
+
+void NcclCommunicator::register_shared() {
+  const auto bytes = static_cast<std::size_t>(ground_.shared_bytes);
+  if (bytes == 0) return;
+  const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the registration of buffers on '{}'", name_));
+  if (ground_.options.symmetric) {
+    call(nccl_.register_window(comm_, ground_.shared, bytes, &window_, kNcclSymmetricWindow), "ncclCommWindowRegister");
+    if (!is_window(window_)) {
+      throw CommunicationError(
+          "NCCL made no symmetric window on '{}' (no peer access between the GPUs, or no cuMem in this driver): "
+          "comm.symmetric = false",
+          name_);
+    }
+  } else if (ground_.options.register_buffers) {
+    call(nccl_.register_buffer(comm_, ground_.shared, bytes, &registration_), "ncclCommRegister");
+  }
+}
+
+/// In NCCL's order: work, registrations, finalize, destroy. Peers must do the same, so after a failure (and after MPI)
+/// nothing is done: the process is about to end.
+NcclCommunicator::~NcclCommunicator() {
+  ground_.watchdog->remove(comm_);
+  if (comm_ == nullptr || mpi_is_over() || ground_.context->notice().raised()) return;
+  const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
+  static_cast<void>(cudaDeviceSynchronize());
+  if (window_ != nullptr) nccl_.deregister_window(comm_, window_);
+  if (registration_ != nullptr) nccl_.deregister_buffer(comm_, registration_);
+  nccl_.finalize(comm_);
+  nccl_.destroy(comm_);
+}
+
+NcclWatchdog::Guard NcclCommunicator::guarded(const CallShape& shape) const {
+  return {*ground_.watchdog, fmt::format("{} on '{}'", shape.text(), name_)};
+}
+
+/// Counts a call.
+void NcclCommunicator::done(Stream& stream, Collective collective, const CallShape& shape) {
+  counters_.add(collective, bytes_sent(collective, size_, shape.elements, shape.wire), 0);
+  follow(stream, shape);
+}
+
+/// Unless it is being captured.
+void NcclCommunicator::follow(Stream& stream, const CallShape& shape) {
+  cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
+  TESSERA_CHECK_CUDA(cudaStreamIsCapturing(cuda_stream(stream), &status));
+  if (status == cudaStreamCaptureStatusNone) {
+    ground_.watchdog->follow(cuda_stream(stream), fmt::format("{} on '{}'", shape.text(), name_));
+  }
+}
+
+void NcclCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) {
+  const CallShape shape{CallKind::all_gather, dtype, dtype, 0, elements_per_rank};
+  const auto guard = guarded(shape);
+  const auto* const mine = static_cast<const std::byte*>(whole) + index_ * elements_per_rank * size_of(dtype);
+  call(nccl_.all_gather(mine, whole, static_cast<std::size_t>(elements_per_rank), nccl_type(dtype), comm_,
+                        cuda_stream(stream)),
+       "ncclAllGather");
+  done(stream, Collective::all_gather, shape);
+}
+
+/// Member m's contribution to this rank's slice comes to received[m * elements]; this rank's own stays where it is.
+void NcclCommunicator::exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
+                                std::int64_t elements) {
+  const std::int64_t bytes = elements * size_of(dtype);
+  const auto count = static_cast<std::size_t>(elements);
+  const ncclDataType_t type = nccl_type(dtype);
+  call(nccl_.group_start(), "ncclGroupStart");
+  ncclResult_t result = ncclSuccess;
+  for (std::int64_t step = 1; step < size_; ++step) {
+    const std::int64_t to = (index_ + step) % size_, from = (index_ + size_ - step) % size_;
+    const ncclResult_t sent = nccl_.send(contribution + to * bytes, count, type, static_cast<int>(to), comm_, stream);
+    const ncclResult_t taken =
+        nccl_.receive(received + from * bytes, count, type, static_cast<int>(from), comm_, stream);
+    if (result == ncclSuccess) result = sent != ncclSuccess ? sent : taken;
+  }
+  const ncclResult_t ended = nccl_.group_end();  // always, or the thread stays inside the group
+  call(result, "ncclSend or ncclRecv");
+  call(ended, "ncclGroupEnd");
+}
+
+void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard,
+                                      DType shard_dtype, std::int64_t elements_per_rank) {
+  const CallShape shape{CallKind::reduce_scatter, wire_dtype, shard_dtype, 0, elements_per_rank};
+  const auto guard = guarded(shape);
+  const auto* const base = static_cast<const std::byte*>(contribution);
+  const std::int64_t bytes = elements_per_rank * size_of(wire_dtype);
+  const CollectiveWay way = ground_.deterministic ? CollectiveWay::nccl_tree : CollectiveWay::nccl_sum;
+  const auto room = static_cast<std::int64_t>(received_.size());
+  TESSERA_ASSERT(reduce_scratch_bytes(way, size_, elements_per_rank, wire_dtype, shard_dtype) <= room,
+                 "a contribution of {} bytes on '{}' is received in {}", size_ * bytes, name_, room);
+  auto* const native = cuda_stream(stream);
+  if (ground_.deterministic) {
+    exchange(native, base, received_.data(), wire_dtype, elements_per_rank);
+    enqueue_tree_sum(native, {received_.data(), base + index_ * bytes, size_, index_}, wire_dtype, shard, shard_dtype,
+                     elements_per_rank);
+  } else {
+    void* const sum = wire_dtype == shard_dtype ? shard : received_.data();
+    call(nccl_.reduce_scatter(contribution, sum, static_cast<std::size_t>(elements_per_rank), nccl_type(wire_dtype),
+                              ncclSum, comm_, native),
+         "ncclReduceScatter");
+    if (sum != shard) {  // a sum over one member is a conversion
+      enqueue_tree_sum(native, {nullptr, sum, 1, 0}, wire_dtype, shard, shard_dtype, elements_per_rank);
+    }
+  }
+  done(stream, Collective::reduce_scatter, shape);
+}
+
+void NcclCommunicator::all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) {
+  const CallShape shape{CallKind::all_reduce, DType::int64, DType::int64, 0, count};
+  const auto guard = guarded(shape);
+  call(
+      nccl_.all_reduce(values, values, static_cast<std::size_t>(count), ncclInt64, ncclSum, comm_, cuda_stream(stream)),
+      "ncclAllReduce");
+  done(stream, Collective::all_reduce, shape);
+}
+
+void NcclCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes, int root) {
+  const CallShape shape{CallKind::broadcast, DType::byte, DType::byte, root, bytes};
+  const auto guard = guarded(shape);
+  call(nccl_.broadcast(data, data, static_cast<std::size_t>(bytes), ncclInt8, root, comm_, cuda_stream(stream)),
+       "ncclBroadcast");
+  done(stream, Collective::broadcast, shape);
+}
+
+/// A sum that nobody can have before everybody has come.
+void NcclCommunicator::barrier(Stream& stream) {
+  const CallShape shape{CallKind::barrier, DType::int64, DType::int64, 0, 0};
+  const auto guard = guarded(shape);
+  call(nccl_.all_reduce(token_->data(), token_->data(), 1, ncclInt64, ncclSum, comm_, cuda_stream(stream)),
+       "ncclAllReduce");
+  follow(stream, shape);
+}
+
+void NcclCommunicator::lend(std::span<std::byte> scratch) {
+  if (ground_.lent) received_ = scratch;
+}
+
+void NcclCommunicator::warm_up(Stream& stream) {
+  auto* const native = cuda_stream(stream);
+  auto* const token = reinterpret_cast<std::int64_t*>(token_->data());
+  const std::int64_t elements = kTokenElements;
+  call(nccl_.all_gather(token + index_ * elements, token, kTokenElements, ncclInt64, comm_, native), "ncclAllGather");
+  call(nccl_.all_reduce(token, token, kTokenElements, ncclInt64, ncclSum, comm_, native), "ncclAllReduce");
+  call(nccl_.broadcast(token, token, kTokenElements, ncclInt64, 0, comm_, native), "ncclBroadcast");
+  if (largest_contribution_ == 0) return;
+  if (ground_.deterministic) {
+    exchange(native, token_->data(), token_->data() + size_ * elements * 8, DType::int64, elements);
+    return;
+  }
+  // As long as the longest that will come: the way through NCCL depends on the length.
+  auto* const memory = ground_.lent ? static_cast<std::byte*>(ground_.shared) : own_->data();
+  const std::int64_t longest = largest_contribution_ / size_ / size_of(DType::fp32);
+  call(nccl_.reduce_scatter(memory, memory + index_ * longest * 4, static_cast<std::size_t>(longest), ncclFloat32,
+                            ncclSum, comm_, native),
+       "ncclReduceScatter");
+}
+
+void NcclCommunicator::check() const {
+  ncclResult_t state = ncclSuccess;
+  call(nccl_.async_error(comm_, &state), "ncclCommGetAsyncError");
+  check_nccl(state, "an operation", name_);
+}
+
+}  // namespace tessera

@@ -1,0 +1,89 @@
+#pragma once
+// Collectives of NCCL over one group, enqueued on the caller's stream.
+
+#include <memory>
+#include <span>
+#include <string>
+
+#include "comm/collective_call.hpp"
+#include "cuda/comm/nccl/nccl_api.hpp"
+#include "cuda/comm/nccl/nccl_watchdog.hpp"
+#include "tessera/comm/communicator.hpp"
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+/// What the communicators of one rank have in common. All outlives them.
+struct NcclGround {
+  RankContext* context = nullptr;
+  Device* device = nullptr;
+  NcclWatchdog* watchdog = nullptr;
+  CommOptions options;
+  bool deterministic = true;
+  bool lent = false;  ///< what is received goes into lent memory
+  double timeout_seconds = 0;
+  void* shared = nullptr;  ///< the rank's shared region, to be registered
+  std::int64_t shared_bytes = 0;
+};
+
+class NcclCommunicator final : public Communicator {
+ public:
+  /// Collective over `members` (world ranks, the caller among them). `largest_contribution`: bytes of the largest one
+  /// that is reduced here.
+  NcclCommunicator(const NcclGround& ground, const std::vector<std::int64_t>& members, std::string name,
+                   std::int64_t largest_contribution);
+  ~NcclCommunicator() override;
+  NcclCommunicator(const NcclCommunicator&) = delete;
+  NcclCommunicator& operator=(const NcclCommunicator&) = delete;
+
+  int rank() const override { return static_cast<int>(index_); }
+  int size() const override { return static_cast<int>(size_); }
+  void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
+  /// Deterministic: an all-to-all, then the tree's sum. Otherwise NCCL's sum in wire_dtype, then a conversion.
+  void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
+                      std::int64_t elements_per_rank) override;
+  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
+  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
+  void barrier(Stream& stream) override;
+  void lend(std::span<std::byte> scratch) override;
+  /// Nanoseconds are not known here: events on the stream measure them.
+  CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
+
+  /// Runs each collective once, on memory of its own or, where it is lent some, in the shared region, which must not
+  /// hold anything yet. Collective; the stream is not waited for.
+  void warm_up(Stream& stream);
+  /// CommunicationError when NCCL has reported an asynchronous error.
+  void check() const;
+  /// Device memory of its own.
+  std::int64_t device_bytes() const { return own_->size() + token_->size(); }
+
+ private:
+  ncclConfig_t configuration() const;
+  ncclUniqueId agree_on_id(const std::vector<std::int64_t>& members) const;
+  void register_shared();
+  void exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
+                std::int64_t elements);
+  void call(ncclResult_t result, const char* function) const {
+    if (result != ncclSuccess && result != ncclInProgress) ground_.watchdog->look_now();
+    check_nccl(result, function, name_);
+  }
+  /// While a call of NCCL is under way: it may wait for peers, where it connects to them first.
+  NcclWatchdog::Guard guarded(const CallShape& shape) const;
+  void done(Stream& stream, Collective collective, const CallShape& shape);
+  void follow(Stream& stream, const CallShape& shape);
+
+  NcclGround ground_;
+  const NcclApi& nccl_;
+  std::int64_t size_, index_;
+  std::string name_;
+  ncclComm_t comm_ = nullptr;
+  void* registration_ = nullptr;
+  ncclWindow_t window_ = nullptr;
+  std::int64_t largest_contribution_;
+  std::unique_ptr<DeviceMemory> own_;    ///< what it receives into where it is lent nothing
+  std::unique_ptr<DeviceMemory> token_;  ///< for barriers and warm_up: kTokenElements of every rank, twice
+  std::span<std::byte> received_;        ///< contributions of others to this rank's slice: own or lent
+  CallCounters counters_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,200 @@
+#include "cuda/comm/nccl/nccl_watchdog.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+
+#include "cuda/comm/nccl/nccl_api.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/base/threads.hpp"
+#include "tessera/cuda/check.hpp"
+
+namespace tessera {
+
+NcclWatchdog::NcclWatchdog(RankContext& context, Device& device, double timeout_seconds)
+    : context_(context), device_(device), timeout_seconds_(timeout_seconds) {
+  for (Mark& mark : marks_) TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&mark.event, cudaEventDisableTiming));
+  try {
+    asker_ = start_thread("nccl watchdog", [this] { ask(); });
+    timer_ = start_thread("nccl deadline", [this] { keep_time(); });
+  } catch (...) {
+    end_threads();
+    throw;
+  }
+}
+
+NcclWatchdog::~NcclWatchdog() { end_threads(); }
+
+/// Time is kept until the last question was answered.
+void NcclWatchdog::end_threads() {
+  const auto finish = [this](bool& stop, std::thread& thread) {
+    {
+      const std::lock_guard lock(lock_);
+      stop = true;
+    }
+    stopped_.notify_all();
+    if (thread.joinable()) thread.join();
+  };
+  finish(stop_asking_, asker_);
+  finish(stop_time_, timer_);
+  for (Mark& mark : marks_) static_cast<void>(cudaEventDestroy(mark.event));
+}
+
+void NcclWatchdog::add(ncclComm_t comm, const std::string& name) {
+  const std::lock_guard lock(lock_);
+  watched_.push_back({comm, name});
+}
+
+/// From here on nobody asks for it.
+void NcclWatchdog::remove(ncclComm_t comm) {
+  const std::lock_guard asking(asking_);
+  const std::lock_guard lock(lock_);
+  std::erase_if(watched_, [&](const Watched& one) { return one.comm == comm; });
+}
+
+void NcclWatchdog::look_now() {
+  std::string wrong;
+  {
+    const std::lock_guard asking(asking_);
+    wrong = asynchronous_error();
+  }
+  if (!wrong.empty()) end(wrong);
+}
+
+/// The place behind the last mark is this thread's alone: only the asker changes the ring meanwhile, at its front. In a
+/// full ring the last mark makes place: what hangs must not be what nobody looks at.
+void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {
+  Mark* mark = nullptr;
+  {
+    const std::lock_guard lock(lock_);
+    if (count_ == kMarks) --count_;
+    mark = &marks_[(first_ + count_) % kMarks];
+  }
+  TESSERA_CHECK_CUDA(cudaEventRecord(mark->event, stream));
+  const std::lock_guard lock(lock_);
+  mark->issued = Clock::now();
+  mark->what = what;
+  ++count_;
+}
+
+NcclWatchdog::Guard::Guard(NcclWatchdog& watchdog, std::string what) : watchdog_(watchdog) {
+  const std::lock_guard lock(watchdog_.lock_);
+  watchdog_.guarded_ = std::move(what);
+  watchdog_.guarded_since_ = Clock::now();
+}
+
+NcclWatchdog::Guard::~Guard() {
+  const std::lock_guard lock(watchdog_.lock_);
+  watchdog_.guarded_.clear();
+}
+
+template <class Look>
+void NcclWatchdog::repeat(bool& stop, Look look) {
+  for (std::unique_lock lock(lock_); !stopped_.wait_for(lock, kLookEvery, [&] { return stop; });) look(lock);
+}
+
+void NcclWatchdog::ask() {
+  device_.enter_thread();
+  repeat(stop_asking_, [this](std::unique_lock<std::mutex>& lock) {
+    asks_ = true;
+    asked_ = Clock::now();
+    lock.unlock();
+    const bool failed = context_.notice().raised();
+    std::string wrong;
+    {
+      const std::lock_guard asking(asking_);
+      wrong = asynchronous_error();
+      if (wrong.empty()) wrong = follow_progress();
+    }
+    lock.lock();
+    asks_ = false;
+    if (failed && !failure_seen_) failure_seen_ = Clock::now();
+    if (!wrong.empty()) end(wrong);
+  });
+}
+
+void NcclWatchdog::keep_time() {
+  repeat(stop_time_, [this](std::unique_lock<std::mutex>&) {
+    if (is_left_behind()) std::_Exit(static_cast<int>(context_.notice().failure().code));
+    const std::string wrong = timeout_seconds_ > 0 ? overdue() : std::string();
+    if (!wrong.empty()) end(wrong);
+  });
+}
+
+bool NcclWatchdog::is_left_behind() const {
+  if (!failure_seen_ || (count_ == 0 && guarded_.empty())) return false;
+  const double patience = timeout_seconds_ > 0 ? timeout_seconds_ * kPatiencePart : kPatience;
+  return std::chrono::duration<double>(Clock::now() - *failure_seen_).count() > patience;
+}
+
+std::string NcclWatchdog::asynchronous_error() {
+  const NcclApi& nccl = nccl_api();
+  std::vector<Watched> all;
+  {
+    const std::lock_guard lock(lock_);
+    all = watched_;
+  }
+  for (const Watched& one : all) {
+    ncclResult_t state = ncclSuccess;
+    if (nccl.async_error(one.comm, &state) != ncclSuccess || state == ncclSuccess || state == ncclInProgress) continue;
+    const char* const more = nccl.last_error(one.comm);
+    return fmt::format("NCCL failed on '{}' ({}): {}", one.name, nccl.error_string(state),
+                       more != nullptr && *more != 0 ? more : "no details; NCCL_DEBUG=INFO tells more");
+  }
+  return {};
+}
+
+std::string NcclWatchdog::follow_progress() {
+  while (true) {
+    cudaEvent_t first = nullptr;
+    {
+      const std::lock_guard lock(lock_);
+      if (count_ == 0) return {};
+      first = marks_[first_].event;
+    }
+    const cudaError_t state = cudaEventQuery(first);
+    if (state == cudaErrorNotReady) return {};
+    const std::lock_guard lock(lock_);
+    if (state != cudaSuccess) {
+      return fmt::format("the GPU failed before {} ended: {}", marks_[first_].what, cudaGetErrorString(state));
+    }
+    first_ = (first_ + 1) % kMarks;
+    --count_;
+    progress_ = Clock::now();
+  }
+}
+
+std::string NcclWatchdog::overdue() const {
+  const auto waited = [](Clock::time_point since) {
+    return std::chrono::duration<double>(Clock::now() - since).count();
+  };
+  const auto waits_too_long = [&](Clock::time_point since) { return waited(since) > timeout_seconds_; };
+  if (count_ > 0 && waits_too_long(std::max(marks_[first_].issued, progress_))) {
+    const bool unanswered = asks_ && waited(asked_) > timeout_seconds_ / 2;
+    return fmt::format("{} did not end within {} s: {}", marks_[first_].what, timeout_seconds_,
+                       unanswered ? "the driver of the GPU does not answer, it is stuck or the GPU is lost"
+                                  : "a rank did not come, or the network fails");
+  }
+  if (!guarded_.empty() && waits_too_long(guarded_since_)) {
+    return fmt::format("{} did not return within {} s: a rank did not come, or the network fails", guarded_,
+                       timeout_seconds_);
+  }
+  if (asks_ && waits_too_long(asked_)) {
+    return fmt::format("the driver of the GPU did not answer within {} s: it is stuck, or the GPU is lost",
+                       timeout_seconds_);
+  }
+  return {};
+}
+
+/// The first rank that fails speaks; others that see the same end without a word.
+void NcclWatchdog::end(const std::string& message) {
+  const auto rank = static_cast<int>(context_.rank());
+  if (context_.notice().raise({rank, ExitCode::communication, message})) {
+    Log(rank, static_cast<int>(context_.size())).error(message);
+    static_cast<void>(std::fflush(stderr));
+  }
+  // Nothing is unwound: threads of this process are inside NCCL or behind it.
+  std::_Exit(static_cast<int>(ExitCode::communication));
+}
+
+}  // namespace tessera

@@ -1,0 +1,109 @@
+#pragma once
+// Looks whether NCCL is well: a rank that waits inside NCCL, or in a stream behind it, can be freed by nothing else.
+// When it is not, the process ends with exit code 5 and one line.
+//
+// One thread asks NCCL and CUDA, and may get stuck in a driver that no longer answers. Another keeps the time and calls
+// neither, nor waits for a lock that is held while somebody does: it ends the process whatever the driver does.
+
+#include <cuda_runtime_api.h>
+
+#include <array>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "cuda/comm/nccl/nccl_abi.hpp"
+#include "tessera/backend/device.hpp"
+#include "tessera/comm/rank_context.hpp"
+
+namespace tessera {
+
+class NcclWatchdog {
+ public:
+  /// `timeout_seconds`: how long a collective, or a graph of them, may wait without any of this rank's ending; 0 = for
+  /// ever.
+  NcclWatchdog(RankContext& context, Device& device, double timeout_seconds);
+  ~NcclWatchdog();
+  NcclWatchdog(const NcclWatchdog&) = delete;
+  NcclWatchdog& operator=(const NcclWatchdog&) = delete;
+
+  void add(ncclComm_t comm, const std::string& name);
+  void remove(ncclComm_t comm);
+
+  /// A call failed: if NCCL has reported an error before, that ends the process now. (Unwinding would wait for work on
+  /// the GPU that never ends.)
+  void look_now();
+
+  /// Follows the work that `stream` has so far, "all_gather of 640 bf16 a rank on 'world/gather'". Not while the stream
+  /// is captured. While many are under way some are not followed, but the last one always is.
+  void follow(cudaStream_t stream, const std::string& what);
+
+  /// While it lives, the calling thread may be stuck in a call of NCCL: the process ends after the time-out.
+  class Guard {
+   public:
+    Guard(NcclWatchdog& watchdog, std::string what);
+    ~Guard();
+    Guard(const Guard&) = delete;
+    Guard& operator=(const Guard&) = delete;
+
+   private:
+    NcclWatchdog& watchdog_;
+  };
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Watched {
+    ncclComm_t comm;
+    std::string name;
+  };
+  struct Mark {
+    cudaEvent_t event = nullptr;
+    Clock::time_point issued;
+    std::string what;
+  };
+  /// A loop every kLookEvery, until the watchdog ends; holds `lock` except while it waits.
+  template <class Look>
+  void repeat(bool& stop, Look look);
+  void ask();
+  void keep_time();
+  void end_threads();
+  /// What NCCL reports of its own; empty when nothing. Calls NCCL.
+  std::string asynchronous_error();
+  /// Takes ended collectives out of the ring; what is wrong with the GPU, empty when nothing. Calls CUDA.
+  std::string follow_progress();
+  /// What takes too long; empty when nothing does. With lock_ held.
+  std::string overdue() const;
+  /// Whether a rank failed so long ago that it will not end the job itself, and this one waits for NCCL. With lock_
+  /// held.
+  bool is_left_behind() const;
+  [[noreturn]] void end(const std::string& message);
+
+  static constexpr std::size_t kMarks = 32;
+  static constexpr auto kLookEvery = std::chrono::milliseconds(50);
+  /// For the rank that failed to end the job: a part of the time-out, and seconds where there is none.
+  static constexpr double kPatiencePart = 1.0 / 30, kPatience = 10;
+
+  RankContext& context_;
+  Device& device_;
+  double timeout_seconds_;
+  std::mutex asking_;  ///< held while NCCL and CUDA are asked; before lock_
+  std::mutex lock_;    ///< of everything below; never held during a call of NCCL or CUDA
+  std::condition_variable stopped_;
+  bool stop_asking_ = false, stop_time_ = false;
+  std::vector<Watched> watched_;
+  std::array<Mark, kMarks> marks_;  ///< a ring: [first_, first_ + count_)
+  std::size_t first_ = 0, count_ = 0;
+  Clock::time_point progress_ = Clock::now();  ///< when a followed collective last ended
+  std::string guarded_;                        ///< the call that a thread is in, empty when none
+  Clock::time_point guarded_since_;
+  bool asks_ = false;  ///< a question is under way, since
+  Clock::time_point asked_;
+  std::optional<Clock::time_point> failure_seen_;  ///< of any rank
+  std::thread asker_, timer_;
+};
+
+}  // namespace tessera

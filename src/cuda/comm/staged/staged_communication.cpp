@@ -1,0 +1,43 @@
+#include "cuda/comm/staged/staged_communication.hpp"
+
+#include "cuda/comm/staged/staged_communicator.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/comm/decorators.hpp"
+
+namespace tessera {
+
+StagedCommunication::StagedCommunication(RankContext& context, Device& device,
+                                         const DeviceCommunicationSettings& settings)
+    : context_(context),
+      device_(device),
+      settings_(settings),
+      channel_(context, device, settings.largest_whole, settings.largest_result, settings.staging) {}
+
+std::string StagedCommunication::description() const {
+  return fmt::format("staged through {} of pinned host memory, sums in a fixed tree on the host",
+                     format_bytes(channel_.region().size()));
+}
+
+std::unique_ptr<DeviceMemory> StagedCommunication::allocate_shared(std::int64_t bytes) {
+  return device_.allocate(MemoryKind::device, bytes);
+}
+
+std::unique_ptr<Communicator> StagedCommunication::open(const ProcessGrid& grid, Group group, const std::string& name,
+                                                        std::int64_t largest_contribution) {
+  TESSERA_ASSERT(grid.size(group) > 1, "communicator '{}' has one rank: there is nobody to talk to", name);
+  channel_.check_room(largest_contribution, 0);
+  CommunicatorOptions options;
+  options.timeout_seconds = settings_.timeout_seconds;
+  options.force_pairwise = settings_.force_pairwise;
+  options.lent = !settings_.messages.empty();
+  auto inner = make_communicator(context_, grid, group, channel_.region(), name, options);
+  message_bytes_ += staging_bytes(grid, group, options);
+  inner->lend(settings_.messages);
+  const Emulation& emulate = settings_.comm.emulate;
+  if (emulate.on()) {
+    inner = make_emulated(std::move(inner), emulate.latency, emulate.bandwidth > 0 ? emulate.bandwidth : 1e18);
+  }
+  return std::make_unique<StagedCommunicator>(channel_, std::move(inner));
+}
+
+}  // namespace tessera

@@ -1,0 +1,173 @@
+// GELU, SwiGLU, dropout and rotary positions: matrices element by element.
+
+#include "cuda/kernels/activation.cuh"
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/dropout_mask.cuh"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+/// The pack of a [rows, columns] matrix that this thread has.
+struct Place {
+  std::int64_t row, column, left;  ///< left: elements from here to the row's end; nothing when not positive
+
+  __device__ Place(std::int64_t rows, std::int64_t columns) {
+    const auto packs = static_cast<std::uint32_t>((columns + kPack - 1) / kPack);
+    const std::uint32_t index = blockIdx.x * kThreads + threadIdx.x;
+    row = index / packs;
+    column = static_cast<std::int64_t>(index % packs) * kPack;
+    left = row < rows ? columns - column : 0;
+  }
+};
+
+/// Blocks for Place. 32 bits number the packs: a matrix of 2^34 elements is the largest.
+dim3 blocks_of(std::int64_t rows, std::int64_t columns) {
+  const std::int64_t packs = checked_multiply(rows, ceil_div(columns, kPack));
+  TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "a matrix of {} x {} in one launch", rows, columns);
+  return blocks_for(packs, kThreads);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    gelu_kernel(Rows<const T> input, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
+  const Place at(rows, columns);
+  if (at.left <= 0) return;
+  float x[kPack];
+  load_pack(input.at(at.row, at.column), at.left, aligned, x);
+#pragma unroll
+  for (float& v : x) v = gelu_of<T>(v);
+  store_pack(output.at(at.row, at.column), at.left, aligned, x);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    swiglu_forward_kernel(Rows<const T> gate, Rows<const T> up, Rows<T> output, std::int64_t rows, std::int64_t columns,
+                          bool aligned) {
+  const Place at(rows, columns);
+  if (at.left <= 0) return;
+  float g[kPack], u[kPack];
+  load_pack(gate.at(at.row, at.column), at.left, aligned, g);
+  load_pack(up.at(at.row, at.column), at.left, aligned, u);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) g[i] = silu_parts<T>(g[i]).value * u[i];
+  store_pack(output.at(at.row, at.column), at.left, aligned, g);
+}
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    swiglu_backward_kernel(Rows<const T> gate, Rows<const T> up, Rows<const T> output_gradient, Rows<T> gate_gradient,
+                           Rows<T> up_gradient, Rows<T> output, std::int64_t rows, std::int64_t columns, bool aligned) {
+  const Place at(rows, columns);
+  if (at.left <= 0) return;
+  float g[kPack], u[kPack], d[kPack], h[kPack];
+  load_pack(gate.at(at.row, at.column), at.left, aligned, g);
+  load_pack(up.at(at.row, at.column), at.left, aligned, u);
+  load_pack(output_gradient.at(at.row, at.column), at.left, aligned, d);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) {
+    const SiluParts silu = silu_parts<T>(g[i]);
+    h[i] = silu.value * u[i];
+    g[i] = d[i] * u[i] * silu.slope;
+    u[i] = d[i] * silu.value;
+  }
+  store_pack(gate_gradient.at(at.row, at.column), at.left, aligned, g);
+  store_pack(up_gradient.at(at.row, at.column), at.left, aligned, u);
+  if (output.data != nullptr) store_pack(output.at(at.row, at.column), at.left, aligned, h);
+}
+
+template <class From, class To>
+__global__ void __launch_bounds__(kThreads) dropout_kernel(Rows<const From> input, Rows<To> output, std::int64_t rows,
+                                                           std::int64_t columns, DropoutSource dropout, bool aligned) {
+  const Place at(rows, columns);
+  if (at.left <= 0) return;
+  float x[kPack], mask[kPack];
+  load_pack(input.at(at.row, at.column), at.left, aligned, x);
+  dropout.row_masks(at.row, columns, at.column, mask);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(x[i], mask[i]);
+  store_pack(output.at(at.row, at.column), at.left, aligned, x);
+}
+
+/// Columns here are the first halves of all heads side by side: heads * half of them.
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    rotary_kernel(Rows<const T> input, Rows<T> output, const float* table, std::int64_t rows, std::int64_t heads,
+                  std::int64_t half, std::int64_t sequence, float direction, bool whole_packs) {
+  const std::int64_t packs = (half + kPack - 1) / kPack;
+  const Place at(rows, heads * packs * kPack);
+  if (at.left <= 0) return;
+  const std::int64_t pack = at.column / kPack, head = pack / packs, first = pack % packs * kPack;
+  const std::int64_t low = head * 2 * half + first, left = half - first;
+  const float* angles = table + (at.row % sequence * half + first) * 2;
+  float x[kPack], y[kPack], angle[2][kPack];  // cosine and sine of a pair side by side
+  load_pack(input.at(at.row, low), left, whole_packs, x);
+  load_pack(input.at(at.row, low + half), left, whole_packs, y);
+  load_pack(angles, 2 * left, whole_packs, angle[0]);
+  load_pack(angles + kPack, 2 * left - kPack, whole_packs, angle[1]);
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) {
+    const float* pair = &angle[i / (kPack / 2)][2 * i % kPack];
+    const float cosine = pair[0], sine = direction * pair[1];
+    const float turned = x[i] * cosine - y[i] * sine;
+    y[i] = y[i] * cosine + x[i] * sine;
+    x[i] = turned;
+  }
+  store_pack(output.at(at.row, low), left, whole_packs, x);
+  store_pack(output.at(at.row, low + half), left, whole_packs, y);
+}
+
+}  // namespace
+
+void CudaKernels::gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) {
+  with_float_type(input.dtype, [&]<class T>() {
+    launch(cuda_stream(stream), blocks_of(rows, columns), dim3(kThreads), 0, gelu_kernel<T>, rows_of<T>(input),
+           rows_of<T>(output), rows, columns, is_aligned(input) && is_aligned(output));
+  });
+}
+
+void CudaKernels::swiglu_forward(Stream& stream, const SwigluForward& a) {
+  const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output);
+  with_float_type(a.gate.dtype, [&]<class T>() {
+    launch(cuda_stream(stream), blocks_of(a.tokens, a.width), dim3(kThreads), 0, swiglu_forward_kernel<T>,
+           rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output), a.tokens, a.width, aligned);
+  });
+}
+
+void CudaKernels::swiglu_backward(Stream& stream, const SwigluBackward& a) {
+  const bool aligned = is_aligned(a.gate) && is_aligned(a.up) && is_aligned(a.output_gradient) &&
+                       is_aligned(a.gate_gradient) && is_aligned(a.up_gradient) && is_aligned(a.output);
+  with_float_type(a.gate.dtype, [&]<class T>() {
+    launch(cuda_stream(stream), blocks_of(a.tokens, a.width), dim3(kThreads), 0, swiglu_backward_kernel<T>,
+           rows_of<T>(a.gate), rows_of<T>(a.up), rows_of<T>(a.output_gradient), rows_of<T>(a.gate_gradient),
+           rows_of<T>(a.up_gradient), rows_of<T>(a.output), a.tokens, a.width, aligned);
+  });
+}
+
+void CudaKernels::dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
+                          const Dropout& dropout) {
+  const bool aligned = is_aligned(input) && is_aligned(output);
+  with_float_type(input.dtype, [&]<class From>() {
+    with_float_type(output.dtype, [&]<class To>() {
+      launch(cuda_stream(stream), blocks_of(rows, columns), dim3(kThreads), 0, dropout_kernel<From, To>,
+             rows_of<From>(input), rows_of<To>(output), rows, columns, DropoutSource(dropout), aligned);
+    });
+  });
+}
+
+void CudaKernels::rotary(Stream& stream, const RotaryArguments& a) {
+  const std::int64_t rows = a.batch * a.sequence, half = a.head_width / 2;
+  const bool whole_packs = is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.table) && half % kPack == 0;
+  with_float_type(a.input.dtype, [&]<class T>() {
+    launch(cuda_stream(stream), blocks_of(rows, a.heads * round_up(half, kPack)), dim3(kThreads), 0, rotary_kernel<T>,
+           rows_of<T>(a.input), rows_of<T>(a.output), a.table, rows, a.heads, half, a.sequence,
+           a.inverse ? -1.0f : 1.0f, whole_packs);
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,116 @@
+// AdamW with the CPU's bits: every rounding of kernels/cpu/vector/optimizer_rows.hpp is spelt out.
+
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kThreads = 256;
+constexpr int kRuns = 64;  ///< of one launch
+/// Elements of a thread: 16 bytes of fp32, so that a warp's accesses are one piece of memory. (With eight, every store
+/// leaves half of each sector to the next one.)
+constexpr int kFour = 4;
+
+/// x = p[0..4), which lies at a multiple of as many bytes.
+template <class T>
+__device__ __forceinline__ void load_four(const T* p, float (&x)[kFour]) {
+  struct alignas(sizeof(T) * kFour) Stored {
+    T element[kFour];
+  };
+  const Stored stored = *reinterpret_cast<const Stored*>(p);
+#pragma unroll
+  for (int i = 0; i < kFour; ++i) x[i] = to_float(stored.element[i]);
+}
+
+/// What a launch updates: runs of elements, each by whole blocks.
+struct Runs {
+  DecayRun run[kRuns];
+  std::int64_t first_block[kRuns];
+  int count;
+};
+
+struct Constants {
+  double weight_decay;
+  float one_minus_beta1, beta2, one_minus_beta2, epsilon;
+};
+
+struct Moments {
+  float *master, *first, *second;
+};
+
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    adamw_kernel(Moments state, const T* gradient, const __grid_constant__ Runs runs, const Constants constants,
+                 const StepScalars* scalars, bool aligned) {
+  if (scalars->skip != 0) return;
+  int number = 0;
+  for (int i = 1; i < runs.count; ++i) number += std::int64_t{blockIdx.x} >= runs.first_block[i] ? 1 : 0;
+  const DecayRun run = runs.run[number];
+  // Fours lie at multiples of 4 elements of the whole range: a run's first and last may be partly its own.
+  const std::int64_t four =
+      run.begin / kFour + (std::int64_t{blockIdx.x} - runs.first_block[number]) * kThreads + threadIdx.x;
+  const std::int64_t i = four * kFour;
+  if (i >= run.end) return;
+
+  const float clip = scalars->clip_coefficient;
+  const float minus_decay =
+      run.decays ? -__double2float_rn(__dmul_rn(static_cast<double>(scalars->learning_rate), constants.weight_decay))
+                 : -0.0f;
+  const float minus_step = -__fdiv_rn(scalars->learning_rate, scalars->bias_correction1);
+  const float inverse_correction2 = __fdiv_rn(1.0f, scalars->bias_correction2);
+  const auto update = [&](float g, float& p, float& m, float& v) {
+    g = __fmul_rn(g, clip);
+    m = __fmaf_rn(constants.one_minus_beta1, __fsub_rn(g, m), m);
+    v = __fmaf_rn(__fmul_rn(constants.one_minus_beta2, g), g, __fmul_rn(constants.beta2, v));
+    p = __fmaf_rn(minus_decay, p, p);
+    const float root = __fsqrt_rn(__fmul_rn(v, inverse_correction2));
+    p = __fmaf_rn(minus_step, __fdiv_rn(m, __fadd_rn(root, constants.epsilon)), p);
+  };
+  if (aligned && i >= run.begin && i + kFour <= run.end) {
+    float g[kFour], p[kFour], m[kFour], v[kFour];
+    load_four(gradient + i, g);
+    load_four(state.master + i, p);
+    load_four(state.first + i, m);
+    load_four(state.second + i, v);
+#pragma unroll
+    for (int j = 0; j < kFour; ++j) update(g[j], p[j], m[j], v[j]);
+    store16(state.first + i, bytes_of<float>(m));
+    store16(state.second + i, bytes_of<float>(v));
+    store16(state.master + i, bytes_of<float>(p));
+  } else {
+    for (std::int64_t j = i < run.begin ? run.begin : i; j < run.end && j < i + kFour; ++j) {
+      update(to_float(gradient[j]), state.master[j], state.first[j], state.second[j]);
+    }
+  }
+}
+
+}  // namespace
+
+void CudaKernels::adamw(Stream& stream, const AdamWArguments& a) {
+  const Moments state{a.master, a.first_moment, a.second_moment};
+  const Constants constants{a.weight_decay, static_cast<float>(1.0 - a.beta1), static_cast<float>(a.beta2),
+                            static_cast<float>(1.0 - a.beta2), static_cast<float>(a.epsilon)};
+  const bool aligned =
+      is_aligned(a.master) && is_aligned(a.first_moment) && is_aligned(a.second_moment) && is_aligned(a.gradient);
+  for (std::size_t first = 0; first < a.runs.size(); first += kRuns) {
+    Runs runs{};
+    std::int64_t blocks = 0;
+    for (const DecayRun& run : a.runs.subspan(first, std::min<std::size_t>(kRuns, a.runs.size() - first))) {
+      const std::int64_t end = std::min(run.end, a.elements);
+      if (run.begin >= end) continue;
+      runs.run[runs.count] = {run.begin, end, run.decays};
+      runs.first_block[runs.count++] = blocks;
+      blocks += ceil_div(ceil_div(end, kFour) - run.begin / kFour, std::int64_t{kThreads});
+    }
+    with_float_type(a.gradient_dtype, [&]<class T>() {
+      launch(cuda_stream(stream), blocks_for(blocks, 1), dim3(kThreads), 0, adamw_kernel<T>, state,
+             static_cast<const T*>(a.gradient), runs, constants, a.scalars, aligned);
+    });
+  }
+}
+
+}  // namespace tessera

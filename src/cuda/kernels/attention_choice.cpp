@@ -1,0 +1,92 @@
+#include "cuda/kernels/attention_choice.hpp"
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr const char* kDropout = "masks of dropout are our own";
+
+AttentionProblem problem_of_run(const CudaKernelSettings& settings, bool backward) {
+  const AttentionShape& s = settings.shape;
+  const std::int64_t side_by_side = (s.heads + 2 * s.kv_heads) * s.head_width;
+  AttentionProblem p;
+  p.shape = s, p.dtype = settings.dtype;
+  p.query = p.key = p.value = side_by_side, p.output = s.heads * s.head_width;
+  if (backward) p.output_gradient = p.output, p.query_gradient = p.key_gradient = p.value_gradient = side_by_side;
+  return p;
+}
+
+}  // namespace
+
+AttentionByChoice::AttentionByChoice(const CudaKernelSettings& settings, void* workspace, std::int64_t workspace_bytes)
+    : settings_(settings), workspace_(workspace), workspace_bytes_(workspace_bytes) {
+  if (settings.attention == AttentionChoice::own) {
+    description_ = "attention by own kernels (run.attention = own)";
+    return;
+  }
+  try {
+    library_ = std::make_unique<CudnnAttention>();
+  } catch (const UsageError& error) {
+    if (demanded()) throw;
+    const std::string reason = error.what();  // without the places that were tried
+    description_ = fmt::format("attention by own kernels ({})", reason.substr(0, reason.find(" (")));
+    return;
+  }
+  choose();
+}
+
+bool AttentionByChoice::demanded() const { return settings_.attention == AttentionChoice::cudnn; }
+
+void AttentionByChoice::choose() {
+  const bool of_a_run = settings_.shape.batch > 0;
+  backward_ = !settings_.deterministic;
+  std::string backward_obstacle = "run.deterministic";
+  if (of_a_run) {
+    const std::string obstacle =
+        settings_.dropout ? kDropout : library_->forward_obstacle(problem_of_run(settings_, false), workspace_bytes_);
+    if (!obstacle.empty()) {
+      if (demanded()) refuse(obstacle);
+      description_ = fmt::format("attention by own kernels ({}: {})", library_->name(), obstacle);
+      library_.reset();
+      return;
+    }
+    if (backward_) {
+      backward_obstacle = library_->backward_obstacle(problem_of_run(settings_, true));
+      if (!backward_obstacle.empty() && demanded()) refuse(backward_obstacle);
+      backward_ = backward_obstacle.empty();
+    }
+  }
+  must_ = demanded() || of_a_run;
+  description_ = "attention by " + library_->name();
+  if (!must_) description_ += " where it can, by own kernels elsewhere";
+  if (!backward_) description_ += fmt::format(", its backward by own kernels ({})", backward_obstacle);
+}
+
+void AttentionByChoice::refuse(const std::string& obstacle) const {
+  throw UsageError("run.attention = {} ({} does not compute this attention: {}): own", demanded() ? "cudnn" : "auto",
+                   library_->name(), obstacle);
+}
+
+bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
+  if (library_ == nullptr) return false;
+  const std::string obstacle =
+      a.dropout.probability > 0 ? kDropout : library_->forward_obstacle(AttentionProblem::of(a), workspace_bytes_);
+  if (!obstacle.empty() && must_) refuse(obstacle);
+  if (!obstacle.empty()) return false;
+  library_->forward(stream, a, workspace_);
+  return true;
+}
+
+bool AttentionByChoice::run(cudaStream_t stream, const AttentionBackward& a) {
+  if (library_ == nullptr || !backward_) return false;
+  const std::string obstacle =
+      a.dropout.probability > 0 ? kDropout : library_->backward_obstacle(AttentionProblem::of(a));
+  if (!obstacle.empty() && must_) refuse(obstacle);
+  if (!obstacle.empty()) return false;
+  library_->backward(stream, a);
+  return true;
+}
+
+}  // namespace tessera

@@ -1,0 +1,41 @@
+#pragma once
+// Whether cuDNN or our own kernels compute attention. For the attention of a run this is decided once, at its start,
+// and said; a call that then cannot be served so is an error.
+
+#include <memory>
+#include <string>
+
+#include "cuda/kernels/cudnn_attention.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
+
+namespace tessera {
+
+class AttentionByChoice {
+ public:
+  /// `workspace`: device memory for forward, aligned to 256 bytes; used during a call. UsageError where cuDNN is
+  /// demanded and cannot be had.
+  AttentionByChoice(const CudaKernelSettings& settings, void* workspace, std::int64_t workspace_bytes);
+
+  /// Launches it through cuDNN; false, and nothing is done, where our own kernels are to do it.
+  bool run(cudaStream_t stream, const AttentionForward& a);
+  bool run(cudaStream_t stream, const AttentionBackward& a);
+
+  /// "attention by cuDNN 9.19.0", "attention by own kernels (run.attention = own)", ...
+  const std::string& description() const { return description_; }
+
+ private:
+  bool demanded() const;
+  /// Decides for the attention of the run, or for every call by itself.
+  void choose();
+  [[noreturn]] void refuse(const std::string& obstacle) const;
+
+  CudaKernelSettings settings_;
+  void* workspace_;
+  std::int64_t workspace_bytes_;
+  std::unique_ptr<CudnnAttention> library_;  ///< null: our own kernels
+  bool backward_ = false;                    ///< the library computes backward, too
+  bool must_ = false;                        ///< cuDNN was demanded, or chosen for the run: an obstacle is an error
+  std::string description_;
+};
+
+}  // namespace tessera

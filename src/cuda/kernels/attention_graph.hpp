@@ -1,0 +1,54 @@
+#pragma once
+// Attention as a graph of cuDNN's operations. The library recognises the whole graph and runs one fused kernel for it;
+// nothing of it but the named tensors is ever in memory. What it recognises is narrow: the order of operations, the
+// types between them and the transposed views below are what its own frontend builds.
+
+#include <array>
+
+#include "cuda/kernels/cudnn.hpp"
+#include "tessera/kernels/arguments.hpp"
+
+namespace tessera {
+
+/// The tensors of a graph that a call gives an address for; the first three are numbers (host addresses).
+enum class AttentionTensor : std::int64_t {
+  scale = 1,
+  minus_infinity,
+  one,
+  query,
+  key,
+  value,
+  output,
+  log_sum_exp,
+  output_gradient,
+  query_gradient,
+  key_gradient,
+  value_gradient,
+  delta,               ///< scratch, fp32 [batch, heads, sequence]
+  query_gradient_sum,  ///< scratch, fp32 [batch, heads, sequence, head_width]
+};
+
+/// Shape, type and strides (elements from row to row) of attention.
+struct AttentionProblem {
+  AttentionShape shape;
+  DType dtype = DType::bf16;
+  std::int64_t query = 0, key = 0, value = 0, output = 0;                                      ///< strides
+  std::int64_t output_gradient = 0, query_gradient = 0, key_gradient = 0, value_gradient = 0;  ///< of backward alone
+
+  static AttentionProblem of(const AttentionForward& a);
+  static AttentionProblem of(const AttentionBackward& a);
+  /// A map's key.
+  std::array<std::int64_t, 14> key_numbers() const;
+};
+
+/// A graph and what it is made of.
+struct AttentionGraph {
+  std::vector<CudnnDescriptor> parts;
+  CudnnDescriptor graph;
+};
+
+/// `target`: its handle is told to the graph. CudnnRefusal where the library does not take a part of it.
+AttentionGraph attention_forward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
+AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
+
+}  // namespace tessera

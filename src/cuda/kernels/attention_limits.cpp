@@ -1,0 +1,33 @@
+// What attention asks of a GPU, looked at before anything is computed.
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/kernels/attention.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/cuda/check.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
+
+namespace tessera {
+
+/// Tensor cores' tiles fit every GPU that has them; rows of plain fp32 heads grow with the head.
+void require_cuda_attention(const AttentionShape& shape, DType dtype) {
+  if (shape.head_width > kWidestHead) {
+    throw UsageError("attention with heads of {} (the GPU's kernels keep a row of a head): up to {}", shape.head_width,
+                     kWidestHead);
+  }
+  if (dtype != DType::fp32 && shape.head_width <= kWidestTensorCoreHead) return;
+  int device = 0, available = 0;
+  TESSERA_CHECK_CUDA(cudaGetDevice(&device));
+  TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&available, cudaDevAttrMaxSharedMemoryPerBlockOptin, device));
+  const std::int64_t needed = plain_attention_shared_bytes(shape.head_width);
+  if (needed <= available) return;
+  throw UsageError(
+      "attention with heads of {} in {} (its kernels take {} of shared memory a block, this GPU has {}): heads of up "
+      "to "
+      "{}, precision.compute = bf16 with heads of up to {}, or another GPU",
+      shape.head_width, name_of(dtype), format_bytes(needed), format_bytes(available),
+      plain_attention_shared_bytes(128) <= available ? 128 : 64, kWidestTensorCoreHead);
+}
+
+}  // namespace tessera

@@ -1,0 +1,235 @@
+// Causal attention forward on tensor cores (FlashAttention-2: Dao 2023). A block has a tile of queries, a warp 16 or 32
+// of them with their whole output in registers; tiles of keys and values pass by, loaded one ahead.
+
+#include "cuda/kernels/attention.hpp"
+#include "cuda/kernels/attention_tiles.cuh"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Tiles per head width: a warp has `kPieces` times 16 queries (one, where two would not fit into registers).
+template <int D, bool Drops>
+struct ForwardShape {
+  static constexpr int kPieces = D == 64 && !Drops ? 2 : 1, kWarps = 8 / kPieces, kKeys = 64;
+  static constexpr int kThreads = kWarps * 32, kQueries = kWarps * kPieces * 16;
+};
+
+template <class T, class Shape, int D>
+struct ForwardTiles {
+  using Queries = AttentionTile<T, Shape::kQueries, D>;
+  using Keys = AttentionTile<T, Shape::kKeys, D>;
+  static constexpr std::size_t kBytes = Queries::kBytes + 4 * Keys::kBytes;
+
+  T* memory;
+
+  // (Addresses are computed: an array of them, indexed by the stage, would lie in local memory.)
+  __device__ Queries queries() const { return {memory}; }
+  __device__ Keys keys(int stage) const { return {memory + (Queries::kBytes + stage * Keys::kBytes) / 2}; }
+  __device__ Keys values(int stage) const { return {memory + (Queries::kBytes + (2 + stage) * Keys::kBytes) / 2}; }
+};
+
+/// Of a row, for each of its four threads: what is subtracted from its scores, and this thread's share of the sum. It
+/// only has to be near the maximum, so it moves, and sums are scaled down, when a score is 2^kSlack above it.
+struct RunningSoftmax {
+  float top = -3.0e38f, sum = 0;
+};
+constexpr float kSlack = 8;
+
+/// Scores of a warp's 16 rows become exponentials; `out` is scaled down where a row's top moves. `scale`: scores in
+/// powers of two.
+template <int Keys, int D>
+__device__ __forceinline__ void update_softmax(RunningSoftmax (&softmax)[2], float (&score)[Keys / 8][4],
+                                               float (&out)[D / 8][4], float scale) {
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    RunningSoftmax& running = softmax[half];
+    float top = -3.0e38f;
+#pragma unroll
+    for (int n = 0; n < Keys / 8; ++n) top = larger(larger(top, score[n][2 * half]), score[n][2 * half + 1]);
+    top = larger(top, __shfl_xor_sync(kAllLanes, top, 1));
+    top = larger(top, __shfl_xor_sync(kAllLanes, top, 2));
+    const bool moves = top * scale > running.top + kSlack;
+    if (__any_sync(kAllLanes, moves ? 1 : 0) != 0) {
+      const float new_top = moves ? top * scale : running.top, shrink = exp2_fast(running.top - new_top);
+      running.top = new_top;
+      running.sum *= shrink;
+#pragma unroll
+      for (int n = 0; n < D / 8; ++n) out[n][2 * half] *= shrink, out[n][2 * half + 1] *= shrink;
+    }
+#pragma unroll
+    for (int n = 0; n < Keys / 8; ++n) {
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        float& x = score[n][2 * half + i];
+        x = exp2_fast(fmaf(x, scale, -running.top));
+        running.sum += x;
+      }
+    }
+  }
+}
+
+/// The causal mask, for keys from `key` on (this thread's first of 8) and queries `query`, + 8.
+template <int Keys>
+__device__ __forceinline__ void hide(float (&score)[Keys / 8][4], int query, int key) {
+#pragma unroll
+  for (int n = 0; n < Keys / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (key + n * 8 + i % 2 > query + 8 * (i / 2)) score[n][i] = -HUGE_VALF;
+    }
+  }
+}
+
+/// Dropout of the same.
+template <int Keys>
+__device__ __forceinline__ void drop(float (&score)[Keys / 8][4], const AttentionSizes& s, std::uint64_t sample_key,
+                                     int head, int query, int key) {
+#pragma unroll
+  for (int n = 0; n < Keys / 8; n += 2) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j) {
+      float mask[2][2];
+      s.masks(sample_key, head, query, key + n * 8 + j, mask);
+#pragma unroll
+      for (int i = 0; i < 4; ++i) score[n + i % 2][i / 2 * 2 + j] *= mask[i / 2][i % 2];
+    }
+  }
+}
+
+/// (Dropout has its own instance: its calls cost registers that the other has no spare of.)
+template <class T, int D, bool Drops>
+__global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kernel(const AttentionForwardRows<T> a) {
+  using Shape = ForwardShape<D, Drops>;
+  constexpr int kKeys = Shape::kKeys, kPieces = Shape::kPieces;
+  const ForwardTiles<T, Shape, D> tiles{dynamic_shared<T>()};
+  const AttentionSizes& s = a.size;
+  const int first =
+      (static_cast<int>(gridDim.x) - 1 - static_cast<int>(blockIdx.x)) * Shape::kQueries;  // longest first
+  const int head = static_cast<int>(blockIdx.y), batch = static_cast<int>(blockIdx.z);
+  const int lane = static_cast<int>(threadIdx.x) % 32, g = lane / 4, t = lane % 4;
+  const int warp_row = static_cast<int>(threadIdx.x) / 32 * kPieces * 16;
+  const std::int64_t sample_row = std::int64_t{batch} * s.sequence, head_column = std::int64_t{head} * s.head_width;
+  const std::int64_t kv_column = std::int64_t{head / s.group()} * s.head_width;
+  const std::uint64_t sample_key = Drops ? s.dropout.key_of(batch) : 0;
+  const int last = first + Shape::kQueries < s.sequence ? first + Shape::kQueries : s.sequence;
+  const int key_tiles = (last + kKeys - 1) / kKeys;
+  const auto load_keys = [&](int tile) {
+    tiles.keys(tile % 2).template load<Shape::kThreads>(a.key, sample_row, tile * kKeys, s.sequence, kv_column,
+                                                        s.head_width, a.aligned);
+    tiles.values(tile % 2).template load<Shape::kThreads>(a.value, sample_row, tile * kKeys, s.sequence, kv_column,
+                                                          s.head_width, a.aligned);
+  };
+  tiles.queries().template load<Shape::kThreads>(a.query, sample_row, first, s.sequence, head_column, s.head_width,
+                                                 a.aligned);
+  load_keys(0);
+  cp_async_commit();
+
+  const LanePlaces<D> places(lane);
+  const float scale = s.scale * kLog2e;
+  float out[kPieces][D / 8][4] = {};
+  RunningSoftmax softmax[kPieces][2];  // rows g and g + 8
+  for (int tile = 0; tile < key_tiles; ++tile) {
+    cp_async_wait<0>();
+    __syncthreads();  // this tile is there, and nobody reads the last one any more
+    if (tile + 1 < key_tiles) load_keys(tile + 1);
+    cp_async_commit();
+    if (tile * kKeys < first + warp_row + kPieces * 16) {  // otherwise all of its keys are hidden from this warp
+      const auto keys = tiles.keys(tile % 2), values = tiles.values(tile % 2);
+      float score[kPieces][kKeys / 8][4] = {};
+#pragma unroll
+      for (int k = 0; k < D; k += 16) {
+        std::uint32_t x[kPieces][4];
+#pragma unroll
+        for (int piece = 0; piece < kPieces; ++piece)
+          tiles.queries().load_a(x[piece], warp_row + 16 * piece, k, places);
+#pragma unroll
+        for (int n = 0; n < kKeys; n += 16) {
+          std::uint32_t y[4];
+          keys.load_b(y, n, k, places);
+#pragma unroll
+          for (int piece = 0; piece < kPieces; ++piece) {
+            mma_16816<T>(score[piece][n / 8], x[piece], y[0], y[1]);
+            mma_16816<T>(score[piece][n / 8 + 1], x[piece], y[2], y[3]);
+          }
+        }
+      }
+#pragma unroll
+      for (int piece = 0; piece < kPieces; ++piece) {
+        const int query = first + warp_row + 16 * piece + g, key = tile * kKeys + 2 * t;
+        if ((tile + 1) * kKeys > query - g + 1) hide<kKeys>(score[piece], query, key);
+        update_softmax<kKeys, D>(softmax[piece], score[piece], out[piece], scale);
+        if constexpr (Drops) drop<kKeys>(score[piece], s, sample_key, head, query, key);
+      }
+#pragma unroll
+      for (int k = 0; k < kKeys; k += 16) {
+        std::uint32_t x[kPieces][4];
+#pragma unroll
+        for (int piece = 0; piece < kPieces; ++piece) {
+          const auto& p = score[piece];
+          x[piece][0] = packed<T>(p[k / 8][0], p[k / 8][1]), x[piece][1] = packed<T>(p[k / 8][2], p[k / 8][3]);
+          x[piece][2] = packed<T>(p[k / 8 + 1][0], p[k / 8 + 1][1]);
+          x[piece][3] = packed<T>(p[k / 8 + 1][2], p[k / 8 + 1][3]);
+        }
+#pragma unroll
+        for (int n = 0; n < D; n += 16) {
+          std::uint32_t y[4];
+          values.load_b_as_stored(y, k, n, places);
+#pragma unroll
+          for (int piece = 0; piece < kPieces; ++piece) {
+            mma_16816<T>(out[piece][n / 8], x[piece], y[0], y[1]);
+            mma_16816<T>(out[piece][n / 8 + 1], x[piece], y[2], y[3]);
+          }
+        }
+      }
+    }
+  }
+  cp_async_wait<0>();
+#pragma unroll
+  for (int piece = 0; piece < kPieces; ++piece) {
+    const int row = warp_row + 16 * piece;
+    float inverse[2];
+#pragma unroll
+    for (int half = 0; half < 2; ++half) {
+      float sum = softmax[piece][half].sum;
+      sum += __shfl_xor_sync(kAllLanes, sum, 1);
+      sum += __shfl_xor_sync(kAllLanes, sum, 2);
+      inverse[half] = 1.0f / sum;
+      const int query = first + row + g + 8 * half;
+      if (t == 0 && query < s.sequence) {
+        a.log_sum_exp[s.statistic(batch, head, query)] = softmax[piece][half].top * kLn2 + logf(sum);
+      }
+    }
+    // The warp's own rows of the query tile: nobody else reads them, and its own lanes are done.
+    __syncwarp();
+    tiles.queries().put(out[piece], row, inverse[0], inverse[1], lane);
+    __syncwarp();
+    tiles.queries().write(a.output, row, sample_row, first, s.sequence, head_column, s.head_width, a.aligned, lane);
+  }
+}
+
+template <class T, int D, bool Drops>
+void launch_kernel(cudaStream_t stream, const AttentionForward& a) {
+  using Shape = ForwardShape<D, Drops>;
+  launch(stream, blocks_for(a.shape.sequence, Shape::kQueries, a.shape.heads, a.shape.batch), dim3(Shape::kThreads),
+         ForwardTiles<T, Shape, D>::kBytes, forward_kernel<T, D, Drops>, rows_of<T>(a));
+}
+
+template <class T, int D>
+void launch_forward(cudaStream_t stream, const AttentionForward& a) {
+  a.dropout.on() ? launch_kernel<T, D, true>(stream, a) : launch_kernel<T, D, false>(stream, a);
+}
+
+}  // namespace
+
+void attention_forward_by_tensor_cores(cudaStream_t stream, const AttentionForward& a) {
+  const bool narrow = a.shape.head_width <= 64;
+  if (a.query.dtype == DType::bf16) {
+    narrow ? launch_forward<bf16, 64>(stream, a) : launch_forward<bf16, 128>(stream, a);
+  } else {
+    narrow ? launch_forward<fp16, 64>(stream, a) : launch_forward<fp16, 128>(stream, a);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,107 @@
+#pragma once
+// What all attention kernels are told, and where a head's rows lie.
+
+#include <cmath>
+
+#include "cuda/kernels/dropout_mask.cuh"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "kernels/attention_mask.hpp"
+#include "tessera/kernels/arguments.hpp"
+
+namespace tessera {
+
+inline constexpr float kLog2e = 1.4426950408889634f, kLn2 = 0.6931471805599453f;
+
+struct AttentionSizes {
+  int sequence, heads, kv_heads, head_width;
+  float scale;  ///< 1 / sqrt(head_width)
+  DropoutSource dropout;
+
+  AttentionSizes(const AttentionShape& s, const Dropout& d)
+      : sequence(static_cast<int>(s.sequence)),
+        heads(static_cast<int>(s.heads)),
+        kv_heads(static_cast<int>(s.kv_heads)),
+        head_width(static_cast<int>(s.head_width)),
+        scale(static_cast<float>(1.0 / std::sqrt(static_cast<double>(s.head_width)))),
+        dropout(d) {}
+
+  __device__ int group() const { return heads / kv_heads; }
+  /// Place of (head, query) in log_sum_exp and delta.
+  __device__ std::int64_t statistic(int batch, int head, int query) const {
+    return (std::int64_t{batch} * heads + head) * sequence + query;
+  }
+  /// 0 or 1/(1-p) of one probability of the sample with this key.
+  __device__ float mask(std::uint64_t sample_key, int head, int query, int key) const {
+    const ProbabilityMaskPlace place = mask_place(head, query, key);
+    const PhiloxBlock block = philox_block(sample_key, dropout.site, place.block);
+    const std::uint32_t low = place.word == 0 ? block.word[0] : block.word[1];
+    const std::uint32_t high = place.word == 2 ? block.word[2] : block.word[3];
+    return dropout.mask_of(place.word < 2 ? low : high);
+  }
+  /// Of queries `query` and + 8, keys `key` and + 8, where `query` and `key` are the first of such a pair.
+  __device__ void masks(std::uint64_t sample_key, int head, int query, int key, float (&mask)[2][2]) const {
+    const PhiloxBlock block = philox_block(sample_key, dropout.site, mask_place(head, query, key).block);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) mask[i / 2][i % 2] = dropout.mask_of(block.word[i]);
+  }
+
+ private:
+  __device__ ProbabilityMaskPlace mask_place(int head, int query, int key) const {
+    return probability_mask_place(static_cast<std::uint64_t>(sequence), static_cast<std::uint64_t>(head),
+                                  static_cast<std::uint64_t>(query), static_cast<std::uint64_t>(key));
+  }
+};
+
+template <class T>
+struct AttentionForwardRows {
+  AttentionSizes size;
+  Rows<const T> query, key, value;
+  Rows<T> output;
+  float* log_sum_exp;
+  bool aligned;  ///< 16-byte accesses to every head's rows
+};
+
+template <class T>
+struct AttentionBackwardRows {
+  AttentionSizes size;
+  Rows<const T> query, key, value, output_gradient;
+  Rows<T> query_gradient, key_gradient, value_gradient;
+  const float *log_sum_exp, *delta;
+  bool aligned;
+};
+
+inline bool heads_aligned(const AttentionShape& shape, DType dtype) {
+  return shape.head_width * size_of(dtype) % 16 == 0;
+}
+
+template <class T>
+AttentionForwardRows<T> rows_of(const AttentionForward& a) {
+  return {AttentionSizes(a.shape, a.dropout),
+          rows_of<T>(a.query),
+          rows_of<T>(a.key),
+          rows_of<T>(a.value),
+          rows_of<T>(a.output),
+          a.log_sum_exp,
+          heads_aligned(a.shape, a.query.dtype) && is_aligned(a.query) && is_aligned(a.key) && is_aligned(a.value) &&
+              is_aligned(a.output)};
+}
+
+template <class T>
+AttentionBackwardRows<T> rows_of(const AttentionBackward& a, const float* delta) {
+  return {AttentionSizes(a.shape, a.dropout),
+          rows_of<T>(a.query),
+          rows_of<T>(a.key),
+          rows_of<T>(a.value),
+          rows_of<T>(a.output_gradient),
+          rows_of<T>(a.query_gradient),
+          rows_of<T>(a.key_gradient),
+          rows_of<T>(a.value_gradient),
+          a.log_sum_exp,
+          delta,
+          heads_aligned(a.shape, a.query.dtype) && is_aligned(a.query) && is_aligned(a.key) && is_aligned(a.value) &&
+              is_aligned(a.output_gradient) && is_aligned(a.query_gradient) && is_aligned(a.key_gradient) &&
+              is_aligned(a.value_gradient)};
+}
+
+}  // namespace tessera

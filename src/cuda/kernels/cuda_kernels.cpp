@@ -1,0 +1,33 @@
+#include "cuda/kernels/cuda_kernels.hpp"
+
+#include "cuda/kernels/scalars.hpp"
+#include "tessera/cuda/launch.hpp"
+#include "tessera/kernels/cuda_kernels.hpp"
+#include "tessera/kernels/workspace.hpp"
+
+namespace tessera {
+
+static_assert(CudaKernels::Limits{}.workspace_bytes() == kernel_workspace_bytes(DeviceKind::cuda));
+
+CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernelSettings& settings)
+    : products_(workspace, limits.library_bytes, settings.products),
+      workspace_(reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + limits.library_bytes)),
+      limits_(limits),
+      fuses_gelu_(!settings.deterministic),
+      attention_(settings, workspace_, limits.workspace_floats * static_cast<std::int64_t>(sizeof(float))) {}
+
+void CudaKernels::account_loss(Stream& stream, const AccountArguments& a) {
+  launch_account_loss(cuda_stream(stream), a);
+}
+
+void CudaKernels::clip(Stream& stream, const ClipArguments& a) { launch_clip(cuda_stream(stream), a); }
+
+std::string CudaKernels::description() const {
+  return fmt::format("CUDA, {}, {}", products_.library_name(), attention_.description());
+}
+
+std::unique_ptr<Kernels> make_cuda_kernels(void* workspace, const CudaKernelSettings& settings) {
+  return std::make_unique<CudaKernels>(workspace, CudaKernels::Limits{}, settings);
+}
+
+}  // namespace tessera

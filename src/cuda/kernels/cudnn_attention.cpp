@@ -1,0 +1,178 @@
+#include "cuda/kernels/cudnn_attention.hpp"
+
+#include <cmath>
+#include <limits>
+
+#include "kernels/layouts.hpp"
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// The numbers that a graph takes by value; they must live until the call returns.
+struct Numbers {
+  explicit Numbers(const AttentionShape& s) : scale(1.0f / std::sqrt(static_cast<float>(s.head_width))) {}
+  float scale, minus_infinity = -std::numeric_limits<float>::infinity(), one = 1.0f;
+};
+
+/// What is wrong with a problem before the library is asked; empty: nothing.
+std::string own_obstacle(const AttentionProblem& p) {
+  const AttentionShape& s = p.shape;
+  if (p.dtype != DType::bf16 && p.dtype != DType::fp16) return fmt::format("{} storage: bf16, fp16", name_of(p.dtype));
+  if (!CudnnAttentionBackwardLayout::is_possible(s, p.dtype)) {
+    return fmt::format("heads of {}: multiples of 8 up to 128", s.head_width);
+  }
+  // (Its backward is known to be wrong for one token.)
+  if (s.sequence < 2) return "sequences of one token";
+  for (const std::int64_t stride :
+       {p.query, p.key, p.value, p.output, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient}) {
+    if (stride % 8 != 0) return fmt::format("rows {} elements apart: multiples of 8", stride);
+  }
+  return {};
+}
+
+/// Names and addresses for a variant pack.
+struct Pack {
+  std::vector<std::int64_t> names;
+  std::vector<void*> addresses;
+
+  void add(AttentionTensor name, const void* address) {
+    if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0 && name > AttentionTensor::one) {
+      throw InternalError("attention by cuDNN on memory that is not aligned to 16 bytes (tensor {})",
+                          static_cast<int>(name));
+    }
+    names.push_back(static_cast<std::int64_t>(name));
+    addresses.push_back(const_cast<void*>(address));
+  }
+};
+
+/// What forward and backward both name.
+template <class Arguments>
+Pack pack_of_both(const Numbers& numbers, const Arguments& a) {
+  Pack pack;
+  pack.add(AttentionTensor::scale, &numbers.scale);
+  pack.add(AttentionTensor::minus_infinity, &numbers.minus_infinity);
+  pack.add(AttentionTensor::query, a.query.data);
+  pack.add(AttentionTensor::key, a.key.data);
+  pack.add(AttentionTensor::value, a.value.data);
+  pack.add(AttentionTensor::output, a.output.data);
+  pack.add(AttentionTensor::log_sum_exp, a.log_sum_exp);
+  return pack;
+}
+
+}  // namespace
+
+AttentionProblem AttentionProblem::of(const AttentionForward& a) {
+  AttentionProblem p;
+  p.shape = a.shape, p.dtype = a.query.dtype;
+  p.query = a.query.stride, p.key = a.key.stride, p.value = a.value.stride, p.output = a.output.stride;
+  return p;
+}
+
+AttentionProblem AttentionProblem::of(const AttentionBackward& a) {
+  AttentionProblem p;
+  p.shape = a.shape, p.dtype = a.query.dtype;
+  p.query = a.query.stride, p.key = a.key.stride, p.value = a.value.stride, p.output = a.output.stride;
+  p.output_gradient = a.output_gradient.stride, p.query_gradient = a.query_gradient.stride;
+  p.key_gradient = a.key_gradient.stride, p.value_gradient = a.value_gradient.stride;
+  return p;
+}
+
+std::array<std::int64_t, 14> AttentionProblem::key_numbers() const {
+  return {shape.batch,
+          shape.sequence,
+          shape.heads,
+          shape.kv_heads,
+          shape.head_width,
+          static_cast<std::int64_t>(dtype),
+          query,
+          key,
+          value,
+          output,
+          output_gradient,
+          query_gradient,
+          key_gradient,
+          value_gradient};
+}
+
+CudnnAttention::CudnnAttention() : handle_(nullptr, DestroyHandle{library_.destroy}) {
+  if (library_.version() < kOldest) {
+    throw UsageError("{} is too old for attention ({}): 9.{} or newer", library_.name(), library_.library.path(),
+                     kOldest / 100 % 100);
+  }
+  cudnnContext* made = nullptr;
+  if (const int status = library_.create(&made); status != cudnn::kSuccess) {
+    throw UsageError("{} cannot be used here (cudnnCreate ends with status {}): another version, or own kernels",
+                     library_.name(), status);
+  }
+  handle_.reset(made);
+}
+
+const CudnnAttention::Entry& CudnnAttention::entry(Plans& plans, MakeGraph* make, const AttentionProblem& p,
+                                                   std::int64_t most_workspace_bytes) {
+  const auto key = p.key_numbers();
+  if (const auto found = plans.find(key); found != plans.end()) return found->second;
+  Entry made;
+  made.obstacle = own_obstacle(p);
+  if (made.obstacle.empty()) {
+    try {
+      const CudnnTarget target{handle_.get(), nullptr};
+      made.graph = make(library_, target, p);
+      made.plan = make_cudnn_plan(library_, target, made.graph->graph, most_workspace_bytes);
+    } catch (const CudnnRefusal& refusal) {
+      made.obstacle = refusal.what();
+    }
+  }
+  return plans.emplace(key, std::move(made)).first->second;
+}
+
+std::string CudnnAttention::forward_obstacle(const AttentionProblem& p, std::int64_t workspace_bytes) {
+  return entry(forward_, attention_forward_graph, p, workspace_bytes).obstacle;
+}
+
+std::string CudnnAttention::backward_obstacle(const AttentionProblem& p) {
+  return entry(backward_, attention_backward_graph, p, CudnnAttentionBackwardLayout::workspace_bytes(p.shape)).obstacle;
+}
+
+void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, void* workspace) {
+  const Entry& found = forward_.at(AttentionProblem::of(a).key_numbers());
+  const Numbers numbers(a.shape);
+  Pack pack = pack_of_both(numbers, a);
+  execute(stream, *found.plan, pack.names, pack.addresses, workspace);
+}
+
+void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
+  const Entry& found = backward_.at(AttentionProblem::of(a).key_numbers());
+  Carver carver(a.scratch, attention_backward_scratch_bytes(a.shape, a.query.dtype, DeviceKind::cuda));
+  const CudnnAttentionBackwardLayout layout(carver, a.shape);
+  const Numbers numbers(a.shape);
+  Pack pack = pack_of_both(numbers, a);
+  pack.add(AttentionTensor::one, &numbers.one);
+  pack.add(AttentionTensor::output_gradient, a.output_gradient.data);
+  pack.add(AttentionTensor::query_gradient, a.query_gradient.data);
+  pack.add(AttentionTensor::key_gradient, a.key_gradient.data);
+  pack.add(AttentionTensor::value_gradient, a.value_gradient.data);
+  pack.add(AttentionTensor::delta, layout.delta);
+  pack.add(AttentionTensor::query_gradient_sum, layout.query_gradient_sum);
+  execute(stream, *found.plan, pack.names, pack.addresses, layout.workspace);
+}
+
+void CudnnAttention::execute(cudaStream_t stream, const CudnnPlan& plan, const std::vector<std::int64_t>& names,
+                             const std::vector<void*>& addresses, void* workspace) const {
+  using cudnn::Attribute;
+  using cudnn::Type;
+  try {
+    CudnnDescriptor pack(library_, cudnn::Kind::variant_pack);
+    pack.set(Attribute::pack_ids, Type::int64, names);
+    pack.set(Attribute::pack_pointers, Type::pointer, addresses);
+    pack.set(Attribute::pack_workspace, Type::pointer, workspace);
+    pack.finalize();
+    library_.check(library_.set_stream(handle_.get(), stream), "cudnnSetStream");
+    library_.check(library_.execute(handle_.get(), plan.plan.get(), pack.get()), "cudnnBackendExecute");
+  } catch (const CudnnRefusal& refusal) {
+    throw DeviceError("{} does not run its plan for attention: {}", name(), refusal.what());
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,168 @@
+// Element-wise operations of the engine: casts, zeros, sums, and the exact sum of squares.
+
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+template <class From, class To>
+__global__ void __launch_bounds__(kThreads) cast_kernel(const From* from, To* to, std::int64_t n, bool aligned) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
+  if (i >= n) return;
+  float x[kPack];
+  load_pack(from + i, n - i, aligned, x);
+  store_pack(to + i, n - i, aligned, x);
+}
+
+template <class A, class B, class Out>
+__global__ void __launch_bounds__(kThreads) add_kernel(const A* a, const B* b, Out* out, std::int64_t n, bool aligned) {
+  const std::int64_t i = (std::int64_t{blockIdx.x} * kThreads + threadIdx.x) * kPack;
+  if (i >= n) return;
+  float x[kPack], y[kPack];
+  load_pack(a + i, n - i, aligned, x);
+  load_pack(b + i, n - i, aligned, y);
+#pragma unroll
+  for (int j = 0; j < kPack; ++j) x[j] = __fadd_rn(x[j], y[j]);
+  store_pack(out + i, n - i, aligned, x);
+}
+
+/// Adds `term` exactly to the bins of one warp (base/exact_sum.hpp): one lane at a time.
+__device__ void add_exactly(unsigned long long* bins, double term) {
+  const auto bits = static_cast<unsigned long long>(__double_as_longlong(term));
+  const int biased = static_cast<int>(bits >> 52) & 0x7ff;
+  unsigned long long mantissa = bits & ((1ull << 52) - 1);
+  if (biased == 0x7ff) {
+    ++bins[ExactSum::kBins];
+    return;
+  }
+  if (biased == 0 && mantissa == 0) return;
+  if (biased != 0) mantissa |= 1ull << 52;
+  const int shift = biased == 0 ? 0 : biased - 1;
+  const int bin = shift / 32, offset = shift % 32;
+  // A square is never negative. 53 bits shifted by up to 31 span three windows of 32.
+  const unsigned long long low = (mantissa & 0xffffffffull) << offset;
+  const unsigned long long high = (low >> 32) + ((mantissa >> 32) << offset);
+  bins[bin] += low & 0xffffffffull;
+  bins[bin + 1] += high & 0xffffffffull;
+  bins[bin + 2] += high >> 32;
+}
+
+constexpr unsigned kSquareWarps = 8, kSums = ExactSum::kBins + 1;
+
+/// A chunk of 64 elements is 16 sums of 4 squares (elements j, j + 16, j + 32, j + 48), added as a tree of halves: the
+/// CPU's order (kernels/cpu/vector/optimizer_rows.hpp). `Lanes` threads make one chunk's sum, each 16 / Lanes of
+/// the 16.
+template <class T>
+__global__ void __launch_bounds__(kSquareWarps * 32)
+    square_sum_kernel(const T* x, std::int64_t n, unsigned long long* sum, bool aligned) {
+  constexpr int kWidth = 16 / static_cast<int>(sizeof(T));  // elements of a 16-byte load
+  constexpr int kLanes = 16 / kWidth;                       // threads of a chunk
+  constexpr int kChunks = 32 / kLanes;                      // chunks of a warp
+  TESSERA_SHARED(unsigned long long, bins, kSquareWarps* kSums);
+  for (unsigned i = threadIdx.x; i < kSquareWarps * kSums; i += kSquareWarps * 32) bins[i] = 0;
+  __syncthreads();
+  const int lane = static_cast<int>(threadIdx.x % 32), part = lane % kLanes;
+  const std::int64_t chunks = (n + 63) / 64;
+  const std::int64_t step = std::int64_t{gridDim.x} * kSquareWarps * kChunks;
+  std::int64_t first = (std::int64_t{blockIdx.x} * kSquareWarps + threadIdx.x / 32) * kChunks;
+  unsigned long long* warp_bins = bins + threadIdx.x / 32 * kSums;
+  for (; first < chunks; first += step) {
+    const std::int64_t chunk = first + lane / kLanes;
+    const std::int64_t left = n - chunk * 64;  // may be nothing, or less than nothing
+    double s[kWidth];
+#pragma unroll
+    for (int j = 0; j < kWidth; ++j) s[j] = 0;
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+      const std::int64_t at = 16 * r + kWidth * part;
+      const T* p = x + chunk * 64 + at;
+      alignas(16) T value[kWidth];
+      if (aligned && at + kWidth <= left) {
+        *reinterpret_cast<Bytes16*>(value) = load16(p);
+      } else {
+#pragma unroll
+        for (int j = 0; j < kWidth; ++j) value[j] = at + j < left ? p[j] : from_float<T>(0.0f);
+      }
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) {
+        const auto v = static_cast<double>(to_float(value[j]));
+        s[j] = __dadd_rn(s[j], __dmul_rn(v, v));
+      }
+    }
+#pragma unroll
+    for (int half = kLanes / 2; half >= 1; half /= 2) {
+#pragma unroll
+      for (int j = 0; j < kWidth; ++j) s[j] = __dadd_rn(s[j], __shfl_xor_sync(kAllLanes, s[j], half));
+    }
+#pragma unroll
+    for (int half = kWidth / 2; half >= 1; half /= 2) {
+#pragma unroll
+      for (int j = 0; j < half; ++j) s[j] = __dadd_rn(s[j], s[j + half]);
+    }
+    for (int turn = 0; turn < 32; turn += kLanes) {
+      if (lane == turn) add_exactly(warp_bins, s[0]);
+      __syncwarp();
+    }
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < kSums; i += kSquareWarps * 32) {
+    unsigned long long total = 0;
+    for (unsigned warp = 0; warp < kSquareWarps; ++warp) total += bins[warp * kSums + i];
+    if (total != 0) atomicAdd(sum + i, total);  // integers: the order leaves no trace
+  }
+}
+
+}  // namespace
+
+void CudaKernels::cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) {
+  if (n == 0) return;
+  if (src_dtype == dst_dtype) {
+    TESSERA_CHECK_CUDA(cudaMemcpyAsync(dst, src, static_cast<std::size_t>(n * size_of(src_dtype)),
+                                       cudaMemcpyDeviceToDevice, cuda_stream(stream)));
+    return;
+  }
+  const bool aligned = is_aligned(src) && is_aligned(dst);
+  with_float_type(src_dtype, [&]<class From>() {
+    with_float_type(dst_dtype, [&]<class To>() {
+      launch(cuda_stream(stream), blocks_for(n, kThreads * kPack), dim3(kThreads), 0, cast_kernel<From, To>,
+             static_cast<const From*>(src), static_cast<To*>(dst), n, aligned);
+    });
+  });
+}
+
+void CudaKernels::fill_zero(Stream& stream, void* data, std::int64_t bytes) {
+  if (bytes == 0) return;
+  TESSERA_CHECK_CUDA(cudaMemsetAsync(data, 0, static_cast<std::size_t>(bytes), cuda_stream(stream)));
+}
+
+void CudaKernels::add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out,
+                      DType out_dtype, std::int64_t n) {
+  const bool aligned = is_aligned(a) && is_aligned(b) && is_aligned(out);
+  with_float_type(a_dtype, [&]<class A>() {
+    with_float_type(b_dtype, [&]<class B>() {
+      with_float_type(out_dtype, [&]<class Out>() {
+        launch(cuda_stream(stream), blocks_for(n, kThreads * kPack), dim3(kThreads), 0, add_kernel<A, B, Out>,
+               static_cast<const A*>(a), static_cast<const B*>(b), static_cast<Out*>(out), n, aligned);
+      });
+    });
+  });
+}
+
+void CudaKernels::square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) {
+  static_assert(sizeof(ExactSum) == kSums * sizeof(unsigned long long));
+  constexpr std::int64_t kMostBlocks = 1024;  // each adds its bins to the result once
+  with_float_type(dtype, [&]<class T>() {
+    dim3 grid = blocks_for(n, kSquareWarps * 32 * 64);
+    grid.x = std::min<unsigned>(grid.x, kMostBlocks);
+    launch(cuda_stream(stream), grid, dim3(kSquareWarps * 32), 0, square_sum_kernel<T>, static_cast<const T*>(x), n,
+           reinterpret_cast<unsigned long long*>(sum), is_aligned(x));
+  });
+}
+
+}  // namespace tessera

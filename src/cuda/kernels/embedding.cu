@@ -1,0 +1,195 @@
+// Embedding. Backward sorts the micro-batch's places by token, then the rows of each token are summed in their order:
+// no atomics, the same bits always.
+
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/dropout_mask.cuh"
+#include "cuda/kernels/gradient_pack.cuh"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "cuda/kernels/sort_tokens.hpp"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kThreads = 256;
+
+/// A token that is not in the table has no row; NaN makes that seen (a kernel cannot throw).
+template <class T>
+__global__ void __launch_bounds__(kThreads)
+    embedding_forward_kernel(const std::int32_t* tokens, Rows<const T> table, Rows<const T> positions, Rows<T> output,
+                             std::int64_t rows, std::int64_t sequence, std::int64_t width, std::int64_t vocab,
+                             DropoutSource dropout, bool aligned) {
+  const std::int64_t packs = (width + kPack - 1) / kPack;
+  const std::uint32_t index = blockIdx.x * kThreads + threadIdx.x;
+  const std::int64_t row = index / static_cast<std::uint32_t>(packs);
+  const std::int64_t column = static_cast<std::int64_t>(index % static_cast<std::uint32_t>(packs)) * kPack;
+  if (row >= rows) return;
+  const std::int64_t left = width - column, token = tokens[row];
+  float x[kPack], y[kPack];
+  if (token >= 0 && token < vocab) {
+    load_pack(table.at(token, column), left, aligned, x);
+  } else {
+#pragma unroll
+    for (float& v : x) v = __uint_as_float(0x7fc00000u);
+  }
+  if (positions.data != nullptr) {
+    load_pack(positions.at(row % sequence, column), left, aligned, y);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) x[i] = __fadd_rn(x[i], y[i]);
+  }
+  if (dropout.on()) {
+    dropout.row_masks(row, width, column, y);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(x[i], y[i]);
+  }
+  store_pack(output.at(row, column), left, aligned, x);
+}
+
+constexpr unsigned kLanes = 32, kWarps = 8;
+
+template <class T>
+struct TokenRows {
+  const std::uint64_t* keys;  ///< sorted by token, then place
+  Rows<const T> output_gradient;
+  std::int64_t count, width, vocab;
+  DropoutSource dropout;
+  bool aligned;
+};
+
+template <class T>
+__device__ void add_row(const TokenRows<T>& a, std::int64_t place, std::int64_t column, std::int64_t left,
+                        float (&sum)[kPack]) {
+  float x[kPack];
+  load_pack(a.output_gradient.at(place, column), left, a.aligned, x);
+  if (a.dropout.on()) {
+    float mask[kPack];
+    a.dropout.row_masks(place, a.width, column, mask);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) x[i] = __fmul_rn(x[i], mask[i]);
+  }
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) sum[i] += x[i];
+}
+
+/// Adds the rows whose keys lanes [first, end) of the warp have, in order.
+template <class T>
+__device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::uint32_t place, int first, int end,
+                                         std::int64_t column, std::int64_t left, float (&sum)[kPack]) {
+#pragma unroll 4
+  for (int lane = first; lane < end; ++lane) {
+    add_row(a, static_cast<std::int64_t>(__shfl_sync(kAllLanes, place, lane)), column, left, sum);
+  }
+}
+
+/// A block has 32 neighbours in the sorted order and 256 columns, and sums the runs of equal tokens that begin there.
+/// Runs that end there go round the warps. The last may go on: the warps take eight of its rows each in turn, and then
+/// are added up in order.
+template <class T, class G>
+__global__ void __launch_bounds__(kLanes* kWarps)
+    token_gradient_kernel(const TokenRows<T> a, Rows<G> gradient, bool adds, bool gradient_aligned) {
+  constexpr int kTurn = 8;
+  TESSERA_SHARED(float, of_warp, kWarps* kLanes* kPack);
+  const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
+  const std::int64_t base = std::int64_t{blockIdx.x} * kLanes, at = base + lane;
+  const std::int64_t column = (std::int64_t{blockIdx.y} * kLanes + lane) * kPack, left = a.width - column;
+  const std::uint64_t key = at < a.count ? a.keys[at] : 0;
+  const auto token = static_cast<std::uint32_t>(key >> 32), place = static_cast<std::uint32_t>(key);
+  const bool begins = at < a.count && (at == 0 || static_cast<std::uint32_t>(a.keys[at - 1] >> 32) != token);
+  unsigned starts = __ballot_sync(kAllLanes, begins ? 1 : 0);
+  if (starts == 0) return;  // the whole block
+  for (int turn = 0; (starts & (starts - 1)) != 0; turn = (turn + 1) % static_cast<int>(kWarps)) {
+    const int first = __ffs(static_cast<int>(starts)) - 1;
+    starts &= starts - 1;
+    const std::uint32_t mine = __shfl_sync(kAllLanes, token, first);
+    if (turn != warp || mine >= a.vocab) continue;  // a whole warp; negative tokens are large here
+    float sum[kPack] = {};
+    add_rows(a, place, first, __ffs(static_cast<int>(starts)) - 1, column, left, sum);
+    write_gradient(gradient.at(mine, column), left, gradient_aligned, adds, sum);
+  }
+  const int first = __ffs(static_cast<int>(starts)) - 1;
+  const std::uint32_t mine = __shfl_sync(kAllLanes, token, first);
+  if (mine >= a.vocab) return;  // the whole block
+  float sum[kPack] = {};
+  for (std::int64_t from = base + first + warp * kTurn;; from += std::int64_t{kWarps} * kTurn) {
+    const std::uint64_t other = lane < kTurn && from + lane < a.count ? a.keys[from + lane] : ~std::uint64_t{0};
+    const bool same = lane < kTurn && static_cast<std::uint32_t>(other >> 32) == mine;
+    const int rows = __popc(__ballot_sync(kAllLanes, same ? 1 : 0));
+    add_rows(a, static_cast<std::uint32_t>(other), 0, rows, column, left, sum);
+    if (rows < kTurn) break;
+  }
+#pragma unroll
+  for (int i = 0; i < kPack; ++i) of_warp[(warp * kPack + i) * static_cast<int>(kLanes) + lane] = sum[i];
+  __syncthreads();
+  if (warp != 0 || left <= 0) return;
+  for (int other = 1; other < static_cast<int>(kWarps); ++other) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) sum[i] += of_warp[(other * kPack + i) * static_cast<int>(kLanes) + lane];
+  }
+  write_gradient(gradient.at(mine, column), left, gradient_aligned, adds, sum);
+}
+
+/// A thread per position and pack sums over the batch, in order. Positions beyond the sequence have gradient zero.
+template <class T, class G>
+__global__ void __launch_bounds__(kThreads)
+    position_gradient_kernel(const TokenRows<T> a, std::int64_t sequence, std::int64_t context, Rows<G> gradient,
+                             bool adds, bool gradient_aligned) {
+  const std::int64_t packs = (a.width + kPack - 1) / kPack;
+  const std::int64_t index = std::int64_t{blockIdx.x} * kThreads + threadIdx.x;
+  const std::int64_t position = index / packs, column = index % packs * kPack, left = a.width - column;
+  if (position >= context) return;
+  float sum[kPack] = {};
+  if (position < sequence) {
+    for (std::int64_t place = position; place < a.count; place += sequence) add_row(a, place, column, left, sum);
+  }
+  write_gradient(gradient.at(position, column), left, gradient_aligned, adds, sum);
+}
+
+}  // namespace
+
+void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
+  const std::int64_t rows = a.batch * a.sequence, packs = checked_multiply(rows, ceil_div(a.width, kPack));
+  TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "an embedding of {} x {} in one launch", rows, a.width);
+  with_float_type(a.output.dtype, [&]<class T>() {
+    const bool aligned = is_aligned(a.token_table) && is_aligned(a.position_table) && is_aligned(a.output);
+    launch(cuda_stream(stream), blocks_for(packs, kThreads), dim3(kThreads), 0, embedding_forward_kernel<T>, a.tokens,
+           rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows, a.sequence, a.width,
+           a.vocab, DropoutSource(a.dropout), aligned);
+  });
+}
+
+void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+  const std::int64_t tokens = a.batch * a.sequence;
+  Carver carver(a.scratch, embedding_backward_scratch_bytes(tokens, DeviceKind::cuda));
+  const CudaEmbeddingBackwardLayout layout(carver, tokens);
+  const cudaStream_t s = cuda_stream(stream);
+  const std::uint64_t* keys = a.token_gradient ? sort_tokens(s, a.tokens, tokens, layout.keys, layout.merged) : nullptr;
+  with_float_type(a.output_gradient.dtype, [&]<class T>() {
+    const TokenRows<T> rows{keys,
+                            rows_of<T>(a.output_gradient),
+                            tokens,
+                            a.width,
+                            a.vocab,
+                            DropoutSource(a.dropout),
+                            is_aligned(a.output_gradient)};
+    if (a.token_gradient) {
+      const View& gradient = a.token_gradient.view;
+      if (!a.token_gradient.adds) fill_zero(stream, gradient.data, a.vocab * a.width * size_of(gradient.dtype));
+      with_float_type(gradient.dtype, [&]<class G>() {
+        launch(s, blocks_for(tokens, kLanes, ceil_div(a.width, kLanes * kPack)), dim3(kLanes, kWarps), 0,
+               token_gradient_kernel<T, G>, rows, rows_of<G>(gradient), a.token_gradient.adds, is_aligned(gradient));
+      });
+    }
+    if (a.position_gradient) {
+      const View& gradient = a.position_gradient.view;
+      with_float_type(gradient.dtype, [&]<class G>() {
+        launch(s, blocks_for(a.context * ceil_div(a.width, kPack), kThreads), dim3(kThreads), 0,
+               position_gradient_kernel<T, G>, rows, a.sequence, a.context, rows_of<G>(gradient),
+               a.position_gradient.adds, is_aligned(gradient));
+      });
+    }
+  });
+}
+
+}  // namespace tessera

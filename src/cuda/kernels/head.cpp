@@ -1,0 +1,168 @@
+// Final norm, vocabulary product and cross-entropy, per chunk of tokens: logits in fp32 by one product; a kernel turns
+// them into their own gradient in place; two products take it to the input and to the table.
+
+#include "cuda/kernels/cross_entropy.hpp"
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/finish_product.hpp"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A vocabulary that is no multiple of 64 is cut in two: products over rows that do not end on 16 bytes are several
+/// times slower, so those few columns get products of their own.
+struct VocabularyCut {
+  explicit VocabularyCut(const HeadArguments& a) : even(size_of(a.input.dtype) == 2 ? a.vocab / 64 * 64 : a.vocab) {
+    if (even == 0) even = a.vocab;
+  }
+  std::int64_t even;
+};
+
+}  // namespace
+
+/// One call of the head.
+class CudaHead {
+ public:
+  CudaHead(CudaKernels& kernels, Stream& stream, const HeadArguments& a, bool training)
+      : kernels_(kernels),
+        stream_(stream),
+        cuda_stream_(cuda_stream(stream)),
+        a_(a),
+        training_(training),
+        cut_(a),
+        carver_(a.scratch, kernels.head_scratch_capacity(a, training)),
+        layout_(carver_, a.tokens, a.width, a.vocab, a.input.dtype,
+                training ? a.table_gradient.view.dtype : DType::fp32, training, kernels.limits_.head_logits) {}
+
+  void run() {
+    kernels_.norm_forward(stream_, final_norm());
+    for (std::int64_t chunk = 0; chunk < layout_.chunks.count(); ++chunk) {
+      const Tile tokens = layout_.chunks[chunk];
+      make_logits(tokens);
+      softmax(tokens);
+      if (!training_) continue;
+      make_input_gradient(tokens);
+      make_table_gradient(tokens, chunk == 0, chunk == layout_.chunks.count() - 1);
+    }
+    sum_losses(cuda_stream_, layout_.token_loss, a_.tokens, a_.loss);
+    if (training_) kernels_.norm_backward(stream_, final_norm_backward());
+  }
+
+ private:
+  void make_logits(const Tile& tokens) {
+    for_columns([&](std::int64_t first, std::int64_t count) {
+      Product p;
+      p.m = tokens.size(), p.n = count, p.k = a_.width;
+      p.a = {normalized(tokens), false};
+      p.b = {a_.table.rows_from(first), true};
+      p.d = View{layout_.logits, DType::fp32, layout_.logits_stride}.columns_from(first);
+      kernels_.products_.require(cuda_stream_, p);
+    });
+  }
+
+  void softmax(const Tile& tokens) {
+    CrossEntropy c;
+    c.rows = tokens.size(), c.vocab = a_.vocab, c.stride = layout_.logits_stride;
+    c.logits = layout_.logits, c.targets = a_.targets + tokens.begin;
+    c.token_loss = layout_.token_loss + tokens.begin;
+    c.scalars = training_ ? a_.scalars : nullptr;
+    cross_entropy(cuda_stream_, c, a_.input.dtype);
+  }
+
+  /// d normalised = d logits table. Over a cut vocabulary the sum stays in fp32 until it is whole: in the half of the
+  /// logits' rows that their narrower gradient left free.
+  void make_input_gradient(const Tile& tokens) {
+    Product p;
+    p.m = tokens.size(), p.n = a_.width;
+    const View out = View{layout_.normalized_gradient, a_.input.dtype, a_.width}.rows_from(tokens.begin);
+    const bool room = cut_.even < a_.vocab && a_.width <= layout_.logits_stride / 2;
+    if (!room) {
+      p.k = a_.vocab, p.a = {logit_gradient(), false}, p.b = {a_.table, false}, p.d = out;
+      kernels_.products_.require(cuda_stream_, p);
+      return;
+    }
+    const View sum{layout_.logits + layout_.logits_stride / 2, DType::fp32, layout_.logits_stride};
+    for_columns([&](std::int64_t first, std::int64_t count) {
+      p.k = count;
+      p.a = {logit_gradient().columns_from(first), false}, p.b = {a_.table.rows_from(first), false};
+      p.c = first == 0 ? ConstView{} : sum, p.d = sum;
+      kernels_.products_.require(cuda_stream_, p);
+    });
+    finish_input_gradient(cuda_stream_, {sum, 0, tokens.size(), a_.width}, {}, out);
+  }
+
+  /// d table = (d logits)^T normalised: summed over chunks in fp32, in the gradient itself where it is fp32.
+  void make_table_gradient(const Tile& tokens, bool first_chunk, bool last_chunk) {
+    const bool separate = layout_.table_sum != nullptr;
+    const View sum = separate ? View{layout_.table_sum, DType::fp32, a_.width} : a_.table_gradient.view;
+    const bool adds = !first_chunk || (!separate && a_.table_gradient.adds);
+    for_columns([&](std::int64_t first, std::int64_t count) {
+      Product p;
+      p.m = count, p.n = a_.width, p.k = tokens.size();
+      p.a = {logit_gradient().columns_from(first), true};
+      p.b = {normalized(tokens), false};
+      kernels_.store_gradient_product(cuda_stream_, p, {sum.rows_from(first), adds});
+    });
+    if (separate && last_chunk) {
+      finish_gradient(cuda_stream_, {sum, 0, a_.vocab, a_.width}, a_.table_gradient);
+    }
+  }
+
+  template <class Body>
+  void for_columns(Body body) const {
+    body(0, cut_.even);
+    if (cut_.even < a_.vocab) body(cut_.even, a_.vocab - cut_.even);
+  }
+
+  ConstView normalized(const Tile& tokens) const {
+    return ConstView{layout_.normalized, a_.input.dtype, a_.width}.rows_from(tokens.begin);
+  }
+  /// [chunk, vocab] in the compute type, rows as far apart as the logits'.
+  ConstView logit_gradient() const {
+    return {layout_.logits, a_.input.dtype, layout_.logits_stride * 4 / size_of(a_.input.dtype)};
+  }
+
+  NormForward final_norm() const {
+    NormForward norm;
+    norm.tokens = a_.tokens, norm.width = a_.width;
+    norm.epsilon = a_.epsilon, norm.subtract_mean = a_.subtract_mean;
+    norm.input = a_.input, norm.gain = a_.gain, norm.bias = a_.bias;
+    norm.output = {layout_.normalized, a_.input.dtype, a_.width};
+    norm.mean = layout_.mean, norm.reciprocal_deviation = layout_.reciprocal_deviation;
+    return norm;
+  }
+  NormBackward final_norm_backward() const {
+    NormBackward norm;
+    norm.tokens = a_.tokens, norm.width = a_.width, norm.subtract_mean = a_.subtract_mean;
+    norm.input = a_.input, norm.gain = a_.gain;
+    norm.mean = layout_.mean, norm.reciprocal_deviation = layout_.reciprocal_deviation;
+    norm.output_gradient = {layout_.normalized_gradient, a_.input.dtype, a_.width};
+    norm.input_gradient = a_.input_gradient;
+    norm.gain_gradient = a_.gain_gradient, norm.bias_gradient = a_.bias_gradient;
+    norm.scratch = layout_.norm_scratch;
+    return norm;
+  }
+
+  CudaKernels& kernels_;
+  Stream& stream_;
+  cudaStream_t cuda_stream_;
+  const HeadArguments& a_;
+  bool training_;
+  VocabularyCut cut_;
+  Carver carver_;
+  CudaHeadLayout layout_;
+};
+
+std::int64_t CudaKernels::head_scratch_capacity(const HeadArguments& a, bool training) const {
+  const DType gradient = training ? a.table_gradient.view.dtype : DType::fp32;
+  Carver carver;
+  CudaHeadLayout(carver, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training, limits_.head_logits);
+  return carver.used();
+}
+
+void CudaKernels::head_loss(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a, false).run(); }
+
+void CudaKernels::head_training(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a, true).run(); }
+
+}  // namespace tessera

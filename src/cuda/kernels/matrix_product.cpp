@@ -1,0 +1,333 @@
+// Everything of ours is row-major and cuBLASLt's matrices are column-major, so it is told of the transposed product:
+// d^T [n, m] = b^T [n, k] a^T [k, m], where a row-major matrix in memory *is* its transpose.
+
+#include "cuda/kernels/matrix_product.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <utility>
+
+#include "tessera/base/error.hpp"
+#include "tessera/cuda/check.hpp"
+
+namespace tessera {
+
+namespace {
+
+cudaDataType_t type_of(DType dtype) {
+  switch (dtype) {
+    case DType::fp32:
+      return CUDA_R_32F;
+    case DType::bf16:
+      return CUDA_R_16BF;
+    case DType::fp16:
+      return CUDA_R_16F;
+    default:
+      throw InternalError("matrix products of dtype {}: fp32, bf16, fp16", name_of(dtype));
+  }
+}
+
+/// The largest power of two, up to what vectors and copies of tiles ask for, that divides an address; for an empty view
+/// that too.
+std::uint32_t alignment_of(const ConstView& view) {
+  constexpr std::uint32_t kMost = 16;
+  if (!view) return kMost;
+  const auto bits = reinterpret_cast<std::uintptr_t>(view.data) | kMost;
+  return static_cast<std::uint32_t>(bits & (~bits + 1));
+}
+
+bool in_sixteens(const ConstView& view, bool one_row) {
+  return alignment_of(view) >= 16 && (one_row || view.stride * size_of(view.dtype) % 16 == 0);
+}
+
+/// What the library's fused epilogues are known to take: whole 16-byte vectors everywhere.
+bool epilogue_allowed(const Product& p) {
+  if (p.epilogue == ProductEpilogue::none) return true;
+  if (p.operand.dtype != p.d.dtype || p.d.dtype != p.a.view.dtype) return false;
+  // (Its fp32 GELU is not known to be as exact as fp32 asks for.)
+  if (p.epilogue != ProductEpilogue::bias && p.d.dtype == DType::fp32) return false;
+  if (p.epilogue == ProductEpilogue::bias_gelu) {
+    if (p.before_gelu.dtype != p.d.dtype || !in_sixteens(p.before_gelu, false)) return false;
+  }
+  return in_sixteens(p.operand, p.epilogue != ProductEpilogue::gelu_backward) && in_sixteens(p.d, false) &&
+         in_sixteens(p.c, false) && p.n * size_of(p.d.dtype) % 16 == 0;
+}
+
+const void* bias_of(const Product& p) {
+  return p.epilogue == ProductEpilogue::bias || p.epilogue == ProductEpilogue::bias_gelu ? p.operand.data : nullptr;
+}
+const void* gelu_input_of(const Product& p) {
+  if (p.epilogue == ProductEpilogue::bias_gelu) return p.before_gelu.data;
+  return p.epilogue == ProductEpilogue::gelu_backward ? p.operand.data : nullptr;
+}
+
+template <class Value>
+void set(decltype(CublasLt::desc_set) function, cublasLtMatmulDesc_t description,
+         cublasLtMatmulDescAttributes_t attribute, Value value) {
+  check_cublaslt(function(description, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
+}
+
+cublasLtEpilogue_t epilogue_of(ProductEpilogue epilogue) {
+  switch (epilogue) {
+    case ProductEpilogue::none:
+      break;
+    case ProductEpilogue::bias:
+      return CUBLASLT_EPILOGUE_BIAS;
+    case ProductEpilogue::bias_gelu:
+      return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
+    case ProductEpilogue::gelu_backward:
+      return CUBLASLT_EPILOGUE_DGELU;
+  }
+  return CUBLASLT_EPILOGUE_DEFAULT;
+}
+
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(ProductChoice::algorithm));
+
+cublasLtMatmulAlgo_t algorithm_of(const ProductChoice& choice) {
+  cublasLtMatmulAlgo_t algorithm{};
+  std::memcpy(&algorithm, choice.algorithm.data(), sizeof algorithm);
+  return algorithm;
+}
+
+class TimingEvent {
+ public:
+  TimingEvent() { TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
+  ~TimingEvent() { static_cast<void>(cudaEventDestroy(event_)); }
+  TimingEvent(const TimingEvent&) = delete;
+  TimingEvent& operator=(const TimingEvent&) = delete;
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
+}  // namespace
+
+void check_cublaslt(cublasStatus_t status, const char* call) {
+  if (status != CUBLAS_STATUS_SUCCESS) throw DeviceError("{} ends with status {}", call, static_cast<int>(status));
+}
+
+CublasLt::CublasLt()
+    : library(open_cuda_library({"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, {"cu13", "cublas"}})) {}
+
+MatrixProducts::MatrixProducts(void* workspace, std::int64_t workspace_bytes, ProductSettings settings)
+    : workspace_(workspace), workspace_bytes_(workspace_bytes), settings_(std::move(settings)) {
+  cublasLtHandle_t handle = nullptr;
+  check_cublaslt(library_.create(&handle), "cublasLtCreate");
+  handle_ = {handle, library_.destroy};
+}
+
+std::string MatrixProducts::library_name() const {
+  const std::size_t version = library_.version();
+  return version >= 100000 ? fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100)
+                           : fmt::format("cuBLASLt {}", version);
+}
+
+MatrixProducts::Key MatrixProducts::key_of(const Product& p) {
+  const std::int64_t flags =
+      (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) | static_cast<std::int64_t>(p.epilogue) << 3 |
+      static_cast<std::int64_t>(p.a.view.dtype) << 8 | static_cast<std::int64_t>(p.d.dtype) << 16;
+  return {p.m,
+          p.n,
+          p.k,
+          p.a.view.stride,
+          p.b.view.stride,
+          p.c ? p.c.stride : 0,
+          p.d.stride,
+          p.operand ? p.operand.stride : 0,
+          p.before_gelu ? p.before_gelu.stride : 0,
+          flags,
+          alignment_of(p.a.view),
+          alignment_of(p.b.view),
+          alignment_of(p.c),
+          alignment_of(p.d),
+          alignment_of(p.operand),
+          alignment_of(p.before_gelu)};
+}
+
+CublasLtOwner<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::int64_t rows, std::int64_t columns,
+                                                             std::int64_t stride) const {
+  cublasLtMatrixLayout_t made = nullptr;
+  check_cublaslt(library_.layout_create(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
+                                        static_cast<std::uint64_t>(columns), stride),
+                 "cublasLtMatrixLayoutCreate");
+  return {made, library_.layout_destroy};
+}
+
+/// What the library cannot do whatever its algorithms is the same on all ranks, so nobody is asked.
+MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Product& p) {
+  Plan plan;
+  const DType in = p.a.view.dtype;
+  if (p.b.view.dtype != in || (p.d.dtype != in && p.d.dtype != DType::fp32) || !epilogue_allowed(p)) return plan;
+  if (p.c && p.c.stride != p.d.stride) return plan;  // one layout for both
+
+  cublasLtMatmulDesc_t description = nullptr;
+  check_cublaslt(library_.desc_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  plan.description = {description, library_.desc_destroy};
+  const auto operation = [](bool transposed) {
+    return static_cast<std::int32_t>(transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
+  };
+  set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.b.transposed));
+  set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a.transposed));
+  if (p.epilogue != ProductEpilogue::none) {
+    set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
+    if (gelu_input_of(p) != nullptr) {
+      const bool kept = p.epilogue == ProductEpilogue::bias_gelu;
+      set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
+          kept ? p.before_gelu.stride : p.operand.stride);
+    }
+    set_places(plan, bias_of(p), gelu_input_of(p));
+  }
+  plan.a = p.b.transposed ? layout(in, p.k, p.n, p.b.view.stride) : layout(in, p.n, p.k, p.b.view.stride);
+  plan.b = p.a.transposed ? layout(in, p.m, p.k, p.a.view.stride) : layout(in, p.k, p.m, p.a.view.stride);
+  plan.d = layout(p.d.dtype, p.n, p.m, p.d.stride);
+
+  const Key numbers = key_of(p);
+  const ProductChoices::Key key(numbers.begin(), numbers.end());
+  const ProductChoice* const kept = settings_.choices != nullptr ? settings_.choices->find(key) : nullptr;
+  ProductChoice choice;
+  if (settings_.chooses) choice = choose(stream, p, plan, kept);
+  if (settings_.agree) settings_.agree(std::as_writable_bytes(std::span(&choice, 1)));
+  const bool told = !settings_.chooses && choice.possible != 0;
+  if (told && !accepts(plan, choice)) {
+    throw UsageError(
+        "a matrix product {} x {} x {} of {} into {} ({} here refuses the algorithm that rank 0 runs): "
+        "the same GPU, driver and library on all ranks",
+        p.m, p.n, p.k, name_of(in), name_of(p.d.dtype), library_name());
+  }
+  if (settings_.choices != nullptr) settings_.choices->set(key, choice);
+  plan.choice = choice;
+  return plan;
+}
+
+void MatrixProducts::set_places(const Plan& plan, const void* bias, const void* gelu_input) const {
+  if (bias != nullptr) set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
+  if (gelu_input == nullptr) return;
+  set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input);
+}
+
+ProductChoice MatrixProducts::choose(cudaStream_t stream, const Product& p, const Plan& plan,
+                                     const ProductChoice* kept) const {
+  if (kept != nullptr) {
+    ProductChoice again = *kept;
+    if (again.possible == 0 || accepts(plan, again)) return again;
+  }
+  if (settings_.times && p.c.data == p.d.data) {  // what is added to its own result cannot be timed: as what is stored
+    Product stored = p;
+    stored.c = {};
+    const auto timed = plans_.find(key_of(stored));
+    if (timed != plans_.end() && timed->second.choice.possible != 0) {
+      ProductChoice same = timed->second.choice;
+      if (accepts(plan, same)) return same;
+    }
+  }
+  const std::vector<ProductChoice> all = candidates(p, plan);
+  if (all.empty()) return {};
+  return settings_.times ? fastest(stream, p, plan, all) : all.front();
+}
+
+bool MatrixProducts::accepts(const Plan& plan, ProductChoice& choice) const {
+  const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
+  cublasLtMatmulHeuristicResult_t result{};
+  const cublasStatus_t status = library_.check(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
+                                               plan.d.get(), plan.d.get(), &algorithm, &result);
+  if (status != CUBLAS_STATUS_SUCCESS || result.state != CUBLAS_STATUS_SUCCESS) return false;
+  choice.workspace_bytes = static_cast<std::int64_t>(result.workspaceSize);
+  return choice.workspace_bytes <= workspace_bytes_;
+}
+
+std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Plan& plan) const {
+  cublasLtMatmulPreference_t made = nullptr;
+  check_cublaslt(library_.preference_create(&made), "cublasLtMatmulPreferenceCreate");
+  const CublasLtOwner<cublasLtMatmulPreference_t> preference(made, library_.preference_destroy);
+  const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
+    check_cublaslt(library_.preference_set(made, attribute, &value, sizeof(value)),
+                   "cublasLtMatmulPreferenceSetAttribute");
+  };
+  prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, static_cast<std::uint64_t>(workspace_bytes_));
+  prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+         static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, alignment_of(p.b.view));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, alignment_of(p.a.view));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c ? alignment_of(p.c) : alignment_of(p.d));
+  prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.d));
+
+  // The heuristic infers from an epilogue's address how it is aligned. It gets one with the 16 bytes that all products
+  // of the kind have (epilogue_allowed), so that neither the choice nor what it relies on comes from the first one's.
+  alignas(32) static constexpr std::array<std::byte, 32> kSomewhere{};
+  const void* const somewhere = kSomewhere.data() + 16;
+  set_places(plan, bias_of(p) != nullptr ? somewhere : nullptr, gelu_input_of(p) != nullptr ? somewhere : nullptr);
+  constexpr int kWanted = 6;
+  std::array<cublasLtMatmulHeuristicResult_t, kWanted> results{};
+  int found = 0;
+  const cublasStatus_t status =
+      library_.heuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(),
+                         preference.get(), settings_.times ? kWanted : 1, results.data(), &found);
+  set_places(plan, bias_of(p), gelu_input_of(p));
+  std::vector<ProductChoice> all;
+  for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
+    const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
+    if (result.state != CUBLAS_STATUS_SUCCESS) continue;
+    ProductChoice& choice = all.emplace_back();
+    std::memcpy(choice.algorithm.data(), &result.algo, sizeof result.algo);
+    choice.workspace_bytes = static_cast<std::int64_t>(result.workspaceSize);
+    choice.possible = 1;
+  }
+  return all;
+}
+
+/// Not where it would show: in a product that is added to its own result (choose), or in a graph.
+ProductChoice MatrixProducts::fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+                                      const std::vector<ProductChoice>& all) const {
+  cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+  TESSERA_CHECK_CUDA(cudaStreamIsCapturing(stream, &captured));
+  if (all.size() == 1 || p.c.data == p.d.data || captured != cudaStreamCaptureStatusNone) return all.front();
+  constexpr int kRuns = 4;  // the first warms up
+  const TimingEvent begin, end;
+  ProductChoice best = all.front();
+  float best_time = std::numeric_limits<float>::max();
+  for (const ProductChoice& choice : all) {
+    for (int i = 0; i < kRuns; ++i) {
+      TESSERA_CHECK_CUDA(cudaEventRecord(begin.get(), stream));
+      if (launch(stream, p, plan, choice) != CUBLAS_STATUS_SUCCESS) break;
+      TESSERA_CHECK_CUDA(cudaEventRecord(end.get(), stream));
+      TESSERA_CHECK_CUDA(cudaEventSynchronize(end.get()));
+      float milliseconds = 0;
+      TESSERA_CHECK_CUDA(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
+      if (i == 0 || milliseconds >= best_time) continue;
+      best_time = milliseconds;
+      best = choice;
+    }
+  }
+  return best;
+}
+
+cublasStatus_t MatrixProducts::launch(cudaStream_t stream, const Product& p, const Plan& plan,
+                                      const ProductChoice& choice) const {
+  const float one = 1.0f, zero = 0.0f;
+  const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
+  const void* c = p.c ? p.c.data : p.d.data;
+  return library_.matmul(handle_.get(), plan.description.get(), &one, p.b.view.data, plan.a.get(), p.a.view.data,
+                         plan.b.get(), p.c ? &one : &zero, c, plan.d.get(), p.d.data, plan.d.get(), &algorithm,
+                         workspace_, static_cast<std::size_t>(choice.workspace_bytes), stream);
+}
+
+bool MatrixProducts::run(cudaStream_t stream, const Product& p) {
+  const Key key = key_of(p);
+  auto found = plans_.find(key);
+  if (found == plans_.end()) found = plans_.emplace(key, make_plan(stream, p)).first;
+  const Plan& plan = found->second;
+  if (plan.choice.possible == 0) return false;
+  set_places(plan, bias_of(p), gelu_input_of(p));
+  check_cublaslt(launch(stream, p, plan, plan.choice), "cublasLtMatmul");
+  return true;
+}
+
+void MatrixProducts::require(cudaStream_t stream, const Product& p) {
+  if (run(stream, p)) return;
+  throw UsageError("a matrix product {} x {} x {} of {} into {} (cuBLASLt has no algorithm for it): another {}", p.m,
+                   p.n, p.k, name_of(p.a.view.dtype), name_of(p.d.dtype), library_name());
+}
+
+}  // namespace tessera

@@ -1,0 +1,94 @@
+#pragma once
+// Matrix products by cuBLASLt. An algorithm is chosen once per kind of product and kept: the same shapes, strides,
+// types and alignments always run the same one, none that adds up in an order of its own (split sums only through the
+// workspace, in order). Rank 0 chooses for all ranks (kernels/product_choices.hpp).
+
+#include <cublasLt.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "cuda/kernels/cublaslt.hpp"
+#include "tessera/kernels/product_choices.hpp"
+#include "tessera/kernels/views.hpp"
+
+namespace tessera {
+
+/// A row-major matrix as it is stored, read as it is or transposed.
+struct ProductOperand {
+  ConstView view;
+  bool transposed = false;
+};
+
+/// What is done to a sum before it is rounded and stored.
+enum class ProductEpilogue : std::uint8_t {
+  none,
+  bias,           ///< + bias[column]
+  bias_gelu,      ///< + bias[column], rounded and kept as before_gelu; d is gelu of the sum that was not rounded
+  gelu_backward,  ///< * gelu'(operand[row, column])
+};
+
+/// d[m, n] = epilogue(a[m, k] b[k, n] + c), row-major, in fp32, rounded once.
+struct Product {
+  std::int64_t m = 0, n = 0, k = 0;
+  ProductOperand a, b;  ///< one dtype
+  ConstView c;          ///< of d's dtype; empty: nothing is added. May be d's own memory.
+  View d;
+  ProductEpilogue epilogue = ProductEpilogue::none;
+  ConstView operand;  ///< of the epilogue: bias [n], or gelu's input [m, n]; of d's dtype
+  View before_gelu;   ///< bias_gelu: [m, n], of d's dtype
+};
+
+class MatrixProducts {
+ public:
+  /// `workspace`: so many bytes of device memory, aligned to 256 bytes.
+  MatrixProducts(void* workspace, std::int64_t workspace_bytes, ProductSettings settings = {});
+
+  /// Launches the product; the first of its kind is chosen an algorithm for, with the other ranks. False, and nothing
+  /// is done, where cuBLASLt cannot: types (d is a's type or fp32), an epilogue on unaligned memory, no algorithm. A
+  /// product into fp32 without epilogue is always possible.
+  bool run(cudaStream_t stream, const Product& p);
+  /// The same; UsageError where it cannot.
+  void require(cudaStream_t stream, const Product& p);
+
+  /// "cuBLASLt 13.1.0"
+  std::string library_name() const;
+
+ private:
+  struct Plan {
+    CublasLtOwner<cublasLtMatmulDesc_t> description;
+    CublasLtOwner<cublasLtMatrixLayout_t> a, b, d;  ///< c lies as d
+    ProductChoice choice;
+  };
+  /// Shapes, strides, types, flags and alignments.
+  using Key = std::array<std::int64_t, 16>;
+
+  static Key key_of(const Product& p);
+  Plan make_plan(cudaStream_t stream, const Product& p);
+  /// Tells the plan's description where its epilogue's bias and gelu's input lie; null: it has none.
+  void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;
+  /// This rank's choice: the kept one, where the library still takes it, or a new one.
+  ProductChoice choose(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice* kept) const;
+  /// The library's candidates, its favourite first.
+  std::vector<ProductChoice> candidates(const Product& p, const Plan& plan) const;
+  /// The fastest of them on the product's own operands, whose result is written several times.
+  ProductChoice fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+                        const std::vector<ProductChoice>& all) const;
+  /// Whether the library runs the choice here; fills in the workspace that it needs.
+  bool accepts(const Plan& plan, ProductChoice& choice) const;
+  cublasStatus_t launch(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice& choice) const;
+  CublasLtOwner<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,
+                                               std::int64_t stride) const;
+
+  CublasLt library_;
+  CublasLtOwner<cublasLtHandle_t> handle_;
+  std::map<Key, Plan> plans_;
+  void* workspace_;
+  std::int64_t workspace_bytes_;
+  ProductSettings settings_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,157 @@
+// Forward of layer norm and RMS norm (Ba et al. 2016; Zhang & Sennrich 2019): a warp or a block keeps a row in
+// registers.
+
+#include "cuda/kernels/cuda_kernels.hpp"
+#include "cuda/kernels/grid.hpp"
+#include "cuda/kernels/norm_width.hpp"
+#include "cuda/kernels/packs.cuh"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr unsigned kForwardThreads = 256;
+
+/// The sum of x over the `Threads` neighbours that share a row: 32 (a warp), or all 256 of the block.
+template <int Threads>
+__device__ float row_sum(float x, float* partial) {
+  x = warp_sum(x);
+  if constexpr (Threads == 32) {
+    return x;
+  } else {
+    __syncthreads();  // what was read last time is not needed any more
+    if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
+    __syncthreads();
+    float sum = 0;
+    for (int i = 0; i < Threads / 32; ++i) sum += partial[i];
+    return sum;
+  }
+}
+
+template <class T>
+struct ForwardRows {
+  Rows<const T> input;
+  const T *gain, *bias;
+  Rows<T> output;
+  float *mean, *rstd;
+  std::int64_t tokens, width;
+  float epsilon;
+  bool subtract_mean, aligned;
+};
+
+/// A thread's packs of a row, zeros behind its end. All loads are under way before the first is waited for.
+template <int Packs, class T, class Column>
+__device__ __forceinline__ void load_row(float (&x)[Packs][kPack], const ForwardRows<T>& a, std::int64_t row,
+                                         Column column_of) {
+  StoredPack<T> stored[Packs];
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t left = a.width - column_of(p);
+    const T* const from = a.input.at(row, column_of(p));
+    if (a.aligned && left >= kPack) {
+      stored[p] = load_stored(from);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) stored[p].element[i] = i < left ? from[i] : T{};
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) x[p][i] = to_float(stored[p].element[i]);
+  }
+}
+
+/// Threads of a row hold `Packs` packs each.
+template <class T, int Threads, int Packs>
+__global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const ForwardRows<T> a) {
+  TESSERA_SHARED(float, partial, kForwardThreads / 32);
+  const int member = static_cast<int>(threadIdx.x) % Threads;
+  const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
+  if (row >= a.tokens) return;  // a whole warp, or a whole block
+  float x[Packs][kPack];
+  load_row<Packs>(x, a, row, [&](int p) { return (std::int64_t{p} * Threads + member) * kPack; });
+  const auto count = static_cast<float>(a.width);
+  float mean = 0;
+  if (a.subtract_mean) {
+    float sum = 0;
+#pragma unroll
+    for (int p = 0; p < Packs; ++p) {
+#pragma unroll
+      for (int i = 0; i < kPack; ++i) sum += x[p][i];
+    }
+    mean = __fdiv_rn(row_sum<Threads>(sum, partial), count);
+  }
+  float squares = 0;
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t left = a.width - (std::int64_t{p} * Threads + member) * kPack;
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const float d = i < left ? x[p][i] - mean : 0.0f;
+      squares = fmaf(d, d, squares);
+    }
+  }
+  const float variance = __fdiv_rn(row_sum<Threads>(squares, partial), count);
+  const float rstd = __fdiv_rn(1.0f, __fsqrt_rn(__fadd_rn(variance, a.epsilon)));
+  if (member == 0) {
+    if (a.subtract_mean) a.mean[row] = mean;
+    a.rstd[row] = rstd;
+  }
+  if (a.output.data == nullptr) return;
+#pragma unroll
+  for (int p = 0; p < Packs; ++p) {
+    const std::int64_t column = (std::int64_t{p} * Threads + member) * kPack, left = a.width - column;
+    if (left <= 0) break;
+    float gain[kPack], bias[kPack];
+    load_pack(a.gain + column, left, a.aligned, gain);
+    if (a.bias != nullptr) load_pack(a.bias + column, left, a.aligned, bias);
+#pragma unroll
+    for (int i = 0; i < kPack; ++i) {
+      const float h = __fmul_rn(__fsub_rn(x[p][i], mean), rstd);
+      x[p][i] = a.bias != nullptr ? __fmaf_rn(h, gain[i], bias[i]) : __fmul_rn(h, gain[i]);
+    }
+    store_pack(a.output.at(row, column), left, a.aligned, x[p]);
+  }
+}
+
+template <class T, int Threads, int Packs>
+void launch_forward(cudaStream_t stream, const ForwardRows<T>& rows) {
+  launch(stream, blocks_for(rows.tokens, kForwardThreads / Threads), dim3(kForwardThreads), 0,
+         norm_forward_kernel<T, Threads, Packs>, rows);
+}
+
+}  // namespace
+
+void CudaKernels::norm_forward(Stream& stream, const NormForward& a) {
+  check_norm_width(a.width);
+  with_float_type(a.input.dtype, [&]<class T>() {
+    const bool aligned =
+        is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.gain.data) && is_aligned(a.bias.data);
+    const ForwardRows<T> rows{rows_of<T>(a.input),
+                              static_cast<const T*>(a.gain.data),
+                              static_cast<const T*>(a.bias.data),
+                              rows_of<T>(a.output),
+                              a.mean,
+                              a.reciprocal_deviation,
+                              a.tokens,
+                              a.width,
+                              a.epsilon,
+                              a.subtract_mean,
+                              aligned};
+    const std::int64_t packs = ceil_div(a.width, kPack);
+    const cudaStream_t s = cuda_stream(stream);
+    if (packs <= 32) return launch_forward<T, 32, 1>(s, rows);
+    if (packs <= 64) return launch_forward<T, 32, 2>(s, rows);
+    if (packs <= 96) return launch_forward<T, 32, 3>(s, rows);
+    if (packs <= 128) return launch_forward<T, 32, 4>(s, rows);
+    if (packs <= 192) return launch_forward<T, 32, 6>(s, rows);
+    if (packs <= 256) return launch_forward<T, 32, 8>(s, rows);
+    if (packs <= 512) return launch_forward<T, 256, 2>(s, rows);
+    if (packs <= 1024) return launch_forward<T, 256, 4>(s, rows);
+    launch_forward<T, 256, 8>(s, rows);
+  });
+}
+
+}  // namespace tessera

@@ -1,0 +1,21 @@
+#include "cuda/kernels/scalars.hpp"
+#include "kernels/scalar_rules.hpp"
+#include "tessera/cuda/launch.hpp"
+
+namespace tessera {
+
+namespace {
+
+__global__ void __launch_bounds__(1) account_loss_kernel(const AccountArguments a) { account_loss_rule(a); }
+
+__global__ void __launch_bounds__(1) clip_kernel(const ClipArguments a) { clip_rule(a); }
+
+}  // namespace
+
+void launch_account_loss(cudaStream_t stream, const AccountArguments& a) {
+  launch(stream, dim3(1), dim3(1), 0, account_loss_kernel, a);
+}
+
+void launch_clip(cudaStream_t stream, const ClipArguments& a) { launch(stream, dim3(1), dim3(1), 0, clip_kernel, a); }
+
+}  // namespace tessera

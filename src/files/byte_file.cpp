@@ -1,0 +1,113 @@
+#include "tessera/files/byte_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/unreadable_error.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::int64_t size_of(const struct stat& status, const std::filesystem::path& path) {
+  if (!S_ISREG(status.st_mode)) throw IoError("{} is not a file", path.string());
+  return status.st_size;
+}
+
+}  // namespace
+
+void fail_to_read(const char* what, const std::filesystem::path& path) {
+  const int error = errno;
+  const std::string text =
+      fmt::format("cannot {} {} ({})", what, path.string(), std::generic_category().message(error));
+  for (const int missing : {ENOENT, ENOTDIR, ELOOP, ENAMETOOLONG, EISDIR})
+    if (error == missing) throw IoError("{}", text);
+  throw UnreadableError("{}", text);
+}
+
+FileDescriptor open_file(const std::filesystem::path& path, OpenFor use) {
+  FileDescriptor file(::open(path.c_str(), (use == OpenFor::reading ? O_RDONLY : O_RDWR) | O_CLOEXEC));
+  if (!file) fail_to_read("open", path);
+  return file;
+}
+
+std::int64_t size_of_file(const FileDescriptor& file, const std::filesystem::path& path) {
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail_to_read("read", path);
+  return size_of(status, path);
+}
+
+std::int64_t size_of_file(const std::filesystem::path& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) fail_to_read("open", path);
+  return size_of(status, path);
+}
+
+void read_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,
+             std::int64_t bytes) {
+  auto* to = static_cast<char*>(out);
+  while (bytes > 0) {
+    const ssize_t n = ::pread(file.get(), to, static_cast<std::size_t>(bytes), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_to_read("read", path);
+    if (n == 0) throw IoError("{} ends early ({} bytes are missing at byte {})", path.string(), bytes, offset);
+    to += n, offset += n, bytes -= n;
+  }
+}
+
+void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,
+              std::int64_t bytes) {
+  const auto* from = static_cast<const char*>(data);
+  while (bytes > 0) {
+    const ssize_t n = ::pwrite(file.get(), from, static_cast<std::size_t>(bytes), offset);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+    if (n == 0) throw IoError("cannot write {} (its file system takes no more bytes)", path.string());
+    from += n, offset += n, bytes -= n;
+  }
+}
+
+void write_all(const FileDescriptor& file, const std::filesystem::path& path, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(file.get(), text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+    if (written == 0) throw IoError("cannot write {} (its file system takes no more bytes)", path.string());
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+}
+
+FileDescriptor open_direct(const std::filesystem::path& path) {
+  return FileDescriptor(::open(path.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC));
+}
+
+void write_direct(const FileDescriptor& direct, const FileDescriptor& file, const std::filesystem::path& path,
+                  std::int64_t offset, const void* data, std::int64_t bytes) {
+  constexpr std::uintptr_t kAlignment = 4096;
+  const auto together =
+      static_cast<std::uintptr_t>(offset) | static_cast<std::uintptr_t>(bytes) | reinterpret_cast<std::uintptr_t>(data);
+  if (direct && together % kAlignment == 0 &&
+      ::pwrite(direct.get(), data, static_cast<std::size_t>(bytes), offset) == bytes) {
+    return;
+  }
+  // Writing all of it again is right after half a write too, and says what is wrong where the disk is.
+  write_at(file, path, offset, data, bytes);
+}
+
+void reserve_space(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes) {
+  if (bytes == 0 || ::fallocate(file.get(), 0, 0, bytes) == 0) return;
+  if (errno == ENOSPC || errno == EDQUOT)
+    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+}
+
+void sync_file(const FileDescriptor& file, const std::filesystem::path& path) {
+  if (::fsync(file.get()) != 0)
+    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+}
+
+}  // namespace tessera

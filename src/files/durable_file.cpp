@@ -1,0 +1,93 @@
+#include "tessera/files/durable_file.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
+#include "tessera/files/byte_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Room that the file has is not given back before the new text is in it.
+void write_over(const std::filesystem::path& path, std::string_view text, bool durable) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
+  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+  write_all(file, path, text);
+  if (::ftruncate(file.get(), static_cast<off_t>(text.size())) != 0)
+    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  if (durable) sync_file(file, path);
+}
+
+}  // namespace
+
+void sync_file(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file || ::fsync(file.get()) != 0)
+    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+}
+
+void sync_folder(const std::filesystem::path& folder) {
+  const FileDescriptor descriptor(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!descriptor) throw IoError("cannot open folder {} ({})", folder.string(), std::generic_category().message(errno));
+  // Some file systems refuse to sync folders; the rename itself is atomic there all the same.
+  if (::fsync(descriptor.get()) != 0 && errno != EINVAL && errno != ENOTSUP)
+    throw IoError("cannot write folder {} ({})", folder.string(), std::generic_category().message(errno));
+}
+
+void rename_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  sync_file(from);
+  std::error_code error;
+  std::filesystem::rename(from, to, error);
+  if (error) throw IoError("cannot rename {} to {} ({})", from.string(), to.string(), error.message());
+  sync_folder(to.parent_path());
+}
+
+void copy_durably(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const std::filesystem::path beside = to.string() + ".copy.tmp";
+  std::error_code error, ignored;
+  std::filesystem::copy_file(from, beside, std::filesystem::copy_options::overwrite_existing, error);
+  if (error) {
+    std::filesystem::remove(beside, ignored);
+    throw IoError("cannot write {} ({})", beside.string(), error.message());
+  }
+  rename_durably(beside, to);
+}
+
+void write_text_atomically(const std::filesystem::path& path, std::string_view text, bool durable) {
+  // The process number keeps writers of the same name apart; the last rename wins.
+  const std::filesystem::path beside = fmt::format("{}.{}.tmp", path.string(), ::getpid());
+  try {
+    const FileDescriptor file(::open(beside.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+    if (!file) throw IoError("cannot create {} ({})", beside.string(), std::generic_category().message(errno));
+    write_all(file, beside, text);
+    if (durable) sync_file(file, beside);
+    if (::rename(beside.c_str(), path.c_str()) != 0) {
+      throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(),
+                    std::generic_category().message(errno));
+    }
+  } catch (...) {
+    ::unlink(beside.c_str());
+    throw;
+  }
+  if (durable) sync_folder(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+}
+
+void replace_text(const std::filesystem::path& path, std::string_view text, bool durable) {
+  try {
+    write_text_atomically(path, text, durable);
+  } catch (const IoError& first) {
+    try {
+      write_over(path, text, durable);
+    } catch (const IoError&) {
+      throw first;
+    }
+  }
+}
+
+}  // namespace tessera

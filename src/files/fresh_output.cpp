@@ -1,0 +1,98 @@
+#include "tessera/files/fresh_output.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string last_error() { return std::generic_category().message(errno); }
+
+/// What is at PATH itself, not where a link leads; UsageError where the system does not say.
+std::filesystem::file_type type_at(const std::filesystem::path& path) {
+  std::error_code error;
+  const auto type = std::filesystem::symlink_status(path, error).type();
+  if (error && type != std::filesystem::file_type::not_found)
+    throw UsageError("{} cannot be used ({}): name another path", path.string(), error.message());
+  return type;
+}
+
+/// Names beside PATH: of this process, and another one each time.
+std::filesystem::path beside_name(const std::filesystem::path& path, int number) {
+  return fmt::format("{}.{}-{}.tmp", path.string(), ::getpid(), number);
+}
+
+void give_name(const std::filesystem::path& beside, const std::filesystem::path& path) {
+  if (::rename(beside.c_str(), path.c_str()) != 0)
+    throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), last_error());
+  sync_folder(path.has_parent_path() ? path.parent_path() : std::filesystem::path("."));
+}
+
+}  // namespace
+
+FreshFolder::FreshFolder(std::filesystem::path path) : path_(std::move(path)) {
+  if (path_.filename().empty()) path_ = path_.parent_path();  // "folder/"
+  const auto type = type_at(path_);
+  std::error_code error;
+  const bool is_free = type == std::filesystem::file_type::not_found ||
+                       (type == std::filesystem::file_type::directory && std::filesystem::is_empty(path_, error));
+  if (!is_free) throw UsageError("{} exists: name a folder that does not, or an empty one", path_.string());
+  if (path_.has_parent_path()) std::filesystem::create_directories(path_.parent_path(), error);
+  for (int number = 0;; ++number) {
+    beside_ = beside_name(path_, number);
+    if (::mkdir(beside_.c_str(), 0777) == 0) break;
+    if (errno != EEXIST) throw IoError("cannot create folder {} ({})", beside_.string(), last_error());
+  }
+}
+
+FreshFolder::~FreshFolder() {
+  std::error_code ignored;
+  if (!finished_) std::filesystem::remove_all(beside_, ignored);
+}
+
+void FreshFolder::finish() {
+  sync_folder(beside_);
+  give_name(beside_, path_);
+  finished_ = true;
+}
+
+FreshFile::FreshFile(std::filesystem::path path) : path_(std::move(path)) {
+  if (type_at(path_) != std::filesystem::file_type::not_found)
+    throw UsageError("{} exists: name a file that does not", path_.string());
+  int number = 0;
+  do {
+    beside_ = beside_name(path_, number++);
+  } while (type_at(beside_) != std::filesystem::file_type::not_found);
+}
+
+FreshFile::~FreshFile() {
+  if (!finished_) ::unlink(beside_.c_str());
+}
+
+void FreshFile::finish() {
+  sync_file(beside_);
+  give_name(beside_, path_);
+  finished_ = true;
+}
+
+SequentialFile::SequentialFile(std::filesystem::path path)
+    : path_(std::move(path)), file_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666)) {
+  if (!file_) throw IoError("cannot create {} ({})", path_.string(), std::generic_category().message(errno));
+}
+
+void SequentialFile::append(const void* data, std::int64_t bytes) {
+  write_at(file_, path_, at_, data, bytes);
+  at_ += bytes;
+}
+
+void SequentialFile::finish() { sync_file(file_, path_); }
+
+}  // namespace tessera

@@ -1,0 +1,311 @@
+#include "tessera/files/hdf5_data.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <functional>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/files/array_boxes.hpp"
+
+namespace tessera {
+
+namespace {
+
+template <class T>
+struct ElementType;
+template <>
+struct ElementType<float> {
+  static hid_t file() { return H5T_IEEE_F32LE; }
+  static hid_t memory() { return H5T_NATIVE_FLOAT; }
+  static constexpr H5T_class_t type_class = H5T_FLOAT;
+};
+template <>
+struct ElementType<double> {
+  static hid_t file() { return H5T_IEEE_F64LE; }
+  static hid_t memory() { return H5T_NATIVE_DOUBLE; }
+  static constexpr H5T_class_t type_class = H5T_FLOAT;
+};
+template <>
+struct ElementType<std::int64_t> {
+  static hid_t file() { return H5T_STD_I64LE; }
+  static hid_t memory() { return H5T_NATIVE_INT64; }
+  static constexpr H5T_class_t type_class = H5T_INTEGER;
+};
+
+std::vector<hsize_t> extents(const std::vector<std::int64_t>& shape) { return {shape.begin(), shape.end()}; }
+
+std::int64_t product(const std::vector<std::int64_t>& shape) {
+  std::int64_t elements = 1;
+  for (const std::int64_t extent : shape) elements = checked_multiply(elements, extent);
+  return elements;
+}
+
+Hdf5Space simple_space(const std::vector<std::int64_t>& shape) {
+  if (shape.empty()) return Hdf5Space(hdf5_check_id(H5Screate(H5S_SCALAR), "cannot make a dataspace"));
+  const std::vector<hsize_t> sizes = extents(shape);
+  return Hdf5Space(hdf5_check_id(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr),
+                                 "cannot make a dataspace"));
+}
+
+std::string creating(hid_t parent, const std::string& name) {
+  return fmt::format("cannot create dataset {} in {}", name, hdf5_name(parent));
+}
+
+Hdf5Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, const Hdf5Space& space,
+                           const Hdf5Properties& properties) {
+  return Hdf5Dataset(
+      hdf5_check_id(H5Dcreate2(parent, name.c_str(), type, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT),
+                    creating(parent, name)));
+}
+
+Hdf5Dataset open_dataset(hid_t parent, const std::string& name, H5T_class_t wanted) {
+  hdf5_quiet();
+  const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(parent));
+  Hdf5Dataset dataset(hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), what));
+  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), what));
+  if (H5Tget_class(type.id()) != wanted) throw IoError("{} (its elements are of another kind)", what);
+  return dataset;
+}
+
+std::vector<std::int64_t> shape_of(const Hdf5Dataset& dataset) {
+  const std::string what = fmt::format("cannot read the shape of {}", hdf5_name(dataset.id()));
+  const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
+  const int rank = H5Sget_simple_extent_ndims(space.id());
+  hdf5_check(rank, what);
+  std::vector<hsize_t> sizes(static_cast<std::size_t>(rank));
+  if (rank > 0) hdf5_check(H5Sget_simple_extent_dims(space.id(), sizes.data(), nullptr), what);
+  return {sizes.begin(), sizes.end()};
+}
+
+/// Calls transfer(memory space, file space, offset into the caller's elements) for each box of the run.
+void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64_t>& shape, std::int64_t first,
+                        std::int64_t count, const std::function<void(hid_t, hid_t, std::int64_t)>& transfer) {
+  const std::string name = hdf5_name(dataset.id());
+  const std::int64_t elements = product(shape);
+  if (first < 0 || count < 0 || first > elements || count > elements - first) {
+    throw IoError("{} has {} elements: no {} from element {} on", name, elements, count, first);
+  }
+  if (count == 0) return;
+  if (shape.empty()) return transfer(H5S_ALL, H5S_ALL, 0);
+  const std::string what = fmt::format("cannot select elements of {}", name);
+  const Hdf5Space space(hdf5_check_id(H5Dget_space(dataset.id()), what));
+  std::int64_t offset = 0;
+  for_each_box(shape, first, count, [&](const ArrayBox& box) {
+    hdf5_check(H5Sselect_hyperslab(space.id(), H5S_SELECT_SET, box.start.data(), nullptr, box.count.data(), nullptr),
+               what);
+    const Hdf5Space memory = simple_space({box.elements});
+    transfer(memory.id(), space.id(), offset);
+    offset += box.elements;
+  });
+}
+
+}  // namespace
+
+template <class T>
+Hdf5Array<T> Hdf5Array<T>::create(hid_t parent, const std::string& name, const std::vector<std::int64_t>& shape) {
+  hdf5_quiet();
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
+  hdf5_check(H5Pset_fill_time(properties.id(), H5D_FILL_TIME_NEVER), creating(parent, name));
+  Hdf5Array array;
+  array.shape_ = shape;
+  array.elements_ = product(shape);
+  array.dataset_ = create_dataset(parent, name, ElementType<T>::file(), simple_space(shape), properties);
+  return array;
+}
+
+template <class T>
+Hdf5Array<T> Hdf5Array<T>::create_rewritable(hid_t parent, const std::string& name, std::int64_t elements, T fill) {
+  hdf5_quiet();
+  const std::string what = creating(parent, name);
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
+  const auto chunk = static_cast<hsize_t>(std::max<std::int64_t>(elements, 1));
+  hdf5_check(H5Pset_chunk(properties.id(), 1, &chunk), what);
+  hdf5_check(H5Pset_fill_value(properties.id(), ElementType<T>::memory(), &fill), what);
+  hdf5_check(H5Pset_alloc_time(properties.id(), H5D_ALLOC_TIME_EARLY), what);
+  Hdf5Array array;
+  array.shape_ = {elements};
+  array.elements_ = elements;
+  array.dataset_ = create_dataset(parent, name, ElementType<T>::file(), simple_space(array.shape_), properties);
+  return array;
+}
+
+template <class T>
+Hdf5Array<T> Hdf5Array<T>::open(hid_t parent, const std::string& name) {
+  Hdf5Array array;
+  array.dataset_ = open_dataset(parent, name, ElementType<T>::type_class);
+  array.shape_ = shape_of(array.dataset_);
+  array.elements_ = product(array.shape_);
+  return array;
+}
+
+template <class T>
+void Hdf5Array<T>::write(std::int64_t first, std::span<const T> values) {
+  hdf5_quiet();
+  for_each_selection(
+      dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
+      [&](hid_t memory, hid_t file, std::int64_t offset) {
+        hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset),
+                   fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+      });
+}
+
+template <class T>
+void Hdf5Array<T>::read(std::int64_t first, std::span<T> values) const {
+  hdf5_quiet();
+  for_each_selection(
+      dataset_, shape_, first, static_cast<std::int64_t>(values.size()),
+      [&](hid_t memory, hid_t file, std::int64_t offset) {
+        hdf5_check(H5Dread(dataset_.id(), ElementType<T>::memory(), memory, file, H5P_DEFAULT, values.data() + offset),
+                   fmt::format("cannot read {}", hdf5_name(dataset_.id())));
+      });
+}
+
+template <class T>
+void Hdf5Array<T>::flush() {
+  hdf5_quiet();
+  hdf5_check(H5Dflush(dataset_.id()), fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+}
+
+template <class T>
+Hdf5Series<T> Hdf5Series<T>::create(hid_t parent, const std::string& name) {
+  hdf5_quiet();
+  const std::string what = creating(parent, name);
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
+  const auto chunk = static_cast<hsize_t>(kChunk);
+  hdf5_check(H5Pset_chunk(properties.id(), 1, &chunk), what);
+  const hsize_t none = 0, unlimited = H5S_UNLIMITED;
+  const Hdf5Space space(hdf5_check_id(H5Screate_simple(1, &none, &unlimited), what));
+  Hdf5Series series;
+  series.dataset_ = create_dataset(parent, name, ElementType<T>::file(), space, properties);
+  return series;
+}
+
+template <class T>
+void Hdf5Series<T>::append(std::span<const T> values) {
+  hdf5_quiet();
+  if (values.empty()) return;
+  const std::string what = fmt::format("cannot append to {}", hdf5_name(dataset_.id()));
+  const auto start = static_cast<hsize_t>(size_);
+  const auto count = static_cast<hsize_t>(values.size());
+  const hsize_t extent = start + count;
+  hdf5_check(H5Dset_extent(dataset_.id(), &extent), what);
+  const Hdf5Space file(hdf5_check_id(H5Dget_space(dataset_.id()), what));
+  hdf5_check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, &start, nullptr, &count, nullptr), what);
+  const Hdf5Space memory = simple_space({static_cast<std::int64_t>(values.size())});
+  hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory.id(), file.id(), H5P_DEFAULT, values.data()),
+             what);
+  size_ += static_cast<std::int64_t>(values.size());
+}
+
+template <class T>
+void Hdf5Series<T>::flush() {
+  hdf5_quiet();
+  hdf5_check(H5Dflush(dataset_.id()), fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+}
+
+template <class T>
+Hdf5Rows<T> Hdf5Rows<T>::create(hid_t parent, const std::string& name, std::int64_t width) {
+  TESSERA_ASSERT(width > 0, "{} has rows of {} elements", name, width);
+  hdf5_quiet();
+  const std::string what = creating(parent, name);
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
+  const std::array<hsize_t, 2> chunk = {static_cast<hsize_t>(std::max<std::int64_t>(1, kChunk / width)),
+                                        static_cast<hsize_t>(width)};
+  hdf5_check(H5Pset_chunk(properties.id(), 2, chunk.data()), what);
+  const std::array<hsize_t, 2> none = {0, chunk[1]}, unlimited = {H5S_UNLIMITED, chunk[1]};
+  const Hdf5Space space(hdf5_check_id(H5Screate_simple(2, none.data(), unlimited.data()), what));
+  Hdf5Rows rows;
+  rows.dataset_ = create_dataset(parent, name, ElementType<T>::file(), space, properties);
+  rows.width_ = width;
+  return rows;
+}
+
+template <class T>
+void Hdf5Rows<T>::append(std::span<const T> values) {
+  hdf5_quiet();
+  if (values.empty()) return;
+  const std::string what = fmt::format("cannot append to {}", hdf5_name(dataset_.id()));
+  const auto elements = static_cast<std::int64_t>(values.size());
+  TESSERA_ASSERT(elements % width_ == 0, "{} ({} elements in rows of {})", what, elements, width_);
+  const std::array<hsize_t, 2> start = {static_cast<hsize_t>(rows_), 0};
+  const std::array<hsize_t, 2> count = {static_cast<hsize_t>(elements / width_), static_cast<hsize_t>(width_)};
+  const std::array<hsize_t, 2> extent = {start[0] + count[0], count[1]};
+  hdf5_check(H5Dset_extent(dataset_.id(), extent.data()), what);
+  const Hdf5Space file(hdf5_check_id(H5Dget_space(dataset_.id()), what));
+  hdf5_check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), what);
+  const Hdf5Space memory = simple_space({elements});
+  hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory.id(), file.id(), H5P_DEFAULT, values.data()),
+             what);
+  rows_ += elements / width_;
+}
+
+template <class T>
+void Hdf5Rows<T>::flush() {
+  hdf5_quiet();
+  hdf5_check(H5Dflush(dataset_.id()), fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+}
+
+template <class T>
+void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,
+                const std::vector<std::int64_t>& shape) {
+  TESSERA_ASSERT(product(shape) == static_cast<std::int64_t>(values.size()), "{} has {} values, its shape says {}",
+                 name, values.size(), product(shape));
+  Hdf5Array<T>::create(parent, name, shape).write(0, values);
+}
+
+template <class T>
+std::vector<T> hdf5_read(hid_t parent, const std::string& name) {
+  const auto array = Hdf5Array<T>::open(parent, name);
+  std::vector<T> values(static_cast<std::size_t>(array.elements()));
+  array.read(0, values);
+  return values;
+}
+
+void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector<std::string>& values) {
+  hdf5_quiet();
+  const Hdf5Type type = hdf5_text_type();
+  const Hdf5Space space = simple_space({static_cast<std::int64_t>(values.size())});
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
+  const Hdf5Dataset dataset = create_dataset(parent, name, type.id(), space, properties);
+  std::vector<const char*> pointers;
+  pointers.reserve(values.size());
+  for (const std::string& value : values) pointers.push_back(value.c_str());
+  if (values.empty()) return;
+  hdf5_check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()),
+             fmt::format("cannot write {}", hdf5_name(dataset.id())));
+}
+
+std::vector<std::string> hdf5_read_strings(hid_t parent, const std::string& name) {
+  const Hdf5Dataset dataset = open_dataset(parent, name, H5T_STRING);
+  const std::string what = fmt::format("cannot read {}", hdf5_name(dataset.id()));
+  const Hdf5Type file_type(hdf5_check_id(H5Dget_type(dataset.id()), what));
+  if (H5Tis_variable_str(file_type.id()) <= 0) throw IoError("{} (its strings are of fixed length)", what);
+  std::vector<char*> pointers(static_cast<std::size_t>(product(shape_of(dataset))), nullptr);
+  if (pointers.empty()) return {};
+  hdf5_check(H5Dread(dataset.id(), file_type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()), what);
+  std::vector<std::string> values;
+  for (char* text : pointers) {
+    values.emplace_back(text != nullptr ? text : "");
+    H5free_memory(text);
+  }
+  return values;
+}
+
+template class Hdf5Array<float>;
+template class Hdf5Array<double>;
+template class Hdf5Array<std::int64_t>;
+template class Hdf5Series<double>;
+template class Hdf5Series<std::int64_t>;
+template class Hdf5Rows<double>;
+template class Hdf5Rows<std::int64_t>;
+template void hdf5_write(hid_t, const std::string&, std::span<const float>, const std::vector<std::int64_t>&);
+template void hdf5_write(hid_t, const std::string&, std::span<const double>, const std::vector<std::int64_t>&);
+template void hdf5_write(hid_t, const std::string&, std::span<const std::int64_t>, const std::vector<std::int64_t>&);
+template std::vector<float> hdf5_read(hid_t, const std::string&);
+template std::vector<double> hdf5_read(hid_t, const std::string&);
+template std::vector<std::int64_t> hdf5_read(hid_t, const std::string&);
+
+}  // namespace tessera

@@ -1,0 +1,65 @@
+#include "tessera/files/json_file.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string>
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Configurations, indices and manifests need four.
+constexpr int kDeepest = 64;
+
+}  // namespace
+
+std::string read_text_file(const std::filesystem::path& path, std::int64_t limit) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
+  if (!file) fail_to_read("open", path);
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0) fail_to_read("read", path);
+  if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
+  if (status.st_size > limit)
+    throw UsageError("{} has {} bytes: at most {} are read", path.string(), status.st_size, limit);
+  std::string text(static_cast<std::size_t>(status.st_size), '\0');
+  std::size_t got = 0;
+  while (got < text.size()) {
+    const ssize_t n = ::read(file.get(), text.data() + got, text.size() - got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_to_read("read", path);
+    if (n == 0) break;
+    got += static_cast<std::size_t>(n);
+  }
+  text.resize(got);
+  return text;
+}
+
+nlohmann::json parse_json(const std::string& text) {
+  return nlohmann::json::parse(text, [](int depth, nlohmann::json::parse_event_t, nlohmann::json&) {
+    if (depth > kDeepest) throw UsageError("values are nested more than {} deep", kDeepest);
+    return true;
+  });
+}
+
+nlohmann::json read_json_object(const std::filesystem::path& path, std::int64_t limit) {
+  nlohmann::json json;
+  const std::string text = read_text_file(path, limit);
+  try {
+    json = parse_json(text);
+  } catch (const UsageError& error) {
+    throw UsageError("{} is not JSON that is read here ({})", path.string(), error.what());
+  } catch (const nlohmann::json::exception& error) {
+    throw UsageError("{} is not JSON ({})", path.string(), error.what());
+  }
+  if (!json.is_object()) throw UsageError("{} holds no JSON object", path.string());
+  return json;
+}
+
+}  // namespace tessera

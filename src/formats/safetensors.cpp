@@ -1,0 +1,112 @@
+#include "tessera/formats/safetensors.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+#include <utility>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::uint64_t kLargestHeader = 100'000'000;  // the limit of the reference implementation
+constexpr std::size_t kSizeBytes = 8;
+
+/// Widens 16-bit elements; `from` need not be aligned.
+template <class T>
+void widen(const std::byte* from, std::span<float> out) {
+  for (float& value : out) {
+    T element;
+    std::memcpy(&element, from, sizeof(T));
+    from += sizeof(T);
+    value = static_cast<float>(element);
+  }
+}
+
+}  // namespace
+
+SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) throw UsageError("{} does not exist", path.string());
+  if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0)
+    throw IoError("cannot read {} ({})", path.string(), std::generic_category().message(errno));
+  if (!S_ISREG(status.st_mode)) throw UsageError("{} is not a file", path.string());
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size < kSizeBytes) throw UsageError("{} is not a safetensors file (it has {} bytes)", path.string(), size);
+
+  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
+  if (mapped == MAP_FAILED) throw IoError("cannot map {} ({})", path.string(), std::generic_category().message(errno));
+  mapped_ = static_cast<const std::byte*>(mapped);
+  mapped_bytes_ = size;
+  try {
+    std::uint64_t header_bytes = 0;
+    std::memcpy(&header_bytes, mapped_, kSizeBytes);
+    if (header_bytes > size - kSizeBytes || header_bytes > kLargestHeader) {
+      throw UsageError("{} is not a proper safetensors file (its header claims {} bytes, the file has {})",
+                       path.string(), header_bytes, size);
+    }
+    data_ = mapped_ + kSizeBytes + header_bytes;
+    header_ = parse_safetensors_header({reinterpret_cast<const char*>(mapped_ + kSizeBytes), header_bytes},
+                                       static_cast<std::int64_t>(size - kSizeBytes - header_bytes), path.string());
+  } catch (...) {
+    ::munmap(mapped, size);
+    throw;
+  }
+}
+
+SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      header_(std::move(other.header_)),
+      mapped_(std::exchange(other.mapped_, nullptr)),
+      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
+      data_(std::exchange(other.data_, nullptr)) {}
+
+SafetensorsFile::~SafetensorsFile() {
+  if (mapped_ != nullptr) ::munmap(const_cast<std::byte*>(mapped_), mapped_bytes_);
+}
+
+const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {
+  const auto place =
+      std::lower_bound(header_.entries.begin(), header_.entries.end(), name,
+                       [](const SafetensorsEntry& entry, const std::string& key) { return entry.name < key; });
+  return place != header_.entries.end() && place->name == name ? &*place : nullptr;
+}
+
+void SafetensorsFile::read_slice(const std::string& name, std::int64_t first, std::span<float> out) const {
+  const SafetensorsEntry* entry = find(name);
+  if (entry == nullptr) throw UsageError("{} has no tensor {}", path_.string(), name);
+  if (!entry->dtype) {
+    throw UsageError("tensor {} of {} has dtype {}: F32, BF16 and F16 can be read", name, path_.string(),
+                     entry->dtype_name);
+  }
+  const auto count = static_cast<std::int64_t>(out.size());
+  if (first < 0 || first > entry->elements || count > entry->elements - first) {
+    throw UsageError("tensor {} of {} has {} elements: no {} from element {} on", name, path_.string(), entry->elements,
+                     count, first);
+  }
+  if (count == 0) return;
+  const std::byte* from = data_ + entry->first_byte + first * size_of(*entry->dtype);
+  switch (*entry->dtype) {
+    case DType::fp32:
+      std::memcpy(out.data(), from, out.size_bytes());
+      return;
+    case DType::bf16:
+      return widen<bf16>(from, out);
+    case DType::fp16:
+      return widen<fp16>(from, out);
+    default:
+      throw InternalError("dtype {} has no reader", name_of(*entry->dtype));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,169 @@
+#include "tessera/run/folder.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/files/byte_file.hpp"
+#include "tessera/files/durable_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+nlohmann::ordered_json number(double value) {
+  return std::isfinite(value) ? nlohmann::ordered_json(value) : nlohmann::ordered_json(nullptr);
+}
+
+std::string dump(const nlohmann::ordered_json& json, int indent) {
+  return json.dump(indent, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error, unseen;
+  std::filesystem::create_directories(path, error);
+  if (std::filesystem::is_directory(path, unseen)) return;
+  for (const std::errc fault : {std::errc::permission_denied, std::errc::read_only_file_system,
+                                std::errc::operation_not_permitted, std::errc::no_space_on_device}) {
+    if (error == fault) throw IoError("run.dir = {} cannot be created ({})", path.string(), error.message());
+  }
+  throw UsageError("run.dir = {} cannot be used ({}): name a folder that can be created", path.string(),
+                   error    ? error.message()
+                   : unseen ? unseen.message()
+                            : "it is not a folder");
+}
+
+[[noreturn]] void refuse_used(const std::filesystem::path& path, const std::string& name) {
+  throw UsageError(
+      "run.dir = {} has files in it ({}, ...): name a missing or empty folder, or continue that run with "
+      "checkpoint.resume = auto",
+      path.string(), name);
+}
+
+}  // namespace
+
+std::string_view name_of(RunState state) {
+  switch (state) {
+    case RunState::running:
+      return "running";
+    case RunState::finished:
+      return "finished";
+    case RunState::stopped:
+      return "stopped";
+    case RunState::failed:
+      return "failed";
+  }
+  return "?";
+}
+
+std::string RunStatus::text() const {
+  const nlohmann::ordered_json json = {{"state", name_of(state)},
+                                       {"step", step},
+                                       {"steps", steps},
+                                       {"code", code},
+                                       {"message", message},
+                                       {"started", format_utc(started)},
+                                       {"updated", format_utc(updated)},
+                                       {"started_unix", number(started)},
+                                       {"updated_unix", number(updated)}};
+  return dump(json, 2) + "\n";
+}
+
+std::string json_line(std::span<const JsonField> fields) {
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const auto& [key, value] : fields) {
+    std::visit(
+        [&, &name = key](const auto& v) {
+          if constexpr (std::is_same_v<std::decay_t<decltype(v)>, double>) {
+            json[std::string(name)] = number(v);
+          } else {
+            json[std::string(name)] = v;
+          }
+        },
+        value);
+  }
+  return dump(json, -1);
+}
+
+LineLog::LineLog(const std::filesystem::path& path)
+    : path_(path), file_(::open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666)) {
+  if (!file_) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));
+}
+
+void LineLog::append(std::string_view line) {
+  TESSERA_ASSERT(line.find('\n') == std::string_view::npos, "a log line holds no line end");
+  const std::string text = fmt::format("{}{}\n", is_sure_ || ends_in_a_line() ? "" : "\n", line);
+  is_sure_ = false;
+  write_all(file_, path_, text);
+  is_sure_ = true;
+}
+
+bool LineLog::ends_in_a_line() const {
+  char last = '\n';
+  const off_t end = ::lseek(file_.get(), 0, SEEK_END);
+  return end <= 0 || ::pread(file_.get(), &last, 1, end - 1) != 1 || last == '\n';
+}
+
+RunFolder RunFolder::create(const std::filesystem::path& path) {
+  make_folder(path);
+  std::error_code error;
+  std::filesystem::directory_iterator entries(path, error);
+  if (error) throw UsageError("run.dir = {} cannot be read ({})", path.string(), error.message());
+  if (entries != std::filesystem::directory_iterator()) refuse_used(path, entries->path().filename().string());
+  return RunFolder(path);
+}
+
+RunFolder RunFolder::resume(const std::filesystem::path& path, bool must_exist) {
+  std::error_code unseen;
+  if (must_exist && !std::filesystem::exists(path, unseen)) {
+    throw IoError(
+        "run.dir = {} is missing, although Slurm has started this job before (SLURM_RESTART_COUNT): mount its file "
+        "system on this node, or submit a new job for a fresh start",
+        path.string());
+  }
+  make_folder(path);
+  return RunFolder(path);
+}
+
+void RunFolder::require_fresh() const {
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    std::error_code unseen;
+    const bool is_of_the_lock = name == "owner.json" || (name == "log.jsonl" && entry->file_size(unseen) == 0);
+    if (!is_of_the_lock) refuse_used(path_, name);
+  }
+}
+
+void RunFolder::remove_leftovers() const {
+  constexpr std::array<std::string_view, 6> kOurs = {"status.json.",  "config.ini.", "owner.json.",
+                                                     "products.txt.", "metrics",     "dump-"};
+  std::error_code error, ignored;
+  for (std::filesystem::directory_iterator entry(path_, error), end; !error && entry != end; entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    const bool is_ours = std::ranges::any_of(kOurs, [&](std::string_view prefix) { return name.starts_with(prefix); });
+    if (is_ours && name.ends_with(".tmp")) std::filesystem::remove(entry->path(), ignored);
+  }
+}
+
+void RunFolder::write_status(const RunStatus& status, bool durable) const {
+  replace_text(path_ / "status.json", status.text(), durable);
+}
+
+void RunFolder::write_config(std::string_view text) const {
+  const std::filesystem::path path = path_ / "config.ini";
+  std::ifstream file(path, std::ios::binary);
+  if (std::string(std::istreambuf_iterator<char>(file), {}) != text) write_text_atomically(path, text);
+}
+
+}  // namespace tessera

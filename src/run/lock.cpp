@@ -1,0 +1,192 @@
+#include "tessera/run/lock.hpp"
+
+#include <fcntl.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <chrono>
+#include <system_error>
+#include <thread>
+#include <utility>
+
+#include "run/owner.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kLookEvery = std::chrono::milliseconds(50);
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+std::string error_text() { return std::generic_category().message(errno); }
+
+/// A lock that belongs to the open file, not to the process; `length` 0 reaches to the end of all bytes.
+struct flock byte_range(std::int64_t first, std::int64_t length) {
+  struct flock lock {};
+  lock.l_type = F_WRLCK;
+  lock.l_whence = SEEK_SET;
+  lock.l_start = first;
+  lock.l_len = length;
+  return lock;
+}
+
+/// Whether all who see this file system see it through one kernel.
+bool is_local(const std::filesystem::path& path) {
+  constexpr std::array<std::int64_t, 5> kTypes = {0xEF53, 0x58465342, 0x9123683E, 0x01021994,
+                                                  0x794C7630};  // ext, xfs, btrfs, tmpfs, overlay
+  struct statfs about {};
+  if (::statfs(path.c_str(), &about) != 0) return false;
+  return std::ranges::find(kTypes, static_cast<std::int64_t>(about.f_type)) != kTypes.end();
+}
+
+}  // namespace
+
+RunLock::RunLock(const std::filesystem::path& folder, std::int64_t rank, const LockSettings& settings)
+    : folder_(folder),
+      lock_file_(folder / settings.file),
+      owner_file_(folder / "owner.json"),
+      option_(settings.option),
+      rank_(rank),
+      file_(::open(lock_file_.c_str(), O_RDWR | O_CLOEXEC | (rank == 0 ? O_CREAT : 0), 0666)) {
+  if (!file_) throw IoError("cannot open {} ({})", lock_file_.string(), error_text());
+  wait_for(settings);
+}
+
+RunLock::~RunLock() {
+  if (const auto owner = nonce_.empty() ? std::nullopt : read_owner(owner_file_); owner && owner->nonce == nonce_)
+    ::unlink(owner_file_.c_str());
+}
+
+void RunLock::wait_for(const LockSettings& settings) {
+  const auto start = Clock::now();
+  for (bool told = false;;) {
+    Taken taken = settings.file_locks ? take() : Taken::no_locks;
+    holds_ = taken == Taken::yes;
+    const bool taken_by_file = taken == Taken::no_locks;
+    if (taken_by_file) {
+      if (rank_ != 0) return;
+      taken = take_owner_file();
+      if (taken == Taken::yes && settings.say) {
+        settings.say(fmt::format("{} = {} is on a file system without file locks: only {} keeps other jobs away",
+                                 option_, folder_.string(), owner_file_.string()));
+      }
+    } else if (holds_ && rank_ == 0) {
+      try {
+        write_owner();
+      } catch (const IoError&) {
+        // A full disk: the caller, who has the lock, may make room and try again.
+      }
+    }
+    if (taken == Taken::yes) return;
+    const double waited = seconds_since(start);
+    const bool told_now = waited >= settings.patience_with_running && !std::exchange(told, true);
+    if (told_now || waited >= settings.patience) refuse_running_holder();
+    if (waited >= settings.patience) {
+      throw IoError("{} = {} is in use ({}): wait for it to end, or name another folder{}", option_, folder_.string(),
+                    holder(), taken_by_file ? fmt::format("; remove {} if it has ended", owner_file_.string()) : "");
+    }
+    if (told_now && settings.say) {
+      settings.say(fmt::format("{} = {} is in use ({}): waiting up to {:.0f} s for it", option_, folder_.string(),
+                               holder(), settings.patience));
+    }
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+void RunLock::write_owner() {
+  if (!nonce_.empty()) return;
+  const RunOwner me = RunOwner::me();
+  replace_text(owner_file_, me.text());
+  nonce_ = me.nonce;
+}
+
+RunLock::Taken RunLock::take() {
+  // Rank 0 needs all bytes free for a moment, then keeps its own.
+  struct flock lock = byte_range(rank_, rank_ == 0 ? 0 : 1);
+  if (::fcntl(file_.get(), F_OFD_SETLK, &lock) == 0) {
+    struct flock others = byte_range(1, 0);
+    others.l_type = F_UNLCK;
+    if (rank_ == 0) ::fcntl(file_.get(), F_OFD_SETLK, &others);
+    return Taken::yes;
+  }
+  if (errno == EAGAIN || errno == EACCES || errno == EINTR) return Taken::no;
+  if (errno == ENOLCK || errno == ENOSYS || errno == EOPNOTSUPP || errno == EINVAL) return Taken::no_locks;
+  throw IoError("cannot lock {} ({})", lock_file_.string(), error_text());
+}
+
+/// Rank 0, without locks: whoever creates the file has the folder. One that its process left by dying is taken away.
+RunLock::Taken RunLock::take_owner_file() {
+  const RunOwner me = RunOwner::me();
+  const auto before = read_owner(owner_file_);
+  // Slurm starts a job again only when its processes have ended.
+  const bool is_left =
+      before && (life_of(*before) == OwnerLife::gone || (before->job == me.job && before->restarts < me.restarts));
+  if (is_left) {
+    const std::filesystem::path aside = fmt::format("{}.{}.tmp", owner_file_.string(), me.pid);
+    if (::rename(owner_file_.c_str(), aside.c_str()) == 0) {
+      // Another start may have been faster: what was moved away is then its file.
+      const auto moved = read_owner(aside);
+      if (!moved || moved->nonce != before->nonce) static_cast<void>(::link(aside.c_str(), owner_file_.c_str()));
+      ::unlink(aside.c_str());
+    }
+  }
+  const FileDescriptor file(::open(owner_file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file && errno == EEXIST) return Taken::no;
+  const std::string text = me.text();
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    const std::string why = error_text();
+    if (file) ::unlink(owner_file_.c_str());
+    throw IoError("cannot write {} ({})", owner_file_.string(), why);
+  }
+  nonce_ = me.nonce;
+  return Taken::yes;
+}
+
+std::string RunLock::holder() const {
+  const auto owner = read_owner(owner_file_);
+  if (!owner) return "another job writes to it";
+  return (life_of(*owner) == OwnerLife::gone ? "by other ranks of the job of " : "by ") + owner->words();
+}
+
+/// A process that is seen to run does not end by itself soon. Not in a Slurm job: its holder may be an earlier start
+/// that is being ended, and nobody watches who could mend a usage error.
+void RunLock::refuse_running_holder() const {
+  const auto owner = read_owner(owner_file_);
+  if (!RunOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;
+  throw UsageError("{} = {} is in use (by {}): wait for it to end, or name another folder", option_, folder_.string(),
+                   owner->words());
+}
+
+bool is_lock_free(const std::filesystem::path& folder, const LockSettings& settings) {
+  const std::filesystem::path path = folder / settings.file;
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && errno == ENOENT) return true;
+  if (!file) throw IoError("cannot open {} ({})", path.string(), error_text());
+  struct flock lock = byte_range(0, 0);
+  if (::fcntl(file.get(), F_OFD_GETLK, &lock) == 0) return lock.l_type == F_UNLCK;
+  const auto owner = read_owner(folder / "owner.json");
+  return !owner || life_of(*owner) == OwnerLife::gone;
+}
+
+bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce, double patience) {
+  const auto start = Clock::now();
+  for (;;) {
+    const auto owner = read_owner(folder / "owner.json");
+    if (owner && owner->nonce == nonce) return true;
+    std::error_code unseen;
+    std::filesystem::path there = std::filesystem::absolute(folder, unseen);
+    while (there.has_relative_path() && !std::filesystem::exists(there, unseen)) there = there.parent_path();
+    if (is_local(there) || seconds_since(start) >= patience) return false;
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,211 @@
+#include "tessera/run/metrics_history.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <map>
+#include <optional>
+#include <string_view>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/files/hdf5.hpp"
+#include "tessera/files/hdf5_data.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kPrefix = "metrics.", kSuffix = ".h5";
+
+/// N of "metrics.N.h5"; -1 for any other name.
+std::int64_t number_of(std::string_view name) {
+  if (name == "metrics.h5") return 0;
+  if (!name.starts_with(kPrefix) || name.size() <= kPrefix.size() + kSuffix.size()) return -1;
+  const std::string_view digits = name.substr(kPrefix.size(), name.size() - kPrefix.size() - kSuffix.size());
+  std::int64_t number = -1;
+  std::from_chars(digits.data(), digits.data() + digits.size(), number);
+  return number > 0 && fmt::format("metrics.{}.h5", number) == name ? number : -1;
+}
+
+bool is_group(hid_t parent, const std::string& name) {
+  const Hdf5Handle<&H5Oclose> object(hdf5_check_id(H5Oopen(parent, name.c_str(), H5P_DEFAULT),
+                                                   fmt::format("cannot open {} in {}", name, hdf5_name(parent))));
+  return H5Iget_type(object.id()) == H5I_GROUP;
+}
+
+bool holds_integers(hid_t parent, const std::string& name) {
+  const Hdf5Dataset dataset(
+      hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), fmt::format("cannot open {}", name)));
+  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), fmt::format("cannot read {}", name)));
+  return H5Tget_class(type.id()) == H5T_INTEGER;
+}
+
+template <class T>
+std::int64_t rows_of(const Hdf5Array<T>& array) {
+  return array.shape().empty() ? 1 : array.shape().front();
+}
+
+std::int64_t rows_of(hid_t parent, const std::string& name) {
+  return holds_integers(parent, name) ? rows_of(Hdf5Array<std::int64_t>::open(parent, name))
+                                      : rows_of(Hdf5Array<double>::open(parent, name));
+}
+
+/// The length that all series below a group have.
+std::int64_t shortest(hid_t group) {
+  std::int64_t rows = std::numeric_limits<std::int64_t>::max();
+  for (const std::string& name : hdf5_list(group)) {
+    rows = std::min(rows, is_group(group, name) ? shortest(hdf5_open_group(group, name).id()) : rows_of(group, name));
+  }
+  return rows;
+}
+
+/// How many rows of each of the file's tables are of steps up to the last one that counts.
+class KeptRows {
+ public:
+  KeptRows(const Hdf5File& file, std::int64_t last_step) {
+    for (const char* table : {"steps", "eval", "checkpoints", "device", "ranks"}) {
+      if (!hdf5_has(file.id(), table)) continue;
+      const Hdf5Group group = hdf5_open_group(file.id(), table);
+      const bool is_ranks = std::string_view(table) == "ranks";
+      const auto steps = hdf5_read<std::int64_t>(group.id(), is_ranks ? "report" : "step");
+      std::int64_t there = shortest(group.id());
+      // A row of /comm belongs to one of /steps.
+      const bool is_steps = std::string_view(table) == "steps" && hdf5_has(file.id(), "comm");
+      if (is_steps) there = std::min(there, shortest(hdf5_open_group(file.id(), "comm").id()));
+      there = std::min(there, static_cast<std::int64_t>(steps.size()));
+      const auto end = std::find_if(steps.begin(), steps.begin() + there, [&](auto step) { return step > last_step; });
+      rows_[table] = end - steps.begin();
+      if (is_steps) rows_["comm"] = rows_[table];
+      loses_rows_ = loses_rows_ || rows_[table] < there;
+    }
+  }
+  /// Nothing for what is not a table of rows.
+  std::optional<std::int64_t> of(const std::string& table) const {
+    const auto found = rows_.find(table);
+    return found == rows_.end() ? std::nullopt : std::optional(found->second);
+  }
+  bool loses_rows() const { return loses_rows_; }
+
+ private:
+  std::map<std::string, std::int64_t> rows_;
+  bool loses_rows_ = false;
+};
+
+void copy_attributes(hid_t from, hid_t to) {
+  std::vector<std::string> names;
+  const auto add = [](hid_t, const char* name, const H5A_info_t*, void* out) -> herr_t {
+    static_cast<std::vector<std::string>*>(out)->emplace_back(name);
+    return 0;
+  };
+  hdf5_check(H5Aiterate2(from, H5_INDEX_NAME, H5_ITER_INC, nullptr, add, &names),
+             fmt::format("cannot list attributes of {}", hdf5_name(from)));
+  for (const std::string& name : names) {
+    const Hdf5Attribute attribute(hdf5_check_id(H5Aopen(from, name.c_str(), H5P_DEFAULT), "cannot read " + name));
+    const Hdf5Type type(hdf5_check_id(H5Aget_type(attribute.id()), "cannot read " + name));
+    const H5T_class_t kind = H5Tget_class(type.id());
+    if (kind == H5T_INTEGER) {
+      hdf5_write_attribute(to, name, hdf5_read_attribute<std::int64_t>(from, name));
+    } else if (kind == H5T_FLOAT) {
+      hdf5_write_attribute(to, name, hdf5_read_attribute<double>(from, name));
+    } else {
+      hdf5_write_attribute(to, name, std::string_view(hdf5_read_attribute<std::string>(from, name)));
+    }
+  }
+}
+
+template <class T>
+void copy_dataset(hid_t from, hid_t to, const std::string& name, std::optional<std::int64_t> rows) {
+  const auto source = Hdf5Array<T>::open(from, name);
+  const std::int64_t width = source.shape().size() == 2 ? source.shape()[1] : 1;
+  std::vector<T> values(static_cast<std::size_t>(rows ? *rows * width : source.elements()));
+  source.read(0, values);
+  if (!rows) {
+    hdf5_write<T>(to, name, values, source.shape());
+  } else if (source.shape().size() == 2) {
+    Hdf5Rows<T>::create(to, name, width).append(values);
+  } else {
+    Hdf5Series<T>::create(to, name).append(values);
+  }
+}
+
+/// HDF5's own H5Ocopy (1.10.8) dies on groups of many attributes in a file that was not closed.
+void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const KeptRows* tables) {
+  copy_attributes(from, to);
+  for (const std::string& name : hdf5_list(from)) {
+    const auto rows_here = tables != nullptr ? tables->of(name) : rows;
+    if (is_group(from, name)) {
+      copy_group(hdf5_open_group(from, name).id(), hdf5_create_group(to, name).id(), rows_here, nullptr);
+    } else if (holds_integers(from, name)) {
+      copy_dataset<std::int64_t>(from, to, name, rows_here);
+    } else {
+      copy_dataset<double>(from, to, name, rows_here);
+    }
+  }
+}
+
+/// FILE.before-step-N, or with a number behind it that is not taken.
+std::filesystem::path name_for_replaced(const std::filesystem::path& path, std::int64_t step) {
+  const std::string name = fmt::format("{}.before-step-{}", path.string(), step);
+  std::error_code unseen;
+  for (int n = 0;; ++n) {
+    std::filesystem::path candidate = n == 0 ? name : fmt::format("{}.{}", name, n);
+    if (!std::filesystem::exists(candidate, unseen)) return candidate;
+  }
+}
+
+void end_file_after(const std::filesystem::path& path, std::int64_t step, bool keep_replaced) {
+  bool is_closed = true;
+  Hdf5File file;
+  try {
+    file = Hdf5File::open(path);
+  } catch (const IoError&) {
+    is_closed = false;
+    file = Hdf5File::open(path, true);
+  }
+  const KeptRows kept(file, step);
+  if (is_closed && !kept.loses_rows()) return;
+  const std::filesystem::path beside = path.string() + ".tmp";
+  Hdf5File shorter = Hdf5File::create(beside, Hdf5File::Create::truncate);
+  copy_group(file.id(), shorter.id(), std::nullopt, &kept);
+  shorter.close();
+  file.close();
+  if (keep_replaced && kept.loses_rows()) copy_durably(path, name_for_replaced(path, step + 1));
+  rename_durably(beside, path);
+}
+
+}  // namespace
+
+std::vector<std::int64_t> metrics_files(const std::filesystem::path& folder) {
+  std::vector<std::int64_t> numbers;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error)) {
+    const std::int64_t number = number_of(entry->path().filename().string());
+    if (number >= 0) numbers.push_back(number);
+  }
+  if (error) throw IoError("cannot read folder {} ({})", folder.string(), error.message());
+  std::ranges::sort(numbers);
+  return numbers;
+}
+
+std::filesystem::path metrics_path(const std::filesystem::path& folder, std::int64_t number) {
+  return folder / (number == 0 ? std::string("metrics.h5") : fmt::format("metrics.{}.h5", number));
+}
+
+std::vector<std::string> end_history_after(const std::filesystem::path& folder, std::int64_t step, bool keep_replaced) {
+  std::vector<std::string> failures;
+  for (const std::int64_t number : metrics_files(folder)) {
+    try {
+      end_file_after(metrics_path(folder, number), step, keep_replaced);
+    } catch (const std::exception& error) {  // a damaged file may say anything, of lengths too
+      failures.push_back(fmt::format("rows after step {} stay in {}, and are written again ({})", step,
+                                     metrics_path(folder, number).string(), error.what()));
+    }
+  }
+  return failures;
+}
+
+}  // namespace tessera

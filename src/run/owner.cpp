@@ -1,0 +1,105 @@
+#include "run/owner.hpp"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <sstream>
+
+#include "tessera/base/environment.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Empty where there is no such file.
+std::string text_of(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::string this_system() {
+  std::error_code unseen;
+  std::string boot = text_of("/proc/sys/kernel/random/boot_id");
+  while (!boot.empty() && boot.back() == '\n') boot.pop_back();
+  return fmt::format("{} {}", boot, std::filesystem::read_symlink("/proc/self/ns/pid", unseen).string());
+}
+
+/// Field 22 of /proc/PID/stat; -1 where there is no such process.
+std::int64_t start_of(std::int64_t pid) {
+  const std::string text = text_of(fmt::format("/proc/{}/stat", pid));
+  const auto name_end = text.rfind(')');  // the name may hold anything
+  if (name_end == std::string::npos) return -1;
+  std::istringstream fields(text.substr(name_end + 1));
+  std::string field;
+  for (int i = 3; i <= 22; ++i) fields >> field;
+  return fields ? std::strtoll(field.c_str(), nullptr, 10) : -1;
+}
+
+/// A process that ends gives its memory back first, and its locks after that.
+bool has_memory(std::int64_t pid) {
+  const std::string status = text_of(fmt::format("/proc/{}/status", pid));
+  return status.find("\nVmRSS:") != std::string::npos && status.find("\nCoreDumping:\t1") == std::string::npos;
+}
+
+std::string random_word() {
+  std::random_device draw;
+  return fmt::format("{:08x}{:08x}", draw(), draw());
+}
+
+}  // namespace
+
+std::int64_t slurm_restarts() { return std::strtoll(variable("SLURM_RESTART_COUNT").c_str(), nullptr, 10); }
+
+RunOwner RunOwner::me() {
+  std::array<char, 256> name{};
+  RunOwner owner;
+  owner.nonce = random_word();
+  owner.host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
+  owner.job = variable("SLURM_JOB_ID");
+  owner.restarts = slurm_restarts();
+  owner.system = this_system();
+  owner.pid = ::getpid();
+  owner.started = start_of(owner.pid);
+  return owner;
+}
+
+std::string RunOwner::text() const {
+  const nlohmann::ordered_json json = {{"nonce", nonce},       {"host", host},     {"pid", pid},        {"job", job},
+                                       {"restarts", restarts}, {"system", system}, {"started", started}};
+  return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+}
+
+std::string RunOwner::words() const {
+  return fmt::format("process {} on {}{}", pid, host, job.empty() ? "" : fmt::format(" (Slurm job {})", job));
+}
+
+std::optional<RunOwner> read_owner(const std::filesystem::path& path) {
+  const auto json = nlohmann::json::parse(text_of(path), nullptr, false);
+  try {
+    RunOwner owner;
+    owner.nonce = json.at("nonce").get<std::string>();
+    owner.host = json.at("host").get<std::string>();
+    owner.pid = json.at("pid").get<std::int64_t>();
+    owner.job = json.at("job").get<std::string>();
+    owner.restarts = json.at("restarts").get<std::int64_t>();
+    owner.system = json.at("system").get<std::string>();
+    owner.started = json.at("started").get<std::int64_t>();
+    return owner;
+  } catch (const nlohmann::json::exception&) {
+    return std::nullopt;
+  }
+}
+
+OwnerLife life_of(const RunOwner& owner) {
+  if (owner.system != this_system()) return OwnerLife::unknown;
+  if (start_of(owner.pid) != owner.started) return OwnerLife::gone;
+  return has_memory(owner.pid) ? OwnerLife::running : OwnerLife::unknown;
+}
+
+}  // namespace tessera

@@ -1,0 +1,112 @@
+#include "tessera/training/account.hpp"
+
+#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/schedule/print.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string model_line(const PlannedRun& planned) {
+  const ModelParts& model = planned.schedule.model;
+  const Architecture& a = model.architecture;
+  return fmt::format("model      {}, {} parameters: {}, width {}, {}, vocabulary {}, sequence {}", name_of(a.family),
+                     format_count(model.parameter_count()), counted(a.layers, "layer"), a.width,
+                     counted(a.heads, "head"), a.vocab, model.sequence);
+}
+
+std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
+  const ProcessGrid& grid = planned.schedule.grid;
+  const ResourceSettings& settings = session.resources().settings();
+  const char* lanes = settings.lanes == LaneMode::serial  ? "serial lanes (one operation at a time)"
+                      : settings.lanes == LaneMode::chaos ? "chaos lanes (with random delays)"
+                                                          : "parallel lanes (collectives beside computation)";
+  std::string line =
+      fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {}", counted(grid.world(), "rank"),
+                  grid.ranks_per_node(), grid.size(Group::shard), counted(grid.size(Group::replica), "replica"),
+                  counted(settings.threads, "thread"), lanes);
+  const int wanted = settings.threads * machine.machine_ranks;
+  if (wanted > machine.machine_cores)
+    line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"),
+                        counted(machine.machine_cores, "core"));
+  return line;
+}
+
+std::string strategy_line(const Options& options, const PlannedRun& planned) {
+  const StepSchedule& s = planned.schedule;
+  return fmt::format(
+      "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step{}",
+      name_of(s.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "", name_of(options.shard.wrap),
+      s.layout.units.size(), name_of(options.memory.checkpoint), name_of(s.compute), name_of(s.reduce),
+      format_bytes(s.wire_bytes_per_step()),
+      s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
+}
+
+std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
+  std::string parts;
+  for (int c = 0; c < kCategories; ++c) {
+    const std::int64_t bytes = planned.plan.at(Place::device).at_peak[static_cast<std::size_t>(c)];
+    if (bytes == 0) continue;
+    parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
+  }
+  const PlacePlan& device = planned.plan.at(Place::device);
+  std::string line = fmt::format("memory     {} a rank (at its peak {}; idle then {})", format_bytes(device.total()),
+                                 parts, format_bytes(device.idle_at_peak()));
+  if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
+    line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(Place::host).total()), on_host);
+  const Resources& resources = session.resources();
+  const MemoryBeside beside = resources.memory_beside();
+  const bool on_host = resources.host_reaches_memory();
+  const std::pair<std::int64_t, const char*> uses[] = {
+      {beside.host_staging, on_host ? "for messages between nodes" : "pinned on the host for collectives"},
+      {beside.device_staging, "on the device for collectives"},
+      {kept_free_bytes(planned.schedule, resources.settings().comm.backend,
+                       on_host ? 0 : resources.device().total_memory()),
+       "of the GPU kept free for libraries and NCCL"}};
+  std::string outside;
+  for (const auto& [bytes, what] : uses) {
+    if (bytes > 0)
+      outside += fmt::format("{}{} {}", outside.empty() ? "; beside it " : ", ", format_bytes(bytes), what);
+  }
+  return line + outside;
+}
+
+/// What computes, and on a GPU how its collectives and segments run.
+std::string device_line(const Options& options, TrainingSession& session) {
+  const std::string manner = session.player().manner();
+  const char* name = session.resources().host_reaches_memory() ? "kernels" : "device";
+  auto line = fmt::format("{:<11}{}{}{}", name, session.resources().description(), manner.empty() ? "" : "; ", manner);
+  if (session.resources().host_reaches_memory()) return line;
+  return line + (is_deterministic(options.run)
+                     ? "\nsums       in one fixed order (run.deterministic = true)"
+                     : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
+}
+
+std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data,
+                      TrainingSession& session) {
+  const StepSchedule& s = planned.schedule;
+  std::string line =
+      fmt::format("batch      {} tokens a step: {} x {} x {} x {}", format_count(session.global_tokens()),
+                  counted(s.grid.world(), "rank"), counted(s.accumulation, "micro-step"),
+                  counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
+  const double epochs = static_cast<double>(session.steps()) * static_cast<double>(session.global_tokens()) /
+                        (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));
+  line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",
+                      data.source().describe(), format_count(data.split().train.count),
+                      format_count(data.split().validation.count), name_of(options.data.order),
+                      counted(session.steps(), "step"), epochs);
+  if (const std::string skipped = data.source().skipped(); !skipped.empty()) line += "\nskipped    " + skipped;
+  return line;
+}
+
+}  // namespace
+
+std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
+                           TrainingSession& session, const MachineShape& machine) {
+  return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
+         "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\n" +
+         device_line(options, session);
+}
+
+}  // namespace tessera

@@ -1,0 +1,50 @@
+#include "training/checkpoint_slices.hpp"
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Elements of a unit's master that each rank holds.
+std::int64_t held_elements(const StepSchedule& schedule, UnitId unit) {
+  for (const Segment& segment : schedule.segments) {
+    for (const ValueId id : segment.carried_in) {
+      const Value& v = schedule.value(id);
+      if (v.kind == ValueKind::master && v.unit == unit) return v.elements;
+    }
+  }
+  throw InternalError("unit {} has no state", schedule.unit(unit).name);
+}
+
+}  // namespace
+
+std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank) {
+  std::vector<OwnedRun> owned;
+  std::int64_t file_offset = 0;
+  for (UnitId id = 0; id < static_cast<UnitId>(schedule.layout.units.size()); ++id) {
+    const Unit& unit = schedule.unit(id);
+    const std::int64_t held = held_elements(schedule, id);
+    const std::int64_t members = unit.padded / held;  // ranks that hold the unit together
+    const std::int64_t share = unit.padded / schedule.grid.world();
+    TESSERA_ASSERT(members * held == unit.padded && share * schedule.grid.world() == unit.padded &&
+                       schedule.grid.world() % members == 0,
+                   "unit {} of {} elements over {} ranks", unit.name, unit.padded, schedule.grid.world());
+    const std::int64_t in_slice = rank / members * share;  // holders of a slice are `members` ranks apart
+    const std::int64_t first = rank % members * held + in_slice;
+    for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, share)) {
+      owned.push_back({{run.tensor, run.first, run.count}, id, in_slice + run.offset, file_offset});
+      file_offset += run.count;
+    }
+  }
+  return owned;
+}
+
+std::vector<ElementRun> element_runs(const std::vector<OwnedRun>& owned) {
+  std::vector<ElementRun> runs;
+  runs.reserve(owned.size());
+  for (const OwnedRun& one : owned) runs.push_back(one.run);
+  return runs;
+}
+
+}  // namespace tessera

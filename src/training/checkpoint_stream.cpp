@@ -1,0 +1,112 @@
+#include "training/checkpoint_stream.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "tessera/engine/state.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Elements of one message.
+constexpr std::int64_t kMessage = 1 << 18;
+
+std::int64_t message_size(std::int64_t done, std::int64_t all) { return std::min(kMessage, all - done); }
+
+void add_unit(StateView& view, std::int64_t first, const float* master, const float* first_moment,
+              const float* second_moment) {
+  view.slices[static_cast<std::size_t>(StateKind::parameter)].push_back({master, first});
+  view.slices[static_cast<std::size_t>(StateKind::first_moment)].push_back({first_moment, first});
+  view.slices[static_cast<std::size_t>(StateKind::second_moment)].push_back({second_moment, first});
+}
+
+}  // namespace
+
+StateView state_view(const StepSchedule& schedule, const Resources& resources) {
+  StateView view;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(schedule, resources, unit);
+    add_unit(view, 0, slice.master, slice.first_moment, slice.second_moment);
+  }
+  view.device = &resources;
+  return view;
+}
+
+StateView snapshot_view(const StepSchedule& schedule, const Resources& resources) {
+  StateView view;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const SnapshotSlice slice = snapshot_slice(schedule, resources, unit);
+    add_unit(view, slice.first, slice.master, slice.first_moment, slice.second_moment);
+  }
+  return view;
+}
+
+StateReader::StateReader(const StateView& view, std::vector<OwnedRun> owned) : view_(view), owned_(std::move(owned)) {}
+
+std::int64_t StateReader::elements() const {
+  return owned_.empty() ? 0 : owned_.back().file_offset + owned_.back().run.count;
+}
+
+void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out) const {
+  auto one = std::upper_bound(owned_.begin(), owned_.end(), first,
+                              [](std::int64_t f, const OwnedRun& o) { return f < o.file_offset; });
+  if (one != owned_.begin()) --one;
+  for (std::int64_t done = 0; done < static_cast<std::int64_t>(out.size()); ++one) {
+    TESSERA_ASSERT(one != owned_.end(), "element {} of {} that this rank writes", first + done, elements());
+    const std::int64_t into = first + done - one->file_offset;
+    const std::int64_t count = std::min(one->run.count - into, static_cast<std::int64_t>(out.size()) - done);
+    const auto& slice = view_.slices[static_cast<std::size_t>(kind)][static_cast<std::size_t>(one->unit)];
+    const float* const from = slice.data + (one->offset - slice.first) + into;
+    if (view_.device != nullptr) {
+      view_.device->download(out.data() + done, from, count * size_of(DType::fp32));
+    } else {
+      std::copy_n(from, count, out.data() + done);
+    }
+    done += count;
+  }
+}
+
+void send_stream(ControlPlane& plane, int to, const StateReader& reader) {
+  const std::int64_t all = reader.elements();
+  std::vector<float> message;
+  for (const StateKind kind : kAllStateKinds) {
+    for (std::int64_t done = 0; done < all; done += static_cast<std::int64_t>(message.size())) {
+      message.resize(static_cast<std::size_t>(message_size(done, all)));
+      reader.read(kind, done, message);
+      plane.send(to, std::as_bytes(std::span(message)));
+    }
+  }
+}
+
+StreamReceiver::StreamReceiver(ControlPlane& plane, const std::vector<std::int64_t>& members,
+                               const std::vector<std::int64_t>& counts)
+    : plane_(plane) {
+  std::int64_t begin = 0;
+  for (std::size_t i = 1; i < members.size(); ++i) {
+    members_.push_back({static_cast<int>(members[i]), begin, begin + counts[i]});
+    begin += counts[i];
+  }
+}
+
+void StreamReceiver::read(StateKind kind, std::int64_t first, std::span<float> out) {
+  if (kind != kind_) message_.clear();
+  kind_ = kind;
+  for (std::int64_t done = 0; done < static_cast<std::int64_t>(out.size());) {
+    const std::int64_t at = first + done;
+    if (at < message_first_ || at >= message_first_ + static_cast<std::int64_t>(message_.size())) {
+      const auto member = std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return at < m.end; });
+      TESSERA_ASSERT(member != members_.end() && (at - member->begin) % kMessage == 0, "element {} out of turn", at);
+      message_first_ = at;
+      message_.resize(static_cast<std::size_t>(message_size(at - member->begin, member->end - member->begin)));
+      plane_.receive(member->rank, std::as_writable_bytes(std::span(message_)));
+    }
+    const std::int64_t into = at - message_first_;
+    const std::int64_t count =
+        std::min(static_cast<std::int64_t>(message_.size()) - into, static_cast<std::int64_t>(out.size()) - done);
+    std::copy_n(message_.begin() + into, count, out.begin() + done);
+    done += count;
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,66 @@
+#pragma once
+// A rank's share of the state as a stream of elements, kind after kind: read from memory, sent to the rank that writes
+// it, received there.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "tessera/comm/control_plane.hpp"
+#include "tessera/engine/resources.hpp"
+#include "training/checkpoint_slices.hpp"
+
+namespace tessera {
+
+/// Where the state lies that is written.
+struct StateView {
+  struct Slice {
+    const float* data = nullptr;
+    std::int64_t first = 0;  ///< element of the rank's slice of the unit that `data` begins with
+  };
+  std::array<std::vector<Slice>, kStateKinds> slices;  ///< by kind, then by unit
+  const Resources* device = nullptr;                   ///< whose memory it is; none: memory of the host
+};
+
+/// The state itself.
+StateView state_view(const StepSchedule& schedule, const Resources& resources);
+/// The last snapshot of this rank's share of it.
+StateView snapshot_view(const StepSchedule& schedule, const Resources& resources);
+
+class StateReader {
+ public:
+  StateReader(const StateView& view, std::vector<OwnedRun> owned);
+  /// Elements [first, first + out.size()) of what this rank writes.
+  void read(StateKind kind, std::int64_t first, std::span<float> out) const;
+  std::int64_t elements() const;
+
+ private:
+  const StateView& view_;
+  std::vector<OwnedRun> owned_;
+};
+
+/// Sends everything to rank `to` of the plane, in messages of one size.
+void send_stream(ControlPlane& plane, int to, const StateReader& reader);
+
+/// The writer's side, for all ranks that it writes for but itself (members[0]).
+class StreamReceiver {
+ public:
+  StreamReceiver(ControlPlane& plane, const std::vector<std::int64_t>& members,
+                 const std::vector<std::int64_t>& counts);
+  /// The next elements of a kind, which must be those from `first` on, counted from the first other member's.
+  void read(StateKind kind, std::int64_t first, std::span<float> out);
+
+ private:
+  struct Member {
+    int rank = 0;
+    std::int64_t begin = 0, end = 0;  ///< elements, over all other members
+  };
+  ControlPlane& plane_;
+  std::vector<Member> members_;
+  StateKind kind_ = StateKind::parameter;
+  std::vector<float> message_;
+  std::int64_t message_first_ = 0;  ///< element that message_ starts with
+};
+
+}  // namespace tessera

@@ -1,0 +1,249 @@
+#include "tessera/training/checkpoint_writer.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstring>
+#include <numeric>
+
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/engine/tell_peers.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/run/folder.hpp"
+#include "training/checkpoint_slices.hpp"
+#include "training/checkpoint_stream.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+/// Consecutive ranks of a node that share a writer: node_ranks / writers, rounded up; 0 writers = every rank writes.
+std::int64_t ranks_per_writer(std::int64_t ranks_per_node, std::int64_t writers_per_node) {
+  if (writers_per_node <= 0 || writers_per_node >= ranks_per_node) return 1;
+  return (ranks_per_node + writers_per_node - 1) / writers_per_node;
+}
+
+}  // namespace
+
+/// What is written, fixed when the checkpoint begins.
+struct CheckpointWriter::Job {
+  std::int64_t step = 0;
+  DataPosition data;
+  OptimizerRecord optimizer;
+  StateView state;
+  std::filesystem::path beside;
+};
+
+CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& session, CheckpointSettings settings)
+    : context_(context),
+      session_(session),
+      settings_(std::move(settings)),
+      folder_(settings_.folder),
+      newest_(session.step()) {
+  std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));
+  std::iota(world.begin(), world.end(), 0);
+  transport_ = context.open_transport(world);
+  auto waits = std::make_shared<PeerWaits>(context.control().waits());
+  waits->phase = "a checkpoint was written";
+  waits->seconds = settings_.options.timeout;
+  waits->option = "checkpoint.timeout";
+  plane_ = std::make_unique<ControlPlane>(*transport_, context.notice(), std::move(waits));
+  const std::int64_t share = ranks_per_writer(context.ranks_per_node(), settings_.options.writers_per_node);
+  const std::int64_t node_first = context.node() * context.ranks_per_node();
+  writer_ = node_first + context.node_rank() / share * share;
+  if (!session.schedule().snapshot.empty()) thread_ = std::make_unique<IoThread>();
+  if (writer_ != context.rank()) return;
+  const std::int64_t end = std::min(writer_ + share, node_first + context.ranks_per_node());
+  for (std::int64_t rank = writer_; rank < end; ++rank) members_.push_back(rank);
+}
+
+CheckpointWriter::~CheckpointWriter() = default;
+
+std::int64_t CheckpointWriter::bytes_to_write() const {
+  std::int64_t elements = 0;
+  for (const std::int64_t rank : members_) {
+    for (const ElementRun& run : element_runs(owned_runs(session_.schedule(), rank))) elements += run.count;
+  }
+  return elements * static_cast<std::int64_t>(kAllStateKinds.size()) * size_of(DType::fp32);
+}
+
+CheckpointWriter::Job CheckpointWriter::make_job() const {
+  Job job;
+  job.step = session_.step();
+  job.data = session_.data_position();
+  job.optimizer = session_.optimizer().record();
+  job.state = thread_ != nullptr ? snapshot_view(session_.schedule(), session_.resources())
+                                 : state_view(session_.schedule(), session_.resources());
+  job.beside = folder_.beside(job.step);
+  return job;
+}
+
+Manifest CheckpointWriter::manifest_of(const Job& job) const {
+  const StepSchedule& schedule = session_.schedule();
+  Manifest manifest;
+  manifest.step = job.step;
+  manifest.grid = {schedule.grid.world(), schedule.grid.size(Group::shard), schedule.grid.size(Group::replica),
+                   schedule.grid.ranks_per_node(), std::string(name_of(schedule.strategy))};
+  manifest.architecture = schedule.model.architecture;
+  manifest.tensors = tensor_records(schedule.model.tensors);
+  manifest.data = job.data;
+  manifest.optimizer = job.optimizer;
+  manifest.options = settings_.all_options;
+  manifest.provenance = settings_.provenance;
+  return manifest;
+}
+
+/// The file of this rank and of those that it writes for.
+FileRecord CheckpointWriter::write_own_file(const Job& job) {
+  std::vector<ElementRun> runs;
+  std::vector<std::int64_t> counts;  // elements of each member
+  for (const std::int64_t rank : members_) {
+    const auto theirs = element_runs(owned_runs(session_.schedule(), rank));
+    std::int64_t count = 0;
+    for (const ElementRun& run : theirs) count += run.count;
+    counts.push_back(count);
+    runs.insert(runs.end(), theirs.begin(), theirs.end());
+  }
+  const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
+  StreamReceiver others(*plane_, members_, counts);
+  const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
+    context_.notice().check();  // a checkpoint that others gave up is not written to its end
+    // Elements of members lie end to end, this rank's own first.
+    const std::int64_t own = std::clamp<std::int64_t>(counts[0] - first, 0, static_cast<std::int64_t>(out.size()));
+    if (own > 0) mine.read(kind, first, out.first(static_cast<std::size_t>(own)));
+    others.read(kind, first + own - counts[0], out.subspan(static_cast<std::size_t>(own)));
+  };
+  const std::int64_t share = ranks_per_writer(context_.ranks_per_node(), settings_.options.writers_per_node);
+  const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
+  const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
+  return write_shard(job.beside, number, tensor_records(session_.schedule().model.tensors), runs, source,
+                     settings_.hdf5, settings_.options.direct);
+}
+
+void CheckpointWriter::send_to_writer(const Job& job) {
+  const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
+  send_stream(*plane_, static_cast<int>(writer_), mine);
+}
+
+/// Rank 0: everything is on disk but what says that it is. Returns the bytes of all files.
+std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records,
+                                             std::vector<std::string>& notes) {
+  Manifest manifest = manifest_of(job);
+  for (const std::string& record : records) {
+    if (!record.empty()) manifest.files.push_back(parse_file_record(record));
+  }
+  if (settings_.options.tensors)
+    manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
+  write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
+  if (settings_.before_publish) settings_.before_publish(job.step);
+  notes.push_back(folder_.publish(job.step, newest_));
+  newest_ = job.step;
+  // The checkpoint is there: what cannot be deleted is no reason to end the run.
+  try {
+    for (std::string& line : folder_.prune(settings_.options.keep, settings_.options.keep_every, job.step))
+      notes.push_back(std::move(line));
+  } catch (const IoError& error) {
+    notes.emplace_back(error.what());
+  }
+  std::erase_if(notes, [&](const std::string& line) { return line.empty() || !noted_.insert(line).second; });
+  return std::accumulate(manifest.files.begin(), manifest.files.end(), std::int64_t{0},
+                         [](std::int64_t sum, const FileRecord& file) { return sum + file.bytes; });
+}
+
+std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<std::string>& notes) {
+  if (context_.rank() == 0) folder_.begin(job.step);
+  plane_->barrier();
+  std::string record;
+  if (members_.empty()) {
+    send_to_writer(job);
+  } else {
+    record = file_record_text(write_own_file(job));
+  }
+  const std::vector<std::string> records = plane_->gather(record);
+  const std::int64_t bytes = context_.rank() == 0 ? finish_folder(job, records, notes) : 0;
+  plane_->barrier();
+  return bytes;
+}
+
+/// On the thread that writes. Seconds are the caller's to tell apart.
+CheckpointReport CheckpointWriter::run(const Job& job) {
+  CheckpointReport report;
+  report.step = job.step;
+  report.folder = folder_.of_step(job.step);
+  try {
+    report.bytes = write_collectively(job, report.notes);
+  } catch (...) {
+    const bool is_first = !context_.notice().raised();
+    tell_peers(context_);  // before the folder goes away under their hands, and at once: their steps may go on for long
+    // What is half written helps nobody and may be what fills the disk.
+    std::error_code ignored;
+    if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
+    if (!is_first) context_.notice().check();  // what came after is a consequence, such as a folder that is gone
+    throw;
+  }
+  return report;
+}
+
+void CheckpointWriter::begin() {
+  const auto start = Clock::now();
+  const bool has_to_wait = is_writing();
+  wait();
+  if (thread_ == nullptr) {
+    CheckpointReport report = run(make_job());
+    report.blocked_seconds = seconds_since(start);
+    reports_.push_back(std::move(report));
+    return;
+  }
+  const double waited = has_to_wait ? seconds_since(start) : 0.0;
+  session_.take_snapshot();
+  auto task = std::make_shared<std::packaged_task<CheckpointReport()>>(
+      [this, job = make_job(), waited, blocked = seconds_since(start), copied = Clock::now()] {
+        CheckpointReport report = run(job);
+        report.blocked_seconds = blocked;
+        report.waited_seconds = waited;
+        report.background_seconds = seconds_since(copied);
+        return report;
+      });
+  running_ = task->get_future();
+  thread_->post(IoPriority::bulk, [task] { (*task)(); });
+}
+
+bool CheckpointWriter::is_writing() const {
+  return running_.valid() && running_.wait_for(std::chrono::seconds(0)) != std::future_status::ready;
+}
+
+std::optional<CheckpointReport> CheckpointWriter::finished() {
+  if (!is_writing()) wait();
+  if (reports_.empty()) return std::nullopt;
+  CheckpointReport report = std::move(reports_.front());
+  reports_.pop_front();
+  return report;
+}
+
+void CheckpointWriter::wait() {
+  if (running_.valid()) reports_.push_back(running_.get());
+}
+
+CheckpointReport CheckpointWriter::write() {
+  begin();
+  wait();
+  CheckpointReport report = std::move(reports_.back());
+  reports_.pop_back();
+  return report;
+}
+
+void CheckpointWriter::give_up() {
+  try {
+    throw;
+  } catch (const PeerError&) {
+    wait();
+  } catch (...) {
+    tell_peers(context_);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,87 @@
+#include "tessera/training/dump.hpp"
+
+#include <vector>
+
+namespace tessera {
+
+namespace {
+
+/// A gradient slice in fp32, the loss scale divided out (a power of two: exact).
+std::vector<float> widened(const Resources& resources, const GradientSlice& slice, float loss_scale) {
+  std::vector<float> values(static_cast<std::size_t>(slice.count));
+  with_float_type(slice.dtype, [&]<class T>() {
+    std::vector<T> data(values.size());
+    resources.download(data.data(), slice.data, slice.count * size_of(slice.dtype));
+    for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(data[i]) / loss_scale;
+  });
+  return values;
+}
+
+}  // namespace
+
+StepDump::StepDump(TrainingSession& session, RankContext& context, IoThread* io, const std::filesystem::path& path)
+    : session_(session), context_(context), io_(io) {
+  if (context.rank() != 0) return;
+  io_->run([&] { file_ = std::make_unique<DumpFile>(path, session.schedule().model.tensors); });
+}
+
+StepDump::~StepDump() {
+  if (file_ == nullptr) return;
+  try {
+    io_->run([&] { file_.reset(); });
+  } catch (const std::exception&) {
+    return;  // an unfinished dump leaves no file behind; the error that led here is already on its way
+  }
+}
+
+/// Rank 0 receives the slice of each member of its shard group (replicas hold copies) and writes the tensor runs in it.
+template <class Slice, class Write>
+void StepDump::collect(const Slice& slice, const float* values, Write&& write) {
+  const Unit& unit = session_.schedule().unit(slice.unit);
+  const std::int64_t members = unit.padded / slice.count;
+  ControlPlane& control = context_.control();
+  const std::size_t bytes = static_cast<std::size_t>(slice.count) * sizeof(float);
+  if (context_.rank() != 0) {
+    if (context_.rank() < members) control.send(0, {reinterpret_cast<const std::byte*>(values), bytes});
+    return;
+  }
+  std::vector<float> received;
+  for (std::int64_t member = 0; member < members; ++member) {
+    const float* data = values;
+    if (member > 0) {
+      received.resize(static_cast<std::size_t>(slice.count));
+      control.receive(static_cast<int>(member), {reinterpret_cast<std::byte*>(received.data()), bytes});
+      data = received.data();
+    }
+    io_->run([&] {
+      for (const TensorRun& run : runs_in_slice(session_.schedule().model, unit, member * slice.count, slice.count)) {
+        write(run, std::span<const float>(data + run.offset, static_cast<std::size_t>(run.count)));
+      }
+    });
+  }
+}
+
+void StepDump::write_gradients() {
+  const float scale = session_.optimizer().scalars().loss_scale;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
+    const GradientSlice slice = gradient_slice(session_.schedule(), session_.resources(), unit);
+    const std::vector<float> values = widened(session_.resources(), slice, scale);
+    collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
+      file_->write_gradient(run.tensor, run.first, part);
+    });
+  }
+}
+
+void StepDump::write_weights(std::int64_t step, const StepResult& result) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    session_.resources().download(values.data(), slice.master, slice.count * size_of(DType::fp32));
+    collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
+      file_->write_weight(run.tensor, run.first, part);
+    });
+  }
+  if (context_.rank() == 0) io_->run([&] { file_->finish(step, result.loss, result.grad_norm); });
+}
+
+}  // namespace tessera

@@ -1,0 +1,160 @@
+#include "tessera/training/origin.hpp"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "tessera/base/error.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/convert/hugging_face_companions.hpp"
+#include "tessera/training/resume.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Texts = std::map<std::string, std::string>;
+
+/// True where nobody said what `name` is to be: it is not given, and a run's config.ini says of it what the checkpoint
+/// says, so nobody edited it.
+bool is_open(const Options& options, const Texts& then, const std::string& name) {
+  if (options.is_given(name)) return false;
+  if (!options.repeated.contains(name)) return true;
+  const auto old = then.find(name);
+  const auto all = flat_options(options);
+  const auto mine = std::ranges::find(all, name, &OptionValue::name);
+  return old != then.end() && mine != all.end() && mine->value == old->second;
+}
+
+/// True where the command names a model, or its file another one than the checkpoint's run had.
+bool names_a_model(const Options& options, const Texts& then) {
+  return std::ranges::any_of(flat_options(options), [&](const OptionValue& option) {
+    return option.name.starts_with("model.") && option.name != "model.dropout" && !is_open(options, then, option.name);
+  });
+}
+
+/// Arguments that describe a checkpoint's model: as its run's options did, or by the checkpoint itself where there were
+/// none, or where the folder that they name is gone.
+std::vector<std::string> model_arguments(const Manifest& manifest, const std::filesystem::path& checkpoint) {
+  const Texts then(manifest.options.begin(), manifest.options.end());
+  const auto from = then.find("model.from");
+  std::error_code ignored;
+  const bool gone = from != then.end() && !from->second.empty() && !std::filesystem::exists(from->second, ignored);
+  if (from == then.end() || gone) return {"--model.from=" + checkpoint.string()};
+  std::vector<std::string> arguments;
+  for (const OptionValue& option : flat_options({})) {
+    const auto old = then.find(option.name);
+    if (!option.name.starts_with("model.") || option.name == "model.dropout" || old == then.end()) continue;
+    if (old->second != option.value) arguments.push_back(fmt::format("--{}={}", option.name, old->second));
+  }
+  return arguments;
+}
+
+std::int64_t number_in(const Texts& texts, const std::string& name, std::int64_t otherwise) {
+  const auto found = texts.find(name);
+  return found == texts.end() ? otherwise : std::stoll(found->second);
+}
+
+/// What the user left open, as arguments.
+std::vector<std::string> arguments_from(const Options& options, const std::filesystem::path& checkpoint,
+                                        const Manifest& manifest, std::int64_t world) {
+  Texts then(manifest.options.begin(), manifest.options.end());
+  std::vector<std::string> arguments;
+  if (!names_a_model(options, then)) arguments = model_arguments(manifest, checkpoint);
+  if (is_open(options, then, "model.dropout") && manifest.architecture.dropout > 0)
+    arguments.push_back(fmt::format("--model.dropout={}", manifest.architecture.dropout));
+  const auto allowed = allowed_changes(options.checkpoint);
+  const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
+  if (!manifest.data.known) return arguments;
+  const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
+  // config.ini has what a length of 0 in the command stood for.
+  then["train.seq_len"] = std::to_string(manifest.data.sequence);
+  then.emplace("train.global_batch", "0");  // of a version that did not know it
+  if (is_open(options, then, "train.seq_len") && !may_differ("seq_len"))
+    arguments.push_back(fmt::format("--train.seq_len={}", sequence));
+  if (may_differ("global_batch")) return arguments;
+  std::int64_t micro_batch = options.train.micro_batch;
+  if (is_open(options, then, "train.micro_batch")) {
+    micro_batch = number_in(then, "train.micro_batch", micro_batch);
+    arguments.push_back(fmt::format("--train.micro_batch={}", micro_batch));
+  }
+  if (!is_open(options, then, "train.accumulation") || !is_open(options, then, "train.global_batch")) return arguments;
+  if (number_in(then, "train.global_batch", 0) > 0) {
+    arguments.push_back(fmt::format("--train.global_batch={}", manifest.data.global_batch));
+  } else if (manifest.data.global_batch % (world * micro_batch) == 0) {  // elsewhere the refusal says so
+    arguments.push_back(fmt::format("--train.accumulation={}", manifest.data.global_batch / (world * micro_batch)));
+  }
+  return arguments;
+}
+
+/// On rank 0: the arguments of the newest checkpoint that can be read.
+std::vector<std::string> find_arguments(const Options& options, std::int64_t world) {
+  for (const auto& path : resume_candidates(options.checkpoint.resume, run_folder(options))) {
+    try {
+      return arguments_from(options, path, read_manifest(path), world);
+    } catch (const IoError&) {
+      continue;  // whoever loads it says what is wrong with it
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& path) {
+  std::error_code error;
+  if (!std::filesystem::is_directory(path, error)) return std::nullopt;
+  try {
+    const std::filesystem::path whole = std::filesystem::absolute(path, error);
+    if (error) return std::nullopt;
+    return resume_candidates(whole.string(), path).front();
+  } catch (const UsageError&) {
+    return std::nullopt;
+  }
+}
+
+Options with_origin(RankContext& context, Options options) {
+  if (options.checkpoint.resume == "none") return options;
+  std::string list;
+  if (context.rank() == 0) list = fmt::format("{}", fmt::join(find_arguments(options, context.size()), "\n"));
+  std::istringstream lines(context.control().broadcast(list));
+  std::vector<std::string> arguments;
+  for (std::string line; std::getline(lines, line);) arguments.push_back(line);
+  const Options taken = parse_arguments(arguments);
+  const double dropout = taken.is_given("model.dropout") ? taken.model.dropout : options.model.dropout;
+  const bool takes_model = std::ranges::any_of(
+      taken.given, [](const std::string& name) { return name.starts_with("model.") && name != "model.dropout"; });
+  if (takes_model) options.model = taken.model;
+  options.model.dropout = dropout;
+  const std::pair<const char*, std::int64_t TrainOptions::*> sizes[] = {
+      {"train.seq_len", &TrainOptions::seq_len},
+      {"train.micro_batch", &TrainOptions::micro_batch},
+      {"train.global_batch", &TrainOptions::global_batch},
+      {"train.accumulation", &TrainOptions::accumulation}};
+  for (const auto& [name, size] : sizes) {
+    if (taken.is_given(name)) options.train.*size = taken.train.*size;
+  }
+  if (taken.is_given("train.global_batch")) options.train.accumulation = 1;
+  return options;
+}
+
+void keep_companions(const Options& options) {
+  const std::filesystem::path kept = run_folder(options) / kCompanionFolder;
+  if (!companions_at(kept).empty()) return;
+  std::filesystem::path from;
+  if (!options.model.from.empty()) {
+    const auto checkpoint = checkpoint_in(options.model.from);
+    from = checkpoint ? companions_of(*checkpoint, read_manifest(*checkpoint)) : companions_at(options.model.from);
+  }
+  const std::string& resume = options.checkpoint.resume;
+  if (from.empty() && resume != "none" && resume != "auto") {
+    if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
+  }
+  copy_companions(from, kept);
+}
+
+}  // namespace tessera

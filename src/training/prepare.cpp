@@ -1,0 +1,163 @@
+#include "tessera/training/prepare.hpp"
+
+#include <algorithm>
+#include <set>
+#include <sstream>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/engine/device_choice.hpp"
+#include "tessera/training/origin.hpp"
+#include "tessera/training/resolve_model.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// The checkpoint that model.from names, found and read by rank 0 for all. Nothing where it names none. Collective.
+std::unique_ptr<CheckpointReader> open_parent(RankContext& context, const std::string& from) {
+  if (from.empty()) return nullptr;
+  std::string found, text;
+  if (context.rank() == 0) {
+    if (const auto checkpoint = checkpoint_in(from)) found = checkpoint->string(), text = read_manifest_text(found);
+  }
+  const std::filesystem::path folder = context.control().broadcast(found);
+  if (folder.empty()) return nullptr;
+  const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
+  return std::make_unique<CheckpointReader>(folder, manifest_from(context.control().broadcast(text), folder), share);
+}
+
+}  // namespace
+
+PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine)
+    : machine_(machine), parent_(open_parent(context, options.model.from)) {
+  const Architecture architecture = parent_ == nullptr
+                                        ? resolve_architecture(options.model)
+                                        : resolve_architecture(options.model, parent_->manifest().architecture);
+  data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
+  planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
+  steps_of_run(options, planned_, *data_);
+  require_memory(context, options);
+  if (options.model.from.empty() || parent_ != nullptr) return;
+  weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
+}
+
+namespace {
+
+/// What a rank's plan may take of its GPU's free memory, and what is kept.
+struct GpuMemory {
+  std::int64_t usable = 0, kept = 0;
+};
+
+/// A rank's share, once all that share the GPU have opened it.
+GpuMemory gpu_memory(RankContext& context, const Options& options, const StepSchedule& schedule) {
+  const auto device = open_device(context, DeviceKind::cuda, options.run.share_gpu);
+  const std::int64_t ranks = ranks_on(context, *device);
+  const std::int64_t kept = kept_free_bytes(schedule, options.comm.backend, device->total_memory() / ranks);
+  return {std::max<std::int64_t>(1, device->free_memory() / ranks - kept), kept};
+}
+
+}  // namespace
+
+/// The rank with the least memory decides, so that all ranks decide alike.
+void PreparedRun::require_memory(RankContext& context, const Options& options) const {
+  const bool on_gpu = planned_.schedule.model.device == DeviceKind::cuda;
+  const GpuMemory gpu = on_gpu ? gpu_memory(context, options, planned_.schedule) : GpuMemory{};
+  const std::int64_t mine = on_gpu ? gpu.usable : usable_memory() / machine_.machine_ranks;
+  const std::int64_t usable = -context.control().maximum(-mine);
+  if (usable <= 0) return;  // the system does not tell
+  const ModelParts& model = planned_.schedule.model;
+  const RunShape shape =
+      run_shape(options, model.architecture, model.sequence, context.size(), context.ranks_per_node());
+  require_fit(
+      examine_fit(shape, planned_.schedule, planned_.plan, usable),
+      format_bytes(usable) + (on_gpu ? fmt::format(" of free memory on the GPU, {} kept for libraries and collectives",
+                                                   format_bytes(gpu.kept))
+                                     : " of usable memory for each rank of a machine"));
+}
+
+Options PreparedRun::resolved(const Options& options) const {
+  const StepSchedule& schedule = planned_.schedule;
+  Options out = options;
+  out.run.device = schedule.model.device == DeviceKind::cuda ? DeviceChoice::cuda : DeviceChoice::cpu;
+  const int threads = threads_of(options, machine_);
+  out.run.threads = threads;
+  out.run.lanes = lanes_of(options, threads, machine_);
+  if (options.model.from.empty()) {  // a folder names its own sizes
+    const Architecture& a = schedule.model.architecture;
+    out.model.layers = a.layers;
+    out.model.heads = a.heads;
+    out.model.kv_heads = a.kv_heads;
+    out.model.width = a.width;
+    out.model.ffn_width = a.ffn_width;
+    out.model.vocab = a.vocab;
+    out.model.context = a.context;
+  }
+  out.train.seq_len = schedule.model.sequence;
+  out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
+  if (rules_of(options.shard.strategy).is_hybrid()) out.shard.group_size = schedule.grid.size(Group::shard);
+  return out;
+}
+
+std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options,
+                                                   const StateLoader& load) const {
+  TensorSource source;
+  if (weights_ != nullptr)
+    source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
+  if (parent_ != nullptr) {
+    source = [this](TensorId tensor, std::int64_t first, std::span<float> out) {
+      const WantedRun want{StateKind::parameter, tensor, first, static_cast<std::int64_t>(out.size()), out.data()};
+      parent_->read({&want, 1}, 1);
+    };
+  }
+  return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source, load);
+}
+
+namespace {
+
+/// The first line in which two texts differ: "here instead of there".
+std::string first_difference(const std::string& here, const std::string& there) {
+  std::istringstream ours(here), theirs(there);
+  std::string our, their;
+  while (our == their && std::getline(ours, our) && std::getline(theirs, their)) continue;
+  return fmt::format("'{}' instead of '{}'", our, their);
+}
+
+/// What follows is collective as far as options say so, hence they are compared first.
+void compare_options(ControlPlane& control, const Options& options) {
+  const std::vector<std::string> all = control.all_gather(write_ini(options));
+  for (std::size_t rank = 1; rank < all.size(); ++rank) {
+    if (all[rank] == all[0]) continue;
+    throw UsageError("rank {} differs from rank 0 in its options: {}: all ranks must start with the same options", rank,
+                     first_difference(all[rank], all[0]));
+  }
+}
+
+/// How many cores the ranks of this machine may use together: each may be bound to its own.
+int cores_of_machine(World& world) {
+  std::string mine;
+  for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);
+  const std::vector<std::string> all = world.control().all_gather(mine);
+  std::set<int> cores;
+  for (const std::int64_t rank : world.machine_members()) {
+    std::istringstream numbers(all[static_cast<std::size_t>(rank)]);
+    for (int core = 0; numbers >> core;) cores.insert(core);
+  }
+  return std::max(1, static_cast<int>(cores.size()));
+}
+
+}  // namespace
+
+MachineShape settle_grid(World& world, const Options& options) {
+  compare_options(world.control(), options);
+  MachineShape machine;
+  machine.machine_ranks = static_cast<int>(world.machine_members().size());
+  machine.machine_cores = cores_of_machine(world);
+  if (options.grid.ranks_per_node > 0) world.set_ranks_per_node(options.grid.ranks_per_node);
+  validate_for_world(options, world.size(), world.ranks_per_node());
+  return machine;
+}
+
+}  // namespace tessera

@@ -1,0 +1,121 @@
+#include "tessera/training/rank_reports.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <type_traits>
+
+#include "tessera/engine/resident.hpp"
+#include "tessera/telemetry/process_memory.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kCheapness = 200;
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+/// One rank's values as they travel: every rank runs the same program.
+struct Message {
+  std::array<double, kTimeCategories> times{};
+  CommunicationRows communication;
+  std::array<std::int64_t, kMeasuredMemory> measured{};
+  double memory_peak = 0, memory_average = 0;
+  DeviceSample device;
+};
+static_assert(std::is_trivially_copyable_v<Message>);
+
+std::string text_of(const Message& message) {
+  std::string text(sizeof message, '\0');
+  std::memcpy(text.data(), &message, sizeof message);
+  return text;
+}
+
+RankValues values_of(const std::string& text) {
+  TESSERA_ASSERT(text.size() == sizeof(Message), "a rank's report has {} bytes instead of {}", text.size(),
+                 sizeof(Message));
+  Message message;
+  std::memcpy(&message, text.data(), sizeof message);
+  RankValues values;
+  values.times.assign(message.times.begin(), message.times.end());
+  values.communication = message.communication;
+  values.measured.assign(message.measured.begin(), message.measured.end());
+  values.memory_peak = message.memory_peak;
+  values.memory_average = message.memory_average;
+  const DeviceSample& device = message.device;
+  values.device = {0, device.utilization, device.memory_used, device.power, device.energy};
+  return values;
+}
+
+}  // namespace
+
+std::array<std::int64_t, kMeasuredMemory> MemorySamples::unknown() {
+  std::array<std::int64_t, kMeasuredMemory> none{};
+  none.fill(-1);
+  return none;
+}
+
+void MemorySamples::sample(bool must) {
+  const auto start = Clock::now();
+  if (!must && start - last_ < kCheapness * cost_) return;
+  const CategoryBytes categories = resident_bytes(session_.schedule(), session_.resources());
+  std::copy(categories.begin(), categories.end(), measured_.begin());
+  const std::int64_t now = proportional_set_size();
+  measured_.back() = now < 0 ? -1 : now - before_;
+  const bool on_cores = session_.resources().host_reaches_memory();
+  if (!on_cores || now >= 0) {
+    const auto used = static_cast<double>(on_cores ? measured_.back() : session_.resources().device_memory_taken());
+    peak_ = std::fmax(peak_, used);
+    sum_ += used;
+    ++samples_;
+  }
+  last_ = Clock::now();
+  cost_ = last_ - start;
+}
+
+double MemorySamples::average() const { return samples_ > 0 ? sum_ / static_cast<double>(samples_) : kUnknown; }
+
+void MemorySamples::clear() {
+  measured_ = unknown();
+  sum_ = 0;
+  samples_ = 0;
+}
+
+RankReports::RankReports(World& world, const TrainingSession& session, std::int64_t memory_before,
+                         DeviceMonitor* monitor)
+    : world_(world), monitor_(monitor), memory_(session, memory_before) {}
+
+void RankReports::add(const StepTimeTotals& times, const CommunicationRows& communication) {
+  ++steps_;
+  for (std::size_t i = 0; i < communication.size(); ++i) {
+    communication_[i].calls += communication[i].calls;
+    communication_[i].bytes += communication[i].bytes;
+    communication_[i].seconds += communication[i].seconds;
+  }
+  if (!times.measured) return;
+  ++timed_steps_;
+  for (std::size_t i = 0; i < nanoseconds_.size(); ++i) nanoseconds_[i] += times.nanoseconds[i];
+}
+
+std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
+  memory_.sample(measures);
+  Message mine;
+  for (std::size_t i = 0; i < nanoseconds_.size(); ++i)
+    mine.times[i] = timed_steps_ > 0 ? static_cast<double>(nanoseconds_[i]) * 1e-9 : kUnknown;
+  mine.communication = communication_;
+  mine.measured = memory_.measured();
+  mine.memory_peak = memory_.peak();
+  mine.memory_average = memory_.average();
+  mine.device = monitor_ != nullptr ? monitor_->sample() : DeviceSample{kUnknown, -1, kUnknown, kUnknown};
+  RankRow row{step, steps_, timed_steps_, {}};
+  steps_ = timed_steps_ = 0;
+  nanoseconds_ = {};
+  communication_ = {};
+  memory_.clear();
+  for (const std::string& text : world_.control().gather(text_of(mine))) row.ranks.push_back(values_of(text));
+  return world_.rank() == 0 ? std::optional(std::move(row)) : std::nullopt;
+}
+
+}  // namespace tessera

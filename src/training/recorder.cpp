@@ -1,0 +1,311 @@
+#include "tessera/training/recorder.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <utility>
+
+#include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/checkpoint/folder.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/run/metrics_history.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kStatusEvery = std::chrono::seconds(2);
+
+void warn(const std::string& line) { Log(0, 1).warn(line); }
+
+/// Adds the time from here to the end of its scope.
+class Stopwatch {
+ public:
+  explicit Stopwatch(double& seconds) : seconds_(seconds) {}
+  ~Stopwatch() { seconds_ += std::chrono::duration<double>(Clock::now() - start_).count(); }
+  Stopwatch(const Stopwatch&) = delete;
+  Stopwatch& operator=(const Stopwatch&) = delete;
+
+ private:
+  double& seconds_;
+  Clock::time_point start_ = Clock::now();
+};
+
+/// A start that Slurm repeats has a run folder, or had one.
+bool is_slurm_restart() {
+  const char* count = std::getenv("SLURM_RESTART_COUNT");  // NOLINT(concurrency-mt-unsafe): nobody changes it
+  return count != nullptr && std::atoll(count) > 0;
+}
+
+RunFolder open_folder(const std::string& resume, const std::filesystem::path& folder) {
+  return resume == "none" ? RunFolder::create(folder)
+                          : RunFolder::resume(folder, resume == "auto" && is_slurm_restart());
+}
+
+LockSettings lock_settings(const std::string& resume) {
+  LockSettings settings;
+  settings.say = warn;
+  if (resume == "none") settings.patience = settings.patience_with_running;  // whoever has it leaves files in it
+  return settings;
+}
+
+double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
+
+/// The category's group in /memory.
+std::string memory_name(Category category) {
+  std::string name(name_of(category));
+  std::replace(name.begin(), name.end(), ' ', '_');
+  return name;
+}
+
+constexpr const char *kFirstStep = "seconds_to_first_step", *kLoadAtEnd = "load_average_end",
+                     *kForeignAtEnd = "gpu_foreign_processes_end";
+
+std::vector<std::pair<std::string, AttributeValue>> model_attributes(const ModelFacts& model) {
+  return {{"parameters", model.parameters},
+          {"tokens_per_step", model.tokens_per_step},
+          {"samples_per_epoch", model.samples_per_epoch},
+          {"steps_per_epoch", model.steps_per_epoch},
+          {"flops_per_token_6n", model.flops_per_token_6n},
+          {"flops_per_token", model.flops_per_token},
+          {"device_peak_flops", model.device_peak_flops},
+          {"device_peak_source", model.device_peak_source}};
+}
+
+MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, const RunAccount& account) {
+  MetricsLayout layout;
+  layout.step_times = layout.rank_times = time_category_names();
+  layout.step_times.emplace_back("recording");
+  const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world());
+  for (int c = 0; c < kCategories; ++c) {
+    std::int64_t bytes = 0;
+    for (const PlacePlan& place : planned.plan.places) bytes += place.own_peak[static_cast<std::size_t>(c)];
+    layout.memory.push_back({memory_name(static_cast<Category>(c)), std::vector<std::int64_t>(ranks, bytes)});
+  }
+  layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});
+  for (const OptionValue& option : flat_options(options)) layout.config.emplace_back(option.name, option.value);
+  layout.provenance = provenance(account.facts);
+  constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
+  layout.numbers = {{kFirstStep, kLater},
+                    {"load_average_start", account.load.load_average},
+                    {kLoadAtEnd, kLater},
+                    {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},
+                    {kForeignAtEnd, kLater}};
+  layout.model = model_attributes(account.model);
+  layout.device = account.has_monitor;
+  layout.swmr = options.metrics.swmr;
+  return layout;
+}
+
+}  // namespace
+
+RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks)
+    : options_(options),
+      folder_(open_folder(options.checkpoint.resume, folder)),
+      lock_(folder_.path(), 0, lock_settings(options.checkpoint.resume)),
+      started_(unix_now()) {
+  if (options.checkpoint.resume == "none") folder_.require_fresh();
+  folder_.remove_leftovers();
+  // Before anything is written: what a process that died left may fill the disk.
+  for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) Log(0, 1).warn(line);
+  Options repeated = options;
+  repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
+  try {
+    lock_.write_owner();
+    folder_.write_config(run_config(repeated, ranks));
+  } catch (const IoError& error) {
+    finish(RunState::failed, error.code(), error.what());
+    throw;
+  }
+  post_status(status(RunState::running, 0, "starting"));
+}
+
+RunRecorder::~RunRecorder() = default;
+
+void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
+                        const RunAccount& account) {
+  step_ = steps_done;
+  steps_ = steps;
+  has_monitor_ = account.has_monitor;
+  MetricsLayout layout = metrics_layout(options_, planned, account);
+  try {
+    const bool goes_back_by_hand = options_.checkpoint.resume != "auto";
+    const auto failures = io_.run([&] { return end_history_after(folder_.path(), steps_done, goes_back_by_hand); });
+    std::ranges::for_each(failures, warn);
+    metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), std::move(layout));
+  } catch (const IoError& error) {
+    warn(fmt::format("{}: the run goes on without metrics", error.what()));
+  }
+  progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
+}
+
+/// What the metrics file has to say comes with the next call. HDF5 files that an error has left are not written again.
+template <class F>
+void RunRecorder::with_metrics(F&& f) {
+  if (metrics_ == nullptr || metrics_given_up_) return;
+  try {
+    f(*metrics_);
+  } catch (const IoError& error) {
+    metrics_given_up_ = true;
+    warn(fmt::format("{}: the run goes on without metrics", error.what()));
+  }
+}
+
+/// Says each new error once; the next call tries again.
+template <class F>
+void RunRecorder::or_warn(std::string& said, F&& f) {
+  try {
+    f();
+    if (const std::string before = std::exchange(said, {}); !before.empty()) warn("no longer so: " + before);
+  } catch (const IoError& error) {
+    if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
+  }
+}
+
+void RunRecorder::append_log(const std::string& line) {
+  or_warn(log_warning_, [&] {
+    if (log_ == nullptr) log_ = std::make_unique<LineLog>(folder_.log_path());
+    log_->append(line);
+  });
+}
+
+void RunRecorder::record_step(const StepReport& report, std::int64_t global_tokens) {
+  step_ = report.step;
+  const double rate = static_cast<double>(global_tokens) / report.seconds;
+  StepRow row;
+  row.step = report.step;
+  row.skipped = report.result.skipped;
+  row.timed = report.times.measured;
+  row.loss = report.result.loss;
+  row.grad_norm = report.result.grad_norm;
+  row.lr = report.learning_rate;
+  row.seconds = report.seconds;
+  row.unix_time = unix_now();
+  row.tokens_per_second = rate;
+  row.times = report.times.all_seconds();
+  row.times.push_back(std::exchange(recording_seconds_, 0.0));
+  row.communication = report.communication;
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
+
+  const double exposed = report.times.exposed_seconds() / report.seconds;
+  if (report.times.measured) exposed_share_ = exposed;
+  ProgressState state;
+  state.step = report.step;
+  state.steps = steps_;
+  state.loss = report.result.loss;
+  state.tokens_per_second = rate;
+  state.step_seconds = report.seconds;
+  state.exposed_share = exposed_share_;
+  progress_->update(state);
+
+  if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == steps_) {
+    const std::array<JsonField, 9> fields{{{"step", report.step},
+                                           {"loss", report.result.loss},
+                                           {"grad_norm", report.result.grad_norm},
+                                           {"lr", report.learning_rate},
+                                           {"seconds", report.seconds},
+                                           {"tokens_per_second", rate},
+                                           {"exposed_share", exposed},
+                                           {"skipped", report.result.skipped},
+                                           {"unix_time", unix_now()}}};
+    append_log(json_line(fields));
+  }
+  if (Clock::now() - status_time_ > kStatusEvery) post_status(status(RunState::running, 0, ""));
+}
+
+void RunRecorder::record_evaluation(std::int64_t step, double loss) {
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(step, loss); });
+  const std::array<JsonField, 3> fields{{{"step", step}, {"validation_loss", loss}, {"unix_time", unix_now()}}};
+  append_log(json_line(fields));
+  say(fmt::format("step {}: validation loss {:.4f}", step, loss));
+}
+
+void RunRecorder::record_checkpoint(const CheckpointReport& report) {
+  const Stopwatch recording(recording_seconds_);
+  const std::array<JsonField, 6> fields{{{"step", report.step},
+                                         {"checkpoint_bytes", report.bytes},
+                                         {"blocked_seconds", report.blocked_seconds},
+                                         {"waited_seconds", report.waited_seconds},
+                                         {"background_seconds", report.background_seconds},
+                                         {"unix_time", unix_now()}}};
+  with_metrics([&](MetricsFile& metrics) {
+    metrics.append_checkpoint(
+        {report.step, report.bytes, report.blocked_seconds, report.waited_seconds, report.background_seconds});
+  });
+  append_log(json_line(fields));
+  std::string text = fmt::format("step {}: checkpoint of {} in {}", report.step, format_bytes(report.bytes),
+                                 format_seconds(report.blocked_seconds + report.background_seconds));
+  if (report.background_seconds > 0) text += fmt::format("; steps waited {}", format_seconds(report.blocked_seconds));
+  if (report.waited_seconds > 0)
+    text += fmt::format(", {} of it for the checkpoint before", format_seconds(report.waited_seconds));
+  say(text);
+}
+
+void RunRecorder::record_memory(const std::vector<RankValues>& ranks) {
+  with_metrics([&](MetricsFile& metrics) {
+    std::vector<std::int64_t> bytes(ranks.size());
+    for (std::size_t kind = 0; kind < kMeasuredMemory; ++kind) {
+      for (std::size_t r = 0; r < ranks.size(); ++r) bytes[r] = ranks[r].measured.at(kind);
+      metrics.set_measured_memory(kind < kCategories ? memory_name(static_cast<Category>(kind)) : "process", bytes);
+    }
+  });
+}
+
+void RunRecorder::record_first_step(double seconds_since_start) {
+  with_metrics([&](MetricsFile& metrics) { metrics.set_number(kFirstStep, seconds_since_start); });
+}
+
+void RunRecorder::record_ranks(RankRow row) {
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) {
+    DeviceRow device = row.ranks.at(0).device;
+    device.step = row.step;
+    if (has_monitor_) metrics.append_device(device);
+    metrics.append_ranks(std::move(row));
+  });
+}
+
+void RunRecorder::record_load_at_end(const MachineLoad& load) {
+  with_metrics([&](MetricsFile& metrics) {
+    metrics.set_number(kLoadAtEnd, load.load_average);
+    metrics.set_number(kForeignAtEnd, load.gpu_foreign_processes);
+  });
+}
+
+void RunRecorder::say(const std::string& line) {
+  if (progress_ != nullptr) progress_->message(line);
+}
+
+void RunRecorder::make_rows_durable(std::int64_t step) {
+  if (metrics_ != nullptr) metrics_->make_durable(step);
+}
+
+void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
+  progress_.reset();
+  with_metrics([](MetricsFile& metrics) { metrics.close(); });
+  or_warn(status_warning_,
+          [&] { io_.run([&, last = status(state, static_cast<int>(code), message)] { folder_.write_status(last); }); });
+}
+
+RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
+  return {state, step_, steps_, code, message, started_, unix_now()};
+}
+
+/// Unless the one before is still being written: the disk is slow, and the next one is more recent.
+void RunRecorder::post_status(RunStatus status) {
+  if (status_written_.valid()) {
+    if (status_written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
+    or_warn(status_warning_, [&] { status_written_.get(); });
+  }
+  status_time_ = Clock::now();
+  auto task = std::make_shared<std::packaged_task<void()>>(
+      [this, status = std::move(status)] { folder_.write_status(status, false); });
+  status_written_ = task->get_future();
+  io_.post(IoPriority::rows, [task] { (*task)(); });
+}
+
+}  // namespace tessera

@@ -1,0 +1,253 @@
+#include "tessera/training/session.hpp"
+
+#include <algorithm>
+
+#include "tessera/backend/cores.hpp"
+#include "tessera/config/validate.hpp"
+#include "tessera/engine/constants.hpp"
+#include "tessera/model/initialize.hpp"
+#include "tessera/schedule/verify.hpp"
+
+namespace tessera {
+
+std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
+  const std::int64_t length = options.train.seq_len > 0 ? options.train.seq_len : architecture.context;
+  if (length > architecture.context) {
+    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length,
+                     architecture.context, architecture.context);
+  }
+  return length;
+}
+
+PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
+                    std::int64_t ranks_per_node) {
+  const std::int64_t sequence = sequence_length(options, architecture);
+  PlannedRun run = plan_shape(run_shape(options, architecture, sequence, world, ranks_per_node));
+  require_verified(run.schedule, run.plan);
+  return run;
+}
+
+int threads_of(const Options& options, const MachineShape& machine) {
+  if (options.run.threads > 0) return static_cast<int>(options.run.threads);
+  return std::max(1, std::min(allowed_cores(), machine.machine_cores / machine.machine_ranks));
+}
+
+int threads_on_cores(int threads, const MachineShape& machine) {
+  const int all = threads * machine.machine_ranks;
+  return all > machine.machine_cores ? all : threads;
+}
+
+std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted) {
+  constexpr std::int64_t kOnCpu = 1, kOnGpu = 50;
+  const std::int64_t suits = device == DeviceKind::cpu ? kOnCpu : kOnGpu;
+  const std::int64_t every = options.metrics.time_every > 0 ? options.metrics.time_every : suits;
+  return wanted == 0 ? every : std::clamp<std::int64_t>(steps / wanted, 1, every);
+}
+
+LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine) {
+  if (options.run.lanes != LaneMode::automatic) return options.run.lanes;
+  if (options.run.device == DeviceChoice::cuda) return LaneMode::parallel;  // streams cost nothing
+  // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
+  const bool spare = threads * machine.machine_ranks < machine.machine_cores;
+  return spare || options.comm.emulate.on() ? LaneMode::parallel : LaneMode::serial;
+}
+
+namespace {
+
+ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {
+  ResourceSettings settings;
+  settings.threads = threads_of(options, machine);
+  settings.threads_on_cores = threads_on_cores(settings.threads, machine);
+  settings.lanes = lanes_of(options, settings.threads, machine);
+  settings.timeout_seconds = options.run.timeout;
+  settings.comm = options.comm;
+  settings.deterministic = is_deterministic(options.run);
+  settings.attention = options.run.attention;
+  settings.share_device = options.run.share_gpu;
+  settings.force_pairwise = machine.force_pairwise;
+  settings.measure = machine.measure;
+  settings.kept_products = machine.kept_products;
+  return settings;
+}
+
+PlayerSettings player_settings(const Options& options, const MachineShape& machine, DeviceKind device,
+                               std::int64_t steps) {
+  PlayerSettings settings;
+  settings.measure_every = steps_between_timed(options, device, steps, machine.timed_steps);
+  settings.chaos_seed = machine.chaos_seed;
+  settings.poison = machine.poison;
+  settings.graph = options.run.graph;
+  return settings;
+}
+
+}  // namespace
+
+std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data) {
+  const StepSchedule& schedule = planned.schedule;
+  const std::int64_t per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+  const std::int64_t steps = options.train.epochs <= 0
+                                 ? options.train.steps
+                                 : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
+  validate_for_steps(options, steps);
+  return steps;
+}
+
+TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned,
+                                 const Dataset& data, const MachineShape& machine, const TensorSource& weights,
+                                 const StateLoader& load)
+    : options_(options), planned_(planned), data_(data), context_(context) {
+  compare_plans(context);
+  const StepSchedule& schedule = planned.schedule;
+  const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
+  // Not before the ranks have compared their plans: one that differs must not be alone in an error.
+  steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
+  row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
+
+  resources_ = std::make_unique<Resources>(context, schedule, planned.plan, resource_settings(options, machine));
+  set_constants(schedule, *resources_);
+  OptimizerSettings settings;
+  settings.options = options.optim;
+  settings.global_tokens = micro_batches * schedule.model.tokens();
+  settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
+  const auto seed = static_cast<std::uint64_t>(options.run.seed);
+  optimizer_ = std::make_unique<Optimizer>(settings, seed);
+  player_ = std::make_unique<Player>(schedule, *resources_, *optimizer_,
+                                     player_settings(options, machine, schedule.model.device, steps_));
+  const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
+    initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
+  };
+  std::optional<StartPoint> start;
+  if (load) start = load(schedule, *resources_);
+  if (start) {
+    start_ = *start;
+    step_ = start_.step;
+    optimizer_->restore(start_.optimizer);
+  } else {
+    set_masters(schedule, *resources_, weights ? weights : initial);
+  }
+  player_->send_scalars();
+  player_->play(schedule.prologue, {});
+  player_->times().take();  // of no step
+  reader_ = std::make_unique<BatchReader>(data.source(), data.train(), data.vocab(), schedule.model.batch,
+                                          [this](std::int64_t request) { return first_sample(request); });
+}
+
+TrainingSession::~TrainingSession() = default;
+
+/// Request q of the reader is micro-step q mod K of step q div K, counted from where the session started.
+std::int64_t TrainingSession::first_sample(std::int64_t request) const {
+  const StepSchedule& schedule = planned_.schedule;
+  const std::int64_t K = schedule.accumulation;
+  const std::int64_t number = schedule.micro_batches.micro_batch(schedule.grid, K, context_.rank(), request % K);
+  return start_.next_sample + first_sample_of(request / K, schedule.grid.world() * K, number, schedule.model.batch);
+}
+
+DataPosition TrainingSession::data_position() const {
+  const StepSchedule& schedule = planned_.schedule;
+  DataPosition position;
+  position.known = true;
+  position.fingerprint = fmt::format("{:016x}", data_.fingerprint());
+  position.order = name_of(data_.train().order());
+  position.sequence = schedule.model.sequence;
+  position.global_batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+  position.data_seed = options_.data.seed;
+  position.run_seed = options_.run.seed;
+  position.next_sample = start_.next_sample + (step_ - start_.step) * position.global_batch;
+  return position;
+}
+
+/// Ranks that would compute something else than rank 0 are found before anything runs.
+void TrainingSession::compare_plans(RankContext& context) const {
+  const std::array<std::pair<const char*, std::string>, 4> facts{{
+      {"options", write_ini(options_)},
+      {"schedule", fmt::format("{:016x}", planned_.schedule.hash())},
+      {"data", fmt::format("{:016x}", data_.fingerprint())},
+      {"instruction set", name_of(best_instruction_set())},
+  }};
+  for (const auto& [what, mine] : facts) {
+    const std::vector<std::string> all = context.control().all_gather(mine);
+    for (std::size_t rank = 1; rank < all.size(); ++rank) {
+      if (all[rank] == all[0]) continue;
+      throw UsageError(
+          "rank {} differs from rank 0 in its {}: all ranks must start with the same options, data, build and kind of "
+          "processor",
+          rank, what);
+    }
+  }
+}
+
+StepResult TrainingSession::train_step(const std::function<void()>& before_update) {
+  const StepSchedule& schedule = planned_.schedule;
+  optimizer_->begin_step(step_ + 1, steps_);
+  player_->send_inputs();
+  const TokenFeed feed = [this](std::int32_t* tokens, std::int32_t* targets) {
+    const Batch batch = reader_->take();
+    std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
+    std::copy(batch.targets.begin(), batch.targets.end(), targets);
+    return batch.first_sample;
+  };
+  for (const Play& play : schedule.step) {
+    const bool updates = schedule.segments[static_cast<std::size_t>(play.segment)].role == SegmentRole::update;
+    if (updates && before_update) {
+      player_->synchronize();
+      before_update();
+    }
+    player_->play_segment(play, feed);
+  }
+  player_->receive_scalars();
+  ++step_;
+  return optimizer_->result();
+}
+
+void TrainingSession::take_snapshot() {
+  TESSERA_ASSERT(!planned_.schedule.snapshot.empty(), "the schedule has no snapshot");
+  player_->play(planned_.schedule.snapshot, {});
+  player_->synchronize();
+  player_->times().take();  // of no step
+}
+
+/// Windows that no whole micro-batch is left for are played several times in one, whose loss then counts in part: by
+/// the largest divisors of the micro-batch that are left, 15 of 16 windows as 8, 4, 2 and 1.
+double TrainingSession::evaluate(std::int64_t micro_batches) {
+  TESSERA_ASSERT(data_.validation().has_value(), "there is a validation part");
+  const StepSchedule& schedule = planned_.schedule;
+  const std::int64_t batch = schedule.model.batch, available = data_.validation()->samples_per_epoch();
+  const bool all = micro_batches == 0 || micro_batches > available / batch;
+  const std::int64_t windows = all ? available : micro_batches * batch;
+  double sum = 0;
+  std::int64_t done = 0;
+  for (std::int64_t together = batch; together > 0; --together) {
+    if (batch % together != 0) continue;
+    const std::int64_t count = (windows - done) / together;
+    const std::int64_t copies = batch / together;
+    const double loss = evaluate_groups(done, together, count);
+    sum += copies == 1 ? loss : loss / static_cast<double>(copies);
+    done += count * together;
+  }
+  optimizer_->scalars().counts_loss = 1;
+  return sum / static_cast<double>(windows * schedule.model.sequence);
+}
+
+double TrainingSession::evaluate_groups(std::int64_t first, std::int64_t together, std::int64_t count) {
+  const StepSchedule& schedule = planned_.schedule;
+  const Sampler& sampler = *data_.validation();
+  const std::int64_t world = schedule.grid.world(), tokens = together * schedule.model.sequence;
+  ExactSum sum{};
+  sum.clear();
+  for (std::int64_t round = 0; round * world < count; ++round) {
+    const std::int64_t number = round * world + context_.rank();
+    optimizer_->scalars().counts_loss = number < count ? 1 : 0;  // the last round may have more ranks than groups
+    player_->send_inputs();
+    player_->play(schedule.evaluation, [&](std::int32_t* inputs, std::int32_t* targets) {
+      const std::int64_t window = first + std::min(number, count - 1) * together;
+      for (std::int64_t at = 0; at < schedule.model.tokens(); at += tokens)
+        fill_batch(data_.source(), sampler, data_.vocab(), window, together, row_, inputs + at, targets + at);
+      return window;
+    });
+    player_->receive_scalars();
+    sum.add(player_->payload().loss);
+  }
+  return sum.value();
+}
+
+}  // namespace tessera

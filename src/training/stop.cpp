@@ -1,0 +1,196 @@
+#include "tessera/training/stop.hpp"
+
+#include <fmt/chrono.h>
+#include <fmt/format.h>
+#include <time.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstdlib>
+#include <limits>
+#include <utility>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A handler reaches nothing but what is static.
+std::atomic<int> g_signal{0};
+std::atomic<std::int64_t> g_received_at{0};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
+
+constexpr std::int64_t kSameSignal = 500'000'000;              // nanoseconds: launchers may send a signal twice
+constexpr std::size_t kHandlerStack = std::size_t{256} << 10;  // vector and tile registers are saved there too
+constexpr auto kLookEvery = std::chrono::milliseconds(100);
+constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr double kCentury = 36525.0 * 24 * 3600;
+constexpr double kWriteRate = 100e6;  ///< bytes a second, of a disk that many write to
+constexpr double kSlower = 1.5;       ///< so much longer than the last one may a checkpoint take
+constexpr double kAtTheEnd = 0.5;     ///< seconds, to close files
+
+std::int64_t now_in_handler() {
+  timespec now{};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<std::int64_t>(now.tv_sec) * 1'000'000'000 + now.tv_nsec;
+}
+
+extern "C" void note_signal(int number) {
+  if (g_signal.load() == 0) {
+    g_received_at.store(now_in_handler());
+    g_signal.store(number);
+    return;
+  }
+  if (now_in_handler() - g_received_at.load() < kSameSignal) return;
+  std::signal(number, SIG_DFL);  // a second one: as if nobody listened
+  std::raise(number);
+}
+
+double unix_time() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+}
+
+/// When Slurm ends the job, in seconds since 1970; infinity if it does not say.
+double end_of_slurm_job() {
+  const char* text =
+      std::getenv("SLURM_JOB_END_TIME");  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
+  if (text == nullptr) return kForever;
+  char* end = nullptr;
+  const double seconds = std::strtod(text, &end);
+  return end != text && *end == '\0' && seconds > 0 ? seconds : kForever;
+}
+
+}  // namespace
+
+StopSignals::StopSignals() : stack_(kHandlerStack) {
+  g_signal.store(0);
+  stack_t stack{};
+  stack.ss_sp = stack_.data();
+  stack.ss_size = stack_.size();
+  ::sigaltstack(&stack, &stack_before_);
+  struct sigaction action {};
+  action.sa_handler = note_signal;
+  action.sa_flags = SA_RESTART | SA_ONSTACK;
+  sigemptyset(&action.sa_mask);
+  for (const int number : kSignals) sigaddset(&action.sa_mask, number);
+  for (std::size_t i = 0; i < kSignals.size(); ++i) {
+    ::sigaction(kSignals[i], nullptr, &before_[i]);
+    const bool is_nohup = kSignals[i] == SIGHUP && before_[i].sa_handler == SIG_IGN;
+    if (!is_nohup) ::sigaction(kSignals[i], &action, nullptr);
+  }
+}
+
+StopSignals::~StopSignals() {
+  ::sigaltstack(&stack_before_, nullptr);
+  if (g_signal.load() != 0) return;  // what comes while the process ends is still a second one
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
+}
+
+std::string StopSignals::received() const {
+  switch (g_signal.load()) {
+    case 0:
+      return "";
+    case SIGUSR1:
+      return "SIGUSR1";
+    case SIGTERM:
+      return "SIGTERM";
+    case SIGHUP:
+      return "SIGHUP";
+    default:
+      return "SIGINT";
+  }
+}
+
+Deadline::Deadline(double walltime, std::chrono::steady_clock::time_point start)
+    : start_(start), walltime_(walltime > 0 ? walltime : kForever), job_end_(end_of_slurm_job()) {}
+
+double Deadline::left_of_walltime() const {
+  return walltime_ - std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+}
+
+double Deadline::left_of_job() const { return job_end_ - unix_time(); }
+
+std::string Deadline::name() const {
+  return left_of_walltime() < left_of_job() ? "run.walltime" : "SLURM_JOB_END_TIME";
+}
+
+StopMargin::StopMargin(std::int64_t checkpoint_bytes, double seconds_left)
+    : estimate_(static_cast<double>(checkpoint_bytes) / kWriteRate), most_(std::max(0.0, seconds_left / 2)) {}
+
+double StopMargin::seconds(const LastTimes& times) const {
+  const double one = kSlower * times.checkpoint.value_or(estimate_);
+  const double all = times.is_writing ? 2 * one : one;
+  // The step to come and one more: the next look at the clock is after the first of them.
+  return (times.checkpoint ? all : std::min(all, most_)) + 2 * times.step + times.evaluations + kAtTheEnd;
+}
+
+StopConditions::StopConditions(const Options& options, const StopSignals& signals,
+                               std::chrono::steady_clock::time_point start, const std::filesystem::path& folder,
+                               bool is_rank_0, std::int64_t checkpoint_bytes)
+    : every_minutes_(options.checkpoint.every_minutes),
+      deadline_(options.run.walltime, start),
+      margin_(checkpoint_bytes, deadline_.seconds_left()),
+      signals_(signals),
+      stop_file_(folder / "stop"),
+      checkpoint_file_(folder / "checkpoint"),
+      is_rank_0_(is_rank_0),
+      last_checkpoint_(std::chrono::steady_clock::now()) {}
+
+bool StopConditions::looks_at_files() {
+  const auto now = std::chrono::steady_clock::now();
+  if (now - last_look_ < kLookEvery) return false;
+  last_look_ = now;
+  return true;
+}
+
+std::string StopConditions::announcement() const {
+  const double left = deadline_.seconds_left(), margin = margin_.seconds({});
+  if (left > kCentury) return "";
+  if (left <= 0) return fmt::format("after one step: {} was reached {:.1f} s ago", deadline_.name(), -left);
+  const auto at = static_cast<std::time_t>(unix_time() + std::max(0.0, left - margin));
+  return fmt::format("at {:%H:%M:%S}, {:.1f} s before {}", fmt::localtime(at), margin, deadline_.name());
+}
+
+std::int32_t StopConditions::requests(const LastTimes& times) {
+  std::int32_t requests = 0;
+  if (const std::string signal = signals_.received(); !signal.empty()) reason_ = signal;
+  if (is_rank_0_) {
+    if (looks_at_files()) {
+      std::error_code unseen;
+      stop_file_seen_ = std::filesystem::exists(stop_file_, unseen);
+      const bool is_answered = std::ranges::find(answers_file_, true) != answers_file_.end();
+      checkpoint_file_seen_ = !is_answered && std::filesystem::exists(checkpoint_file_, unseen);
+    }
+    if (stop_file_seen_ && reason_.empty()) reason_ = "the file " + stop_file_.string();
+    if (const double left = deadline_.seconds_left(); left < margin_.seconds(times) && reason_.empty()) {
+      reason_ = left > 0 ? fmt::format("{} ({:.1f} s left)", deadline_.name(), left)
+                         : fmt::format("{} was reached {:.1f} s ago", deadline_.name(), -left);
+    }
+    const auto since = std::chrono::steady_clock::now() - last_checkpoint_;
+    const bool due = every_minutes_ > 0 && std::chrono::duration<double>(since).count() >= 60 * every_minutes_;
+    if (due || checkpoint_file_seen_) requests += StepRequests::kCheckpoint;
+  }
+  if (!reason_.empty()) requests += StepRequests::kStop;
+  return requests;
+}
+
+void StopConditions::checkpoint_begins() {
+  last_checkpoint_ = std::chrono::steady_clock::now();
+  answers_file_.push_back(std::exchange(checkpoint_file_seen_, false));
+}
+
+void StopConditions::checkpoint_written() {
+  const bool was_asked_for = answers_file_.front();
+  answers_file_.pop_front();
+  std::error_code ignored;
+  if (was_asked_for) std::filesystem::remove(checkpoint_file_, ignored);
+}
+
+void StopConditions::stopped() {
+  std::error_code ignored;
+  if (is_rank_0_) std::filesystem::remove(stop_file_, ignored);
+}
+
+}  // namespace tessera

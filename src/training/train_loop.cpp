@@ -1,0 +1,222 @@
+#include "tessera/training/train_loop.hpp"
+
+#include <utility>
+
+#include "tessera/base/format.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/training/dump.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& facts, RunRecorder* recorder) {
+  CheckpointSettings settings;
+  settings.options = options.checkpoint;
+  settings.folder = run_folder(options) / "checkpoints";
+  for (const OptionValue& option : flat_options(options)) settings.all_options.emplace_back(option.name, option.value);
+  settings.provenance = provenance(facts);
+  // One thread of a process calls HDF5.
+  if (recorder != nullptr) {
+    settings.hdf5 = [recorder](const std::function<void()>& task) {
+      recorder->io().run([&] { task(); }, IoPriority::bulk);
+    };
+    settings.before_publish = [recorder](std::int64_t step) { recorder->make_rows_durable(step); };
+  }
+  return settings;
+}
+
+}  // namespace
+
+TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
+                     const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports)
+    : world_(world),
+      options_(options),
+      invocation_(invocation),
+      session_(session),
+      recorder_(recorder),
+      reports_(reports),
+      checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
+      conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
+                  checkpoints_.bytes_to_write()),
+      products_(run_folder(options)) {}
+
+std::string TrainLoop::run() {
+  try {
+    return run_steps();
+  } catch (const NumericalError&) {
+    throw;  // on all ranks alike: a checkpoint that is being written is still finished
+  } catch (...) {
+    checkpoints_.give_up();
+    throw;
+  }
+}
+
+std::string TrainLoop::run_steps() {
+  if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
+  if (const std::string end = conditions_.announcement(); recorder_ != nullptr && !end.empty())
+    recorder_->say("stops      " + end);
+  for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
+    session_.request(conditions_.requests(times(step)));
+    const std::int64_t requests = train(step);
+    if (step == session_.first_step()) keep_products();
+    // Before a checkpoint of this step: what it reports is not done again.
+    if (report_is_due(step, requests)) report(step);
+    const bool last = step == session_.steps();
+    note_finished_checkpoints();
+    const bool stops = StepRequests::stop(requests);
+    const bool evaluates = evaluation_is_due(step);
+    // A checkpoint's step is not done again: what is measured after it comes first, but where time is short.
+    if (evaluates && !stops) evaluate(step);
+    if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
+    if (evaluates && stops) evaluate(step);
+    if (stops && !last) {
+      finish_checkpoints();
+      return reason_to_stop();
+    }
+  }
+  finish_checkpoints();
+  conditions_.stopped();  // who asks for it while the last step goes on has what he wants
+  return {};
+}
+
+/// The same on every rank.
+bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
+  return step == session_.first_step() || step == session_.steps() || step % options_.metrics.every == 0 ||
+         StepRequests::stop(requests);
+}
+
+bool TrainLoop::evaluation_is_due(std::int64_t step) const {
+  if (options_.data.val_fraction <= 0) return false;
+  return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
+}
+
+/// The same on every rank: options and sums only.
+bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
+  const CheckpointOptions& options = options_.checkpoint;
+  if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;
+  if (step == session_.steps()) return options.every > 0 || options.every_minutes > 0;
+  return options.every > 0 && step % options.every == 0;
+}
+
+/// For the clock, before a step.
+LastTimes TrainLoop::times(std::int64_t step) const {
+  const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};
+  return {step_seconds_, evaluations * evaluation_seconds_, checkpoint_seconds_, checkpoints_.is_writing()};
+}
+
+void TrainLoop::begin_checkpoint(std::int64_t step) {
+  if (recorder_ != nullptr && checkpoints_.is_writing())
+    recorder_->say(fmt::format("step {}: waiting until the checkpoint before is written", step));
+  conditions_.checkpoint_begins();
+  checkpoints_.begin();
+  note_finished_checkpoints();
+}
+
+void TrainLoop::note_finished_checkpoints() {
+  while (const auto report = checkpoints_.finished()) {
+    conditions_.checkpoint_written();
+    checkpoint_seconds_ = report->blocked_seconds - report->waited_seconds + report->background_seconds;
+    if (recorder_ == nullptr) continue;
+    recorder_->record_checkpoint(*report);
+    for (const std::string& line : report->notes) recorder_->say(fmt::format("step {}: {}", report->step, line));
+  }
+}
+
+/// The run ends: what is being written is on disk before anybody says so.
+void TrainLoop::finish_checkpoints() {
+  checkpoints_.wait();
+  note_finished_checkpoints();
+}
+
+/// The reasons of all ranks that had one, on every rank.
+std::string TrainLoop::reason_to_stop() {
+  conditions_.stopped();
+  std::string text;
+  const std::vector<std::string> reasons = world_.control().all_gather(conditions_.reason());
+  for (const std::string& reason : reasons) {
+    if (reason.empty()) continue;
+    text = reason;
+    break;
+  }
+  return fmt::format("after step {} of {} ({})", session_.step(), session_.steps(), text);
+}
+
+/// One step, recorded; returns the sum of what ranks asked for.
+std::int64_t TrainLoop::train(std::int64_t step) {
+  const CommunicationCounts before = session_.resources().counts();
+  const auto start = Clock::now();
+  const bool dumps = options_.run.dump == step;
+  std::optional<StepDump> dump;
+  if (dumps) {
+    const std::filesystem::path path = run_folder(options_) / fmt::format("dump-{:08}.h5", step);
+    dump.emplace(session_, world_, recorder_ != nullptr ? &recorder_->io() : nullptr, path);
+  }
+  const StepResult result = session_.train_step([&] {
+    if (dumps) dump->write_gradients();
+  });
+  if (!result.finite) {
+    // fp16 ends at 65504: what overflows in the first forward overflows at any learning rate.
+    const char* advice = options_.precision.compute == DType::fp16
+                             ? "precision.compute = bf16, whose range is fp32's, or a lower optim.lr"
+                             : "try a lower optim.lr, a longer optim.warmup_steps, or optim.clip";
+    throw NumericalError("step {}: the loss is {} and the gradient norm {} (numerical failure): {}", step, result.loss,
+                         result.grad_norm, advice);
+  }
+  if (dumps) dump->write_weights(step, result);
+  loss_ = result.loss;
+  step_seconds_ = seconds_since(start);
+  StepReport report;
+  report.times = session_.player().times().take();
+  const CommunicationCounts after = session_.resources().counts();
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
+                               session_.resources().seconds_between(before[i], after[i])};
+  }
+  reports_.add(report.times, report.communication);
+  if (recorder_ == nullptr) return result.stop_requests;
+  report.step = step;
+  report.result = result;
+  report.learning_rate = result.learning_rate;
+  report.seconds = step_seconds_;
+  recorder_->record_step(report, session_.global_tokens());
+  if (result.skipped) {
+    recorder_->say(fmt::format("step {}: skipped, the gradient overflowed (loss scale {}; {} skipped so far)", step,
+                               result.loss_scale, session_.optimizer().skipped_steps()));
+  }
+  return result.stop_requests;
+}
+
+/// Every rank's values go to rank 0. Ranks have just met in the step's last sum, so they wait for little.
+void TrainLoop::report(std::int64_t step) {
+  const bool is_first = step == session_.first_step();
+  std::optional<RankRow> row = reports_.gather(step, is_first || step == session_.steps());
+  if (recorder_ == nullptr) return;
+  if (is_first) recorder_->record_memory(row->ranks);
+  recorder_->record_ranks(std::move(*row));
+}
+
+/// Nothing is chosen but in the first step and the first evaluation.
+void TrainLoop::keep_products() {
+  if (recorder_ == nullptr) return;
+  try {
+    products_.write(session_.resources().kept_products());
+  } catch (const IoError& error) {
+    recorder_->say(fmt::format("{}: the next start chooses products anew", error.what()));
+  }
+}
+
+void TrainLoop::evaluate(std::int64_t step) {
+  const auto start = Clock::now();
+  validation_loss_ = session_.evaluate(options_.train.eval_batches);
+  evaluation_seconds_ = seconds_since(start);
+  session_.player().times().take();
+  keep_products();
+  if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);
+}
+
+}  // namespace tessera

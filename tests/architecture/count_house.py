@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Counts what keeps a house in order: count_house.py ROOT [--long].
+
+device checks   code outside the backends (src/cuda, */cpu, backend) that asks whether it computes on a CPU or a GPU
+owners          calls that make a resource, per kind, by file: one file (or one folder of wrappers) owns each kind
+wide lines      lines of Markdown over 100 columns (tables, links and code blocks apart)
+long sentences  sentences of more than 25 words in comments and Markdown
+words           words that the field does not use (src, include, tests, Markdown), by word
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCES = {".hpp", ".cpp", ".cu", ".cuh", ".inc"}
+DEVICE_CHECK = re.compile(r"DeviceKind::(cpu|cuda)|DeviceChoice::(cpu|cuda)|host_reaches_memory\(\)|captures_collectives\(\)")
+BACKENDS = re.compile(r"^(src/cuda/|src/backend/|include/tessera/(cuda|backend)/|src/\w+/(cpu|gpu)/|src/config/choices\.cpp)")
+OWNERS = {
+    "close": re.compile(r"::close\("),
+    "munmap": re.compile(r"\bmunmap\("),
+    "cudaEventDestroy": re.compile(r"\bcudaEventDestroy\("),
+    "MPI_Comm_free": re.compile(r"\bMPI_Comm_free\("),
+    "H5*close": re.compile(r"\bH5[A-Z]close\("),
+}
+LONGEST = 25  # words of a sentence
+WORDS = {
+    "owed": r"\bowed\b|owed_",
+    "whole (of a value)": r"\bwhole_parameter|ParameterLife::\w*whole|\"whole |whole copies|whole_\b|\bwhole wte",
+    "lane": r"\b[Ll]anes?\b(?<!run\.lanes)|[a-z]_lanes?\b|kLanes",
+    "place": r"\bPlace\b|kPlaces",
+    "payload": r"[Pp]ayload",
+    "lend": r"\blend\b|\blent\b|\blends\b",
+    "Carver": r"\bCarver\b|\bcarver\b",
+    "beside (memory)": r"MemoryBeside|memory_beside",
+    "manner": r"\bmanner\b",
+    "settle_": r"\bsettle_",
+    "deal": r"\b[Dd]eal(s|t)?\b|deal_",
+    "product (GEMM)": r"ProductChoices|product_choices|kept_products|KeptProducts|MatrixProduct|matrix_product|products\.txt",
+    "way": r"CollectiveWay|CommWays|way_over|comm_ways",
+    "resident": r"resident_bytes|\bresident\.hpp",
+    "room": r"\b[Rr]ooms?\b",
+    "for people": r"for people",
+    "checkpoint_blocks": r"checkpoint_blocks|\bCheckpointing\b",
+    "s_": r"\bs_\.",
+}
+
+
+def files(root, *suffixes):
+    listed = subprocess.run(["git", "-C", str(root), "ls-files"], check=True, capture_output=True, text=True).stdout.split("\n")
+    return [name for name in listed if Path(name).suffix in suffixes]
+
+
+def code(text):
+    return re.sub(r"//[^\n]*", "", text)
+
+
+def device_checks(root, names):
+    found = {}
+    for name in names:
+        if not name.startswith(("src/", "include/")) or BACKENDS.match(name):
+            continue
+        count = len(DEVICE_CHECK.findall(code((root / name).read_text(encoding="utf-8"))))
+        if count:
+            found[name] = count
+    return found
+
+
+def owners(root, names):
+    return {kind: sorted(name for name in names if name.startswith(("src/", "include/"))
+                         and pattern.search(code((root / name).read_text(encoding="utf-8"))))
+            for kind, pattern in OWNERS.items()}
+
+
+def wide_lines(root):
+    wide = []
+    for name in files(root, ".md"):
+        in_code = False
+        for number, line in enumerate((root / name).read_text(encoding="utf-8").split("\n"), start=1):
+            if line.startswith("```"):
+                in_code = not in_code
+            elif len(line) > 100 and not in_code and not line.lstrip().startswith("|") and not re.match(r"^\S*\[.*\]\(\S+\)\S*$", line):
+                wide.append(f"{name}:{number}")
+    return wide
+
+
+def paragraphs_of_code(text):
+    """(line, text) of each block of // comments; an indented line (a table, a formula) ends a block."""
+    block, start = [], 0
+    for number, line in enumerate([*text.split("\n"), ""], start=1):
+        found = re.match(r"^\s*(?:#|//[/!]?<?) ?(.*)$", line) or re.match(r"^.*\S\s+///<? ?(.*)$", line)
+        is_whole = re.match(r"^\s*//", line) is not None
+        if found and (is_whole or not block) and not found[1].startswith("  ") and not re.match(r"^\s*#", line):
+            start = start if block else number
+            block.append(found[1])
+            if is_whole:
+                continue
+        if block:
+            yield start, " ".join(block)
+        block = []
+
+
+def paragraphs_of_markdown(text):
+    """(line, text) of each paragraph and list item; no code, no tables, no headings."""
+    block, start, in_code = [], 0, False
+    for number, line in enumerate([*text.split("\n"), ""], start=1):
+        if line.lstrip().startswith("```"):
+            in_code = not in_code
+        is_text = not in_code and line.strip() and not line.lstrip().startswith(("|", "#", "```", "<"))
+        item = re.match(r"^\s*(?:[-*+]|\d+\.)\s+(.*)$", line)
+        if block and (item or not is_text):
+            yield start, " ".join(block)
+            block = []
+        if is_text:
+            start = start if block else number
+            block.append(item[1] if item else line.strip())
+
+
+def long_sentences(root):
+    found = []
+    for name in files(root, *SOURCES, ".md"):
+        text = (root / name).read_text(encoding="utf-8")
+        for line, paragraph in (paragraphs_of_markdown if name.endswith(".md") else paragraphs_of_code)(text):
+            for sentence in re.split(r"(?<=[.?!])[)*]*\s+", re.sub(r"`[^`]*`|\]\([^)]*\)", "x", paragraph)):
+                if len(sentence.split()) > LONGEST:
+                    found.append((name, line, sentence))
+    return found
+
+
+def words(root, names):
+    counts = {}
+    for word, pattern in WORDS.items():
+        regex = re.compile(pattern)
+        counts[word] = sum(len(regex.findall((root / name).read_text(encoding="utf-8"))) for name in names)
+    return counts
+
+
+def main():
+    root = Path(sys.argv[1])
+    sources = files(root, *SOURCES)
+    checks = device_checks(root, sources)
+    print(f"device checks outside the backends: {sum(checks.values())} in {len(checks)} files")
+    for name, count in sorted(checks.items()):
+        print(f"  {count} {name}")
+    for kind, where in owners(root, sources).items():
+        print(f"{kind}: {len(where)} files: {' '.join(where)}")
+    wide = wide_lines(root)
+    print(f"lines of Markdown over 100 columns: {len(wide)}")
+    long = long_sentences(root)
+    print(f"sentences of more than {LONGEST} words: {len(long)}")
+    if "--long" in sys.argv:
+        for name, line, sentence in long:
+            print(f"  {name}:{line}: {sentence}")
+    for word, count in words(root, [*sources, *files(root, ".md")]).items():
+        print(f"{word}: {count}")
+    lines = sum(len((root / name).read_text(encoding="utf-8").splitlines()) for name in sources if name.startswith(("src/", "include/")))
+    print(f"lines of src and include: {lines}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

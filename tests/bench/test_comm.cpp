@@ -1,0 +1,126 @@
+// The table of `bench comm`, over ranks as threads; tests/mpi has it over MPI. No time is asserted.
+
+#include <catch2/catch.hpp>
+
+#include "bench/bench_options.hpp"
+#include "bench/collective_times.hpp"
+#include "bench/comm_table.hpp"
+#include "bench/median.hpp"
+#include "tessera/comm/local_world.hpp"
+#include "tessera/comm/make_communicator.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+/// Passes everything on, but the result of a collective is wrong in one place.
+class Wrong final : public Communicator {
+ public:
+  Wrong(Communicator& inner, Collective collective) : inner_(inner), collective_(collective) {}
+  int rank() const override { return inner_.rank(); }
+  int size() const override { return inner_.size(); }
+  void all_gather(Stream& stream, void* whole, std::int64_t elements, DType dtype) override {
+    inner_.all_gather(stream, whole, elements, dtype);
+    if (collective_ == Collective::all_gather) static_cast<float*>(whole)[elements * size() - 1] += 1;
+  }
+  void reduce_scatter(Stream& stream, const void* contribution, DType wire, void* shard, DType dtype,
+                      std::int64_t elements) override {
+    inner_.reduce_scatter(stream, contribution, wire, shard, dtype, elements);
+    if (collective_ == Collective::reduce_scatter) static_cast<float*>(shard)[elements / 2] += 1;
+  }
+  void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override {
+    inner_.all_reduce_sum(stream, values, count);
+    if (collective_ == Collective::all_reduce) values[0] += 1;
+  }
+  void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override {
+    inner_.broadcast(stream, data, bytes, root);
+  }
+  void barrier(Stream& stream) override { inner_.barrier(stream); }
+  CommunicationCount count(Collective collective) const override { return inner_.count(collective); }
+
+ private:
+  Communicator& inner_;
+  Collective collective_;
+};
+
+/// A communicator over messages, which takes buffers anywhere: stands in for MPI's.
+std::unique_ptr<Communicator> over_messages(RankContext& context, const SharedRegion& region) {
+  CommunicatorOptions options;
+  options.force_pairwise = true;
+  const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
+  return make_communicator(context, grid, Group::world, region, "reference", options);
+}
+
+}  // namespace
+
+TEST_CASE("median of measurements") {
+  CHECK(median({3}) == 3);
+  CHECK(median({5, 1, 9}) == 5);
+  CHECK(median({8, 1, 2, 4}) == 3);
+}
+
+TEST_CASE("sizes of collectives") {
+  const auto cases = collective_cases(3, message_sizes(5000));
+  REQUIRE(cases.size() == 6);  // 1 KiB and 4 KiB of three collectives
+  CHECK(cases[0].elements == 85);
+  CHECK(cases[0].bytes == 85 * 3 * 4);
+  CHECK(cases[5].collective == Collective::all_reduce);
+  CHECK(cases[5].elements == 512);
+  CHECK(cases[5].bytes == 4096);
+  CHECK(buffer_bytes(cases) == 4096);
+  CHECK(collective_cases(1000, {1024})[0].elements == 1);  // never nothing
+  CHECK(collective_cases(2, message_sizes(std::int64_t{1} << 62)).size() == 3 * 27);
+  CHECK_THROWS_AS(message_sizes(1023), UsageError);
+}
+
+TEST_CASE("bus bandwidth in nccl-tests' sense") {
+  CHECK(bus_factor(Collective::all_gather, 4) == 0.75);
+  CHECK(bus_factor(Collective::reduce_scatter, 2) == 0.5);
+  CHECK(bus_factor(Collective::all_reduce, 4) == 1.5);
+}
+
+TEST_CASE("the table of bench comm") {
+  const int ranks = GENERATE(2, 3, 4);
+  const bool one_node = GENERATE(true, false);
+  const int per_node = one_node ? ranks : 1;
+  Options options = small_run();
+  options.bench.max_bytes = 16384;
+  std::string table;
+  run_ranks(ranks, per_node, [&](RankContext& context) {
+    MachineShape machine;
+    machine.machine_ranks = ranks;
+    const SharedRegion none(context, 64);
+    const auto reference = over_messages(context, none);
+    const std::string text = comm_table(context, options, machine, *reference).text;
+    if (context.rank() == 0) table = text;
+  });
+  const std::size_t ways = one_node ? 3 : 2;  // no shared memory between nodes
+  for (const char* collective : {"all_gather ", "reduce_scatter ", "all_reduce "}) {
+    const auto rows = lines_of(table, collective);
+    CAPTURE(collective, table);
+    REQUIRE(rows.size() == 3 * ways);  // 1, 4, 16 KiB
+    for (const std::string& row : rows) {
+      for (const double number : last_numbers(row, 4)) CHECK((std::isfinite(number) && number >= 0));
+    }
+    CHECK(last_numbers(rows.back(), 1)[0] == 1.0);  // the reference beside itself
+  }
+}
+
+TEST_CASE("a wrong result is no measurement") {
+  const auto collective = GENERATE(Collective::all_gather, Collective::reduce_scatter, Collective::all_reduce);
+  const auto run = [&] {
+    run_ranks(2, 2, [&](RankContext& context) {
+      const auto cases = collective_cases(2, {1024});
+      const SharedRegion region(context, buffer_bytes(cases));
+      const auto messages = over_messages(context, region);
+      Wrong wrong(*messages, collective);
+      const auto device = make_cpu_device();
+      const auto stream = make_serial_stream("test");
+      for (const CollectiveCase& size : cases) {
+        time_collective(context, {{"wrong", &wrong, device.get(), stream.get(), region.data(), {}}}, size, {0, 1});
+      }
+    });
+  };
+  CHECK_THROWS_AS(run(), InternalError);
+}

@@ -1,0 +1,268 @@
+// How checkpoints come and go: in what order, what is left after a crash between any two calls, and what happens where
+// something cannot be deleted.
+#include <cerrno>
+
+#include "checkpoint/block_file.hpp"
+#include "checkpoint_case.hpp"
+#include "file_spy.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/run/folder.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+using Steps = std::vector<std::int64_t>;
+
+void write_simple(const CheckpointFolder& folder, std::int64_t step, const std::string& content = "whole") {
+  const auto path = folder.begin(step);
+  write_file(path / "shard-00000.h5", content);
+  write_file(path / std::string(kManifestName), "{}");
+}
+
+void make(const CheckpointFolder& folder, std::int64_t step, std::int64_t after, const std::string& content = "whole") {
+  write_simple(folder, step, content);
+  folder.publish(step, after);
+}
+
+/// 10, 20, 30 and so on, each after the one before.
+void make_branch(const CheckpointFolder& folder, const Steps& steps) {
+  std::int64_t after = 0;
+  for (const std::int64_t step : steps) {
+    make(folder, step, after);
+    after = step;
+  }
+}
+
+bool is_whole(const std::filesystem::path& checkpoint) {
+  return std::filesystem::exists(checkpoint / std::string(kManifestName)) &&
+         std::filesystem::exists(checkpoint / "shard-00000.h5");
+}
+
+bool exists(const CheckpointFolder& folder, const std::string& name) {
+  return std::filesystem::exists(folder.path() / name);
+}
+
+/// Calls task(); from call number `calls` on every call on files fails, as after a SIGKILL. Whether it came to that.
+template <class F>
+bool killed_after(int calls, F&& task) {
+  file_spy::start();
+  file_spy::rule("", "checkpoints", EIO, calls);
+  bool failed = false;
+  try {
+    task();
+  } catch (const IoError&) {
+    failed = true;
+  }
+  return static_cast<int>(file_spy::stop().size()) == calls && failed;
+}
+
+}  // namespace
+
+TEST_CASE("going back keeps what is written") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  make_branch(folder, {40, 50, 60});
+  // From a copy of step 20 elsewhere: newer ones are set aside by the first checkpoint.
+  write_simple(folder, 25);
+  const std::string line = folder.publish(25, 20);
+  REQUIRE(line.find("step-00000040, step-00000050, step-00000060") != std::string::npos);
+  REQUIRE(line.find("abandoned-1") != std::string::npos);
+  REQUIRE(folder.prune(3, 0, 25).empty());
+  REQUIRE(folder.steps() == Steps{25});
+  REQUIRE(is_whole(folder.path() / "step-00000060.abandoned-1"));
+  // From one of its own: at once.
+  make(folder, 30, 25), make(folder, 35, 30);
+  REQUIRE(!folder.set_aside_newer(25).empty());
+  REQUIRE(folder.set_aside_newer(25).empty());
+  REQUIRE(folder.steps() == Steps{25});
+  make(folder, 35, 25);
+  REQUIRE(folder.prune(1, 0, 35).empty());
+  REQUIRE(folder.steps() == Steps{35});
+  REQUIRE(is_whole(folder.path() / "step-00000035.abandoned-2"));
+  REQUIRE(is_whole(folder.path() / "step-00000040.abandoned-1"));
+}
+
+TEST_CASE("a newer checkpoint does not count as one of those that are kept") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  make_branch(folder, {10, 20, 30});
+  REQUIRE(folder.prune(1, 0, 20).empty());
+  REQUIRE(folder.steps() == Steps{20, 30});
+}
+
+TEST_CASE("killed between any two calls, the branch that was written last is found") {
+  bool ended = false;
+  int decided = 0;
+  for (int calls = 0; !ended; ++calls) {
+    INFO("killed after " << calls << " calls");
+    const TemporaryFolder run;
+    const CheckpointFolder folder(run / "checkpoints");
+    make_branch(folder, {40, 50, 60});
+    write_simple(folder, 45);
+    ended = !killed_after(calls, [&] {
+      folder.publish(45, 40);
+      if (!folder.prune(1, 0, 45).empty()) throw IoError("not deleted");
+    });
+    const auto before = folder.newest_first();
+    folder.recover();
+    const auto after = folder.newest_first();
+    REQUIRE(is_whole(after.front()));
+    REQUIRE(!exists(folder, "step-00000045.tmp"));
+    if (after.front() == folder.of_step(45)) {
+      ++decided;
+      REQUIRE(folder.steps().back() == 45);
+    } else {
+      REQUIRE(decided == 0);
+      REQUIRE(after.front() == folder.of_step(60));
+    }
+    // Who reads without the lock sees the same checkpoint.
+    REQUIRE(before.front().filename().string().substr(0, 13) == after.front().filename().string());
+    for (const std::string newer : {"step-00000050", "step-00000060"})
+      REQUIRE((is_whole(folder.path() / newer) || is_whole(folder.path() / (newer + ".abandoned-1")) ||
+               is_whole(folder.path() / (newer + ".abandoned-2"))));  // 2: of what recover() found
+    REQUIRE(calls < 100);
+  }
+  REQUIRE(decided > 5);
+}
+
+TEST_CASE("killed between any two calls, a checkpoint that is replaced is there, the old one or the new one") {
+  bool ended = false;
+  for (int calls = 0; !ended; ++calls) {
+    INFO("killed after " << calls << " calls");
+    const TemporaryFolder run;
+    const CheckpointFolder folder(run / "checkpoints");
+    make(folder, 10, 0, "old");
+    write_simple(folder, 10, "new");
+    ended = !killed_after(calls, [&] {
+      folder.publish(10, 10);
+      if (!folder.prune(1, 0, 10).empty()) throw IoError("not deleted");
+    });
+    const std::string seen = read_file(folder.newest_first().at(0) / "shard-00000.h5");
+    folder.recover();
+    REQUIRE(folder.steps() == Steps{10});
+    REQUIRE(is_whole(folder.of_step(10)));
+    REQUIRE(read_file(folder.of_step(10) / "shard-00000.h5") == seen);
+    REQUIRE(seen == (calls < 2 ? "old" : "new"));
+    REQUIRE(calls < 100);
+  }
+}
+
+TEST_CASE("what a process that died left goes before anything is listed") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  REQUIRE(folder.recover().empty());
+  make_branch(folder, {10, 20});
+  write_simple(folder, 30);
+  std::filesystem::create_directories(run / "checkpoints/step-7");  // not one of ours
+  REQUIRE(folder.recover().empty());
+  REQUIRE(!std::filesystem::exists(folder.beside(30)));
+  REQUIRE(exists(folder, "step-7"));
+  REQUIRE(folder.steps() == Steps{10, 20});
+}
+
+TEST_CASE("a checkpoint that cannot be deleted keeps its name and its files") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  make_branch(folder, {10, 20, 30});
+  file_spy::start();
+  file_spy::rule("unlink", "step-00000010", EPERM);
+  const auto lines = folder.prune(1, 0, 30);
+  const auto calls = file_spy::stop();
+  REQUIRE(lines.size() == 1);
+  REQUIRE(lines.at(0).find("step-00000010 (Operation not permitted): it stays") != std::string::npos);
+  REQUIRE(folder.steps() == Steps{10, 30});
+  REQUIRE(is_whole(folder.of_step(10)));
+  // One that goes loses its manifest first, then its name, and only then its files.
+  const auto at = [&](const std::string& call) {
+    for (std::size_t i = 0; i < calls.size(); ++i)
+      if (calls[i].find(call) != std::string::npos) return i;
+    FAIL("no " << call);
+    return calls.size();
+  };
+  const std::string name = folder.of_step(20).string();
+  REQUIRE(at("unlink " + name + "/manifest.json") < at("rename " + name + " " + name + ".tmp"));
+  REQUIRE(at("rename " + name + " " + name + ".tmp") < at("fsync " + folder.path().string()));
+  REQUIRE(at("fsync " + folder.path().string()) < at("unlink " + name + ".tmp/shard-00000.h5"));
+
+  make(folder, 40, 30);
+  file_spy::start();
+  file_spy::rule("unlink", "step-00000030.tmp/shard", EBUSY);
+  const auto left = folder.prune(1, 0, 40);
+  file_spy::stop();
+  REQUIRE(left.size() == 1);
+  REQUIRE(left.at(0).find("step-00000030.tmp (Device or resource busy)") != std::string::npos);
+  REQUIRE(folder.steps() == Steps{40});
+  REQUIRE(!exists(folder, "step-00000030.tmp/manifest.json"));
+  REQUIRE(folder.prune(1, 0, 40).empty());
+  REQUIRE(!exists(folder, "step-00000030.tmp"));
+}
+
+TEST_CASE("files are on disk before the folder has its name, and the name before others are deleted") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  make(folder, 1, 0);
+  file_spy::start();
+  write_checkpoint(folder, 2, 2);
+  folder.prune(1, 0, 2);
+  const auto calls = file_spy::stop();
+  const std::string all = folder.path().string(), one = folder.of_step(2).string(), beside = one + ".tmp";
+  const auto last = [&](const std::string& start) {
+    for (std::size_t i = calls.size(); i-- > 0;)
+      if (calls[i].starts_with(start)) return i;
+    FAIL("no " << start);
+    return calls.size();
+  };
+  const auto first = [&](const std::string& call) {
+    return static_cast<std::size_t>(std::find(calls.begin(), calls.end(), call) - calls.begin());
+  };
+  for (const std::string file : {"shard-00000.h5", "shard-00001.h5", "tensors.h5"})
+    REQUIRE(last("pwrite " + beside + "/" + file) < first("fsync " + beside + "/" + file));
+  const std::size_t manifest = last("rename " + beside + "/manifest.json");
+  for (const std::string file : {"shard-00000.h5", "shard-00001.h5", "tensors.h5"})
+    REQUIRE(first("fsync " + beside + "/" + file) < manifest);
+  REQUIRE(last("write " + beside + "/manifest.json") < last("fsync " + beside + "/manifest.json"));
+  REQUIRE(last("fsync " + beside + "/manifest.json") < manifest);
+  // From there on nothing else: entries of the folder, its name, that it is there, and only then what goes.
+  const std::string pending = one + ".after-00000001";
+  const std::vector<std::string> expected{"fsync " + beside,
+                                          "fsync " + beside,
+                                          "rename " + beside + " " + pending,
+                                          "fsync " + all,
+                                          "rename " + pending + " " + one,
+                                          "fsync " + all,
+                                          "unlink " + folder.of_step(1).string() + "/manifest.json"};
+  REQUIRE(calls.size() > manifest + expected.size());
+  for (std::size_t i = 0; i < expected.size(); ++i) REQUIRE(calls[manifest + 1 + i] == expected[i]);
+}
+
+TEST_CASE("a folder that cannot be opened or synced is an error") {
+  const TemporaryFolder run;
+  for (const std::string call : {"open", "fsync"}) {
+    file_spy::start();
+    file_spy::rule(call, run.path().string(), EMFILE);
+    const std::string message = message_of<IoError>([&] { sync_folder(run.path()); });
+    file_spy::stop();
+    REQUIRE(message.find("Too many open files") != std::string::npos);
+  }
+  file_spy::start();
+  file_spy::rule("fsync", run.path().string(), EINVAL);  // a file system that cannot
+  sync_folder(run.path());
+  file_spy::stop();
+}
+
+TEST_CASE("a file system that takes no bytes is an error") {
+  const TemporaryFolder run;
+  write_file(run / "shard", "");
+  const FileDescriptor shard = open_file(run / "shard", OpenFor::writing);
+  file_spy::start();
+  file_spy::rule("write", "status", file_spy::kReturnsZero, 0, 9);  // ten times at most: the test ends
+  file_spy::rule("pwrite", "shard", file_spy::kReturnsZero, 0, 9);
+  const std::string text = message_of<IoError>([&] { write_text_atomically(run / "status.json", "text"); });
+  const std::string block = message_of<IoError>([&] { write_at(shard, run / "shard", 0, "text", 4); });
+  file_spy::stop();
+  REQUIRE(text.find("takes no more bytes") != std::string::npos);
+  REQUIRE(block.find("takes no more bytes") != std::string::npos);
+}

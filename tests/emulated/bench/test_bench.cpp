@@ -1,0 +1,233 @@
+// The benches on emulated GPUs: the same tables as on cores. Times mean nothing here; what is counted and checked does.
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+
+#include "bench/bench_options.hpp"
+#include "bench/comm_table.hpp"
+#include "bench/kernel_rehearsal.hpp"
+#include "bench/kernel_table.hpp"
+#include "bench/kernel_times.hpp"
+#include "bench/step_table.hpp"
+#include "emulator/cublaslt/cublaslt.hpp"
+#include "emulator/runtime/enqueue.hpp"
+#include "tessera/backend/cuda_device.hpp"
+#include "tessera/comm/local_world.hpp"
+#include "tessera/comm/make_communicator.hpp"
+#include "tessera/schedule/fit.hpp"
+#include "tessera/training/prepare.hpp"
+#include "tessera/training/resolve_model.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+
+/// Ceilings in no time.
+const RateSizes kSmall{{{32, 16, 24}, {8, 8, 8}}, 4096};
+
+Options tiny_run(DeviceChoice device, const std::string& family) {
+  Options options = small_run();
+  options.model = ModelOptions{};
+  options.model.family = family;
+  options.model.layers = 2, options.model.heads = 2, options.model.width = 16;
+  options.model.vocab = 37, options.model.context = 8;
+  if (family != "gpt2") options.model.kv_heads = 1, options.model.ffn_width = 24;
+  options.train.seq_len = 7;
+  options.run.device = device;
+  options.run.deterministic = Deterministic::yes;
+  options.run.share_gpu = true;
+  options.run.timeout = 60;
+  options.data.synthetic_tokens = 3000;
+  options.bench.steps = 2, options.bench.warmup = 1;
+  return options;
+}
+
+std::string table_on(DeviceChoice device, const std::string& family) {
+  std::string table;
+  run_ranks(1, 1, [&](RankContext& context) {
+    const Options options = tiny_run(device, family);
+    BenchDevice bench(context, options, {});
+    table = kernel_table(context, options, bench, kSmall).text;
+  });
+  return table;
+}
+
+/// Of each kernel's line what no clock decides: name, shape, calls; bytes and GFLOP.
+std::vector<std::string> counts_of(const std::string& table) {
+  std::vector<std::string> counts;
+  std::istringstream lines(table.substr(table.find("kernel  ")));
+  std::string line;
+  for (std::getline(lines, line); std::getline(lines, line) && !line.empty();)
+    counts.push_back(line.substr(0, 65) + line.substr(92, 20));
+  return counts;
+}
+
+bool has_no_number_missing(const std::string& text) {
+  return text.find("nan") == std::string::npos && text.find("inf") == std::string::npos &&
+         text.find('?') == std::string::npos;
+}
+
+}  // namespace
+
+TEST_CASE("bench kernels counts the same on a GPU as on cores, and times every kernel") {
+  const auto* family = GENERATE("gpt2", "qwen2");
+  const std::string on_cores = table_on(DeviceChoice::cpu, family), on_gpu = table_on(DeviceChoice::cuda, family);
+  CAPTURE(on_cores, on_gpu);
+  REQUIRE(counts_of(on_gpu).size() > 12);
+  CHECK(counts_of(on_gpu) == counts_of(on_cores));
+  CHECK(on_gpu.find("emulated GPU") != std::string::npos);
+  CHECK(has_no_number_missing(on_gpu));
+  CHECK(lines_of(on_gpu, "memory-bound and below 80%").size() == 1);
+  for (const std::string& row : lines_of(on_gpu, "linear forward")) {
+    for (const double share : last_numbers(row, 2)) CHECK(share >= 0);
+  }
+}
+
+TEST_CASE("bench kernels times products with the algorithms that training would choose") {
+  const bool deterministic = GENERATE(true, false);
+  run_ranks(1, 1, [&](RankContext& context) {
+    Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+    options.run.deterministic = deterministic ? Deterministic::yes : Deterministic::no;
+    BenchDevice bench(context, options, {});
+    emulator::take_product_launches();
+    kernel_table(context, options, bench, kSmall);
+  });
+  bool tried_others = false;
+  for (const auto& [place, launches] : emulator::take_product_launches()) tried_others |= place.second != 0;
+  CHECK(tried_others == !deterministic);
+}
+
+TEST_CASE("a rehearsal on a GPU computes what one on cores does") {
+  double losses[2] = {};
+  for (const DeviceChoice device : {DeviceChoice::cpu, DeviceChoice::cuda}) {
+    run_ranks(1, 1, [&](RankContext& context) {
+      const Options options = tiny_run(device, "gpt2");
+      BenchDevice bench(context, options, {});
+      Architecture architecture = tessera::preset("nano");
+      architecture.layers = 2, architecture.heads = architecture.kv_heads = 2, architecture.width = 16;
+      architecture.ffn_width = 64, architecture.vocab = 37, architecture.context = 8;
+      const StepSchedule schedule = plan_shape(run_shape(options, architecture, 7, 1, 1)).schedule;
+      const KernelWork work = kernel_work(schedule);
+      KernelRehearsal rehearsal(schedule, work, options, bench);
+      for (const PartWork& one : work.parts) rehearsal.play(bench.kernels(), one);
+      for (const FlatWork& one : work.flat) rehearsal.play(bench.kernels(), one);
+      losses[device == DeviceChoice::cuda ? 1 : 0] = rehearsal.loss();
+    });
+  }
+  CHECK(losses[0] == Approx(std::log(37.0)).epsilon(0.05));
+  CHECK(losses[1] == Approx(losses[0]).epsilon(1e-6));
+}
+
+TEST_CASE("a clock's stretches are those of its stream, in order, and forgotten once read") {
+  const auto device = make_cuda_device(0);
+  const auto stream = device->make_stream("test");
+  const auto clock = make_stream_clock(*device, *stream);
+  const auto memory = device->allocate(MemoryKind::device, std::int64_t{1} << 22);
+  double nothing = 1, copies = 1;  // the least of several rounds: a machine may be busy with other things
+  for (int round = 0; round < 5; ++round) {
+    clock->begin();
+    clock->end();
+    clock->begin();
+    for (int i = 0; i < 8; ++i)
+      device->copy(*stream, memory->data(), memory->data() + memory->size() / 2, memory->size() / 2);
+    clock->end();
+    const std::vector<double> seconds = clock->take();
+    REQUIRE(seconds.size() == 2);
+    nothing = std::min(nothing, seconds[0]);
+    copies = std::min(copies, seconds[1]);
+  }
+  CHECK(nothing >= 0);
+  CHECK(copies > nothing);
+  CHECK(clock->take().empty());
+}
+
+TEST_CASE("bench comm measures what GPUs have to talk by") {
+  const auto backend = GENERATE(CommBackend::automatic, CommBackend::staged);
+  emulator::set_device_count(2);
+  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  options.comm.backend = backend;
+  options.bench.max_bytes = 4096;
+  options.bench.steps = 1;
+  std::string table;
+  run_ranks(2, 2, [&](RankContext& context) {
+    const SharedRegion none(context, 64);
+    CommunicatorOptions messages;
+    messages.force_pairwise = true;
+    const auto reference = make_communicator(context, ProcessGrid(2, 2, 2), Group::world, none, "mpi", messages);
+    const std::string text = comm_table(context, options, {}, *reference).text;
+    if (context.rank() == 0) table = text;
+  });
+  emulator::set_device_count(1);
+  CAPTURE(table);
+  const bool nccl = backend != CommBackend::staged;
+  CHECK((table.find("NCCL") != std::string::npos) == nccl);
+  CHECK(table.find("staged through") != std::string::npos);
+  for (const char* collective : {"all_gather ", "reduce_scatter ", "all_reduce "}) {
+    const auto rows = lines_of(table, collective);
+    CHECK(rows.size() == 2 * (nccl ? 3U : 2U));  // 1 and 4 KiB
+    for (const std::string& row : rows) {
+      for (const double number : last_numbers(row, 4)) CHECK((std::isfinite(number) && number >= 0));
+    }
+  }
+}
+
+TEST_CASE("ranks that share a GPU share its memory") {
+  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  options.comm.backend = CommBackend::staged;
+  options.model.width = 1024, options.model.heads = 8;
+  const auto needed = [&] {
+    const PlannedRun planned = plan_run(options, resolve_architecture(options.model), 2, 2);
+    return limited_bytes(planned.schedule, planned.plan);
+  };
+  constexpr std::int64_t kHalf = std::int64_t{2} << 30, kKept = kHalf / 4;  // of the emulated GPU
+  while (needed() <= kHalf - kKept) ++options.model.layers;
+  REQUIRE(needed() < 2 * kHalf - kKept);
+  CHECK_THROWS_WITH(run_ranks(2, 2, [&](RankContext& context) { const PreparedRun run(context, options, {}); }),
+                    Catch::Contains("of free memory on the GPU") && Catch::Contains("does not fit"));
+}
+
+TEST_CASE("a plan that leaves a GPU's libraries no room is refused before anything is allocated") {
+  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  options.model.width = 1024, options.model.heads = 8;
+  const auto needed = [&] {
+    const PlannedRun planned = plan_run(options, resolve_architecture(options.model), 1, 1);
+    return limited_bytes(planned.schedule, planned.plan);
+  };
+  constexpr std::int64_t kGiB = std::int64_t{1} << 30;  // the emulated GPU has four, and one is kept
+  while (needed() <= 3 * kGiB) ++options.model.layers;
+  REQUIRE(needed() < 4 * kGiB - kGiB / 4);
+  CHECK_THROWS_WITH(run_ranks(1, 1, [&](RankContext& context) { const PreparedRun run(context, options, {}); }),
+                    Catch::Contains("1.07 GB kept for libraries and collectives") && Catch::Contains("does not fit"));
+}
+
+TEST_CASE("ceilings are measured in what a session leaves of a GPU") {
+  constexpr std::int64_t kGB = 1'000'000'000;
+  CHECK(gpu_rate_sizes(84 * kGB, 80 * kGB).products.front().tokens == 8192);
+  const RateSizes beside = gpu_rate_sizes(84 * kGB, kGB);
+  CHECK(beside.products.front().tokens == 4096);
+  CHECK(2 * beside.copy_bytes <= kGB / 2);
+}
+
+TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the step that was timed") {
+  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  options.bench.warmup = GENERATE(0, 1, 3);
+  std::string account, text;
+  run_ranks(1, 1, [&](RankContext& context) {
+    StepBench bench(context, options, {});
+    account = bench.account();
+    text = bench.measure(kSmall).text;
+  });
+  CAPTURE(account, text);
+  CHECK(account.find("emulated GPU") != std::string::npos);
+  CHECK(account.find("1.07 GB of the GPU kept free for libraries and NCCL") != std::string::npos);
+  CHECK(lines_of(text, "step       median").size() == 1);
+  CHECK(text.find("tokens/s") != std::string::npos);
+  CHECK(lines_of(text, "MFU        6N + 12 x layers x width x T").size() == 1);
+  // Steps 1 and 2 are timed: both are measured, or the second is, or it is the last of the warm-up that was timed.
+  const std::string timed = options.bench.warmup == 0 ? "of 2 steps" : "of 1 steps";
+  CHECK(text.find(timed) != std::string::npos);
+  CHECK(lines_of(text, "  forward").size() == 1);
+  CHECK(lines_of(text, "  backward").size() == 1);
+  CHECK(has_no_number_missing(text));
+}

@@ -1,0 +1,383 @@
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "file_support.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/files/hdf5_data.hpp"
+#include "tessera/formats/hugging_face.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using Catch::Matchers::Contains;
+using nlohmann::json;
+
+namespace {
+
+json gpt2_config() {
+  return json::parse(R"({"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "activation_function": "gelu_new",
+    "n_layer": 2, "n_head": 3, "n_embd": 24, "n_positions": 17, "n_ctx": 17, "n_inner": null, "vocab_size": 61,
+    "layer_norm_epsilon": 1e-06, "attn_pdrop": 0.1, "resid_pdrop": 0.1, "embd_pdrop": 0.1, "summary_activation": null,
+    "tie_word_embeddings": true, "reorder_and_upcast_attn": false, "scale_attn_by_inverse_layer_idx": false,
+    "task_specific_params": {"text-generation": {"do_sample": true}}, "some_new_key": [1, 2]})");
+}
+
+json qwen2_config() {
+  return json::parse(R"({"model_type": "qwen2", "hidden_act": "silu", "hidden_size": 24, "intermediate_size": 40,
+    "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-05, "rope_theta": 1000000.0, "vocab_size": 61, "tie_word_embeddings": true,
+    "sliding_window": 32, "use_sliding_window": false, "layer_types": ["full_attention", "full_attention"]})");
+}
+
+Architecture read(const json& config) {
+  const TemporaryFolder folder;
+  write_file(folder / "config.json", config.dump());
+  return read_config(folder.path());
+}
+
+std::string refusal(json config, const std::string& key, const json& value) {
+  config[key] = value;
+  return message_of<UsageError>([&] { read(config); });
+}
+
+ParameterTensor tensor(const std::string& name, std::vector<std::int64_t> shape) {
+  std::int64_t elements = 1;
+  for (const auto extent : shape) elements *= extent;
+  ParameterTensor result;
+  result.name = name;
+  result.shape = std::move(shape);
+  result.elements = elements;
+  return result;
+}
+
+/// A model of three tensors, as the inventory names them.
+std::vector<ParameterTensor> expected() {
+  return {tensor("transformer.wte.weight", {5, 4}), tensor("transformer.h.0.attn.c_attn.bias", {12}),
+          tensor("transformer.ln_f.weight", {4})};
+}
+
+RawTensor raw(const std::string& name, std::vector<std::int64_t> shape, float start) {
+  std::int64_t elements = 1;
+  for (const auto extent : shape) elements *= extent;
+  std::vector<float> values(static_cast<std::size_t>(elements));
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = start + static_cast<float>(i);
+  return {name, "F32", std::move(shape), bytes_of(values)};
+}
+
+std::vector<RawTensor> stored(const std::string& prefix) {
+  return {raw(prefix + "h.0.attn.c_attn.bias", {12}, 200), raw(prefix + "ln_f.weight", {4}, 300),
+          raw(prefix + "wte.weight", {5, 4}, 100)};
+}
+
+void check_values(const HuggingFaceWeights& weights) {
+  for (TensorId id = 0; id < 3; ++id) {
+    std::vector<float> some(3);
+    weights.read(id, 1, some);
+    const float start = 100.0f * static_cast<float>(id + 1);
+    CHECK(some == std::vector<float>{start + 1, start + 2, start + 3});
+  }
+}
+
+std::string weights_refusal(const std::vector<RawTensor>& tensors) {
+  const TemporaryFolder folder;
+  write_safetensors(folder / "model.safetensors", tensors);
+  return message_of<UsageError>([&] { HuggingFaceWeights(folder.path(), expected()); });
+}
+
+}  // namespace
+
+TEST_CASE("a GPT-2 configuration becomes an architecture") {
+  Architecture wanted;
+  wanted.family = Family::gpt2;
+  wanted.layers = 2;
+  wanted.heads = wanted.kv_heads = 3;
+  wanted.width = 24;
+  wanted.ffn_width = 96;
+  wanted.vocab = 61;
+  wanted.context = 17;
+  wanted.norm_epsilon = 1e-6;
+  CHECK(read(gpt2_config()) == wanted);
+  json config = gpt2_config();
+  config["n_inner"] = 50;
+  config["activation_function"] = "gelu_pytorch_tanh";
+  config["tie_word_embeddings"] = false;
+  config["n_positions"] = nullptr;
+  config.erase("model_type");  // told from `architectures`
+  config.erase("layer_norm_epsilon");
+  wanted.ffn_width = 50;
+  wanted.tied_head = false;
+  wanted.norm_epsilon = 1e-5;
+  CHECK(read(config) == wanted);
+}
+
+TEST_CASE("Qwen2 and Llama configurations become architectures") {
+  Architecture wanted;
+  wanted.family = Family::qwen2;
+  wanted.layers = 2;
+  wanted.heads = 4;
+  wanted.kv_heads = 2;
+  wanted.width = 24;
+  wanted.ffn_width = 40;
+  wanted.vocab = 61;
+  wanted.context = 64;
+  wanted.norm = NormKind::rms_norm;
+  wanted.positions = PositionKind::rotary;
+  wanted.mlp = MlpKind::swiglu;
+  wanted.linear_bias = false;
+  wanted.rope_theta = 1e6;
+  CHECK(read(qwen2_config()) == wanted);
+
+  json llama = qwen2_config();
+  llama["model_type"] = "llama";
+  llama["attention_bias"] = false;
+  llama["mlp_bias"] = nullptr;
+  llama["num_key_value_heads"] = nullptr;
+  llama["head_dim"] = 6;
+  llama.erase("tie_word_embeddings");
+  llama.erase("rope_theta");
+  llama["rope_parameters"] = {{"rope_type", "default"}, {"rope_theta", 500000.0}};
+  wanted.family = Family::llama;
+  wanted.qkv_bias = false;
+  wanted.tied_head = false;
+  wanted.kv_heads = 4;
+  wanted.rope_theta = 5e5;
+  CHECK(read(llama) == wanted);
+}
+
+TEST_CASE("Llama 3's scaled positions are read in both spellings, and refused where they are incomplete") {
+  json config = qwen2_config();
+  config["model_type"] = "llama";
+  config["rope_theta"] = 500000.0;
+  const json scaling = {{"rope_type", "llama3"},
+                        {"factor", 8.0},
+                        {"low_freq_factor", 1.0},
+                        {"high_freq_factor", 4.0},
+                        {"original_max_position_embeddings", 32}};
+  config["rope_scaling"] = scaling;
+  const Architecture older = read(config);
+  CHECK(older.rope_scaling == RopeScaling{32, 8, 1, 4});
+  CHECK(older.rope_theta == 5e5);
+  json newer = config;
+  newer.erase("rope_theta");
+  newer.erase("rope_scaling");
+  newer["rope_parameters"] = scaling;
+  newer["rope_parameters"]["rope_theta"] = 500000.0;
+  CHECK(read(newer) == older);
+  json oldest = config;
+  oldest["rope_scaling"].erase("rope_type");
+  oldest["rope_scaling"]["type"] = "llama3";
+  CHECK(read(oldest) == older);
+  for (const auto& [key, value] : scaling.items()) {
+    json lacking = scaling;
+    lacking[key] = key == "rope_type" ? json("dynamic") : json(nullptr);
+    CHECK_THAT(refusal(config, "rope_scaling", lacking), Contains(key) && Contains("rope_scaling"));
+    lacking[key] = key == "rope_type" ? json(3) : json(-1.5);
+    CHECK_THAT(refusal(config, "rope_scaling", lacking), Contains(key));
+  }
+  json other = scaling;
+  other["attention_factor"] = 0.5;
+  CHECK_THAT(refusal(config, "rope_scaling", other), Contains("attention_factor"));
+  other["original_max_position_embeddings"] = 32.5;
+  CHECK_THAT(refusal(config, "rope_scaling", other), Contains("original_max_position_embeddings"));
+  CHECK_THAT(refusal(config, "partial_rotary_factor", 0.5), Contains("partial_rotary_factor"));
+}
+
+TEST_CASE("what this program does not compute is refused by name") {
+  const json gpt2 = gpt2_config(), qwen2 = qwen2_config();
+  CHECK_THAT(refusal(gpt2, "model_type", "mamba"), Contains("mamba") && Contains("gpt2, qwen2 or llama"));
+  CHECK_THAT(refusal(gpt2, "activation_function", "relu"),
+             Contains("activation_function = \"relu\"") && Contains("gelu_new"));
+  for (const char* key : {"scale_attn_by_inverse_layer_idx", "reorder_and_upcast_attn", "add_cross_attention"}) {
+    CHECK_THAT(refusal(gpt2, key, true), Contains(key) && Contains("only false"));
+  }
+  CHECK_THAT(refusal(gpt2, "scale_attn_weights", false), Contains("only true"));
+  CHECK_THAT(refusal(gpt2, "n_layer", nullptr), Contains("lacks n_layer"));
+  for (const json& value :
+       {json(0), json(-1), json(2.5), json("12"), json(3000000000), json(18446744073709551615u), json(true)}) {
+    CHECK_THAT(refusal(gpt2, "n_embd", value), Contains("n_embd"));
+  }
+  CHECK_THAT(refusal(gpt2, "layer_norm_epsilon", -1e-5), Contains("layer_norm_epsilon"));
+  CHECK_THAT(refusal(gpt2, "tie_word_embeddings", 1), Contains("true or false"));
+  CHECK_THAT(refusal(qwen2, "hidden_act", "gelu"), Contains("silu"));
+  CHECK_THAT(refusal(qwen2, "use_sliding_window", true), Contains("use_sliding_window"));
+  CHECK_THAT(refusal(qwen2, "layer_types", {"full_attention", "sliding_attention"}), Contains("layer_types"));
+  CHECK_THAT(refusal(qwen2, "rope_scaling", {{"type", "linear"}, {"factor", 2.0}}), Contains("rope_scaling"));
+  CHECK_THAT(refusal(qwen2, "rope_parameters", {{"rope_type", "yarn"}}), Contains("rope_parameters"));
+  CHECK_THAT(refusal(qwen2, "head_dim", 16), Contains("head_dim"));
+  json llama = qwen2;
+  llama["model_type"] = "llama";
+  CHECK_THAT(refusal(llama, "attention_bias", true), Contains("attention_bias"));
+  CHECK_THAT(refusal(llama, "mlp_bias", true), Contains("mlp_bias"));
+}
+
+TEST_CASE("a configuration that is missing or damaged is refused") {
+  const TemporaryFolder folder;
+  const auto refused = [&] { return message_of<UsageError>([&] { read_config(folder.path()); }); };
+  CHECK_THAT(refused(), Contains("config.json does not exist"));
+  for (const std::string text : {"", "[]", "{", "{\"n_layer\": 1e999}", "{\"model_type\": 3}", "\xff\xfe"}) {
+    write_file(folder / "config.json", text);
+    CHECK_THAT(refused(), Contains("config.json"));
+  }
+  write_file(folder / "config.json", std::string(1000000, '['));
+  CHECK_THAT(refused(), Contains("not JSON"));
+}
+
+TEST_CASE("a configuration that is nested without end is refused") {
+  const TemporaryFolder folder;
+  const std::string deep = std::string(1000000, '[') + std::string(1000000, ']');
+  write_file(folder / "config.json", R"({"model_type":"gpt2","x":)" + deep + "}");
+  REQUIRE(message_of<UsageError>([&] {
+            read_config(folder.path());
+          }).find("config.json is not JSON that is read here (values are nested more than 64 deep)") !=
+          std::string::npos);
+  write_file(folder / "config.json",
+             R"({"model_type":"llama","num_hidden_layers":1,"num_attention_heads":1,"hidden_size":8,
+      "intermediate_size":8,"vocab_size":8,"max_position_embeddings":8,"rope_scaling":{"rope_type":[[1]]}})");
+  REQUIRE(message_of<UsageError>([&] { read_config(folder.path()); }).find("rope_type of rope_scaling what it says") !=
+          std::string::npos);
+}
+
+TEST_CASE("a mutated configuration gives an architecture or an error") {
+  const TemporaryFolder folder;
+  std::mt19937 random(3);
+  for (int round = 0; round < 3000; ++round) {
+    std::string text = (round % 2 ? gpt2_config() : qwen2_config()).dump();
+    for (auto edits = 1 + random() % 3; edits > 0; --edits)
+      text[random() % text.size()] = static_cast<char>(32 + random() % 95);
+    write_file(folder / "config.json", text);
+    try {
+      const Architecture model = read_config(folder.path());
+      if (model.layers < 1 || model.width < 1 || !(model.norm_epsilon > 0)) FAIL(text);
+    } catch (const UsageError&) {
+    }
+  }
+  SUCCEED();
+}
+
+TEST_CASE("weights are found with and without the prefix, and known buffers are skipped") {
+  for (const std::string prefix : {"", "transformer."}) {
+    const TemporaryFolder folder;
+    std::vector<RawTensor> tensors = stored(prefix);
+    tensors.push_back({prefix + "h.0.attn.bias", "U8", {1, 1, 3, 3}, std::string(9, '\1')});
+    tensors.push_back(raw(prefix + "h.0.attn.masked_bias", {}, -1e4f));
+    tensors.push_back(raw("model.layers.0.self_attn.rotary_emb.inv_freq", {2}, 1));
+    tensors.push_back(raw("lm_head.weight", {5, 4}, 100));
+    write_safetensors(folder / "model.safetensors", tensors);
+    check_values(HuggingFaceWeights(folder.path(), expected()));
+  }
+}
+
+TEST_CASE("a head that is tied and yet another one is refused, in any float type") {
+  std::vector<RawTensor> tensors = stored("transformer.");
+  tensors.push_back(raw("lm_head.weight", {5, 4}, 100));
+  tensors.back().bytes[4 * 19] ^= 1;  // the last bit of the last element
+  CHECK_THAT(weights_refusal(tensors), Contains("lm_head.weight") && Contains("transformer.wte.weight") &&
+                                           Contains("tie_word_embeddings = false"));
+  tensors.back() = raw("lm_head.weight", {4, 5}, 100);
+  CHECK_THAT(weights_refusal(tensors), Contains("lm_head.weight"));
+}
+
+TEST_CASE("weights that are no numbers are named when they are read") {
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), -std::numeric_limits<float>::infinity()}) {
+    const TemporaryFolder folder;
+    std::vector<RawTensor> tensors = stored("");
+    std::memcpy(tensors[0].bytes.data() + 4 * 7, &bad, sizeof bad);
+    write_safetensors(folder / "model.safetensors", tensors);
+    const HuggingFaceWeights weights(folder.path(), expected());
+    std::vector<float> some(3);
+    weights.read(1, 0, some);
+    CHECK_THAT(message_of<UsageError>([&] { weights.read(1, 5, some); }),
+               Contains("h.0.attn.c_attn.bias") && Contains("element 7"));
+  }
+}
+
+TEST_CASE("an untied head is read like any tensor") {
+  const TemporaryFolder folder;
+  auto tensors = stored("transformer.");
+  auto wanted = expected();
+  wanted.push_back(tensor("lm_head.weight", {5, 4}));
+  write_safetensors(folder / "model.safetensors", tensors);
+  CHECK_THAT(message_of<UsageError>([&] { HuggingFaceWeights(folder.path(), wanted); }), Contains("lm_head.weight"));
+  tensors.push_back(raw("lm_head.weight", {5, 4}, 400));
+  write_safetensors(folder / "model.safetensors", tensors);
+  std::vector<float> last(1);
+  HuggingFaceWeights(folder.path(), wanted).read(3, 19, last);
+  CHECK(last[0] == 419);
+}
+
+TEST_CASE("missing, extra, double and misshaped tensors are errors that name them") {
+  auto tensors = stored("");
+  tensors.erase(tensors.begin() + 1);
+  CHECK_THAT(weights_refusal(tensors), Contains("no tensor transformer.ln_f.weight"));
+  tensors = stored("");
+  tensors.push_back(raw("h.1.attn.c_attn.bias", {12}, 0));
+  CHECK_THAT(weights_refusal(tensors), Contains("h.1.attn.c_attn.bias that this model does not have"));
+  tensors = stored("");
+  tensors.push_back(raw("transformer.ln_f.weight", {4}, 0));
+  CHECK_THAT(weights_refusal(tensors), Contains("ln_f.weight is there twice"));
+  tensors = stored("");
+  tensors[2] = raw("wte.weight", {4, 5}, 0);
+  CHECK_THAT(weights_refusal(tensors), Contains("wte.weight") && Contains("[4, 5]") && Contains("[5, 4]"));
+  tensors = stored("");
+  tensors[0] = {"h.0.attn.c_attn.bias", "I32", {12}, std::string(48, '\0')};
+  CHECK_THAT(weights_refusal(tensors), Contains("c_attn.bias") && Contains("I32"));
+}
+
+TEST_CASE("weights may lie in several files with an index") {
+  const TemporaryFolder folder;
+  const auto refused = [&] { return message_of<UsageError>([&] { HuggingFaceWeights(folder.path(), expected()); }); };
+  CHECK_THAT(refused(), Contains("holds no weights"));
+  const auto tensors = stored("transformer.");
+  write_safetensors(folder / "a.safetensors", {tensors[0], tensors[1]});
+  write_safetensors(folder / "b.safetensors", {tensors[2]});
+  json index = {
+      {"metadata", {{"total_size", 144}}},
+      {"weight_map",
+       {{tensors[0].name, "a.safetensors"}, {tensors[1].name, "a.safetensors"}, {tensors[2].name, "b.safetensors"}}}};
+  const auto write_index = [&] { write_file(folder / "model.safetensors.index.json", index.dump()); };
+  write_index();
+  const HuggingFaceWeights weights(folder.path(), expected());
+  CHECK(weights.files() == 2);
+  check_values(weights);
+
+  for (const std::string outside : {"../a.safetensors", "/etc/passwd", "x/../../a", "..", ".", "", "x\\y"}) {
+    index["weight_map"][tensors[0].name] = outside;
+    write_index();
+    CHECK_THAT(refused(), Contains("inside the folder") && Contains(tensors[0].name));
+  }
+  index["weight_map"][tensors[0].name] = "b.safetensors";
+  write_index();
+  CHECK_THAT(refused(), Contains("b.safetensors has no tensor " + tensors[0].name));
+  index["weight_map"][tensors[0].name] = "c.safetensors";
+  write_index();
+  CHECK_THAT(refused(), Contains("c.safetensors does not exist"));
+  index["weight_map"] = json::array({1});
+  write_index();
+  CHECK_THAT(refused(), Contains("weight_map"));
+}
+
+TEST_CASE("the reference models are read, and agree with their golden files in names and shapes") {
+  const auto reference = std::filesystem::path(TESSERA_REFERENCE_DIR);
+  for (const std::string name : {"shallow", "deep", "clipped", "qwen2-tied", "qwen2-untied", "llama3"}) {
+    const Architecture model = read_config(reference / name);
+    CHECK(model.family == (name.starts_with("qwen2")   ? Family::qwen2
+                           : name.starts_with("llama") ? Family::llama
+                                                       : Family::gpt2));
+    CHECK(model.ffn_width > 0);
+    const Hdf5File golden = Hdf5File::open(reference / name / "golden.h5");
+    const Hdf5Group gradients = hdf5_open_group(golden.id(), "gradients");
+    const std::vector<ParameterTensor> inventory = parameter_tensors(model);
+    CHECK(hdf5_list(gradients.id()).size() == inventory.size());
+    for (const ParameterTensor& parameter : inventory) {
+      CHECK(Hdf5Array<double>::open(gradients.id(), parameter.name).shape() == parameter.shape);
+    }
+    const HuggingFaceWeights weights(reference / name, inventory);
+    double squares = 0;
+    for (std::size_t i = 0; i < inventory.size(); ++i) {
+      std::vector<float> values(static_cast<std::size_t>(inventory[i].elements));
+      weights.read(static_cast<TensorId>(i), 0, values);
+      for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
+    }
+    CHECK(squares > 1.0);
+    CHECK(std::isfinite(squares));
+  }
+}

@@ -1,0 +1,113 @@
+#pragma once
+// Runs that write checkpoints and go on from them, and the state that they leave.
+
+#include <catch2/catch.hpp>
+#include <cstring>
+#include <set>
+
+#include "temporary_folder.hpp"
+#include "tessera/training/checkpoint_writer.hpp"
+#include "tessera/training/resume.hpp"
+#include "training/session_case.hpp"
+
+namespace tessera::testing {
+
+using RunPlace = TemporaryFolder;
+
+/// Which ranks run it, and how.
+struct Shape {
+  Strategy strategy = Strategy::zero3;
+  std::int64_t world = 2, ranks_per_node = 2, group = 0;
+  Wrap wrap = Wrap::block;
+  std::int64_t micro_batches = 4;  ///< world x accumulation
+  std::string text() const {
+    return fmt::format("{} world {} nodes of {} group {} wrap {}", name_of(strategy), world, ranks_per_node, group,
+                       name_of(wrap));
+  }
+};
+
+inline Options shaped(Options options, const Shape& shape) {
+  options.shard.strategy = shape.strategy;
+  options.shard.group_size = shape.group;
+  options.shard.wrap = shape.wrap;
+  options.train.accumulation = shape.micro_batches / shape.world;
+  return options;
+}
+
+/// Parameters and moments of all tensors, and the steps that a run did.
+struct Outcome {
+  std::map<std::int64_t, double> losses;
+  std::array<std::vector<std::vector<float>>, kStateKinds> state;
+  std::vector<std::string> said;
+  std::int64_t first_step = 0;
+};
+
+inline void collect_state(TrainingSession& session, Outcome& outcome) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(session.schedule().layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(session.schedule(), session.resources(), unit);
+    const float* kinds[] = {slice.master, slice.first_moment, slice.second_moment};
+    for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+      for (const TensorRun& run : slice.runs) {
+        session.resources().download(outcome.state[kind][static_cast<std::size_t>(run.tensor)].data() + run.first,
+                                     kinds[kind] + run.offset, run.count * size_of(DType::fp32));
+      }
+    }
+  }
+}
+
+/// Starts by checkpoint.resume, trains until step `until`, makes checkpoints at the steps `saves`; with
+/// checkpoint.async they are written while the run goes on.
+inline Outcome run_saving(const Options& base, const Shape& shape, const std::filesystem::path& folder,
+                          std::int64_t until, const std::set<std::int64_t>& saves,
+                          const Architecture& architecture = small_gpt2(), const RunHdf5& hdf5 = run_hdf5_here) {
+  const Options options = shaped(base, shape);
+  const PlannedRun planned = plan_run(options, architecture, shape.world, shape.ranks_per_node);
+  Outcome outcome;
+  for (auto& kind : outcome.state) kind = empty_tensors(planned.schedule.model);
+  std::mutex mutex;
+  run_ranks(shape.world, shape.ranks_per_node, [&](RankContext& context) {
+    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const ResumeSettings resume{options, planned, data, folder, 2, [&](const std::string& line) {
+                                  const std::lock_guard lock(mutex);
+                                  outcome.said.push_back(line);
+                                }};
+    TrainingSession session(context, options, planned, data, {}, {}, state_loader(context, resume));
+    CheckpointSettings settings;
+    settings.options = options.checkpoint;
+    settings.folder = folder / "checkpoints";
+    settings.hdf5 = hdf5;
+    CheckpointWriter writer(context, session, settings);
+    if (context.rank() == 0) outcome.first_step = session.first_step();
+    for (std::int64_t step = session.first_step(); step <= until; ++step) {
+      const StepResult& result = session.train_step();
+      if (context.rank() == 0) outcome.losses[step] = result.loss;
+      if (saves.contains(step)) writer.begin();
+    }
+    writer.wait();
+    const std::lock_guard lock(mutex);
+    collect_state(session, outcome);
+  });
+  return outcome;
+}
+
+/// The same with a checkpoint at step `save` (0 = none).
+inline Outcome run(const Options& base, const Shape& shape, const std::filesystem::path& folder, std::int64_t until,
+                   std::int64_t save, const Architecture& architecture = small_gpt2()) {
+  return run_saving(base, shape, folder, until, {save}, architecture);
+}
+
+inline void require_same_state(const Outcome& a, const Outcome& b) {
+  for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
+    for (std::size_t i = 0; i < a.state[kind].size(); ++i) {
+      INFO("kind " << kind << " tensor " << i);
+      REQUIRE(std::memcmp(a.state[kind][i].data(), b.state[kind][i].data(), a.state[kind][i].size() * 4) == 0);
+    }
+  }
+}
+
+inline Options resumed(Options options, const std::string& how = "auto") {
+  options.checkpoint.resume = how;
+  return options;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,150 @@
+#pragma once
+// Runs whole training sessions in tests: ranks as threads, small models, results that can be compared bit by bit.
+
+#include <mutex>
+#include <vector>
+
+#include "tessera/comm/local_world.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera::testing {
+
+/// What a run leaves: losses and norms of all steps, and all parameters at its end.
+struct RunOutcome {
+  std::vector<double> losses, norms;
+  std::vector<double> evaluations;
+  std::vector<std::vector<float>> weights;    ///< per tensor, as in the file formats
+  std::vector<std::vector<float>> gradients;  ///< per tensor, of the first step
+  std::int64_t skipped = 0;
+  std::int64_t bytes_sent = 0;  ///< by rank 0 in its last step, parameters and gradients
+  std::int64_t bytes_planned = 0;
+};
+
+/// A small GPT-2 with odd sizes.
+inline Architecture small_gpt2() {
+  Architecture a = preset("nano");
+  a.layers = 2;
+  a.heads = 3;
+  a.kv_heads = 3;
+  a.width = 21;
+  a.ffn_width = 50;
+  a.vocab = 67;
+  a.context = 12;
+  return a;
+}
+
+/// The same as a Qwen2 (grouped queries, biases on q, k, v, tied head) or a Llama (scaled positions, untied head).
+inline Architecture small_model(Family family) {
+  if (family == Family::gpt2) return small_gpt2();
+  const bool qwen2 = family == Family::qwen2;
+  Architecture a = preset(qwen2 ? "qwen2-0.5b" : "llama-8b");
+  a.layers = 2;
+  a.heads = qwen2 ? 3 : 4;
+  a.kv_heads = qwen2 ? 1 : 2;
+  a.width = qwen2 ? 18 : 24;
+  a.ffn_width = 35;
+  a.vocab = 67;
+  a.context = 12;
+  a.rope_theta = 20;
+  if (!qwen2) a.rope_scaling = {30, 4, 1, 4};
+  return a;
+}
+
+inline Options base_options() {
+  Options options =
+      parse_arguments({"--data.source=synthetic", "--data.synthetic_tokens=6000", "--data.val_fraction=0.2",
+                       "--train.seq_len=9", "--train.micro_batch=2", "--train.steps=6", "--optim.lr=0.01",
+                       "--run.threads=1", "--optim.warmup_steps=2", "--run.timeout=60"});
+  return options;
+}
+
+inline std::vector<std::vector<float>> empty_tensors(const ModelParts& model) {
+  std::vector<std::vector<float>> tensors;
+  for (const ParameterTensor& tensor : model.tensors)
+    tensors.emplace_back(static_cast<std::size_t>(tensor.elements), std::nanf(""));
+  return tensors;
+}
+
+/// Copies this rank's master slices into whole tensors.
+inline void collect_weights(const StepSchedule& schedule, const Resources& resources,
+                            std::vector<std::vector<float>>& tensors) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const StateSlice slice = state_slice(schedule, resources, unit);
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    resources.download(values.data(), slice.master, slice.count * size_of(DType::fp32));
+    for (const TensorRun& run : slice.runs) {
+      std::copy_n(values.begin() + run.offset, run.count,
+                  tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+    }
+  }
+}
+
+inline void collect_gradients(const StepSchedule& schedule, const Resources& resources,
+                              std::vector<std::vector<float>>& tensors) {
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+    const GradientSlice slice = gradient_slice(schedule, resources, unit);
+    if (slice.dtype != DType::fp32) continue;
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    resources.download(values.data(), slice.data, slice.count * size_of(DType::fp32));
+    for (const TensorRun& run : slice.runs) {
+      std::copy_n(values.begin() + run.offset, run.count,
+                  tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+    }
+  }
+}
+
+/// One rank's part of a run: trains options.train.steps steps. Slices of gradients and weights go into `outcome` under
+/// `mutex`; losses, norms and counts too on the rank that `reports`.
+inline void train_rank(RankContext& context, const Options& options, const PlannedRun& planned,
+                       const MachineShape& machine, const TensorSource& weights, bool reports, RunOutcome& outcome,
+                       std::mutex& mutex) {
+  const Dataset data(options.data, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
+  TrainingSession session(context, options, planned, data, machine, weights);
+  for (std::int64_t step = 0; step < session.steps(); ++step) {
+    std::int64_t before = 0;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
+      before += session.resources().count(c).bytes;
+    const StepResult& result = session.train_step([&] {
+      if (step != 0) return;
+      const std::lock_guard lock(mutex);
+      collect_gradients(planned.schedule, session.resources(), outcome.gradients);
+    });
+    if (!reports) continue;
+    outcome.losses.push_back(result.loss);
+    outcome.norms.push_back(result.grad_norm);
+    outcome.bytes_sent = -before;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
+      outcome.bytes_sent += session.resources().count(c).bytes;
+  }
+  if (data.validation().has_value()) {
+    const double loss = session.evaluate(options.train.eval_batches);
+    if (reports) outcome.evaluations.push_back(loss);
+  }
+  const std::lock_guard lock(mutex);
+  collect_weights(planned.schedule, session.resources(), outcome.weights);
+  if (reports) outcome.skipped = session.optimizer().skipped_steps();
+}
+
+/// What train_rank fills, before it starts.
+inline RunOutcome empty_outcome(const PlannedRun& planned) {
+  RunOutcome outcome;
+  outcome.weights = empty_tensors(planned.schedule.model);
+  outcome.gradients = empty_tensors(planned.schedule.model);
+  outcome.bytes_planned = planned.schedule.wire_bytes_per_step();
+  return outcome;
+}
+
+/// Trains options.train.steps steps on `world` ranks as threads.
+inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world,
+                                std::int64_t ranks_per_node, const MachineShape& machine = {},
+                                const TensorSource& weights = {}) {
+  std::mutex mutex;
+  const PlannedRun planned = plan_run(options, architecture, world, ranks_per_node);
+  RunOutcome outcome = empty_outcome(planned);
+  run_ranks(world, ranks_per_node, [&](RankContext& context) {
+    train_rank(context, options, planned, machine, weights, context.rank() == 0, outcome, mutex);
+  });
+  return outcome;
+}
+
+}  // namespace tessera::testing

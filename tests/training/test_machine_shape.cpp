@@ -1,0 +1,44 @@
+// How many threads and lanes a rank takes of its machine.
+
+#include <catch2/catch.hpp>
+
+#include "tessera/training/session.hpp"
+
+using namespace tessera;
+
+namespace {
+
+MachineShape machine_of(int ranks, int cores) {
+  MachineShape machine;
+  machine.machine_ranks = ranks, machine.machine_cores = cores;
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("without a word about it, a rank's cores are the machine's") {
+  CHECK(MachineShape{}.machine_cores == allowed_cores());
+}
+
+TEST_CASE("threads: the machine's cores dealt to its ranks, within what a rank may use") {
+  Options options;
+  const int own = allowed_cores();
+  CHECK(threads_of(options, machine_of(1, own)) == own);
+  CHECK(threads_of(options, machine_of(own, own)) == 1);
+  CHECK(threads_of(options, machine_of(2 * own, own)) == 1);
+  CHECK(threads_of(options, machine_of(3, 3 * own)) == own);  // three ranks, each bound to its own cores
+  CHECK(threads_of(options, machine_of(2, 100 * own)) == own);
+  options.run.threads = 7;
+  CHECK(threads_of(options, machine_of(2, 4)) == 7);
+}
+
+TEST_CASE("lanes and spinning look at the whole machine") {
+  Options options;
+  CHECK(lanes_of(options, 1, machine_of(2, 2)) == LaneMode::serial);
+  CHECK(lanes_of(options, 1, machine_of(2, 3)) == LaneMode::parallel);
+  CHECK(lanes_of(options, 2, machine_of(2, 4)) == LaneMode::serial);
+  CHECK(threads_on_cores(2, machine_of(2, 4)) == 2);
+  CHECK(threads_on_cores(2, machine_of(2, 3)) == 4);
+  options.comm.emulate.latency = 1e-3;
+  CHECK(lanes_of(options, 2, machine_of(2, 4)) == LaneMode::parallel);
+}
