@@ -25,7 +25,7 @@ RunShape shape_of(const Options& options) {
   const std::int64_t ranks_per_node = planned_ranks_per_node(options, world);
   validate_for_world(options, world, ranks_per_node);
   const Architecture architecture = resolve_architecture(options.model);
-  return run_shape(options, architecture, sequence_length(options, architecture), world, ranks_per_node);
+  return run_shape(options, architecture, world, ranks_per_node);
 }
 
 PlannedRun planned_and_proven(const RunShape& shape) {

@@ -10,23 +10,6 @@
 
 namespace tessera {
 
-std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
-  const std::int64_t length = options.train.seq_len > 0 ? options.train.seq_len : architecture.context;
-  if (length > architecture.context) {
-    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length,
-                     architecture.context, architecture.context);
-  }
-  return length;
-}
-
-PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
-                    std::int64_t ranks_per_node) {
-  const std::int64_t sequence = sequence_length(options, architecture);
-  PlannedRun run = plan_shape(run_shape(options, architecture, sequence, world, ranks_per_node));
-  require_verified(run.schedule, run.plan);
-  return run;
-}
-
 int threads_of(const Options& options, const MachineShape& machine) {
   if (options.run.threads > 0) return static_cast<int>(options.run.threads);
   return std::max(1, std::min(allowed_cores(), machine.machine_cores / machine.machine_ranks));

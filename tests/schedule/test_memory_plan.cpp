@@ -4,7 +4,7 @@
 
 #include "all_policies.hpp"
 #include "sanitized.hpp"
-#include "schedule/conflicts.hpp"
+#include "schedule/memory/conflicts.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"

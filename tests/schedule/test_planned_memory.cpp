@@ -6,7 +6,7 @@
 #include "tessera/comm/scratch.hpp"
 #include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/workspace.hpp"
-#include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/verify.hpp"
 
 using namespace tessera;

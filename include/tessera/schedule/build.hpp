@@ -36,9 +36,6 @@ inline ParameterLife life_of(const SchedulePolicy& policy) {
 /// Whether shard.limit_all_gathers applies.
 inline bool gathers_are_limited(const SchedulePolicy& policy) { return life_of(policy) == ParameterLife::phase; }
 
-/// The policy that resolved options ask for (defaults by strategy filled in).
-SchedulePolicy policy_from(const Options& options);
-
 /// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy);
 

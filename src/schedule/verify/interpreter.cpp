@@ -1,4 +1,4 @@
-#include "schedule/interpreter.hpp"
+#include "schedule/verify/interpreter.hpp"
 
 #include <algorithm>
 

@@ -1,7 +1,7 @@
 // The interpreter's rules from a contribution to a gradient to the update: who made it, who is still owed, what was
 // measured.
 
-#include "schedule/interpreter.hpp"
+#include "schedule/verify/interpreter.hpp"
 #include "tessera/base/math.hpp"
 
 namespace tessera {
