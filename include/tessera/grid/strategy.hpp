@@ -22,11 +22,11 @@ enum class ParameterLife : std::uint8_t {
 // The table, in the order of `plan`. What each column means: StrategyRules.
 // clang-format off
 //    enumerator  name          state  life   inner  outer    splits
-#define TESSERA_STRATEGIES(X)                                                      \
-    X(ddp,        "ddp",        self,  rest,  world, self,    "nothing")           \
-    X(zero1,      "zero1",      shard, rest,  shard, self,    "optimizer state")   \
-    X(zero2,      "zero2",      shard, step,  shard, self,    "and gradients")     \
-    X(zero3,      "zero3",      shard, phase, shard, self,    "and parameters")    \
+#define TESSERA_STRATEGIES(X)                                                       \
+    X(ddp,        "ddp",        self,  rest,  world, self,    "nothing")            \
+    X(zero1,      "zero1",      shard, rest,  shard, self,    "optimizer state")    \
+    X(zero2,      "zero2",      shard, step,  shard, self,    "and gradients")      \
+    X(zero3,      "zero3",      shard, phase, shard, self,    "and parameters")     \
     X(hsdp,       "hsdp",       shard, phase, shard, replica, "as zero3 in groups") \
     X(hsdp_zero2, "hsdp-zero2", shard, step,  shard, replica, "as zero2 in groups")
 // clang-format on
@@ -49,8 +49,6 @@ struct StrategyRules {
 
   /// A shard group smaller than the world, replicated.
   constexpr bool is_hybrid() const { return outer != Group::self; }
-  /// Nothing is gathered for forward or backward.
-  constexpr bool keeps_full_parameters() const { return life == ParameterLife::rest; }
   /// The default of shard.reduce: gradients stay sharded between micro-steps where parameters do not stay full.
   constexpr bool reduces_each_micro_step() const { return life != ParameterLife::rest; }
   /// shard.reshard_after_forward = false keeps through backward what else is gathered for each phase.
