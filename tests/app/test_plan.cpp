@@ -47,7 +47,7 @@ TEST_CASE("every preset of every family is planned in every view") {
 
 TEST_CASE("the table compares all strategies and marks the chosen one") {
   const std::string text = plan({"--shard.strategy=zero2", "--plan.ranks=4"});
-  for (const char* name : {"ddp ", "zero1 ", "zero2 *", "zero3 ", "hsdp ", "hsdp-zero2 "})
+  for (const char* name : {"ddp ", "zero1 ", "zero2 *", "zero3 ", "hsdp ", "hsdp-zero2 ", "hsdp-zero1 "})
     REQUIRE(contains(text, name));
   REQUIRE(contains(text, "zero2 over 4 ranks"));
   REQUIRE_FALSE(contains(text, "shard.reduce under"));

@@ -208,11 +208,12 @@ TEST_CASE("an overflow of the sum alone is found under every strategy") {
     REQUIRE(sum > 1.01);
     REQUIRE(sum < 1.1);
     options.precision.compute = options.precision.reduce = DType::fp16;
-    for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::hsdp}) {
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero1}) {
       options.shard.strategy = strategy;
-      options.shard.group_size = strategy == Strategy::hsdp ? 2 : 0;
+      options.shard.group_size = rules_of(strategy).is_hybrid() ? 2 : 0;
       // What is updated is in fp16 only where it was gathered whole for the update; shards are fp32.
-      const bool overflows = strategy == Strategy::ddp || strategy == Strategy::hsdp;
+      const bool overflows = strategy == Strategy::ddp || rules_of(strategy).is_hybrid();
       for (const ReduceWhen reduce : {ReduceWhen::micro_step, ReduceWhen::step}) {
         options.shard.reduce = reduce;
         const RunOutcome run = train_locally(options, architecture, 4, 4, {}, weights);
@@ -234,7 +235,7 @@ TEST_CASE("16-bit ddp and hsdp follow fp32") {
   const RunOutcome exact = train_locally(options, architecture, 4, 4);
   for (const DType type : {DType::bf16, DType::fp16}) {
     options.precision.compute = options.precision.reduce = type;
-    for (const Strategy strategy : {Strategy::ddp, Strategy::hsdp, Strategy::hsdp_zero2}) {
+    for (const Strategy strategy : {Strategy::ddp, Strategy::hsdp, Strategy::hsdp_zero2, Strategy::hsdp_zero1}) {
       options.shard.strategy = strategy;
       options.shard.group_size = strategy == Strategy::ddp ? 0 : 2;
       const RunOutcome run = train_locally(options, architecture, 4, 4);
