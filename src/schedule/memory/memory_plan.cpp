@@ -5,7 +5,7 @@
 #include <numeric>
 #include <random>
 
-#include "schedule/conflicts.hpp"
+#include "schedule/memory/conflicts.hpp"
 #include "tessera/base/math.hpp"
 
 namespace tessera {

@@ -202,8 +202,8 @@ std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
       continue;
     }
     const PlacePlan& device = row.plan.at(Place::device);
-    std::vector<std::string> cells{title_of(row),
-                                   fmt::format("{} x {}", row.schedule.grid.shard, row.schedule.grid.replica)};
+    std::vector<std::string> cells{title_of(row), fmt::format("{} x {}", row.schedule.grid.size(Group::shard),
+                                                              row.schedule.grid.size(Group::replica))};
     for (const std::int64_t bytes : device.at_peak) cells.push_back(format_bytes(bytes));
     if (on_host) cells.push_back(format_bytes(host_part(row)));
     cells.push_back(format_bytes(device.idle_at_peak()));

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "schedule/rules.hpp"
+#include "tessera/schedule/build.hpp"
 
 namespace tessera {
 
@@ -43,7 +43,7 @@ struct GatherPlan {
 };
 
 /// Places the gathers. UsageError where the limit is below what one compute step needs.
-GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy, const StrategyRules& rules,
+GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
                         const std::vector<ComputeStep>& steps);
 
 }  // namespace tessera

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "schedule/interpreter.hpp"
-#include "schedule/limits.hpp"
 #include "schedule/liveness.hpp"
 #include "schedule/order.hpp"
+#include "schedule/verify/interpreter.hpp"
+#include "schedule/verify/limits.hpp"
 #include "tessera/schedule/build.hpp"
 
 namespace tessera {

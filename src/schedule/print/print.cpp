@@ -170,14 +170,13 @@ std::string describe_operation(const StepSchedule& schedule, OperationId id) {
 }
 
 std::string describe_grid(const StepSchedule& schedule) {
-  const GridShape& grid = schedule.grid;
-  std::string text =
-      fmt::format("{} over {} rank{}", name_of(schedule.strategy), grid.world, grid.world == 1 ? "" : "s");
-  if (is_hybrid(schedule.strategy))
-    text +=
-        fmt::format(" ({} replica{} of shard groups of {})", grid.replica, grid.replica == 1 ? "" : "s", grid.shard);
-  if (is_hybrid(schedule.strategy) && grid.replica == 1 && grid.world > 1)
-    text += ", as without replicas: shard.group_size makes smaller groups";
+  const ProcessGrid& grid = schedule.grid;
+  const std::int64_t world = grid.world(), replicas = grid.size(Group::replica);
+  std::string text = fmt::format("{} over {} rank{}", name_of(schedule.strategy), world, world == 1 ? "" : "s");
+  if (!rules_of(schedule.strategy).is_hybrid()) return text;
+  text +=
+      fmt::format(" ({} replica{} of shard groups of {})", replicas, replicas == 1 ? "" : "s", grid.size(Group::shard));
+  if (replicas == 1 && world > 1) text += ", as without replicas: shard.group_size makes smaller groups";
   return text;
 }
 
@@ -209,7 +208,7 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
 }
 
 std::string print_units(const StepSchedule& schedule) {
-  const std::int64_t members = schedule.strategy == Strategy::ddp ? 1 : schedule.grid.shard;
+  const std::int64_t members = schedule.grid.size(rules_of(schedule.strategy).state);
   std::string text = fmt::format("units: {}, {} in all, {} elements with padding\n", describe_grid(schedule),
                                  schedule.layout.units.size(), format_count(schedule.layout.padded_elements()));
   TextTable table({{"unit", Align::left},

@@ -1,4 +1,4 @@
-#include "schedule/interpreter.hpp"
+#include "schedule/verify/interpreter.hpp"
 
 #include <algorithm>
 
@@ -82,7 +82,7 @@ void Interpreter::play(const Play& play) {
     }
     const Value& t = held->second.type;
     demand(t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements &&
-               t.split == v.split && t.owed == v.owed,
+               t.shard == v.shard && t.partial == v.partial,
            fmt::format("{} finds {} in another layout, type or sum than it expects", segment_->name,
                        name_of_value(s_, id)));
     holder_[v.storage] = id;
@@ -187,7 +187,7 @@ void Interpreter::store(const Operation& op) {
   demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype &&
              s_.storage_of(op.writes[0]).place == Place::host,
          "a snapshot is of the unit, in its type, and lies on the host");
-  demand(owners_of(out) == s_.grid.world && out.elements * s_.grid.world == 3 * s_.unit(op.unit).padded,
+  demand(owners_of(out) == s_.grid.world() && out.elements * s_.grid.world() == 3 * s_.unit(op.unit).padded,
          "each element must be stored on exactly one rank");
   demand(stored_.insert(op.unit).second, "stores a unit twice");
   State state;
@@ -201,18 +201,18 @@ void Interpreter::gather(const Operation& op) {
   if (source == nullptr) return;
   State whole = *source;
   const Value& out = s_.value(op.writes[0]);
-  const Groups expected = s_.grid.size(op.group) > 1 ? source->type.split.without(op.group) : source->type.split;
-  demand(op.group == Group::self || source->type.split.has(op.group),
+  const Groups expected = s_.grid.size(op.group) > 1 ? source->type.shard.without(op.group) : source->type.shard;
+  demand(op.group == Group::self || source->type.shard.has(op.group),
          "gathers over a group that the value is not split over");
-  demand(out.split == expected, "the gathered value's layout is not the source's without the group");
+  demand(out.shard == expected, "the gathered value's layout is not the source's without the group");
   demand(out.elements == source->type.elements * s_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
-  demand(out.owed == source->type.owed, "a gather pays no sums");
+  demand(out.partial == source->type.partial, "a gather pays no sums");
   if (source->type.kind == ValueKind::master) {
     demand(out.kind == ValueKind::parameter && out.dtype == s_.compute,
            "a gathered master is a parameter in the compute type");
   } else {
-    demand(source->type.kind == ValueKind::gradient && source->type.owed.empty(),
+    demand(source->type.kind == ValueKind::gradient && source->type.partial.empty(),
            "only masters and finished gradients are gathered");
   }
   write(op.writes[0], std::move(whole));
@@ -229,7 +229,7 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
       complain(fmt::format("{} runs without whole {}", part.name, s_.unit(unit).name));
       continue;
     }
-    demand(state->type.split.empty(), fmt::format("{} reads a slice of {}", part.name, s_.unit(unit).name));
+    demand(state->type.shard.empty(), fmt::format("{} reads a slice of {}", part.name, s_.unit(unit).name));
     demand(state->type.dtype == s_.compute,
            fmt::format("{} reads {} in another type than it computes in", part.name, s_.unit(unit).name));
     demand(state->version == step_,
@@ -318,7 +318,7 @@ void Interpreter::account_loss(const Operation& op, bool training) {
 void Interpreter::need_evaluated_loss() {
   bool complete = false;
   for (const auto& [storage, state] : holds_) {
-    if (state.type.kind == ValueKind::scalar && state.losses == 1) complete = complete || state.type.owed.empty();
+    if (state.type.kind == ValueKind::scalar && state.losses == 1) complete = complete || state.type.partial.empty();
   }
   demand(complete, "the evaluation ends without a loss that is summed over all ranks");
 }

@@ -1,4 +1,4 @@
-#include "schedule/limits.hpp"
+#include "schedule/verify/limits.hpp"
 
 #include <map>
 

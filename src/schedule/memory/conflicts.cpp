@@ -1,4 +1,4 @@
-#include "schedule/conflicts.hpp"
+#include "schedule/memory/conflicts.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -3,8 +3,7 @@
 #include <set>
 
 #include "tessera/base/error.hpp"
-#include "tessera/comm/deal.hpp"
-#include "tessera/comm/grid.hpp"
+#include "tessera/grid/grid.hpp"
 
 using namespace tessera;
 
@@ -14,7 +13,7 @@ TEST_CASE("groups partition the world, and a rank finds itself where its index s
       for (std::int64_t group = 1; group <= world; ++group) {
         if (world % per_node != 0 || world % group != 0) continue;
         const ProcessGrid grid(world, per_node, group);
-        REQUIRE(grid.replicas() * grid.shard_group_size() == world);
+        REQUIRE(grid.size(Group::replica) * grid.size(Group::shard) == world);
         for (const Group kind : {Group::self, Group::world, Group::shard, Group::replica, Group::node}) {
           bool inside = true;
           for (std::int64_t rank = 0; rank < world; ++rank) {
@@ -24,11 +23,9 @@ TEST_CASE("groups partition the world, and a rank finds itself where its index s
             REQUIRE(std::count(members.begin(), members.end(), rank) == 1);
             for (const auto member : members) {
               REQUIRE(grid.members(kind, member) == members);
-              if (grid.node_of(member) != grid.node_of(rank)) inside = false;
+              if (member / per_node != rank / per_node) inside = false;
             }
-            const auto at = [&](std::int64_t place) { return members[static_cast<std::size_t>(place)]; };
-            if (kind == Group::shard) REQUIRE(at(grid.shard_index(rank)) == rank);
-            if (kind == Group::replica) REQUIRE(at(grid.replica_index(rank)) == rank);
+            REQUIRE(members[static_cast<std::size_t>(grid.index_in(kind, rank))] == rank);
           }
           REQUIRE(grid.within_node(kind) == inside);
         }
@@ -54,17 +51,17 @@ TEST_CASE("sizes that do not divide are refused by name") {
   REQUIRE_THROWS_AS(ProcessGrid(6, 12, 1), UsageError);
 }
 
-TEST_CASE("every micro-batch is dealt once, in the order of the sum") {
+TEST_CASE("every micro-batch is assigned once, in the order of the sum") {
   for (const std::int64_t world : {1, 2, 3, 4, 6, 8}) {
     for (std::int64_t group = 1; group <= world; ++group) {
       if (world % group != 0) continue;
       const ProcessGrid grid(world, 1, group);
       for (const std::int64_t accumulation : {1, 2, 3, 5}) {
-        for (const ReduceWhen when : {ReduceWhen::micro_step, ReduceWhen::step}) {
+        for (const bool each : {true, false}) {
           std::set<std::int64_t> seen;
           for (std::int64_t rank = 0; rank < world; ++rank) {
             for (std::int64_t k = 0; k < accumulation; ++k) {
-              const auto index = micro_batch_index(grid, when, accumulation, rank, k);
+              const auto index = MicroBatchAssignment{Group::shard, each}.micro_batch(grid, accumulation, rank, k);
               REQUIRE(index >= 0);
               REQUIRE(index < world * accumulation);
               seen.insert(index);
@@ -75,9 +72,11 @@ TEST_CASE("every micro-batch is dealt once, in the order of the sum") {
       }
     }
   }
-  const ProcessGrid plain(4, 1, 4), hybrid(4, 1, 2);
-  REQUIRE(micro_batch_index(plain, ReduceWhen::micro_step, 3, 1, 2) == 2 * 4 + 1);
-  REQUIRE(micro_batch_index(plain, ReduceWhen::step, 3, 1, 2) == 1 * 3 + 2);
-  REQUIRE(micro_batch_index(hybrid, ReduceWhen::micro_step, 3, 3, 2) == 1 * 3 * 2 + 2 * 2 + 1);
-  REQUIRE(micro_batch_index(hybrid, ReduceWhen::step, 3, 3, 2) == 1 * 3 * 2 + 1 * 3 + 2);
+  const ProcessGrid plain(4, 1, 4), hybrid(4, 1, 2), whole(4, 1, 1);
+  const MicroBatchAssignment each{Group::shard, true}, once{Group::shard, false};
+  REQUIRE(each.micro_batch(plain, 3, 1, 2) == 2 * 4 + 1);
+  REQUIRE(once.micro_batch(plain, 3, 1, 2) == 1 * 3 + 2);
+  REQUIRE(each.micro_batch(hybrid, 3, 3, 2) == 1 * 3 * 2 + 2 * 2 + 1);
+  REQUIRE(once.micro_batch(hybrid, 3, 3, 2) == 1 * 3 * 2 + 1 * 3 + 2);
+  REQUIRE(MicroBatchAssignment{Group::world, true}.micro_batch(whole, 3, 1, 2) == 2 * 4 + 1);
 }

@@ -1,7 +1,7 @@
 // The interpreter's rules from a contribution to a gradient to the update: who made it, who is still owed, what was
 // measured.
 
-#include "schedule/interpreter.hpp"
+#include "schedule/verify/interpreter.hpp"
 #include "tessera/base/math.hpp"
 
 namespace tessera {
@@ -19,7 +19,7 @@ std::set<PartId> Interpreter::parts_of(UnitId unit) const {
 std::int64_t Interpreter::owners_of(const Value& value) const {
   std::int64_t owners = 1;
   for (const Group group : {Group::world, Group::shard, Group::replica}) {
-    if (value.split.has(group)) owners *= s_.grid.size(group);
+    if (value.shard.has(group)) owners *= s_.grid.size(group);
   }
   return owners;
 }
@@ -34,7 +34,7 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
     state.covers = {op.part};
     state.from = micro_step_, state.to = micro_step_ + 1;
     demand(wanted.erase(v.unit) == 1, "writes a gradient of a unit that is not its own");
-    demand(v.split.empty() && v.elements == s_.unit(v.unit).padded, "backward makes whole gradients");
+    demand(v.shard.empty() && v.elements == s_.unit(v.unit).padded, "backward makes whole gradients");
     write(id, std::move(state));
   }
   for (const Update& u : op.updates) {
@@ -59,10 +59,10 @@ void Interpreter::reduce_scatter(const Operation& op) {
   if (source == nullptr) return;
   const Value& out = s_.value(op.writes[0]);
   demand(source->type.kind == ValueKind::gradient, "only gradients are reduced");
-  demand(source->type.owed.has(op.group), "the group's sum is not owed");
-  demand(!source->type.split.has(op.group), "the value is already split over the group");
-  demand(out.owed == source->type.owed.without(op.group), "owes other sums than the source less the group");
-  demand(out.split == source->type.split.with(op.group), "the layout is not the source's split over the group");
+  demand(source->type.partial.has(op.group), "the group's sum is not owed");
+  demand(!source->type.shard.has(op.group), "the value is already split over the group");
+  demand(out.partial == source->type.partial.without(op.group), "owes other sums than the source less the group");
+  demand(out.shard == source->type.shard.with(op.group), "the layout is not the source's split over the group");
   demand(out.elements * s_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
   State state = *source;
   write(op.writes[0], std::move(state));
@@ -73,8 +73,8 @@ void Interpreter::all_reduce(const Operation& op) {
   write_scratch(op, 0);
   const State* before = read(op.updates[0].before);
   if (before == nullptr) return;
-  demand(before->type.owed.has(op.group), "the group's sum is not owed");
-  demand(s_.value(op.updates[0].after).owed == before->type.owed.without(op.group),
+  demand(before->type.partial.has(op.group), "the group's sum is not owed");
+  demand(s_.value(op.updates[0].after).partial == before->type.partial.without(op.group),
          "owes other sums than before less the group");
   write(op.updates[0].after, *before);
 }
@@ -92,7 +92,7 @@ void Interpreter::accumulate(const Operation& op) {
   const Value& out = s_.value(result);
   for (const State* term : terms) {
     demand(term->type.kind == ValueKind::gradient && term->type.unit == out.unit, "adds gradients of different units");
-    demand(term->type.split == out.split && term->type.owed == out.owed && term->type.elements == out.elements,
+    demand(term->type.shard == out.shard && term->type.partial == out.partial && term->type.elements == out.elements,
            "adds values of different layouts or owed sums");
   }
   if (terms.size() == 2) {
@@ -122,10 +122,10 @@ void Interpreter::norm(const Operation& op) {
   const State* payload = read(op.updates[0].before);
   if (gradient == nullptr || payload == nullptr) return;
   const UnitId unit = gradient->type.unit;
-  demand(gradient->type.owed.empty(), "measures a gradient whose sum is not complete");
+  demand(gradient->type.partial.empty(), "measures a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation,
          "measures a gradient that does not cover everything");
-  demand(owners_of(gradient->type) == s_.grid.world, "each element must be measured on exactly one rank");
+  demand(owners_of(gradient->type) == s_.grid.world(), "each element must be measured on exactly one rank");
   State state = *payload;
   demand(state.norms.insert(unit).second, "measures a unit twice");
   measured_[unit] = gradient->type.dtype;
@@ -137,8 +137,8 @@ void Interpreter::clip(const Operation& op) {
   for (const ValueId id : op.reads) {
     const State* state = read(id);
     if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
-    complete =
-        state->type.owed.empty() && state->norms.size() == s_.layout.units.size() && state->losses == s_.accumulation;
+    complete = state->type.partial.empty() && state->norms.size() == s_.layout.units.size() &&
+               state->losses == s_.accumulation;
   }
   demand(complete, "clips before loss and norm of all units are summed over all ranks");
   State state;
@@ -155,7 +155,7 @@ void Interpreter::update(const Operation& op) {
   }
   demand(clipped, "updates before the clip coefficient is known");
   if (gradient == nullptr) return complain("updates without a gradient");
-  demand(gradient->type.owed.empty(), "updates with a gradient whose sum is not complete");
+  demand(gradient->type.partial.empty(), "updates with a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == s_.accumulation,
          "updates with a gradient that does not cover everything");
   demand(updated_.insert(op.unit).second, "updates a unit twice");
@@ -166,7 +166,7 @@ void Interpreter::update(const Operation& op) {
     const State* before = read(u.before);
     if (before == nullptr) continue;
     demand(before->version == step_, "updates state of another version");
-    demand(before->type.split == gradient->type.split, "the gradient is not split like the master");
+    demand(before->type.shard == gradient->type.shard, "the gradient is not split like the master");
     master = master || before->type.kind == ValueKind::master;
     moments = moments || before->type.kind == ValueKind::moments;
     State state = *before;

@@ -1,7 +1,6 @@
-#include "schedule/gather_plan.hpp"
+#include "schedule/passes/gathers.hpp"
 
 #include <algorithm>
-#include <map>
 
 namespace tessera {
 
@@ -12,11 +11,11 @@ ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, Operati
   const Part& part = model.parts[static_cast<std::size_t>(id)];
   ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, {}};
   const bool only_what_backward_reads = kind == OperationKind::backward && part.kind != PartKind::head;
+  std::vector<TensorId> read;
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
-    if (only_what_backward_reads && !part.read_in_backward[i]) continue;
-    const UnitId unit = layout.unit_of[static_cast<std::size_t>(part.tensors[i])];
-    if (std::find(step.units.begin(), step.units.end(), unit) == step.units.end()) step.units.push_back(unit);
+    if (!only_what_backward_reads || part.read_in_backward[i]) read.push_back(part.tensors[i]);
   }
+  step.units = layout.units_of(read);
   return step;
 }
 
@@ -97,13 +96,14 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
   return steps;
 }
 
-GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy, const StrategyRules& rules,
+GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
                         const std::vector<ComputeStep>& steps) {
   GatherPlan plan;
   const std::vector<Uses> uses = uses_of(schedule.layout.units.size(), steps);
   std::vector<GatherInstance> wanted;
   // The formula counts a gather a phase for these strategies; what is gathered less often is a saving.
-  const bool gathered_per_phase = rules.life == ParameterLife::phase || rules.life == ParameterLife::micro_step;
+  const ParameterLife life = life_of(policy);
+  const bool gathered_per_phase = life == ParameterLife::phase || life == ParameterLife::micro_step;
   for (std::size_t i = 0; i < uses.size(); ++i) {
     const Uses& u = uses[i];
     const auto unit = static_cast<UnitId>(i);
@@ -125,7 +125,7 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
     // anyway.
     const bool is_table = !counts;
     const bool keep =
-        rules.life != ParameterLife::phase || is_table || only_head_between(steps, u.last_forward, u.first_backward);
+        life != ParameterLife::phase || is_table || only_head_between(steps, u.last_forward, u.first_backward);
     if (keep) {
       wanted.push_back({unit, u.first_forward, u.last_backward, 0, counts, {}});
       if (gathered_per_phase) plan.kept.push_back({unit, false});
@@ -148,7 +148,7 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
       const auto before = static_cast<std::int64_t>(counted_first_uses.size());
       instance.position = before < depth ? 0 : counted_first_uses[static_cast<std::size_t>(before - depth)];
     }
-    if (rules.gathers_are_limited && policy.limit_all_gathers > 0 && instance.counts) {
+    if (gathers_are_limited(policy) && policy.limit_all_gathers > 0 && instance.counts) {
       const std::int64_t allowed = position_under_limit(schedule, plan.instances, instance, policy.limit_all_gathers);
       if (allowed > instance.position) {
         instance.position = allowed;
