@@ -130,7 +130,7 @@ class TimedKernels final : public Kernels {
          [&] { inner_.adamw(stream, a); });
   }
 
-  // A few hundred operations on numbers: nothing to measure.
+  // A few hundred operations on numbers: too short to measure.
   void account_loss(Stream& stream, const AccountArguments& a) override { inner_.account_loss(stream, a); }
   void clip(Stream& stream, const ClipArguments& a) override { inner_.clip(stream, a); }
 

@@ -1,5 +1,5 @@
 #pragma once
-// The pattern of memory that nobody has written (fill_pattern), byte by byte, for hosts and devices.
+// The byte pattern of memory that has not been written (fill_pattern), for hosts and devices.
 
 #include <cstdint>
 

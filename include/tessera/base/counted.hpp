@@ -1,5 +1,5 @@
 #pragma once
-// Numbers with their noun.
+// Counts with their noun.
 
 #include <fmt/format.h>
 

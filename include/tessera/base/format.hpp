@@ -1,5 +1,5 @@
 #pragma once
-// Numbers for people: short, with a unit, always the same way.
+// Human-readable numbers: short, with a unit, in one fixed form.
 
 #include <cstdint>
 #include <string>
@@ -15,7 +15,7 @@ std::string format_count(std::int64_t count);
 /// As format_count, for rates: three significant digits, "4.27", "335", "12.3K"; "nan" and "inf" as such.
 std::string format_rate(double per_second);
 
-/// A duration: "0 s", "250 us", "812 ms", "4.27 s", "42.7 s", "3 min 12 s", "2 h 05 min", "3 d 04 h"; "?" if it is not
+/// A duration: "0 s", "250 us", "812 ms", "4.27 s", "42.7 s", "3 min 12 s", "2 h 05 min", "3 d 04 h". "?" if it is not
 /// finite.
 std::string format_seconds(double seconds);
 

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes: 64-bit everywhere, overflow is an error and not a wrap-around.
+// Sizes: 64-bit everywhere. Overflow is an error, never a wrap-around.
 
 #include <cstdint>
 
@@ -32,7 +32,7 @@ inline std::int64_t checked_add(std::int64_t a, std::int64_t b) {
 
 constexpr bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
-/// The largest power of two below n (n >= 2): where a node of the summation tree over n leaves splits.
+/// Returns the largest power of two below n (n >= 2): where a node of the summation tree over n leaves splits.
 constexpr std::int64_t tree_split(std::int64_t n) {
   std::int64_t half = 1;
   while (half * 2 < n) half *= 2;

@@ -1,5 +1,5 @@
 #pragma once
-// Writing one shard file: HDF5 lays it out, the elements follow by plain writes at the places that HDF5 chose, with
+// Writes one shard file. HDF5 lays it out; the elements follow by plain writes at the offsets that HDF5 chose, with
 // checksums computed on the way. So bulk data does not hold HDF5's lock, and one pass over memory does both.
 
 #include <filesystem>

@@ -1,5 +1,5 @@
 #pragma once
-// Which ranks belong together. Pure arithmetic, the same on every rank.
+// Groups of ranks. Pure arithmetic, the same on every rank.
 
 #include <cstdint>
 #include <string_view>
@@ -31,9 +31,9 @@ class ProcessGrid {
   std::int64_t node_of(std::int64_t rank) const { return rank / ranks_per_node_; }
 
   std::int64_t size(Group group) const;
-  /// The ranks of `rank`'s group, in the group's order.
+  /// Returns the ranks of `rank`'s group, in the group's order.
   std::vector<std::int64_t> members(Group group, std::int64_t rank) const;
-  /// Whether every group of this kind lies inside one node.
+  /// Returns whether every group of this kind lies inside one node.
   bool within_node(Group group) const;
 
  private:

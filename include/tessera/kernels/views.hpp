@@ -1,5 +1,5 @@
 #pragma once
-// Views: how a kernel is told where a matrix lies and in which type it is stored. A view owns nothing.
+// Views: the address and type of a kernel's matrix. A view owns nothing.
 
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ struct View {
   std::int64_t stride = 0;
 
   explicit operator bool() const { return data != nullptr; }
-  // NOLINTNEXTLINE(google-explicit-constructor): what may be written may be read, without a word
+  // NOLINTNEXTLINE(google-explicit-constructor): a writable view is readable, without a word
   operator ConstView() const { return {data, dtype, stride}; }
   void* at(std::int64_t row, std::int64_t column = 0) const {
     return static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);
@@ -44,7 +44,7 @@ struct View {
 /// A gradient that a kernel writes: accumulated in fp32 inside the kernel, rounded once when it is stored.
 struct GradientView {
   View view;
-  bool adds = false;  ///< add the finished gradient to what is there instead of storing it
+  bool adds = false;  ///< add the finished gradient to the memory instead of storing it
 
   explicit operator bool() const { return view.data != nullptr; }
 };

@@ -1,5 +1,5 @@
-// Final norm, vocabulary product and cross-entropy, per chunk of tokens: logits in fp32 by one product; a kernel turns
-// them into their own gradient in place; two products take it to the input and to the table.
+// Final norm, vocabulary matmul and cross-entropy, per chunk of tokens. One matmul makes logits in fp32. A kernel turns
+// them into their own gradient in place. Two matmuls take it to the input and to the table.
 
 #include "cuda/kernels/cross_entropy.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -10,8 +10,8 @@ namespace tessera {
 
 namespace {
 
-/// A vocabulary that is no multiple of 64 is cut in two: products over rows that do not end on 16 bytes are several
-/// times slower, so those few columns get products of their own.
+/// A vocabulary that is no multiple of 64 is cut in two. Matmuls over rows that do not end on 16 bytes are several
+/// times slower, so those few columns get separate matmuls.
 struct VocabularyCut {
   explicit VocabularyCut(const HeadArguments& a) : even(size_of(a.input.dtype) == 2 ? a.vocab / 64 * 64 : a.vocab) {
     if (even == 0) even = a.vocab;
@@ -70,8 +70,8 @@ class CudaHead {
     cross_entropy(cuda_stream_, c, a_.input.dtype);
   }
 
-  /// d normalised = d logits table. Over a cut vocabulary the sum stays in fp32 until it is whole: in the half of the
-  /// logits' rows that their narrower gradient left free.
+  /// Computes d normalised = d logits table. Over a cut vocabulary the sum stays in fp32 until it is complete. It uses
+  /// the half of the logits' rows that their narrower gradient left free.
   void make_input_gradient(const Tile& tokens) {
     Product p;
     p.m = tokens.size(), p.n = a_.width;

@@ -4,7 +4,7 @@
 namespace tessera {
 namespace {
 
-inline constexpr float kLowestScore = -3.0e38f;  ///< below every score: where a running maximum starts
+inline constexpr float kLowestScore = -3.0e38f;  ///< below every score: the start value of a running maximum
 
 inline float maximum_of_row(const float* x, std::int64_t n) {
   F16 top = set(kLowestScore);
