@@ -31,14 +31,9 @@ void validate_for_steps(const Options& options, std::int64_t steps);
 /// Returns the entries of checkpoint.allow: data, seq_len, global_batch, seed, order. UsageError for another name.
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 
-/// Returns the ranks in a shard group: `group_size` (shard.group_size) or the ranks of a node for hsdp*, otherwise the
-/// world.
-std::int64_t shard_group_size(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node,
-                              std::int64_t group_size);
-
-/// Returns the micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or what makes
-/// train.global_batch. UsageError where ranks x train.micro_batch do not divide it; the message names the nearest valid
-/// sizes.
+/// Returns the micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or the number that makes
+/// train.global_batch. UsageError if ranks x train.micro_batch do not divide it; the message names the nearest that they
+/// divide.
 std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world);
 
 /// UsageError when the options are impossible on `world` ranks of which `ranks_per_node` share a node. The world must
