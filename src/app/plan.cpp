@@ -75,7 +75,7 @@ std::string strategy_table(const RunShape& shape) {
          print_strategy_peaks(rows);
 }
 
-/// Under accumulation: the cost of either setting of shard.reduce.
+/// Compares, under accumulation, the cost of either setting of shard.reduce.
 std::string reduction_costs(const RunShape& shape) {
   if (shape.policy.accumulation == 1 || shape.world == 1) return "";
   std::string text = fmt::format("\nshard.reduce under {} micro-steps\n", shape.policy.accumulation);

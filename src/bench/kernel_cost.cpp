@@ -32,7 +32,7 @@ double distinct_tokens(std::int64_t tokens, std::int64_t vocab) {
          -std::expm1(static_cast<double>(tokens) * std::log1p(-1.0 / static_cast<double>(vocab)));
 }
 
-/// Query and output; key and value; log-sum-exp.
+/// Counts query and output; key and value; log-sum-exp.
 double attention_bytes(const AttentionShape& s, DType dtype, int wide, int narrow) {
   const std::int64_t tokens = s.batch * s.sequence;
   return wide * bytes_of(tokens * s.heads * s.head_width, dtype) +

@@ -176,7 +176,7 @@ Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates
            {"product_share", "1", product}}};
 }
 
-/// A table of one row.
+/// Makes a table of one row.
 Table rates_table(const Rates& rates, double datasheet, double nothing) {
   return {
       "rates",

@@ -57,7 +57,7 @@ FlatWork accumulate_work(const StepSchedule& schedule, const Operation& op) {
   return {kind, sum.elements, schedule.value(op.reads[0]).dtype, sum.dtype};
 }
 
-/// square_sum or adamw over the gradient that the operation reads.
+/// Describes square_sum or adamw over the gradient that the operation reads.
 FlatWork gradient_work(const StepSchedule& schedule, const Operation& op, FlatKind kind) {
   for (const ValueId v : op.reads) {
     const Value& value = schedule.value(v);

@@ -24,7 +24,8 @@ RateSizes cpu_sizes() {
           std::clamp(4 * cache, 64 * kMiB, 512 * kMiB)};
 }
 
-/// Values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real ones do.
+/// Writes values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real
+/// ones do.
 void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& memory, DType dtype) {
   std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(kMiB, memory.size() / size_of(dtype))));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7919 % 1021) / 1021.0f - 0.5f;

@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// "[4096, 768]"
+/// Formats "[4096, 768]"
 std::string matrix(std::int64_t rows, std::int64_t columns) { return fmt::format("[{}, {}]", rows, columns); }
 
 std::string text_of(const AttentionShape& s) {

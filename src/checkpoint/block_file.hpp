@@ -16,7 +16,7 @@ namespace tessera {
 inline constexpr std::int64_t kBlockBytes = 1 << 20;
 
 std::uint64_t checksum(const void* data, std::int64_t bytes);
-/// Name, size and checksums of a finished file.
+/// Returns name, size and checksums of a finished file.
 FileRecord record_of(const std::filesystem::path& path);
 
 /// Returns the bytes of block `block` of a file.

@@ -30,7 +30,7 @@ std::optional<std::int64_t> number_of(std::string_view digits) {
   return number;
 }
 
-/// N of "step-N"; -1 for any other name.
+/// Returns N of "step-N"; -1 for any other name.
 std::int64_t step_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return -1;
   const std::int64_t step = number_of(name.substr(kPrefix.size())).value_or(-1);

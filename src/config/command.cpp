@@ -54,7 +54,7 @@ constexpr std::array<BenchRow, 5> kBenches{{{BenchKind::comm, "comm"},
                                             {BenchKind::memory, "memory"},
                                             {BenchKind::checkpoint, "checkpoint"}}};
 
-/// "train, plan, bench, ..."
+/// Returns "train, plan, bench, ..."
 template <class Rows>
 std::string names_of(const Rows& rows) {
   std::string out;

@@ -23,7 +23,7 @@ struct TextPart {
   std::optional<MappedFile> mapped;
 };
 
-/// "a, b, c and 7 more"
+/// Returns "a, b, c and 7 more"
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t most = 3;
   std::string text;

@@ -19,7 +19,7 @@ herr_t collect_error(unsigned depth, const H5E_error2_t* error, void* out) {
   return 0;
 }
 
-/// The error stack, innermost cause first.
+/// Returns the error stack, innermost cause first.
 std::string error_text() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, collect_error, &text);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "metrics.", kSuffix = ".h5";
 
-/// N of "metrics.N.h5"; -1 for any other name.
+/// Returns N of "metrics.N.h5"; -1 for any other name.
 std::int64_t number_of(std::string_view name) {
   if (name == "metrics.h5") return 0;
   if (!name.starts_with(kPrefix) || name.size() <= kPrefix.size() + kSuffix.size()) return -1;

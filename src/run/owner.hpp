@@ -21,7 +21,7 @@ struct RunOwner {
 
   /// Describes this process; `job` and `restarts` as Slurm has them.
   static RunOwner me();
-  /// JSON, one line.
+  /// Returns JSON, one line.
   std::string text() const;
   /// Returns "process 4711 on node7 (Slurm job 12)".
   std::string words() const;

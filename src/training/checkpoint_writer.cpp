@@ -130,7 +130,7 @@ void CheckpointWriter::send_to_writer(const Job& job) {
   send_stream(*plane_, static_cast<int>(writer_), mine);
 }
 
-/// Rank 0: completes the folder with the manifest. Returns the bytes of all files.
+/// Adds tensors.h5 and the manifest on rank 0 and publishes the folder. Returns the bytes of all files.
 std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records,
                                              std::vector<std::string>& notes) {
   Manifest manifest = manifest_of(job);

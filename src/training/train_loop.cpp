@@ -84,7 +84,7 @@ std::string TrainLoop::run_steps() {
   return {};
 }
 
-/// The same on every rank.
+/// Decides the same on every rank.
 bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
   return step == session_.first_step() || step == session_.steps() || step % options_.metrics.every == 0 ||
          StepRequests::stop(requests);
@@ -95,7 +95,7 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
   return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 
-/// The same on every rank: options and sums only.
+/// Decides the same on every rank: options and sums only.
 bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
   const CheckpointOptions& options = options_.checkpoint;
   if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;

@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// Whether this build has CUDA.
+/// Returns whether this build has CUDA.
 bool built_with_cuda();
 
 /// Returns the number of GPUs that this process may use; 0 without a driver, and in a build without CUDA.

@@ -47,7 +47,7 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  /// For the log: "8 cores", "NVIDIA H200, 139 GiB, sm_90, driver 12.8".
+  /// Returns, for the log, "8 cores", "NVIDIA H200, 139 GiB, sm_90, driver 12.8".
   virtual std::string description() const = 0;
   /// Names the kind of device: equal where equal arithmetic can be expected. "NVIDIA H200, sm_90".
   virtual std::string model() const = 0;
@@ -75,7 +75,7 @@ class Device {
   /// Copies as work of a stream. Called where its tasks are called, as kernels are. On the CPU it copies at once; on a
   /// GPU it is enqueued. Host memory must then be pinned, and stay unchanged until the copy is done.
   virtual void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) = 0;
-  /// fill_pattern (backend/region.hpp) over device memory, as a stream's work.
+  /// Runs fill_pattern (backend/region.hpp) over device memory, as a stream's work.
   virtual void fill_pattern(Stream& stream, std::span<std::byte> memory) = 0;
   /// Runs tessera::touched_bytes (backend/region.hpp) over device memory; returns when the result is known. No writes
   /// meanwhile.
@@ -96,7 +96,7 @@ class Device {
   virtual std::unique_ptr<DeviceGraph> end_capture(Stream& stream) = 0;
 };
 
-/// This machine's cores and memory.
+/// Makes the device of this machine's cores and memory.
 std::unique_ptr<Device> make_cpu_device();
 
 }  // namespace tessera

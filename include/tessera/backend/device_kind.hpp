@@ -9,7 +9,7 @@ namespace tessera {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
-/// "cpu" or "cuda", as run.device spells it.
+/// Returns "cpu" or "cuda", as run.device spells it.
 constexpr std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
 
 }  // namespace tessera

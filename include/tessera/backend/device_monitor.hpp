@@ -19,7 +19,7 @@ class DeviceMonitor {
  public:
   virtual ~DeviceMonitor() = default;
   virtual DeviceSample sample() = 0;
-  /// "550.54.15"; empty where the driver does not report it.
+  /// Returns "550.54.15"; empty where the driver does not report it.
   virtual std::string driver_version() = 0;
   /// Returns the number of processes that compute on the GPU, this one included; -1 where the driver does not report
   /// it. Some containers report 0.

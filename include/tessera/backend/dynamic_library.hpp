@@ -35,7 +35,7 @@ class DynamicLibrary {
   DynamicLibrary(const DynamicLibrary&) = delete;
   DynamicLibrary& operator=(const DynamicLibrary&) = delete;
 
-  /// The candidate that was opened.
+  /// Returns the candidate that was opened.
   const std::string& path() const { return path_; }
   /// Returns the address of a function; UsageError when the library does not have it (too old).
   void* symbol(const char* name) const;

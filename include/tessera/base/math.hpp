@@ -10,20 +10,20 @@ namespace tessera {
 /// Every tensor in a flat parameter starts on a multiple of this many elements, and every shard is a multiple of it.
 inline constexpr std::int64_t kTensorAlignment = 64;
 
-/// ceil(a / b) for a >= 0, b > 0.
+/// Returns ceil(a / b) for a >= 0, b > 0.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The smallest multiple of `step` that is >= value.
+/// Returns the smallest multiple of `step` that is >= value.
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return ceil_div(value, step) * step; }
 
-/// a * b, or UsageError when the product does not fit 63 bits.
+/// Returns a * b, or throws UsageError when the product does not fit 63 bits.
 inline std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) throw UsageError("size overflow ({} x {}): sizes must fit 63 bits", a, b);
   return product;
 }
 
-/// a + b, or UsageError when the sum does not fit 63 bits.
+/// Returns a + b, or throws UsageError when the sum does not fit 63 bits.
 inline std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) throw UsageError("size overflow ({} + {}): sizes must fit 63 bits", a, b);

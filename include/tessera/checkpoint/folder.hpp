@@ -19,9 +19,9 @@ class CheckpointFolder {
   explicit CheckpointFolder(std::filesystem::path path) : path_(std::move(path)) {}
 
   const std::filesystem::path& path() const { return path_; }
-  /// PATH/step-00000100
+  /// Returns PATH/step-00000100
   std::filesystem::path of_step(std::int64_t step) const;
-  /// PATH/step-00000100.tmp, where it is written.
+  /// Returns PATH/step-00000100.tmp, where it is written.
   std::filesystem::path beside(std::int64_t step) const;
 
   /// Finishes the work of a process that died: publishes a complete checkpoint, deletes useless folders. Call it with

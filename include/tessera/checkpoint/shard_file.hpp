@@ -21,7 +21,7 @@ using ElementSource = std::function<void(StateKind kind, std::int64_t first, std
 using RunHdf5 = std::function<void(const std::function<void()>&)>;
 void run_hdf5_here(const std::function<void()>& task);
 
-/// "shard-00007.h5".
+/// Returns "shard-00007.h5".
 std::string shard_name(std::int64_t writer);
 
 /// Writes a shard and makes it durable, past the page cache as `direct` says. `folder` must exist. IoError.

@@ -39,7 +39,8 @@ class DeviceCommunication {
   virtual ~DeviceCommunication() = default;
   /// Returns nccl or staged: the resolved value of `auto`.
   virtual CommBackend backend() const = 0;
-  /// For the log: "NCCL 2.28.9 (/usr/.../libnccl.so.2), sums in a fixed tree, NCCL_LAUNCH_ORDER_IMPLICIT=1 set here".
+  /// Returns, for the log, "NCCL 2.28.9 (/usr/.../libnccl.so.2), sums in a fixed tree, NCCL_LAUNCH_ORDER_IMPLICIT=1 set
+  /// here".
   virtual std::string description() const = 0;
   /// Allocates the rank's shared region (full buffers, contributions) as this backend needs it: `bytes` are equal on
   /// all ranks. Once, before open().

@@ -19,7 +19,7 @@ class RankContext {
   virtual ~RankContext() = default;
   virtual std::int64_t rank() const = 0;
   virtual std::int64_t size() const = 0;
-  /// Nodes are contiguous ranks of equal number.
+  /// Returns the ranks of a node. Nodes are contiguous ranks of equal number.
   virtual std::int64_t ranks_per_node() const = 0;
   virtual const std::string& host() const = 0;
   /// Names the machine: equal for all its ranks, even if they count as several nodes. They share its GPUs.

@@ -16,7 +16,7 @@ struct Choice {
   std::string_view name;
 };
 
-/// All values of E that an option offers, in the order of the help text. Specialised in choices.cpp.
+/// Returns all values of E that an option offers, in the order of the help text. Specialised in choices.cpp.
 template <class E>
 std::span<const Choice<E>> choices();
 

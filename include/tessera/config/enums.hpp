@@ -37,7 +37,7 @@ enum class PlanView : std::uint8_t { table, schedule, units };
 /// What `tessera sweep` does. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
 
-/// The user's spelling: "hsdp-zero2", "micro_step", ...
+/// Returns the user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
 std::string_view name_of(Deterministic value);
 std::string_view name_of(AttentionChoice value);

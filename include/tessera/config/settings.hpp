@@ -16,7 +16,7 @@ struct Setting {
   std::string place;                   ///< "run.ini:12" or "command line"
   std::string section = {};            ///< of a file: the text in its brackets
   std::vector<std::string> list = {};  ///< instead of `value`: in a section of lists
-  /// The name without its section.
+  /// Returns the name without its section.
   std::string key() const { return section.empty() ? name : name.substr(section.size() + 1); }
 };
 

@@ -32,8 +32,8 @@ void validate_for_steps(const Options& options, std::int64_t steps);
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 
 /// Returns the micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or the number that makes
-/// train.global_batch. UsageError if ranks x train.micro_batch do not divide it; the message names the nearest that they
-/// divide.
+/// train.global_batch. UsageError if ranks x train.micro_batch do not divide it; the message names the nearest that
+/// they divide.
 std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world);
 
 /// UsageError when the options are impossible on `world` ranks of which `ranks_per_node` share a node. The world must

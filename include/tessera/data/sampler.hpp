@@ -39,7 +39,7 @@ class Permutation {
 /// Samples 0, 1, 2, ... without end: epoch after epoch over the n samples of a range.
 class Sampler {
  public:
-  /// n = (range.count - 1) / seq_len samples, at least one (else InternalError: split_corpus has checked).
+  /// Has n = (range.count - 1) / seq_len samples, at least one (else InternalError: split_corpus has checked).
   Sampler(TokenRange range, std::int64_t seq_len, SampleOrder order, std::int64_t seed);
 
   std::int64_t samples_per_epoch() const { return samples_; }

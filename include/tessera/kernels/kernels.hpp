@@ -31,7 +31,7 @@ class Kernels {
   virtual void norm_backward(Stream& stream, const NormBackward& a) = 0;
   virtual void linear_forward(Stream& stream, const LinearForward& a) = 0;
   virtual void linear_backward(Stream& stream, const LinearBackward& a) = 0;
-  /// output = gelu(input), both [rows, columns] in one dtype; the same bits as LinearForward::activated.
+  /// Computes output = gelu(input), both [rows, columns] in one dtype; the same bits as LinearForward::activated.
   virtual void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) = 0;
   virtual void attention_forward(Stream& stream, const AttentionForward& a) = 0;
   virtual void attention_backward(Stream& stream, const AttentionBackward& a) = 0;
@@ -43,14 +43,14 @@ class Kernels {
   virtual void head_loss(Stream& stream, const HeadArguments& a) = 0;
   /// Computes the loss and all gradients.
   virtual void head_training(Stream& stream, const HeadArguments& a) = 0;
-  /// output = input with the mask of `dropout` (which must be on) applied; [rows, columns], in place allowed.
+  /// Computes output = input with the mask of `dropout` (which must be on) applied; [rows, columns], in place allowed.
   virtual void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                        const Dropout& dropout) = 0;
 
-  /// dst[i] = src[i] in another type (or the same: a copy).
+  /// Converts dst[i] = src[i] to another type (or the same: a copy).
   virtual void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) = 0;
   virtual void fill_zero(Stream& stream, void* data, std::int64_t bytes) = 0;
-  /// out[i] = a[i] + b[i] in fp32, rounded once; out may be a or b.
+  /// Computes out[i] = a[i] + b[i] in fp32, rounded once; out may be a or b.
   virtual void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out,
                    DType out_dtype, std::int64_t n) = 0;
   /// Adds the sum of squares of x[0..n) to *sum. Chunks of 64 elements are summed in double in one fixed order, and the

@@ -33,7 +33,7 @@ class ProductChoices {
 
   /// Writes a line for each: numbers of the key, a colon, workspace and algorithm.
   std::string text() const;
-  /// The inverse. IoError for anything that text() does not make.
+  /// Parses that text. IoError for anything that text() does not make.
   static ProductChoices parse(const std::string& text);
 
  private:

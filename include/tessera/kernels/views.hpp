@@ -16,11 +16,11 @@ struct ConstView {
   std::int64_t stride = 0;
 
   explicit operator bool() const { return data != nullptr; }
-  /// The address of element (row, column).
+  /// Returns the address of element (row, column).
   const void* at(std::int64_t row, std::int64_t column = 0) const {
     return static_cast<const std::byte*>(data) + (row * stride + column) * size_of(dtype);
   }
-  /// The matrix that starts at `column` of each row.
+  /// Returns the matrix that starts at `column` of each row.
   ConstView columns_from(std::int64_t column) const { return {at(0, column), dtype, stride}; }
   ConstView rows_from(std::int64_t row) const { return {at(row), dtype, stride}; }
 };

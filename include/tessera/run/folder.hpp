@@ -39,7 +39,7 @@ class LineLog {
  public:
   /// Opens for appending, creating the file. IoError.
   explicit LineLog(const std::filesystem::path& path);
-  /// `line` has no line end of its own. IoError.
+  /// Appends `line`, which has no line end of its own. IoError.
   void append(std::string_view line);
 
  private:

@@ -80,7 +80,8 @@ void MpiTransport::cancel() {
   }
 }
 
-/// The sender died in the middle of a message: MPI would go on writing into memory that is reused by then.
+/// Ends the process: the sender died in the middle of a message: MPI would go on writing into memory that is reused by
+/// then.
 void MpiTransport::end_process() {
   ExitCode code = ExitCode::communication;
   std::string message = "a message stays half received (its sender is gone)";

@@ -174,7 +174,7 @@ void PairwiseCommunicator::reduce_scatter(Stream&, const void* contribution, DTy
   counted.done();
 }
 
-/// A binomial tree: a member's parent has its lowest set bit cleared.
+/// Reduces in a binomial tree: a member's parent has its lowest set bit cleared.
 void PairwiseCommunicator::reduce_to_first(std::int64_t* values, std::int64_t count) {
   const std::int64_t bytes = count * 8;
   auto* const theirs = reinterpret_cast<std::int64_t*>(staging_.data());
@@ -236,7 +236,7 @@ void PairwiseCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, in
   counted.done();
 }
 
-/// Dissemination: after round i a member has heard, through others, of 2^(i+1) members.
+/// Uses dissemination: after round i a member has heard, through others, of 2^(i+1) members.
 void PairwiseCommunicator::barrier(Stream&) {
   call({}, [&] {
     for (std::int64_t distance = 1; distance < size_; distance *= 2) {

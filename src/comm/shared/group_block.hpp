@@ -32,7 +32,7 @@ class GroupBlock {
   GroupBlock(RankContext& context, const std::vector<std::int64_t>& members, std::int64_t index);
 
   MemberFlags& member(std::int64_t index) const { return flags_[index]; }
-  /// The staging buffer, one piece: member i's own part starts at i * kStagingPerMember.
+  /// Returns the staging buffer, one piece: member i's own part starts at i * kStagingPerMember.
   std::byte* staging() const { return staging_; }
   std::int64_t staging_bytes() const { return size_ * kStagingPerMember; }
 

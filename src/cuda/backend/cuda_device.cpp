@@ -170,7 +170,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<CudaMemory> count_;   ///< of touched_bytes
 };
 
-/// Without a driver the count is left untouched and the code says so.
+/// Returns count and code. Without a driver the count is left untouched and the code says so.
 std::pair<int, cudaError_t> device_count() {
   const SignalsBlocked threads_of_the_driver;
   int count = 0;

@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::int64_t kThreads = 256, kMostBlocks = 1024, kWord = 16;
 
-/// Sixteen bytes of the pattern.
+/// Returns sixteen bytes of the pattern.
 __device__ ulonglong2 pattern_word(std::uint64_t offset) {
   ulonglong2 word{0, 0};
 #pragma unroll

@@ -47,7 +47,7 @@ class Builder {
   Tensor number(AttentionTensor name) {
     return tensor(static_cast<std::int64_t>(name), {1, 1, 1, 1}, {1, 1, 1, 1}, Data::fp32, false, true);
   }
-  /// A result that is never in memory.
+  /// Adds a result that is never in memory.
   Tensor passing(const Four& sizes, const Four& strides, Data type = Data::fp32) {
     return tensor(next_id_++, sizes, strides, type, true, false);
   }
@@ -64,7 +64,7 @@ class Builder {
     operation.set(Attribute::matmul_operation_descriptor, how);
     keep(std::move(how), std::move(operation));
   }
-  /// y = x (mode) b
+  /// Adds y = x (mode) b
   Tensor combine(Pointwise mode, const Tensor& x, const Tensor& b) {
     const Tensor y = passing(x.sizes, x.strides);
     combine(mode, x, b, y);
@@ -102,7 +102,7 @@ class Builder {
     parts_.push_back(std::move(operation));
     return y;
   }
-  /// scores where the column is not after the row, minus infinity elsewhere
+  /// Adds scores where the column is not after the row, minus infinity elsewhere
   Tensor causal(const Tensor& scores, const Tensor& minus_infinity) {
     const Tensor row = passing(scores.sizes, Data::int32), column = passing(scores.sizes, Data::int32),
                  visible = passing(scores.sizes, Data::boolean), y = passing(scores.sizes);
@@ -177,7 +177,7 @@ class Rows {
     return builder_.memory(name, {s.batch, heads, s.sequence, s.head_width},
                            {s.sequence * stride, s.head_width, stride, 1}, type_);
   }
-  /// The same memory, seen with a head's columns as rows: keys and values are read so.
+  /// Describes the same memory, seen with a head's columns as rows: keys and values are read so.
   Tensor turned(AttentionTensor name, std::int64_t heads, std::int64_t stride) {
     const AttentionShape& s = p_.shape;
     return builder_.memory(name, {s.batch, heads, s.head_width, s.sequence},

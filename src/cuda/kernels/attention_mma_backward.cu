@@ -33,13 +33,13 @@ struct BackwardTiles {
 
   T* memory;
 
-  /// Key and value; or query and d output.
+  /// Returns key and value; or query and d output.
   __device__ Stay x() const { return {memory}; }
   __device__ Stay y() const { return {memory + Stay::kBytes / 2}; }
-  /// Query and d output; or key and value. Addresses are computed: an array of them would lie in local memory.
+  /// Returns query and d output; or key and value. Addresses are computed: an array of them would lie in local memory.
   __device__ Pass u(int stage) const { return {memory + (2 * Stay::kBytes + stage * Pass::kBytes) / 2}; }
   __device__ Pass w(int stage) const { return {memory + (2 * Stay::kBytes + (2 + stage) * Pass::kBytes) / 2}; }
-  /// Of queries, where they pass: [2][kPass] log-sum-exps, [2][kPass] deltas.
+  /// Returns values of queries, where they pass: [2][kPass] log-sum-exps, [2][kPass] deltas.
   __device__ float* statistic() const {
     return reinterpret_cast<float*>(memory + (2 * Stay::kBytes + 4 * Pass::kBytes) / 2);
   }

@@ -92,7 +92,7 @@ class CudaHead {
     finish_input_gradient(cuda_stream_, {sum, 0, tokens.size(), a_.width}, {}, out);
   }
 
-  /// d table = (d logits)^T normalised: summed over chunks in fp32, in the gradient itself where it is fp32.
+  /// Computes d table = (d logits)^T normalised: summed over chunks in fp32, in the gradient itself where it is fp32.
   void make_table_gradient(const Tile& tokens, bool first_chunk, bool last_chunk) {
     const bool separate = layout_.table_sum != nullptr;
     const View sum = separate ? View{layout_.table_sum, DType::fp32, a_.width} : a_.table_gradient.view;
@@ -118,7 +118,7 @@ class CudaHead {
   ConstView normalized(const Tile& tokens) const {
     return ConstView{layout_.normalized, a_.input.dtype, a_.width}.rows_from(tokens.begin);
   }
-  /// [chunk, vocab] in the compute type, rows as far apart as the logits'.
+  /// Returns [chunk, vocab] in the compute type, rows as far apart as the logits'.
   ConstView logit_gradient() const {
     return {layout_.logits, a_.input.dtype, layout_.logits_stride * 4 / size_of(a_.input.dtype)};
   }

@@ -54,7 +54,7 @@ class MatrixProducts {
   /// The same; UsageError if not supported.
   void require(cudaStream_t stream, const Product& p);
 
-  /// "cuBLASLt 13.1.0"
+  /// Returns "cuBLASLt 13.1.0"
   std::string library_name() const;
 
  private:

@@ -32,15 +32,15 @@ constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fi
 template <int Packs>
 constexpr bool kHoldsRow = Packs <= 2;
 
-/// Column of a thread's p-th pack.
+/// Returns the column of a thread's p-th pack.
 template <int Packs>
 __device__ __forceinline__ std::int64_t column_of(int p) {
   const unsigned threads = kHoldsRow<Packs> ? blockDim.x : kWarpsOf<Packs> * 32;
   return (static_cast<unsigned>(p) * threads + threadIdx.x) * kPack;
 }
 
-/// A thread's pack of a row: d output, h = xhat and w = gain * d output. All three loads are under way before the first
-/// is waited for: few warps are on a multiprocessor.
+/// Loads a thread's pack of a row: d output, h = xhat and w = gain * d output. All three loads are under way before the
+/// first is waited for: few warps are on a multiprocessor.
 template <class T>
 __device__ __forceinline__ void load_terms(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
                                            std::int64_t left, float mean, float rstd, float (&upstream)[kPack],

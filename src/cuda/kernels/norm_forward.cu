@@ -40,7 +40,7 @@ struct ForwardRows {
   bool subtract_mean, aligned;
 };
 
-/// A thread's packs of a row, zeros behind its end. All loads are under way before the first is waited for.
+/// Loads a thread's packs of a row, zeros behind its end. All loads are under way before the first is waited for.
 template <int Packs, class T, class Column>
 __device__ __forceinline__ void load_row(float (&x)[Packs][kPack], const ForwardRows<T>& a, std::int64_t row,
                                          Column column_of) {

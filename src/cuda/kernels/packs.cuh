@@ -39,7 +39,7 @@ __device__ __forceinline__ void load_pack(const T* p, std::int64_t left, bool al
   }
 }
 
-/// Stores as many elements as 16 bytes hold. Pairs of 16 bits are rounded together. That loses the bits of NaN, so
+/// Packs as many elements as 16 bytes hold. Pairs of 16 bits are rounded together. That loses the bits of NaN, so
 /// pairs with a NaN are rounded one by one.
 template <class T>
 __device__ __forceinline__ Bytes16 bytes_of(const float* x) {

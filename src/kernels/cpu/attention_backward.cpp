@@ -72,7 +72,7 @@ class BackwardTask {
     }
   }
 
-  /// The sum of the query gradient over tiles of keys: its own memory in fp32, scratch otherwise.
+  /// Returns the sum of the query gradient over tiles of keys: its own memory in fp32, scratch otherwise.
   View query_accumulator(std::int64_t sequence, std::int64_t head, std::int64_t position) const {
     const View whole = layout_.query_gradient == nullptr
                            ? a_.query_gradient

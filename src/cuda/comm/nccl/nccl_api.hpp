@@ -33,7 +33,7 @@ struct NcclApi {
   int version = 0;                                          ///< 22809 is 2.28.9
   std::string path;
 
-  /// "2.28.9"
+  /// Returns "2.28.9"
   std::string version_text() const;
 };
 

@@ -205,7 +205,7 @@ void NcclCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes,
   done(stream, Collective::broadcast, shape);
 }
 
-/// A sum that completes only when all members have contributed.
+/// Makes a sum that completes only when all members have contributed.
 void NcclCommunicator::barrier(Stream& stream) {
   const CallShape shape{CallKind::barrier, DType::int64, DType::int64, 0, 0};
   const auto guard = guarded(shape);

@@ -39,7 +39,7 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return static_cast<int>(index_); }
   int size() const override { return static_cast<int>(size_); }
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
-  /// Deterministic: an all-to-all, then the tree's sum. Otherwise NCCL's sum in wire_dtype, then a conversion.
+  /// Runs, if deterministic, an all-to-all, then the tree's sum. Otherwise NCCL's sum in wire_dtype, then a conversion.
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;

@@ -45,7 +45,7 @@ void NcclWatchdog::add(ncclComm_t comm, const std::string& name) {
   watched_.push_back({comm, name});
 }
 
-/// From here on this communicator is not queried.
+/// Removes a communicator: from here on it is not queried.
 void NcclWatchdog::remove(ncclComm_t comm) {
   const std::lock_guard asking(asking_);
   const std::lock_guard lock(lock_);

@@ -117,7 +117,7 @@ inline void store(T* p, const F16& x, Part part) {
   for (int i = 0; i < part.n; ++i) p[i] = static_cast<T>(x.v[i]);
 }
 
-/// x as it reads after being stored in T.
+/// Returns x as it reads after being stored in T.
 template <class T>
 inline F16 rounded(const T*, const F16& x) {
   return each_lane([&](int i) { return static_cast<float>(static_cast<T>(x.v[i])); });

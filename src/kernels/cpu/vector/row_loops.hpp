@@ -36,7 +36,7 @@ struct GeluParts {
   F16 e;        ///< exp(-2u), u = sqrt(2/pi) (x + 0.044715 x^3)
 };
 
-/// gelu_new(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)): no cancellation anywhere.
+/// Computes gelu_new(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)): no cancellation anywhere.
 [[gnu::always_inline]] inline GeluParts gelu_parts(F16 x) {
   constexpr float kMinusTwoRoot = -1.5957691216057308f;  // -2 sqrt(2/pi)
   const F16 cubic = fma(x * x, set(0.044715f * kMinusTwoRoot), set(kMinusTwoRoot));
@@ -46,7 +46,7 @@ struct GeluParts {
 
 [[gnu::always_inline]] inline F16 gelu_of(F16 x) { return x * gelu_parts(x).sigmoid; }
 
-/// s + x s (1 - s) 2u', with 1 - s = e s.
+/// Returns s + x s (1 - s) 2u', with 1 - s = e s.
 [[gnu::always_inline]] inline F16 gelu_slope(F16 x) {
   constexpr float kTwoRoot = 1.5957691216057308f;
   const GeluParts g = gelu_parts(x);
