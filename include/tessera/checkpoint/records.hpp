@@ -1,9 +1,9 @@
 #pragma once
 // The contents of a checkpoint. RUN/checkpoints/step-00000100/ holds
 //   shard-NNNNN.h5   written by one writer: runs of elements of tensors, of parameters and both Adam moments
-//   tensors.h5       virtual datasets: every tensor under its Hugging Face name and shape (NaN where a shard is
-//   missing) manifest.json    schema, step, grid, model, data position, optimizer, options, provenance, files with
-//   checksums
+//   tensors.h5       virtual datasets: every tensor under its Hugging Face name and shape (NaN: its shard is missing)
+//   manifest.json    schema, step, grid, model, data position, optimizer, options, provenance,
+//                    files with checksums
 // Neither world size nor wrap nor padding shows. postprocess/README.md describes the files for other readers.
 
 #include <array>

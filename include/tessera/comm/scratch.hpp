@@ -19,8 +19,8 @@ enum class CollectiveWay : std::uint8_t {
   staged,         ///< through the host: its memory is pinned and in a region of its own
 };
 
-/// Returns the bytes of each member's contribution that sums over messages take at a time: 16 MiB of all members
-/// together, unless the blocks get too small.
+/// Returns the bytes of each member's contribution that sums over messages take at a time. That is 16 MiB of all
+/// members together, unless the blocks get too small.
 constexpr std::int64_t message_block_bytes(std::int64_t ranks) {
   constexpr std::int64_t kAll = std::int64_t{16} << 20, kSmallest = 4096;
   return std::max(kSmallest, kAll / ranks / kSmallest * kSmallest);
