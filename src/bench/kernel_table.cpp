@@ -144,7 +144,7 @@ std::string datasheet_text(const Device& device, DType dtype) {
   return rate > 0 ? fmt::format(" of {} by the datasheet", flop_rate_text(rate)) : "";
 }
 
-/// NaN if a kernel has no matmuls.
+/// Makes the table; NaN if a kernel has no matmuls.
 Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
   std::vector<std::string> kernel, shape;
   std::vector<double> calls, seconds, share, bytes, flops, copy, product;

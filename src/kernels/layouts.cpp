@@ -4,7 +4,8 @@ namespace tessera {
 
 namespace {
 
-/// Chunks logits of 64 MiB at most (fewer chunks read the vocabulary's table fewer times), and at least 16 tokens.
+/// Cuts tokens into chunks of at least 16 whose logits are 64 MiB at most. Fewer chunks read the vocabulary's table
+/// fewer times.
 Tiling head_chunks(std::int64_t tokens, std::int64_t vocab) {
   constexpr std::int64_t kLogits = std::int64_t{1} << 24;
   return Tiling::balanced(tokens, std::max<std::int64_t>(16, kLogits / vocab), 16);

@@ -132,7 +132,7 @@ RunLock::Taken RunLock::take_owner_file() {
   if (is_left) {
     const std::filesystem::path aside = fmt::format("{}.{}.tmp", owner_file_.string(), me.pid);
     if (::rename(owner_file_.c_str(), aside.c_str()) == 0) {
-      // Another start may have been faster: the file that was moved away is then its.
+      // Another start may have been faster: the file that was moved away is then that one's.
       const auto moved = read_owner(aside);
       if (!moved || moved->nonce != before->nonce) static_cast<void>(::link(aside.c_str(), owner_file_.c_str()));
       ::unlink(aside.c_str());

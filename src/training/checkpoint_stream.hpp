@@ -17,7 +17,7 @@ namespace tessera {
 struct StateView {
   struct Slice {
     const float* data = nullptr;
-    std::int64_t first = 0;  ///< the element of the rank's slice of the unit at the start of `data`
+    std::int64_t first = 0;  ///< element of the rank's slice of the unit, at the start of `data`
   };
   std::array<std::vector<Slice>, kStateKinds> slices;  ///< by kind, then by unit
   const Resources* device = nullptr;                   ///< whose memory it is; none: memory of the host
