@@ -17,7 +17,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 std::string plan(const std::vector<std::string>& arguments) { return plan_text(parse_arguments(arguments)); }
 
-/// The message of the UsageError that planning ends with.
+/// Returns the message of the UsageError of planning.
 std::string refusal(const std::vector<std::string>& arguments) {
   try {
     plan(arguments);

@@ -16,7 +16,7 @@ def token_file(path, ids, magic=20240520, version=1, count=None, width="H"):
 
 
 class Options(Case):
-    """What is wrong before any file is opened."""
+    """Errors that are found before any file is opened."""
 
     # words that follow a good command, what must be said
     OPTIONS = [

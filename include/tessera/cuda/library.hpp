@@ -1,12 +1,12 @@
 #pragma once
-// CUDA's larger libraries (cuBLASLt, NCCL) as tables of functions that are looked up when they are first wanted. In the
-// tests' emulator the same tables hold the emulator's own functions, and nothing is opened.
+// CUDA's larger libraries (cuBLASLt, NCCL) as tables of functions, looked up on first use. In the tests' emulator the
+// same tables hold the emulator's own functions, and nothing is opened.
 
 #include "tessera/backend/dynamic_library.hpp"
 
 namespace tessera {
 
-/// The library that TESSERA_LIBRARY_FUNCTION takes functions from. UsageError as DynamicLibrary::open.
+/// Opens the library that TESSERA_LIBRARY_FUNCTION takes functions from. UsageError as DynamicLibrary::open.
 inline DynamicLibrary open_cuda_library([[maybe_unused]] const LibrarySearch& search) {
 #if defined(TESSERA_CUDA_EMULATED)
   return {};

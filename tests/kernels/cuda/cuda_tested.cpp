@@ -29,7 +29,7 @@ struct Gpu {
     settings.deterministic = deterministic;
     return settings;
   }
-  /// cuDNN's backward wants more workspace before sm_90 than it is lent: its forward is tested there.
+  /// Before sm_90 cuDNN's backward needs more workspace than it gets: its forward is tested there.
   static bool has_library_backward() {
     int major = 0;
     TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
@@ -42,15 +42,14 @@ struct Gpu {
 
 constexpr std::int64_t kFewLogits = 20000, kFewFloats = 4000, kSomeFloats = 300000;
 #if defined(TESSERA_CUDA_EMULATED)
-// (Small: the emulator opens and closes all device memory around every piece of work.)
+// Small: the emulator opens and closes all device memory around every piece of work.
 constexpr std::int64_t kLibraryBytes = 1 << 16;
 #else
-constexpr std::int64_t kLibraryBytes = kProductWorkspaceBytes;  // what the library chooses from depends on it
+constexpr std::int64_t kLibraryBytes = kProductWorkspaceBytes;  // the library's choice depends on it
 #endif
 
-/// One of each for all tests: its memory and what cuBLASLt prepared are used again. They are never destroyed: at the
-/// process's end the libraries, which came in later, are gone before any static object of ours. (cuDNN's backward is
-/// not deterministic.)
+/// One of each for all tests: its memory and cuBLASLt's state are reused. They are never destroyed: at the process's
+/// end the libraries, which came in later, are gone before any static object. (cuDNN's backward is not deterministic.)
 std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
 #if defined(TESSERA_CUDA_EMULATED)
   if (const char* const major = std::getenv("TESSERA_TEST_CAPABILITY"))  // NOLINT(concurrency-mt-unsafe)
