@@ -1,7 +1,7 @@
 #pragma once
 // NCCL's types as far as we use them, under its own names. They are written out here, because NCCL is no part of a CUDA
 // toolkit: a build needs no header of it, and what is found at run time tells its version. A test compares them with
-// the header where there is one (tests/emulator/nccl/check_abi.cpp).
+// the header where there is one (gpu_emulator/libraries/nccl/check_abi.cpp).
 
 #include <cuda_runtime_api.h>
 
