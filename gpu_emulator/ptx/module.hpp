@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -93,8 +94,21 @@ struct Kernel {
   std::vector<std::string> files;  ///< by number, from 1 on
 };
 
-/// Every kernel of a module. std::runtime_error with the line for what is not understood.
-std::vector<Kernel> parse(std::string_view text);
+/// A module: its text cut into functions at once, each kernel made when it is first asked for. std::runtime_error with
+/// the line, from either, for what is not understood. One thread at a time.
+class Module {
+ public:
+  explicit Module(std::string_view text);
+  ~Module();
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+  /// The kernel of this name, which lives as long as the module; null if there is none.
+  const Kernel* kernel(const std::string& name);
+
+ private:
+  struct Contents;
+  std::unique_ptr<Contents> contents_;
+};
 
 /// How the instruction of this name is played; nothing for a name that nobody wrote down.
 std::optional<Spec> find_instruction(std::string_view name);

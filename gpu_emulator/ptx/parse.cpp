@@ -1,6 +1,8 @@
 // A module: its functions and what they share.
 
 #include <algorithm>
+#include <map>
+#include <utility>
 
 #include "gpu_emulator/ptx/kernel_builder.hpp"
 
@@ -42,11 +44,17 @@ Body function_of(const Statement& header, bool entry) {
 
 }  // namespace
 
-std::vector<Kernel> parse(std::string_view text) {
-  std::vector<std::string> files(1);
-  const std::vector<Statement> statements = cut(text, files);
+struct Module::Contents {
+  std::vector<std::string> files = std::vector<std::string>(1);  ///< numbers begin at 1
+  std::vector<Statement> statements;
   Globals globals;
-  std::vector<Body> entries;
+  std::map<std::string, Body> entries;
+  std::map<std::string, Kernel> kernels;  ///< of those that were asked for
+};
+
+Module::Module(std::string_view text) : contents_(std::make_unique<Contents>()) {
+  auto& [files, statements, globals, entries, kernels] = *contents_;
+  statements = cut(text, files);
   for (std::size_t at = 0; at < statements.size(); ++at) {
     const Statement& s = statements[at];
     const bool entry = s.text.find(".entry") != std::string::npos;
@@ -61,7 +69,7 @@ std::vector<Kernel> parse(std::string_view text) {
         if (depth == 0) break;
       }
       body.last = &statements[at];
-      if (entry) entries.push_back(body);
+      if (entry) entries[body.name] = body;
       if (!entry) globals.functions[body.name] = body;
     } else if (s.text.starts_with(".extern .shared")) {
       globals.dynamic_shared = variable(s.text.substr(15), s).name;
@@ -71,12 +79,17 @@ std::vector<Kernel> parse(std::string_view text) {
       refuse(s, "a statement that is not understood");
     }
   }
-  std::vector<Kernel> kernels;
-  for (const Body& body : entries) {
-    kernels.push_back(build_kernel(globals, body));
-    kernels.back().files = files;
-  }
-  return kernels;
+}
+
+Module::~Module() = default;
+
+const Kernel* Module::kernel(const std::string& name) {
+  if (const auto made = contents_->kernels.find(name); made != contents_->kernels.end()) return &made->second;
+  const auto entry = contents_->entries.find(name);
+  if (entry == contents_->entries.end()) return nullptr;
+  Kernel kernel = build_kernel(contents_->globals, entry->second);
+  kernel.files = contents_->files;
+  return &(contents_->kernels[name] = std::move(kernel));
 }
 
 }  // namespace ptx

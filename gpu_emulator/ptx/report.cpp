@@ -26,7 +26,8 @@ Book& book() {
 }
 
 const char* report_path() {
-  static const char* const path = std::getenv("TESSERA_PTX_REPORT");  // NOLINT(concurrency-mt-unsafe): nobody changes it
+  static const char* const path =
+      std::getenv("TESSERA_PTX_REPORT");  // NOLINT(concurrency-mt-unsafe): nobody changes it
   return path;
 }
 

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <stdexcept>
 
 #include "gpu_emulator/ptx/report.hpp"
@@ -34,15 +35,20 @@ struct EntryHeader {
 constexpr std::uint32_t kWrapperMagic = 0x466243b1, kFatMagic = 0xba55ed50;
 constexpr std::uint16_t kPtx = 1;
 
+/// (PTX is read at a module's first launch: programs start at once.)
 struct Module {
-  std::map<std::string, std::unique_ptr<ptx::Kernel>> kernels;
+  std::string_view text;
+  std::unique_ptr<ptx::Module> ptx;
 };
 struct Function {
+  Module* module = nullptr;
+  std::string name;
   const ptx::Kernel* kernel = nullptr;
   std::int64_t allowed_dynamic = 48 << 10;
 };
 
 struct Program {
+  std::mutex lock;
   std::vector<std::unique_ptr<Module>> modules;
   std::map<const void*, Function> functions;
 };
@@ -78,6 +84,22 @@ std::string_view find_ptx(const Wrapper& wrapper) {
   end("a module without PTX: TESSERA_CUDA_ARCHITECTURES needs one without -real");
 }
 
+/// What is registered under this address, ready to be launched; null for nothing. The caller holds the program's lock.
+Function* find_function(const void* host) {
+  const auto found = program().functions.find(host);
+  if (found == program().functions.end()) return nullptr;
+  Function& function = found->second;
+  if (function.kernel != nullptr) return &function;
+  try {
+    if (function.module->ptx == nullptr) function.module->ptx = std::make_unique<ptx::Module>(function.module->text);
+    function.kernel = function.module->ptx->kernel(function.name);
+  } catch (const std::exception& e) {
+    end(e.what());
+  }
+  if (function.kernel == nullptr) end("no PTX for kernel " + function.name);
+  return &function;
+}
+
 std::uint64_t first_seed() {
   const char* const text = std::getenv("TESSERA_EMULATOR_SEED");  // NOLINT(concurrency-mt-unsafe): before any thread
   return text == nullptr ? 0 : std::strtoull(text, nullptr, 10);
@@ -99,18 +121,9 @@ extern "C" {
 void** __cudaRegisterFatBinary(void* binary) {
   Wrapper wrapper{};
   std::memcpy(&wrapper, binary, sizeof(wrapper));
-  auto module = std::make_unique<Module>();
-  try {
-    for (ptx::Kernel& kernel : ptx::parse(find_ptx(wrapper))) {
-      std::string name = kernel.name;
-      module->kernels[name] = std::make_unique<ptx::Kernel>(std::move(kernel));
-    }
-  } catch (const std::exception& e) {
-    end(e.what());
-  }
   static const int at_exit = std::atexit(ptx::write_report);
   static_cast<void>(at_exit);
-  program().modules.push_back(std::move(module));
+  program().modules.push_back(std::make_unique<Module>(Module{find_ptx(wrapper), nullptr}));
   return reinterpret_cast<void**>(program().modules.back().get());
 }
 // Kernels are started through cudaLaunchKernelEx (cuda/launch.hpp), never by <<<>>>.
@@ -125,35 +138,37 @@ void __cudaUnregisterFatBinary(void**) {}
 
 void __cudaRegisterFunction(void** handle, const char* host, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*,
                             int*) {
-  const auto& kernels = reinterpret_cast<Module*>(handle)->kernels;
-  const auto found = kernels.find(name);
-  if (found == kernels.end()) end(std::string("no PTX for kernel ") + name);
-  program().functions[host] = {found->second.get()};
+  program().functions[host] = {reinterpret_cast<Module*>(handle), name};
 }
 
 cudaError_t cudaFuncSetAttribute(const void* host, cudaFuncAttribute attribute, int value) {
-  const auto found = program().functions.find(host);
-  if (found == program().functions.end()) return cudaErrorInvalidDeviceFunction;
+  const std::lock_guard guard(program().lock);
+  Function* const function = find_function(host);
+  if (function == nullptr) return cudaErrorInvalidDeviceFunction;
   if (attribute != cudaFuncAttributeMaxDynamicSharedMemorySize) return cudaErrorNotSupported;
-  if (value < 0 || found->second.kernel->static_shared + value > (227 << 10)) return cudaErrorInvalidValue;
-  found->second.allowed_dynamic = value;
+  if (value < 0 || function->kernel->static_shared + value > (227 << 10)) return cudaErrorInvalidValue;
+  function->allowed_dynamic = value;
   return cudaSuccess;
 }
 
 cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* config, const void* host, void** arguments) {
-  const auto found = program().functions.find(host);
-  if (found == program().functions.end()) return cudaErrorInvalidDeviceFunction;
-  const Function& function = found->second;
-  if (static_cast<std::int64_t>(config->dynamicSmemBytes) > function.allowed_dynamic) return cudaErrorInvalidValue;
+  const ptx::Kernel* kernel = nullptr;
+  {
+    const std::lock_guard guard(program().lock);
+    const Function* const function = find_function(host);
+    if (function == nullptr) return cudaErrorInvalidDeviceFunction;
+    if (static_cast<std::int64_t>(config->dynamicSmemBytes) > function->allowed_dynamic) return cudaErrorInvalidValue;
+    kernel = function->kernel;
+  }
   if (config->numAttrs != 0) return cudaErrorNotSupported;
   ptx::Launch launch;
-  launch.kernel = function.kernel;
+  launch.kernel = kernel;
   launch.grid = {config->gridDim.x, config->gridDim.y, config->gridDim.z};
   launch.block = {config->blockDim.x, config->blockDim.y, config->blockDim.z};
   launch.dynamic_shared = static_cast<std::int64_t>(config->dynamicSmemBytes);
-  launch.parameters.resize(static_cast<std::size_t>(function.kernel->parameter_bytes));
-  for (std::size_t p = 0; p < function.kernel->parameters.size(); ++p) {
-    const ptx::Parameter& place = function.kernel->parameters[p];
+  launch.parameters.resize(static_cast<std::size_t>(kernel->parameter_bytes));
+  for (std::size_t p = 0; p < kernel->parameters.size(); ++p) {
+    const ptx::Parameter& place = kernel->parameters[p];
     std::memcpy(launch.parameters.data() + place.offset, arguments[p], static_cast<std::size_t>(place.bytes));
   }
   emulator::enqueue(config->stream, [launch] { ptx::play(launch, chosen_seed); });

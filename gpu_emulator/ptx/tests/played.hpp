@@ -28,9 +28,9 @@ std::vector<T> played(const std::string& body, std::vector<T> memory, const Mann
                            "\n.visible .entry program(.param .u64 memory)\n{\n.reg .b64 %rd<99>;\n"
                            "ld.param.u64 %rd1, [memory];\n" +
                            body + "\nret;\n}\n";
-  std::vector<Kernel> kernels = parse(text);
+  Module module(text);
   Launch launch;
-  launch.kernel = &kernels.at(0);
+  launch.kernel = module.kernel("program");
   launch.grid.x = manner.blocks, launch.block.x = manner.threads;
   launch.dynamic_shared = manner.dynamic_shared;
   const auto address = reinterpret_cast<std::uint64_t>(memory.data());
