@@ -14,13 +14,33 @@ std::uint64_t address_of(Warp& w, const Instruction& i, int lane, std::size_t so
   return w.row(i.from[source])[static_cast<std::size_t>(lane)] + static_cast<std::uint64_t>(i.offset[which]);
 }
 
+/// `bytes`: a power of two.
 void check_alignment(Warp& w, std::uint64_t address, int bytes, int lane) {
-  if (address % static_cast<std::uint64_t>(bytes) != 0) w.fault("a misaligned access", lane);
+  if ((address & static_cast<std::uint64_t>(bytes - 1)) != 0) w.fault("a misaligned access", lane);
+}
+
+template <class T>
+std::uint64_t loaded(const std::byte* data) {
+  T value;
+  std::memcpy(&value, data, sizeof value);
+  return value;
 }
 
 std::uint64_t value_of(const std::byte* data, const Spec& spec) {
   std::uint64_t bits = 0;
-  std::memcpy(&bits, data, spec.size);
+  switch (spec.size) {
+    case 1:
+      bits = loaded<std::uint8_t>(data);
+      break;
+    case 2:
+      bits = loaded<std::uint16_t>(data);
+      break;
+    case 4:
+      bits = loaded<std::uint32_t>(data);
+      break;
+    default:
+      bits = loaded<std::uint64_t>(data);
+  }
   const unsigned unused = 64u - 8u * spec.size;
   if (spec.is_signed) bits = static_cast<std::uint64_t>(static_cast<std::int64_t>(bits << unused) >> unused);
   return bits;
@@ -92,8 +112,8 @@ void store_global(Warp& w, const Instruction& i, Mask lanes) {
        [&](int lane) { give(w, i, lane, reinterpret_cast<std::byte*>(addresses[static_cast<std::size_t>(lane)])); });
 }
 
-void complain(Warp& w, const std::string& what, int lane) {
-  if (!what.empty()) w.fault(what, lane);
+void require(Warp& w, bool right, int lane) {
+  if (!right) w.fault(w.block().shared().what_is_wrong(), lane);
 }
 
 void load_shared(Warp& w, const Instruction& i, Mask lanes) {
@@ -103,7 +123,7 @@ void load_shared(Warp& w, const Instruction& i, Mask lanes) {
   each(lanes, [&](int lane) {
     std::byte data[16];
     const auto at = static_cast<std::uint32_t>(addresses[static_cast<std::size_t>(lane)]);
-    complain(w, w.block().shared().read(w.toucher(lane), at, bytes, data), lane);
+    require(w, w.block().shared().read(w.toucher(lane), at, bytes, data), lane);
     take(w, i, lane, data);
   });
 }
@@ -115,7 +135,7 @@ void store_shared(Warp& w, const Instruction& i, Mask lanes) {
     std::byte data[16];
     give(w, i, lane, data);
     const auto at = static_cast<std::uint32_t>(addresses[static_cast<std::size_t>(lane)]);
-    complain(w, w.block().shared().write(w.toucher(lane), at, bytes, data), lane);
+    require(w, w.block().shared().write(w.toucher(lane), at, bytes, data), lane);
   });
 }
 
@@ -157,7 +177,7 @@ void copy_asynchronously(Warp& w, const Instruction& i, Mask lanes) {
     if (whole != 16 || bytes < 0 || bytes > 16) w.fault("cp.async of other than 16 bytes", lane);
     check_alignment(w, to[l], 16, lane);
     if (bytes > 0) check_alignment(w, from[l], 16, lane), reading |= Mask{1} << lane;
-    complain(w, w.block().shared().expect(w.toucher(lane), static_cast<std::uint32_t>(to[l]), 16), lane);
+    require(w, w.block().shared().expect(w.toucher(lane), static_cast<std::uint32_t>(to[l]), 16), lane);
     w.copies(lane).back().push_back(
         {static_cast<std::uint32_t>(to[l]), reinterpret_cast<const std::byte*>(from[l]), bytes});
   });
@@ -191,7 +211,7 @@ void load_matrices(Warp& w, const Instruction& i, Mask lanes) {
   std::uint16_t element[4][8][8];
   for (int lane = 0; lane < kLanes; ++lane) {
     const auto at = static_cast<std::uint32_t>(addresses[static_cast<std::size_t>(lane)]);
-    complain(w, w.block().shared().read(w.toucher(lane), at, 16, element[lane / 8][lane % 8]), lane);
+    require(w, w.block().shared().read(w.toucher(lane), at, 16, element[lane / 8][lane % 8]), lane);
   }
   for (std::size_t m = 0; m < 4; ++m) {
     for (int lane = 0; lane < kLanes; ++lane) {

@@ -25,15 +25,17 @@ void SharedMemory::reset() {
   barrier_ = 1;
 }
 
-std::string SharedMemory::range(std::uint32_t address, int bytes, std::size_t& first) const {
+bool SharedMemory::range(std::uint32_t address, int bytes, std::size_t& first) {
   const std::int64_t at = std::int64_t{address} - kSharedBase;
-  if (at < 0 || at + bytes > static_cast<std::int64_t>(data_.size())) {
-    return "an access beyond shared memory (" + std::to_string(bytes) + " bytes at " + std::to_string(at) + " of " +
-           std::to_string(data_.size()) + ")";
-  }
-  if (at % kCellBytes != 0 || bytes % kCellBytes != 0) return "an access of single bytes of shared memory";
   first = static_cast<std::size_t>(at / kCellBytes);
-  return {};
+  const bool inside = at >= 0 && at + bytes <= static_cast<std::int64_t>(data_.size());
+  return (inside && at % kCellBytes == 0 && bytes % kCellBytes == 0) || refuse_range(at, bytes, inside);
+}
+
+bool SharedMemory::refuse_range(std::int64_t at, int bytes, bool inside) {
+  if (inside) return refuse("an access of single bytes of shared memory");
+  return refuse("an access beyond shared memory (" + std::to_string(bytes) + " bytes at " + std::to_string(at) +
+                " of " + std::to_string(data_.size()) + ")");
 }
 
 bool SharedMemory::write_is_ordered(const Cell& cell, Toucher who) const {
@@ -46,16 +48,16 @@ bool SharedMemory::reads_are_ordered(const Cell& cell, Toucher who) const {
   return cell.read_warp == who.warp && cell.read_epoch < who.epoch;
 }
 
-std::string SharedMemory::read(Toucher who, std::uint32_t address, int bytes, void* out) {
+bool SharedMemory::read(Toucher who, std::uint32_t address, int bytes, void* out) {
   std::size_t first = 0;
-  if (std::string wrong = range(address, bytes, first); !wrong.empty()) return wrong;
+  if (!range(address, bytes, first)) return false;
   const auto count = static_cast<std::size_t>(bytes / kCellBytes);
   for (std::size_t c = first; c < first + count; ++c) {
     Cell& cell = cells_[c];
-    if (cell.expected) return "shared memory read before an asynchronous copy to it has arrived";
-    if (cell.writer == kNobody) return "shared memory read that nobody has written";
+    if (cell.expected) return refuse("shared memory read before an asynchronous copy to it has arrived");
+    if (cell.writer == kNobody) return refuse("shared memory read that nobody has written");
     if (!write_is_ordered(cell, who)) {
-      return "shared memory read that " + thread_text(cell.writer) + " has written, without a barrier between";
+      return refuse("shared memory read that " + thread_text(cell.writer) + " has written, without a barrier between");
     }
     if (cell.read_barrier < barrier_ || cell.reader == kNobody) {
       cell.reader = who.thread, cell.read_warp = who.warp;
@@ -69,24 +71,25 @@ std::string SharedMemory::read(Toucher who, std::uint32_t address, int bytes, vo
     cell.read_barrier = barrier_, cell.read_epoch = who.epoch;
   }
   std::memcpy(out, data_.data() + first * kCellBytes, static_cast<std::size_t>(bytes));
-  return {};
+  return true;
 }
 
-std::string SharedMemory::check_write(Toucher who, std::uint32_t address, int bytes) {
+bool SharedMemory::check_write(Toucher who, std::uint32_t address, int bytes) {
   std::size_t first = 0;
-  if (std::string wrong = range(address, bytes, first); !wrong.empty()) return wrong;
+  if (!range(address, bytes, first)) return false;
   for (std::size_t c = first; c < first + static_cast<std::size_t>(bytes / kCellBytes); ++c) {
     const Cell& cell = cells_[c];
-    if (cell.expected) return "shared memory written while an asynchronous copy to it is under way";
+    if (cell.expected) return refuse("shared memory written while an asynchronous copy to it is under way");
     if (!write_is_ordered(cell, who)) {
-      return "shared memory written that " + thread_text(cell.writer) + " has written, without a barrier between";
+      return refuse("shared memory written that " + thread_text(cell.writer) +
+                    " has written, without a barrier between");
     }
     if (!reads_are_ordered(cell, who)) {
-      return "shared memory written that " + (cell.reader == kMany ? "others" : thread_text(cell.reader)) +
-             " may still read: no barrier between";
+      return refuse("shared memory written that " + (cell.reader == kMany ? "others" : thread_text(cell.reader)) +
+                    " may still read: no barrier between");
     }
   }
-  return {};
+  return true;
 }
 
 void SharedMemory::note_write(Toucher who, std::size_t cell, std::size_t count) {
@@ -96,19 +99,19 @@ void SharedMemory::note_write(Toucher who, std::size_t cell, std::size_t count) 
   }
 }
 
-std::string SharedMemory::write(Toucher who, std::uint32_t address, int bytes, const void* in) {
-  if (std::string wrong = check_write(who, address, bytes); !wrong.empty()) return wrong;
+bool SharedMemory::write(Toucher who, std::uint32_t address, int bytes, const void* in) {
+  if (!check_write(who, address, bytes)) return false;
   const std::size_t at = address - kSharedBase;
   std::memcpy(data_.data() + at, in, static_cast<std::size_t>(bytes));
   note_write(who, at / kCellBytes, static_cast<std::size_t>(bytes / kCellBytes));
-  return {};
+  return true;
 }
 
-std::string SharedMemory::expect(Toucher who, std::uint32_t address, int bytes) {
-  if (std::string wrong = check_write(who, address, bytes); !wrong.empty()) return wrong;
+bool SharedMemory::expect(Toucher who, std::uint32_t address, int bytes) {
+  if (!check_write(who, address, bytes)) return false;
   const std::size_t first = (address - kSharedBase) / kCellBytes;
   for (std::size_t c = first; c < first + static_cast<std::size_t>(bytes / kCellBytes); ++c) cells_[c].expected = true;
-  return {};
+  return true;
 }
 
 void SharedMemory::arrive(Toucher who, std::uint32_t address, int bytes, const void* in) {

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace ptx {
@@ -24,12 +25,13 @@ class SharedMemory {
   /// A barrier of the block was passed.
   void pass_barrier() { ++barrier_; }
 
-  /// Each returns what is wrong; empty if nothing is. Bytes are even in number and place.
-  [[nodiscard]] std::string read(Toucher who, std::uint32_t address, int bytes, void* out);
-  [[nodiscard]] std::string write(Toucher who, std::uint32_t address, int bytes, const void* in);
+  /// Each returns whether that is right; what_is_wrong() tells what is not. Bytes are even in number and place.
+  [[nodiscard]] bool read(Toucher who, std::uint32_t address, int bytes, void* out);
+  [[nodiscard]] bool write(Toucher who, std::uint32_t address, int bytes, const void* in);
   /// An asynchronous copy to these bytes was issued: nobody may touch them until `arrive`.
-  [[nodiscard]] std::string expect(Toucher who, std::uint32_t address, int bytes);
+  [[nodiscard]] bool expect(Toucher who, std::uint32_t address, int bytes);
   void arrive(Toucher who, std::uint32_t address, int bytes, const void* in);
+  const std::string& what_is_wrong() const { return wrong_; }
 
  private:
   static constexpr int kNobody = -1, kMany = -2;
@@ -40,15 +42,18 @@ class SharedMemory {
     int read_warp = kNobody;  ///< kMany: of several
     bool expected = false;
   };
-  std::string range(std::uint32_t address, int bytes, std::size_t& first) const;
+  bool refuse(std::string what) { return wrong_ = std::move(what), false; }
+  bool range(std::uint32_t address, int bytes, std::size_t& first);
+  bool refuse_range(std::int64_t at, int bytes, bool inside);
   bool write_is_ordered(const Cell& cell, Toucher who) const;
   bool reads_are_ordered(const Cell& cell, Toucher who) const;
-  std::string check_write(Toucher who, std::uint32_t address, int bytes);
+  bool check_write(Toucher who, std::uint32_t address, int bytes);
   void note_write(Toucher who, std::size_t cell, std::size_t count);
 
   std::vector<std::byte> data_;
   std::vector<Cell> cells_;
   std::uint32_t barrier_ = 1;
+  std::string wrong_;
 };
 
 }  // namespace ptx
