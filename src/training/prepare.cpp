@@ -9,6 +9,7 @@
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
+#include "tessera/schedule/fit.hpp"
 #include "tessera/training/origin.hpp"
 #include "tessera/training/resolve_model.hpp"
 
@@ -69,8 +70,7 @@ void PreparedRun::require_memory(RankContext& context, const Options& options) c
   const std::int64_t usable = -context.control().maximum(-mine);
   if (usable <= 0) return;  // the system does not tell
   const ModelParts& model = planned_.schedule.model;
-  const RunShape shape =
-      run_shape(options, model.architecture, model.sequence, context.size(), context.ranks_per_node());
+  const RunShape shape = run_shape(options, model.architecture, context.size(), context.ranks_per_node());
   require_fit(
       examine_fit(shape, planned_.schedule, planned_.plan, usable),
       format_bytes(usable) + (on_gpu ? fmt::format(" of free memory on the GPU, {} kept for libraries and collectives",
@@ -97,7 +97,7 @@ Options PreparedRun::resolved(const Options& options) const {
   }
   out.train.seq_len = schedule.model.sequence;
   out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
-  if (is_hybrid(options.shard.strategy)) out.shard.group_size = schedule.grid.shard;
+  if (rules_of(options.shard.strategy).is_hybrid()) out.shard.group_size = schedule.grid.size(Group::shard);
   return out;
 }
 
