@@ -4,10 +4,6 @@
 #include "tessera/base/error.hpp"
 #include "tessera/cuda/launch.hpp"
 
-#if defined(TESSERA_CUDA_EMULATED)
-#include "emulator/device/builtins.hpp"
-#endif
-
 namespace tessera {
 
 namespace {

@@ -113,9 +113,8 @@ __device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab
 /// then still has the beginning.
 template <class T, bool Training>
 __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossEntropy a) {
-  TESSERA_SHARED(Softmax, of_warp, kWarps);
-  constexpr int kLoads =
-      4;  // under way at a time: one block fills a multiprocessor, so no other work hides the latency
+  __shared__ __align__(16) Softmax of_warp[kWarps];
+  constexpr int kLoads = 4;  // under way at a time: a block fills a multiprocessor, so no other work hides it
   const std::int64_t step = std::int64_t{blockDim.x} * kGroup;
   const std::int64_t row = blockIdx.x;
   float* logits = a.logits + row * a.stride;
@@ -157,7 +156,7 @@ __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossE
 }
 
 __global__ void __launch_bounds__(kThreads) sum_losses_kernel(const double* x, std::int64_t n, double* result) {
-  TESSERA_SHARED(double, of_warp, kWarps);
+  __shared__ __align__(16) double of_warp[kWarps];
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += x[i];
   sum = warp_sum(sum);

@@ -1,7 +1,7 @@
 #pragma once
 // The numbers of cuDNN 9's backend interface that are used here. They are written out, so that a build needs no header
 // of cuDNN, and every library of version 9 found at run time will do. A test compares them with the header where there
-// is one (tests/emulator/cudnn/check_abi.cpp).
+// is one (gpu_emulator/libraries/cudnn/check_abi.cpp).
 
 namespace tessera::cudnn {
 

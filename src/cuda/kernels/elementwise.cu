@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kSquareWarps * 32)
   constexpr int kWidth = 16 / static_cast<int>(sizeof(T));  // elements of a 16-byte load
   constexpr int kLanes = 16 / kWidth;                       // threads of a chunk
   constexpr int kChunks = 32 / kLanes;                      // chunks of a warp
-  TESSERA_SHARED(unsigned long long, bins, kSquareWarps* kSums);
+  __shared__ __align__(16) unsigned long long bins[kSquareWarps * kSums];
   for (unsigned i = threadIdx.x; i < kSquareWarps * kSums; i += kSquareWarps * 32) bins[i] = 0;
   __syncthreads();
   const int lane = static_cast<int>(threadIdx.x % 32), part = lane % kLanes;

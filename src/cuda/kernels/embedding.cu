@@ -90,7 +90,7 @@ template <class T, class G>
 __global__ void __launch_bounds__(kLanes* kWarps)
     token_gradient_kernel(const TokenRows<T> a, Rows<G> gradient, bool adds, bool gradient_aligned) {
   constexpr int kTurn = 8;
-  TESSERA_SHARED(float, of_warp, kWarps* kLanes* kPack);
+  __shared__ __align__(16) float of_warp[kWarps * kLanes * kPack];
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
   const std::int64_t base = std::int64_t{blockIdx.x} * kLanes, at = base + lane;
   const std::int64_t column = (std::int64_t{blockIdx.y} * kLanes + lane) * kPack, left = a.width - column;

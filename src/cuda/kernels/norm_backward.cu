@@ -133,7 +133,7 @@ __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const f
 template <class T, int Packs>
 __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
     norm_backward_kernel(const BackwardRows<T> a) {
-  TESSERA_SHARED(float, partial, 2 * kMostWarps * 2);
+  __shared__ __align__(16) float partial[2 * kMostWarps * 2];
   const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
   const int row_warps = static_cast<int>(blockDim.x) / 32, first_warp = static_cast<int>(threadIdx.y) * row_warps;
   const int begin = static_cast<int>(blockIdx.x) * a.group;

@@ -66,7 +66,7 @@ __device__ __forceinline__ void load_row(float (&x)[Packs][kPack], const Forward
 /// Threads of a row hold `Packs` packs each.
 template <class T, int Threads, int Packs>
 __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const ForwardRows<T> a) {
-  TESSERA_SHARED(float, partial, kForwardThreads / 32);
+  __shared__ __align__(16) float partial[kForwardThreads / 32];
   const int member = static_cast<int>(threadIdx.x) % Threads;
   const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
   if (row >= a.tokens) return;  // a whole warp, or a whole block

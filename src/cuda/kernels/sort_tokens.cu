@@ -14,7 +14,7 @@ constexpr std::int64_t kPiece = 256, kWays = 8;
 
 __global__ void __launch_bounds__(kPiece)
     sort_pieces_kernel(const std::int32_t* tokens, std::int64_t count, std::uint64_t* keys) {
-  TESSERA_SHARED(std::uint64_t, piece, kPiece);
+  __shared__ __align__(16) std::uint64_t piece[kPiece];
   const std::int64_t begin = std::int64_t{blockIdx.x} * kPiece, place = begin + threadIdx.x;
   const int size = static_cast<int>(count - begin < kPiece ? count - begin : kPiece);
   if (place < count) {

@@ -12,13 +12,6 @@ namespace {
 /// ones may wait for each other across ranks for ever.
 constexpr int kOldestVersion = 22600;
 
-/// A function that older versions lack: null there.
-#if defined(TESSERA_CUDA_EMULATED)
-#define TESSERA_OPTIONAL_FUNCTION(library, name) (&::name)
-#else
-#define TESSERA_OPTIONAL_FUNCTION(library, name) (reinterpret_cast<decltype(&::name)>((library).find(#name)))
-#endif
-
 struct LoadedNccl {
   DynamicLibrary library;
   NcclApi api;
