@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Where a part's input lies among the residual streams; its output follows. The embedding has none.
+/// Returns the position of a part's input among the residual streams; its output follows. The embedding has none.
 int input_of(PartKind kind) {
   switch (kind) {
     case PartKind::embedding:
@@ -36,14 +36,14 @@ const PartCost& cost_of(const Part& part, OperationKind kind) {
   }
 }
 
-/// As in the first step of a run.
+/// Returns the scalars of the first step of a run.
 StepScalars first_step(const StepSchedule& schedule, const Options& options) {
   StepScalars scalars;
   scalars.learning_rate = static_cast<float>(options.optim.lr);
   scalars.bias_correction1 = static_cast<float>(1 - options.optim.beta1);
   scalars.bias_correction2 = static_cast<float>(1 - options.optim.beta2);
   scalars.gradient_scale =
-      1.0f / static_cast<float>(schedule.model.tokens() * schedule.grid.world * schedule.accumulation);
+      1.0f / static_cast<float>(schedule.model.tokens() * schedule.grid.world() * schedule.accumulation);
   scalars.adam_step = scalars.step = 1;
   scalars.seed = static_cast<std::uint64_t>(options.run.seed);
   return scalars;

@@ -49,10 +49,10 @@ Resources::Resources(RankContext& context, const StepSchedule& schedule, const M
                      const ResourceSettings& settings)
     : context_(context),
       settings_(settings),
-      grid_(schedule.grid.world, context.ranks_per_node(), schedule.grid.shard),
+      grid_(schedule.grid.world(), context.ranks_per_node(), schedule.grid.size(Group::shard)),
       device_(open_device(context, schedule.model.device, settings.share_device)) {
-  TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
-                 schedule.grid.world, context.size());
+  TESSERA_ASSERT(schedule.grid.world() == context.size(), "the schedule is for {} ranks, the world has {}",
+                 schedule.grid.world(), context.size());
   if (!host_reaches_memory()) free_at_start_ = device_->free_memory();
   pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
   at_rest_ = device_->allocate(MemoryKind::device, plan.region(Place::device, RegionKind::at_rest).bytes);
@@ -245,21 +245,7 @@ void Resources::download(void* host, const void* device, std::int64_t bytes) con
   device_->copy(host, device, bytes);
 }
 
-std::int64_t Resources::index_in(Group group) const {
-  switch (group) {
-    case Group::self:
-      return 0;
-    case Group::world:
-      return context_.rank();
-    case Group::shard:
-      return grid_.shard_index(context_.rank());
-    case Group::replica:
-      return grid_.replica_index(context_.rank());
-    case Group::node:
-      return context_.rank() % grid_.ranks_per_node();
-  }
-  return 0;
-}
+std::int64_t Resources::index_in(Group group) const { return grid_.index_in(group, context_.rank()); }
 
 Communicator& Resources::communicator(Lane lane, Group group) const {
   const auto it = communicators_.find({lane, group});

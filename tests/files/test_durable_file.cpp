@@ -23,7 +23,7 @@ TEST_CASE("a reader never sees a part of a text that is replaced") {
     if (text != a && text != b) FAIL("a part: " << text.size() << " bytes");
   }
   writer.join();
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);  // nothing is left beside it
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);  // no other file is left
   CHECK_THROWS_AS(write_text_atomically(folder / "missing/x", a), IoError);
   std::filesystem::create_directory(folder / "taken");
   CHECK_THROWS_AS(write_text_atomically(folder / "taken", a), IoError);

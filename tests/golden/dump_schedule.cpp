@@ -161,11 +161,12 @@ class Dump {
     }
   }
   void shape() {
-    line("{} world {} shard {} replica {} node {}", name_of(s_.strategy), s_.grid.world, s_.grid.shard, s_.grid.replica,
-         s_.grid.ranks_per_node);
+    line("{} world {} shard {} replica {} node {}", name_of(s_.strategy), s_.grid.world(), s_.grid.size(Group::shard),
+         s_.grid.size(Group::replica), s_.grid.ranks_per_node());
     line("compute {} reduce {} accumulation {} deterministic {}", word(kTypes, s_.compute), word(kTypes, s_.reduce),
          s_.accumulation, s_.deterministic);
-    line("micro-batches inner {} each {}", word(kGroups, s_.deal.inner), s_.deal.reduced_each_micro_step);
+    line("micro-batches inner {} each {}", word(kGroups, s_.micro_batches.inner),
+         s_.micro_batches.reduced_each_micro_step);
     line("limits {} {} ahead {} {}", s_.gather_limit, s_.gradient_limit, s_.prefetch_forward, s_.prefetch_backward);
   }
   void operations() {
@@ -184,7 +185,7 @@ class Dump {
       const Value& v = s_.value(id);
       line("value {} {} in {} unit {} part {} slot {} {} x {} split {} partial {} covers {} version {} maker {}",
            value_(id), word(kValues, v.kind), storage_(v.storage), v.unit, v.part, v.slot, word(kTypes, v.dtype),
-           v.elements, words_of(v.split), words_of(v.owed), v.covers, v.version, v.maker);
+           v.elements, words_of(v.shard), words_of(v.partial), v.covers, v.version, v.maker);
     }
   }
   void storages() {

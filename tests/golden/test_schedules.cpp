@@ -1,4 +1,4 @@
-// Schedules and memory plans of drawn configurations are what they were, by the hash of their dump.
+// Schedules and memory plans of drawn configurations are unchanged, by the hash of their dump.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -22,8 +22,7 @@ constexpr std::size_t kConfigurations = 300;
 std::string dump_of(const DrawnArguments& drawn) {
   try {
     const Options options = parse_arguments(drawn.arguments);
-    const RunShape shape = run_shape(options, resolve_architecture(options.model), options.train.seq_len, drawn.world,
-                                     drawn.ranks_per_node);
+    const RunShape shape = run_shape(options, resolve_architecture(options.model), drawn.world, drawn.ranks_per_node);
     const PlannedRun run = plan_shape(shape);
     return dump_schedule(run.schedule, run.plan);
   } catch (const UsageError&) {

@@ -135,7 +135,7 @@ TEST_CASE("what killed processes left beside files goes, nothing else") {
 TEST_CASE("a status is written over the one before where there is no room for another file") {
   const TemporaryFolder folder;
   const RunFolder run = RunFolder::create(folder.path());
-  // Nothing can be written beside it.
+  // Nothing can be written next to it.
   std::filesystem::create_directory(folder / ("status.json." + std::to_string(::getpid()) + ".tmp"));
   RunStatus status;
   CHECK_THROWS_AS(run.write_status(status), IoError);  // there is none yet

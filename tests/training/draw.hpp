@@ -10,8 +10,8 @@
 
 namespace tessera::testing {
 
-/// A configuration drawn from a seed; every field that may not change a bit is drawn, and the family
-/// (session_case.hpp's small_model), for tests that have a reference for each.
+/// A configuration drawn from a seed: every field that may not change a bit, and the family. session_case.hpp's
+/// small_model gives the family's model, for tests that have a reference for each.
 struct Drawn {
   Options options;
   Family family = Family::gpt2;
@@ -36,18 +36,19 @@ class Draw {
   std::uint64_t state_;
 };
 
-/// The configuration of a seed: `world` ranks (0: drawn from 1, 2, 4, 8), `micro_batches` over all ranks and
+/// Returns the configuration of a seed: `world` ranks (0: drawn from 1, 2, 4, 8), `micro_batches` over all ranks and
 /// micro-steps.
 inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_batches, std::int64_t world = 0) {
   Draw d(seed);
   Drawn c{base, Family::gpt2, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
   if (world > 0) c.world = world;
   Options& o = c.options;
-  o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp,
-                                     Strategy::hsdp_zero2});
+  const auto strategies = all_strategies();
+  const StrategyRules& rules = strategies[static_cast<std::size_t>(d.below(std::ssize(strategies)))];
+  o.shard.strategy = rules.strategy;
   std::int64_t group = c.world;
-  while (is_hybrid(o.shard.strategy) && group > 1 && d.below(2) == 0) group /= 2;
-  o.shard.group_size = is_hybrid(o.shard.strategy) ? group : 0;
+  while (rules.is_hybrid() && group > 1 && d.below(2) == 0) group /= 2;
+  o.shard.group_size = rules.is_hybrid() ? group : 0;
   c.ranks_per_node = c.world;
   while (c.ranks_per_node > 1 && d.below(3) == 0) c.ranks_per_node /= 2;
   o.train.accumulation = micro_batches / c.world;
@@ -75,7 +76,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   return c;
 }
 
-/// What one rank computes for each family of models.
+/// Returns one rank's results for each family of models.
 inline std::map<Family, RunOutcome> reference_of_families(const Options& options) {
   std::map<Family, RunOutcome> references;
   for (const Family family : {Family::gpt2, Family::qwen2, Family::llama})

@@ -1,5 +1,7 @@
+#include <algorithm>
 #include <catch2/catch.hpp>
 
+#include "tessera/config/choices.hpp"
 #include "training/checkpoint_slices.hpp"
 #include "training/session_case.hpp"
 
@@ -13,7 +15,7 @@ void require_each_once(const StepSchedule& schedule) {
   std::vector<std::vector<int>> written;
   for (const ParameterTensor& tensor : schedule.model.tensors)
     written.emplace_back(static_cast<std::size_t>(tensor.elements), 0);
-  for (std::int64_t rank = 0; rank < schedule.grid.world; ++rank) {
+  for (std::int64_t rank = 0; rank < schedule.grid.world(); ++rank) {
     const auto owned = owned_runs(schedule, rank);
     std::int64_t file_offset = 0, most = 0;
     for (const OwnedRun& one : owned) {
@@ -23,7 +25,7 @@ void require_each_once(const StepSchedule& schedule) {
       auto& tensor = written.at(static_cast<std::size_t>(one.run.tensor));
       for (std::int64_t i = 0; i < one.run.count; ++i) ++tensor.at(static_cast<std::size_t>(one.run.first + i));
     }
-    for (const Unit& unit : schedule.layout.units) most += unit.padded / schedule.grid.world;
+    for (const Unit& unit : schedule.layout.units) most += unit.padded / schedule.grid.world();
     REQUIRE(file_offset <= most);  // so that no rank writes more than its even share
     const auto runs = element_runs(owned);
     REQUIRE(runs.size() == owned.size());
@@ -38,18 +40,17 @@ void require_each_once(const StepSchedule& schedule) {
 }  // namespace
 
 TEST_CASE("ranks share the writing of every element evenly, whatever they hold of it") {
-  for (const Strategy strategy :
-       {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
+  for (const auto& [strategy, name] : choices<Strategy>()) {
     for (const std::int64_t world : {1, 2, 3, 4, 6}) {
       for (const Wrap wrap : {Wrap::block, Wrap::model}) {
         Options options;
         options.shard.strategy = strategy;
         options.shard.wrap = wrap;
-        const bool hybrid = strategy == Strategy::hsdp || strategy == Strategy::hsdp_zero2;
+        const bool hybrid = rules_of(strategy).is_hybrid();
         if (hybrid && world % 2 != 0) continue;
         if (hybrid) options.shard.group_size = 2;
         options.train.seq_len = 5;
-        INFO(name_of(strategy) << ", " << world << " ranks, wrap " << name_of(wrap));
+        INFO(name << ", " << world << " ranks, wrap " << name_of(wrap));
         require_each_once(plan_run(options, small_gpt2(), world, world).schedule);
       }
     }

@@ -1,8 +1,8 @@
 #pragma once
 // Units: which parameters are gathered and released together, and where each element lies in the unit's flat parameter.
 //
-// A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements, and is padded to a
-// multiple of world x 64, so that it splits evenly over any group of the world; padding is zero and stays zero.
+// A flat parameter lays a unit's tensors end to end, each starting on a multiple of 64 elements. It is padded to a
+// multiple of world x 64, so that it splits evenly over any group of the world. Padding is zero and stays zero.
 
 #include <cstdint>
 #include <string>
@@ -39,6 +39,8 @@ struct UnitLayout {
   std::vector<std::int64_t> offset_of;  ///< per tensor: elements from the start of its unit
   std::int64_t world = 1;
 
+  /// The units of some tensors, each once, in the tensors' order.
+  std::vector<UnitId> units_of(const std::vector<TensorId>& tensors) const;
   std::int64_t padded_elements() const;  ///< P of the volume formulas: the sum over the units
 };
 
