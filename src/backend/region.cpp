@@ -23,7 +23,7 @@ Region::Region(std::int64_t bytes) : size_(bytes) {
   }
   data_ = static_cast<std::byte*>(memory);
   constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  if (size >= kHugePage) madvise(memory, size, MADV_HUGEPAGE);  // only speed: small pages do as well
+  if (size >= kHugePage) madvise(memory, size, MADV_HUGEPAGE);  // only for speed: small pages work too
 }
 
 Region::~Region() {

@@ -10,7 +10,7 @@
 namespace tessera {
 
 void repeat_pattern(Device& device, std::byte* memory, std::int64_t period, std::int64_t bytes) {
-  for (std::int64_t done = period; done < bytes;) {  // what is there is doubled
+  for (std::int64_t done = period; done < bytes;) {  // doubles the filled part
     const std::int64_t more = std::min(done, bytes - done);
     device.copy(memory + done, memory, more);
     done += more;
@@ -29,7 +29,7 @@ BenchDevice::BenchDevice(RankContext& context, const Options& options, const Mac
     workspace_ = device_->allocate(MemoryKind::device, kernel_workspace_bytes(DeviceKind::cuda));
     CudaKernelSettings settings;
     settings.attention = options.run.attention, settings.deterministic = is_deterministic(options.run);
-    settings.products.times = !settings.deterministic;  // as a session
+    settings.products.times = !settings.deterministic;  // as in a session
     kernels_ = make_cuda_kernels(workspace_->data(), settings);
     return;
   }

@@ -14,14 +14,14 @@ namespace tessera {
 
 namespace {
 
-/// Bytes in use: by this process, its part of what it shares; on a GPU of that GPU, by whomever.
+/// Returns the bytes in use. CPU: this process's, with its part of shared memory. GPU: all of that GPU, by any process.
 std::int64_t used_memory(RankContext& context, const Options& options) {
   if (options.run.device != DeviceChoice::cuda) return proportional_set_size();
   const auto device = open_device(context, DeviceKind::cuda, options.run.share_gpu);
   return device->total_memory() - device->free_memory();
 }
 
-/// What memory was on each rank, for people and for files.
+/// Reports the memory of each rank, as text and as a table.
 BenchResult memory_result(const std::vector<std::string>& ranks, std::int64_t planned) {
   BenchResult result;
   result.text =
@@ -68,7 +68,7 @@ int run_bench_memory(World& world, const Options& options, const Invocation& inv
   const std::int64_t before = used_memory(world, options);
   const auto session = prepared.open(world, options);
   for (std::int64_t i = 0; i < std::max<std::int64_t>(2, options.bench.warmup); ++i) session->train_step();
-  world.control().barrier();  // all ranks have touched what they share
+  world.control().barrier();  // all ranks have touched their shared memory
   const std::int64_t after = used_memory(world, options);
   const std::vector<std::string> all = world.control().gather(fmt::format("{} {}", before, after));
   BenchResult result = memory_result(all, prepared.planned().plan.total());

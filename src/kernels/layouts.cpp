@@ -4,7 +4,8 @@ namespace tessera {
 
 namespace {
 
-/// A chunk's logits are 64 MiB at most (fewer chunks read the vocabulary's table fewer times), and at least 16 tokens.
+/// Cuts tokens into chunks of at least 16 whose logits are 64 MiB at most. Fewer chunks read the vocabulary's table
+/// fewer times.
 Tiling head_chunks(std::int64_t tokens, std::int64_t vocab) {
   constexpr std::int64_t kLogits = std::int64_t{1} << 24;
   return Tiling::balanced(tokens, std::max<std::int64_t>(16, kLogits / vocab), 16);
@@ -12,14 +13,14 @@ Tiling head_chunks(std::int64_t tokens, std::int64_t vocab) {
 
 constexpr std::int64_t kWorkspaceAlignment = 256;
 
-/// The first multiple of `alignment` from `memory` on; null stays null.
+/// Returns the first multiple of `alignment` from `memory` on; null stays null.
 void* aligned(void* memory, std::int64_t alignment) {
   if (memory == nullptr) return nullptr;
   const auto step = static_cast<std::uintptr_t>(alignment), at = reinterpret_cast<std::uintptr_t>(memory);
   return static_cast<std::byte*>(memory) + (step - at % step) % step;
 }
 
-/// Rows of logits end off a power of two, so that rows do not compete for the same cache sets.
+/// Pads rows of logits off a power of two, so that rows do not compete for the same cache sets.
 std::int64_t padded_stride(std::int64_t vocab) {
   const std::int64_t stride = round_up(vocab, 16);
   return stride % 256 == 0 ? stride + 16 : stride;
@@ -107,7 +108,7 @@ std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens, DeviceKind de
   if (device == DeviceKind::cuda) {
     CudaEmbeddingBackwardLayout(carver, tokens);
   } else {
-    carver.take<std::int32_t>(tokens);  // places in order of their token
+    carver.take<std::int32_t>(tokens);  // positions in order of their token
   }
   return carver.used();
 }
@@ -127,7 +128,7 @@ std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType
   if (device != DeviceKind::cuda) {
     AttentionBackwardLayout(carver, shape, dtype);
   } else if (CudnnAttentionBackwardLayout::is_possible(shape, dtype)) {
-    CudnnAttentionBackwardLayout(carver, shape);  // holds more than our own kernels need
+    CudnnAttentionBackwardLayout(carver, shape);  // holds more than the own kernels need
   } else {
     CudaAttentionBackwardLayout(carver, shape);
   }

@@ -10,7 +10,7 @@ namespace tessera {
 
 /// Attention, backward. (Forward and recompute need `normalized` alone.)
 struct AttentionBackwardScratch {
-  void* normalized = nullptr;       ///< [tokens, width]: the projection's input, made again
+  void* normalized = nullptr;       ///< [tokens, width]: the projection's input, recomputed
   void* qkv_gradient = nullptr;     ///< [tokens, (heads + 2 kv_heads) * head_width]
   void* width_gradient = nullptr;   ///< [tokens, width]: of attention's output, then of the normalised input
   void* masked_gradient = nullptr;  ///< [tokens, width]: d output with the dropout mask; null without dropout
@@ -20,8 +20,8 @@ struct AttentionBackwardScratch {
 };
 AttentionBackwardScratch attention_backward_scratch(const ModelParts& model, void* memory);
 
-/// Elements from row to row of ffn_width-wide scratch. On CPUs rows a multiple of 4 KiB apart would share their cache
-/// sets, and matrix products that walk down columns are 10% slower; GPUs gain nothing and move 8% more bytes.
+/// Returns the elements from row to row of ffn_width-wide scratch. On CPUs rows a multiple of 4 KiB apart would share
+/// their cache sets, and matmuls that walk down columns are 10% slower. GPUs gain nothing and move 8% more bytes.
 std::int64_t ffn_stride(const Architecture& architecture, DeviceKind device);
 
 struct MlpForwardScratch {
@@ -34,7 +34,7 @@ MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory);
 struct MlpBackwardScratch {
   void* activated = nullptr;        ///< [tokens, ffn_stride]; dead once the down projection's gradient is made, then
   void* normalized = nullptr;       ///< [tokens, width] and
-  void* width_gradient = nullptr;   ///< [tokens, width] lie in its place
+  void* width_gradient = nullptr;   ///< [tokens, width] reuse its memory
   void* gate_gradient = nullptr;    ///< [tokens, ffn_stride]: of h, then of the gate; null without SwiGLU
   void* up_gradient = nullptr;      ///< [tokens, ffn_stride]
   void* masked_gradient = nullptr;  ///< [tokens, width]; null without dropout
@@ -43,7 +43,7 @@ struct MlpBackwardScratch {
 };
 MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory);
 
-/// Columns of queries, keys and values side by side.
+/// Returns the columns of queries, keys and values side by side.
 std::int64_t qkv_width(const Architecture& architecture);
 AttentionShape attention_shape(const ModelParts& model);
 

@@ -72,9 +72,7 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
 
 RunShape with_strategy(RunShape shape, Strategy strategy) {
   shape.policy.strategy = strategy;
-  if (shape.reduce_by_strategy) {
-    shape.policy.reduce_each_micro_step = resolved_reduce(ReduceWhen::by_strategy, strategy) == ReduceWhen::micro_step;
-  }
+  if (shape.reduce_by_strategy) shape.policy.reduce_each_micro_step = rules_of(strategy).reduces_each_micro_step();
   return shape;
 }
 

@@ -72,7 +72,7 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
   return line + outside;
 }
 
-/// What computes, and on a GPU how its collectives and segments run.
+/// Describes the device, and on a GPU how its collectives and segments run.
 std::string device_line(const Options& options, TrainingSession& session) {
   const std::string manner = session.player().manner();
   const char* name = session.resources().host_reaches_memory() ? "kernels" : "device";

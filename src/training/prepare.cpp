@@ -17,7 +17,7 @@ namespace tessera {
 
 namespace {
 
-/// The checkpoint that model.from names, found and read by rank 0 for all. Nothing where it names none. Collective.
+/// Opens the checkpoint that model.from names, found and read by rank 0 for all. Nothing if it names none. Collective.
 std::unique_ptr<CheckpointReader> open_parent(RankContext& context, const std::string& from) {
   if (from.empty()) return nullptr;
   std::string found, text;
@@ -47,12 +47,12 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
 
 namespace {
 
-/// What a rank's plan may take of its GPU's free memory, and what is kept.
+/// The part of its GPU's free memory that a rank's plan may use, and the part that is kept.
 struct GpuMemory {
   std::int64_t usable = 0, kept = 0;
 };
 
-/// A rank's share, once all that share the GPU have opened it.
+/// Returns a rank's share, once all that share the GPU have opened it.
 GpuMemory gpu_memory(RankContext& context, const Options& options, const StepSchedule& schedule) {
   const auto device = open_device(context, DeviceKind::cuda, options.run.share_gpu);
   const std::int64_t ranks = ranks_on(context, *device);
@@ -62,7 +62,7 @@ GpuMemory gpu_memory(RankContext& context, const Options& options, const StepSch
 
 }  // namespace
 
-/// The rank with the least memory decides, so that all ranks decide alike.
+/// Lets the rank with the least memory decide, so that all ranks decide alike.
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
   const bool on_gpu = planned_.schedule.model.device == DeviceKind::cuda;
   const GpuMemory gpu = on_gpu ? gpu_memory(context, options, planned_.schedule) : GpuMemory{};
@@ -117,7 +117,7 @@ std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const O
 
 namespace {
 
-/// The first line in which two texts differ: "here instead of there".
+/// Returns the first line in which two texts differ: "here instead of there".
 std::string first_difference(const std::string& here, const std::string& there) {
   std::istringstream ours(here), theirs(there);
   std::string our, their;
@@ -125,7 +125,7 @@ std::string first_difference(const std::string& here, const std::string& there) 
   return fmt::format("'{}' instead of '{}'", our, their);
 }
 
-/// What follows is collective as far as options say so, hence they are compared first.
+/// Compares the options first: whether later calls are collective depends on them.
 void compare_options(ControlPlane& control, const Options& options) {
   const std::vector<std::string> all = control.all_gather(write_ini(options));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -135,7 +135,7 @@ void compare_options(ControlPlane& control, const Options& options) {
   }
 }
 
-/// How many cores the ranks of this machine may use together: each may be bound to its own.
+/// Returns how many cores the ranks of this machine may use together: each may be bound to its own.
 int cores_of_machine(World& world) {
   std::string mine;
   for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);

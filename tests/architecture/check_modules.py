@@ -54,7 +54,7 @@ class Tree:
         return [module, *self.uses[module]]
 
     def check_include(self, included, module, is_cuda, is_public):
-        """What is wrong with one include line, or None."""
+        """Returns the defect of one include line, or None."""
         parts = included.split("/")
         if parts[0].endswith("emulator"):
             return f"includes {included} (the GPU emulator): nothing of it belongs into the product"

@@ -1,11 +1,11 @@
 #pragma once
-// CUDA's larger libraries (cuBLASLt, NCCL) as tables of functions that are looked up when they are first wanted.
+// CUDA's larger libraries (cuBLASLt, NCCL) as tables of functions, looked up on first use.
 
 #include "tessera/backend/dynamic_library.hpp"
 
 namespace tessera {
 
-/// The library that TESSERA_LIBRARY_FUNCTION takes functions from. UsageError as DynamicLibrary::open.
+/// Opens the library that TESSERA_LIBRARY_FUNCTION takes functions from. UsageError as DynamicLibrary::open.
 inline DynamicLibrary open_cuda_library(const LibrarySearch& search) { return DynamicLibrary::open(search); }
 
 }  // namespace tessera

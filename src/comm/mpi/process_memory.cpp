@@ -34,7 +34,7 @@ class FileHandle {
 
 class MappedFile final : public SharedMemory {
  public:
-  /// `file` stays open as long as peers may want to open it through us.
+  /// `file` stays open as long as peers may want to open it through this process.
   MappedFile(FileHandle file, std::int64_t bytes, bool writable) : file_(std::move(file)), size_(bytes) {
     const auto size = static_cast<std::size_t>(bytes);
     void* const memory = mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file_.get(), 0);
@@ -54,7 +54,7 @@ class MappedFile final : public SharedMemory {
   std::int64_t size_;
 };
 
-/// What tells an open file from all others of this machine.
+/// Identifies an open file among all others of this machine.
 std::string identity(const FileHandle& file) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0)
@@ -71,7 +71,7 @@ std::string identity(const FileHandle& file) {
 }  // namespace
 
 MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
-  // Writing to a shared page that the machine has not got raises SIGBUS: ask for all of them now.
+  // Writing to a shared page that the machine lacks raises SIGBUS: ask for all of them now.
   const std::int64_t usable = usable_memory();
   if (bytes > usable) {
     throw IoError("{} bytes of shared memory are needed and {} are free: use fewer ranks a node or shard further",
@@ -96,7 +96,7 @@ std::shared_ptr<SharedMemory> ProcessMemory::open(const std::string& token, std:
   words >> path >> offered;
   FileHandle file(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
   if (file.get() < 0) refuse(path, std::generic_category().message(errno));
-  // Where processes are numbered anew (containers) the path may be a file of this very process.
+  // In containers with their own process numbers the path may be a file of this very process.
   if (identity(file) != offered) refuse(path, "it is another file than the peer's");
   return std::make_shared<MappedFile>(std::move(file), bytes, writable);
 }

@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kLanes = 32, kWarps = 8;
 
-constexpr unsigned kPartWarps = 32;  ///< so that all parts are under way at once: this is a wait for memory, no work
+constexpr unsigned kPartWarps = 32;  ///< so that all parts are under way at once: the time is memory latency, not work
 
 template <class G>
 struct ColumnSums {

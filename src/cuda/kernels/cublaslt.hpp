@@ -1,5 +1,5 @@
 #pragma once
-// The functions of cuBLASLt that we call, found at run time, and its objects as owners.
+// The functions of cuBLASLt used here, found at run time, and owners of its objects.
 
 #include <cublasLt.h>
 
@@ -35,7 +35,7 @@ struct CublasLt {
 /// Throws DeviceError when a call failed.
 void check_cublaslt(cublasStatus_t status, const char* call);
 
-/// An object of cuBLASLt with the function that ends it.
+/// An object of cuBLASLt with its destroy function.
 template <class Handle>
 class CublasLtOwner {
  public:

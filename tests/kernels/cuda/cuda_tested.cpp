@@ -25,7 +25,7 @@ struct Gpu {
     settings.deterministic = deterministic;
     return settings;
   }
-  /// cuDNN's backward wants more workspace before sm_90 than it is lent: its forward is tested there.
+  /// Before sm_90 cuDNN's backward needs more workspace than it gets: its forward is tested there.
   static bool has_library_backward() {
     int major = 0;
     TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
@@ -38,9 +38,8 @@ struct Gpu {
 
 constexpr std::int64_t kFewLogits = 20000, kFewFloats = 4000, kSomeFloats = 300000;
 
-/// One of each for all tests: its memory and what cuBLASLt prepared are used again. They are never destroyed: at the
-/// process's end the libraries, which came in later, are gone before any static object of ours. (cuDNN's backward is
-/// not deterministic.)
+/// One of each for all tests: its memory and cuBLASLt's state are reused. They are never destroyed: at the process's
+/// end the libraries, which came in later, are gone before any static object. (cuDNN's backward is not deterministic.)
 std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
   const CudaKernels::Limits usual{CudaHeadLayout::kLogits, kSomeFloats, library_workspace_bytes()};
   static auto& all = *new std::map<Pieces, std::shared_ptr<Gpu>>;

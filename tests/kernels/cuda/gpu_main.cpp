@@ -1,4 +1,4 @@
-// The tests' main where they need a GPU: 77 (skipped) without one.
+// The tests' main for GPUs: 77 (skipped) without one.
 
 #include <cstdio>
 

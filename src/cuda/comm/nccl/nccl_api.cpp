@@ -8,8 +8,8 @@ namespace tessera {
 
 namespace {
 
-/// From here on work of several communicators starts in the order in which it was issued (NCCL_LAUNCH_ORDER_IMPLICIT):
-/// older ones may wait for each other across ranks for ever.
+/// Since this version work of several communicators starts in the order of issue (NCCL_LAUNCH_ORDER_IMPLICIT). Older
+/// ones may wait for each other across ranks for ever.
 constexpr int kOldestVersion = 22600;
 
 struct LoadedNccl {
