@@ -215,10 +215,11 @@ Manifest manifest_from(const std::string& text, const std::filesystem::path& fol
   } catch (const nlohmann::json::exception& error) {
     throw IoError("{} is damaged ({})", path.string(), error.what());
   }
-  if (json.is_object() && json.contains("schema") && json["schema"].is_number_integer() &&
-      json["schema"] != kCheckpointSchema) {
-    throw IoError("{} has schema {} ({}): this program reads schema {}", path.string(), json["schema"].dump(),
-                  json["schema"] > kCheckpointSchema ? "a newer program wrote it" : "unknown", kCheckpointSchema);
+  const nlohmann::json schema = json.is_object() && json.contains("schema") ? json["schema"] : nlohmann::json();
+  if (json.is_object() && schema != kCheckpointSchema) {
+    throw IoError("{} has schema {} ({}): this program reads schema {}", path.string(), schema.dump(),
+                  schema.is_number_integer() && schema > kCheckpointSchema ? "a newer program wrote it" : "unknown",
+                  kCheckpointSchema);
   }
   const std::size_t place = place_of_checksum(text);
   if (place == std::string::npos || text.substr(place, kHexDigits) != checksum_of_text(text, place))

@@ -6,15 +6,16 @@
 #include <iterator>
 
 #include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
 
 namespace tessera {
 
 std::optional<std::string> read_small_file(const std::filesystem::path& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error) && !error) return std::nullopt;
-  std::ifstream file(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.good() && !file.eof()) throw IoError("cannot read {}", path.string());
+  const FileDescriptor file = open_file(path, OpenFor::reading);
+  std::string text(static_cast<std::size_t>(size_of_file(file, path)), '\0');
+  read_at(file, path, 0, text.data(), static_cast<std::int64_t>(text.size()));
   return text;
 }
 

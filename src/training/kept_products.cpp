@@ -1,25 +1,28 @@
 #include "tessera/training/kept_products.hpp"
 
-#include <fstream>
-#include <iterator>
-
 #include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
 
 namespace tessera {
 
 std::string KeptProducts::read() {
-  std::error_code none;
-  if (!std::filesystem::is_regular_file(path_, none)) return {};
-  std::ifstream file(path_, std::ios::binary);
-  known_.assign(std::istreambuf_iterator<char>(file), {});
-  if (!file) throw IoError("{} cannot be read: delete it, and algorithms are chosen anew", path_.string());
-  return known_;
+  for (const char* name : {kName, kOldName}) {
+    const std::filesystem::path path = folder_ / name;
+    std::error_code none;
+    if (!std::filesystem::is_regular_file(path, none)) continue;
+    const FileDescriptor file = open_file(path, OpenFor::reading);
+    std::string text(static_cast<std::size_t>(size_of_file(file, path)), '\0');
+    read_at(file, path, 0, text.data(), static_cast<std::int64_t>(text.size()));
+    if (name == kName) known_ = text;
+    return text;
+  }
+  return {};
 }
 
 void KeptProducts::write(const std::string& text) {
   if (text.empty() || text == known_) return;
-  write_text_atomically(path_, text);
+  write_text_atomically(folder_ / kName, text);
   known_ = text;
 }
 

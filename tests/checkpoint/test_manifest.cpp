@@ -110,6 +110,10 @@ TEST_CASE("a manifest of another schema, of no schema or with another checksum i
   CHECK_THAT(error(sealed(json)), Contains("schema 2 (a newer program wrote it)") && Contains("reads schema 1"));
   json["schema"] = 0;
   CHECK_THAT(error(sealed(json)), Contains("schema 0 (unknown)"));
+  json["schema"] = "1";
+  CHECK_THAT(error(sealed(json)), Contains("schema \"1\" (unknown)"));
+  json.erase("schema");
+  CHECK_THAT(error(sealed(json)), Contains("schema null (unknown)"));
   CHECK_THAT(error("[]"), Contains("checksum"));
   CHECK_THAT(error(""), Contains("is damaged"));
 }

@@ -14,6 +14,7 @@ TEST_CASE("A small file is its text, or nothing where there is none") {
   CHECK(size_of(folder / "none") == 0);
   std::filesystem::create_symlink("loop", folder / "loop");
   CHECK_THROWS_AS(read_small_file(folder / "loop"), IoError);
+  CHECK_THROWS_AS(read_small_file(folder.path()), IoError);
 }
 
 TEST_CASE("What a process added to its output is read, of much the end") {
