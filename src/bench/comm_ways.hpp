@@ -21,8 +21,8 @@ class CommWays {
 };
 
 /// For run.device, which is cpu or cuda here, and buffers of up to `bytes`. CPU: shared memory where the world is a
-/// node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective. Errors: open_device's and
-/// make_device_communication's.
+/// node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective. Errors: Backend::open_device's
+/// and make_device_communication's.
 std::unique_ptr<CommWays> make_comm_ways(RankContext& context, const Options& options, const MachineShape& machine,
                                          std::int64_t bytes);
 

@@ -23,7 +23,7 @@ class StepBench {
   /// the warm-up's that was not replayed). Collective. `sizes`: what matrix products reach is
   /// measured at. NumericalError when a measured step's loss is not finite.
   BenchResult measure(const RateSizes& sizes);
-  BenchResult measure() { return measure(rate_sizes(session_->resources().device())); }
+  BenchResult measure() { return measure(rate_sizes(*session_->resources().device)); }
 
  private:
   RankContext& context_;

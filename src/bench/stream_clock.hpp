@@ -1,5 +1,5 @@
 #pragma once
-// How long stretches of one stream's work take, on either kind of device, without holding the stream up.
+// How long stretches of one stream's work take, by events, without holding the stream up.
 
 #include <memory>
 #include <vector>
@@ -10,16 +10,23 @@ namespace tessera {
 
 class StreamClock {
  public:
-  virtual ~StreamClock() = default;
-  /// A stretch begins, or the one that was begun ends, behind the work that the stream was given so far.
-  virtual void begin() = 0;
-  virtual void end() = 0;
-  /// Waits for the stretches; seconds of each since the last take(), in order.
-  virtual std::vector<double> take() = 0;
-};
+  /// Both must outlive the clock. Events are made at first need and used again.
+  StreamClock(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-/// For `stream` of `device`: by events where it is a GPU's; on a CPU a serial stream, whose work is done when its call
-/// returns. Both must outlive the clock. Events are made at first need and used again.
-std::unique_ptr<StreamClock> make_stream_clock(Device& device, Stream& stream);
+  /// A stretch begins, or the one that was begun ends, behind the work that the stream was given so far.
+  void begin();
+  void end() { stream_.record(*stretches_[used_++].end); }
+  /// Waits for the stretches; seconds of each since the last take(), in order.
+  std::vector<double> take();
+
+ private:
+  struct Stretch {
+    std::unique_ptr<Event> begin, end;
+  };
+  Device& device_;
+  Stream& stream_;
+  std::vector<Stretch> stretches_;
+  std::size_t used_ = 0;
+};
 
 }  // namespace tessera

@@ -19,7 +19,7 @@ struct MlpCall : PartCall {
   ConstView gate() const { return read(saved(values.gate), ffn()); }
   ConstView up() const { return read(saved(values.up), ffn()); }
   /// A [tokens, ffn_width] matrix in scratch.
-  View hidden(void* data) const { return write(data, ffn_stride(architecture(), model.device)); }
+  View hidden(void* data) const { return write(data, ffn_stride(model)); }
 
   MlpTensors tensors;
   MlpSaved values;

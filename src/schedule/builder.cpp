@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "tessera/kernels/host_exchange.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/kernels/scalar_payload.hpp"
 #include "tessera/kernels/step_scalars.hpp"
-#include "tessera/kernels/workspace.hpp"
 #include "tessera/schedule/collective_sizes.hpp"
 
 namespace tessera {
@@ -81,7 +81,7 @@ Builder::Builder(StepSchedule& schedule, const SchedulePolicy& policy)
   // All scalars of the step; of these only the clip's result is a value of the schedule, and it ends with its segment.
   scalars_ = add_storage({"scalars", static_cast<std::int64_t>(sizeof(StepScalars)), RegionKind::at_rest, Place::device,
                           Category::communication, false, true});
-  if (const std::int64_t bytes = kernel_workspace_bytes(s_.model.device); bytes > 0) {
+  if (const std::int64_t bytes = kernel_needs(s_.model.device).workspace(); bytes > 0) {
     s_.kernel_workspace = add_storage(
         {"workspace of kernels", bytes, RegionKind::at_rest, Place::device, Category::workspace, false, true});
   }

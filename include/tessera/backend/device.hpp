@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -57,13 +58,17 @@ class Device {
   /// Bytes that this process may still take of the device's memory, and all there are; 0 where that is not known.
   virtual std::int64_t free_memory() const = 0;
   virtual std::int64_t total_memory() const = 0;
+  /// How much more of a GPU's memory is in use than when it was opened, by whomever; -1 on the CPU.
+  virtual std::int64_t memory_taken() const = 0;
 
+  /// A stream for the work of the calling thread. CPU: it runs there at once. GPU: a stream like others.
+  virtual std::unique_ptr<Stream> make_caller_stream(const std::string& name) = 0;
   /// A stream whose work runs beside the caller (CPU: on a thread of its own). On a CPU they differ in nothing but
   /// name.
   virtual std::unique_ptr<Stream> make_stream(const std::string& name,
                                               StreamPriority priority = StreamPriority::normal) = 0;
   virtual std::unique_ptr<Event> make_event(EventUse use = EventUse::order) = 0;
-  /// Nanoseconds from `begin` to `end`, two timing events of this device; waits for `end`. InternalError on the CPU.
+  /// Nanoseconds from `begin` to `end`, two timing events of this device; waits for `end`.
   virtual std::int64_t nanoseconds_between(Event& begin, Event& end) = 0;
 
   /// UsageError when there is not so much memory left.
@@ -72,8 +77,11 @@ class Device {
   /// Copies between device and host (or within either) and returns when it is done. It waits for no stream: the caller
   /// sees to it that nothing is writing there.
   virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
-  /// The same as a stream's work, called where its tasks are (as kernels are): on the CPU it happens at once, on a GPU
-  /// it is enqueued; then host memory must be pinned, and stay as it is until the copy is done.
+  /// Has the host fill `bytes` of device memory: `write` gets that memory itself where the host reaches it (CPU), else
+  /// a buffer that is copied afterwards. Returns when it is done.
+  virtual void fill_by_host(void* memory, std::int64_t bytes, const std::function<void(void* host)>& write) = 0;
+  /// The same as copy() as a stream's work, called where its tasks are (as kernels are): on the CPU it happens at once,
+  /// on a GPU it is enqueued; then host memory must be pinned, and stay as it is until the copy is done.
   virtual void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) = 0;
   /// fill_pattern (backend/region.hpp) over device memory, as a stream's work.
   virtual void fill_pattern(Stream& stream, std::span<std::byte> memory) = 0;

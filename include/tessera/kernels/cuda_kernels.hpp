@@ -26,7 +26,7 @@ struct CudaKernelSettings {
 void require_cuda_attention(const AttentionShape& shape, DType dtype);
 
 /// Kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
-/// kernel_workspace_bytes(cuda) of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on
+/// KernelNeeds::workspace() of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on
 /// one stream (or ordered). Attention is computed by cuDNN where settings.attention wants or allows it and a library is
 /// found that can; description() says what was chosen. UsageError where cuDNN is demanded and cannot be had. A kernel
 /// cannot throw: tokens and targets outside of the vocabulary make the loss NaN.
