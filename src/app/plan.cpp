@@ -7,7 +7,6 @@
 
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/config/choices.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/print.hpp"
@@ -26,7 +25,7 @@ RunShape shape_of(const Options& options) {
   const std::int64_t ranks_per_node = planned_ranks_per_node(options, world);
   validate_for_world(options, world, ranks_per_node);
   const Architecture architecture = resolve_architecture(options.model);
-  return run_shape(options, architecture, sequence_length(options, architecture), world, ranks_per_node);
+  return run_shape(options, architecture, world, ranks_per_node);
 }
 
 PlannedRun planned_and_proven(const RunShape& shape) {
@@ -55,8 +54,8 @@ std::string headline(const Options& options, const RunShape& shape, const StepSc
 
 std::string strategy_table(const RunShape& shape) {
   std::vector<StrategyRow> rows;
-  for (const auto& choice : choices<Strategy>()) {
-    const Strategy strategy = choice.value;
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     StrategyRow& row = rows.emplace_back();
     row.strategy = strategy;
     row.chosen = strategy == shape.policy.strategy;

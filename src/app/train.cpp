@@ -29,7 +29,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 ModelFacts model_facts(const PlannedRun& planned, const Dataset& data, const DevicePeak& peak) {
   const StepSchedule& schedule = planned.schedule;
-  const std::int64_t samples_per_step = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+  const std::int64_t samples_per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
   ModelFacts facts;
   facts.parameters = schedule.model.parameter_count();
   facts.tokens_per_step = samples_per_step * schedule.model.sequence;

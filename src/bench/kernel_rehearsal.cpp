@@ -43,7 +43,7 @@ StepScalars first_step(const StepSchedule& schedule, const Options& options) {
   scalars.bias_correction1 = static_cast<float>(1 - options.optim.beta1);
   scalars.bias_correction2 = static_cast<float>(1 - options.optim.beta2);
   scalars.gradient_scale =
-      1.0f / static_cast<float>(schedule.model.tokens() * schedule.grid.world * schedule.accumulation);
+      1.0f / static_cast<float>(schedule.model.tokens() * schedule.grid.world() * schedule.accumulation);
   scalars.adam_step = scalars.step = 1;
   scalars.seed = static_cast<std::uint64_t>(options.run.seed);
   return scalars;

@@ -5,7 +5,7 @@
 #include "bench/kernel_rehearsal.hpp"
 #include "bench/kernel_times.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/planned_run.hpp"
 #include "tessera/training/resolve_model.hpp"
 
 namespace tessera {
@@ -28,7 +28,7 @@ StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_
   const ModelParts model =
       declare_parts(architecture, options.train.micro_batch, sequence_length(options, architecture),
                     options.precision.compute, options.precision.reduce, device);
-  const GridShape grid = grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
+  const ProcessGrid grid = grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
   return build_schedule(model, grid, policy_from(options));
 }
 

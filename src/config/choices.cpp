@@ -24,12 +24,9 @@ TESSERA_CHOICES(LaneMode, {{LaneMode::automatic, "auto"},
                            {LaneMode::serial, "serial"},
                            {LaneMode::chaos, "chaos"},
                            {LaneMode::parallel, "parallel"}})
-TESSERA_CHOICES(Strategy, {{Strategy::ddp, "ddp"},
-                           {Strategy::zero1, "zero1"},
-                           {Strategy::zero2, "zero2"},
-                           {Strategy::zero3, "zero3"},
-                           {Strategy::hsdp, "hsdp"},
-                           {Strategy::hsdp_zero2, "hsdp-zero2"}})
+#define TESSERA_ROW(enumerator, name, ...) {Strategy::enumerator, name},
+TESSERA_CHOICES(Strategy, {TESSERA_STRATEGIES(TESSERA_ROW)})
+#undef TESSERA_ROW
 TESSERA_CHOICES(Wrap, {{Wrap::block, "block"}, {Wrap::size, "size"}, {Wrap::model, "model"}})
 TESSERA_CHOICES(ReduceWhen,
                 {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
@@ -59,7 +56,6 @@ std::string_view name_of(AttentionChoice value) { return spelling(value); }
 std::string_view name_of(CommBackend value) { return spelling(value); }
 std::string_view name_of(LaneMode value) { return spelling(value); }
 std::string_view name_of(DirectWrites value) { return spelling(value); }
-std::string_view name_of(Strategy value) { return spelling(value); }
 std::string_view name_of(Wrap value) { return spelling(value); }
 std::string_view name_of(ReduceWhen value) { return spelling(value); }
 std::string_view name_of(TiedReduce value) { return spelling(value); }

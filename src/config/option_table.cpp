@@ -128,13 +128,21 @@ void add_optim(Rows& t) {
                             "largest norm of the whole gradient, which is scaled down to it; 0: no clipping"));
 }
 
+/// "ddp nothing, zero1 optimizer state, ...".
+std::string what_strategies_split() {
+  std::string text;
+  for (const StrategyRules& rules : all_strategies()) {
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", rules.name, rules.splits);
+  }
+  return text;
+}
+
 void add_shard(Rows& t) {
   using S = ShardOptions;
   t.push_back(choice_option("shard.strategy", Field{&O::shard, &S::strategy},
-                            "what is split over ranks: ddp nothing, zero1 optimizer state, zero2 and gradients, zero3 "
-                            "and parameters; hsdp...: in groups"));
+                            "what is split over ranks: " + what_strategies_split()));
   t.push_back(integer_option("shard.group_size", Field{&O::shard, &S::group_size}, 0, 1 << 24,
-                             "ranks of a shard group (hsdp, hsdp-zero2); 0: the ranks of a node"));
+                             "ranks of a shard group (" + names_of_hybrids() + "); 0: the ranks of a node"));
   t.push_back(
       choice_option("shard.wrap", Field{&O::shard, &S::wrap},
                     "what is gathered together: a block, neighbouring parts up to min_params, or the whole model"));

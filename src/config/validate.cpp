@@ -13,24 +13,29 @@ namespace tessera {
 namespace {
 
 void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& out) {
-  const std::string strategy(name_of(shard.strategy));
-  if (!is_hybrid(shard.strategy)) {
-    out.push_back({"shard.group_size", "only hsdp and hsdp-zero2 have a shard group smaller than the world"});
+  const StrategyRules& rules = rules_of(shard.strategy);
+  const auto unused = [&](std::initializer_list<const char*> names, const std::string& reason) {
+    for (const char* name : names) out.push_back({name, reason});
+  };
+  if (!rules.is_hybrid()) {
+    unused({"shard.group_size"}, "only " + names_of_hybrids() + " have a shard group smaller than the world");
   }
-  if (!shards_parameters(shard.strategy)) {
-    const std::string reason = strategy + " keeps parameters whole and gathers nothing for forward or backward";
-    for (const auto* name : {"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
-                             "shard.reshard_after_forward"}) {
-      out.push_back({name, reason});
-    }
-  } else if (shard.strategy == Strategy::zero2 || shard.strategy == Strategy::hsdp_zero2) {
-    const std::string reason = strategy + " gathers every unit once a step and keeps it through backward";
-    out.push_back({"shard.limit_all_gathers", reason});
-    out.push_back({"shard.reshard_after_forward", reason});
-    out.push_back({"shard.prefetch_backward", reason});
-  } else if (!shard.reshard_after_forward) {
-    out.push_back({"shard.limit_all_gathers", "reshard_after_forward = false keeps every unit through backward"});
-    out.push_back({"shard.prefetch_backward", "reshard_after_forward = false keeps every unit through backward"});
+  switch (rules.life_with(shard.reshard_after_forward)) {
+    case ParameterLife::rest:
+      unused({"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
+              "shard.reshard_after_forward"},
+             fmt::format("{} keeps parameters whole and gathers nothing for forward or backward", rules.name));
+      break;
+    case ParameterLife::step:
+      unused({"shard.limit_all_gathers", "shard.reshard_after_forward", "shard.prefetch_backward"},
+             fmt::format("{} gathers every unit once a step and keeps it through backward", rules.name));
+      break;
+    case ParameterLife::micro_step:
+      unused({"shard.limit_all_gathers", "shard.prefetch_backward"},
+             "reshard_after_forward = false keeps every unit through backward");
+      break;
+    case ParameterLife::phase:
+      break;
   }
   if (shard.wrap != Wrap::size) out.push_back({"shard.min_params", "only wrap = size merges parts up to a size"});
 }
@@ -146,14 +151,6 @@ void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOp
   if (options.keep == 0) out.push_back({"checkpoint.keep_every", "checkpoint.keep = 0 keeps all"});
 }
 
-std::string divisors_text(std::int64_t world) {
-  std::string text;
-  for (std::int64_t size = 1; size <= world; ++size) {
-    if (world % size == 0) text += fmt::format("{}{}", text.empty() ? "" : ", ", size);
-  }
-  return text;
-}
-
 }  // namespace
 
 std::vector<UnusedOption> unused_options(const Options& options) {
@@ -214,13 +211,6 @@ std::vector<std::string> allowed_changes(const CheckpointOptions& options) {
   return names;
 }
 
-std::int64_t shard_group_size(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node,
-                              std::int64_t group_size) {
-  if (strategy == Strategy::ddp) return 1;
-  if (!is_hybrid(strategy)) return world;
-  return group_size > 0 ? group_size : std::min(ranks_per_node, world);
-}
-
 std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world) {
   if (options.global_batch == 0) return options.accumulation;
   const std::int64_t together = world * options.micro_batch;
@@ -233,18 +223,9 @@ std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world) {
 }
 
 void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
-  const auto override_size = options.grid.ranks_per_node;
-  if (override_size > 0 && world % override_size != 0) {
-    throw UsageError("grid.ranks_per_node = {} does not divide the {} rank{}: {}", override_size, world,
-                     world == 1 ? "" : "s", divisors_text(world));
-  }
+  if (options.grid.ranks_per_node > 0) ranks_per_node = options.grid.ranks_per_node;
+  grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
   accumulation_of(options.train, world);
-  const auto group = shard_group_size(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
-  if (group < 1 || world % group != 0) {
-    const auto source = options.shard.group_size > 0 ? "" : " (the ranks of a node)";
-    throw UsageError("shard.group_size = {}{} does not divide the {} rank{}: {}", group, source, world,
-                     world == 1 ? "" : "s", divisors_text(world));
-  }
 }
 
 }  // namespace tessera

@@ -8,29 +8,15 @@ Resources::Resources(const Backend& backend, RankContext& rank_context, const St
                      const MemoryPlan& plan, const ResourceSettings& resource_settings)
     : context(rank_context),
       settings(resource_settings),
-      grid(schedule.grid.world, rank_context.ranks_per_node(), schedule.grid.shard),
+      grid(schedule.grid.world(), rank_context.ranks_per_node(), schedule.grid.size(Group::shard)),
       device(backend.open_device(rank_context, resource_settings.share_device)),
       memory(std::make_unique<RankMemory>(*device, schedule, plan)) {
-  TESSERA_ASSERT(schedule.grid.world == context.size(), "the schedule is for {} ranks, the world has {}",
-                 schedule.grid.world, context.size());
+  TESSERA_ASSERT(schedule.grid.world() == context.size(), "the schedule is for {} ranks, the world has {}",
+                 schedule.grid.world(), context.size());
   backend.open(*this, schedule, plan);
   memory->attach_shared(schedule, plan, communicators->device_shared(), communicators->host_shared());
 }
 
-std::int64_t Resources::index_in(Group group) const {
-  switch (group) {
-    case Group::self:
-      return 0;
-    case Group::world:
-      return context.rank();
-    case Group::shard:
-      return grid.shard_index(context.rank());
-    case Group::replica:
-      return grid.replica_index(context.rank());
-    case Group::node:
-      return context.rank() % grid.ranks_per_node();
-  }
-  return 0;
-}
+std::int64_t Resources::index_in(Group group) const { return grid.index_in(group, context.rank()); }
 
 }  // namespace tessera

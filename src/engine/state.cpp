@@ -89,7 +89,7 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
       GradientSlice slice;
       slice.unit = unit;
       slice.count = value.elements;
-      slice.first = value.split.has(Group::shard) ? resources.index_in(Group::shard) * value.elements : 0;
+      slice.first = value.shard.has(Group::shard) ? resources.index_in(Group::shard) * value.elements : 0;
       slice.data = resources.address(value.storage);
       slice.dtype = value.dtype;
       slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);

@@ -1,55 +1,65 @@
+// The passes in order: each decides about one thing, and writes it down.
 #include "tessera/schedule/build.hpp"
 
-#include "schedule/builder.hpp"
 #include "schedule/liveness.hpp"
+#include "schedule/passes/compute.hpp"
+#include "schedule/passes/state.hpp"
 
 namespace tessera {
 
 namespace {
 
-void check_policy(const SchedulePolicy& policy, const GridShape& grid) {
-  TESSERA_ASSERT(grid.shard * grid.replica == grid.world, "world = shard group x replica group");
-  if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
-}
-
-/// One segment per kind of micro-step, played in the order of the micro-steps.
-void build_micro_steps(StepSchedule& schedule, Builder& builder, const SchedulePolicy& policy) {
-  std::vector<std::pair<MicroStepKind, SegmentId>> known;
-  for (std::int64_t k = 0; k < policy.accumulation; ++k) {
-    const MicroStepKind kind = micro_step_kind(k, policy.accumulation, policy.deterministic);
-    SegmentId segment = -1;
-    for (const auto& [other, id] : known) {
-      if (other == kind) segment = id;
-    }
-    if (segment < 0) {
-      segment = builder.micro_step(kind);
-      known.emplace_back(kind, segment);
-    }
-    schedule.step.push_back({segment, static_cast<std::int32_t>(k)});
-  }
-}
-
-}  // namespace
-
-StepSchedule build_schedule(const ModelParts& model, const GridShape& grid, const SchedulePolicy& policy) {
-  check_policy(policy, grid);
+/// What the schedule says of model, grid and policy before anything is written.
+StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   StepSchedule schedule;
   schedule.model = model;
-  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world);
+  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world());
   schedule.grid = grid;
   schedule.strategy = policy.strategy;
   schedule.compute = policy.compute;
   schedule.reduce = policy.reduce;
   schedule.accumulation = policy.accumulation;
   schedule.deterministic = policy.deterministic;
+  schedule.micro_batches = {rules_of(policy.strategy).inner, policy.reduce_each_micro_step};
+  schedule.gather_limit = gathers_are_limited(policy) ? policy.limit_all_gathers : 0;
+  schedule.prefetch_forward = policy.prefetch_forward;
+  schedule.prefetch_backward = policy.prefetch_backward;
+  return schedule;
+}
 
-  Builder builder(schedule, policy);
-  if (builder.has_prologue()) schedule.prologue.push_back({builder.prologue(), 0});
-  build_micro_steps(schedule, builder, policy);
-  schedule.step.push_back({builder.update(), 0});
-  if (policy.evaluation) schedule.evaluation.push_back({builder.evaluation(), 0});
-  if (policy.snapshot) schedule.snapshot.push_back({builder.snapshot(), 0});
-  builder.add_host_memory();
+/// One segment per kind of micro-step, played in the order of the micro-steps.
+std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scalars& scalars,
+                                    const SchedulePolicy& policy) {
+  std::vector<Play> plays;
+  std::vector<std::pair<MicroStepKind, SegmentId>> known;
+  for (std::int64_t k = 0; k < policy.accumulation; ++k) {
+    const MicroStepKind kind = micro_step_kind(k, policy.accumulation, policy.deterministic);
+    auto same = std::ranges::find(known, kind, &std::pair<MicroStepKind, SegmentId>::first);
+    if (same == known.end()) same = known.insert(same, {kind, compute.write_micro_step(kind, gradients, scalars)});
+    plays.push_back({same->second, static_cast<std::int32_t>(k)});
+  }
+  return plays;
+}
+
+}  // namespace
+
+StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
+  if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
+  StepSchedule schedule = described(model, grid, policy);
+  Writer writer(schedule, policy.transfer);
+  Parameters parameters(writer, policy);
+  Compute compute(writer, policy, parameters);
+  Scalars scalars(writer);
+  Gradients gradients(writer, policy, parameters.sharded(), scalars);
+  schedule.gradient_limit = gradients.limit();
+  writer.add_kernel_workspace();
+
+  if (parameters.stay_for_ever()) schedule.prologue.push_back({parameters.write_prologue(), 0});
+  schedule.step = write_micro_steps(compute, gradients, scalars, policy);
+  schedule.step.push_back({write_update(writer, parameters, gradients, scalars), 0});
+  if (policy.evaluation) schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});
+  if (policy.snapshot) schedule.snapshot.push_back({write_snapshot(writer, parameters), 0});
+  writer.add_host_memory();
   fill_carried_out(schedule);
   return schedule;
 }

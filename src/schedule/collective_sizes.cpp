@@ -6,7 +6,7 @@ namespace tessera {
 
 LargestBuffers largest_buffers(const StepSchedule& schedule) {
   LargestBuffers largest;
-  const auto bytes = [&](ValueId v) { return schedule.value(v).elements * size_of(schedule.value(v).dtype); };
+  const auto bytes = [&](ValueId v) { return schedule.value(v).bytes(); };
   for (const Operation& op : schedule.operations) {
     if (!schedule.communicates(op)) continue;
     if (op.kind == OperationKind::reduce_scatter) {

@@ -2,43 +2,9 @@
 
 #include "schedule/fit_changes.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/config/validate.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
-
-RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t sequence, std::int64_t world,
-                   std::int64_t ranks_per_node) {
-  RunShape shape;
-  shape.architecture = architecture;
-  shape.micro_batch = options.train.micro_batch;
-  shape.sequence = sequence;
-  shape.world = world;
-  shape.ranks_per_node = ranks_per_node;
-  shape.group_size = options.shard.group_size;
-  shape.policy = policy_from(options);
-  shape.policy.accumulation = accumulation_of(options.train, world);
-  shape.device = options.run.device == DeviceChoice::cuda ? DeviceKind::cuda : DeviceKind::cpu;
-  shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
-  return shape;
-}
-
-PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
-  const GridShape grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
-  const ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
-                                         shape.policy.reduce, shape.device);
-  PlannedRun run{build_schedule(model, grid, shape.policy), {}};
-  run.plan = plan_memory(run.schedule, options);
-  return run;
-}
-
-RunShape with_strategy(RunShape shape, Strategy strategy) {
-  shape.policy.strategy = strategy;
-  if (shape.reduce_by_strategy) {
-    shape.policy.reduce_each_micro_step = resolved_reduce(ReduceWhen::by_strategy, strategy) == ReduceWhen::micro_step;
-  }
-  return shape;
-}
 
 FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan,
                       std::int64_t allowed) {

@@ -15,25 +15,6 @@ std::int64_t bytes_needed(const RunShape& shape) {
   return limited_bytes(planned.schedule, planned.plan);
 }
 
-/// Strategies that leave less on a rank, in the order of what they send more.
-std::vector<Strategy> that_shard_more(Strategy strategy) {
-  switch (strategy) {
-    case Strategy::ddp:
-      return {Strategy::zero1, Strategy::zero2, Strategy::zero3};
-    case Strategy::zero1:
-      return {Strategy::zero2, Strategy::zero3};
-    case Strategy::zero2:
-      return {Strategy::zero3};
-    case Strategy::hsdp_zero2:
-      return {Strategy::hsdp, Strategy::zero2, Strategy::zero3};
-    case Strategy::hsdp:
-      return {Strategy::zero3};
-    case Strategy::zero3:
-      return {};
-  }
-  return {};
-}
-
 /// The largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if none
 /// does.
 std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {
@@ -60,9 +41,7 @@ std::vector<Change> asynchronous_off(const RunShape& shape) {
 }
 
 std::vector<Change> fewer_gathers(const RunShape& shape) {
-  const Strategy strategy = shape.policy.strategy;
-  const bool limited = strategy == Strategy::zero3 || strategy == Strategy::hsdp;
-  if (!limited || !shape.policy.reshard_after_forward || shape.policy.limit_all_gathers == 1) return {};
+  if (!gathers_are_limited(shape.policy) || shape.policy.limit_all_gathers == 1) return {};
   return {changed(shape, "shard.limit_all_gathers=1", [](RunShape& s) { s.policy.limit_all_gathers = 1; })};
 }
 
@@ -74,7 +53,7 @@ std::vector<Change> recompute(const RunShape& shape) {
 std::vector<Change> more_sharding(const RunShape& shape) {
   std::vector<Change> changes;
   if (shape.world == 1) return changes;
-  for (const Strategy strategy : that_shard_more(shape.policy.strategy)) {
+  for (const Strategy strategy : strategies_that_shard_more(shape.policy.strategy)) {
     changes.push_back(changed(shape, fmt::format("shard.strategy={}", name_of(strategy)),
                               [&](RunShape& s) { s = with_strategy(s, strategy); }));
   }

@@ -5,37 +5,6 @@
 
 namespace tessera {
 
-std::int64_t GridShape::size(Group group) const {
-  switch (group) {
-    case Group::self:
-      return 1;
-    case Group::world:
-      return world;
-    case Group::shard:
-      return shard;
-    case Group::replica:
-      return replica;
-    case Group::node:
-      return ranks_per_node;
-  }
-  return 1;
-}
-
-bool GridShape::within_node(Group group) const {
-  switch (group) {
-    case Group::self:
-    case Group::node:
-      return true;
-    case Group::shard:
-      return shard <= ranks_per_node && ranks_per_node % shard == 0;  // members are neighbours
-    case Group::world:
-      return world <= ranks_per_node;
-    case Group::replica:
-      return replica == 1 || world <= ranks_per_node;  // members are a shard group apart
-  }
-  return false;
-}
-
 std::int64_t StepSchedule::wire_bytes_per_step() const {
   std::int64_t bytes = 0;
   for (const Play& play : step) {
@@ -65,7 +34,7 @@ class Hasher {
 
 void add_value(Hasher& h, const Value& v) {
   h.add(v.kind), h.add(v.storage), h.add(v.unit), h.add(v.part), h.add(v.slot), h.add(v.dtype), h.add(v.elements);
-  h.add(v.split.bits), h.add(v.owed.bits), h.add(v.version), h.add(v.maker);
+  h.add(v.shard.bits), h.add(v.partial.bits), h.add(v.version), h.add(v.maker);
   for (const PartId part : v.covers) h.add(part);
 }
 
@@ -90,8 +59,9 @@ void add_plays(Hasher& h, const std::vector<Play>& plays) {
 std::uint64_t StepSchedule::hash() const {
   Hasher h;
   h.add(strategy), h.add(compute), h.add(reduce), h.add(accumulation), h.add(deterministic);
-  h.add(grid.world), h.add(grid.shard), h.add(grid.replica), h.add(model.batch), h.add(model.sequence);
-  h.add(deal.inner), h.add(deal.reduced_each_micro_step), h.add(gather_limit);
+  h.add(grid.world()), h.add(grid.size(Group::shard)), h.add(grid.size(Group::replica)), h.add(model.batch),
+      h.add(model.sequence);
+  h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
   h.add(kernel_workspace), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
   for (const Unit& unit : layout.units) {
@@ -209,11 +179,11 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
                                        : std::string();
   switch (v.kind) {
     case ValueKind::master:
-      return (v.split.empty() ? "master " : "shard ") + of;
+      return (v.shard.empty() ? "master " : "shard ") + of;
     case ValueKind::parameter:
       return "whole " + of;
     case ValueKind::gradient:
-      return (v.split.empty() ? "grad " : "shard grad ") + of;
+      return (v.shard.empty() ? "grad " : "shard grad ") + of;
     case ValueKind::moments:
       return "moments " + of;
     case ValueKind::saved:

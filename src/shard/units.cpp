@@ -122,6 +122,15 @@ std::vector<Piece> merge_all(const std::vector<Piece>& pieces) {
 
 }  // namespace
 
+std::vector<UnitId> UnitLayout::units_of(const std::vector<TensorId>& tensors) const {
+  std::vector<UnitId> found;
+  for (const TensorId tensor : tensors) {
+    const UnitId unit = unit_of[static_cast<std::size_t>(tensor)];
+    if (std::ranges::find(found, unit) == found.end()) found.push_back(unit);
+  }
+  return found;
+}
+
 std::int64_t UnitLayout::padded_elements() const {
   return std::accumulate(units.begin(), units.end(), std::int64_t{0},
                          [](std::int64_t sum, const Unit& unit) { return sum + unit.padded; });

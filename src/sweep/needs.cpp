@@ -51,8 +51,7 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
   }
   needs.device = name_of(options.run.device);
   const Architecture architecture = resolve_architecture(options.model);
-  const RunShape shape = run_shape(options, architecture, sequence_length(options, architecture), row.ranks,
-                                   planned_ranks_per_node(options, row.ranks));
+  const RunShape shape = run_shape(options, architecture, row.ranks, planned_ranks_per_node(options, row.ranks));
   const PlannedRun planned = plan_shape(shape);
   needs.bytes = limited_bytes(planned.schedule, planned.plan);
   const Limit limit = limit_of(options, site, ranks_per_machine);

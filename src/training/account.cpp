@@ -17,14 +17,15 @@ std::string model_line(const PlannedRun& planned) {
 }
 
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
-  const GridShape& grid = planned.schedule.grid;
+  const ProcessGrid& grid = planned.schedule.grid;
   const ResourceSettings& settings = session.resources().settings;
   const char* lanes = settings.lanes == LaneMode::serial  ? "serial lanes (one operation at a time)"
                       : settings.lanes == LaneMode::chaos ? "chaos lanes (with random delays)"
                                                           : "parallel lanes (collectives beside computation)";
-  std::string line = fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {}",
-                                 counted(grid.world, "rank"), grid.ranks_per_node, grid.shard,
-                                 counted(grid.replica, "replica"), counted(settings.threads, "thread"), lanes);
+  std::string line =
+      fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {}", counted(grid.world(), "rank"),
+                  grid.ranks_per_node(), grid.size(Group::shard), counted(grid.size(Group::replica), "replica"),
+                  counted(settings.threads, "thread"), lanes);
   const int wanted = settings.threads * machine.machine_ranks;
   if (wanted > machine.machine_cores)
     line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"),
@@ -36,10 +37,10 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
   const StepSchedule& s = planned.schedule;
   return fmt::format(
       "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step{}",
-      name_of(s.strategy), s.grid.world == 1 ? " (of one rank: nothing is split)" : "", name_of(options.shard.wrap),
+      name_of(s.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "", name_of(options.shard.wrap),
       s.layout.units.size(), name_of(options.memory.checkpoint), name_of(s.compute), name_of(s.reduce),
       format_bytes(s.wire_bytes_per_step()),
-      s.grid.world == 1 ? "" : " (exposed: the part of a step that waits for it)");
+      s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
 }
 
 std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
@@ -76,7 +77,7 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
   const StepSchedule& s = planned.schedule;
   std::string line =
       fmt::format("batch      {} tokens a step: {} x {} x {} x {}", format_count(session.global_tokens()),
-                  counted(s.grid.world, "rank"), counted(s.accumulation, "micro-step"),
+                  counted(s.grid.world(), "rank"), counted(s.accumulation, "micro-step"),
                   counted(s.model.batch, "sequence"), counted(s.model.sequence, "token"));
   const double epochs = static_cast<double>(session.steps()) * static_cast<double>(session.global_tokens()) /
                         (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));

@@ -26,10 +26,10 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
     const Unit& unit = schedule.unit(id);
     const std::int64_t held = held_elements(schedule, id);
     const std::int64_t members = unit.padded / held;  // ranks that hold the unit together
-    const std::int64_t share = unit.padded / schedule.grid.world;
-    TESSERA_ASSERT(members * held == unit.padded && share * schedule.grid.world == unit.padded &&
-                       schedule.grid.world % members == 0,
-                   "unit {} of {} elements over {} ranks", unit.name, unit.padded, schedule.grid.world);
+    const std::int64_t share = unit.padded / schedule.grid.world();
+    TESSERA_ASSERT(members * held == unit.padded && share * schedule.grid.world() == unit.padded &&
+                       schedule.grid.world() % members == 0,
+                   "unit {} of {} elements over {} ranks", unit.name, unit.padded, schedule.grid.world());
     const std::int64_t in_slice = rank / members * share;  // holders of a slice are `members` ranks apart
     const std::int64_t first = rank % members * held + in_slice;
     for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, share)) {

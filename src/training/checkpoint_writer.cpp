@@ -86,8 +86,8 @@ Manifest CheckpointWriter::manifest_of(const Job& job) const {
   const StepSchedule& schedule = session_.schedule();
   Manifest manifest;
   manifest.step = job.step;
-  manifest.grid = {schedule.grid.world, schedule.grid.shard, schedule.grid.replica, schedule.grid.ranks_per_node,
-                   std::string(name_of(schedule.strategy))};
+  manifest.grid = {schedule.grid.world(), schedule.grid.size(Group::shard), schedule.grid.size(Group::replica),
+                   schedule.grid.ranks_per_node(), std::string(name_of(schedule.strategy))};
   manifest.architecture = schedule.model.architecture;
   manifest.tensors = tensor_records(schedule.model.tensors);
   manifest.data = job.data;

@@ -10,6 +10,7 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
+#include "tessera/schedule/fit.hpp"
 #include "tessera/training/origin.hpp"
 #include "tessera/training/resolve_model.hpp"
 
@@ -52,8 +53,7 @@ void PreparedRun::require_memory(RankContext& context, const Options& options) c
   const std::int64_t usable = -context.control().maximum(-mine.bytes);
   if (usable <= 0) return;  // the system does not tell
   const ModelParts& model = planned_.schedule.model;
-  const RunShape shape =
-      run_shape(options, model.architecture, model.sequence, context.size(), context.ranks_per_node());
+  const RunShape shape = run_shape(options, model.architecture, context.size(), context.ranks_per_node());
   require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable), format_bytes(usable) + mine.of);
 }
 
@@ -75,7 +75,7 @@ Options PreparedRun::resolved(const Options& options) const {
   }
   out.train.seq_len = schedule.model.sequence;
   out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
-  if (is_hybrid(options.shard.strategy)) out.shard.group_size = schedule.grid.shard;
+  if (rules_of(options.shard.strategy).is_hybrid()) out.shard.group_size = schedule.grid.size(Group::shard);
   return out;
 }
 

@@ -78,7 +78,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   MetricsLayout layout;
   layout.step_times = layout.rank_times = time_category_names();
   layout.step_times.emplace_back("recording");
-  const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world);
+  const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world());
   for (int c = 0; c < kCategories; ++c) {
     std::int64_t bytes = 0;
     for (const PlacePlan& place : planned.plan.places) bytes += place.own_peak[static_cast<std::size_t>(c)];

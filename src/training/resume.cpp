@@ -55,7 +55,7 @@ class Comparison {
     if (!manifest_.data.known) return;
     const auto allowed = allowed_changes(settings_.options.checkpoint);
     const StepSchedule& schedule = settings_.planned.schedule;
-    const std::int64_t batch = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+    const std::int64_t batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
     const DataPosition& there = manifest_.data;
     const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now,
                             const std::string& same = "give the same") {
@@ -80,7 +80,7 @@ class Comparison {
       text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", name, then.empty() ? "(empty)" : then,
                           now.empty() ? "(empty)" : now);
     };
-    const std::int64_t world = settings_.planned.schedule.grid.world;
+    const std::int64_t world = settings_.planned.schedule.grid.world();
     if (manifest_.grid.world != world) add("ranks", std::to_string(manifest_.grid.world), std::to_string(world));
     const std::map<std::string, std::string> then(manifest_.options.begin(), manifest_.options.end());
     for (const OptionValue& option : flat_options(settings_.options)) {
@@ -111,7 +111,7 @@ class Comparison {
   /// micro-batch that divides as well.
   std::string same_batch(std::int64_t then) const {
     const StepSchedule& schedule = settings_.planned.schedule;
-    const std::int64_t world = schedule.grid.world;
+    const std::int64_t world = schedule.grid.world();
     if (then % world != 0)
       return fmt::format("nothing gives {} on {} ranks (use a number of ranks that divides it)", then, world);
     std::int64_t micro_batch = schedule.model.batch;

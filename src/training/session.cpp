@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "tessera/backend/cores.hpp"
-#include "tessera/comm/deal.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/constants.hpp"
@@ -11,23 +10,6 @@
 #include "tessera/schedule/verify.hpp"
 
 namespace tessera {
-
-std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
-  const std::int64_t length = options.train.seq_len > 0 ? options.train.seq_len : architecture.context;
-  if (length > architecture.context) {
-    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length,
-                     architecture.context, architecture.context);
-  }
-  return length;
-}
-
-PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
-                    std::int64_t ranks_per_node) {
-  const std::int64_t sequence = sequence_length(options, architecture);
-  PlannedRun run = plan_shape(run_shape(options, architecture, sequence, world, ranks_per_node));
-  require_verified(run.schedule, run.plan);
-  return run;
-}
 
 int threads_of(const Options& options, const MachineShape& machine) {
   if (options.run.threads > 0) return static_cast<int>(options.run.threads);
@@ -81,16 +63,11 @@ PlayerSettings player_settings(const Options& options, const MachineShape& machi
   return settings;
 }
 
-/// The grid by which micro-batches are dealt: its shard group is the group that sums gradients first.
-ProcessGrid dealing_grid(const StepSchedule& schedule) {
-  return {schedule.grid.world, schedule.grid.world, schedule.grid.size(schedule.deal.inner)};
-}
-
 }  // namespace
 
 std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data) {
   const StepSchedule& schedule = planned.schedule;
-  const std::int64_t per_step = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+  const std::int64_t per_step = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
   const std::int64_t steps = options.train.epochs <= 0
                                  ? options.train.steps
                                  : steps_for_epochs(options.train.epochs, data.train().samples_per_epoch(), per_step);
@@ -101,10 +78,10 @@ std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, con
 TrainingSession::TrainingSession(RankContext& context, const Options& options, const PlannedRun& planned,
                                  const Dataset& data, const MachineShape& machine, const TensorSource& weights,
                                  const StateLoader& load)
-    : options_(options), planned_(planned), data_(data), context_(context), dealing_(dealing_grid(planned.schedule)) {
+    : options_(options), planned_(planned), data_(data), context_(context) {
   compare_plans(context);
   const StepSchedule& schedule = planned.schedule;
-  const std::int64_t micro_batches = schedule.grid.world * schedule.accumulation;
+  const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
   // Not before the ranks have compared their plans: one that differs must not be alone in an error.
   steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
@@ -146,9 +123,8 @@ TrainingSession::~TrainingSession() = default;
 std::int64_t TrainingSession::first_sample(std::int64_t request) const {
   const StepSchedule& schedule = planned_.schedule;
   const std::int64_t K = schedule.accumulation;
-  const ReduceWhen reduced = schedule.deal.reduced_each_micro_step ? ReduceWhen::micro_step : ReduceWhen::step;
-  const std::int64_t number = micro_batch_index(dealing_, reduced, K, context_.rank(), request % K);
-  return start_.next_sample + first_sample_of(request / K, schedule.grid.world * K, number, schedule.model.batch);
+  const std::int64_t number = schedule.micro_batches.micro_batch(schedule.grid, K, context_.rank(), request % K);
+  return start_.next_sample + first_sample_of(request / K, schedule.grid.world() * K, number, schedule.model.batch);
 }
 
 DataPosition TrainingSession::data_position() const {
@@ -158,7 +134,7 @@ DataPosition TrainingSession::data_position() const {
   position.fingerprint = fmt::format("{:016x}", data_.fingerprint());
   position.order = name_of(data_.train().order());
   position.sequence = schedule.model.sequence;
-  position.global_batch = schedule.grid.world * schedule.accumulation * schedule.model.batch;
+  position.global_batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
   position.data_seed = options_.data.seed;
   position.run_seed = options_.run.seed;
   position.next_sample = start_.next_sample + (step_ - start_.step) * position.global_batch;
@@ -240,7 +216,7 @@ double TrainingSession::evaluate(std::int64_t micro_batches) {
 double TrainingSession::evaluate_groups(std::int64_t first, std::int64_t together, std::int64_t count) {
   const StepSchedule& schedule = planned_.schedule;
   const Sampler& sampler = *data_.validation();
-  const std::int64_t world = schedule.grid.world, tokens = together * schedule.model.sequence;
+  const std::int64_t world = schedule.grid.world(), tokens = together * schedule.model.sequence;
   ExactSum sum{};
   sum.clear();
   for (std::int64_t round = 0; round * world < count; ++round) {

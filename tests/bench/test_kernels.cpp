@@ -9,7 +9,7 @@
 #include "bench/kernel_times.hpp"
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/comm/local_world.hpp"
-#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/planned_run.hpp"
 #include "tessera/training/resolve_model.hpp"
 
 using namespace tessera;

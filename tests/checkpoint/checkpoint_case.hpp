@@ -8,6 +8,7 @@
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
+#include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
 
 namespace tessera::test {

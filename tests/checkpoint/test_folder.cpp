@@ -6,6 +6,7 @@
 #include "checkpoint_case.hpp"
 #include "file_spy.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
 
 using namespace tessera;

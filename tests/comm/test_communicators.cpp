@@ -94,7 +94,9 @@ TEST_CASE("shard and replica groups on nodes of any shape") {
       const ProcessGrid grid(shape.world, shape.per_node, shape.group);
       SharedRegion region(context, bytes_needed(shape.world, 100));
       for (std::int64_t other = 0; other < shape.world; ++other) {
-        require((region.peer(other) != nullptr) == (grid.node_of(other) == grid.node_of(context.rank())), "peer");
+        require((region.peer(other) != nullptr) ==
+                    (grid.members(Group::node, other) == grid.members(Group::node, context.rank())),
+                "peer");
       }
       for (const Group kind : {Group::self, Group::world, Group::shard, Group::replica, Group::node}) {
         const auto group = make_communicator(context, grid, kind, region, "test");

@@ -6,6 +6,7 @@
 
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
 
 using namespace tessera;

@@ -11,23 +11,17 @@ namespace tessera::testing {
 
 struct PolicyCase {
   SchedulePolicy policy;
-  GridShape grid;
+  ProcessGrid grid;
   std::string describe() const {
     return fmt::format(
         "{} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} tied={} "
         "det={} snapshot={}",
-        name_of(policy.strategy), name_of(policy.wrap), grid.world, grid.shard, policy.accumulation,
+        name_of(policy.strategy), name_of(policy.wrap), grid.world(), grid.size(Group::shard), policy.accumulation,
         policy.reduce_each_micro_step, policy.checkpoint_blocks, policy.prefetch_forward, policy.prefetch_backward,
         policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
         name_of(policy.tied_reduce), policy.deterministic, policy.snapshot);
   }
 };
-
-inline const std::vector<Strategy>& all_strategies() {
-  static const std::vector<Strategy> all{Strategy::ddp,   Strategy::zero1, Strategy::zero2,
-                                         Strategy::zero3, Strategy::hsdp,  Strategy::hsdp_zero2};
-  return all;
-}
 
 /// Calls f for some thousand cases (a quarter under AddressSanitizer), not all of them possible.
 inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
@@ -35,10 +29,11 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
   auto pick = [&](std::uint64_t n) {
     return (state = state * 6364136223846793005ULL + 1442695040888963407ULL) >> 33 & 0x7fffffff ? (state >> 33) % n : 0;
   };
-  for (const Strategy strategy : all_strategies()) {
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     for (const std::int64_t world : {1, 2, 3, 4, 8}) {
       for (std::int64_t group = 1; group <= world; ++group) {
-        if (world % group != 0 || (!is_hybrid(strategy) && group != world)) continue;
+        if (world % group != 0 || (!rules.is_hybrid() && group != world)) continue;
         for (int draw = 0; draw < (kSanitized ? 6 : 24); ++draw) {
           PolicyCase c;
           c.grid = grid_for(strategy, world, world, group);

@@ -38,14 +38,15 @@ TEST_CASE("every policy's schedule verifies, with its memory plan") {
 }
 
 TEST_CASE("bytes on the wire are the formula's, less the named savings") {
-  for (const Strategy strategy : all_strategies()) {
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     for (const std::int64_t K : {1, 3, 4}) {
       for (const bool each : {true, false}) {
         SchedulePolicy policy;
         policy.strategy = strategy;
         policy.accumulation = K;
         policy.reduce_each_micro_step = each;
-        const GridShape grid = grid_for(strategy, 4, 2, 0);
+        const ProcessGrid grid = grid_for(strategy, 4, 2, 0);
         const StepSchedule schedule = build_schedule(toy_model(), grid, policy);
         std::int64_t saved = 0;
         for (const Saving& saving : schedule.savings) saved += saving.bytes;
@@ -114,7 +115,7 @@ TEST_CASE("a limit below what a part reads is refused with the least that works"
 
 TEST_CASE("the hash tells schedules apart and is reproducible") {
   SchedulePolicy policy;
-  const GridShape grid = grid_for(Strategy::zero3, 2, 2, 0);
+  const ProcessGrid grid = grid_for(Strategy::zero3, 2, 2, 0);
   const auto base = build_schedule(toy_model(), grid, policy).hash();
   REQUIRE(base == build_schedule(toy_model(), grid, policy).hash());
   policy.prefetch_forward = 2;

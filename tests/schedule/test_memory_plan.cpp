@@ -4,7 +4,7 @@
 
 #include "all_policies.hpp"
 #include "sanitized.hpp"
-#include "schedule/conflicts.hpp"
+#include "schedule/memory/conflicts.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
@@ -23,7 +23,8 @@ struct PlanCase {
 std::vector<PlanCase> all_plan_cases() {
   std::vector<PlanCase> cases;
   for (const std::string& name : preset_names()) {
-    for (const Strategy strategy : all_strategies()) {
+    for (const StrategyRules& rules : all_strategies()) {
+      const Strategy strategy = rules.strategy;
       for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model}) {
         for (const bool checkpoint : {false, true}) {
           for (const std::int64_t accumulation : {1, 4}) {
@@ -32,7 +33,7 @@ std::vector<PlanCase> all_plan_cases() {
             policy.wrap = wrap;
             policy.checkpoint_blocks = checkpoint;
             policy.accumulation = accumulation;
-            policy.reduce_each_micro_step = shards_parameters(strategy);
+            policy.reduce_each_micro_step = rules_of(strategy).reduces_each_micro_step();
             policy.limit_all_gathers = 3;
             cases.push_back({name, policy});
           }
@@ -47,7 +48,8 @@ StepSchedule build(const PlanCase& c) {
   const Architecture architecture = preset(c.preset);
   const auto model = declare_parts(architecture, 4, std::min<std::int64_t>(1024, architecture.context),
                                    c.policy.compute, c.policy.reduce);
-  return build_schedule(model, grid_for(c.policy.strategy, 8, 8, is_hybrid(c.policy.strategy) ? 4 : 0), c.policy);
+  return build_schedule(model, grid_for(c.policy.strategy, 8, 8, rules_of(c.policy.strategy).is_hybrid() ? 4 : 0),
+                        c.policy);
 }
 
 /// The heaviest set of pairwise unordered storages, by trying: branch and bound over all of them.
@@ -149,7 +151,8 @@ TEST_CASE("the bound by a flow is the heaviest set found by trying them all") {
 }
 
 TEST_CASE("the quick bound never exceeds the exact one, and plans are the same every time") {
-  for (const Strategy strategy : all_strategies()) {
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     PlanCase c{"gpt2-124m", {}};
     c.policy.strategy = strategy;
     c.policy.accumulation = 3;
@@ -166,7 +169,7 @@ TEST_CASE("the quick bound never exceeds the exact one, and plans are the same e
 TEST_CASE("a local search pays where the first orders leave gaps, and is as reproducible") {
   int improved = 0;
   for_each_policy([&](const PolicyCase& c) {
-    if (c.grid.world != 8 || c.policy.accumulation > 3) return;
+    if (c.grid.world() != 8 || c.policy.accumulation > 3) return;
     ToyShape shape;
     shape.layers = 3;
     shape.compute = c.policy.compute;

@@ -135,9 +135,10 @@ std::vector<PolicyCase> subjects() {
     change(c.policy);
     cases.push_back(c);
   };
-  for (const Strategy strategy : all_strategies()) {
-    const std::int64_t group = is_hybrid(strategy) ? 2 : 0;
-    const bool each = shards_parameters(strategy);
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
+    const std::int64_t group = rules.is_hybrid() ? 2 : 0;
+    const bool each = rules.reduces_each_micro_step();
     add(strategy, 4, group, [&](SchedulePolicy& p) { p.reduce_each_micro_step = each, p.snapshot = true; });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16;
@@ -156,8 +157,9 @@ std::vector<PolicyCase> subjects() {
       p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2,
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
-    add(strategy, 1, is_hybrid(strategy) ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
-    if (is_hybrid(strategy)) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
+    add(strategy, 1, rules.is_hybrid() ? 1 : 0,
+        [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
+    if (rules.is_hybrid()) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
   }
   return cases;
 }

@@ -6,7 +6,7 @@
 #include "tessera/comm/scratch.hpp"
 #include "tessera/kernels/host_exchange.hpp"
 #include "tessera/kernels/needs.hpp"
-#include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/verify.hpp"
 
 using namespace tessera;
@@ -61,7 +61,8 @@ TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run 
 }
 
 TEST_CASE("sums have room for what they receive, and only while they last") {
-  for (const Strategy strategy : all_strategies()) {
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     for (const Transfer transfer : {Transfer::host, Transfer::nccl, Transfer::staged}) {
       const DeviceKind device = transfer == Transfer::host ? DeviceKind::cpu : DeviceKind::cuda;
       RunShape shape = shape_on(device, transfer, 4);  // two nodes
@@ -140,7 +141,8 @@ TEST_CASE("GPU plans stay within 5% of the bound") {
   const bool all = std::getenv("TESSERA_LONG") != nullptr;
   int number = 0;
   for (const std::string& name : preset_names()) {
-    for (const Strategy strategy : all_strategies()) {
+    for (const StrategyRules& rules : all_strategies()) {
+      const Strategy strategy = rules.strategy;
       for (const bool deterministic : {true, false}) {
         if (!all && ++number % 11 != 0) continue;
         RunShape shape = shape_on(DeviceKind::cuda, Transfer::nccl, 4);

@@ -35,7 +35,8 @@ bool rejected(const StepSchedule& s, const std::string& reason) {
 }  // namespace
 
 TEST_CASE("a snapshot stores every unit once, each rank its share, and is all that async adds") {
-  for (const Strategy strategy : all_strategies()) {
+  for (const StrategyRules& rules : all_strategies()) {
+    const Strategy strategy = rules.strategy;
     StepSchedule s = with_snapshot(strategy);
     INFO(name_of(strategy));
     REQUIRE(verify_schedule(s).empty());
@@ -50,7 +51,7 @@ TEST_CASE("a snapshot stores every unit once, each rank its share, and is all th
       units.insert(op.unit);
     });
     REQUIRE(units.size() == s.layout.units.size());
-    REQUIRE(elements * s.grid.world == 3 * s.layout.padded_elements());
+    REQUIRE(elements * s.grid.world() == 3 * s.layout.padded_elements());
 
     SchedulePolicy policy;
     policy.strategy = strategy;
@@ -89,7 +90,7 @@ TEST_CASE("wrong snapshots are rejected") {
   StepSchedule every_replica = right;  // all replicas store the whole slice
   for_each_store(every_replica, [&](const Operation& op) {
     Value& copy = every_replica.values[static_cast<std::size_t>(op.writes[0])];
-    copy.split = copy.split.without(Group::replica);
+    copy.shard = copy.shard.without(Group::replica);
   });
   CHECK(rejected(every_replica, "on exactly one rank"));
 

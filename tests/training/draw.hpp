@@ -43,11 +43,12 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   Drawn c{base, Family::gpt2, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
   if (world > 0) c.world = world;
   Options& o = c.options;
-  o.shard.strategy = d.of(std::array{Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp,
-                                     Strategy::hsdp_zero2});
+  const auto strategies = all_strategies();
+  const StrategyRules& rules = strategies[static_cast<std::size_t>(d.below(std::ssize(strategies)))];
+  o.shard.strategy = rules.strategy;
   std::int64_t group = c.world;
-  while (is_hybrid(o.shard.strategy) && group > 1 && d.below(2) == 0) group /= 2;
-  o.shard.group_size = is_hybrid(o.shard.strategy) ? group : 0;
+  while (rules.is_hybrid() && group > 1 && d.below(2) == 0) group /= 2;
+  o.shard.group_size = rules.is_hybrid() ? group : 0;
   c.ranks_per_node = c.world;
   while (c.ranks_per_node > 1 && d.below(3) == 0) c.ranks_per_node /= 2;
   o.train.accumulation = micro_batches / c.world;

@@ -32,16 +32,15 @@ TEST_CASE("all strategies and worlds give the bits of one rank") {
   const RunOutcome reference = train_locally(options, architecture, 1, 1);
   REQUIRE(reference.losses.back() < reference.losses.front());
   for (const std::int64_t world : {1, 2, 4, 8}) {
-    for (const Strategy strategy :
-         {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero2}) {
+    for (const StrategyRules& rules : all_strategies()) {
       for (const std::int64_t group : {1, 2, 4, 8}) {
-        if (is_hybrid(strategy) ? (group > world) : group != 1) continue;
-        options.shard.strategy = strategy;
-        options.shard.group_size = is_hybrid(strategy) ? group : 0;
+        if (rules.is_hybrid() ? (group > world) : group != 1) continue;
+        options.shard.strategy = rules.strategy;
+        options.shard.group_size = rules.is_hybrid() ? group : 0;
         options.train.accumulation = micro_batches / world;
         for (const ReduceWhen reduce : {ReduceWhen::micro_step, ReduceWhen::step}) {
           options.shard.reduce = reduce;
-          INFO(name_of(strategy) << " world " << world << " group " << group << " reduce " << name_of(reduce));
+          INFO(rules.name << " world " << world << " group " << group << " reduce " << name_of(reduce));
           const RunOutcome run = train_locally(options, architecture, world, world);
           require_same_bits(reference, run);
           REQUIRE(run.bytes_sent == run.bytes_planned);

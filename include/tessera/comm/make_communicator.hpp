@@ -7,9 +7,9 @@
 
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/comm/communicator.hpp"
-#include "tessera/comm/grid.hpp"
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/comm/shared_memory.hpp"
+#include "tessera/grid/grid.hpp"
 
 namespace tessera {
 

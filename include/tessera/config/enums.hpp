@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "tessera/base/dtype.hpp"
+#include "tessera/grid/strategy.hpp"
 
 namespace tessera {
 
@@ -22,7 +23,6 @@ enum class LaneMode : std::uint8_t {
   parallel,  ///< communication on a thread of its own
   chaos      ///< every communication lane on its own thread, with random delays
 };
-enum class Strategy : std::uint8_t { ddp, zero1, zero2, zero3, hsdp, hsdp_zero2 };
 enum class Wrap : std::uint8_t { block, size, model };
 /// When gradients are reduced under accumulation; by_strategy (spelled "auto"): see resolved_reduce.
 enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
@@ -43,7 +43,6 @@ std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
 std::string_view name_of(LaneMode value);
 std::string_view name_of(DirectWrites value);
-std::string_view name_of(Strategy value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
 std::string_view name_of(TiedReduce value);
@@ -53,17 +52,10 @@ std::string_view name_of(LearningRateSchedule value);
 std::string_view name_of(PlanView value);
 std::string_view name_of(SweepAction value);
 
-/// hsdp and hsdp-zero2: a shard group smaller than the world, replicated.
-constexpr bool is_hybrid(Strategy strategy) { return strategy == Strategy::hsdp || strategy == Strategy::hsdp_zero2; }
-
-/// Parameters are kept as shards between steps, hence gathered for use, and gradients between micro-steps (all but ddp
-/// and zero1).
-constexpr bool shards_parameters(Strategy strategy) { return strategy != Strategy::ddp && strategy != Strategy::zero1; }
-
-/// What `shard.reduce` means for a strategy: the default is micro_step where gradients are sharded, step elsewhere.
-constexpr ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {
+/// What `shard.reduce` means for a strategy.
+inline ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {
   if (when != ReduceWhen::by_strategy) return when;
-  return shards_parameters(strategy) ? ReduceWhen::micro_step : ReduceWhen::step;
+  return rules_of(strategy).reduces_each_micro_step() ? ReduceWhen::micro_step : ReduceWhen::step;
 }
 
 }  // namespace tessera

@@ -31,11 +31,6 @@ void validate_for_steps(const Options& options, std::int64_t steps);
 /// What checkpoint.allow lists: data, seq_len, global_batch, seed, order. UsageError for another name.
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 
-/// Ranks that a flat parameter is split over: 1 for ddp, the world for zero*; for hsdp* `group_size`
-/// (shard.group_size), or the ranks of a node where it is 0.
-std::int64_t shard_group_size(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node,
-                              std::int64_t group_size);
-
 /// Micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or what makes train.global_batch.
 /// UsageError where ranks x train.micro_batch do not divide it; the message names the nearest that they divide.
 std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world);

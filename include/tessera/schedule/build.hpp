@@ -28,15 +28,16 @@ struct SchedulePolicy {
   Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };
 
-/// The policy that resolved options ask for (defaults by strategy filled in).
-SchedulePolicy policy_from(const Options& options);
+/// How long the policy lets full parameters live.
+inline ParameterLife life_of(const SchedulePolicy& policy) {
+  return rules_of(policy.strategy).life_with(policy.reshard_after_forward);
+}
 
-/// The grid that a strategy uses: hybrid strategies split over `group_size` (0 = the ranks of a node), ddp over one
-/// rank, the others over the world.
-GridShape grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size);
+/// Whether shard.limit_all_gathers applies.
+inline bool gathers_are_limited(const SchedulePolicy& policy) { return life_of(policy) == ParameterLife::phase; }
 
 /// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).
-StepSchedule build_schedule(const ModelParts& model, const GridShape& grid, const SchedulePolicy& policy);
+StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy);
 
 /// Bytes that each rank sends per step by the formula of the strategy (README.md, Strategies), before savings.
 std::int64_t formula_wire_bytes(const StepSchedule& schedule);

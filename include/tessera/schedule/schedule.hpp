@@ -16,9 +16,10 @@
 #include <vector>
 
 #include "tessera/base/dtype.hpp"
-#include "tessera/comm/grid.hpp"
 #include "tessera/config/options.hpp"
+#include "tessera/grid/grid.hpp"
 #include "tessera/model/parts.hpp"
+#include "tessera/schedule/placement.hpp"
 #include "tessera/shard/units.hpp"
 
 namespace tessera {
@@ -46,29 +47,6 @@ enum class OperationKind : std::uint8_t {
 };
 enum class Lane : std::uint8_t { compute, gather, reduce, replica, load, store, host };
 inline constexpr int kLanes = 7;
-
-/// The shape of the process grid: sizes only. Which ranks a group has is known when the schedule is bound to a rank.
-struct GridShape {
-  std::int64_t world = 1;
-  std::int64_t shard = 1;    ///< ranks that a flat parameter is split over
-  std::int64_t replica = 1;  ///< ranks that hold the same shard; world = shard x replica
-  std::int64_t ranks_per_node = 1;
-  std::int64_t size(Group group) const;
-  /// A group whose members all share a node's memory needs no staging for its collectives.
-  bool within_node(Group group) const;
-};
-
-/// A set of groups: over which a value is split, or whose sum it is still owed. Groups of one rank are never in it.
-struct Groups {
-  std::uint8_t bits = 0;
-  bool empty() const { return bits == 0; }
-  bool has(Group group) const { return (bits >> static_cast<unsigned>(group)) & 1u; }
-  Groups with(Group group) const { return {static_cast<std::uint8_t>(bits | (1u << static_cast<unsigned>(group)))}; }
-  Groups without(Group group) const {
-    return {static_cast<std::uint8_t>(bits & ~(1u << static_cast<unsigned>(group)))};
-  }
-  bool operator==(const Groups&) const = default;
-};
 
 /// What peers may touch decides the region; "at rest" lives as long as the run.
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
@@ -117,19 +95,18 @@ enum class ValueKind : std::uint8_t {
 };
 
 /// What one operation left in a storage.
-struct Value {
+struct Value : Placement {
   ValueKind kind = ValueKind::scratch;
   StorageId storage = -1;
   UnitId unit = -1;
   PartId part = -1;
-  std::int32_t slot = -1;  ///< saved: index in Part::saved; constant: in ModelParts::constants
-  DType dtype = DType::byte;
-  std::int64_t elements = 0;  ///< on this rank
-  Groups split;               ///< layout: empty = whole; else this rank's slice over these groups (shard, then replica)
-  Groups owed;                ///< groups whose sum is still missing
+  std::int32_t slot = -1;      ///< saved: index in Part::saved; constant: in ModelParts::constants
+  std::int64_t elements = 0;   ///< on this rank
   std::vector<PartId> covers;  ///< gradients: the parts whose contributions of this micro-step are in it
   std::int32_t version = 0;    ///< masters, moments and copies: 0 = this step's parameters, 1 = after the update
   OperationId maker = -1;      ///< -1: carried in at the segment's start
+
+  std::int64_t bytes() const { return elements * size_of(dtype); }  ///< on this rank
 };
 
 enum class EdgeReason : std::uint8_t { prefetch, gather_limit, staging };
@@ -180,22 +157,15 @@ struct Saving {
   std::int64_t bytes = 0;  ///< per step and rank
 };
 
-/// Which micro-batch a rank computes at micro-step k: l = outer*K*I + k*I + inner when reduced each micro-step, else
-/// l = outer*K*I + inner*K + k, where inner/I are index and size in `inner` and outer the index of that group.
-struct Deal {
-  Group inner = Group::world;
-  bool reduced_each_micro_step = true;
-};
-
 struct StepSchedule {
   ModelParts model;
   UnitLayout layout;
-  GridShape grid;
+  ProcessGrid grid;  ///< sizes; which ranks a group has is known when the schedule is bound to a rank
   Strategy strategy = Strategy::zero3;
   DType compute = DType::fp32, reduce = DType::fp32;
   std::int64_t accumulation = 1;
   bool deterministic = true;
-  Deal deal;
+  MicroBatchAssignment micro_batches;
   std::int64_t gather_limit = 0;  ///< block units gathered at a time; 0 = no limit
   std::int64_t gradient_limit =
       0;  ///< whole gradients of block units between backward and their reduction; 0 = no limit

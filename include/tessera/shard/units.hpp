@@ -39,6 +39,8 @@ struct UnitLayout {
   std::vector<std::int64_t> offset_of;  ///< per tensor: elements from the start of its unit
   std::int64_t world = 1;
 
+  /// The units of some tensors, each once, in the tensors' order.
+  std::vector<UnitId> units_of(const std::vector<TensorId>& tensors) const;
   std::int64_t padded_elements() const;  ///< P of the volume formulas: the sum over the units
 };
 

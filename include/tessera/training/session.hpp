@@ -15,7 +15,7 @@
 #include "tessera/engine/optimizer.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
-#include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/planned_run.hpp"
 
 namespace tessera {
 
@@ -30,13 +30,6 @@ struct MachineShape {
   bool measure = false;          ///< make measured_bytes() possible on a GPU
   std::string kept_products;     ///< rank 0, GPU: Compute::gemm_algorithms() of the run's earlier part
 };
-
-/// train.seq_len, or the model's context; UsageError when longer than the context.
-std::int64_t sequence_length(const Options& options, const Architecture& architecture);
-
-/// Builds and proves the schedule of a run and plans its memory.
-PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
-                    std::int64_t ranks_per_node);
 
 /// train.steps, or the steps that train.epochs make. UsageError where other options do not fit the number of steps.
 std::int64_t steps_of_run(const Options& options, const PlannedRun& planned, const Dataset& data);
@@ -110,7 +103,6 @@ class TrainingSession {
   const PlannedRun& planned_;
   const Dataset& data_;
   RankContext& context_;
-  ProcessGrid dealing_;
   std::int64_t steps_ = 0, step_ = 0;
   StartPoint start_;
   std::unique_ptr<Resources> resources_;

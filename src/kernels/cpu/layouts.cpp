@@ -79,6 +79,7 @@ class CpuKernelNeeds final : public KernelNeeds {
   std::int64_t row_stride(std::int64_t width) const override { return width % 1024 == 0 ? width + 256 : width; }
   /// A thread's own scratch is no device's memory.
   std::int64_t workspace() const override { return 0; }
+  std::int64_t exchange(std::int64_t) const override { return 0; }
 };
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "kernels/gpu/layouts.hpp"
 
+#include "tessera/kernels/host_exchange.hpp"
+
 namespace tessera {
 
 namespace {
@@ -90,6 +92,7 @@ class GpuKernelNeeds final : public KernelNeeds {
   /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }
   std::int64_t workspace() const override { return kProductWorkspaceBytes + kSumWorkspaceBytes; }
+  std::int64_t exchange(std::int64_t tokens) const override { return exchange_bytes(tokens); }
 };
 
 }  // namespace

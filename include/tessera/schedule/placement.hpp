@@ -1,0 +1,33 @@
+#pragma once
+// Where the elements of a value are, and which collectives bring them to where a reader needs them. This is the only
+// place that decides about collectives of parameters, gradients and scalars.
+
+#include <cstdint>
+#include <vector>
+
+#include "tessera/base/dtype.hpp"
+#include "tessera/grid/grid.hpp"
+
+namespace tessera {
+
+enum class OperationKind : std::uint8_t;
+
+struct Placement {
+  Groups shard;    ///< this rank's slice over these groups (shard, then replica); empty: full
+  Groups partial;  ///< groups whose sum is still missing
+  DType dtype = DType::byte;
+  bool operator==(const Placement&) const = default;
+};
+
+/// One collective, and the placement of what it makes.
+struct Redistribution {
+  OperationKind kind;  ///< reduce_scatter, all_reduce, or gather
+  Group group;         ///< self: a gather of one rank, which casts
+  Placement result;
+};
+
+/// The collectives from one placement to another, in order; none where they are equal. Sums go over the inner group
+/// first; what was sharded last is gathered first. The last one changes the type.
+std::vector<Redistribution> redistribute(const Placement& from, const Placement& to);
+
+}  // namespace tessera

@@ -1,0 +1,48 @@
+#pragma once
+// From options to a planned run: options -> shape -> schedule -> memory plan.
+
+#include <cstdint>
+
+#include "tessera/schedule/build.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+
+namespace tessera {
+
+/// The policy that resolved options ask for (defaults by strategy filled in).
+SchedulePolicy policy_from(const Options& options);
+
+/// train.seq_len, or the model's context; UsageError when longer than the context.
+std::int64_t sequence_length(const Options& options, const Architecture& architecture);
+
+/// A run as far as its memory goes.
+struct RunShape {
+  Architecture architecture;
+  std::int64_t micro_batch = 1, sequence = 1;
+  std::int64_t world = 1, ranks_per_node = 1;
+  std::int64_t group_size = 0;  ///< shard.group_size; 0 = the ranks of a node
+  SchedulePolicy policy;
+  DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
+  bool reduce_by_strategy = true;  ///< shard.reduce is left to the strategy: another strategy takes its own default
+};
+
+/// The shape that resolved options ask for; run.device = auto counts as cpu (engine/device_choice.hpp resolves it).
+RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                   std::int64_t ranks_per_node);
+
+/// Schedule and plan of a run, before anything is allocated.
+struct PlannedRun {
+  StepSchedule schedule;  ///< its model says architecture, micro-batch and sequence
+  MemoryPlan plan;
+};
+
+/// Declares, builds and plans. UsageError where the policy is impossible.
+PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
+
+/// The same from resolved options, and proves schedule and plan.
+PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
+                    std::int64_t ranks_per_node);
+
+/// The same run under another strategy; what that strategy does not use is left at its defaults.
+RunShape with_strategy(RunShape shape, Strategy strategy);
+
+}  // namespace tessera

@@ -1,0 +1,184 @@
+#include "schedule/memory/conflicts.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <queue>
+
+#include "tessera/base/math.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+
+namespace tessera {
+
+std::int64_t planned_bytes(const Storage& storage) { return round_up(storage.bytes, kStorageAlignment); }
+
+bool wholly_before(const SegmentOrder& order, const Presence& a, const Presence& b) {
+  if (a.live_at_exit || b.live_at_entry) return false;
+  // Happens-before implies list order: most pairs are settled by their ends.
+  if (!a.touches.empty() && !b.touches.empty() && a.touches.back() >= b.touches.front()) return false;
+  return order.all_before(a.touches, b.touches);
+}
+
+std::vector<SegmentView> view_segments(const StepSchedule& schedule) {
+  auto presence = presence_of(schedule);
+  std::vector<SegmentView> views;
+  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+    views.push_back({SegmentOrder(schedule, schedule.segments[i]), std::move(presence[i])});
+  }
+  return views;
+}
+
+namespace {
+
+/// When a storage is present, in list order: whoever begins at `end` or later comes wholly after it.
+struct Interval {
+  OperationId begin = 0, end = 0;
+  const Presence* presence = nullptr;
+};
+
+std::vector<Interval> intervals_of(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
+                                   RegionKey region) {
+  std::vector<Interval> intervals;
+  for (const Presence& p : view.present) {
+    if (!region.holds(schedule.storage(p.storage))) continue;
+    intervals.push_back({p.live_at_entry || p.touches.empty() ? segment.first - 1 : p.touches.front(),
+                         p.live_at_exit ? segment.first + segment.count : view.order.all_after(p.touches), &p});
+  }
+  std::ranges::stable_sort(intervals, {}, &Interval::begin);
+  return intervals;
+}
+
+}  // namespace
+
+Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views) {
+  Conflicts conflicts;
+  conflicts.of.resize(schedule.storages.size());
+  const auto add = [&](StorageId a, StorageId b) {
+    conflicts.of[static_cast<std::size_t>(a)].push_back(b);
+    conflicts.of[static_cast<std::size_t>(b)].push_back(a);
+  };
+  for (std::size_t s = 0; s < views.size(); ++s) {
+    for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
+      for (const Place place : {Place::device, Place::host}) {
+        const auto intervals = intervals_of(schedule, views[s], schedule.segments[s], {place, region});
+        for (auto a = intervals.begin(); a != intervals.end(); ++a) {
+          for (auto b = std::next(a); b != intervals.end() && b->begin < a->end; ++b) {
+            if (!wholly_before(views[s].order, *a->presence, *b->presence))
+              add(a->presence->storage, b->presence->storage);
+          }
+        }
+      }
+    }
+  }
+  std::vector<int> segments(schedule.storages.size(), 0);
+  for (const SegmentView& view : views) {
+    for (const Presence& p : view.present) ++segments[static_cast<std::size_t>(p.storage)];
+  }
+  for (std::size_t id = 0; id < conflicts.of.size(); ++id) {
+    if (segments[id] < 2) continue;  // two storages may meet in several segments
+    auto& others = conflicts.of[id];
+    std::ranges::sort(others);
+    others.erase(std::unique(others.begin(), others.end()), others.end());
+  }
+  return conflicts;
+}
+
+namespace {
+
+/// Dinic's maximum flow on a small dense-ish graph with 64-bit capacities.
+class MaximumFlow {
+ public:
+  explicit MaximumFlow(int nodes) : graph_(static_cast<std::size_t>(nodes)) {}
+
+  void edge(int from, int to, std::int64_t capacity) {
+    graph_[static_cast<std::size_t>(from)].push_back(
+        {to, static_cast<int>(graph_[static_cast<std::size_t>(to)].size()), capacity});
+    graph_[static_cast<std::size_t>(to)].push_back(
+        {from, static_cast<int>(graph_[static_cast<std::size_t>(from)].size()) - 1, 0});
+  }
+
+  std::int64_t run(int source, int sink) {
+    std::int64_t flow = 0;
+    while (levels(source, sink)) {
+      next_.assign(graph_.size(), 0);
+      while (const std::int64_t pushed = push(source, sink, std::numeric_limits<std::int64_t>::max())) flow += pushed;
+    }
+    return flow;
+  }
+
+ private:
+  struct Arc {
+    int to, reverse;
+    std::int64_t capacity;
+  };
+
+  bool levels(int source, int sink) {
+    level_.assign(graph_.size(), -1);
+    level_[static_cast<std::size_t>(source)] = 0;
+    std::queue<int> queue;
+    queue.push(source);
+    while (!queue.empty()) {
+      const int node = queue.front();
+      queue.pop();
+      for (const Arc& arc : graph_[static_cast<std::size_t>(node)]) {
+        if (arc.capacity <= 0 || level_[static_cast<std::size_t>(arc.to)] >= 0) continue;
+        level_[static_cast<std::size_t>(arc.to)] = level_[static_cast<std::size_t>(node)] + 1;
+        queue.push(arc.to);
+      }
+    }
+    return level_[static_cast<std::size_t>(sink)] >= 0;
+  }
+
+  std::int64_t push(int node, int sink, std::int64_t limit) {
+    if (node == sink) return limit;
+    auto& arcs = graph_[static_cast<std::size_t>(node)];
+    for (auto& i = next_[static_cast<std::size_t>(node)]; i < arcs.size(); ++i) {
+      Arc& arc = arcs[i];
+      if (arc.capacity <= 0 || level_[static_cast<std::size_t>(arc.to)] != level_[static_cast<std::size_t>(node)] + 1)
+        continue;
+      const std::int64_t pushed = push(arc.to, sink, std::min(limit, arc.capacity));
+      if (pushed == 0) continue;
+      arc.capacity -= pushed;
+      graph_[static_cast<std::size_t>(arc.to)][static_cast<std::size_t>(arc.reverse)].capacity += pushed;
+      return pushed;
+    }
+    return 0;
+  }
+
+  std::vector<std::vector<Arc>> graph_;
+  std::vector<int> level_;
+  std::vector<std::size_t> next_;
+};
+
+}  // namespace
+
+std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKey region) {
+  std::vector<const Presence*> nodes;
+  std::int64_t always = 0, total = 0;
+  for (const Presence& p : view.present) {
+    const Storage& storage = schedule.storage(p.storage);
+    if (!region.holds(storage)) continue;
+    if (p.live_at_entry && p.live_at_exit) {  // unordered with everything
+      always += planned_bytes(storage);
+    } else {
+      nodes.push_back(&p);
+      total += planned_bytes(storage);
+    }
+  }
+  const int n = static_cast<int>(nodes.size());
+  MaximumFlow flow(2 * n + 2);
+  const int source = 2 * n, sink = 2 * n + 1;
+  for (int i = 0; i < n; ++i) {
+    const std::int64_t bytes = planned_bytes(schedule.storage(nodes[static_cast<std::size_t>(i)]->storage));
+    flow.edge(source, i, bytes);
+    flow.edge(n + i, sink, bytes);
+    for (int j = 0; j < n; ++j) {
+      if (i != j &&
+          wholly_before(view.order, *nodes[static_cast<std::size_t>(i)], *nodes[static_cast<std::size_t>(j)])) {
+        flow.edge(i, n + j, std::numeric_limits<std::int64_t>::max() / 4);
+      }
+    }
+  }
+  return always + total - flow.run(source, sink);
+}
+
+}  // namespace tessera

@@ -1,0 +1,269 @@
+#include "tessera/schedule/memory_plan.hpp"
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+#include <random>
+
+#include "schedule/memory/conflicts.hpp"
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+std::int64_t PlacePlan::total() const {
+  return std::accumulate(regions.begin(), regions.end(), std::int64_t{0},
+                         [](std::int64_t sum, const RegionPlan& region) { return sum + region.bytes; });
+}
+
+std::int64_t PlacePlan::lower_bound() const {
+  return std::accumulate(regions.begin(), regions.end(), std::int64_t{0},
+                         [](std::int64_t sum, const RegionPlan& region) { return sum + region.lower_bound; });
+}
+
+std::int64_t PlacePlan::live_at_peak() const {
+  return std::accumulate(at_peak.begin(), at_peak.end(), std::int64_t{0});
+}
+
+std::int64_t MemoryPlan::total() const { return at(Place::device).total() + at(Place::host).total(); }
+
+std::int64_t MemoryPlan::lower_bound() const { return at(Place::device).lower_bound() + at(Place::host).lower_bound(); }
+
+double MemoryPlan::fragmentation() const {
+  return lower_bound() > 0 ? static_cast<double>(total()) / static_cast<double>(lower_bound()) - 1.0 : 0.0;
+}
+
+namespace {
+
+/// Places storages one after the other at the lowest address that no conflicting, already placed storage occupies.
+class Placer {
+ public:
+  Placer(const StepSchedule& schedule, const Conflicts& conflicts) : schedule_(schedule), conflicts_(conflicts) {
+    for (const Storage& storage : schedule.storages) bytes_.push_back(planned_bytes(storage));
+  }
+
+  /// Returns the region's size; fills `offset` of the storages in `order`.
+  std::int64_t place(const std::vector<StorageId>& order, std::vector<std::int64_t>& offset) {
+    for (const StorageId id : order) offset[static_cast<std::size_t>(id)] = -1;
+    std::int64_t end = 0;
+    for (const StorageId id : order) {
+      taken_.clear();
+      for (const StorageId other : conflicts_.of[static_cast<std::size_t>(id)]) {
+        const std::int64_t at = offset[static_cast<std::size_t>(other)];
+        if (at >= 0) taken_.emplace_back(at, at + bytes_[static_cast<std::size_t>(other)]);
+      }
+      std::sort(taken_.begin(), taken_.end());
+      std::int64_t at = 0;
+      for (const auto& [begin, stop] : taken_) {
+        if (begin - at >= bytes_[static_cast<std::size_t>(id)]) break;
+        at = std::max(at, stop);
+      }
+      offset[static_cast<std::size_t>(id)] = at;
+      end = std::max(end, at + bytes_[static_cast<std::size_t>(id)]);
+    }
+    return end;
+  }
+
+ private:
+  const StepSchedule& schedule_;
+  const Conflicts& conflicts_;
+  std::vector<std::int64_t> bytes_;
+  std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
+};
+
+/// Storages of a region for which the exact bound is looked for: its graph has an edge for every ordered pair, about
+/// 100 MB and 0.2 s for so many.
+constexpr std::size_t kMostForExactBound = 2500;
+
+/// First and last operation that touch a storage, over all segments: its lifetime in list order.
+struct Lifetime {
+  OperationId first = 0, last = 0;
+};
+
+std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vector<SegmentView>& views) {
+  std::vector<Lifetime> result(schedule.storages.size(), {static_cast<OperationId>(schedule.operations.size()), -1});
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const Segment& segment = schedule.segments[i];
+    for (const Presence& p : views[i].present) {
+      Lifetime& life = result[static_cast<std::size_t>(p.storage)];
+      const OperationId first = p.live_at_entry || p.touches.empty() ? segment.first : p.touches.front();
+      const OperationId last =
+          p.live_at_exit || p.touches.empty() ? segment.first + segment.count - 1 : p.touches.back();
+      life.first = std::min(life.first, first);
+      life.last = std::max(life.last, last);
+    }
+  }
+  return result;
+}
+
+/// The largest sum of a region alive at one operation in list order: a quick lower bound.
+std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
+                         RegionKey region) {
+  std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
+  for (const Presence& p : view.present) {
+    if (!region.holds(schedule.storage(p.storage))) continue;
+    const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
+    const OperationId last = p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
+    change[static_cast<std::size_t>(first)] += planned_bytes(schedule.storage(p.storage));
+    change[static_cast<std::size_t>(last) + 1] -= planned_bytes(schedule.storage(p.storage));
+  }
+  std::int64_t now = 0, peak = 0;
+  for (const std::int64_t c : change) peak = std::max(peak, now += c);
+  return peak;
+}
+
+/// The largest bound of a region over all segments.
+template <class Bound>
+std::int64_t over_segments(const StepSchedule& schedule, const std::vector<SegmentView>& views, Bound bound) {
+  std::int64_t largest = 0;
+  for (std::size_t i = 0; i < views.size(); ++i) largest = std::max(largest, bound(views[i], schedule.segments[i]));
+  return largest;
+}
+
+void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& views, const Conflicts& conflicts,
+                 const std::vector<Lifetime>& lifetimes, RegionKey region, const MemoryPlanOptions& options,
+                 MemoryPlan& plan) {
+  std::vector<StorageId> members;
+  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+    if (region.holds(schedule.storage(id))) members.push_back(id);
+  }
+  RegionPlan& result =
+      plan.places[static_cast<std::size_t>(region.place)].regions[static_cast<std::size_t>(region.kind)];
+  if (members.empty()) return;
+  result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment& segment) {
+    return largest_sum(schedule, view, segment, region);
+  });
+  Placer placer(schedule, conflicts);
+  auto bytes = [&](StorageId id) { return planned_bytes(schedule.storage(id)); };
+  auto duration = [&](StorageId id) {
+    const Lifetime& life = lifetimes[static_cast<std::size_t>(id)];
+    return static_cast<std::int64_t>(life.last) - life.first + 1;
+  };
+
+  std::vector<std::int64_t> best_offset = plan.offset, offset = plan.offset;
+  std::vector<StorageId> best_order;
+  std::int64_t best = std::numeric_limits<std::int64_t>::max();
+  auto attempt = [&](const std::vector<StorageId>& order) {
+    const std::int64_t size = placer.place(order, offset);
+    if (size >= best) return false;
+    best = size;
+    best_offset = offset;
+    best_order = order;
+    return true;
+  };
+  auto by = [&](auto less) {
+    if (best <= result.lower_bound) return;  // nothing is better than the bound
+    std::vector<StorageId> order = members;
+    std::stable_sort(order.begin(), order.end(), less);
+    attempt(order);
+  };
+  by([&](StorageId a, StorageId b) { return bytes(a) > bytes(b); });
+  by([&](StorageId a, StorageId b) {
+    return static_cast<double>(bytes(a)) * static_cast<double>(duration(a)) >
+           static_cast<double>(bytes(b)) * static_cast<double>(duration(b));
+  });
+  by([&](StorageId a, StorageId b) {
+    return lifetimes[static_cast<std::size_t>(a)].first < lifetimes[static_cast<std::size_t>(b)].first;
+  });
+  by([&](StorageId a, StorageId b) { return duration(a) > duration(b); });
+
+  // A plan that all but meets the quick bound needs no exact one, which lies between the two and takes its time.
+  const auto good_enough = [&] { return result.lower_bound + result.lower_bound / 100; };
+  if (options.exact_bound && members.size() <= kMostForExactBound && best > good_enough()) {
+    result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment&) {
+      return heaviest_antichain(schedule, view, region);
+    });
+  }
+
+  // Local search: move one storage to another place of the order; keep what is not worse.
+  std::mt19937_64 random(1);
+  std::int64_t effort_of_trial = 1;
+  for (const StorageId id : members)
+    effort_of_trial += static_cast<std::int64_t>(conflicts.of[static_cast<std::size_t>(id)].size()) + 1;
+  for (std::int64_t left = options.search_effort / effort_of_trial; best > good_enough() && left > 0; --left) {
+    std::vector<StorageId> trial = best_order;
+    const auto from = random() % trial.size();
+    const auto to = random() % (from + 1);
+    const StorageId moved = trial[from];
+    trial.erase(trial.begin() + static_cast<std::ptrdiff_t>(from));
+    trial.insert(trial.begin() + static_cast<std::ptrdiff_t>(to), moved);
+    attempt(trial);
+  }
+  plan.offset = best_offset;
+  result.bytes = best;
+}
+
+/// What lies in a place when.
+void account(const StepSchedule& schedule, const std::vector<SegmentView>& views, Place place, PlacePlan& plan) {
+  std::int64_t peak = -1;
+  for (std::size_t i = 0; i < views.size(); ++i) {
+    const Segment& segment = schedule.segments[i];
+    // Changes of each category at each operation, in list order.
+    std::vector<CategoryBytes> change(static_cast<std::size_t>(segment.count) + 1, CategoryBytes{});
+    for (const Presence& p : views[i].present) {
+      const Storage& storage = schedule.storage(p.storage);
+      if (storage.place != place) continue;
+      const auto category = static_cast<std::size_t>(storage.category);
+      const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
+      const OperationId last =
+          p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
+      change[static_cast<std::size_t>(first)][category] += storage.bytes;
+      change[static_cast<std::size_t>(last) + 1][category] -= storage.bytes;
+    }
+    CategoryBytes now{};
+    for (OperationId id = 0; id < segment.count; ++id) {
+      for (std::size_t c = 0; c < kCategories; ++c) {
+        now[c] += change[static_cast<std::size_t>(id)][c];
+        plan.own_peak[c] = std::max(plan.own_peak[c], now[c]);
+      }
+      const std::int64_t sum = std::accumulate(now.begin(), now.end(), std::int64_t{0});
+      if (sum > peak) {
+        peak = sum;
+        plan.at_peak = now;
+        plan.peak_operation = segment.first + id;
+      }
+    }
+  }
+}
+
+}  // namespace
+
+MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options) {
+  const std::vector<SegmentView> views = view_segments(schedule);
+  const Conflicts conflicts = find_conflicts(schedule, views);
+  const std::vector<Lifetime> lifetimes = lifetimes_of(schedule, views);
+  MemoryPlan plan;
+  plan.offset.assign(schedule.storages.size(), 0);
+  for (const Place place : {Place::device, Place::host}) {
+    for (const RegionKind kind : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_})
+      plan_region(schedule, views, conflicts, lifetimes, {place, kind}, options, plan);
+    account(schedule, views, place, plan.places[static_cast<std::size_t>(place)]);
+  }
+  return plan;
+}
+
+std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
+  return schedule.model.device == DeviceKind::cpu ? plan.total() : plan.at(Place::device).total();
+}
+
+std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan) {
+  std::vector<std::string> problems;
+  const Conflicts conflicts = find_conflicts(schedule, view_segments(schedule));
+  for (StorageId a = 0; a < static_cast<StorageId>(schedule.storages.size()); ++a) {
+    const Storage& sa = schedule.storage(a);
+    const std::int64_t at = plan.offset[static_cast<std::size_t>(a)];
+    if (at < 0 || at % kStorageAlignment != 0 || at + sa.bytes > plan.region(sa.place, sa.region).bytes) {
+      problems.push_back(fmt::format("{} lies outside its region or is not aligned", sa.name));
+    }
+    for (const StorageId b : conflicts.of[static_cast<std::size_t>(a)]) {
+      if (b <= a) continue;
+      const Storage& sb = schedule.storage(b);
+      const std::int64_t bt = plan.offset[static_cast<std::size_t>(b)];
+      if (at < bt + sb.bytes && bt < at + sa.bytes) {
+        problems.push_back(fmt::format("{} and {} share bytes and may be alive together", sa.name, sb.name));
+      }
+    }
+  }
+  return problems;
+}
+
+}  // namespace tessera

@@ -1,0 +1,171 @@
+#include "schedule/passes/compute.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// "micro-step merging 2": what tells the kinds of a step's micro-steps apart.
+std::string name_of(const MicroStepKind& kind, const SchedulePolicy& policy) {
+  if (policy.accumulation == 1) return "micro-step";
+  if (kind.first || kind.last) return kind.first ? "micro-step first" : "micro-step last";
+  if (!policy.deterministic) return "micro-step";
+  return fmt::format("micro-step merging {}{}", kind.merged_slots.size(), kind.ends_block() ? " in place" : "");
+}
+
+Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = -1) {
+  Value value;
+  value.kind = kind;
+  value.dtype = dtype;
+  value.elements = elements;
+  value.part = part;
+  return value;
+}
+
+}  // namespace
+
+Compute::Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters)
+    : w_(writer), policy_(policy), parameters_(parameters) {
+  for (const ConstantTensor& constant : w_.schedule().model.constants) {
+    Value value = value_of(ValueKind::constant, constant.dtype, constant.elements);
+    value.slot = static_cast<std::int32_t>(constants_.size());
+    constants_.push_back(w_.add(at_rest(constant.name, Category::workspace), value));
+  }
+}
+
+SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradients, Scalars& scalars) {
+  const StepSchedule& s = w_.schedule();
+  w_.open_segment(SegmentRole::micro_step, name_of(kind, policy_));
+  gradients.begin(kind);
+  begin();
+  const auto steps = compute_order(s.model, s.layout, policy_.checkpoint_blocks, true);
+  const GatherPlan gathers = plan(steps, !kind.first);
+  if (kind.first) note_savings(gathers), gradients.note_savings();
+  emit_gathers(gathers, 0, -1);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const bool is_backward = steps[i].kind == OperationKind::backward;
+    const OperationId id = steps[i].is_head ? head(steps[i], kind.first, &gradients, scalars)
+                           : is_backward    ? backward(steps[i], gradients)
+                                            : forward(steps[i]);
+    // The next gather goes out before this unit's reduce-scatter: it is wanted first.
+    emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
+    if (!is_backward) continue;
+    gradients.measure_all_but(1);
+    gradients.finish_ready(steps[i].part);
+  }
+  gradients.measure_all_but(0);
+  return w_.close_segment();
+}
+
+SegmentId Compute::write_evaluation(Scalars& scalars) {
+  const StepSchedule& s = w_.schedule();
+  w_.open_segment(SegmentRole::evaluation, "evaluation");
+  begin();
+  const auto steps = compute_order(s.model, s.layout, false, false);
+  const GatherPlan gathers = plan(steps, false);
+  emit_gathers(gathers, 0, -1);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const OperationId id = steps[i].is_head ? head(steps[i], true, nullptr, scalars) : forward(steps[i]);
+    emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
+  }
+  scalars.reduce();
+  return w_.close_segment();
+}
+
+void Compute::begin() {
+  const StepSchedule& s = w_.schedule();
+  activations_.assign(s.model.parts.size(), -1);
+  saved_.assign(s.model.parts.size(), {});
+  Operation op = operation_of(OperationKind::load, Lane::load, -1);
+  const Value tokens = value_of(ValueKind::tokens, DType::int32, 2 * s.model.tokens());  // inputs, then targets
+  tokens_ = w_.write(op, local("tokens", Category::activations), tokens);
+  w_.emit(std::move(op));
+}
+
+GatherPlan Compute::plan(std::vector<ComputeStep> steps, bool after_first_micro_step) const {
+  for (ComputeStep& step : steps)
+    std::erase_if(step.units, [&](UnitId unit) { return parameters_.are_there(unit, after_first_micro_step); });
+  return plan_gathers(w_.schedule(), policy_, steps);
+}
+
+void Compute::emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after) {
+  for (const GatherInstance& instance : plan.instances) {
+    if (instance.position != position) continue;
+    std::vector<Edge> edges;
+    if (after >= 0) edges.push_back({after, instance.reason});
+    parameters_.gather(instance.unit, std::move(edges));
+  }
+}
+
+void Compute::note_savings(const GatherPlan& plan) {
+  const StepSchedule& s = w_.schedule();
+  for (const KeptUnit& kept : plan.kept) {
+    const std::int64_t padded = s.unit(kept.unit).padded;
+    const std::int64_t bytes =
+        w_.wire_bytes(padded, s.compute, rules_of(policy_.strategy).state) * policy_.accumulation;
+    const char* why = kept.read_once ? "read in one phase only" : "kept from forward to backward";
+    if (bytes > 0) w_.add_saving(fmt::format("{}: {}", s.unit(kept.unit).name, why), bytes);
+  }
+}
+
+Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs) {
+  Operation op = operation_of(step.kind, Lane::compute, -1);
+  op.part = step.part;
+  op.reads = std::move(inputs);
+  for (const UnitId unit : step.units) op.reads.push_back(parameters_.full(unit));
+  for (const std::int32_t number : w_.schedule().part(step.part).constants)
+    op.reads.push_back(w_.current(constants_[static_cast<std::size_t>(number)]));
+  return op;
+}
+
+OperationId Compute::emit(Operation op, std::int64_t scratch_bytes) {
+  w_.add_scratch(op, "scratch " + w_.schedule().part(op.part).name, Category::workspace, scratch_bytes);
+  return w_.emit(std::move(op));
+}
+
+OperationId Compute::forward(const ComputeStep& step) {
+  const StepSchedule& s = w_.schedule();
+  const Part& part = s.part(step.part);
+  const auto index = static_cast<std::size_t>(step.part);
+  Operation op = compute(step, {part.kind == PartKind::embedding ? tokens_ : activations_[index - 1]});
+  const bool recomputes = step.kind == OperationKind::recompute;
+  // The output of a recomputed MLP half is the next block's input, which was never dropped.
+  if (!recomputes || part.kind == PartKind::attention) {
+    const Value output = value_of(ValueKind::activation, s.compute, s.model.residual_elements(), step.part);
+    activations_[index] = w_.write(op, local("out " + part.name, Category::activations), output);
+  }
+  saved_[index].clear();
+  for (const SavedTensor& saved : part.saved) {
+    Value value = value_of(ValueKind::saved, saved.dtype, saved.elements, step.part);
+    value.slot = static_cast<std::int32_t>(saved_[index].size());
+    const std::string name = "saved " + part.name + " " + saved.name;
+    saved_[index].push_back(w_.write(op, local(name, Category::activations), value));
+  }
+  return emit(std::move(op), recomputes ? part.recompute.scratch_bytes : part.forward.scratch_bytes);
+}
+
+OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* gradients, Scalars& scalars) {
+  const StepSchedule& s = w_.schedule();
+  const Part& part = s.part(step.part);
+  Operation op = compute(step, {tokens_, activations_[static_cast<std::size_t>(step.part) - 1]});
+  scalars.count_loss(op, starts_sums);
+  if (gradients == nullptr) return emit(std::move(op), part.forward.scratch_bytes);
+  const Value gradient = value_of(ValueKind::activation_gradient, s.compute, s.model.residual_elements());
+  activation_gradient_ = w_.write(op, local("d out", Category::activations), gradient);
+  gradients->contribute(op);
+  return emit(std::move(op), part.backward.scratch_bytes);
+}
+
+OperationId Compute::backward(const ComputeStep& step, Gradients& gradients) {
+  const Part& part = w_.schedule().part(step.part);
+  const auto index = static_cast<std::size_t>(step.part);
+  const bool is_embedding = part.kind == PartKind::embedding;
+  std::vector<ValueId> inputs{is_embedding ? tokens_ : activations_[index - 1]};
+  if (is_embedding) inputs.push_back(activation_gradient_);
+  inputs.insert(inputs.end(), saved_[index].begin(), saved_[index].end());
+  Operation op = compute(step, std::move(inputs));
+  if (!is_embedding) activation_gradient_ = w_.update(op, activation_gradient_, w_.value(activation_gradient_));
+  gradients.contribute(op);
+  return emit(std::move(op), part.backward.scratch_bytes);
+}
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#pragma once
+// The pass over compute: forward, recompute and backward of the parts, with the gathers that they need between, and the
+// gradients that they contribute.
+
+#include "schedule/passes/gathers.hpp"
+#include "schedule/passes/gradients.hpp"
+#include "schedule/passes/parameters.hpp"
+
+namespace tessera {
+
+class Compute {
+ public:
+  /// Adds the storages of what parts read and no step changes.
+  Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters);
+
+  /// Appends a micro-step of `kind`: forward and backward of one micro-batch, and what becomes of its gradients.
+  SegmentId write_micro_step(const MicroStepKind& kind, Gradients& gradients, Scalars& scalars);
+  /// Appends the forward of one micro-batch and the sum of its loss over the world.
+  SegmentId write_evaluation(Scalars& scalars);
+
+ private:
+  /// Emits the load of tokens, and forgets the segment before.
+  void begin();
+  /// When the units that are not there are gathered.
+  GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step) const;
+  /// Emits the gathers that are planned for `position`, after operation `after` (-1: at once).
+  void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
+  /// A part's operation that reads the full parameters of the step's units and the part's constants, after `inputs`.
+  Operation compute(const ComputeStep& step, std::vector<ValueId> inputs);
+  /// Emits a part's forward or recompute, which writes its output and what backward needs.
+  OperationId forward(const ComputeStep& step);
+  /// Emits a part's backward: the activations' gradient goes on in place, parameters get their contribution.
+  OperationId backward(const ComputeStep& step, Gradients& gradients);
+  /// Emits head and loss, forward and backward in one; forward alone where there are no gradients.
+  OperationId head(const ComputeStep& step, bool starts_sums, Gradients* gradients, Scalars& scalars);
+  /// Gives a part's operation its scratch, and emits it.
+  OperationId emit(Operation op, std::int64_t scratch_bytes);
+  /// Notes, for `plan`, the bytes that kept units save beside the strategy's formula.
+  void note_savings(const GatherPlan& plan);
+
+  Writer& w_;
+  SchedulePolicy policy_;
+  Parameters& parameters_;
+  std::vector<StorageId> constants_;  ///< per ModelParts::constants
+
+  // the open segment
+  ValueId tokens_ = -1, activation_gradient_ = -1;
+  std::vector<ValueId> activations_;         ///< per part: its output
+  std::vector<std::vector<ValueId>> saved_;  ///< per part and slot
+};
+
+}  // namespace tessera

@@ -1,0 +1,173 @@
+#include "schedule/passes/gathers.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, OperationKind kind, PartId id,
+                      bool backward_phase) {
+  const Part& part = model.parts[static_cast<std::size_t>(id)];
+  ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, {}};
+  const bool only_what_backward_reads = kind == OperationKind::backward && part.kind != PartKind::head;
+  std::vector<TensorId> read;
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    if (!only_what_backward_reads || part.read_in_backward[i]) read.push_back(part.tensors[i]);
+  }
+  step.units = layout.units_of(read);
+  return step;
+}
+
+/// First and last compute step of each phase that reads a unit; -1 where none does.
+struct Uses {
+  std::int64_t first_forward = -1, last_forward = -1, first_backward = -1, last_backward = -1;
+};
+
+std::vector<Uses> uses_of(std::size_t units, const std::vector<ComputeStep>& steps) {
+  std::vector<Uses> uses(units);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    for (const UnitId unit : steps[i].units) {
+      Uses& u = uses[static_cast<std::size_t>(unit)];
+      std::int64_t& first = steps[i].backward_phase ? u.first_backward : u.first_forward;
+      std::int64_t& last = steps[i].backward_phase ? u.last_backward : u.last_forward;
+      if (first < 0) first = static_cast<std::int64_t>(i);
+      last = static_cast<std::int64_t>(i);
+    }
+  }
+  return uses;
+}
+
+/// Whether every compute step strictly between two is the head: then releasing and gathering again would only cost.
+bool only_head_between(const std::vector<ComputeStep>& steps, std::int64_t from, std::int64_t to) {
+  for (std::int64_t i = from + 1; i < to; ++i) {
+    if (!steps[static_cast<std::size_t>(i)].is_head) return false;
+  }
+  return true;
+}
+
+/// A gather may not be issued while `limit` counted units are alive: it waits for enough earlier ones to be read for
+/// the last time. Returns the earliest position allowed.
+std::int64_t position_under_limit(const StepSchedule& schedule, const std::vector<GatherInstance>& earlier,
+                                  const GatherInstance& instance, std::int64_t limit) {
+  std::vector<std::int64_t> last_uses;
+  for (const GatherInstance& other : earlier) {
+    if (other.counts) last_uses.push_back(other.last_use);
+  }
+  if (static_cast<std::int64_t>(last_uses.size()) < limit) return 0;
+  std::sort(last_uses.rbegin(), last_uses.rend());
+  const std::int64_t position = last_uses[static_cast<std::size_t>(limit - 1)] + 1;
+  if (position > instance.first_use) {
+    throw UsageError(
+        "shard.limit_all_gathers = {} (unit {} is needed while {} others are): at least {} with this wrap and "
+        "checkpointing",
+        limit, schedule.unit(instance.unit).name, limit, limit + 1);
+  }
+  return position;
+}
+
+}  // namespace
+
+std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks,
+                                       bool training) {
+  std::vector<ComputeStep> steps;
+  const auto parts = static_cast<PartId>(model.parts.size());
+  auto kind_of = [&](PartId id) { return model.parts[static_cast<std::size_t>(id)].kind; };
+  auto add = [&](OperationKind kind, PartId id, bool backward_phase) {
+    steps.push_back(make_step(model, layout, kind, id, backward_phase));
+  };
+  for (PartId id = 0; id < parts; ++id) {
+    if (kind_of(id) != PartKind::head) add(OperationKind::forward, id, false);
+  }
+  const PartId head = parts - 1;
+  TESSERA_ASSERT(kind_of(head) == PartKind::head, "the head is the last part");
+  if (!training) {
+    add(OperationKind::forward, head, false);
+    return steps;
+  }
+  add(OperationKind::backward, head, true);
+  for (PartId id = head - 1; id >= 0; --id) {
+    if (checkpoint_blocks && kind_of(id) == PartKind::mlp) {  // the block's last part: make its saved values again
+      add(OperationKind::recompute, id - 1, true);
+      add(OperationKind::recompute, id, true);
+    }
+    add(OperationKind::backward, id, true);
+  }
+  return steps;
+}
+
+GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
+                        const std::vector<ComputeStep>& steps) {
+  GatherPlan plan;
+  const std::vector<Uses> uses = uses_of(schedule.layout.units.size(), steps);
+  std::vector<GatherInstance> wanted;
+  // The formula counts a gather a phase for these strategies; what is gathered less often is a saving.
+  const ParameterLife life = life_of(policy);
+  const bool gathered_per_phase = life == ParameterLife::phase || life == ParameterLife::micro_step;
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    const Uses& u = uses[i];
+    const auto unit = static_cast<UnitId>(i);
+    const bool counts = schedule.unit(unit).is_block;
+    if (u.first_forward < 0 && u.first_backward < 0) continue;  // resident: nothing to gather
+    const bool both = u.first_forward >= 0 && u.first_backward >= 0;
+    if (!both) {
+      const bool forward = u.first_forward >= 0;
+      wanted.push_back({unit,
+                        forward ? u.first_forward : u.first_backward,
+                        forward ? u.last_forward : u.last_backward,
+                        0,
+                        counts,
+                        {}});
+      if (gathered_per_phase) plan.kept.push_back({unit, true});
+      continue;
+    }
+    // A table is kept from the embedding to the head: the head is where memory peaks, and it needs the table there
+    // anyway.
+    const bool is_table = !counts;
+    const bool keep =
+        life != ParameterLife::phase || is_table || only_head_between(steps, u.last_forward, u.first_backward);
+    if (keep) {
+      wanted.push_back({unit, u.first_forward, u.last_backward, 0, counts, {}});
+      if (gathered_per_phase) plan.kept.push_back({unit, false});
+    } else {
+      wanted.push_back({unit, u.first_forward, u.last_forward, 0, counts, {}});
+      wanted.push_back({unit, u.first_backward, u.last_backward, 0, counts, {}});
+    }
+  }
+  std::stable_sort(wanted.begin(), wanted.end(),
+                   [](const GatherInstance& a, const GatherInstance& b) { return a.first_use < b.first_use; });
+
+  std::vector<std::int64_t> counted_first_uses;
+  for (GatherInstance& instance : wanted) {
+    const bool backward = steps[static_cast<std::size_t>(instance.first_use)].backward_phase &&
+                          !steps[static_cast<std::size_t>(instance.first_use)].is_head;
+    const std::int64_t depth = backward ? policy.prefetch_backward : policy.prefetch_forward;
+    if (depth == 0) {
+      instance.position = instance.first_use;
+    } else {
+      const auto before = static_cast<std::int64_t>(counted_first_uses.size());
+      instance.position = before < depth ? 0 : counted_first_uses[static_cast<std::size_t>(before - depth)];
+    }
+    if (gathers_are_limited(policy) && policy.limit_all_gathers > 0 && instance.counts) {
+      const std::int64_t allowed = position_under_limit(schedule, plan.instances, instance, policy.limit_all_gathers);
+      if (allowed > instance.position) {
+        instance.position = allowed;
+        instance.reason = EdgeReason::gather_limit;
+      }
+    }
+    for (const GatherInstance& other :
+         plan.instances) {  // a copy is not made again while the one before it is still read
+      if (other.unit == instance.unit && other.last_use + 1 > instance.position) instance.position = other.last_use + 1;
+    }
+    if (!plan.instances.empty() &&
+        plan.instances.back().position > instance.position) {  // the lane is first-in first-out
+      instance.position = plan.instances.back().position;
+      instance.reason = plan.instances.back().reason;
+    }
+    if (instance.counts) counted_first_uses.push_back(instance.first_use);
+    plan.instances.push_back(instance);
+  }
+  return plan;
+}
+
+}  // namespace tessera

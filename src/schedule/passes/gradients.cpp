@@ -1,0 +1,236 @@
+#include "schedule/passes/gradients.hpp"
+
+#include <algorithm>
+
+namespace tessera {
+
+namespace {
+
+/// Holds a finished sum that a collective reads next.
+Storage wire_storage(const Unit& unit) {
+  return local("summed grad " + unit.name, Category::gradients, RegionKind::shared);
+}
+
+}  // namespace
+
+Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placement& updated, Scalars& scalars)
+    : w_(writer),
+      scalars_(scalars),
+      inner_(rules_of(policy.strategy).inner),
+      accumulation_(policy.accumulation),
+      reduces_each_micro_step_(policy.reduce_each_micro_step),
+      tied_apart_(policy.tied_reduce == TiedReduce::twice),
+      updated_(updated) {
+  const ProcessGrid& grid = w_.schedule().grid;
+  const Groups inner = grid.larger_than_one({inner_});
+  const Groups outer = grid.larger_than_one({rules_of(policy.strategy).outer});
+  contributed_ = {{}, grid.larger_than_one({inner_, rules_of(policy.strategy).outer}), policy.reduce};
+  const bool at_once = !inner.empty() && (reduces_each_micro_step_ || accumulation_ == 1);
+  waiting_ = at_once ? Placement{inner, outer, DType::fp32} : contributed_;
+}
+
+void Gradients::begin(const MicroStepKind& kind) {
+  kind_ = kind;
+  contributors_.clear(), gradient_.clear(), pieces_.clear(), reduced_by_.clear(), unmeasured_.clear();
+  const StepSchedule& s = w_.schedule();
+  for (auto id = static_cast<PartId>(s.model.parts.size()) - 1; id >= 0; --id) {  // in backward order
+    for (const UnitId unit : s.layout.units_of(s.part(id).tensors)) contributors_[unit].push_back(id);
+  }
+}
+
+bool Gradients::contributes_apart(UnitId unit) const {
+  return pieces_.contains(unit) ||
+         (tied_apart_ && !w_.schedule().unit(unit).is_block && contributors_.at(unit).size() > 1);
+}
+
+Placement Gradients::measured(const Placement& gradient) const {
+  Placement to{contributed_.partial, {}, gradient.dtype};
+  // What is gathered back for the update is rounded to the wire's type first, so that what the norm saw (an overflow,
+  // say) is what the update applies.
+  if (!gradient.partial.empty()) to.dtype = to.shard == updated_.shard ? DType::fp32 : contributed_.dtype;
+  return to;
+}
+
+bool Gradients::goes_on_wire(const Placement& sum) const {
+  auto way = redistribute(sum, measured(sum));
+  if (!way.empty()) return true;
+  way = redistribute(sum, {updated_.shard, {}, sum.dtype});
+  return !way.empty() && sum.dtype != contributed_.dtype;
+}
+
+void Gradients::contribute(Operation& op) {
+  const StepSchedule& s = w_.schedule();
+  for (const UnitId unit : s.layout.units_of(s.part(op.part).tensors)) {
+    const auto before = gradient_.find(unit);
+    if (before != gradient_.end()) {
+      Value after = w_.value(before->second);
+      after.covers.push_back(op.part);
+      before->second = w_.update(op, before->second, std::move(after));
+      continue;
+    }
+    Value gradient;
+    static_cast<Placement&>(gradient) = contributed_;
+    gradient.kind = ValueKind::gradient;
+    gradient.unit = unit;
+    gradient.elements = s.unit(unit).padded;
+    gradient.covers = {op.part};
+    const bool is_sum = begins_sum() && !reduces_at_once() && gradient.dtype == DType::fp32;
+    if (is_sum && !contributes_apart(unit)) {
+      gradient_[unit] = w_.write(op, accumulator(unit, kind_.result_slot, gradient), gradient);
+    } else {
+      const Placement next = accumulation_ > 1 ? waiting_ : measured(contributed_);
+      const RegionKind region = redistribute(contributed_, next).empty() ? RegionKind::private_ : RegionKind::shared;
+      gradient_[unit] = w_.write(op, local("grad " + s.unit(unit).name, Category::gradients, region), gradient);
+    }
+    const auto limit = static_cast<std::size_t>(kGradientStaging);
+    if (reduces_at_once() && s.unit(unit).is_block && reduced_by_.size() >= limit) {
+      op.after.push_back({reduced_by_[reduced_by_.size() - limit], EdgeReason::staging});
+    }
+  }
+}
+
+void Gradients::finish_ready(PartId part) {
+  for (UnitId unit = static_cast<UnitId>(w_.schedule().layout.units.size()) - 1; unit >= 0; --unit) {
+    const auto missing = contributors_.find(unit);
+    if (missing == contributors_.end() || std::ranges::find(missing->second, part) == missing->second.end()) continue;
+    if (contributes_apart(unit)) {
+      pieces_[unit].push_back(bring(gradient_.at(unit), waiting_));
+      gradient_.erase(unit);
+    }
+    std::erase(missing->second, part);
+    if (missing->second.empty()) finish(unit);
+  }
+}
+
+void Gradients::finish(UnitId unit) {
+  ValueId gradient = -1;
+  if (contributes_apart(unit)) {
+    gradient = join(unit);
+  } else {
+    gradient = gradient_.at(unit);
+    if (accumulation_ > 1) gradient = bring(gradient, waiting_, begins_sum() ? kind_.result_slot : -1);
+  }
+  if (accumulation_ > 1) gradient = accumulate(unit, gradient);
+  if (!kind_.last) return;
+  gradient = bring(gradient, measured(w_.value(gradient)));
+  unmeasured_.push_back(gradient);
+  gradient = bring(gradient, {updated_.shard, {}, w_.value(gradient).dtype});
+  finished_[unit] = w_.carry(gradient);
+}
+
+ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
+  const std::vector<Redistribution> way = redistribute(w_.value(gradient), to);
+  for (std::size_t i = 0; i < way.size(); ++i) {
+    const Redistribution& step = way[i];
+    Value result = w_.redistributed(gradient, step);
+    const std::string name = w_.schedule().unit(result.unit).name;
+    const bool gathers = step.kind == OperationKind::gather, ends = i + 1 == way.size();
+    StorageId into = -1;
+    if (ends && slot >= 0) {
+      into = accumulator(result.unit, slot, result);
+    } else {  // peers read what is reduced next, and write what is gathered
+      into = w_.add(local((gathers ? "reduced grad " : "shard grad ") + name, Category::gradients,
+                          gathers || !ends ? RegionKind::shared : RegionKind::private_),
+                    result.bytes());
+    }
+    const bool was_full = w_.value(gradient).shard.empty();
+    const Lane lane = step.group == Group::replica ? Lane::replica : Lane::reduce;
+    const bool counts = w_.schedule().unit(result.unit).is_block;
+    gradient = w_.emit_collective(gradient, step, lane, std::move(result), into);
+    if (was_full && counts) reduced_by_.push_back(w_.value(gradient).maker);
+  }
+  return gradient;
+}
+
+ValueId Gradients::join(UnitId unit) {
+  ValueId sum = pieces_.at(unit).front();
+  for (std::size_t i = 1; i < pieces_.at(unit).size(); ++i) {
+    const ValueId piece = pieces_.at(unit)[i];
+    Operation op = operation_of(OperationKind::accumulate, Lane::compute, unit);
+    op.reads.push_back(piece);
+    Value joined = w_.value(sum);
+    joined.covers.insert(joined.covers.end(), w_.value(piece).covers.begin(), w_.value(piece).covers.end());
+    const bool on_wire = w_.schedule().storage_of(sum).region == RegionKind::shared;
+    if (accumulation_ == 1 && goes_on_wire(joined) && !on_wire) {
+      op.reads.push_back(sum);
+      joined.dtype = contributed_.dtype;
+      sum = w_.write(op, wire_storage(w_.schedule().unit(unit)), joined);
+    } else {
+      sum = w_.update(op, sum, std::move(joined));
+    }
+    w_.emit(std::move(op));
+  }
+  return sum;
+}
+
+ValueId Gradients::accumulate(UnitId unit, ValueId gradient) {
+  Value sum = w_.value(gradient);
+  sum.dtype = DType::fp32;
+  if (kind_.merged_slots.empty()) {
+    const StorageId target = accumulator(unit, kind_.result_slot, sum);
+    if (w_.value(gradient).storage == target) return gradient;
+    Operation op = operation_of(OperationKind::accumulate, Lane::compute, unit);  // a copy: widens a 16-bit gradient
+    op.reads.push_back(gradient);
+    const ValueId result = w_.write(op, target, sum);
+    w_.emit(std::move(op));
+    return result;
+  }
+  for (std::size_t i = 0; i < kind_.merged_slots.size(); ++i) {
+    const int slot = kind_.merged_slots[i];
+    const bool final_merge = i + 1 == kind_.merged_slots.size();
+    const ValueId held = w_.current(accumulator(unit, slot, sum));
+    Operation op = operation_of(OperationKind::accumulate, Lane::compute, unit);
+    op.reads.push_back(gradient);
+    if (final_merge && kind_.last && goes_on_wire(sum)) {
+      op.reads.push_back(held);
+      Value out = sum;
+      out.dtype = contributed_.dtype;
+      gradient = w_.write(op, wire_storage(w_.schedule().unit(unit)), out);
+    } else if (final_merge && !kind_.last && kind_.result_slot != slot) {
+      op.reads.push_back(held);
+      gradient = w_.write(op, accumulator(unit, kind_.result_slot, sum), sum);
+    } else {
+      gradient = w_.update(op, held, sum);
+    }
+    w_.emit(std::move(op));
+  }
+  return gradient;
+}
+
+StorageId Gradients::accumulator(UnitId unit, int slot, const Value& like) {
+  const auto key = std::make_pair(unit, slot);
+  if (const auto it = accumulators_.find(key); it != accumulators_.end()) return it->second;
+  const StepSchedule& s = w_.schedule();
+  Value held = like;
+  held.dtype = DType::fp32;
+  held.covers.clear();
+  for (PartId part = 0; part < static_cast<PartId>(s.model.parts.size()); ++part) {
+    const std::vector<UnitId> units = s.layout.units_of(s.part(part).tensors);
+    if (std::ranges::find(units, unit) != units.end()) held.covers.push_back(part);
+  }
+  return accumulators_[key] =
+             w_.add(carried(fmt::format("sum {} slot {}", s.unit(unit).name, slot), Category::gradients), held);
+}
+
+void Gradients::measure_all_but(std::size_t keep) {
+  while (unmeasured_.size() > keep) {
+    scalars_.measure(unmeasured_.front());
+    unmeasured_.erase(unmeasured_.begin());
+  }
+}
+
+void Gradients::note_savings() const {
+  const StepSchedule& s = w_.schedule();
+  if (s.grid.size(inner_) == 1) return;
+  if (updated_.shard.empty() && reduces_each_micro_step_ && accumulation_ > 1) {
+    w_.add_saving("gradients stay split between micro-steps",
+                  w_.wire_bytes(s.layout.padded_elements(), s.reduce, inner_) * (accumulation_ - 1));
+  }
+  for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
+    if (!contributes_apart(unit) || !reduces_at_once()) continue;
+    w_.add_saving(s.unit(unit).name + ": its two contributions are reduced apart",
+                  -w_.wire_bytes(s.unit(unit).padded, s.reduce, inner_) * accumulation_);
+  }
+}
+
+}  // namespace tessera

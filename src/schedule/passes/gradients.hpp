@@ -1,0 +1,78 @@
+#pragma once
+// The pass over gradients. A unit's gradient is contributed by backward, waits between micro-steps, is measured for the
+// norm and read by the update. Each of these has a placement; what lies between two of them is redistribute().
+
+#include "schedule/accumulation.hpp"
+#include "schedule/passes/scalars.hpp"
+
+namespace tessera {
+
+/// Full gradients of block units that may be in flight: one being made, one being reduced.
+inline constexpr std::int64_t kGradientStaging = 2;
+
+class Gradients {
+ public:
+  /// `updated` is the placement of masters and moments, which the update wants its gradients to have.
+  Gradients(Writer& writer, const SchedulePolicy& policy, const Placement& updated, Scalars& scalars);
+
+  /// How many full gradients of block units may be in flight; 0: no limit.
+  std::int64_t limit() const { return reduces_at_once() ? kGradientStaging : 0; }
+  /// Begins a micro-step: notes which parts have to contribute to each unit's gradient.
+  void begin(const MicroStepKind& kind);
+  /// Lets a backward write its units' gradients, or add to those that are there.
+  void contribute(Operation& op);
+  /// Finishes the units to which `part` was the last to contribute.
+  void finish_ready(PartId part);
+  /// Emits the norms of finished gradients, all but the last `keep`, so that a reduction has time before it is
+  /// measured.
+  void measure_all_but(std::size_t keep);
+  /// The gradient that the update of a unit reads.
+  ValueId finished(UnitId unit) { return w_.current(finished_.at(unit)); }
+  /// Notes the bytes that gradients send less, or more, than the formula of the strategy says.
+  void note_savings() const;
+
+ private:
+  /// Whether each micro-step's full gradient goes into the inner reduction at once.
+  bool reduces_at_once() const { return !waiting_.shard.empty(); }
+  /// Whether a micro-step's gradient is the first of its sum and waits for the next.
+  bool begins_sum() const { return accumulation_ > 1 && !kind_.last && kind_.merged_slots.empty(); }
+  /// True for a tied table whose two contributions are reduced one by one (shard.tied_reduce = twice).
+  bool contributes_apart(UnitId unit) const;
+  /// The placement in which the norm reads a gradient: complete, each element on one rank.
+  Placement measured(const Placement& gradient) const;
+  /// Whether the next reader of a finished sum is a collective that wants it in its own type and in shared memory.
+  bool goes_on_wire(const Placement& sum) const;
+  /// Emits the collectives from a gradient's placement to another. The result goes into `slot` of the unit's sum (-1:
+  /// into a storage of its own).
+  ValueId bring(ValueId gradient, const Placement& to, int slot = -1);
+  /// Takes a complete gradient of a micro-step to the sum over micro-steps and, after the last, to the update.
+  void finish(UnitId unit);
+  /// Adds the pieces of a unit that contributes apart.
+  ValueId join(UnitId unit);
+  /// Adds a micro-step's gradient to the slots that are merged, or puts it into its own; returns the sum.
+  ValueId accumulate(UnitId unit, ValueId gradient);
+  /// The fp32 sum of a unit in slot `slot` of the tree, made on first use for gradients such as `like`.
+  StorageId accumulator(UnitId unit, int slot, const Value& like);
+
+  Writer& w_;
+  Scalars& scalars_;
+  Group inner_;
+  std::int64_t accumulation_;
+  bool reduces_each_micro_step_, tied_apart_;
+  Placement contributed_;  ///< as backward makes it: full, partial over the inner and the outer group
+  Placement waiting_;      ///< between micro-steps
+  Placement updated_;
+
+  std::map<std::pair<UnitId, int>, StorageId> accumulators_;
+  std::map<UnitId, StorageId> finished_;
+
+  // the open micro-step
+  MicroStepKind kind_;
+  std::map<UnitId, std::vector<PartId>> contributors_;  ///< parts that still have to contribute
+  std::map<UnitId, ValueId> gradient_;                  ///< the micro-batch's full gradient so far
+  std::map<UnitId, std::vector<ValueId>> pieces_;       ///< of units that contribute apart
+  std::vector<OperationId> reduced_by_;                 ///< readers of full gradients of block units, in order
+  std::vector<ValueId> unmeasured_;
+};
+
+}  // namespace tessera

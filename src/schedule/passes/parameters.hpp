@@ -1,0 +1,43 @@
+#pragma once
+// The pass over parameters: masters and moments at rest, and full copies as long as the strategy lets them live.
+
+#include "schedule/writer.hpp"
+
+namespace tessera {
+
+class Parameters {
+ public:
+  /// Adds the storages that outlive a segment: masters, moments, copies that stay.
+  Parameters(Writer& writer, const SchedulePolicy& policy);
+
+  /// The placement of masters and moments.
+  const Placement& sharded() const { return sharded_; }
+  /// The fp32 master of a unit, and both moments, as they are now.
+  ValueId master(UnitId unit) { return w_.current(units_.at(unit).master); }
+  ValueId moments(UnitId unit) { return w_.current(units_.at(unit).moments); }
+  /// Brings a unit from its master's placement to the one that compute reads, not before the ends of `after`.
+  void gather(UnitId unit, std::vector<Edge> after);
+  /// The full parameters that compute reads.
+  ValueId full(UnitId unit);
+  /// Whether full parameters are there without a gather in this micro-step: they are the master, stay for ever, or
+  /// stay since the first micro-step of the step.
+  bool are_there(UnitId unit, bool after_first_micro_step) const;
+
+  /// Whether copies live from step to step, which are gathered once before the first one.
+  bool stay_for_ever() const;
+  /// Appends the segment that gathers those copies.
+  SegmentId write_prologue();
+
+ private:
+  struct OfUnit {
+    StorageId master = -1, moments = -1;
+    StorageId for_ever = -1, for_a_step = -1;  ///< copies that outlive a segment
+    StorageId gathered = -1;                   ///< the latest copy of a segment
+  };
+
+  Writer& w_;
+  Placement sharded_, full_;
+  std::vector<OfUnit> units_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,52 @@
+#include "schedule/passes/scalars.hpp"
+
+#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/kernels/step_scalars.hpp"
+
+namespace tessera {
+
+Scalars::Scalars(Writer& writer) : w_(writer) {
+  sum_of_rank_.kind = ValueKind::scalar;
+  sum_of_rank_.dtype = DType::int64;
+  sum_of_rank_.elements = kPayloadIntegers;
+  sum_of_rank_.partial = w_.schedule().grid.larger_than_one({Group::world});
+  sums_ = w_.add(carried("payload", Category::communication), sum_of_rank_);
+  // Of all these only the clip's result is a value of the schedule, and it ends with its segment.
+  results_ = w_.add(reserved("scalars", Category::communication, sizeof(StepScalars)));
+}
+
+void Scalars::count_loss(Operation& head, bool starts) {
+  if (starts) {
+    w_.write(head, sums_, sum_of_rank_);
+  } else {
+    w_.update(head, w_.current(sums_), sum_of_rank_);
+  }
+}
+
+void Scalars::measure(ValueId gradient) {
+  Operation op = operation_of(OperationKind::norm, Lane::compute, w_.value(gradient).unit);
+  op.reads.push_back(gradient);
+  const ValueId before = w_.current(sums_);
+  w_.update(op, before, w_.value(before));
+  w_.emit(std::move(op));
+}
+
+void Scalars::reduce() {
+  const Placement summed{{}, {}, DType::int64};
+  for (const Redistribution& step : redistribute(sum_of_rank_, summed)) {
+    const ValueId before = w_.current(sums_);
+    w_.emit_collective(before, step, Lane::reduce, w_.redistributed(before, step), sums_);
+  }
+}
+
+ValueId Scalars::clip() {
+  Operation op = operation_of(OperationKind::clip, Lane::compute, -1);
+  op.reads.push_back(w_.current(sums_));
+  Value coefficient;
+  coefficient.kind = ValueKind::scalar;
+  const ValueId clipped = w_.write(op, results_, coefficient);
+  w_.emit(std::move(op));
+  return clipped;
+}
+
+}  // namespace tessera

@@ -1,0 +1,28 @@
+#pragma once
+// The pass over a step's scalars: loss and norms are added up on each rank, summed over the world once, and make the
+// clip coefficient.
+
+#include "schedule/writer.hpp"
+
+namespace tessera {
+
+class Scalars {
+ public:
+  explicit Scalars(Writer& writer);
+
+  /// Lets the head count its loss: from zero where `starts`.
+  void count_loss(Operation& head, bool starts);
+  /// Emits the norm of a finished gradient, of which each element lies on exactly one rank.
+  void measure(ValueId gradient);
+  /// Emits the sum over the world.
+  void reduce();
+  /// Emits the clip coefficient of the step.
+  ValueId clip();
+
+ private:
+  Writer& w_;
+  Value sum_of_rank_;  ///< partial over the world
+  StorageId sums_ = -1, results_ = -1;
+};
+
+}  // namespace tessera

@@ -1,0 +1,46 @@
+#include "schedule/passes/state.hpp"
+
+namespace tessera {
+
+SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradients, Scalars& scalars) {
+  const StepSchedule& s = writer.schedule();
+  writer.open_segment(SegmentRole::update, "update");
+  scalars.reduce();
+  const ValueId clipped = scalars.clip();
+  // In forward order, so that the copies that the next step reads first are made first.
+  for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
+    Operation op = operation_of(OperationKind::update, Lane::compute, unit);
+    op.reads = {gradients.finished(unit), clipped};
+    for (const ValueId before : {parameters.master(unit), parameters.moments(unit)}) {
+      Value after = writer.value(before);
+      after.version += 1;
+      writer.update(op, before, after);
+    }
+    writer.emit(std::move(op));
+    if (parameters.stay_for_ever()) parameters.gather(unit, {});
+  }
+  return writer.close_segment();
+}
+
+SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
+  const StepSchedule& s = writer.schedule();
+  writer.open_segment(SegmentRole::snapshot, "snapshot");
+  for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
+    Operation op = operation_of(OperationKind::store, Lane::store, unit);
+    op.reads = {parameters.master(unit), parameters.moments(unit)};
+    // Ranks that hold the same slice share it, so that every element is stored once: master, then both moments.
+    Value copy;
+    copy.kind = ValueKind::snapshot;
+    copy.unit = unit;
+    copy.dtype = DType::fp32;
+    copy.elements = 3 * s.unit(unit).share(s.grid.world());
+    copy.shard = s.grid.larger_than_one({Group::shard, Group::replica});
+    Storage storage = at_rest("snapshot " + s.unit(unit).name, Category::optimizer_state);
+    storage.place = Place::host;
+    writer.write(op, std::move(storage), copy);
+    writer.emit(std::move(op));
+  }
+  return writer.close_segment();
+}
+
+}  // namespace tessera

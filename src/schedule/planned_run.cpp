@@ -1,0 +1,81 @@
+#include "tessera/schedule/planned_run.hpp"
+
+#include "tessera/config/validate.hpp"
+#include "tessera/schedule/verify.hpp"
+
+namespace tessera {
+
+SchedulePolicy policy_from(const Options& options) {
+  SchedulePolicy policy;
+  policy.strategy = options.shard.strategy;
+  policy.wrap = options.shard.wrap;
+  policy.min_params = options.shard.min_params;
+  policy.reshard_after_forward = options.shard.reshard_after_forward;
+  policy.prefetch_forward = options.shard.prefetch_forward;
+  policy.prefetch_backward = options.shard.prefetch_backward;
+  policy.limit_all_gathers = options.shard.limit_all_gathers;
+  policy.reduce_each_micro_step =
+      resolved_reduce(options.shard.reduce, options.shard.strategy) == ReduceWhen::micro_step;
+  policy.tied_reduce = options.shard.tied_reduce;
+  policy.checkpoint_blocks = options.memory.checkpoint == Checkpointing::block;
+  policy.accumulation = options.train.accumulation;
+  policy.compute = options.precision.compute;
+  policy.reduce = options.precision.reduce;
+  policy.deterministic = is_deterministic(options.run);
+  policy.evaluation = options.data.val_fraction > 0;
+  policy.snapshot = options.checkpoint.async;
+  if (options.run.device == DeviceChoice::cuda)
+    policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
+  return policy;
+}
+
+std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
+  const std::int64_t length = options.train.seq_len > 0 ? options.train.seq_len : architecture.context;
+  if (length > architecture.context) {
+    throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length,
+                     architecture.context, architecture.context);
+  }
+  return length;
+}
+
+RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                   std::int64_t ranks_per_node) {
+  RunShape shape;
+  shape.architecture = architecture;
+  shape.micro_batch = options.train.micro_batch;
+  shape.sequence = sequence_length(options, architecture);
+  shape.world = world;
+  shape.ranks_per_node = ranks_per_node;
+  shape.group_size = options.shard.group_size;
+  shape.policy = policy_from(options);
+  shape.policy.accumulation = accumulation_of(options.train, world);
+  shape.device = options.run.device == DeviceChoice::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+  shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
+  return shape;
+}
+
+PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
+  const ProcessGrid grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
+  const ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
+                                         shape.policy.reduce, shape.device);
+  PlannedRun run{build_schedule(model, grid, shape.policy), {}};
+  run.plan = plan_memory(run.schedule, options);
+  return run;
+}
+
+PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
+                    std::int64_t ranks_per_node) {
+  PlannedRun run = plan_shape(run_shape(options, architecture, world, ranks_per_node));
+  require_verified(run.schedule, run.plan);
+  return run;
+}
+
+RunShape with_strategy(RunShape shape, Strategy strategy) {
+  shape.policy.strategy = strategy;
+  if (shape.reduce_by_strategy) {
+    shape.policy.reduce_each_micro_step = resolved_reduce(ReduceWhen::by_strategy, strategy) == ReduceWhen::micro_step;
+  }
+  return shape;
+}
+
+}  // namespace tessera

@@ -1,0 +1,230 @@
+// The schedule as text: an operation a line.
+#include "tessera/schedule/print.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "schedule/liveness.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/text_table.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string verb_of(const StepSchedule& s, const Operation& op) {
+  const bool head = op.part >= 0 && s.part(op.part).kind == PartKind::head;
+  if (head) return op.kind == OperationKind::backward ? "head+loss" : "loss";
+  if (op.kind == OperationKind::gather && !s.communicates(op)) return "cast";
+  return std::string(name_of(op.kind));
+}
+
+std::string object_of(const StepSchedule& s, const Operation& op) {
+  if (op.part >= 0) return s.part(op.part).name;
+  if (op.unit >= 0) return s.unit(op.unit).name;
+  return op.kind == OperationKind::load ? "tokens" : "payload";
+}
+
+/// One segment's facts that a line needs.
+class SegmentText {
+ public:
+  SegmentText(const StepSchedule& s, const MemoryPlan& plan, const Segment& segment,
+              const std::vector<Presence>& present)
+      : s_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
+    for (const Presence& p : present) {
+      const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
+      const OperationId last =
+          p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
+      const std::int64_t bytes = s.storage(p.storage).place == Place::device ? s.storage(p.storage).bytes : 0;
+      alive_[static_cast<std::size_t>(first)] += bytes;
+      alive_[static_cast<std::size_t>(last) + 1] -= bytes;
+      if (!p.live_at_exit && !p.touches.empty()) released_by_[p.storage] = p.touches.back();
+    }
+    for (std::size_t i = 1; i < alive_.size(); ++i) alive_[i] += alive_[i - 1];
+  }
+
+  std::vector<std::string> line(OperationId id) const {
+    const Operation& op = s_.operation(id);
+    const bool peak = id == plan_.at(Place::device).peak_operation;
+    const std::int64_t alive = alive_[static_cast<std::size_t>(id - segment_.first)];
+    return {std::to_string(id),
+            std::string(name_of(op.lane)),
+            verb_of(s_, op),
+            object_of(s_, op),
+            waits(id),
+            reads(id) + "-> " + writes(op),
+            format_bytes(alive) + (peak ? " (peak)" : ""),
+            op.wire_bytes > 0 ? format_bytes(op.wire_bytes) : ""};
+  }
+
+ private:
+  /// Makers of what it reads and edges, the last of each lane; the reason where no data asks for it.
+  std::string waits(OperationId id) const {
+    const Operation& op = s_.operation(id);
+    std::array<OperationId, kLanes> last;
+    last.fill(-1);
+    std::map<OperationId, std::string> reasons;
+    auto need = [&](OperationId other) {
+      if (other < 0) return;
+      auto& of_lane = last[static_cast<std::size_t>(s_.operation(other).lane)];
+      of_lane = std::max(of_lane, other);
+    };
+    for (const Edge& edge : op.after) need(edge.operation), reasons[edge.operation] = name_of(edge.reason);
+    auto need_data = [&](OperationId other) { need(other), reasons.erase(other); };
+    for (const ValueId v : op.reads) need_data(s_.value(v).maker);
+    for (const Update& u : op.updates) need_data(s_.value(u.before).maker);
+    std::sort(last.begin(), last.end());
+    std::string text;
+    for (const OperationId other : last) {
+      if (other < 0) continue;
+      const auto reason = reasons.find(other);
+      text += fmt::format("{}{}{}", text.empty() ? "" : " ", other,
+                          reason == reasons.end() ? "" : " (" + reason->second + ")");
+    }
+    return text;
+  }
+
+  /// A name per value, the saved values of a part together.
+  std::string name(ValueId v) const {
+    const Value& value = s_.value(v);
+    return value.kind == ValueKind::saved ? "saved " + s_.part(value.part).name : name_of_value(s_, v);
+  }
+
+  std::string reads(OperationId id) const {
+    const Operation& op = s_.operation(id);
+    std::vector<std::pair<std::string, bool>> names;  // and whether it is released here
+    auto add = [&](ValueId v, bool updated) {
+      const auto released = released_by_.find(s_.value(v).storage);
+      const bool last = !updated && released != released_by_.end() && released->second == id;
+      const std::string text = name(v);
+      const auto known = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.first == text; });
+      if (known == names.end())
+        names.emplace_back(text, last);
+      else
+        known->second = known->second && last;
+    };
+    for (const ValueId v : op.reads) add(v, false);
+    for (const Update& u : op.updates) add(u.before, true);
+    std::string text;
+    for (const auto& [of, last] : names) text += (text.empty() ? "" : ", ") + of + (last ? " (last)" : "");
+    return text.empty() ? text : text + " ";
+  }
+
+  std::string writes(const Operation& op) const {
+    std::vector<std::string> names;
+    auto add = [&](ValueId v) {
+      if (s_.value(v).kind == ValueKind::scratch) return;
+      const std::string text = name(v);
+      if (std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
+    };
+    for (const ValueId v : op.writes) add(v);
+    for (const Update& u : op.updates) add(u.after);
+    std::string text;
+    for (const std::string& of : names) text += (text.empty() ? "" : ", ") + of;
+    return text;
+  }
+
+  const StepSchedule& s_;
+  const MemoryPlan& plan_;
+  const Segment& segment_;
+  std::vector<std::int64_t> alive_;  ///< bytes on the device, per operation in list order
+  std::map<StorageId, OperationId> released_by_;
+};
+
+/// How often a segment is played, in words.
+std::string played(const StepSchedule& s, SegmentId id) {
+  switch (s.segments[static_cast<std::size_t>(id)].role) {
+    case SegmentRole::prologue:
+      return "played once, before the first step";
+    case SegmentRole::update:
+      return "played once a step";
+    case SegmentRole::evaluation:
+      return "played for each evaluation batch";
+    case SegmentRole::snapshot:
+      return "played between two steps, for a checkpoint that is written while steps go on";
+    case SegmentRole::micro_step:
+      break;
+  }
+  std::vector<std::int32_t> steps;
+  for (const Play& play : s.step) {
+    if (play.segment == id) steps.push_back(play.micro_step);
+  }
+  if (s.accumulation == 1) return "played once a step";
+  std::string text = steps.size() == 1 ? "played once a step, for micro-step"
+                                       : fmt::format("played {} times a step, for micro-steps", steps.size());
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    if (i == 8) return text + ", ...";
+    text += fmt::format("{} {}", i == 0 ? "" : ",", steps[i]);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string describe_operation(const StepSchedule& schedule, OperationId id) {
+  const Operation& op = schedule.operation(id);
+  return verb_of(schedule, op) +
+         (op.part >= 0 && schedule.part(op.part).kind == PartKind::head ? "" : " " + object_of(schedule, op));
+}
+
+std::string describe_grid(const StepSchedule& schedule) {
+  const ProcessGrid& grid = schedule.grid;
+  const std::int64_t world = grid.world(), replicas = grid.size(Group::replica);
+  std::string text = fmt::format("{} over {} rank{}", name_of(schedule.strategy), world, world == 1 ? "" : "s");
+  if (!rules_of(schedule.strategy).is_hybrid()) return text;
+  text +=
+      fmt::format(" ({} replica{} of shard groups of {})", replicas, replicas == 1 ? "" : "s", grid.size(Group::shard));
+  if (replicas == 1 && world > 1) text += ", as without replicas: shard.group_size makes smaller groups";
+  return text;
+}
+
+std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan) {
+  std::string text = fmt::format(
+      "step schedule: {}, {} operations in {} segments\n"
+      "  lane: a queue, first in, first out; lanes run side by side. after: the operations it waits for besides\n"
+      "  (last): released after it. alive: bytes in use on the device meanwhile. sent: bytes that a rank sends\n"
+      "  whole: unsharded; shard: this rank's slice; grad: gradient; payload: loss, gradient norm and flags of the "
+      "step\n",
+      describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
+  const auto presence = presence_of(schedule);
+  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+    const Segment& segment = schedule.segments[i];
+    text += fmt::format("\n{}: {}\n", segment.name, played(schedule, static_cast<SegmentId>(i)));
+    const SegmentText lines(schedule, plan, segment, presence[i]);
+    TextTable table({{"op", Align::right},
+                     {"lane", Align::left},
+                     {"does", Align::left},
+                     {"of", Align::left},
+                     {"after", Align::left},
+                     {"reads -> writes", Align::left},
+                     {"alive", Align::right},
+                     {"sent", Align::right}});
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) table.row(lines.line(id));
+    text += table.text();
+  }
+  return text;
+}
+
+std::string print_units(const StepSchedule& schedule) {
+  const std::int64_t members = schedule.grid.size(rules_of(schedule.strategy).state);
+  std::string text = fmt::format("units: {}, {} in all, {} elements with padding\n", describe_grid(schedule),
+                                 schedule.layout.units.size(), format_count(schedule.layout.padded_elements()));
+  TextTable table({{"unit", Align::left},
+                   {"tensors", Align::right},
+                   {"elements", Align::right},
+                   {"padding", Align::right},
+                   {"share of a rank", Align::right},
+                   {"block", Align::left}});
+  for (const Unit& unit : schedule.layout.units) {
+    table.row({unit.name, std::to_string(unit.tensors.size()), std::to_string(unit.elements),
+               std::to_string(unit.padded - unit.elements), std::to_string(unit.share(members)),
+               unit.is_block ? "yes" : ""});
+  }
+  return text + table.text() +
+         "  unit: parameters that are gathered and released together; share of a rank: the elements that it keeps\n"
+         "  block: counted by shard.limit_all_gathers and the prefetch distances; tables of the vocabulary are not\n";
+}
+
+}  // namespace tessera

@@ -1,0 +1,232 @@
+// Memory and bytes sent, as tables.
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+
+#include "tessera/base/format.hpp"
+#include "tessera/base/text_table.hpp"
+#include "tessera/schedule/print.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::array<const char*, kRegions> kRegionNames{"at rest", "shared with peers", "private"};
+
+template <class F>
+void for_each_played(const StepSchedule& s, F&& f) {
+  for (const Play& play : s.step) {
+    const Segment& segment = s.segments[static_cast<std::size_t>(play.segment)];
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) f(s.operation(id));
+  }
+}
+
+std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
+  const PlacePlan& plan = whole.at(Place::device);
+  TextTable table({{"category", Align::left}, {"at the peak", Align::right}, {"own peak", Align::right}});
+  for (std::size_t c = 0; c < kCategories; ++c) {
+    table.row({std::string(name_of(static_cast<Category>(c))), format_bytes(plan.at_peak[c]),
+               format_bytes(plan.own_peak[c])});
+  }
+  table.row({"idle", format_bytes(plan.idle_at_peak()), ""});
+  const bool on_host = whole.at(Place::host).total() > 0;
+  table.row({on_host ? "to allocate on the device" : "to allocate", format_bytes(plan.total()), ""});
+  if (on_host) table.line("on the host: " + describe_host_memory(s));
+  return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
+         table.text() + "  idle: allocated for another time than the peak\n";
+}
+
+std::string print_regions(const MemoryPlan& plan) {
+  TextTable table({{"region", Align::left},
+                   {"size", Align::right},
+                   {"lower bound", Align::right},
+                   {"fragmentation", Align::right}});
+  auto add = [&](const std::string& name, std::int64_t bytes, std::int64_t bound) {
+    const double fragmentation = bound > 0 ? static_cast<double>(bytes) / static_cast<double>(bound) - 1.0 : 0.0;
+    table.row({name, format_bytes(bytes), format_bytes(bound), format_percent(fragmentation)});
+  };
+  for (const Place place : {Place::device, Place::host}) {
+    for (std::size_t r = 0; r < kRegions; ++r) {
+      const RegionPlan& region = plan.at(place).regions[r];
+      if (place == Place::device || region.bytes > 0)
+        add((place == Place::host ? "host, " : "") + std::string(kRegionNames[r]), region.bytes, region.lower_bound);
+    }
+  }
+  add("to allocate", plan.total(), plan.lower_bound());
+  return "regions, each one allocation\n" + table.text() +
+         "  at rest: kept from step to step; shared with peers: other ranks read it; private: a rank's own, for a "
+         "while\n"
+         "  lower bound: no plan can be smaller; fragmentation: how much larger this one is\n";
+}
+
+/// "12.4 MB: kept from forward to backward (wte, h.11)", a line per reason.
+void add_savings(const StepSchedule& s, TextTable& table) {
+  struct Reason {
+    std::int64_t bytes = 0;
+    std::vector<std::string> units;
+  };
+  std::map<std::string, Reason> reasons;
+  for (const Saving& saving : s.savings) {
+    const auto colon = saving.name.find(": ");
+    Reason& reason = reasons[colon == std::string::npos ? saving.name : saving.name.substr(colon + 2)];
+    reason.bytes += saving.bytes;
+    if (colon != std::string::npos) reason.units.push_back(saving.name.substr(0, colon));
+  }
+  for (const auto& [name, reason] : reasons) {
+    std::string units;
+    for (std::size_t i = 0; i < reason.units.size(); ++i) {
+      if (i == 4 && reason.units.size() > 5) {
+        units += fmt::format(" and {} more", reason.units.size() - i);
+        break;
+      }
+      units += (i == 0 ? "" : ", ") + reason.units[i];
+    }
+    table.row({(reason.bytes >= 0 ? "saved: " : "more: ") + name + (units.empty() ? "" : " (" + units + ")"), "",
+               format_bytes(-reason.bytes)});
+  }
+}
+
+std::string print_sent(const StepSchedule& s) {
+  struct Traffic {
+    std::int64_t count = 0, bytes = 0;
+  };
+  std::map<std::string, Traffic> traffic;
+  for_each_played(s, [&](const Operation& op) {
+    if (s.grid.size(op.group) == 1 || op.wire_bytes == 0) return;
+    std::string what;
+    if (op.kind == OperationKind::reduce_scatter)
+      what = "reduce-scatter of gradients";
+    else if (op.kind == OperationKind::all_reduce)
+      what = "all-reduce of loss and norm (apart)";
+    else
+      what =
+          s.value(op.reads.at(0)).kind == ValueKind::gradient ? "all-gather of gradients" : "all-gather of parameters";
+    what += fmt::format(", {} of {}",
+                        op.group == Group::world   ? "world"
+                        : op.group == Group::shard ? "shard groups"
+                                                   : "replica groups",
+                        s.grid.size(op.group));
+    ++traffic[what].count, traffic[what].bytes += op.wire_bytes;
+  });
+  TextTable table({{"sent per step and rank", Align::left}, {"calls", Align::right}, {"bytes", Align::right}});
+  for (const auto& [what, t] : traffic) table.row({what, std::to_string(t.count), format_bytes(t.bytes)});
+  table.row({"by the formula of " + std::string(name_of(s.strategy)), "", format_bytes(formula_wire_bytes(s))});
+  add_savings(s, table);
+  table.row({"in all", "", format_bytes(s.wire_bytes_per_step())});
+  return table.text() + "  (apart): not in the formula and not in the sum\n";
+}
+
+std::string print_accumulators(const StepSchedule& s) {
+  if (s.accumulation == 1) return "";
+  std::map<UnitId, std::int64_t> levels;
+  std::int64_t deepest = 0, one_level = 0;
+  std::set<StorageId> seen;
+  for (const Segment& segment : s.segments) {
+    if (segment.role != SegmentRole::micro_step) continue;
+    for (const ValueId v : segment.carried_in) {
+      const Value& value = s.value(v);
+      if (value.kind != ValueKind::gradient || !seen.insert(value.storage).second) continue;
+      if (levels[value.unit]++ == 0) one_level += s.storage(value.storage).bytes;
+      deepest = std::max(deepest, levels[value.unit]);
+    }
+  }
+  std::string text = fmt::format("accumulation over {} micro-steps keeps {} of gradient sums", s.accumulation,
+                                 format_bytes(accumulator_bytes(s)));
+  if (s.deterministic && deepest > 1) {
+    text += fmt::format(" ({} a unit, for the fixed order of summation; a running sum would be {})", deepest,
+                        format_bytes(one_level));
+  }
+  return text + "\n";
+}
+
+constexpr std::array<const char*, kCategories> kCategoryTitles{"parameters",  "gradients", "optimizer", "gathered",
+                                                               "activations", "comm",      "workspace"};
+
+std::string title_of(const StrategyRow& row) { return std::string(name_of(row.strategy)) + (row.chosen ? " *" : ""); }
+
+/// What of `to allocate` lies in the host's memory: counted where device and host are one.
+std::int64_t host_part(const StrategyRow& row) {
+  return limited_bytes(row.schedule, row.plan) - row.plan.at(Place::device).total();
+}
+
+}  // namespace
+
+std::int64_t accumulator_bytes(const StepSchedule& schedule) {
+  std::set<StorageId> seen;
+  std::int64_t bytes = 0;
+  for (const Segment& segment : schedule.segments) {
+    if (segment.role != SegmentRole::micro_step) continue;
+    for (const ValueId v : segment.carried_in) {
+      const Value& value = schedule.value(v);
+      if (value.kind == ValueKind::gradient && seen.insert(value.storage).second)
+        bytes += schedule.storage(value.storage).bytes;
+    }
+  }
+  return bytes;
+}
+
+std::string describe_host_memory(const StepSchedule& schedule) {
+  std::map<std::string, std::int64_t> bytes;
+  for (const Storage& storage : schedule.storages) {
+    if (storage.place == Place::host) bytes[storage.name.substr(0, storage.name.find(' '))] += storage.bytes;
+  }
+  std::string text;
+  for (const auto& [name, sum] : bytes)
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_bytes(sum));
+  return text;
+}
+
+std::int64_t collectives_per_step(const StepSchedule& schedule) {
+  std::int64_t count = 0;
+  for_each_played(schedule, [&](const Operation& op) { count += schedule.communicates(op) ? 1 : 0; });
+  return count;
+}
+
+std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan) {
+  std::string text = print_categories(schedule, plan) + "\n" + print_regions(plan) + "\n";
+  if (const std::string accumulators = print_accumulators(schedule); !accumulators.empty()) text += accumulators + "\n";
+  return text + print_sent(schedule);
+}
+
+std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
+  const bool on_host = std::ranges::any_of(rows, [](const StrategyRow& row) { return host_part(row) > 0; });
+  std::vector<TextTable::Column> columns{{"strategy", Align::left}, {"shard x replica", Align::left}};
+  for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
+  if (on_host) columns.push_back({"host", Align::right});
+  for (const char* title : {"idle", "to allocate"}) columns.push_back({title, Align::right});
+  TextTable table(columns);
+  for (const StrategyRow& row : rows) {
+    if (!row.impossible.empty()) {
+      table.line(title_of(row) + ": " + row.impossible);
+      continue;
+    }
+    const PlacePlan& device = row.plan.at(Place::device);
+    std::vector<std::string> cells{title_of(row), fmt::format("{} x {}", row.schedule.grid.size(Group::shard),
+                                                              row.schedule.grid.size(Group::replica))};
+    for (const std::int64_t bytes : device.at_peak) cells.push_back(format_bytes(bytes));
+    if (on_host) cells.push_back(format_bytes(host_part(row)));
+    cells.push_back(format_bytes(device.idle_at_peak()));
+    cells.push_back(format_bytes(limited_bytes(row.schedule, row.plan)));
+    table.row(std::move(cells));
+  }
+  return table.text();
+}
+
+std::string print_strategy_peaks(const std::vector<StrategyRow>& rows) {
+  std::vector<TextTable::Column> columns{{"strategy", Align::left}};
+  for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
+  for (const char* title : {"sent a step", "collectives"}) columns.push_back({title, Align::right});
+  TextTable table(columns);
+  for (const StrategyRow& row : rows) {
+    if (!row.impossible.empty()) continue;
+    std::vector<std::string> cells{title_of(row)};
+    for (const std::int64_t bytes : row.plan.at(Place::device).own_peak) cells.push_back(format_bytes(bytes));
+    cells.push_back(format_bytes(row.schedule.wire_bytes_per_step()));
+    cells.push_back(std::to_string(collectives_per_step(row.schedule)));
+    table.row(std::move(cells));
+  }
+  return table.text();
+}
+
+}  // namespace tessera

@@ -1,0 +1,179 @@
+// The interpreter's rules from a contribution to a gradient to the update: who made it, who is still owed, what was
+// measured.
+
+#include "schedule/verify/interpreter.hpp"
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+std::set<PartId> Interpreter::parts_of(UnitId unit) const {
+  std::set<PartId> parts;
+  for (PartId id = 0; id < static_cast<PartId>(s_.model.parts.size()); ++id) {
+    for (const TensorId tensor : s_.part(id).tensors) {
+      if (s_.layout.unit_of[static_cast<std::size_t>(tensor)] == unit) parts.insert(id);
+    }
+  }
+  return parts;
+}
+
+std::int64_t Interpreter::owners_of(const Value& value) const {
+  std::int64_t owners = 1;
+  for (const Group group : {Group::world, Group::shard, Group::replica}) {
+    if (value.shard.has(group)) owners *= s_.grid.size(group);
+  }
+  return owners;
+}
+
+void Interpreter::contribute(const Operation& op, const Part& part) {
+  std::set<UnitId> wanted;
+  for (const TensorId tensor : part.tensors) wanted.insert(s_.layout.unit_of[static_cast<std::size_t>(tensor)]);
+  for (const ValueId id : op.writes) {
+    const Value& v = s_.value(id);
+    if (v.kind != ValueKind::gradient) continue;
+    State state;
+    state.covers = {op.part};
+    state.from = micro_step_, state.to = micro_step_ + 1;
+    demand(wanted.erase(v.unit) == 1, "writes a gradient of a unit that is not its own");
+    demand(v.shard.empty() && v.elements == s_.unit(v.unit).padded, "backward makes whole gradients");
+    write(id, std::move(state));
+  }
+  for (const Update& u : op.updates) {
+    const Value& v = s_.value(u.after);
+    if (v.kind != ValueKind::gradient) continue;
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    State state = *before;
+    demand(wanted.erase(v.unit) == 1, "updates a gradient of a unit that is not its own");
+    demand(state.from == micro_step_ && state.to == micro_step_ + 1, "adds to a gradient of another micro-step");
+    demand(state.covers.insert(op.part).second, "contributes twice to one gradient");
+    write(u.after, std::move(state));
+  }
+  for (const UnitId unit : wanted) complain(fmt::format("leaves out the gradient of {}", s_.unit(unit).name));
+}
+
+/// What a collective writes from `first` on is room to receive in.
+void Interpreter::reduce_scatter(const Operation& op) {
+  if (op.reads.size() != 1 || op.writes.empty()) return complain("a reduce-scatter reads one value and writes one");
+  write_scratch(op, 1);
+  const State* source = read(op.reads[0]);
+  if (source == nullptr) return;
+  const Value& out = s_.value(op.writes[0]);
+  demand(source->type.kind == ValueKind::gradient, "only gradients are reduced");
+  demand(source->type.partial.has(op.group), "the group's sum is not owed");
+  demand(!source->type.shard.has(op.group), "the value is already split over the group");
+  demand(out.partial == source->type.partial.without(op.group), "owes other sums than the source less the group");
+  demand(out.shard == source->type.shard.with(op.group), "the layout is not the source's split over the group");
+  demand(out.elements * s_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
+  State state = *source;
+  write(op.writes[0], std::move(state));
+}
+
+void Interpreter::all_reduce(const Operation& op) {
+  if (op.updates.size() != 1) return complain("an all-reduce updates one value");
+  write_scratch(op, 0);
+  const State* before = read(op.updates[0].before);
+  if (before == nullptr) return;
+  demand(before->type.partial.has(op.group), "the group's sum is not owed");
+  demand(s_.value(op.updates[0].after).partial == before->type.partial.without(op.group),
+         "owes other sums than before less the group");
+  write(op.updates[0].after, *before);
+}
+
+void Interpreter::accumulate(const Operation& op) {
+  std::vector<const State*> terms;
+  for (const ValueId id : op.reads) terms.push_back(read(id));
+  for (const Update& u : op.updates) terms.push_back(read(u.before));
+  const ValueId result = !op.updates.empty() ? op.updates[0].after : op.writes.empty() ? -1 : op.writes[0];
+  if (result < 0 || terms.empty() || terms.size() > 2 ||
+      std::find(terms.begin(), terms.end(), nullptr) != terms.end()) {
+    return complain("an accumulation adds one or two values into one");
+  }
+  State sum = *terms[0];
+  const Value& out = s_.value(result);
+  for (const State* term : terms) {
+    demand(term->type.kind == ValueKind::gradient && term->type.unit == out.unit, "adds gradients of different units");
+    demand(term->type.shard == out.shard && term->type.partial == out.partial && term->type.elements == out.elements,
+           "adds values of different layouts or owed sums");
+  }
+  if (terms.size() == 2) {
+    const State& a = *terms[0];
+    const State& b = *terms[1];
+    if (a.from == b.from && a.to == b.to) {  // two contributions to the same micro-steps
+      for (const PartId part : b.covers) demand(sum.covers.insert(part).second, "adds the same contribution twice");
+    } else {
+      const State& early = a.from < b.from ? a : b;
+      const State& late = a.from < b.from ? b : a;
+      demand(early.covers == late.covers, "adds sums of different contributions");
+      demand(early.to == late.from, "adds sums of micro-steps that are not neighbours");
+      if (s_.deterministic) {
+        demand(early.to - early.from == tree_split(late.to - early.from),
+               "the sum over micro-steps is not the fixed tree");
+      }
+      sum.from = early.from, sum.to = late.to;
+    }
+  }
+  write(result, std::move(sum));
+}
+
+void Interpreter::norm(const Operation& op) {
+  if (op.reads.size() != 1 || op.updates.size() != 1)
+    return complain("a norm reads one gradient and updates the payload");
+  const State* gradient = read(op.reads[0]);
+  const State* payload = read(op.updates[0].before);
+  if (gradient == nullptr || payload == nullptr) return;
+  const UnitId unit = gradient->type.unit;
+  demand(gradient->type.partial.empty(), "measures a gradient whose sum is not complete");
+  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation,
+         "measures a gradient that does not cover everything");
+  demand(owners_of(gradient->type) == s_.grid.world(), "each element must be measured on exactly one rank");
+  State state = *payload;
+  demand(state.norms.insert(unit).second, "measures a unit twice");
+  measured_[unit] = gradient->type.dtype;
+  write(op.updates[0].after, std::move(state));
+}
+
+void Interpreter::clip(const Operation& op) {
+  bool complete = false;
+  for (const ValueId id : op.reads) {
+    const State* state = read(id);
+    if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
+    complete = state->type.partial.empty() && state->norms.size() == s_.layout.units.size() &&
+               state->losses == s_.accumulation;
+  }
+  demand(complete, "clips before loss and norm of all units are summed over all ranks");
+  State state;
+  state.version = step_;
+  for (const ValueId id : op.writes) write(id, state);
+}
+
+void Interpreter::update(const Operation& op) {
+  const State* gradient = find_read(op, ValueKind::gradient, op.unit);
+  bool clipped = false;
+  for (const ValueId id : op.reads) {
+    const State* state = s_.value(id).kind == ValueKind::scalar ? read(id) : nullptr;
+    clipped = clipped || (state != nullptr && state->version == step_);
+  }
+  demand(clipped, "updates before the clip coefficient is known");
+  if (gradient == nullptr) return complain("updates without a gradient");
+  demand(gradient->type.partial.empty(), "updates with a gradient whose sum is not complete");
+  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == s_.accumulation,
+         "updates with a gradient that does not cover everything");
+  demand(updated_.insert(op.unit).second, "updates a unit twice");
+  demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype,
+         "applies a gradient in another type than the norm measured");
+  bool master = false, moments = false;
+  for (const Update& u : op.updates) {
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    demand(before->version == step_, "updates state of another version");
+    demand(before->type.shard == gradient->type.shard, "the gradient is not split like the master");
+    master = master || before->type.kind == ValueKind::master;
+    moments = moments || before->type.kind == ValueKind::moments;
+    State state = *before;
+    state.version = step_ + 1;
+    write(u.after, std::move(state));
+  }
+  demand(master && moments, "an update advances master and moments");
+}
+
+}  // namespace tessera

@@ -1,0 +1,333 @@
+#include "schedule/verify/interpreter.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/math.hpp"
+
+namespace tessera {
+
+Interpreter::Interpreter(const StepSchedule& schedule) : s_(schedule) {}
+
+void Interpreter::complain(const std::string& what) {
+  const std::string where = operation_ < 0 ? std::string("between segments")
+                                           : fmt::format("{}, operation {} ({})", segment_->name, operation_,
+                                                         name_of(s_.operation(operation_).kind));
+  problems_.push_back(where + ": " + what);
+}
+
+void Interpreter::start() {
+  holds_.clear();
+  // Values of masters, moments and constants at some segment's start tell what those storages hold.
+  for (const Segment& segment : s_.segments) {
+    for (const ValueId id : segment.carried_in) {
+      const Value& v = s_.value(id);
+      if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
+        holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
+      if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, -1, v.slot, -1}, {}, 0};
+    }
+  }
+  step_ = 0;
+}
+
+void Interpreter::play_prologue() {
+  for (const Play& p : s_.prologue) play(p);
+}
+
+void Interpreter::play_step() {
+  updated_.clear();
+  for (const Play& p : s_.step) {
+    play(p);
+    if (s_.segments[static_cast<std::size_t>(p.segment)].role == SegmentRole::micro_step) ++micro_steps_played_;
+  }
+  operation_ = -1;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
+    demand(updated_.contains(unit), fmt::format("unit {} was not updated in the step", s_.unit(unit).name));
+  }
+  ++step_;
+  for (const auto& [storage, state] : holds_) {
+    const bool of_the_step = state.type.kind != ValueKind::constant && state.type.kind != ValueKind::snapshot;
+    if (s_.storage(storage).always_live && of_the_step) {
+      demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
+                                                 s_.storage(storage).name, state.version, step_));
+    }
+  }
+}
+
+void Interpreter::play_evaluation() {
+  for (const Play& p : s_.evaluation) play(p);
+  ++micro_steps_played_;
+}
+
+void Interpreter::play_snapshot() {
+  if (s_.snapshot.empty()) return;
+  stored_.clear();
+  for (const Play& p : s_.snapshot) play(p);
+  operation_ = -1;
+  for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
+    demand(stored_.contains(unit), fmt::format("unit {} is not in the snapshot", s_.unit(unit).name));
+  }
+}
+
+void Interpreter::play(const Play& play) {
+  segment_ = &s_.segments[static_cast<std::size_t>(play.segment)];
+  micro_step_ = play.micro_step;
+  holder_.clear();
+  for (const ValueId id : segment_->carried_in) {
+    operation_ = -1;
+    const Value& v = s_.value(id);
+    const auto held = holds_.find(v.storage);
+    if (held == holds_.end()) {
+      complain(fmt::format("{} expects {} to be there", segment_->name, name_of_value(s_, id)));
+      continue;
+    }
+    const Value& t = held->second.type;
+    demand(t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements &&
+               t.shard == v.shard && t.partial == v.partial,
+           fmt::format("{} finds {} in another layout, type or sum than it expects", segment_->name,
+                       name_of_value(s_, id)));
+    holder_[v.storage] = id;
+  }
+  for (OperationId id = segment_->first; id < segment_->first + segment_->count; ++id) execute(id);
+  if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
+  // What is not carried ends here.
+  std::set<StorageId> carried;
+  for (const ValueId id : segment_->carried_out) carried.insert(s_.value(id).storage);
+  for (auto it = holds_.begin(); it != holds_.end();) {
+    const Storage& storage = s_.storage(it->first);
+    const bool local =
+        !storage.carried || (holder_.contains(it->first) && !carried.contains(it->first) && !storage.always_live);
+    it = local ? holds_.erase(it) : std::next(it);
+  }
+}
+
+Interpreter::State* Interpreter::read(ValueId id) {
+  const Value& v = s_.value(id);
+  const auto holder = holder_.find(v.storage);
+  if (holder == holder_.end() || holder->second != id) {
+    complain(fmt::format("reads {}, which is not there", name_of_value(s_, id)));
+    return nullptr;
+  }
+  return &holds_[v.storage];
+}
+
+void Interpreter::write(ValueId id, State state) {
+  const Value& v = s_.value(id);
+  if (const auto held = holds_.find(v.storage); held != holds_.end())
+    demand(held->second.type.kind != ValueKind::constant, fmt::format("overwrites {}", s_.storage(v.storage).name));
+  state.type = v;
+  holds_[v.storage] = std::move(state);
+  holder_[v.storage] = id;
+}
+
+const Interpreter::State* Interpreter::find_read(const Operation& op, ValueKind kind, UnitId unit) {
+  for (const ValueId id : op.reads) {
+    if (s_.value(id).kind == kind && s_.value(id).unit == unit) return read(id);
+  }
+  return nullptr;
+}
+
+void Interpreter::execute(OperationId id) {
+  operation_ = id;
+  const Operation& op = s_.operation(id);
+  const bool reaches_host = op.kind == OperationKind::load || op.kind == OperationKind::store;
+  for (const ValueId v : touched_values(op)) {
+    demand(reaches_host || s_.storage_of(v).place == Place::device,
+           fmt::format("touches {}, which lies on the host", name_of_value(s_, v)));
+  }
+  for (const ValueId v : op.reads) read(v);
+  for (const Update& u : op.updates) {
+    read(u.before);
+    demand(s_.value(u.before).storage == s_.value(u.after).storage, "an update leaves its storage");
+  }
+  switch (op.kind) {
+    case OperationKind::load:
+      return load(op);
+    case OperationKind::store:
+      return store(op);
+    case OperationKind::gather:
+      return gather(op);
+    case OperationKind::forward:
+    case OperationKind::recompute:
+    case OperationKind::backward:
+      return compute(op);
+    case OperationKind::reduce_scatter:
+      return reduce_scatter(op);
+    case OperationKind::all_reduce:
+      return all_reduce(op);
+    case OperationKind::accumulate:
+      return accumulate(op);
+    case OperationKind::norm:
+      return norm(op);
+    case OperationKind::clip:
+      return clip(op);
+    case OperationKind::update:
+      return update(op);
+    case OperationKind::slice:
+      break;
+  }
+  complain("no rule for this operation");
+}
+
+void Interpreter::load(const Operation& op) {
+  for (const ValueId id : op.writes) {
+    State state;
+    state.content = {ValueKind::tokens, -1, -1, micro_steps_played_};
+    write(id, std::move(state));
+  }
+}
+
+/// A unit's state goes to the host: master and moments of one version, each element by exactly one rank.
+void Interpreter::store(const Operation& op) {
+  const State* master = find_read(op, ValueKind::master, op.unit);
+  const State* moments = find_read(op, ValueKind::moments, op.unit);
+  if (master == nullptr || moments == nullptr || op.reads.size() != 2 || op.writes.size() != 1)
+    return complain("a store reads master and moments of its unit and writes its snapshot");
+  demand(master->version == step_ && moments->version == step_, "stores state of another version");
+  const Value& out = s_.value(op.writes[0]);
+  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype &&
+             s_.storage_of(op.writes[0]).place == Place::host,
+         "a snapshot is of the unit, in its type, and lies on the host");
+  demand(owners_of(out) == s_.grid.world() && out.elements * s_.grid.world() == 3 * s_.unit(op.unit).padded,
+         "each element must be stored on exactly one rank");
+  demand(stored_.insert(op.unit).second, "stores a unit twice");
+  State state;
+  state.version = step_;
+  write(op.writes[0], std::move(state));
+}
+
+void Interpreter::gather(const Operation& op) {
+  if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a gather reads one value and writes one");
+  const State* source = read(op.reads[0]);
+  if (source == nullptr) return;
+  State whole = *source;
+  const Value& out = s_.value(op.writes[0]);
+  const Groups expected = s_.grid.size(op.group) > 1 ? source->type.shard.without(op.group) : source->type.shard;
+  demand(op.group == Group::self || source->type.shard.has(op.group),
+         "gathers over a group that the value is not split over");
+  demand(out.shard == expected, "the gathered value's layout is not the source's without the group");
+  demand(out.elements == source->type.elements * s_.grid.size(op.group),
+         "the gathered value has another size than the group's slices");
+  demand(out.partial == source->type.partial, "a gather pays no sums");
+  if (source->type.kind == ValueKind::master) {
+    demand(out.kind == ValueKind::parameter && out.dtype == s_.compute,
+           "a gathered master is a parameter in the compute type");
+  } else {
+    demand(source->type.kind == ValueKind::gradient && source->type.partial.empty(),
+           "only masters and finished gradients are gathered");
+  }
+  write(op.writes[0], std::move(whole));
+}
+
+void Interpreter::need_parameters(const Operation& op, const Part& part) {
+  const bool backward_only = op.kind == OperationKind::backward && part.kind != PartKind::head;
+  for (std::size_t i = 0; i < part.tensors.size(); ++i) {
+    if (backward_only && !part.read_in_backward[i]) continue;
+    const UnitId unit = s_.layout.unit_of[static_cast<std::size_t>(part.tensors[i])];
+    const State* state = find_read(op, ValueKind::parameter, unit);
+    if (state == nullptr) state = find_read(op, ValueKind::master, unit);
+    if (state == nullptr) {
+      complain(fmt::format("{} runs without whole {}", part.name, s_.unit(unit).name));
+      continue;
+    }
+    demand(state->type.shard.empty(), fmt::format("{} reads a slice of {}", part.name, s_.unit(unit).name));
+    demand(state->type.dtype == s_.compute,
+           fmt::format("{} reads {} in another type than it computes in", part.name, s_.unit(unit).name));
+    demand(state->version == step_,
+           fmt::format("{} reads {} of version {} in step {}", part.name, s_.unit(unit).name, state->version, step_));
+  }
+}
+
+void Interpreter::need_content(const Operation& op, const Content& wanted) {
+  for (const ValueId id : op.reads) {
+    const State* state = read(id);
+    if (state != nullptr && state->content == wanted) return;
+  }
+  for (const Update& u : op.updates) {
+    const State* state = read(u.before);
+    if (state != nullptr && state->content == wanted) return;
+  }
+  complain(fmt::format("misses its {} of part {} slot {}",
+                       wanted.kind == ValueKind::saved      ? "saved value"
+                       : wanted.kind == ValueKind::constant ? "constant"
+                                                            : "activation, gradient or tokens",
+                       wanted.part, wanted.slot));
+}
+
+void Interpreter::compute(const Operation& op) {
+  const Part& part = s_.part(op.part);
+  const bool embedding = part.kind == PartKind::embedding;
+  const bool head = part.kind == PartKind::head;
+  const bool backward = op.kind == OperationKind::backward;
+  const std::int64_t now = micro_steps_played_;
+  need_parameters(op, part);
+  for (const std::int32_t number : part.constants) need_content(op, {ValueKind::constant, -1, number, -1});
+  if (embedding || head) need_content(op, {ValueKind::tokens, -1, -1, now});
+  if (!embedding) need_content(op, {ValueKind::activation, op.part - 1, -1, now});
+  if (backward && !head) {
+    need_content(op, {ValueKind::activation_gradient, op.part, -1, now});
+    for (std::size_t slot = 0; slot < part.saved.size(); ++slot) {
+      need_content(op, {ValueKind::saved, op.part, static_cast<std::int32_t>(slot), now});
+    }
+  }
+  if (head) account_loss(op, backward);
+  if (backward) contribute(op, part);
+  for (const ValueId id : op.writes) {
+    const Value& v = s_.value(id);
+    State state;
+    if (v.kind == ValueKind::activation)
+      state.content = {v.kind, op.part, -1, now};
+    else if (v.kind == ValueKind::saved)
+      state.content = {v.kind, op.part, v.slot, now};
+    else if (v.kind == ValueKind::activation_gradient)
+      state.content = {v.kind, op.part - 1, -1, now};
+    else if (v.kind != ValueKind::scratch)
+      continue;
+    write(id, std::move(state));
+  }
+  for (const Update& u : op.updates) {
+    if (s_.value(u.after).kind != ValueKind::activation_gradient) continue;
+    State state;
+    state.content = {ValueKind::activation_gradient, op.part - 1, -1, now};
+    write(u.after, std::move(state));
+  }
+}
+
+void Interpreter::account_loss(const Operation& op, bool training) {
+  bool counted = false;
+  for (const ValueId id : op.writes) {
+    if (s_.value(id).kind != ValueKind::scalar) continue;
+    State state;
+    state.losses = 1;
+    write(id, std::move(state));
+    demand(!training || micro_step_ == 0, "the account of loss and norm starts again inside a step");
+    counted = true;
+  }
+  for (const Update& u : op.updates) {
+    if (s_.value(u.after).kind != ValueKind::scalar) continue;
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    State state = *before;
+    state.losses += 1;
+    write(u.after, std::move(state));
+    counted = true;
+  }
+  demand(counted, "the head does not account its loss");
+}
+
+/// What an evaluation is for: the caller reads the loss from the payload when the segment has ended.
+void Interpreter::need_evaluated_loss() {
+  bool complete = false;
+  for (const auto& [storage, state] : holds_) {
+    if (state.type.kind == ValueKind::scalar && state.losses == 1) complete = complete || state.type.partial.empty();
+  }
+  demand(complete, "the evaluation ends without a loss that is summed over all ranks");
+}
+
+void Interpreter::write_scratch(const Operation& op, std::size_t first) {
+  for (std::size_t i = first; i < op.writes.size(); ++i) {
+    demand(s_.value(op.writes[i]).kind == ValueKind::scratch, "writes more than its result");
+    write(op.writes[i], {});
+  }
+}
+
+}  // namespace tessera

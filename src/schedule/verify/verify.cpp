@@ -1,0 +1,130 @@
+#include "tessera/schedule/verify.hpp"
+
+#include <algorithm>
+
+#include "schedule/liveness.hpp"
+#include "schedule/order.hpp"
+#include "schedule/verify/interpreter.hpp"
+#include "schedule/verify/limits.hpp"
+#include "tessera/schedule/build.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Problems = std::vector<std::string>;
+
+void check_edges(const StepSchedule& schedule, Problems& problems) {
+  for (const Segment& segment : schedule.segments) {
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      for (const Edge& edge : schedule.operation(id).after) {
+        if (edge.operation < segment.first || edge.operation >= id) {
+          problems.push_back(fmt::format("{}, operation {}: waits for operation {}, which is not before it",
+                                         segment.name, id, edge.operation));
+        }
+      }
+    }
+  }
+}
+
+bool modifies(const StepSchedule& schedule, OperationId id, StorageId storage) {
+  const Operation& op = schedule.operation(id);
+  const auto lies_there = [&](ValueId v) { return schedule.value(v).storage == storage; };
+  return std::ranges::any_of(op.writes, lies_there) ||
+         std::ranges::any_of(op.updates, [&](const Update& u) { return lies_there(u.after); });
+}
+
+/// Two operations that touch one storage, one of them changing it, must be ordered.
+void check_races(const StepSchedule& schedule, Problems& problems) {
+  const auto presence = presence_of(schedule);
+  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+    const SegmentOrder order(schedule, schedule.segments[i]);
+    for (const Presence& p : presence[i]) {
+      for (std::size_t a = 0; a < p.touches.size(); ++a) {
+        for (std::size_t b = a + 1; b < p.touches.size(); ++b) {
+          const OperationId x = p.touches[a], y = p.touches[b];
+          if (!modifies(schedule, x, p.storage) && !modifies(schedule, y, p.storage)) continue;
+          if (!order.before(x, y)) {
+            problems.push_back(fmt::format("{}: operations {} and {} race for {}", schedule.segments[i].name, x, y,
+                                           schedule.storage(p.storage).name));
+          }
+        }
+      }
+    }
+  }
+}
+
+/// What peers read or write must lie where they can reach it.
+void check_regions(const StepSchedule& schedule, Problems& problems) {
+  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+    const Storage& storage = schedule.storage(id);
+    if (storage.place == Place::host && storage.region == RegionKind::shared && id != schedule.staging)
+      problems.push_back(fmt::format("{} lies on the host, where no peer reaches it", storage.name));
+  }
+  for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
+    const Operation& op = schedule.operation(id);
+    if (schedule.grid.size(op.group) == 1) continue;
+    const bool gather = op.kind == OperationKind::gather;
+    if (!gather && op.kind != OperationKind::reduce_scatter) continue;
+    for (const ValueId v : gather ? op.writes : op.reads) {
+      if (schedule.storage_of(v).region != RegionKind::shared) {
+        problems.push_back(fmt::format("operation {}: {} is not in the shared region", id, name_of_value(schedule, v)));
+      }
+    }
+  }
+}
+
+void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
+  for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
+    const Operation& op = schedule.operation(id);
+    if (op.kind != OperationKind::gather && op.kind != OperationKind::reduce_scatter) continue;
+    if (op.reads.empty() || op.writes.empty()) continue;
+    const Value& whole = schedule.value(op.kind == OperationKind::gather ? op.writes[0] : op.reads[0]);
+    const std::int64_t n = schedule.grid.size(op.group);
+    const std::int64_t expected = whole.elements / n * (n - 1) * size_of(whole.dtype);
+    if (op.wire_bytes != expected) {
+      problems.push_back(fmt::format("operation {}: {} bytes on the wire instead of {}", id, op.wire_bytes, expected));
+    }
+  }
+  std::int64_t saved = 0;
+  for (const Saving& saving : schedule.savings) saved += saving.bytes;
+  const std::int64_t formula = formula_wire_bytes(schedule);
+  if (schedule.wire_bytes_per_step() != formula - saved) {
+    problems.push_back(fmt::format("a step sends {} bytes; the formula says {} less {} saved",
+                                   schedule.wire_bytes_per_step(), formula, saved));
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
+  Problems problems;
+  check_edges(schedule, problems);
+  if (!problems.empty()) return problems;  // the order below needs edges that point backwards
+  Interpreter interpreter(schedule);
+  interpreter.start();
+  interpreter.play_prologue();
+  interpreter.play_step();
+  interpreter.play_snapshot();
+  interpreter.play_evaluation();
+  interpreter.play_step();
+  interpreter.play_snapshot();
+  problems = interpreter.problems();
+  if (!problems.empty()) return problems;
+  check_races(schedule, problems);
+  check_limits(schedule, problems);
+  check_regions(schedule, problems);
+  check_wire_bytes(schedule, problems);
+  return problems;
+}
+
+void require_verified(const StepSchedule& schedule, const MemoryPlan& plan) {
+  Problems problems = verify_schedule(schedule);
+  for (std::string& problem : check_memory_plan(schedule, plan)) problems.push_back(std::move(problem));
+  if (problems.empty()) return;
+  std::string text;
+  for (std::size_t i = 0; i < problems.size() && i < 3; ++i) text += "\n  " + problems[i];
+  throw InternalError("the schedule does not verify ({} problems):{}", problems.size(), text);
+}
+
+}  // namespace tessera

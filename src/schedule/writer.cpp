@@ -1,0 +1,203 @@
+#include "schedule/writer.hpp"
+
+#include <algorithm>
+
+#include "tessera/kernels/host_exchange.hpp"
+#include "tessera/kernels/needs.hpp"
+#include "tessera/schedule/collective_sizes.hpp"
+
+namespace tessera {
+
+Storage at_rest(std::string name, Category category, RegionKind region) {
+  return {std::move(name), 0, region, Place::device, category, true, true};
+}
+
+Storage carried(std::string name, Category category, RegionKind region) {
+  return {std::move(name), 0, region, Place::device, category, true, false};
+}
+
+Storage local(std::string name, Category category, RegionKind region) {
+  return {std::move(name), 0, region, Place::device, category, false, false};
+}
+
+Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region) {
+  return {std::move(name), bytes, region, Place::device, category, false, true};
+}
+
+Operation operation_of(OperationKind kind, Lane lane, UnitId unit) {
+  Operation op;
+  op.kind = kind;
+  op.lane = lane;
+  op.unit = unit;
+  return op;
+}
+
+StorageId Writer::add(Storage storage) {
+  s_.storages.push_back(std::move(storage));
+  return static_cast<StorageId>(s_.storages.size()) - 1;
+}
+
+StorageId Writer::add(Storage storage, std::int64_t bytes) {
+  storage.bytes = bytes;
+  return add(std::move(storage));
+}
+
+StorageId Writer::add(Storage storage, const Value& entry) {
+  const StorageId id = add(std::move(storage), entry.bytes());
+  entry_[id] = entry;
+  entry_[id].storage = id;
+  entry_[id].maker = -1;
+  return id;
+}
+
+StorageId Writer::carry(ValueId value) {
+  const StorageId storage = s_.value(value).storage;
+  s_.storages[static_cast<std::size_t>(storage)].carried = true;
+  entry_[storage] = s_.value(value);
+  entry_[storage].maker = -1;
+  return storage;
+}
+
+void Writer::open_segment(SegmentRole role, const std::string& name) {
+  TESSERA_ASSERT(!open_.has_value(), "segments do not nest");
+  open_ = Segment{role, name, static_cast<OperationId>(s_.operations.size()), 0, {}, {}};
+  current_.clear();
+}
+
+SegmentId Writer::close_segment() {
+  open_->count = static_cast<OperationId>(s_.operations.size()) - open_->first;
+  s_.segments.push_back(*open_);
+  open_.reset();
+  return static_cast<SegmentId>(s_.segments.size()) - 1;
+}
+
+ValueId Writer::add_value(StorageId storage, Value value) {
+  const auto id = static_cast<ValueId>(s_.values.size());
+  value.storage = storage;
+  current_[storage] = id;
+  s_.values.push_back(std::move(value));
+  return id;
+}
+
+ValueId Writer::current(StorageId storage) {
+  if (const auto it = current_.find(storage); it != current_.end()) return it->second;
+  const auto entry = entry_.find(storage);
+  TESSERA_ASSERT(entry != entry_.end(), "storage {} is read before anything wrote it", s_.storage(storage).name);
+  const ValueId id = add_value(storage, entry->second);
+  open_->carried_in.push_back(id);
+  return id;
+}
+
+ValueId Writer::write(Operation& op, StorageId storage, Value value) {
+  op.writes.push_back(add_value(storage, std::move(value)));
+  return op.writes.back();
+}
+
+ValueId Writer::write(Operation& op, Storage storage, Value value) {
+  const StorageId id = add(std::move(storage), value.bytes());
+  return write(op, id, std::move(value));
+}
+
+ValueId Writer::update(Operation& op, ValueId before, Value after) {
+  const ValueId id = add_value(s_.value(before).storage, std::move(after));
+  op.updates.push_back({before, id});
+  return id;
+}
+
+void Writer::add_scratch(Operation& op, const std::string& name, Category category, std::int64_t bytes) {
+  if (bytes == 0) return;
+  Value scratch;
+  scratch.unit = op.unit;
+  scratch.part = op.part;
+  scratch.elements = bytes;
+  write(op, local(name, category), scratch);
+}
+
+OperationId Writer::emit(Operation operation) {
+  TESSERA_ASSERT(open_.has_value(), "operations belong to a segment");
+  const auto id = static_cast<OperationId>(s_.operations.size());
+  for (const ValueId v : operation.writes) s_.values[static_cast<std::size_t>(v)].maker = id;
+  for (const Update& u : operation.updates) s_.values[static_cast<std::size_t>(u.after)].maker = id;
+  s_.operations.push_back(std::move(operation));
+  return id;
+}
+
+Value Writer::redistributed(ValueId source, const Redistribution& step) const {
+  Value result = s_.value(source);
+  const std::int64_t ranks = s_.grid.size(step.group);
+  if (step.kind == OperationKind::reduce_scatter) result.elements /= ranks;
+  if (step.kind == OperationKind::gather) result.elements *= ranks;
+  static_cast<Placement&>(result) = step.result;
+  return result;
+}
+
+ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Lane lane, Value result, StorageId into,
+                                std::vector<Edge> after) {
+  const Value from = s_.value(source);
+  const std::int64_t ranks = s_.grid.size(step.group);
+  const bool reduces_all = step.kind == OperationKind::all_reduce;
+  Operation op = operation_of(step.kind, lane, from.unit);
+  op.group = step.group;
+  op.after = std::move(after);
+  std::int64_t scratch = 0;
+  if (reduces_all) {
+    op.wire_bytes = 2 * result.bytes() * (ranks - 1) / ranks;  // as a ring would send
+    scratch = all_reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements);
+  } else {
+    const Value& larger = step.kind == OperationKind::gather ? result : from;
+    op.reads.push_back(source);
+    op.wire_bytes = wire_bytes(larger.elements, larger.dtype, op.group);
+    if (step.kind == OperationKind::reduce_scatter)
+      scratch = reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements, from.dtype, result.dtype);
+  }
+  const ValueId made = reduces_all ? update(op, source, std::move(result)) : write(op, into, std::move(result));
+  const std::string of = op.unit >= 0 ? s_.unit(op.unit).name : "payload";
+  add_scratch(op, "received " + of, Category::communication, scratch);
+  emit(std::move(op));
+  return made;
+}
+
+std::int64_t Writer::wire_bytes(std::int64_t elements, DType dtype, Group group) const {
+  const std::int64_t n = s_.grid.size(group);
+  return elements / n * (n - 1) * size_of(dtype);
+}
+
+CollectiveWay Writer::algorithm_over(Group group) const {
+  switch (transfer_) {
+    case Transfer::nccl:
+      return s_.deterministic ? CollectiveWay::nccl_tree : CollectiveWay::nccl_sum;
+    case Transfer::staged:
+      return CollectiveWay::staged;
+    case Transfer::host:
+      break;
+  }
+  return s_.grid.within_node(group) ? CollectiveWay::shared_memory : CollectiveWay::messages;
+}
+
+void Writer::add_kernel_workspace() {
+  const std::int64_t bytes = kernel_needs(s_.model.device).workspace();
+  if (bytes > 0) s_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));
+}
+
+void Writer::add_host_memory() {
+  const std::int64_t exchange = kernel_needs(s_.model.device).exchange(s_.model.tokens());
+  if (exchange == 0) return;
+  const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
+    Storage storage = reserved(name, Category::communication, bytes, region);
+    storage.place = Place::host;
+    return add(std::move(storage));
+  };
+  s_.exchange = on_host("exchange with the device", exchange, RegionKind::at_rest);
+  const LargestBuffers largest = largest_buffers(s_);
+  if (transfer_ != Transfer::staged || largest.whole == 0) return;
+  s_.staging = on_host("staging of collectives", staged_bytes(largest.whole, largest.result), RegionKind::shared);
+  std::int64_t messages = 0;  // all pass one by one
+  for (const Operation& op : s_.operations) {
+    if (!s_.communicates(op) || s_.grid.within_node(op.group)) continue;
+    const std::int64_t ranks = s_.grid.size(op.group);
+    messages = std::max(messages, ranks * message_block_bytes(ranks));
+  }
+  if (messages > 0) s_.messages = on_host("messages between nodes", messages, RegionKind::at_rest);
+}
+
+}  // namespace tessera

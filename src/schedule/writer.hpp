@@ -1,0 +1,90 @@
+#pragma once
+// Writes a schedule: storages, values, operations, segments. It knows no strategy; the passes decide what is written.
+
+#include <map>
+#include <optional>
+
+#include "tessera/comm/scratch.hpp"
+#include "tessera/schedule/build.hpp"
+
+namespace tessera {
+
+// Storages by how long they hold something. Their bytes are those of the first value that is put there.
+
+/// Holds state for as long as the run lives.
+Storage at_rest(std::string name, Category category, RegionKind region = RegionKind::at_rest);
+/// Holds a value from segment to segment, for a part of the step.
+Storage carried(std::string name, Category category, RegionKind region = RegionKind::private_);
+/// Holds a value within a segment.
+Storage local(std::string name, Category category, RegionKind region = RegionKind::private_);
+/// Memory for as long as the run lives of which the schedule names no content.
+Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region = RegionKind::at_rest);
+
+/// An operation of a unit (-1: of none) that touches nothing yet.
+Operation operation_of(OperationKind kind, Lane lane, UnitId unit);
+
+class Writer {
+ public:
+  /// `transfer` decides what collectives need besides the values that they move.
+  Writer(StepSchedule& schedule, Transfer transfer) : s_(schedule), transfer_(transfer) {}
+
+  const StepSchedule& schedule() const { return s_; }
+  const Value& value(ValueId id) const { return s_.value(id); }
+
+  // --- storages
+  StorageId add(Storage storage);
+  StorageId add(Storage storage, std::int64_t bytes);
+  /// Adds a storage that holds `entry` when a segment begins.
+  StorageId add(Storage storage, const Value& entry);
+  /// Lets the storage of a local value keep it until later segments.
+  StorageId carry(ValueId value);
+
+  // --- segments
+  void open_segment(SegmentRole role, const std::string& name);
+  SegmentId close_segment();
+  SegmentRole role() const { return open_->role; }
+
+  // --- values
+  /// What a storage holds at this point of the open segment.
+  ValueId current(StorageId storage);
+  /// Whether the open segment has put something there or found it.
+  bool holds(StorageId storage) const { return current_.contains(storage); }
+  /// Lets `op` write `value` into an existing storage, or into a new one.
+  ValueId write(Operation& op, StorageId storage, Value value);
+  ValueId write(Operation& op, Storage storage, Value value);
+  /// Lets `op` replace `before` by `after` in the same storage.
+  ValueId update(Operation& op, ValueId before, Value after);
+  /// Gives `op` so many bytes for its duration; none of 0.
+  void add_scratch(Operation& op, const std::string& name, Category category, std::int64_t bytes);
+
+  // --- operations
+  /// Appends an operation to the open segment and makes it the maker of what it writes and updates.
+  OperationId emit(Operation operation);
+  /// What a collective makes of a value, as yet without a storage.
+  Value redistributed(ValueId source, const Redistribution& step) const;
+  /// Emits a collective that makes `result` of `source`: in the source's storage if it is an all-reduce, else in
+  /// `into`.
+  ValueId emit_collective(ValueId source, const Redistribution& step, Lane lane, Value result, StorageId into,
+                          std::vector<Edge> after = {});
+  /// What a rank sends to gather or reduce-scatter `elements` over a group.
+  std::int64_t wire_bytes(std::int64_t elements, DType dtype, Group group) const;
+
+  /// Notes communication that the strategy's formula counts and the schedule leaves out.
+  void add_saving(std::string name, std::int64_t bytes) { s_.savings.push_back({std::move(name), bytes}); }
+  /// Adds memory that no operation names: the kernels' workspace.
+  void add_kernel_workspace();
+  /// Adds the host memory that a GPU's collectives and steps pass through; once all operations are there.
+  void add_host_memory();
+
+ private:
+  ValueId add_value(StorageId storage, Value value);
+  CollectiveWay algorithm_over(Group group) const;
+
+  StepSchedule& s_;
+  Transfer transfer_;
+  std::optional<Segment> open_;
+  std::map<StorageId, ValueId> current_;
+  std::map<StorageId, Value> entry_;  ///< what carried storages hold at a segment's start
+};
+
+}  // namespace tessera

@@ -1,0 +1,86 @@
+"""The numbers that `tessera plan` prints are what they were (tests/golden/plan.txt); its words may change.
+
+Of each line that has numbers, the numbers with their units are kept, in order. Digits of a name (h.3, fp32) are no
+numbers. TESSERA_UPDATE=1 writes the file anew. Do that only on purpose.
+
+The file's first line names the strategies. What is said of another one is left out, so that a strategy may be added:
+write its name there when it is to be compared too.
+"""
+import os
+import re
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from job import Case, main
+
+GOLDEN = Path(__file__).resolve().parent.parent / "golden" / "plan.txt"
+NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)*(?:e[-+]?\d+)?(?: ?(?:[kMGTKP]i?)?B\b| ?%|[kKMGTP]\b)?")
+GPU = ["--run.device=cuda"]
+CONFIGURATIONS = [
+    [],
+    ["--plan.ranks=4", "--train.accumulation=4"],
+    ["--model.preset=gpt2-124m", "--plan.ranks=16", "--shard.strategy=hsdp", "--train.accumulation=2",
+     "--plan.memory=1900MB"],
+    ["--model.preset=gpt2-124m", "--train.seq_len=256", "--precision.compute=bf16", "--checkpoint.async=true"],
+    ["--model.preset=qwen2-0.5b", "--train.seq_len=512", "--memory.checkpoint=block", "--plan.ranks=2"],
+    ["--model.preset=llama-1b", "--train.seq_len=128", "--shard.strategy=zero2", *GPU],
+    ["--plan.ranks=12", "--shard.wrap=size", "--shard.min_params=50000", "--shard.tied_reduce=twice", *GPU,
+     "--comm.backend=staged"],
+    ["--model.preset=gpt2-124m", "--plan.memory=1500MB", "--train.micro_batch=8", "--shard.strategy=ddp"],
+    ["--model.preset=gpt2-124m", "--plan.memory=10MB"],
+    ["--plan.memory=8GB"],
+    ["--plan.view=schedule", "--plan.ranks=4"],
+    ["--plan.view=schedule", "--plan.ranks=6", "--shard.strategy=hsdp-zero2", "--shard.group_size=3",
+     "--train.accumulation=3", *GPU],
+    ["--plan.view=schedule", "--shard.strategy=ddp", "--train.accumulation=5", "--shard.reduce=micro_step"],
+    ["--plan.view=schedule", "--shard.strategy=zero1", "--checkpoint.async=true", *GPU, "--comm.backend=staged"],
+    ["--plan.view=schedule", "--shard.strategy=zero2", "--memory.checkpoint=block", "--data.val_fraction=0"],
+    ["--plan.view=schedule", "--shard.reshard_after_forward=false", "--precision.compute=bf16", "--precision.reduce=bf16"],
+    ["--plan.view=schedule", "--shard.limit_all_gathers=3", "--shard.prefetch_forward=3", "--shard.prefetch_backward=0"],
+    ["--plan.view=units", "--model.preset=gpt2-1558m", "--train.seq_len=64"],
+    ["--plan.view=units", "--model.preset=llama-8b", "--train.seq_len=64", "--shard.wrap=size", "--plan.ranks=3"],
+    ["--plan.view=units", "--model.preset=qwen2-1.5b", "--train.seq_len=64", "--shard.wrap=model", "--shard.strategy=zero1"],
+]
+
+
+def numbers(text, added=()):
+    """The numbers of each line, what is said of strategies that were `added` left out."""
+    for strategy in added:
+        text = re.sub(rf"(?m)^ *{strategy}(?![\w-]).*\n", "", text)  # a row of a table
+        text = re.sub(rf",? ?shard\.strategy={strategy} \([^)]*\)", "", text)
+    return [" ".join(found) for line in text.splitlines() if (found := NUMBER.findall(line))]
+
+
+class Golden(Case):
+    maxDiff = None
+
+    def planned(self, words):
+        job = self.job("plan", *words)
+        return f"exit code {job.code}\n{job.out}\n" + "\n".join(job.errors)
+
+    def test_plan(self):
+        with ThreadPoolExecutor(2) as pool:
+            texts = list(pool.map(self.planned, CONFIGURATIONS))
+        old = GOLDEN.read_text(encoding="utf-8").split("\n\n")
+        choices = re.search(r"--shard\.strategy .*\n +([^;]+);", self.job("help", "plan").out)[1].split("|")
+        added = [name for name in choices if name not in old[0].split()]
+        blocks = ["\n".join(["plan " + " ".join(words), *("  " + line for line in numbers(text, added))])
+                  for words, text in zip(CONFIGURATIONS, texts)]
+        if os.environ.get("TESSERA_UPDATE") == "1":
+            GOLDEN.write_text("\n\n".join([old[0], *blocks]) + "\n", encoding="utf-8")
+            old = [old[0], *blocks]
+        self.assertEqual(len(old) - 1, len(blocks))
+        for golden, now in zip(old[1:], blocks):
+            with self.subTest(now.splitlines()[0]):
+                self.assertEqual(golden.strip().splitlines(), now.strip().splitlines())
+
+    def test_another_strategy_is_left_out(self):
+        table = "strategy  shard x replica\nzero1 *   4 x 1  1.5 MB\nhsdp-zero1  2 x 2  7 MB\n"
+        self.assertEqual(numbers(table), ["4 1 1.5 MB", "2 2 7 MB"])
+        self.assertEqual(numbers(table, ["hsdp-zero1"]), ["4 1 1.5 MB"])
+        fit = "Would fit: shard.strategy=zero1 (3 MB), shard.strategy=hsdp-zero1 (4 MB), x=2 (5.1 MB)"
+        self.assertEqual(numbers(fit, ["hsdp-zero1"]), ["3 MB 2 5.1 MB"])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+// Options are what they were: names, defaults, what is allowed, which commands read and take them. Their help may be
+// worded anew.
+#include <catch2/catch.hpp>
+#include <regex>
+
+#include "config/option_table.hpp"
+#include "golden/golden_file.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/config/command.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// Texts of which an option takes some and refuses others: what it does with them is its type and its bounds.
+constexpr const char* kProbes[] = {"-1",  "0",    "0.5",  "1",   "1.5",   "2",   "1024",    "1025",
+                                   "1e9", "true", "auto", "30s", "24GiB", "1,2", "1ms,2GB", "any text"};
+
+/// "block|size|model", or the numbers of "whole number, 0 to 1024"; nothing of examples.
+std::string bounds_of(const OptionEntry& row) {
+  static const std::regex number(R"(-?\d+(\.\d+)?(e[+-]?\d+)?)"), example("example|such as|, or");
+  std::smatch examples;
+  const std::string text = std::regex_search(row.allowed, examples, example) ? examples.prefix().str() : row.allowed;
+  if (text.find('|') != std::string::npos) return text;
+  std::string out;
+  for (std::sregex_iterator at(text.begin(), text.end(), number), end; at != end; ++at)
+    out += (out.empty() ? "" : ",") + at->str();
+  return out;
+}
+
+std::string probed(const OptionEntry& row) {
+  std::string out;
+  for (const char* probe : kProbes) {
+    Options options;
+    out += set_option(row, probe, options) ? '+' : '-';
+  }
+  return out;
+}
+
+bool is_taken(std::vector<std::string> words, const OptionEntry& row) {
+  const std::string value = row.get(Options{});
+  words.push_back("--" + row.name + "=" + (value.empty() ? "1" : value));
+  try {
+    read_command(words);
+    return true;
+  } catch (const UsageError&) {
+    return false;
+  }
+}
+
+std::string commands_of(const OptionEntry& row) {
+  static const std::pair<CommandKind, std::vector<std::string>> commands[] = {
+      {CommandKind::train, {"train"}},
+      {CommandKind::plan, {"plan"}},
+      {CommandKind::bench, {"bench", "step"}},
+      {CommandKind::bench, {"bench", "comm"}},
+      {CommandKind::sweep, {"sweep", "a.ini"}},
+      {CommandKind::import_, {"import", "a", "b"}},
+      {CommandKind::export_, {"export", "a", "b"}}};
+  std::string out;
+  for (const auto& [kind, words] : commands) {
+    const bool read = reads(kind, row.name), taken = is_taken(words, row);
+    if (read || taken)
+      out += fmt::format(" {}:{}{}", words.at(kind == CommandKind::bench), read ? "r" : "", taken ? "t" : "");
+  }
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("options are what they were") {
+  std::vector<GoldenEntry> entries;
+  for (const OptionEntry& row : option_table()) {
+    const std::string value = row.get(Options{});
+    entries.push_back({row.name, fmt::format("{} [{}] {}{}", value.empty() ? "-" : value, bounds_of(row), probed(row),
+                                             commands_of(row))});
+    CHECK_FALSE(row.help.empty());
+  }
+  check_golden("options.txt", entries);
+}
