@@ -1,6 +1,6 @@
 # The CUDA side of the modules (src/cuda), as interchangeable libraries of objects. A binary that uses the engine links exactly one:
 #   tessera_cuda           nvcc and the real libraries (where a toolkit is found)
-#   tessera_cuda_emulated  the same sources as plain C++ over tests/emulator (for tests; built there)
+#   tessera_cuda_emulated  the same host code over gpu_emulator, and the same kernels (for tests; built there)
 #   tessera_cuda_absent    the same factory functions, which say that there is no CUDA in this build
 # cudart is linked statically; cuBLASLt, cuDNN, NCCL and NVML are loaded at run time (tessera/backend/dynamic_library.hpp), so the
 # executable starts on machines that have none of them, and no driver either.
@@ -56,7 +56,7 @@ if(TESSERA_WERROR)
 endif()
 
 if(TESSERA_HAS_CUDA)
-  # The kernels alone: what tests/ptx plays too, which reads their PTX as text.
+  # The kernels alone: gpu_emulator plays them too, and reads their PTX as text.
   add_library(tessera_cuda_kernels OBJECT ${TESSERA_CUDA_KERNEL_SOURCES})
   target_include_directories(tessera_cuda_kernels PRIVATE ${CMAKE_SOURCE_DIR}/src)
   target_link_libraries(tessera_cuda_kernels PRIVATE ${TESSERA_CUDA_MODULES} tessera_options tessera_cuda_options)

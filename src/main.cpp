@@ -1,5 +1,5 @@
-// tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI where it is needed, maps errors
-// to exit codes.
+// tessera COMMAND [INPUT.ini] [--section.key=value ...]: reads the command, starts MPI if needed, maps errors to exit
+// codes.
 #include <sys/resource.h>
 
 #include <algorithm>
@@ -28,9 +28,9 @@
 
 namespace {
 
-using namespace tessera;  // NOLINT(google-build-using-namespace): the program, which nobody includes
+using namespace tessera;  // NOLINT(google-build-using-namespace): the program, which is never included
 
-/// What was built in, and the GPUs that this process may use.
+/// Prints the facts of the build, and the GPUs that this process may use.
 int print_version() {
   const auto print = [](const std::string& name, const std::string& value) {
     std::printf("%-14s %s\n", name.c_str(), value.c_str());
@@ -41,8 +41,8 @@ int print_version() {
   return 0;
 }
 
-/// run.device as this machine has it, and run.deterministic as the device has it; what is of no use there is refused as
-/// if it had been given so.
+/// Resolves run.device for this machine, and run.deterministic for the device. Options without effect there are refused
+/// as if they had been given so.
 void settle_device(Options& options, const Log& log) {
   const DeviceChoice asked = options.run.device;
   options.run.device = resolved_device(asked);
@@ -51,7 +51,7 @@ void settle_device(Options& options, const Log& log) {
   if (const std::string why = unused_gpu(asked, options.run.device); !why.empty()) log.warn(why);
 }
 
-/// A run's folder stands for its config.ini, a checkpoint for that of its run.
+/// Replaces a run's folder by its config.ini, and a checkpoint by that of its run.
 void name_config(std::vector<std::string>& words) {
   const auto is_input = [](const std::string& word) { return !word.starts_with("-"); };
   if (words.size() < 2 || words[0] != name_of(CommandKind::plan) || !is_input(words[1])) return;
@@ -65,13 +65,13 @@ void name_config(std::vector<std::string>& words) {
   }
 }
 
-/// What a command prints is its result: a full disk must not look like success.
+/// Checks that the output was written. It is the command's result: a full disk must not look like success.
 int with_output_written(int code) {
   if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
   throw IoError("cannot write to the standard output ({})", std::generic_category().message(errno));
 }
 
-/// A plan for GPUs needs none here. A run is planned for the ranks that it had, unless others are given.
+/// Plans; a plan for GPUs needs none here. A run is planned for the ranks that it had, unless others are given.
 int run_plan_here(const Command& command) {
   Options options = command.options;
   const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(command.input);
@@ -84,7 +84,7 @@ int run_plan_here(const Command& command) {
   return run_plan(options);
 }
 
-/// Commands that need no other ranks.
+/// Runs commands that need no other ranks.
 int run_alone(const Command& command) {
   switch (command.kind) {
     case CommandKind::none:
@@ -130,7 +130,7 @@ int run_bench(World& world, const Command& command, const Invocation& invocation
   throw InternalError("no such bench");
 }
 
-/// The other ranks wait as long as it takes: who started several processes for this command waits for one anyway.
+/// Runs on rank 0. The other ranks wait without limit: several processes were started for a command that needs one.
 int run_on_rank_0(World& world, const Command& command) {
   const WaitPhase phase(world.control().waits(), "rank 0 worked", 0, "");
   const int code = world.rank() == 0 ? with_output_written(run_alone(command)) : 0;
@@ -157,20 +157,21 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
 
 bool needs_ranks(CommandKind kind) { return kind == CommandKind::train || kind == CommandKind::bench; }
 
-/// The command word decides about MPI before options are read, so that a bad option is reported once by one rank.
+/// Decides about MPI by the command word, before options are read, so that a bad option is reported once by one rank.
 bool words_need_ranks(const std::vector<std::string>& words) {
   return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
 }
 
-/// How long MPI may take to start and to end: run.timeout, which may be longer than usual. What is wrong with the
-/// options one rank says once MPI runs.
+/// Returns how long MPI may take to start and to end: run.timeout, which may be longer than usual. Errors in the
+/// options are reported by one rank once MPI runs.
 double limit_of_mpi(const std::vector<std::string>& words) try {
   return std::max(World::kLimitSeconds, read_command(words).options.run.timeout);
 } catch (const Error&) {
   return World::kLimitSeconds;
 }
 
-/// A checkpoint may have thousands of files. (More than this many: some programs try every number that is allowed.)
+/// Raises the limit of open files: a checkpoint may have thousands. Not beyond this many: some programs try every
+/// number that is allowed.
 void allow_open_files() {
   constexpr rlim_t wanted = 65536;
   struct rlimit limit {};
@@ -191,9 +192,9 @@ int main(int argc, char** argv) {
   name_config(words);
   std::signal(SIGXFSZ, SIG_IGN);  // a file that grows too large is an error of its write
   try {
-    // Of several processes of a launcher one speaks for all.
+    // Of several processes of a launcher one reports for all.
     if (!words_need_ranks(words) && find_launch().size == 1) return with_output_written(run_alone(read_command(words)));
-    std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its words only
+    std::signal(SIGPIPE, SIG_IGN);  // a reader that goes away costs a run its output only
     World world(&argc, &argv, limit_of_mpi(words));
     return world.run([&] {
       const Command command = read_command(words);

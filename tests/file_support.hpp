@@ -1,5 +1,5 @@
 #pragma once
-// What several tests of this room need: files as text, safetensors files from parts, Python checks.
+// Common parts of several tests: files as text, safetensors files from parts, Python checks.
 
 #include <catch2/catch.hpp>
 #include <cstdint>
@@ -31,7 +31,7 @@ inline std::string read_file(const std::filesystem::path& path) {
   return text.str();
 }
 
-/// Runs SCRIPT beside the tests with the system's Python (the one that has h5py); its exit status.
+/// Runs SCRIPT of the tests' folder with the system's Python (the one that has h5py); returns its exit status.
 inline int run_python(const std::string& script, const std::string& arguments) {
   const auto path = std::filesystem::path(TESSERA_REFERENCE_DIR).parent_path() / script;
   return std::system(("/usr/bin/python3 '" + path.string() + "' " + arguments).c_str());
@@ -70,7 +70,7 @@ inline void write_safetensors(const std::filesystem::path& path, const std::vect
   write_file(path, safetensors_text(header_text(tensors), data));
 }
 
-/// The message of the exception of type E that f throws; fails the test if none or another comes.
+/// Returns the message of the exception of type E that f throws; fails the test if none or another comes.
 template <class E, class F>
 std::string message_of(F&& f) {
   try {

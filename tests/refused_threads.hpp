@@ -1,6 +1,6 @@
 #pragma once
-// A system that starts no more threads: stands in front of the C library's pthread_create. Include it in one source of
-// a test binary.
+// A system that starts no more threads: replaces the C library's pthread_create. Include it in one source of a test
+// binary.
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -16,7 +16,7 @@ inline std::atomic<int>& threads_left() {
   return left;
 }
 
-/// While it lives the process may start `threads` more.
+/// During its lifetime the process may start `threads` more.
 class OnlyThreads {
  public:
   explicit OnlyThreads(int threads) { threads_left() = threads; }

@@ -1,4 +1,4 @@
-// The test framework itself: by far the longest of the tests to compile, so in a file (and a library) of its own.
+// The test framework itself: it takes far longer to compile than any test, so it has its own file and library.
 
 #include "run_catch.hpp"
 

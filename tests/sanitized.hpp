@@ -3,7 +3,7 @@
 namespace tessera::testing {
 
 /// True in builds with AddressSanitizer. They look for wrong accesses, not for wrong values, and are five to twenty
-/// times as slow: tests over many drawn cases try fewer there, and do not compute long references.
+/// times as slow. So tests over many drawn cases try fewer there, and do not compute long references.
 #ifdef __SANITIZE_ADDRESS__
 inline constexpr bool kSanitized = true;
 #else

@@ -29,7 +29,7 @@ class TemporaryFolder {
   const std::filesystem::path& path() const { return path_; }
   std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
 
-  /// Writes a file, and the folders on the way to it; its path.
+  /// Writes a file, and the folders on the way to it; returns its path.
   std::filesystem::path write(const std::string& name, const std::string& bytes) const {
     const auto file = path_ / name;
     std::filesystem::create_directories(file.parent_path());
@@ -41,7 +41,7 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-/// The bytes of an array as a file holds them.
+/// Returns the bytes of an array as a file holds them.
 template <class T>
 std::string bytes_of(const std::vector<T>& values) {
   if (values.empty()) return {};

@@ -1,5 +1,5 @@
 #pragma once
-// Declarations of a small decoder, made by hand, for tests of rooms that only read declarations.
+// Declarations of a small decoder, made by hand, for tests of modules that only read declarations.
 
 #include "tessera/model/parts.hpp"
 

@@ -27,7 +27,7 @@ namespace {
 
 bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".bin"; }
 
-/// The checkpoint itself, or the newest one of a run.
+/// Returns the checkpoint itself, or the newest one of a run.
 std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
   if (!path_exists(path)) throw UsageError("{} does not exist", path.string());
   if (const auto checkpoint = checkpoint_in(path)) return *checkpoint;
@@ -35,7 +35,7 @@ std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
                    path.string(), kManifestName);
 }
 
-/// What values look like, gathered piece by piece (Welford's updates over pieces).
+/// Statistics of values, gathered piece by piece (Welford's updates over pieces).
 struct Statistics {
   std::int64_t count = 0;
   double mean = 0, squares = 0;

@@ -75,7 +75,7 @@ std::string strategy_table(const RunShape& shape) {
          print_strategy_peaks(rows);
 }
 
-/// Under accumulation: what either setting of shard.reduce costs.
+/// Compares, under accumulation, the cost of either setting of shard.reduce.
 std::string reduction_costs(const RunShape& shape) {
   if (shape.policy.accumulation == 1 || shape.world == 1) return "";
   std::string text = fmt::format("\nshard.reduce under {} micro-steps\n", shape.policy.accumulation);
@@ -127,7 +127,7 @@ int run_plan(const Options& options) {
   const RunShape shape = shape_of(options);
   const PlannedRun planned = planned_and_proven(shape);
   fmt::print("{}", text_of(options, shape, planned));
-  std::fflush(stdout);  // before what may be said on stderr
+  std::fflush(stdout);  // before output on stderr
   if (options.plan.memory > 0) {
     const FitAnswer answer = examine_fit(shape, planned.schedule, planned.plan, options.plan.memory);
     require_fit(answer, fmt::format("plan.memory = {}", format_bytes(options.plan.memory)));

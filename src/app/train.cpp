@@ -61,7 +61,7 @@ std::string summary(const Options& options, const TrainLoop& loop, TrainingSessi
   return text;
 }
 
-/// Looks at this rank's GPU, whose load, memory and power go into the metrics where its driver tells.
+/// Monitors this rank's GPU. Its load, memory and power go into the metrics if its driver reports them.
 std::unique_ptr<DeviceMonitor> open_monitor(const Device& device, const Log& log) {
   if (device.identity().empty()) return nullptr;  // cores
   std::string why;
@@ -75,7 +75,7 @@ ResumeSettings resume_settings(const Options& options, const PreparedRun& prepar
           {}};
 }
 
-/// Collective. UsageError, the same on every rank, where one has another folder of this name (a disk of its own).
+/// UsageError, the same on every rank, if a rank has another folder of this name (a disk of its own). Collective.
 void require_same_folder(World& world, const std::filesystem::path& folder, const std::string& nonce_of_rank_0) {
   const std::string nonce = world.control().broadcast(nonce_of_rank_0);
   const std::string mine = folder_has_owner(folder, nonce) ? "" : world.host();
@@ -86,7 +86,7 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
   }
 }
 
-/// Everything after the run folder was taken: a failure is noted in status.json before it is passed on.
+/// Trains once the run folder was taken: a failure is noted in status.json before it is passed on.
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
                const StopSignals& signals, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
@@ -140,7 +140,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
 }  // namespace
 
 int run_train(World& world, const Options& given, const Invocation& invocation) {
-  const StopSignals signals;  // from here on they wait for a step boundary
+  const StopSignals signals;  // from here on signals wait for a step boundary
   const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
   require_wanted_ranks(world.size());
   MachineShape machine = settle_grid(world, given);
@@ -157,7 +157,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   std::unique_ptr<RunLock> lock;  // rank 0's is the recorder's
   try {
     {
-      // Nobody goes on before the folder is known to be free: rank 0 may wait for a process that is dying.
+      // All ranks wait until the folder is known to be free: rank 0 may wait for a process that is dying.
       const WaitPhase locking(world.control().waits(), "rank 0 took the run folder", options.checkpoint.timeout,
                               "checkpoint.timeout");
       require_same_folder(world, run_folder(options), recorder != nullptr ? recorder->nonce() : "");

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
-/// The number in a one-line control file; empty when the file is missing or says "max".
+/// Reads the number in a one-line control file; empty when the file is missing or says "max".
 std::optional<std::int64_t> read_number(const std::string& path) {
   std::ifstream file(path);
   std::int64_t value = 0;
@@ -27,7 +27,7 @@ std::optional<std::int64_t> read_number(const std::string& path) {
   return std::nullopt;
 }
 
-/// "MemAvailable:  123 kB" in bytes.
+/// Converts "MemAvailable:  123 kB" to bytes.
 std::int64_t memory_available(const std::string& path) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);) {
@@ -40,8 +40,8 @@ std::int64_t memory_available(const std::string& path) {
                 path);
 }
 
-/// The files of a group that one version of control groups has, and the keys of memory.stat that count cached files of
-/// the group and those below it.
+/// The files of a group in one version of control groups. The keys of memory.stat count cached files of the group and
+/// those below it.
 struct GroupFiles {
   const char *limit, *used, *active, *inactive;
 };
@@ -49,7 +49,7 @@ constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes",
                                "total_inactive_file"};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", "active_file", "inactive_file"};
 
-/// Bytes of cached files that the system gives up when memory is short: they count as used.
+/// Returns the bytes of cached files that the system reclaims when memory is short: they count as used.
 std::int64_t cached_files(const std::string& path, const GroupFiles& names) {
   std::ifstream file(path);
   std::int64_t sum = 0, bytes = 0;
@@ -59,7 +59,7 @@ std::int64_t cached_files(const std::string& path, const GroupFiles& names) {
   return sum;
 }
 
-/// What `group` and those above it up to `root` leave.
+/// Returns the memory that `group` and its ancestors up to `root` leave.
 std::int64_t group_leaves(const std::string& root, std::string group, const GroupFiles& names) {
   std::int64_t least = kUnlimited;
   while (true) {

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string environment(const char* name) {
-  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody here changes the environment
+  const char* const value = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): the environment never changes here
   return value != nullptr ? value : "";
 }
 
@@ -41,7 +41,7 @@ std::vector<fs::path> folders_like(const fs::path& parent, const std::string& pr
   return found;
 }
 
-/// Python's package folders under an installation prefix.
+/// Lists Python's package folders under an installation prefix.
 std::vector<fs::path> package_folders(const fs::path& prefix) {
   std::vector<fs::path> found;
   for (const fs::path& python : folders_like(prefix / "lib", "python")) {
@@ -62,7 +62,7 @@ class Candidates {
   void add_packages(const fs::path& packages) {
     for (const std::string& package : search_.python_packages) add(packages / "nvidia" / package / "lib");
   }
-  /// Files that are there (each once); bare names are left to the system's search.
+  /// Returns the files that exist (each once); bare names are left to the system's search.
   std::vector<std::string> existing() const {
     std::vector<std::string> found;
     for (const std::string& path : paths_) {
@@ -107,7 +107,7 @@ std::vector<std::string> library_candidates(const LibrarySearch& search) {
 }
 
 DynamicLibrary DynamicLibrary::open(const LibrarySearch& search) {
-  // Never unmapped: libraries of GPUs leave handlers behind that run when the process ends.
+  // Never unmapped: GPU libraries leave handlers behind that run when the process ends.
   constexpr int kHowToOpen = RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE;
   std::string tried;
   for (const std::string& candidate : library_candidates(search)) {

@@ -64,7 +64,7 @@ class Nvml final : public DeviceMonitor {
 
   std::int64_t processes() override {
     constexpr int kInsufficientSize = 7;
-    unsigned count = 0;  // without room for them it says how many there are
+    unsigned count = 0;  // with capacity 0 it returns their number
     const int code = processes_(device_, &count, nullptr);
     return code == 0 || code == kInsufficientSize ? static_cast<std::int64_t>(count) : -1;
   }

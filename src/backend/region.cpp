@@ -20,7 +20,7 @@ Region::Region(std::int64_t bytes) {
                   std::generic_category().message(errno));
   }
   constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
-  if (bytes >= kHugePage)  // only speed: small pages do as well
+  if (bytes >= kHugePage)  // only for speed: small pages work too
     madvise(mapping_.get().data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
 }
 

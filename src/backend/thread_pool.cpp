@@ -16,9 +16,9 @@
 
 namespace tessera {
 
-// A loop is published as a number of unclaimed tasks, and threads claim tasks by compare-and-swap. What describes the
-// loop is read only after a claim, and stays as it is until every claimed task is finished: a worker that wakes late
-// either claims a task of the loop that is running now or touches nothing, and the caller never waits for idle workers.
+// A loop is published as a number of unclaimed tasks, and threads claim tasks by compare-and-swap. The loop's
+// description is read only after a claim. It does not change until every claimed task is finished. So a worker that
+// wakes late claims a task of the current loop or touches nothing, and the caller never waits for idle workers.
 
 struct ThreadPool::State {
   int threads = 1;
@@ -32,19 +32,20 @@ struct ThreadPool::State {
   FloatMode float_mode{};
 
   alignas(64) std::atomic<std::int64_t> unclaimed{0};
-  std::atomic<std::uint32_t> published{0};  ///< changes with every loop: what idle workers sleep on
+  std::atomic<std::uint32_t> published{0};  ///< changes with every loop: the word on which idle workers sleep
   std::atomic<int> sleepers{0};
   std::atomic<bool> stop{false};
 
   alignas(64) std::atomic<std::int64_t> finished{0};
-  std::atomic<std::uint32_t> complete{0};  ///< 1 once all tasks of the loop are done: what the caller sleeps on
+  std::atomic<std::uint32_t> complete{
+      0};  ///< 1 once all tasks of the loop are done: the word on which the caller sleeps
   std::atomic<bool> caller_sleeps{false};
 
   std::mutex failure_lock;
   std::exception_ptr failure;
   std::atomic<bool> failed{false};
 
-  /// Claims a task of the loop that is published now; false when there is none.
+  /// Claims a task of the published loop; false when there is none.
   bool claim(std::int64_t& task);
   void work_off(int worker, bool adopt_float_mode);
   void run_task(std::int64_t task, int worker);

@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-/// `value` >= 0 with `digits` significant digits and no exponent, trailing zeros dropped on demand.
+/// Formats `value` >= 0 with `digits` significant digits and no exponent, trailing zeros dropped on demand.
 std::string significant(double value, int digits, bool keep_zeros) {
   int before_point = 1;
   for (double limit = 10; before_point < digits && value >= limit - 0.5 * std::pow(10, before_point - digits);
@@ -26,7 +26,7 @@ std::string significant(double value, int digits, bool keep_zeros) {
   return text;
 }
 
-/// Divides by 1000 until what is left prints below 1000; returns how often.
+/// Divides by 1000 until the rest prints below 1000; returns how often.
 template <std::size_t N>
 std::size_t scale(double& value, int digits, const std::array<const char*, N>&) {
   const double limit = 1000.0 - 0.5 * std::pow(10, 3 - digits);  // from here on rounding would print 1000

@@ -8,7 +8,7 @@ namespace tessera {
 
 namespace {
 
-/// C0 and C1 control characters and DEL.
+/// Returns whether it is a C0 or C1 control character or DEL.
 bool is_control(std::string_view character) {
   const auto first = static_cast<unsigned char>(character[0]);
   if (character.size() == 1) return first < 0x20 || first == 0x7f;

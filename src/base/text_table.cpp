@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// Characters, not bytes: the continuation bytes of UTF-8 are not counted.
+/// Counts characters, not bytes: the continuation bytes of UTF-8 are not counted.
 std::size_t width_of(const std::string& text) {
   return static_cast<std::size_t>(
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0u) != 0x80u; }));

@@ -12,7 +12,7 @@ namespace tessera {
 SignalsBlocked::SignalsBlocked() {
   sigset_t others;
   sigfillset(&others);
-  // A fault whose signal is blocked ends the process before a debugger or a sanitizer can say where it was.
+  // A blocked signal of a fault would end the process before a debugger or a sanitizer can report it.
   for (const int fault : {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP}) sigdelset(&others, fault);
   pthread_sigmask(SIG_BLOCK, &others, &before_);
 }

@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Seconds until the last rank is done.
+/// Returns the seconds until the last rank is done.
 template <class F>
 double seconds_of_all(World& world, F&& f) {
   world.control().barrier();

@@ -1,5 +1,5 @@
 #pragma once
-// The part of `tessera bench checkpoint` that writes beside the steps.
+// The part of `tessera bench checkpoint` that measures asynchronous checkpoints.
 
 #include <filesystem>
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// A session with checkpoint.async makes bench.steps checkpoints into `folder` while it trains. Returns lines for rank
-/// 0: how long steps waited, as share of `in_the_step` (seconds of a checkpoint without async), how long the writing
-/// went on, and what it cost the steps beside it. Collective.
+/// Trains a session with checkpoint.async and makes bench.steps checkpoints into `folder`. Returns lines for rank 0.
+/// They say how long steps waited, as share of `in_the_step` (seconds of a checkpoint without async). They also give
+/// the time of the writing, and its cost to the concurrent steps. Collective.
 std::string bench_async_checkpoints(World& world, const Options& options, const MachineShape& machine,
                                     const std::filesystem::path& folder, double in_the_step);
 

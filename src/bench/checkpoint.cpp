@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPiece = 1 << 20;
 
-/// A file that this rank writes and reads plainly, to compare with.
+/// A file that this rank writes and reads plainly, for comparison.
 class PlainFile {
  public:
   explicit PlainFile(const std::filesystem::path& path, int flags)
@@ -37,7 +37,7 @@ class PlainFile {
   void write(std::int64_t bytes) const {
     std::vector<char> piece(kPiece);
     std::minstd_rand random(1);
-    for (char& byte : piece) byte = static_cast<char>(random());  // nothing that a disk could squeeze
+    for (char& byte : piece) byte = static_cast<char>(random());  // nothing that a disk could compress
     while (bytes > 0) {
       const ssize_t n = ::write(file_.get(), piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes)));
       if (n < 0) fail("write");
@@ -51,7 +51,7 @@ class PlainFile {
     while ((n = ::read(file_.get(), piece.data(), piece.size())) > 0) continue;
     if (n < 0) fail("read");
   }
-  /// What is on disk leaves memory.
+  /// Drops the file's pages from memory.
   void forget() const { ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED); }
 
  private:
@@ -69,7 +69,7 @@ void forget_folder(const std::filesystem::path& folder) {
   if (error) throw IoError("cannot read folder {} ({})", folder.string(), error.message());
 }
 
-/// What rank `rank` of a layout holds, into `memory`, kind after kind.
+/// Returns the runs that rank `rank` of a layout holds, into `memory`, kind after kind.
 std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layout, std::int64_t rank,
                                  std::vector<float>& memory) {
   std::int64_t share = 0;
@@ -88,7 +88,7 @@ std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layo
   return wanted;
 }
 
-/// run.dir, which must not exist, or a name of this process's own: runs/run is a training's.
+/// Returns run.dir, which must not exist, or a name of this process's own: runs/run is a training's.
 std::filesystem::path folder_of(World& world, const Options& options) {
   if (!options.run.dir.empty()) return options.run.dir;
   return world.control().broadcast(world.rank() == 0 ? fmt::format("runs/bench-checkpoint-{}", ::getpid()) : "");
@@ -113,7 +113,7 @@ class Bench {
 
   const std::filesystem::path& folder() const { return folder_; }
 
-  /// Seconds until the last rank is done.
+  /// Returns the seconds until the last rank is done.
   template <class F>
   double seconds(F&& f) {
     world_.control().barrier();
@@ -128,7 +128,7 @@ class Bench {
   std::filesystem::path folder_;
 };
 
-/// What steps wait for; prints a line per measurement and returns the seconds of a write.
+/// Measures checkpoints that steps wait for; prints a line per measurement and returns the seconds of a write.
 double bench_in_the_step(World& world, const Options& options, const MachineShape& machine, Bench& bench,
                          const Log& log) {
   const PreparedRun prepared(world, options, machine);
@@ -153,8 +153,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
     bytes = 0;
     for (const FileRecord& file : reader.manifest().files) bytes += file.bytes;
     const std::int64_t mine = bytes / world.size();
-    // As with checkpoints the one before is removed when the new one is there: blocks of a disk that were written
-    // before are several times as fast as new ones on some machines.
+    // As with checkpoints the previous file is removed when the new one is there. On some machines, blocks of a disk
+    // that were written before are several times as fast as new ones.
     const auto plain_name = [&](std::int64_t n) {
       return bench.folder() / fmt::format("plain-{}-{}", world.rank(), n);
     };
@@ -164,8 +164,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
       std::error_code ignored;
       std::filesystem::remove(plain_name(i - 1), ignored);
     }));
-    // Each reading finds the memory that the one before took for the page cache free again: pages that a virtual
-    // machine has not used for a while cost more time than the disk.
+    // Each reading first frees the page-cache memory of the previous one. Pages that a virtual machine has not used for
+    // a while cost more time than the disk.
     PlainFile(plain, O_RDONLY).forget();
     plain_read.push_back(bench.seconds([&] { PlainFile(plain, O_RDONLY).read(); }));
     const auto cold_load = [&](const UnitLayout& layout) {

@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-/// One contender at one case: calls it, and knows what must come out.
+/// One contender at one case: calls it, and knows the expected result.
 class Trial {
  public:
   Trial(const Contender& contender, const CollectiveCase& size)
@@ -46,13 +46,13 @@ class Trial {
     contender_.communicator->barrier(*contender_.stream);
     wait();
   }
-  /// Until all calls are done.
+  /// Waits until all calls are done.
   void wait() {
     contender_.stream->synchronize();
     if (contender_.check) contender_.check();
   }
 
-  /// One call on known numbers; small integers, so that sums are exact in every order.
+  /// Runs one call on known numbers; small integers, so that sums are exact in every order.
   void check() {
     fill();
     send();
@@ -116,11 +116,12 @@ class Trial {
   const Contender& contender_;
   const CollectiveCase& size_;
   std::int64_t rank_, ranks_;
-  std::vector<std::byte> host_;  ///< what goes to the buffer, or came from there
+  std::vector<std::byte> host_;  ///< data for the buffer, or read from it
   std::unique_ptr<DeviceMemory> shard_;
 };
 
-/// Calls per repetition: a short one alone would be lost in the clock and in how ranks leave the barrier.
+/// Returns the calls per repetition. A short one alone would be lost in the clock and in the ranks' skew after a
+/// barrier.
 std::int64_t calls_per_repetition(std::int64_t bytes) {
   return std::clamp<std::int64_t>((std::int64_t{1} << 20) / bytes, 1, 128);
 }
@@ -189,7 +190,7 @@ std::vector<double> time_collective(RankContext& context, const std::vector<Cont
   std::vector<Trial> trials;
   trials.reserve(contenders.size());
   for (const Contender& contender : contenders) {
-    // Contenders may share a buffer: check() leaves it as the next one's fill() wants it, and zeros for the timing.
+    // Contenders may share a buffer: check() leaves it ready for the next one's fill(), and zeros for the timing.
     trials.emplace_back(contender, size).check();
     context.control().barrier();
   }

@@ -1,5 +1,5 @@
 #pragma once
-// How long collectives take: several communicators over the same ranks, measured in turns.
+// Times of collectives: several communicators over the same ranks, measured in turns.
 
 #include <cstdint>
 #include <functional>
@@ -15,33 +15,34 @@ namespace tessera {
 
 std::string_view name_of(Collective collective);
 
-/// A communicator to measure, the device whose memory it works on, and its buffer (of buffer_bytes) where it wants it.
+/// A communicator to measure, the device whose memory it works on, and its buffer (of buffer_bytes) in its own memory.
 struct Contender {
   std::string name;
   Communicator* communicator = nullptr;
   Device* device = nullptr;
   Stream* stream = nullptr;  ///< on a CPU a serial one
   std::byte* buffer = nullptr;
-  std::function<void()> check;  ///< throws what failed, after the stream was waited for; may be empty
+  std::function<void()> check;  ///< throws failures, after the stream was waited for; may be empty
 };
 
 /// One collective of one size.
 struct CollectiveCase {
   Collective collective = Collective::all_gather;
   std::int64_t elements = 0;  ///< per rank (all_gather, reduce_scatter: fp32), in all (all_reduce: int64)
-  std::int64_t bytes = 0;     ///< the size in nccl-tests' sense: of the whole buffer that is gathered or reduced
+  std::int64_t bytes = 0;     ///< the size in nccl-tests' sense: of the full buffer that is gathered or reduced
 };
 
-/// 1 KiB, 4 KiB, ... up to `max_bytes`. UsageError when that is below 1 KiB.
+/// Returns 1 KiB, 4 KiB, ... up to `max_bytes`. UsageError when that is below 1 KiB.
 std::vector<std::int64_t> message_sizes(std::int64_t max_bytes);
-/// all_gather, reduce_scatter and all_reduce of these bytes, each rounded down to whole elements, at least one a rank.
+/// Makes all_gather, reduce_scatter and all_reduce of these bytes, each rounded down to full elements, at least one a
+/// rank.
 std::vector<CollectiveCase> collective_cases(std::int64_t ranks, const std::vector<std::int64_t>& sizes);
-/// The largest buffer of these cases.
+/// Returns the size of the largest buffer of these cases.
 std::int64_t buffer_bytes(const std::vector<CollectiveCase>& cases);
 
-/// What nccl-tests calls algorithm bandwidth is size / time; bus bandwidth multiplies it by the part of the size that
-/// each rank must send whatever the algorithm, (n-1)/n, twice that for an all-reduce: comparable over collectives and
-/// numbers of ranks, and with what the hardware can move.
+/// Returns nccl-tests' factor from algorithm bandwidth (size / time) to bus bandwidth. It is the part of the size that
+/// each rank must send whatever the algorithm: (n-1)/n, twice that for an all-reduce. Bus bandwidths compare over
+/// collectives and numbers of ranks, and with the hardware's.
 double bus_factor(Collective collective, std::int64_t ranks);
 
 /// How often a case is measured.
@@ -49,10 +50,10 @@ struct Repetitions {
   std::int64_t warmup = 0, measured = 1;
 };
 
-/// Seconds of one call for each contender, until its work is done: per repetition the slowest rank's, then the median.
-/// Contenders take turns, so that a change of the machine's speed meets all of them; small sizes are called several
-/// times a repetition. The result of a first call is checked (InternalError when it is wrong). Collective; the same
-/// times on all ranks.
+/// Returns the seconds of one call for each contender, until its work is done: per repetition the slowest rank's, then
+/// the median. Contenders take turns, so that a change of the machine's speed affects all of them. Small sizes are
+/// called several times a repetition. The result of a first call is checked (InternalError when it is wrong).
+/// Collective; the same times on all ranks.
 std::vector<double> time_collective(RankContext& context, const std::vector<Contender>& contenders,
                                     const CollectiveCase& size, const Repetitions& repetitions);
 

@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-/// Of the ranks' cores, through the memory that they share.
+/// Communicators of the ranks' cores, through shared memory.
 class HostWays final : public CommWays {
  public:
   HostWays(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes)
@@ -50,7 +50,7 @@ class HostWays final : public CommWays {
   }
 
   int threads_;
-  bool serial_;  ///< then a collective may use all compute threads, as in a session
+  bool serial_;  ///< serial: a collective may use all compute threads, as in a session
   int threads_on_cores_;
   ThreadPool pool_;
   std::unique_ptr<Device> device_;
@@ -59,11 +59,11 @@ class HostWays final : public CommWays {
   std::vector<std::pair<std::string, std::unique_ptr<Communicator>>> communicators_;
 };
 
-/// Of GPUs.
+/// Communicators of GPUs.
 class DeviceWays final : public CommWays {
  public:
   DeviceWays(RankContext& context, const Options& options, std::int64_t bytes)
-      : device_(backend_of(DeviceKind::cuda).open_device(context, options.run.share_gpu)),
+      : device_(backend_of(options).open_device(context, options.run.share_gpu)),
         stream_(device_->make_stream("bench")) {
     if (options.comm.backend != CommBackend::staged) open("NCCL", CommBackend::nccl, context, options, bytes);
     open("staged", CommBackend::staged, context, options, bytes);
@@ -84,7 +84,7 @@ class DeviceWays final : public CommWays {
   }
 
  private:
-  /// In the order in which they are made; they go in the opposite one.
+  /// In the order in which they are made; destroyed in reverse.
   struct Way {
     std::string name;
     std::unique_ptr<DeviceCommunication> communication;

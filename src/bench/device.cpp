@@ -9,7 +9,7 @@
 namespace tessera {
 
 void repeat_pattern(Device& device, std::byte* memory, std::int64_t period, std::int64_t bytes) {
-  for (std::int64_t done = period; done < bytes;) {  // what is there is doubled
+  for (std::int64_t done = period; done < bytes;) {  // doubles the filled part
     const std::int64_t more = std::min(done, bytes - done);
     device.copy(memory + done, memory, more);
     done += more;

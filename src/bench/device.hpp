@@ -1,5 +1,5 @@
 #pragma once
-// What benches measure on: this rank's device, one stream, its kernels, and memory that lives as long. The same for
+// The equipment of a bench: this rank's device, one stream, its kernels, and memory that lives as long. The same for
 // cores and GPUs.
 
 #include <cstddef>
@@ -21,18 +21,18 @@ void repeat_pattern(Device& device, std::byte* memory, std::int64_t period, std:
 
 class BenchDevice {
  public:
-  /// run.device's, which is cpu or cuda here. Collective over the world. Errors: Backend::open_device's.
+  /// Opens run.device, which is cpu or cuda here. Collective over the world. Errors: Backend::open_device's.
   BenchDevice(RankContext& context, const Options& options, const MachineShape& machine);
 
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
   Kernels& kernels() const { return compute_->kernels(Lane::compute); }
-  /// "AVX-512, oneDNN 2.6.3, 2 threads", "NVIDIA H200, ...".
+  /// Returns "AVX-512, oneDNN 2.6.3, 2 threads", "NVIDIA H200, ...".
   std::string description() const;
 
-  /// Zeroed memory of the device. UsageError where there is not so much.
+  /// Allocates zeroed memory of the device. UsageError if too little is left.
   std::byte* take(std::int64_t bytes);
-  /// Memory like that, with what the host has.
+  /// Allocates device memory and copies the host's values there.
   template <class T>
   T* upload(const std::vector<T>& values) {
     const auto bytes = static_cast<std::int64_t>(values.size() * sizeof(T));
@@ -40,14 +40,14 @@ class BenchDevice {
     device_->copy(memory, values.data(), bytes);
     return reinterpret_cast<T*>(memory);
   }
-  /// Memory of `count` elements of `dtype`, filled with fp32 values of the host, rounded.
+  /// Allocates memory of `count` elements of `dtype`, filled with rounded fp32 values of the host.
   std::byte* upload_as(DType dtype, const std::vector<float>& values);
 
  private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<DeviceMemory> workspace_;  ///< of the kernels
-  std::unique_ptr<Compute> compute_;
+  std::unique_ptr<RankCompute> compute_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
 };
 

@@ -18,19 +18,19 @@ constexpr ProductShape kShort{256, 512, 256}, kLong{512, 768, 768};
 
 double flops_of(const ProductShape& shape) { return 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out); }
 
-/// Seconds that cores worked for this process.
+/// Returns the seconds that cores worked for this process.
 double core_seconds() {
   timespec time{};
   if (::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time) != 0) throw InternalError("a process has no clock");
   return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// FLOP/s of products of one shape while `threads` threads compute, over so many seconds of each; by the clock on the
-/// wall it ends after five times that. What counts is the time of the cores: others may use them too. The kernel counts
-/// other threads' time in ticks of some milliseconds, so that a single product seems too fast or too slow.
+/// Returns the FLOP/s of matmuls of one shape while `threads` threads compute, over `seconds` of core time each. By the
+/// wall clock it ends after five times that. Core time counts, because others may use the cores too. The kernel
+/// accounts other threads' time in ticks of some milliseconds, so a single matmul would seem too fast or too slow.
 double mean_rate(BenchDevice& device, DType compute, const ProductShape& shape, int threads, double seconds) {
   ProductRate products(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0});
-  products.sample();  // the library chooses its code
+  products.sample();  // the library selects its code
   const auto start = Clock::now();
   const double before = core_seconds();
   double flops = 0, spent = 0;
@@ -53,7 +53,7 @@ DevicePeak measure_core_peak(RankContext& context, const Options& options, const
   double best = mean_rate(device, compute, kShort, threads, kSeconds);
   if (2 * flops_of(kLong) / best < 2 * kSeconds)
     best = std::max(best, mean_rate(device, compute, kLong, threads, kSeconds));
-  // Of more threads than cores each has a core only for a part of the time.
+  // If threads outnumber cores, each has a core for only a part of the time.
   best *= std::min(1.0, machine.machine_cores / (static_cast<double>(threads) * machine.machine_ranks));
   return {context.control().maximum(best), fmt::format("measured at the start: {} products", name_of(compute))};
 }

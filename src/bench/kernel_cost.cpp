@@ -6,18 +6,18 @@ namespace tessera {
 
 namespace {
 
-/// FLOPs of [a, b] times [b, c].
+/// Returns the FLOPs of [a, b] times [b, c].
 double product(std::int64_t a, std::int64_t b, std::int64_t c) {
   return 2.0 * static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
 
-/// FLOPs of one product of queries and keys (or weights and values), its visible half.
+/// Returns the FLOPs of one product of queries and keys (or weights and values), its visible half.
 double attention_product(const AttentionShape& s) {
   return static_cast<double>(s.batch * s.sequence) * static_cast<double>(s.sequence + 1) *
          static_cast<double>(s.heads * s.head_width);
 }
 
-/// A matrix that may not be there.
+/// Returns the bytes of a matrix that may be empty.
 double bytes_of(const ConstView& view, std::int64_t rows, std::int64_t columns) {
   return view ? bytes_of(rows * columns, view.dtype) : 0;
 }
@@ -26,13 +26,13 @@ double bytes_of(const GradientView& gradient, std::int64_t elements) {
   return gradient ? (gradient.adds ? 2 : 1) * bytes_of(elements, gradient.view.dtype) : 0;
 }
 
-/// How many of `vocab` values `tokens` even draws show.
+/// Returns how many distinct values of `vocab` are expected in `tokens` uniform draws.
 double distinct_tokens(std::int64_t tokens, std::int64_t vocab) {
   return static_cast<double>(vocab) *
          -std::expm1(static_cast<double>(tokens) * std::log1p(-1.0 / static_cast<double>(vocab)));
 }
 
-/// Query and output; key and value; log-sum-exp.
+/// Counts query and output; key and value; log-sum-exp.
 double attention_bytes(const AttentionShape& s, DType dtype, int wide, int narrow) {
   const std::int64_t tokens = s.batch * s.sequence;
   return wide * bytes_of(tokens * s.heads * s.head_width, dtype) +

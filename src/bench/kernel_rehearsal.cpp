@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Where a part's input lies among the residual streams; its output follows. The embedding has none.
+/// Returns the position of a part's input among the residual streams; its output follows. The embedding has none.
 int input_of(PartKind kind) {
   switch (kind) {
     case PartKind::embedding:
@@ -36,7 +36,7 @@ const PartCost& cost_of(const Part& part, OperationKind kind) {
   }
 }
 
-/// As in the first step of a run.
+/// Returns the scalars of the first step of a run.
 StepScalars first_step(const StepSchedule& schedule, const Options& options) {
   StepScalars scalars;
   scalars.learning_rate = static_cast<float>(options.optim.lr);

@@ -1,6 +1,6 @@
 #pragma once
-// The kernels of a training step, called on buffers of their own: one block for all blocks, no schedule and no peers.
-// On any device.
+// The kernels of a training step, called on separate buffers: one block for all blocks, no schedule and no peers. On
+// any device.
 
 #include <cstdint>
 #include <memory>
@@ -16,16 +16,16 @@ namespace tessera {
 
 class KernelRehearsal {
  public:
-  /// Allocates what `work` touches, with initial weights and drawn tokens. References must outlive the
-  /// rehearsal. All pointers are the device's.
+  /// Allocates the memory of `work`, with initial weights and drawn tokens. References must outlive the rehearsal. All
+  /// pointers are the device's.
   KernelRehearsal(const StepSchedule& schedule, const KernelWork& work, const Options& options, BenchDevice& device);
 
   /// Calls the kernels of one part's direction once. Directions must come in the step's order.
   void play(Kernels& kernels, const PartWork& work);
-  /// One call on a stretch of a flat parameter.
+  /// Calls the kernel once on a stretch of a flat parameter.
   void play(Kernels& kernels, const FlatWork& work);
 
-  /// The loss of the last pass through the head, per token. Waits for the stream.
+  /// Returns the loss of the last pass through the head, per token. Waits for the stream.
   double loss() const;
 
  private:
@@ -46,7 +46,7 @@ class KernelRehearsal {
   BenchDevice& device_;
   std::vector<const float*> constants_;   ///< per ModelParts::constants
   std::vector<PartMemory> parts_;         ///< by PartId; empty for parts that have a representative
-  std::vector<void*> tensor_, gradient_;  ///< by TensorId, null where no part played here reads it
+  std::vector<void*> tensor_, gradient_;  ///< by TensorId, null if no part played here reads it
   const std::int32_t *tokens_ = nullptr, *targets_ = nullptr;
   std::byte* residual_[3] = {};  ///< the stream after embedding, attention and MLP
   std::byte* residual_gradient_ = nullptr;

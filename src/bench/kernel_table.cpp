@@ -16,7 +16,7 @@ struct Rates {
   double product = 0, copy = 0;
 };
 
-/// What is measured in one sitting.
+/// The measurements of one sitting.
 struct Sitting {
   std::vector<KernelRow> rows;
   Rates rates;
@@ -45,8 +45,8 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
   for (std::int64_t i = -options.bench.warmup; i < options.bench.steps; ++i) {
     if (i == 0) times.clear();
     context.control().barrier();  // ranks of a machine share its memory and caches, as in a step
-    // On a GPU these are only enqueued: while it works on them, the host gets ahead with what comes next, so that no
-    // kernel's time holds the time in which the host submits it.
+    // On a GPU these are only enqueued. While it works on them, the host gets ahead, so that no kernel's time holds the
+    // time in which the host submits it.
     copy.sample();
     product.sample();
     clock.begin();
@@ -77,7 +77,7 @@ Sum sum_of(const std::vector<KernelRow>& rows, bool (*wanted)(KernelGroup)) {
 
 bool is_product(KernelGroup group) { return group != KernelGroup::other; }
 
-/// Whether moving its bytes takes longer than its products do, at the measured ceilings.
+/// Returns whether moving its bytes takes longer than its matmuls, at the measured ceilings.
 bool is_memory_bound(const KernelRow& row, const Rates& rates) {
   return row.cost.bytes / rates.copy > row.cost.flops / rates.product;
 }
@@ -103,7 +103,7 @@ std::string text_of(const KernelRow& row, double step, const Rates& rates) {
   return text + "\n";
 }
 
-/// The project's target for what is bound by memory.
+/// The project's target for memory-bound kernels.
 constexpr double kWantedShare = 0.8;
 
 std::string slow_text(const std::vector<KernelRow>& rows, const Rates& rates) {
@@ -144,7 +144,7 @@ std::string datasheet_text(const Device& device, DType dtype) {
   return rate > 0 ? fmt::format(" of {} by the datasheet", flop_rate_text(rate)) : "";
 }
 
-/// NaN where a kernel has no matrix products.
+/// Makes the table; NaN if a kernel has no matmuls.
 Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
   std::vector<std::string> kernel, shape;
   std::vector<double> calls, seconds, share, bytes, flops, copy, product;
@@ -176,7 +176,7 @@ Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates
            {"product_share", "1", product}}};
 }
 
-/// A table of one row.
+/// Makes a table of one row.
 Table rates_table(const Rates& rates, double datasheet, double nothing) {
   return {
       "rates",

@@ -12,7 +12,7 @@
 
 namespace tessera {
 
-/// What a kernel mostly does. The head is one kernel: norm, vocabulary products and cross-entropy.
+/// The main work of a kernel. The head is one kernel: norm, vocabulary matmuls and cross-entropy.
 enum class KernelGroup : std::uint8_t { linear, attention, head, other };
 
 /// All calls of one kernel on one shape, per optimizer step.
@@ -24,7 +24,7 @@ struct KernelRow {
   double seconds = 0;  ///< median over repetitions
 };
 
-/// What one call did.
+/// The work of one call.
 struct KernelCall {
   std::string name, shape;
   KernelGroup group = KernelGroup::other;
@@ -37,11 +37,11 @@ class KernelTimes {
   /// Calls from here on stand for `count` calls of a step.
   void set_count(std::int64_t count) { count_ = static_cast<double>(count); }
   void add(const KernelCall& call);
-  /// A repetition of the step is over, and its calls took so long, in their order.
+  /// Ends a repetition of the step; `seconds` are its calls', in their order.
   void finish_repetition(const std::vector<double>& seconds);
   /// Forgets everything (after warming up).
   void clear() { *this = {}; }
-  /// In order of first appearance; at least one repetition.
+  /// Returns the rows in order of first appearance; at least one repetition.
   std::vector<KernelRow> rows() const;
 
  private:
@@ -59,8 +59,7 @@ class KernelTimes {
   double count_ = 1;
 };
 
-/// Kernels that do what `inner` does, report each call to `times` and time it by `clock`, whose stretches are the
-/// calls; all must outlive them.
+/// Decorator that times every call of `inner` with `clock` and reports it to `times`; all must outlive it.
 std::unique_ptr<Kernels> make_timed_kernels(Kernels& inner, KernelTimes& times, StreamClock& clock);
 
 }  // namespace tessera

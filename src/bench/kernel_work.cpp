@@ -10,7 +10,7 @@ bool holds(const std::vector<TensorId>& tensors, TensorId tensor) {
   return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
 }
 
-/// The first part of the same kind: block 0's for block parts.
+/// Returns the first part of the same kind: block 0's for block parts.
 PartId representative(const StepSchedule& schedule, PartId part) {
   const PartKind kind = schedule.part(part).kind;
   PartId first = 0;
@@ -18,7 +18,7 @@ PartId representative(const StepSchedule& schedule, PartId part) {
   return first;
 }
 
-/// Tensors whose gradient another part has begun in the value that this operation updates.
+/// Returns the tensors whose gradient another part has begun in the value that this operation updates.
 std::vector<bool> gradient_adds(const StepSchedule& schedule, const Operation& op) {
   const std::vector<TensorId>& tensors = schedule.part(op.part).tensors;
   std::vector<bool> adds(tensors.size(), false);
@@ -57,7 +57,7 @@ FlatWork accumulate_work(const StepSchedule& schedule, const Operation& op) {
   return {kind, sum.elements, schedule.value(op.reads[0]).dtype, sum.dtype};
 }
 
-/// square_sum or adamw over the gradient that the operation reads.
+/// Describes square_sum or adamw over the gradient that the operation reads.
 FlatWork gradient_work(const StepSchedule& schedule, const Operation& op, FlatKind kind) {
   for (const ValueId v : op.reads) {
     const Value& value = schedule.value(v);

@@ -1,6 +1,6 @@
 #pragma once
-// What one optimizer step asks of the kernels, counted from its schedule. All blocks have the same shapes, so the parts
-// of block 0 stand for those of every block.
+// The kernel calls of one optimizer step, counted from its schedule. All blocks have the same shapes, so the parts of
+// block 0 stand for those of every block.
 
 #include <cstdint>
 #include <vector>
@@ -12,7 +12,7 @@ namespace tessera {
 /// One direction of a part.
 struct PartWork {
   OperationKind kind = OperationKind::forward;  ///< forward, recompute or backward
-  PartId part = -1;                             ///< of block 0 where there are blocks
+  PartId part = -1;                             ///< of block 0 if there are blocks
   bool writes_output = false;                   ///< a recompute may leave it out
   std::vector<bool> gradient_adds;              ///< backward, per tensor: as PartBuffers::gradient_adds
   std::int64_t count = 0;                       ///< times per step
@@ -24,8 +24,8 @@ enum class FlatKind : std::uint8_t { cast, add, square_sum, adamw };
 struct FlatWork {
   FlatKind kind = FlatKind::cast;
   std::int64_t elements = 0;
-  DType from = DType::fp32;  ///< what is read (add: beside `to`; adamw: the gradient)
-  DType to = DType::fp32;    ///< what is written
+  DType from = DType::fp32;  ///< dtype read (add: the other operand is `to`; adamw: the gradient)
+  DType to = DType::fp32;    ///< dtype written
   std::int64_t count = 0;    ///< times per step
 };
 
@@ -35,7 +35,7 @@ struct KernelWork {
   std::vector<FlatWork> flat;
 };
 
-/// Counts a step's plays, all micro-steps. (Zeros written into padding are left out: at most 63 elements a tensor.)
+/// Counts a step's plays, all micro-steps. Zeros written into padding are left out: at most 63 elements a tensor.
 KernelWork kernel_work(const StepSchedule& schedule);
 
 }  // namespace tessera

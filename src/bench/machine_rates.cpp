@@ -13,10 +13,10 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kMiB = std::int64_t{1} << 20;
-/// Rows end off multiples of 4 KiB.
+/// Keeps rows off multiples of 4 KiB.
 constexpr std::int64_t kPad = 16;
 
-/// Squares and the shape of a linear, and two whose operands stay in a core's own cache: which is best depends on the
+/// Squares and the shape of a linear, and two whose operands stay in a core's own cache: the best depends on the
 /// machine.
 RateSizes cpu_sizes() {
   const auto cache = static_cast<std::int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
@@ -24,7 +24,8 @@ RateSizes cpu_sizes() {
           std::clamp(4 * cache, 64 * kMiB, 512 * kMiB)};
 }
 
-/// Values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real ones do.
+/// Writes values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real
+/// ones do.
 void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& memory, DType dtype) {
   std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(kMiB, memory.size() / size_of(dtype))));
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i * 7919 % 1021) / 1021.0f - 0.5f;
@@ -102,7 +103,7 @@ CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateS
       clock_(device, stream),
       from_(device.allocate(MemoryKind::device, sizes.copy_bytes)),
       to_(device.allocate(MemoryKind::device, sizes.copy_bytes)) {
-  // A CPU's pages that nobody wrote are all one page of zeros; `to` gets its pages here too.
+  // A CPU's unwritten pages are all one page of zeros; `to` gets its pages here too.
   fill(device, stream, kernels, *from_, DType::fp32);
   device.copy(to_->data(), from_->data(), from_->size());
 }
@@ -127,7 +128,8 @@ std::string flop_rate_text(double rate) {
 
 namespace {
 
-/// Whether `text` has these words, between what is neither letter nor digit: "A40" is not in "RTX A4000".
+/// Returns whether `text` has these words, delimited by other characters than letters and digits: "A40" is not in "RTX
+/// A4000".
 bool has_words(const std::string& text, const std::string& words) {
   const auto is_border = [&](std::size_t at) { return at >= text.size() || std::isalnum(text[at]) == 0; };
   for (std::size_t at = text.find(words); at != std::string::npos; at = text.find(words, at + 1)) {
@@ -143,7 +145,7 @@ double datasheet_rate(const std::string& model, DType dtype) {
     const char* name;
     double half, single;  ///< TFLOP/s: bf16 and fp16 with fp32 sums, without sparsity; fp32 (no TF32)
   };
-  // NVIDIA's datasheets, SXM boards where there are some; a name that contains another comes first.
+  // NVIDIA's datasheets, SXM boards if there are some; a name that contains another comes first.
   static constexpr Sheet kSheets[] = {
       {"H100 PCIe", 756, 51}, {"H100 NVL", 835, 60}, {"H200 NVL", 835, 60}, {"H200", 989, 67},    {"H100", 989, 67},
       {"GH200", 989, 67},     {"A100", 312, 19.5},   {"A30", 165, 10.3},    {"A40", 149.7, 37.4}, {"A10", 125, 31.2},

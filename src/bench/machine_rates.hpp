@@ -1,5 +1,5 @@
 #pragma once
-// The ceilings that a machine sets to kernels, measured; and what makers of GPUs say of theirs.
+// A machine's ceilings for kernels: measured ones, and the datasheets' of GPUs.
 
 #include <cstdint>
 #include <memory>
@@ -18,26 +18,26 @@ struct ProductShape {
   std::int64_t tokens = 0, in = 0, out = 0;
 };
 
-/// Of what size ceilings are measured.
+/// The sizes at which ceilings are measured.
 struct RateSizes {
   std::vector<ProductShape> products;
-  std::int64_t copy_bytes = 0;  ///< that a copy reads, and again that it writes
+  std::int64_t copy_bytes = 0;  ///< read by a copy; as many are written
 };
 
-/// CPU: large products and some that suit caches, and copies of four times the last level of cache. GPU: squares of
-/// 8192 and 4096 and copies of 1 GiB; less where its memory is below some 80 GB.
+/// Returns the sizes of a device. CPU: large matmuls and some that suit caches, and copies of four times the last level
+/// of cache. GPU: squares of 8192 and 4096 and copies of 1 GiB; less if its memory is below some 80 GB.
 RateSizes rate_sizes(const Device& device);
-/// A GPU's, by its memory and what is free of it: `bench step` measures when its session has filled the GPU.
+/// Returns a GPU's sizes, by its total and free memory: `bench step` measures when its session has filled the GPU.
 RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
 
-/// Samples of a ceiling are taken as often, and at the same times, as what is compared with it; the best counts.
+/// Samples of a ceiling are taken as often, and at the same times, as the compared measurements; the best counts.
 /// Device, stream and kernels must outlive it. On a GPU sample() enqueues.
 class ProductRate {
  public:
   ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes);
-  /// Matrix products through linear_forward, each shape twice.
+  /// Runs matmuls through linear_forward, each shape twice.
   void sample();
-  /// FLOP/s; 0 without samples. Waits for them.
+  /// Returns FLOP/s; 0 without samples. Waits for them.
   double best();
 
  private:
@@ -55,7 +55,7 @@ class CopyRate {
   CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateSizes& sizes);
   /// Copies between buffers much larger than the caches: by Kernels::cast (fp32 to fp32) and by the device's own copy.
   void sample();
-  /// Bytes per second, read and written; 0 without samples. Waits for them.
+  /// Returns bytes per second, read and written; 0 without samples. Waits for them.
   double best();
 
  private:
@@ -67,11 +67,11 @@ class CopyRate {
   double best_ = 0;
 };
 
-/// FLOP/s of dense matrix products in `dtype` by the datasheet of a GPU with such a name (Device::model); 0 where it is
+/// Returns the FLOP/s of dense matmuls in `dtype` by the datasheet of the GPU of this name (Device::model); 0 if it is
 /// not known here.
 double datasheet_rate(const std::string& model, DType dtype);
 
-/// FLOP/s for people: "411 GFLOP/s", "788.1 TFLOP/s".
+/// Formats human-readable FLOP/s: "411 GFLOP/s", "788.1 TFLOP/s".
 std::string flop_rate_text(double rate);
 
 }  // namespace tessera

@@ -1,12 +1,12 @@
 #pragma once
-// The middle of a few measurements.
+// The median of a few measurements.
 
 #include <algorithm>
 #include <vector>
 
 namespace tessera {
 
-/// The median; of an even number of values the mean of the middle two. `values` is not empty.
+/// Returns the median; of an even number of values the mean of the middle two. `values` is not empty.
 inline double median(std::vector<double> values) {
   const std::size_t half = values.size() / 2;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(half), values.end());

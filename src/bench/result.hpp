@@ -1,5 +1,5 @@
 #pragma once
-// What a bench found, for people and for files.
+// The result of a bench, as text and as tables for files.
 
 #include <string>
 #include <vector>
@@ -13,7 +13,7 @@ struct BenchResult {
   std::string text;
   std::vector<Table> tables;
   GpuFacts gpu;
-  std::string kernels;  ///< what computed, as in provenance
+  std::string kernels;  ///< their description, as in provenance
 };
 
 }  // namespace tessera

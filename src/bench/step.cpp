@@ -13,7 +13,7 @@ namespace tessera {
 
 namespace {
 
-/// What memory was on each rank, for people and for files.
+/// Reports the memory of each rank, as text and as a table.
 BenchResult memory_result(const std::vector<std::string>& ranks, std::int64_t planned) {
   BenchResult result;
   result.text =
@@ -61,7 +61,7 @@ int run_bench_memory(World& world, const Options& options, const Invocation& inv
   const std::int64_t before = backend.used_memory(world, options.run.share_gpu);
   const auto session = prepared.open(world, options);
   for (std::int64_t i = 0; i < std::max<std::int64_t>(2, options.bench.warmup); ++i) session->train_step();
-  world.control().barrier();  // all ranks have touched what they share
+  world.control().barrier();  // all ranks have touched their shared memory
   const std::int64_t after = backend.used_memory(world, options.run.share_gpu);
   const std::vector<std::string> all = world.control().gather(fmt::format("{} {}", before, after));
   BenchResult result = memory_result(all, prepared.planned().plan.total());

@@ -24,7 +24,7 @@ double quantile(std::vector<double> values, double q) {
 
 struct Measured {
   std::vector<double> seconds;
-  std::vector<StepTimeTotals> times;  ///< of steps whose operations were timed: on a GPU perhaps one of the warm-up's
+  std::vector<StepTimeTotals> times;  ///< of timed steps: on a GPU perhaps one of the warm-up's
   double timed_seconds = 0;           ///< those steps in all
 };
 
@@ -45,7 +45,7 @@ Measured measure_steps(TrainingSession& session, const BenchOptions& options) {
   return measured;
 }
 
-/// Where the time of timed steps went: seconds a step by category, and their share.
+/// The time of timed steps: seconds a step by category, and their share.
 struct TimeShares {
   std::vector<std::string> category;
   std::vector<double> seconds, share;
@@ -78,7 +78,7 @@ std::string text_of(const TimeShares& shares) {
   return text + fmt::format("  {:<24}{:>8}\n", "rest", format_percent(shares.rest));
 }
 
-/// What a rank computes a second, by both ways of counting, beside what this machine's products reach.
+/// Compares a rank's FLOP/s, by both ways of counting, with the matmul rate of this machine.
 std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_second, double best, double datasheet) {
   const ModelParts& model = schedule.model;
   const double counted = product_flops_per_token(model);
@@ -96,7 +96,7 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
       of_peak);
 }
 
-/// The best of a few products, on all ranks at once as in a step.
+/// Returns the best rate of a few matmuls, on all ranks at once as in a step.
 double best_product(const Resources& resources, DType compute, const RateSizes& sizes) {
   Device& device = *resources.device;
   const auto stream = device.make_caller_stream("bench");

@@ -1,5 +1,5 @@
 #pragma once
-// What `tessera bench step` measures and says.
+// The measurements and the report of `tessera bench step`.
 
 #include <memory>
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace tessera {
 
-/// A run's session, to be timed: on cores or a GPU, whichever the options say.
+/// A run's session, to be timed: on cores or a GPU, as the options say.
 class StepBench {
  public:
   /// Collective. Errors: PreparedRun's. References must outlive the bench.
   StepBench(RankContext& context, const Options& options, const MachineShape& machine);
 
-  /// What is about to be measured.
+  /// Describes the coming measurement.
   std::string account() const;
-  /// Trains bench.warmup + bench.steps steps: the median of a step, tokens/s, the rate of the model's FLOPs, and where
-  /// a step's time goes as far as operations are timed (a GPU that replays graphs times none; then it is the last of
-  /// the warm-up's that was not replayed). Collective. `sizes`: what matrix products reach is
-  /// measured at. NumericalError when a measured step's loss is not finite.
+  /// Trains bench.warmup + bench.steps steps. Reports the median of a step, tokens/s, the rate of the model's FLOPs,
+  /// and the step's time by category. A GPU that replays graphs times no operations; then the last warm-up step that
+  /// was not replayed counts. Collective. `sizes`: of the matmuls for comparison. NumericalError when a measured step's
+  /// loss is not finite.
   BenchResult measure(const RateSizes& sizes);
   BenchResult measure() { return measure(rate_sizes(*session_->resources().device)); }
 

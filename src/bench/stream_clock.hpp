@@ -1,5 +1,5 @@
 #pragma once
-// How long stretches of one stream's work take, by events, without holding the stream up.
+// Durations of stretches of one stream's work, by events, without stalling the stream.
 
 #include <memory>
 #include <vector>
@@ -10,13 +10,13 @@ namespace tessera {
 
 class StreamClock {
  public:
-  /// Both must outlive the clock. Events are made at first need and used again.
+  /// Both must outlive the clock. Events are made on demand and reused.
   StreamClock(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-  /// A stretch begins, or the one that was begun ends, behind the work that the stream was given so far.
+  /// Begins a stretch, or ends the one that was begun, behind the work that the stream was given so far.
   void begin();
   void end() { stream_.record(*stretches_[used_++].end); }
-  /// Waits for the stretches; seconds of each since the last take(), in order.
+  /// Waits for the stretches; returns the seconds of each since the last take(), in order.
   std::vector<double> take();
 
  private:

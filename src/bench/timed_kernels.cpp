@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// "[4096, 768]"
+/// Formats "[4096, 768]"
 std::string matrix(std::int64_t rows, std::int64_t columns) { return fmt::format("[{}, {}]", rows, columns); }
 
 std::string text_of(const AttentionShape& s) {
@@ -130,7 +130,7 @@ class TimedKernels final : public Kernels {
          [&] { inner_.adamw(stream, a); });
   }
 
-  // A few hundred operations on numbers: nothing to measure.
+  // A few hundred operations on numbers: too short to measure.
   void account_loss(Stream& stream, const AccountArguments& a) override { inner_.account_loss(stream, a); }
   void clip(Stream& stream, const ClipArguments& a) override { inner_.clip(stream, a); }
 

@@ -16,17 +16,17 @@ namespace tessera {
 inline constexpr std::int64_t kBlockBytes = 1 << 20;
 
 std::uint64_t checksum(const void* data, std::int64_t bytes);
-/// Name, size and checksums of a finished file.
+/// Returns name, size and checksums of a finished file.
 FileRecord record_of(const std::filesystem::path& path);
 
-/// Bytes of block `block` of a file.
+/// Returns the bytes of block `block` of a file.
 std::int64_t bytes_in_block(const FileRecord& record, std::int64_t block);
-/// Reads block `block` into `out` (record.block_bytes of room) and compares its checksum. IoError.
+/// Reads block `block` into `out` (capacity record.block_bytes) and compares its checksum. IoError.
 void read_block(const FileDescriptor& file, const std::filesystem::path& path, const FileRecord& record,
                 std::int64_t block, std::byte* out);
 
-/// Calls task(i, thread) for i = 0 .. tasks-1, dealt in order to `threads` threads; rethrows the first exception when
-/// all have stopped.
+/// Calls task(i, thread) for i = 0 .. tasks-1, assigned in order to `threads` threads; rethrows the first exception
+/// when all have stopped.
 void on_threads(std::int64_t tasks, int threads, const std::function<void(std::int64_t, int)>& task);
 
 }  // namespace tessera

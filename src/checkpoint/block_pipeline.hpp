@@ -1,8 +1,8 @@
 #pragma once
-// Blocks on their way to a file: the caller fills one while threads of its own take checksums of those before and write
-// them, past the page cache where the file system can (a checkpoint is not read again soon, and copying it into the
-// cache costs more time than the disk needs). A network file system may answer each such write only when it is on disk:
-// where the first ones are slow, the rest goes through the cache.
+// Pipelines blocks into a file: the caller fills one while threads take checksums of those before and write them.
+// Writes bypass the page cache if the file system allows it. A checkpoint is not read again soon, and copying it into
+// the cache costs more time than the disk needs. A network file system may answer each such write only when it is on
+// disk. If the first ones are slow, the rest goes through the cache.
 
 #include <array>
 #include <condition_variable>
@@ -22,20 +22,21 @@ namespace tessera {
 
 class BlockPipeline {
  public:
-  /// Fills in record.blocks as blocks go by. All three outlive the pipeline; `file` is open for writing. IoError where
+  /// Fills in record.blocks as blocks go by. All three outlive the pipeline; `file` is open for writing. IoError if
   /// `direct` is `yes` and the file system cannot.
   BlockPipeline(const FileDescriptor& file, const std::filesystem::path& path, FileRecord& record,
                 DirectWrites direct = DirectWrites::automatic);
-  /// Gives up what is not yet written, unless finish() was called.
+  /// Drops unwritten blocks, unless finish() was called.
   ~BlockPipeline();
   BlockPipeline(const BlockPipeline&) = delete;
   BlockPipeline& operator=(const BlockPipeline&) = delete;
 
-  /// Room for the next block of the file, record.block_bytes; waits until there is some. Rethrows what writing met.
+  /// Returns a buffer for the next block of the file, record.block_bytes; waits until there is one. Rethrows write
+  /// errors.
   std::byte* begin();
-  /// Hands it over.
+  /// Hands the block over.
   void submit();
-  /// Waits until everything is written. Rethrows what writing met.
+  /// Waits until everything is written. Rethrows write errors.
   void finish();
 
  private:
@@ -57,7 +58,7 @@ class BlockPipeline {
   const std::filesystem::path& path_;
   FileRecord& record_;
   const DirectWrites wanted_;
-  const FileDescriptor direct_;  ///< the same file past the page cache; invalid where that cannot be
+  const FileDescriptor direct_;  ///< the same file past the page cache; invalid if not possible
   const FileDescriptor none_{-1};
   const Region memory_;
   std::mutex mutex_;

@@ -22,7 +22,7 @@ constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kPending = "
 
 std::string name_of_step(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
 
-/// The number that a text is, if it is nothing else.
+/// Parses a text that is only a number.
 std::optional<std::int64_t> number_of(std::string_view digits) {
   std::int64_t number = -1;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
@@ -30,7 +30,7 @@ std::optional<std::int64_t> number_of(std::string_view digits) {
   return number;
 }
 
-/// N of "step-N"; -1 for any other name.
+/// Returns N of "step-N"; -1 for any other name.
 std::int64_t step_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return -1;
   const std::int64_t step = number_of(name.substr(kPrefix.size())).value_or(-1);
@@ -86,7 +86,7 @@ std::filesystem::path CheckpointFolder::begin(std::int64_t step) const {
 std::string CheckpointFolder::publish(std::int64_t step, std::int64_t after) const {
   const Pending pending{step, after, path_ / fmt::format("{}{}{:08}", name_of_step(step), kPending, after)};
   sync_folder(beside(step));
-  // One rename decides. Whatever comes between it and the last one, recover() does the rest.
+  // This rename decides. After an interruption between it and the last one, recover() does the rest.
   rename_folder(beside(step), pending.path);
   sync_folder(path_);
   return finish(pending);
@@ -109,7 +109,7 @@ std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
       branch = std::max(branch, 1 + number_of(std::string_view(name).substr(mark + kAbandoned.size())).value_or(0));
   }
   std::vector<std::string> moved;
-  // The newest goes last: until then it is what `auto` takes, with all that it was written after.
+  // The newest goes last: until then `auto` takes it, with all its predecessors.
   for (const std::int64_t newer : steps()) {
     if (newer <= step) continue;
     moved.push_back(name_of_step(newer));
@@ -147,7 +147,8 @@ std::vector<std::string> CheckpointFolder::remove_unfinished() const {
   return lines;
 }
 
-/// Half a folder must not look like a checkpoint: the manifest goes first, then the name. Why it stays, or nothing.
+/// Removes the manifest first, then the name: half a folder must not look like a checkpoint. Returns why it stays, or
+/// nothing.
 std::string CheckpointFolder::remove(std::int64_t step) const {
   const std::filesystem::path path = of_step(step);
   if (::unlink((path / std::string(kManifestName)).c_str()) != 0 && errno != ENOENT)

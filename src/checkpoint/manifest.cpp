@@ -54,7 +54,7 @@ Json data_json(const DataPosition& data) {
           {"next_sample", data.next_sample}};
 }
 
-/// The text's last 16 hexadecimal digits after the checksum's key.
+/// Finds the text's last 16 hexadecimal digits after the checksum's key.
 std::size_t place_of_checksum(const std::string& text) {
   const std::size_t key = text.rfind(kChecksumKey);
   if (key == std::string::npos || key + kChecksumKey.size() + kHexDigits > text.size()) return std::string::npos;
@@ -92,7 +92,7 @@ FileRecord read_file_record(const Fields& fields) {
   return file;
 }
 
-/// Runs inside their tensors, datasets inside their file, and every element in exactly one run.
+/// Checks that runs lie inside their tensors, datasets inside their file, and every element in exactly one run.
 void check_runs(const Manifest& manifest, const std::string& where) {
   struct Span {
     std::int64_t tensor, first, count;
@@ -186,7 +186,7 @@ std::string manifest_text(const Manifest& manifest) {
                        {"loss_scale", manifest.optimizer.loss_scale}};
   json["options"] = texts_json(manifest.options);
   json["provenance"] = texts_json(manifest.provenance);
-  // A line a key; lists of files, runs and blocks in long lines: for people and for size.
+  // A line a key; lists of files, runs and blocks in long lines: for readability and for size.
   std::string text = "{\n";
   for (const auto& [key, value] : json.items())
     text += fmt::format(" {}: {},\n", Json(key).dump(), value.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -1,5 +1,5 @@
 #pragma once
-// Typed look-ups in a JSON object from a file that may be damaged: every trouble is an IoError naming file and key.
+// Typed look-ups in a JSON object from a file that may be damaged: every error is an IoError naming file and key.
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,21 +16,21 @@ class Fields {
   /// `json` outlives the fields. IoError unless it is an object.
   Fields(const Json& json, std::string where);
 
-  /// A whole number from 0 on.
+  /// Returns an integer >= 0.
   std::int64_t count(const char* key) const { return count(at(key), key, *this); }
   static std::int64_t count(const Json& value, const char* key, const Fields& fields);
   double number(const char* key) const;
   std::string text(const char* key) const;
   const Json& list(const char* key) const;
   Fields object(const char* key) const { return of(at(key), key); }
-  /// An element of the list `key` as an object.
+  /// Wraps an element of the list `key` as an object.
   Fields of(const Json& value, const char* key) const { return {value, where_ + ", " + key}; }
   NamedTexts texts(const char* key) const;
   bool is_null(const char* key) const { return at(key).is_null(); }
   Architecture architecture(const char* key, const std::filesystem::path& path) const;
-  /// {"name": text, "shape": [sizes]}, the product of sizes at most 2^62.
+  /// Parses {"name": text, "shape": [sizes]}, the product of sizes at most 2^62.
   static TensorRecord tensor(const Json& value, const Fields& fields);
-  /// 16 hexadecimal digits.
+  /// Parses 16 hexadecimal digits.
   static std::uint64_t checksum(const Json& value, const Fields& fields);
 
   [[noreturn]] void refuse(const char* key, const char* needed) const;

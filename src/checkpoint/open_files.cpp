@@ -23,7 +23,7 @@ std::shared_ptr<const FileDescriptor> OpenFiles::get(const std::filesystem::path
       recent_.emplace_front(path, std::make_shared<const FileDescriptor>(std::move(file)));
       return recent_.front().second;
     }
-    // This process may open fewer than are kept: those that nobody reads are given up.
+    // This process may open fewer files than the cache keeps: closes unused ones.
     if ((errno != EMFILE && errno != ENFILE) || recent_.empty()) fail_to_read("open", path);
     recent_.pop_back();
   }

@@ -1,6 +1,5 @@
 #pragma once
-// Files opened when they are asked for, a few of which stay open: a checkpoint may have more files than a process may
-// have open.
+// Files opened on demand, a few of which stay open: a checkpoint may have more files than a process may open.
 
 #include <filesystem>
 #include <list>
@@ -15,14 +14,14 @@ namespace tessera {
 class OpenFiles {
  public:
   explicit OpenFiles(std::size_t most) : most_(most) {}
-  /// PATH for reading; it stays open as long as the result lives. From any thread. IoError.
+  /// Opens PATH for reading; it stays open as long as the result lives. From any thread. IoError.
   std::shared_ptr<const FileDescriptor> get(const std::filesystem::path& path);
 
  private:
   using Entry = std::pair<std::filesystem::path, std::shared_ptr<const FileDescriptor>>;
   std::size_t most_;
   std::mutex mutex_;
-  std::list<Entry> recent_;  ///< the last one asked for first
+  std::list<Entry> recent_;  ///< most recently used first
 };
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ constexpr std::size_t kKeptOpen = 64;
 
 }  // namespace
 
-/// Bytes of one block that go to one place.
+/// Bytes of one block with one destination.
 struct CheckpointReader::Piece {
   std::size_t file = 0;
   std::int64_t block = 0;
@@ -57,7 +57,7 @@ void CheckpointReader::check_size(const FileRecord& record) const {
                 bytes < record.bytes ? "cut short" : "too long");
 }
 
-/// Everything that is wanted, cut at the borders of runs and blocks, in the order of files and bytes.
+/// Cuts the wanted runs at the borders of runs and blocks, in the order of files and bytes.
 std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const WantedRun> wanted) const {
   std::vector<Piece> pieces;
   for (const WantedRun& want : wanted) {

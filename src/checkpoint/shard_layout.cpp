@@ -25,7 +25,7 @@ Hdf5Dataset create_floats(hid_t file, const std::string& name, std::int64_t elem
       H5Dcreate2(file, name.c_str(), H5T_IEEE_F32LE, space.id(), H5P_DEFAULT, properties.id(), H5P_DEFAULT), what));
 }
 
-/// First byte of a dataset in its file; 0 for an empty one, which has none.
+/// Returns the first byte of a dataset in its file; 0 for an empty one, which has none.
 std::int64_t offset_of(const Hdf5Dataset& dataset, std::int64_t elements) {
   if (elements == 0) return 0;
   const haddr_t offset = H5Dget_offset(dataset.id());
@@ -72,7 +72,7 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   }
   file.close();
   record.bytes = size_of_file(path);
-  // The stream of a rank that another one writes for comes in this order (checkpoint_stream.cpp).
+  // The stream of a rank whose data another one writes has this order (checkpoint_stream.cpp).
   TESSERA_ASSERT(elements == 0 || (record.offsets[0] < record.offsets[1] && record.offsets[1] < record.offsets[2]),
                  "{}: datasets at bytes {}, {} and {}, not in the order of their kinds", path.string(),
                  record.offsets[0], record.offsets[1], record.offsets[2]);

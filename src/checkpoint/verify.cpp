@@ -37,19 +37,19 @@ class Verifier {
     if (problems_.size() < limit_) problems_.push_back(text);
   }
 
-  /// Whether f() went well; what it threw is a problem.
+  /// Returns whether f() succeeded; records its exception as a problem.
   template <class F>
   bool guarded(F&& f) {
     try {
       f();
       return true;
-    } catch (const std::exception& error) {  // bad_alloc too, from sizes that a file claims
+    } catch (const std::exception& error) {  // bad_alloc too, from sizes claimed by a file
       problem(error.what());
       return false;
     }
   }
 
-  /// Size, every block's checksum, and that elements are finite; then HDF5's own view.
+  /// Checks size, every block's checksum, and that elements are finite; then HDF5's own view.
   bool check_file(const FileRecord& record) {
     const std::filesystem::path path = folder_ / record.name;
     std::size_t before = problems_.size();
@@ -75,12 +75,12 @@ class Verifier {
     });
   }
 
-  /// Names the first element of a block, and of each kind, that is no number.
+  /// Names the first element of a block, and of each kind, that is not finite.
   void check_finite(const FileRecord& record, std::int64_t block, const std::byte* bytes) {
     const std::int64_t begin = block * record.block_bytes, end = begin + bytes_in_block(record, block);
     for (const StateKind kind : kAllStateKinds) {
       const std::int64_t offset = record.offsets[static_cast<std::size_t>(kind)];
-      // Elements that lie wholly in this block.
+      // Elements that lie entirely in this block.
       const std::int64_t first = begin <= offset ? 0 : (begin - offset + 3) / 4;
       const std::int64_t last = std::min(record.elements(), end <= offset ? 0 : (end - offset) / 4);
       for (std::int64_t i = first; i < last; ++i) {
@@ -104,8 +104,8 @@ class Verifier {
     return "an element outside of all runs";
   }
 
-  /// Every tensor is there under its name and shape, and its first and last elements read as a reader of the shards
-  /// reads them.
+  /// Checks that every tensor is there under its name and shape. Its first and last elements must equal those in the
+  /// shards.
   void check_virtual() {
     const CheckpointReader reader(folder_);
     const Hdf5File file = Hdf5File::open(folder_ / std::string(kVirtualName));

@@ -14,11 +14,11 @@ namespace {
 
 constexpr const char* kMaking = "cannot make a virtual dataset";
 
-/// Which elements of a file's datasets belong to a tensor.
+/// The elements of a file's datasets that belong to a tensor.
 struct Piece {
   std::int64_t first = 0, count = 0;  ///< in the tensor
   std::size_t file = 0;
-  std::int64_t offset = 0, length = 0;  ///< in the file's datasets, and how long these are
+  std::int64_t offset = 0, length = 0;  ///< in the file's datasets, and their length
 };
 
 std::vector<std::vector<Piece>> pieces_by_tensor(std::size_t tensors, const std::vector<FileRecord>& files) {

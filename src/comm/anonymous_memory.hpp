@@ -1,5 +1,5 @@
 #pragma once
-// Memory of one process behind the SharedMemory interface: what threads share, and what nobody shares.
+// Memory of one process behind the SharedMemory interface: shared by threads, or by none.
 
 #include "tessera/backend/region.hpp"
 #include "tessera/comm/shared_memory.hpp"

@@ -1,6 +1,5 @@
 #pragma once
-// What one collective call is: the word that ranks compare to notice that they are not in the same one, and its
-// counting.
+// One collective call: its packed word, by which ranks notice that they are in different calls, and its counting.
 
 #include <array>
 #include <atomic>
@@ -26,14 +25,14 @@ struct CallShape {
 
   std::uint64_t packed() const;
   static CallShape unpacked(std::uint64_t word);
-  /// "all_gather of 640 bf16 a rank"
+  /// Returns "all_gather of 640 bf16 a rank".
   std::string text() const;
 };
 
-/// "ranks 3, 5"
+/// Returns "ranks 3, 5".
 std::string rank_list(std::span<const std::int64_t> ranks);
 
-/// Counters that one thread writes and any may read.
+/// Counters that one thread writes and any thread may read.
 class CallCounters {
  public:
   CommunicationCount get(Collective collective) const;
@@ -46,7 +45,8 @@ class CallCounters {
   std::array<Counter, 4> counters_;
 };
 
-/// Bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce (README.md).
+/// Returns the bytes that one rank of `size` sends: (n-1)/n of the collective's size, twice for an all-reduce
+/// (README.md).
 std::int64_t bytes_sent(Collective collective, std::int64_t size, std::int64_t elements, DType dtype);
 
 /// Counts a call from its construction to its end; calls that throw are not counted.

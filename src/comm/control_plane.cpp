@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kTag = 0;
 constexpr std::int64_t kChunk = std::int64_t{1} << 30;  ///< MPI counts have 31 bits
-/// So much longer waits who waits for a rank that may wait itself: that one names who is silent.
+/// Extra patience per rank that the awaited rank may itself wait for: so the rank nearest to a silent one names it.
 constexpr double kPatience = 0.02;
 
 std::vector<std::int64_t> all_ranks(std::int64_t size) {
@@ -141,7 +141,7 @@ T ControlPlane::reduce(T value, F&& combine) {
     }
     if (rank_ + bit < size()) {
       T other{};
-      behind_ = std::countr_zero(static_cast<std::uint64_t>(bit));  // the other's subtree is so deep
+      behind_ = std::countr_zero(static_cast<std::uint64_t>(bit));  // the depth of the other's subtree
       receive(static_cast<int>(rank_ + bit), as_bytes(other));
       value = combine(value, other);
     }
@@ -152,12 +152,12 @@ T ControlPlane::reduce(T value, F&& combine) {
 }
 
 void ControlPlane::broadcast(std::span<std::byte> block, int root) {
-  const std::int64_t place = (rank_ - root + size()) % size();  // places are ranks counted from the root
+  const std::int64_t place = (rank_ - root + size()) % size();  // ranks counted from the root
   const auto rank_at = [&](std::int64_t p) { return static_cast<int>((p + root) % size()); };
   std::int64_t bit = 1;
   for (; bit < size() && !(place & bit); bit *= 2) {
   }
-  // The root may wait for the depth of a tree before it speaks, and everybody on the way to here after it.
+  // The root may wait for the depth of a tree before it sends, and every rank on the way to here after it.
   behind_ = static_cast<int>(std::bit_width(static_cast<std::uint64_t>(size()))) +
             std::popcount(static_cast<std::uint64_t>(place));
   if (place != 0) receive(rank_at(place - bit), block);
@@ -188,7 +188,7 @@ std::vector<std::string> ControlPlane::gather(const std::string& text) {
 }
 
 std::vector<std::string> ControlPlane::all_gather(const std::string& text) {
-  // One text that holds them all: "length:bytes" each.
+  // Joins all texts in one: "length:bytes" each.
   std::string joined;
   for (const std::string& part : gather(text)) joined += fmt::format("{}:", part.size()) + part;
   joined = broadcast(joined);

@@ -1,6 +1,6 @@
 #pragma once
-// What a member of a group knows whatever carries its collectives: who the others are, which call it is in, and what
-// was sent so far.
+// The state of a group's member that is independent of the transport: the other members, the current call, and the
+// bytes sent so far.
 
 #include <algorithm>
 #include <string>
@@ -29,7 +29,7 @@ class MemberCommunicator : public Communicator {
         timeout_seconds_(timeout_seconds),
         notice_(context.notice()) {}
 
-  /// The world rank of a member.
+  /// Returns the world rank of a member.
   std::int64_t world_rank(std::int64_t member) const { return members_[static_cast<std::size_t>(member)]; }
 
   void begin_call(const CallShape& shape) {

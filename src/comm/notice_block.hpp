@@ -1,5 +1,5 @@
 #pragma once
-// The notice as ranks of one node see it: plain data in memory that they share.
+// The notice as ranks of one node see it: plain data in shared memory.
 
 #include <atomic>
 #include <cstdint>
@@ -18,7 +18,7 @@ struct NoticeBlock {
   std::uint32_t length;
   char text[kText];
 
-  /// True for the first failure; later ones change nothing. Messages are cut at kText bytes.
+  /// Returns true for the first failure; later ones change nothing. Messages are cut at kText bytes.
   bool write(const Failure& failure);
   bool is_raised() const { return state.load(std::memory_order_acquire) == raised; }
   Failure read() const;

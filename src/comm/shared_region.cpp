@@ -14,7 +14,7 @@ SharedRegion::SharedRegion(RankContext& context, std::int64_t bytes)
     : size_(bytes), first_rank_(context.node() * context.ranks_per_node()) {
   const std::int64_t ranks = context.ranks_per_node();
   of_node_.resize(static_cast<std::size_t>(ranks));
-  if (ranks == 1 || bytes == 0) {  // nobody looks in: memory of the process, which may have large pages
+  if (ranks == 1 || bytes == 0) {  // no peers read it: private memory, which may have large pages
     mine_ = std::make_shared<AnonymousMemory>(bytes);
     of_node_[static_cast<std::size_t>(context.node_rank())] = mine_;
     return;
@@ -31,7 +31,7 @@ SharedRegion::SharedRegion(RankContext& context, std::int64_t bytes)
     of_node_[static_cast<std::size_t>(i)] =
         i == context.node_rank() ? mine_ : context.memory().open(text.substr(space + 1), bytes, false);
   }
-  node.barrier();  // nobody goes on, and possibly away, before all have opened
+  node.barrier();  // no rank goes on, and possibly exits, before all have opened
 }
 
 const std::byte* SharedRegion::peer(std::int64_t world_rank) const {

@@ -1,6 +1,6 @@
 #pragma once
-// The one summation of all communicators, so that they agree to the bit: terms widened to fp32 and added in the fixed
-// binary tree over the sources (a node splits at the largest power of two below its size).
+// The one summation of all communicators, so that they agree to the bit. Terms are widened to fp32 and added in a fixed
+// binary tree over the sources. A node splits at the largest power of two below its size.
 
 #include <cstdint>
 
@@ -8,13 +8,13 @@
 
 namespace tessera {
 
-/// sum[i] = tree over s of float(sources[s][i]), i < elements, stored as `sum_dtype`. Source s is an array of
+/// Computes sum[i] = tree over s of float(sources[s][i]), i < elements, stored as `sum_dtype`. Source s is an array of
 /// `wire_dtype`. Both dtypes are fp32, bf16 or fp16; `sum` may not overlap a source. Bits do not depend on the
 /// instruction set.
 void tree_sum(const void* const* sources, std::int64_t count, DType wire_dtype, void* sum, DType sum_dtype,
               std::int64_t elements);
 
-/// Stores elements of one dtype as another (fp32, bf16, fp16): the tree over one source.
+/// Converts elements of one dtype to another (fp32, bf16, fp16): the tree over one source.
 inline void convert(const void* from, DType from_dtype, void* to, DType to_dtype, std::int64_t elements) {
   tree_sum(&from, 1, from_dtype, to, to_dtype, elements);
 }
@@ -26,7 +26,7 @@ using TreeSum = void (*)(const void* const* sources, std::int64_t count, DType w
 void tree_sum_baseline(const void* const*, std::int64_t, DType, void*, DType, std::int64_t);
 void tree_sum_avx2(const void* const*, std::int64_t, DType, void*, DType, std::int64_t);
 void tree_sum_avx512(const void* const*, std::int64_t, DType, void*, DType, std::int64_t);
-/// What this processor runs.
+/// Returns the version for this processor.
 TreeSum best_tree_sum();
 
 }  // namespace detail

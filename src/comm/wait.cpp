@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// A sleep is cut into pieces, because a failure or a deadline wakes nobody.
+/// A sleep is cut into pieces, because a failure or a deadline does not wake the sleeper.
 constexpr std::int64_t kSleepNs = 5'000'000;
 constexpr auto kPollEagerly = std::chrono::milliseconds(2);
 constexpr auto kPollNap = std::chrono::microseconds(50);

@@ -1,5 +1,5 @@
 #pragma once
-// Waiting for peers: looks at the failure notice and at the deadline between two looks at the condition.
+// Waiting for peers: checks the failure notice and the deadline between two checks of the condition.
 
 #include <chrono>
 #include <cstdint>
@@ -23,13 +23,13 @@ class PeerDeadline {
   std::chrono::steady_clock::time_point end_;
 };
 
-/// Between two polls of something that nobody wakes us for (a message): gives the core away, later sleeps for moments,
-/// so that a long wait costs the computing threads nothing. Throws PeerError when a rank has failed.
+/// Pauses between two polls of something without a wake-up (a message). Yields the core, later sleeps briefly, so that
+/// a long wait costs the computing threads nothing. Throws PeerError when a rank has failed.
 class PollPause {
  public:
   explicit PollPause(FailureNotice& notice) : notice_(notice) {}
   void pause();
-  /// There was progress: be eager again.
+  /// Notes progress: polls eagerly again.
   void restart() { start_ = std::chrono::steady_clock::now(); }
 
  private:
@@ -37,8 +37,8 @@ class PollPause {
   std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
 };
 
-/// Waits until `word` has reached `target` (in wrapping order). `sleepers` counts who must be woken by the word's
-/// owner. Returns false when the deadline passed; throws PeerError when a rank has failed.
+/// Waits until `word` has reached `target` (in wrapping order). `sleepers` counts the threads that the word's owner
+/// must wake. Returns false when the deadline passed; throws PeerError when a rank has failed.
 bool wait_until_reached(const std::atomic<std::uint32_t>& word, std::uint32_t target,
                         std::atomic<std::uint32_t>& sleepers, bool spin, const PeerDeadline& deadline,
                         FailureNotice& notice);

@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-/// Letters to insert, delete, replace or swap with a neighbour (optimal string alignment).
+/// Counts the letters to insert, delete, replace or swap with a neighbour (optimal string alignment).
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   const std::size_t columns = b.size() + 1;
   std::vector<std::size_t> d((a.size() + 1) * columns);
@@ -28,7 +28,7 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
   return at(a.size(), b.size());
 }
 
-/// What other programs call an option.
+/// Names of options in other programs.
 constexpr std::pair<std::string_view, std::string_view> kSynonyms[] = {
     {"learning_rate", "optim.lr"},
     {"max_lr", "optim.lr"},

@@ -54,7 +54,7 @@ constexpr std::array<BenchRow, 5> kBenches{{{BenchKind::comm, "comm"},
                                             {BenchKind::memory, "memory"},
                                             {BenchKind::checkpoint, "checkpoint"}}};
 
-/// "train, plan, bench, ..."
+/// Returns "train, plan, bench, ..."
 template <class Rows>
 std::string names_of(const Rows& rows) {
   std::string out;
@@ -76,7 +76,7 @@ CommandKind command_named(const std::string& name) {
   throw UsageError("unknown command {}: {}", in_quotes(name), names_of(kCommands));
 }
 
-/// Paths that a command takes instead of an input file.
+/// Returns the number of paths that a command takes instead of an input file.
 std::size_t paths_of(CommandKind kind) {
   switch (kind) {
     case CommandKind::import_:
@@ -91,14 +91,14 @@ std::size_t paths_of(CommandKind kind) {
   }
 }
 
-/// Options that a command takes although it may not read them: a run's command line can be planned and measured as it
-/// is.
+/// Returns whether a command takes an option, even one that it does not read. So a run's command line can be planned
+/// and measured as it is.
 bool accepts(CommandKind kind, std::string_view option) {
   const bool of_runs = kind == CommandKind::plan || kind == CommandKind::bench;
   return reads(kind, option) || (of_runs && reads(CommandKind::train, option));
 }
 
-/// Options of one bench that the others must not be given.
+/// Refuses options of one bench that the others must not be given.
 void require_read_by(BenchKind kind, std::string_view option) {
   const bool read = option == "bench.sizes"    ? kind == BenchKind::comm
                     : option == "bench.output" ? kind != BenchKind::checkpoint

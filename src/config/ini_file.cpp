@@ -24,7 +24,7 @@ constexpr char kHiddenHash = '\0';
 
 bool starts_comment(char c) { return c == '#' || c == ';'; }
 
-/// The text without a comment that stands at its start or after blank space.
+/// Returns the text without a comment that stands at its start or after blank space.
 std::string_view without_comment(std::string_view text) {
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (starts_comment(text[i]) && (i == 0 || text[i - 1] == ' ' || text[i - 1] == '\t')) return text.substr(0, i);
@@ -34,7 +34,7 @@ std::string_view without_comment(std::string_view text) {
 
 std::string in_double_quotes(const std::string& value) { return (std::ostringstream() << std::quoted(value)).str(); }
 
-/// A value between quotes at the start of `text`, and what follows it.
+/// Splits `text` into a value between quotes at its start, and the rest.
 std::pair<std::string, std::string_view> quoted_value(std::string_view text, const std::string& place) {
   std::string value;
   std::istringstream{std::string(text)} >> std::quoted(value);
@@ -44,7 +44,7 @@ std::pair<std::string, std::string_view> quoted_value(std::string_view text, con
                    in_quotes(text));
 }
 
-/// The value without its quotes or its comment; only a comment may follow a quoted value.
+/// Returns the value without its quotes or its comment; only a comment may follow a quoted value.
 std::string value_of(const std::string& text, const std::string& place) {
   if (!text.starts_with('"')) return std::string(trimmed(without_comment(text)));
   const auto [value, rest] = quoted_value(text, place);
@@ -53,7 +53,7 @@ std::string value_of(const std::string& text, const std::string& place) {
                    in_quotes(rest));
 }
 
-/// The values between commas; one that has a comma stands in quotes.
+/// Returns the values between commas; one that has a comma stands in quotes.
 std::vector<std::string> list_of(std::string_view text, const std::string& place) {
   std::vector<std::string> values;
   for (bool more = true; more;) {
@@ -83,7 +83,8 @@ std::string section_of(std::string_view line, const std::string& place) {
   return fmt::format("[{}]", name);
 }
 
-/// "section.key", and what follows the = with its quotes and comment: Boost reads the line, its section in front of it.
+/// Returns "section.key", and the text after the = with its quotes and comment. Boost reads the line, its section in
+/// front of it.
 std::pair<std::string, std::string> name_and_value(const std::string& section, const std::string& text,
                                                    const std::string& place) try {
   static const po::options_description any_name;

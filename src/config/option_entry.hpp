@@ -20,9 +20,9 @@ struct OptionEntry {
   std::string help;
   /// Makes Boost's reader of the option's type; the options_description that it is added to owns it.
   const boost::program_options::value_semantic* (*reader)();
-  /// Writes what the reader read into the member; false when it lies outside the option's bounds.
+  /// Writes the reader's value into the member; false when it lies outside the option's bounds.
   std::function<bool(Options&, const boost::program_options::variable_value&)> take;
-  /// The member as text that the reader reads back.
+  /// Returns the member as text that the reader reads back.
   std::function<std::string(const Options&)> get;
 
   std::string_view section() const { return std::string_view(name).substr(0, name.find('.')); }

@@ -16,7 +16,7 @@
 
 namespace tessera {
 
-/// A T as `read` finds it in text: so whole numbers, bytes and seconds differ in their type.
+/// A T as `read` finds it in text: so integers, bytes and seconds differ in their type.
 template <class T, auto read>
 struct Typed {
   T value;
@@ -31,7 +31,7 @@ void validate(boost::any& out, const std::vector<std::string>& texts, Typed<T, r
   out = Typed<T, read>{*value};
 }
 
-/// Where an option lives: a section of Options and a member of it.
+/// The place of an option: a section of Options and a member of it.
 template <class Section, class T>
 struct Field {
   using Value = T;
@@ -49,7 +49,7 @@ concept FieldOf = std::same_as<typename F::Value, T>;
 inline constexpr std::int64_t kAnyCount = std::numeric_limits<std::int64_t>::max();
 inline constexpr auto kAnyValue = [](const auto&) { return true; };
 
-/// A row whose text Boost reads by `read`, with `is_allowed` for the member in `field`; `text` writes the member.
+/// Makes a row whose text Boost reads by `read`, with `is_allowed` for the member in `field`; `text` writes the member.
 template <auto read, class Section, class T>
 OptionEntry typed_option(const std::string& name, Field<Section, T> field, const std::string& allowed,
                          const std::string& help, auto is_allowed, auto text) {
@@ -82,7 +82,7 @@ OptionEntry bytes_option(const std::string& name, FieldOf<std::int64_t> auto fie
   return typed_option<read_bytes>(name, field, allowed, help, is_allowed, exact_bytes_text);
 }
 
-/// Sizes with commas between them; none of them 0.
+/// Makes a row of sizes with commas between them; none of them 0.
 template <class Section>
 OptionEntry byte_list_option(std::string name, Field<Section, std::vector<std::int64_t>> field, std::string help) {
   const auto is_allowed = [](const std::vector<std::int64_t>& values) {
@@ -92,7 +92,7 @@ OptionEntry byte_list_option(std::string name, Field<Section, std::vector<std::i
                                       std::move(help), is_allowed, byte_list_text);
 }
 
-/// What bounds a number: low and high may themselves be excluded.
+/// The bounds of a number: low and high may themselves be excluded.
 struct Bounds {
   double low, high;
   bool low_open = false, high_open = false;

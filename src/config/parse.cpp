@@ -20,7 +20,7 @@ namespace po = boost::program_options;
 
 namespace {
 
-/// What config.ini said, up to version 0.1, of options that were only reserved: a line each.
+/// Text that config.ini held, up to version 0.1, for options that were only reserved: a line each.
 constexpr std::string_view kReserved =
     "\nrun.trace=\ndata.tokenizer=bytes\ndata.on_error=stop\ntrain.sample_every=0\nshard.offload=none\n"
     "shard.offload_fraction=1\nplan.cluster=\nplan.format=text\nshard.persistence_threshold=0\nsweep.action=print\n"
@@ -30,7 +30,7 @@ bool was_reserved(const Setting& setting) {
   return kReserved.find(fmt::format("\n{}={}\n", setting.name, setting.value)) != std::string_view::npos;
 }
 
-/// Of two options that exclude each other the one that a user gives stands, where the other only repeats a run.
+/// Of two options that exclude each other, keeps the user's if the other only repeats a run.
 void drop_superseded(Options& options) {
   static const Options defaults;
   constexpr std::pair<std::string_view, std::string_view> pairs[] = {{"train.global_batch", "train.accumulation"},
@@ -66,7 +66,7 @@ UsageError unknown_option(const Setting& setting) {
                     near.empty() ? std::string("see --help") : fmt::format("did you mean {}?", near));
 }
 
-/// The words as Boost tells them apart. Names are not abbreviated; unknown ones are for `apply` to refuse.
+/// Splits the words as Boost does. Names are not abbreviated; `apply` refuses unknown ones.
 std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   using Style = po::command_line_style::style_t;
   static const po::options_description known = [] {
@@ -87,7 +87,7 @@ std::vector<po::option> parsed(const std::vector<std::string>& words) try {
   throw UsageError("{} (command line): write --section.key=value", error.what());
 }
 
-/// The settings among words that must all be options.
+/// Returns the settings among words that must all be options.
 std::vector<Setting> settings_only(const std::vector<std::string>& words) {
   auto arguments = read_arguments(words);
   if (!arguments.positional.empty()) throw not_an_option(arguments.positional[0]);
@@ -119,7 +119,7 @@ Arguments read_arguments(std::vector<std::string> words) {
     }
   }
   if (out.help || out.version) return out;
-  // Before a word that follows is taken for a file.
+  // Checked before a word that follows is taken for a file.
   for (const Setting& setting : out.settings)
     if (find_option(setting.name) == nullptr) throw unknown_option(setting);
   for (const auto& word : out.positional)
@@ -152,7 +152,7 @@ std::string read_ini_text(const std::filesystem::path& file) {
 }
 
 Options options_of(std::string_view text, const std::string& file_name) {
-  // One that a run wrote names every option: those are repeated, not given.
+  // A file that a run wrote names every option: those are repeated, not given.
   const bool by_run = text.starts_with(kRunConfigHeader);
   Options options;
   for (const auto& setting : read_ini(text, file_name).settings) {

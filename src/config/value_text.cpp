@@ -32,7 +32,7 @@ constexpr std::array<Unit, 10> kByteUnits{{{"B", 1.0},
 constexpr std::array<Unit, 3> kCountUnits{{{"K", 1e3}, {"M", 1e6}, {"G", 1e9}}};
 constexpr std::array<Unit, 5> kTimeUnits{{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"min", 60.0}, {"h", 3600.0}}};
 
-/// The number at the start of `text`; what follows it goes to `rest`.
+/// Reads the number at the start of `text`; the text after it goes to `rest`.
 std::optional<double> leading_number(std::string_view text, std::string_view& rest) {
   double value = 0.0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -68,21 +68,21 @@ std::optional<std::int64_t> read_integer(std::string_view text) {
   return value;
 }
 
-/// A whole number, exact to the last digit: 1.005K is 1005.
+/// Reads an integer, exact to the last digit: 1.005K is 1005.
 template <class Units>
 std::optional<std::int64_t> whole_number(std::string_view text, const Units& units) {
   if (const auto whole = read_integer(text)) return whole;
   std::string_view unit;
   const auto value = leading_number(text, unit);
   const auto factor = factor_of(unit, units);
-  // A fraction without a unit or exponent is refused even where it is whole: 2.0 batches are a misunderstanding.
+  // A fraction without a unit or exponent is refused even if it is an integer: 2.0 batches are a misunderstanding.
   const bool is_plain = unit.empty() && text.find_first_of("eE") == std::string_view::npos;
   if (!value || !factor || *value < 0.0 || is_plain) return std::nullopt;
   const auto product = decimal_product(*value, static_cast<std::int64_t>(*factor));
   return product && product->exact ? std::optional(product->whole) : std::nullopt;
 }
 
-/// HH:MM:SS, each part a whole number, minutes and seconds below 60.
+/// Reads HH:MM:SS, each part an integer, minutes and seconds below 60.
 std::optional<double> clock_seconds(std::string_view text) {
   const auto first = text.find(':');
   const auto second = text.find(':', first + 1);

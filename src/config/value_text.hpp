@@ -12,37 +12,38 @@
 
 namespace tessera {
 
-/// A whole number: digits, or a decimal number with K, M or G (powers of 1000) or an exponent: 500K, 1.5M, 1e6.
+/// Reads an integer: digits, or a decimal number with K, M or G (powers of 1000) or an exponent: 500K, 1.5M, 1e6.
 std::optional<std::int64_t> read_count(std::string_view text);
 
-/// A finite decimal number.
+/// Reads a finite decimal number.
 std::optional<double> read_number(std::string_view text);
 std::string number_text(double value);
 
-/// Whole bytes with a unit (B, kB or KB, MB, GB, TB = powers of 1000; KiB, MiB, GiB, TiB = powers of 1024) or none.
+/// Reads integral bytes with a unit or none. B, kB or KB, MB, GB, TB are powers of 1000; KiB, MiB, GiB, TiB powers of
+/// 1024.
 std::optional<std::int64_t> read_bytes(std::string_view text);
 std::string exact_bytes_text(std::int64_t bytes);
 
-/// Such sizes with commas between them; empty text is an empty list.
+/// Reads such sizes with commas between them; empty text is an empty list.
 std::optional<std::vector<std::int64_t>> read_byte_list(std::string_view text);
 std::string byte_list_text(const std::vector<std::int64_t>& sizes);
 
-/// Seconds: a number with us, ms, s, min or h or no unit, or HH:MM:SS.
+/// Reads seconds: a number with us, ms, s, min or h or no unit, or HH:MM:SS.
 std::optional<double> read_seconds(std::string_view text);
 
-/// Bytes per second: a number with a byte unit and "/s", or none of both.
+/// Reads bytes per second: a number with a byte unit and "/s", or none of both.
 std::optional<double> read_bandwidth(std::string_view text);
 
-/// "none" or "latency,bandwidth".
+/// Reads "none" or "latency,bandwidth".
 std::optional<Emulation> read_emulation(std::string_view text);
 std::string emulation_text(const Emulation& emulation);
 
-/// Text that files can hold: valid UTF-8 without control characters.
+/// Returns whether files can hold the text: valid UTF-8 without control characters.
 bool is_plain_text(std::string_view text);
 
 std::optional<std::string> read_plain_text(std::string_view text);
 
-/// `text` between quotes for a message: unprintable bytes as \xNN, cut after 80 bytes.
+/// Quotes `text` for a message: unprintable bytes as \xNN, cut after 80 bytes.
 std::string in_quotes(std::string_view text);
 
 std::string_view trimmed(std::string_view text);

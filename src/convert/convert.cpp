@@ -16,14 +16,14 @@ namespace tessera {
 
 namespace {
 
-/// One file of a folder of weights: which tensors are in it.
+/// One file of a folder of weights: the tensors in it.
 struct WeightFile {
   std::string name;
   std::vector<std::size_t> tensors;
   std::int64_t bytes = 0;
 };
 
-/// Tensors in their order, a new file when the next one does not fit any more.
+/// Divides tensors in their order; a new file when the next one does not fit any more.
 std::vector<WeightFile> divide_into_files(const std::vector<TensorRecord>& tensors, DType dtype, std::int64_t largest) {
   std::vector<WeightFile> files(1);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -46,7 +46,7 @@ const char* torch_dtype(DType dtype) {
   return dtype == DType::fp32 ? "float32" : dtype == DType::bf16 ? "bfloat16" : "float16";
 }
 
-/// 8 bytes of size, the header padded with blanks to a multiple of 8, as the reference implementation writes it.
+/// Writes 8 bytes of size, then the header padded with blanks to a multiple of 8, as the reference implementation does.
 std::string safetensors_header(const std::vector<TensorRecord>& tensors, const WeightFile& file, DType dtype) {
   nlohmann::ordered_json json;
   json["__metadata__"] = {{"format", "pt"}};

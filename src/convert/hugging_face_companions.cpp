@@ -65,7 +65,7 @@ std::filesystem::path companions_at(const std::filesystem::path& path) {
 
 std::filesystem::path companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest) {
   std::vector<std::filesystem::path> places{checkpoint / kCompanionFolder};
-  std::error_code error;  // no current folder: nothing beside the checkpoint
+  std::error_code error;  // no current folder: no companions of the checkpoint
   const auto among = std::filesystem::absolute(checkpoint, error).lexically_normal().parent_path();
   if (among.filename() == "checkpoints") places.push_back(among.parent_path() / kCompanionFolder);
   for (const auto& [name, value] : manifest.options) {

@@ -1,6 +1,6 @@
-// llm.c's model file: 256 int32 (magic, version, context, vocabulary, layers, heads, width, padded vocabulary), then
-// each kind of parameter for all layers one after the other. Linear weights are [out, in] there, [in, out] here (as
-// GPT-2's Conv1D has them). The table is padded to a multiple of 128 rows.
+// llm.c's model file. It starts with 256 int32: magic, version, context, vocabulary, layers, heads, width, padded
+// vocabulary. Then comes each kind of parameter for all layers one after the other. Linear weights are [out, in] there,
+// [in, out] here (as GPT-2's Conv1D has them). The table is padded to a multiple of 128 rows.
 #include <algorithm>
 #include <array>
 
@@ -19,7 +19,7 @@ constexpr std::int64_t kHeaderInts = 256;
 constexpr std::int32_t kMagic = 20240326, kVersionFp32 = 3, kVersionBf16 = 5;
 constexpr std::int64_t kTableRows = 128;
 
-/// Of the 12 tensors of a block, in llm.c's order: what their names end with.
+/// The name endings of a block's 12 tensors, in llm.c's order.
 constexpr std::array<std::string_view, 12> kInBlock{
     "ln_1.weight", "ln_1.bias", "attn.c_attn.weight", "attn.c_attn.bias", "attn.c_proj.weight", "attn.c_proj.bias",
     "ln_2.weight", "ln_2.bias", "mlp.c_fc.weight",    "mlp.c_fc.bias",    "mlp.c_proj.weight",  "mlp.c_proj.bias"};
@@ -30,7 +30,7 @@ bool is_linear(const TensorRecord& tensor) {
   return tensor.shape.size() == 2 && tensor.name.starts_with("transformer.h.");
 }
 
-/// Numbers of our tensors in the order of llm.c's file.
+/// Returns the numbers of Tessera's tensors in the order of llm.c's file.
 std::vector<std::size_t> order_of(const std::vector<TensorRecord>& tensors, std::int64_t layers) {
   const auto find = [&](const std::string& name) {
     for (std::size_t i = 0; i < tensors.size(); ++i) {
@@ -70,7 +70,7 @@ LlmcFile::LlmcFile(std::filesystem::path path) : path_(std::move(path)) {
   a.context = header[2], a.vocab = header[3], a.layers = header[4], a.heads = a.kv_heads = header[5];
   a.width = header[6], a.ffn_width = 4 * a.width;
   const std::int64_t rows = header[7];
-  // Before anything of that size is made: the file holds a layer's 12 width^2 elements for every layer.
+  // Checked before anything of that size is made: the file holds a layer's 12 width^2 elements for every layer.
   const std::int64_t least = checked_multiply(checked_multiply(12 * a.layers, a.width), a.width);
   if (rows < a.vocab || least > bytes) throw UsageError("{} is shorter than its header says", path_.string());
   validate(a);

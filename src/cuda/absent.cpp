@@ -1,4 +1,4 @@
-// A build without CUDA: the same functions, which say so.
+// A build without CUDA: the same functions, which report that it is missing.
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/comm/device_communicators.hpp"

@@ -1,6 +1,6 @@
 #pragma once
-// llm.c's token file: 256 int32 of header, of which the first three mean something (magic, version, number of tokens),
-// then the ids.
+// llm.c's token file: 256 int32 of header, of which the first three are used (magic, version, number of tokens), then
+// the ids.
 
 #include <array>
 #include <cstdint>

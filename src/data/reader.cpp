@@ -78,7 +78,7 @@ void BatchReader::read_ahead() {
 
 Batch BatchReader::take() {
   std::unique_lock lock(mutex_);
-  ++taken_;  // gives the batch in use back
+  ++taken_;  // releases the batch in use
   changed_.notify_all();
   changed_.wait(lock, [&] { return ready_ >= taken_ || failure_; });
   if (ready_ < taken_) {

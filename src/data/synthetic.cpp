@@ -10,12 +10,12 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kPiece = 256;  ///< a new start after so many tokens makes any position cheap to reach
+constexpr std::int64_t kPiece = 256;  ///< a new start after this many tokens makes any position cheap to reach
 
 // Streams of the seed's random numbers.
 constexpr std::uint32_t kSuccessors = 1, kStarts = 2, kChoices = 3, kWords = 4;
 
-/// Tokens by Zipf's law: token k with a probability proportional to 1 / (k + 1).
+/// Draws tokens by Zipf's law: token k with a probability proportional to 1 / (k + 1).
 class Zipf {
  public:
   Zipf(std::uint64_t seed, std::int64_t vocab)
@@ -23,8 +23,8 @@ class Zipf {
         vocab_(static_cast<std::uint64_t>(vocab)),
         octaves_(static_cast<std::uint32_t>(std::bit_width(vocab_))) {}
 
-  /// Draw number `counter` of a stream. In integers, so that it is the same on every machine: a rank from an octave of
-  /// equal weight, accepted in proportion to 1 / rank.
+  /// Returns draw number `counter` of a stream. Computed in integers, so that it is the same on every machine. Draws a
+  /// rank from an octave of equal weight, and accepts it in proportion to 1 / rank.
   std::int32_t operator()(std::uint32_t stream, std::uint64_t counter) const {
     for (std::uint32_t attempt = 0;; ++attempt) {
       const auto numbers = philox(seed_, RandomUse::synthetic_data, stream | attempt << 8, counter);
@@ -67,7 +67,7 @@ class SyntheticText final : public TokenSource {
   }
 
  private:
-  /// The first `length` tokens of a piece.
+  /// Writes the first `length` tokens of a piece.
   void write_piece(std::int64_t number, std::int64_t length, std::array<std::int32_t, kPiece>& out) const {
     const auto piece = static_cast<std::uint64_t>(number);
     std::int32_t before = zipf_(kStarts, 2 * piece), last = zipf_(kStarts, 2 * piece + 1);
@@ -83,7 +83,7 @@ class SyntheticText final : public TokenSource {
     }
   }
 
-  /// One of the four tokens that may follow `last`; which one a draw of 0 to 14 means, the token before says.
+  /// Returns one of the four tokens that may follow `last`; the token before decides which one a draw of 0 to 14 means.
   std::int32_t successor(std::int32_t last, std::int32_t before, std::uint32_t draw) const {
     const std::uint32_t likelihood = draw < 8 ? 0 : draw < 12 ? 1 : draw < 14 ? 2 : 3;
     const std::uint32_t choice = likelihood ^ (static_cast<std::uint32_t>(before) & 3u);

@@ -16,14 +16,14 @@ namespace {
 /// Linux allows a process 65,530 mappings by default. Files beyond this many are opened for each copy instead.
 constexpr std::size_t kMostMappings = 16384;
 
-/// One file's bytes, at place `first` of the corpus.
+/// One file's bytes, at offset `first` of the corpus.
 struct TextPart {
   fs::path file;
   std::int64_t first, size;
   std::optional<MappedFile> mapped;
 };
 
-/// "a, b, c and 7 more"
+/// Returns "a, b, c and 7 more"
 std::string some_of(const std::vector<std::string>& names) {
   constexpr std::size_t most = 3;
   std::string text;
@@ -82,8 +82,8 @@ class Text final : public TokenSource {
       std::ranges::transform(part.mapped->bytes().subspan(static_cast<std::size_t>(inside), length), out, widen);
       return;
     }
-    // The bytes are read into the last quarter of the output and widened from the front: no other memory is needed, and
-    // writing element i overwrites bytes 4i to 4i+3, none of which holds an input after the i-th.
+    // The bytes are read into the last quarter of the output and widened from the front: no other memory is needed.
+    // Writing element i overwrites bytes 4i to 4i+3, none of which holds an input after the i-th.
     auto* raw = reinterpret_cast<std::byte*>(out) + 3 * length;
     read_at(part.file, inside, {raw, length});
     for (std::size_t i = 0; i < length; ++i) out[i] = widen(raw[i]);
@@ -102,14 +102,14 @@ class Text final : public TokenSource {
 
 bool is_json(const fs::path& file) { return file.extension() == ".json" || file.extension() == ".jsonl"; }
 
-/// What a folder holds: files in the order of the bytes of their paths below it, the same on every machine, and what
-/// was left out with the reason.
+/// The contents of a folder: files in the order of the bytes of their paths below it, the same on every machine.
+/// Left-out entries are listed with the reason.
 struct Listing {
   std::vector<fs::path> files;
   std::vector<std::string> skipped;
 };
 
-/// Sorts one entry in. Links to files are followed; links to folders are not, as they may lead in circles.
+/// Adds one entry. Links to files are followed; links to folders are not, as they may lead in circles.
 void list_entry(const fs::directory_entry& entry, const fs::path& folder, Listing& out) {
   const fs::path& path = entry.path();
   const std::string name = path.lexically_relative(folder).generic_string();
@@ -130,7 +130,7 @@ void list_entry(const fs::directory_entry& entry, const fs::path& folder, Listin
   }
 }
 
-/// All .txt files below `folder`. IoError for what cannot be read: no part of a corpus goes missing unseen.
+/// Lists all .txt files below `folder`. IoError for unreadable entries: no part of a corpus goes missing unnoticed.
 Listing text_files(const fs::path& folder) {
   Listing out;
   try {

@@ -14,7 +14,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "token files are little-endian and read in place");
 
-/// Where the tokens of a file are and how wide they are.
+/// The place and width of a file's tokens.
 struct TokenLayout {
   std::int64_t first_byte = 0, token_bytes = 2, tokens = 0;
 };

@@ -44,7 +44,7 @@ void copy_checked(const TokenSource& source, std::int64_t first, std::int64_t co
                   std::int32_t* out) {
   source.copy(first, count, out);
   if (source.id_bound() <= vocab) return;
-  std::int32_t largest = 0;  // a plain loop that vectorises; the culprit is looked for only when there is one
+  std::int32_t largest = 0;  // a plain loop that vectorises; the culprit is searched for only when there is one
   for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, out[i]);
   if (largest < vocab) return;
   const auto at = std::find_if(out, out + count, [&](std::int32_t id) { return id >= vocab; }) - out;

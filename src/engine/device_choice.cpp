@@ -4,6 +4,7 @@
 
 #include "engine/backends.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "tessera/schedule/planned_run.hpp"
 
 namespace tessera {
 
@@ -31,8 +32,6 @@ std::string unused_gpu(DeviceChoice asked, DeviceChoice used, const std::filesys
 
 const Backend& backend_of(DeviceKind kind) { return kind == DeviceKind::cuda ? gpu_backend() : cpu_backend(); }
 
-const Backend& backend_of(const Options& options) {
-  return options.run.device == DeviceChoice::cuda ? gpu_backend() : cpu_backend();
-}
+const Backend& backend_of(const Options& options) { return backend_of(device_of(options.run)); }
 
 }  // namespace tessera

@@ -14,7 +14,7 @@ void OperationRunner::run(OperationId id, Stream& stream) {
 }
 
 void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound, Stream& stream) {
-  const Compute& compute = *resources_.compute;
+  const RankCompute& compute = *resources_.compute;
   switch (op.kind) {
     case OperationKind::gather:
       return gather(op, stream);

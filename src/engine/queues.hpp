@@ -14,8 +14,8 @@
 
 namespace tessera {
 
-/// Compute has a stream, communication another for all its queues (`one_for_all`: legal, because list order is issue
-/// order) or one for each; all share compute's in serial mode.
+/// RankCompute has a stream, communication another for all its queues (`one_for_all`: legal, because list order is
+/// issue order) or one for each; all share compute's in serial mode.
 class Queues {
  public:
   Queues(Device& device, LaneMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {

@@ -9,7 +9,7 @@ void for_each_box(const std::vector<std::int64_t>& shape, std::int64_t first, st
   std::vector<std::int64_t> row(shape.size(), 1);  // elements below one index of dimension d
   for (std::size_t d = shape.size() - 1; d > 0; --d) row[d - 1] = row[d] * shape[d];
   while (count > 0) {
-    // The outermost dimension along which a whole row starts here and fits; the last dimension always does.
+    // The outermost dimension along which a full row starts here and fits; the last dimension always does.
     std::size_t d = 0;
     while (first % row[d] != 0 || count < row[d]) ++d;
     // As many rows as fit, within the enclosing row.

@@ -95,7 +95,7 @@ void write_direct(const FileDescriptor& direct, const FileDescriptor& file, cons
       ::pwrite(direct.get(), data, static_cast<std::size_t>(bytes), offset) == bytes) {
     return;
   }
-  // Writing all of it again is right after half a write too, and says what is wrong where the disk is.
+  // Rewriting all of it is correct after a partial write too, and reports the disk's error.
   write_at(file, path, offset, data, bytes);
 }
 

@@ -14,7 +14,7 @@ namespace tessera {
 
 namespace {
 
-/// Room that the file has is not given back before the new text is in it.
+/// Overwrites in place: the file keeps its disk space until the new text is in it.
 void write_over(const std::filesystem::path& path, std::string_view text, bool durable) {
   const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
   if (!file) throw IoError("cannot open {} ({})", path.string(), std::generic_category().message(errno));

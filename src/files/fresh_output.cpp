@@ -16,7 +16,7 @@ namespace {
 
 std::string last_error() { return std::generic_category().message(errno); }
 
-/// What is at PATH itself, not where a link leads; UsageError where the system does not say.
+/// Returns the type of PATH itself, not of a link's target; UsageError if the system cannot tell.
 std::filesystem::file_type type_at(const std::filesystem::path& path) {
   std::error_code error;
   const auto type = std::filesystem::symlink_status(path, error).type();
@@ -25,7 +25,7 @@ std::filesystem::file_type type_at(const std::filesystem::path& path) {
   return type;
 }
 
-/// Names beside PATH: of this process, and another one each time.
+/// Makes names next to PATH: unique to this process, and another one each time.
 std::filesystem::path beside_name(const std::filesystem::path& path, int number) {
   return fmt::format("{}.{}-{}.tmp", path.string(), ::getpid(), number);
 }

@@ -19,7 +19,7 @@ herr_t collect_error(unsigned depth, const H5E_error2_t* error, void* out) {
   return 0;
 }
 
-/// The error stack, innermost cause first.
+/// Returns the error stack, innermost cause first.
 std::string error_text() {
   std::string text;
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, collect_error, &text);
@@ -49,9 +49,9 @@ Hdf5Attribute open_scalar(hid_t object, const std::string& name, H5T_class_t wan
   return attribute;
 }
 
-/// Properties of an opened file without HDF5's own lock on it: RUN's lock and unpublished folders keep writers apart,
-/// and file systems without locks (ENOLCK, EOPNOTSUPP) would refuse every file. HDF5_USE_FILE_LOCKING overrules this.
-/// (Libraries before 1.10.7, and 1.12.0, have only that variable.)
+/// Returns properties of an opened file without HDF5's own lock on it. RUN's lock and unpublished folders keep writers
+/// apart, and file systems without locks (ENOLCK, EOPNOTSUPP) would refuse every file. HDF5_USE_FILE_LOCKING overrules
+/// this; libraries before 1.10.7, and 1.12.0, have only that variable.
 Hdf5Properties file_access(const std::string& what) {
   Hdf5Properties access(hdf5_check_id(H5Pcreate(H5P_FILE_ACCESS), what));
 #if H5_VERSION_GE(1, 10, 7) && !(H5_VERSION_GE(1, 12, 0) && !H5_VERSION_GE(1, 12, 1))
@@ -63,8 +63,8 @@ Hdf5Properties file_access(const std::string& what) {
 }  // namespace
 
 void hdf5_quiet() {
-  // Everything here closes itself; HDF5's clean-up at exit only adds a crash (1.10.8) when closing a file had failed,
-  // as on a full disk. Has to be said before the library starts.
+  // Everything here closes itself. HDF5's clean-up at exit only adds a crash (1.10.8) when closing a file had failed,
+  // as on a full disk. Must be called before the library starts.
   static const herr_t no_clean_up_at_exit = H5dont_atexit();
   static_cast<void>(no_clean_up_at_exit);
   thread_local bool quiet = false;  // HDF5 keeps the setting per thread

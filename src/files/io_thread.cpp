@@ -62,7 +62,7 @@ void IoThread::work() {
   while (auto task = next_task(lock)) {
     lock.unlock();
     task();
-    task = nullptr;  // what it holds is released outside the lock
+    task = nullptr;  // its captures are released outside the lock
     lock.lock();
   }
 }

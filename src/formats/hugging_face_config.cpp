@@ -24,7 +24,7 @@ class ConfigReader {
   /// `json` outlives it.
   ConfigReader(std::filesystem::path path, const nlohmann::json& json) : path_(std::move(path)), json_(json) {}
 
-  /// A size of at least 1.
+  /// Returns a size of at least 1.
   std::optional<std::int64_t> size(const char* key) const {
     const nlohmann::json* value = find(key);
     if (value == nullptr) return std::nullopt;
@@ -47,7 +47,7 @@ class ConfigReader {
     if (!value->is_boolean()) refuse(key, "true or false is allowed");
     return value->get<bool>();
   }
-  /// UsageError unless the truth value is what this program computes.
+  /// UsageError unless the truth value is the supported one.
   void require(const char* key, bool wanted) const {
     if (truth(key, wanted) != wanted) refuse(key, wanted ? "only true is supported" : "only false is supported");
   }
@@ -68,8 +68,8 @@ class ConfigReader {
     refuse(key, ("only " + list + " is supported").c_str());
   }
 
-  /// Rotary base and scaling. Older folders write rope_theta and rope_scaling, newer ones rope_parameters for both; a
-  /// scaling's kind is called rope_type, or type.
+  /// Reads rotary base and scaling. Older folders write rope_theta and rope_scaling, newer ones rope_parameters for
+  /// both; a scaling's kind is called rope_type, or type.
   void read_rope(Architecture& model) const {
     require_number("partial_rotary_factor", json_, 1);
     model.rope_theta = positive_in(json_, "rope_theta", 10000.0);
@@ -95,7 +95,7 @@ class ConfigReader {
     }
   }
 
-  /// model_type, or what `architectures` says if it is missing.
+  /// Returns model_type, or derives it from `architectures` if it is missing.
   std::string model_type() const {
     std::string type = text("model_type", "");
     if (!type.empty()) return type;
@@ -148,7 +148,7 @@ class ConfigReader {
     return scaling;
   }
 
-  /// UsageError unless a number, if it is there, is what this program computes.
+  /// UsageError unless a number, if it is there, is the supported one.
   void require_number(const char* key, const nlohmann::json& object, double wanted) const {
     const auto place = object.find(key);
     if (place == object.end() || place->is_null() || (place->is_number() && *place == wanted)) return;
@@ -197,7 +197,7 @@ Architecture read_gpt2(const ConfigReader& config) {
   return model;
 }
 
-/// What Qwen2 and Llama have in common.
+/// Reads the common settings of Qwen2 and Llama.
 Architecture read_rotary(const ConfigReader& config, Family family) {
   config.require_text("hidden_act", "silu", {"silu"});
   config.require_full_attention();

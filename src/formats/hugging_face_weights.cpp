@@ -23,7 +23,7 @@ namespace {
 constexpr std::int64_t kLargestIndex = 256 << 20;
 constexpr std::string_view kTiedHead = "lm_head.weight";
 
-/// A name without the model's prefix: base models and models with a head differ by it.
+/// Strips the model's prefix from a name: base models and models with a head differ by it.
 std::string_view bare(std::string_view name) {
   for (const std::string_view prefix : {"transformer.", "model."}) {
     if (name.starts_with(prefix)) return name.substr(prefix.size());
@@ -31,7 +31,7 @@ std::string_view bare(std::string_view name) {
   return name;
 }
 
-/// The first element that is infinite or no number; values.size() if there is none.
+/// Returns the first element that is infinite or no number; values.size() if there is none.
 std::size_t first_not_finite(std::span<const float> values) {
   constexpr std::uint32_t all_ones = 0x7f80'0000;  // the exponent of both
   std::uint32_t largest = 0;                       // without an early exit, so that it vectorises
@@ -46,7 +46,7 @@ bool is_known_buffer(std::string_view name) {
   return name.ends_with(".attn.bias") || name.ends_with(".attn.masked_bias") || name.ends_with("rotary_emb.inv_freq");
 }
 
-/// weight_map of an index: which file each tensor is said to be in.
+/// Reads weight_map of an index: each tensor's file.
 std::map<std::string, std::string> read_index(const std::filesystem::path& path) {
   const nlohmann::json index = read_json_object(path, kLargestIndex);
   const auto map = index.find("weight_map");

@@ -1,5 +1,5 @@
-// A safetensors header is parsed as a stream of events: nothing is built for what does not belong there, so that a
-// hostile header costs at most its own size.
+// A safetensors header is parsed as a stream of events. Nothing is built for unexpected contents, so that a hostile
+// header costs at most its own size.
 
 #include <algorithm>
 #include <bit>
@@ -22,7 +22,7 @@ static_assert(std::endian::native == std::endian::little, "safetensors data is l
 constexpr std::size_t kLongestName = 1024;
 constexpr std::size_t kMostDimensions = 16;
 
-/// Bits of one element; nothing for types that this reader has not heard of.
+/// Returns the bits of one element; nothing for unknown types.
 std::optional<std::int64_t> element_bits(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::int64_t> known[] = {
       {"F64", 64},  {"I64", 64}, {"U64", 64}, {"C64", 64},    {"F32", 32},    {"I32", 32}, {"U32", 32}, {"F16", 16},
@@ -223,7 +223,7 @@ class HeaderHandler : public nlohmann::json_sax<nlohmann::json> {
   bool seen_dtype_ = false, seen_shape_ = false, seen_offsets_ = false;
 };
 
-/// The tensors lie end to end and fill the data.
+/// Checks that the tensors lie end to end and fill the data.
 void check_coverage(const std::vector<SafetensorsEntry>& entries, std::int64_t data_bytes, const std::string& file) {
   std::vector<const SafetensorsEntry*> in_order;
   in_order.reserve(entries.size());

@@ -1,7 +1,7 @@
 #pragma once
-// Dropout of attention's probabilities: which random word belongs to which of them. A Philox block's four words mask
-// queries q and q + 8 with keys k and k + 8 of a square of 16 x 16: four that one thread has whichever way a
-// tensor-core tile lies, so that no word is made in vain.
+// Dropout of attention's probabilities: assigns random words to them. In a square of 16 x 16, a Philox block's four
+// words mask queries q, q + 8 and keys k, k + 8. One thread has these four whichever way a tensor-core tile lies, so
+// that no word is computed in vain.
 
 #include <cstdint>
 
@@ -14,7 +14,7 @@ struct ProbabilityMaskPlace {
   std::uint32_t word;
 };
 
-/// Of one probability of a sample, sequences being `sequence` long.
+/// Returns the word of one probability of a sample, for sequences of length `sequence`.
 TESSERA_HOST_DEVICE constexpr ProbabilityMaskPlace probability_mask_place(std::uint64_t sequence, std::uint64_t head,
                                                                           std::uint64_t query, std::uint64_t key) {
   const std::uint64_t half = (sequence + 15) / 16 * 8;

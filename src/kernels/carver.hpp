@@ -1,6 +1,6 @@
 #pragma once
-// Cuts one piece of memory into aligned arrays. The same sequence of take() calls, without memory, gives the bytes that
-// are needed: so a declared size and its use cannot drift apart.
+// Cuts one piece of memory into aligned arrays. The same sequence of take() calls, without memory, gives the size
+// needed: so a declared size and its use cannot drift apart.
 
 #include <cstddef>
 #include <cstdint>
@@ -35,5 +35,13 @@ class Carver {
   std::byte* memory_ = nullptr;
   std::int64_t capacity_ = 0, used_ = 0;
 };
+
+/// The bytes that a layout takes.
+template <class Layout, class... Shape>
+std::int64_t bytes_of(const Shape&... shape) {
+  Carver carver;
+  Layout(carver, shape...);
+  return carver.used();
+}
 
 }  // namespace tessera

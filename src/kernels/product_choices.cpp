@@ -26,7 +26,7 @@ std::string ProductChoices::text() const {
 
 namespace {
 
-/// One line; false where it is not one.
+/// Reads one line; false if it is not one.
 bool read_line(const std::string& line, ProductChoices::Key& key, ProductChoice& choice) {
   const std::size_t colon = line.find(" : ");
   if (colon == std::string::npos) return false;
@@ -52,7 +52,7 @@ ProductChoices ProductChoices::parse(const std::string& text) {
     if (!read_line(line, key, choice)) throw IoError("line {} of the algorithms of products is damaged", number);
     choices.set(key, choice);
   }
-  // What was written comes back as it was: a shortened number would be a number too.
+  // The text must come back as it was written: a shortened number would be a number too.
   if (choices.text() != text) throw IoError("the end of the algorithms of products is damaged");
   return choices;
 }

@@ -1,5 +1,5 @@
 #pragma once
-// How a step's scalars move, written once for hosts and GPUs.
+// Updates of a step's scalars, written once for hosts and GPUs.
 
 #include <cmath>
 
@@ -21,7 +21,7 @@ TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
   if (a.scalars->counts_loss != 0) a.payload->loss.add(a.scalars->micro_loss);
 }
 
-/// Whether a number is neither infinite nor NaN.
+/// Returns whether a number is neither infinite nor NaN.
 TESSERA_HOST_DEVICE inline bool is_finite(double x) { return x - x == 0; }
 
 TESSERA_HOST_DEVICE inline void clip_rule(const ClipArguments& a) {

@@ -1,5 +1,5 @@
 #pragma once
-// How ranges are cut into tasks: by their length alone, never by the number of threads.
+// Division of ranges into tasks: by their length alone, never by the number of threads.
 
 #include <algorithm>
 #include <cstdint>
@@ -15,9 +15,9 @@ struct Tile {
 
 class Tiling {
  public:
-  /// Pieces of `size`, the last one shorter.
+  /// Makes pieces of `size`, the last one shorter.
   static Tiling of_size(std::int64_t length, std::int64_t size) { return Tiling(length, size); }
-  /// As few pieces of at most about `target` as possible, equally long up to rounding to `grain`.
+  /// Makes as few pieces of at most about `target` as possible, equally long up to rounding to `grain`.
   static Tiling balanced(std::int64_t length, std::int64_t target, std::int64_t grain) {
     const std::int64_t pieces = std::max<std::int64_t>(1, ceil_div(length, target));
     return Tiling(length, round_up(std::max<std::int64_t>(1, ceil_div(length, pieces)), grain));

@@ -46,7 +46,7 @@ struct Preset {
   Architecture architecture;
 };
 
-/// Shapes as the models' config.json on Hugging Face give them; nano is ours.
+/// Shapes as in the models' config.json on Hugging Face; nano is Tessera's.
 std::array<Preset, 9> presets() {
   return {{
       {"nano", gpt2(4, 4, 128, 256, 256)},
@@ -76,7 +76,7 @@ void validate_scaling(const RopeScaling& s) {
       s.factor, s.low_freq_factor, s.high_freq_factor, s.original_context);
 }
 
-/// The options that a family fixes: its Hugging Face form has no place for anything else.
+/// Checks the options that a family fixes: its Hugging Face form cannot express anything else.
 void validate_family(const Architecture& a) {
   if (a.family == Family::gpt2) {
     if (a.kv_heads != a.heads) {

@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// The frequency as scaled: by 1/factor for long waves, not for short ones, by a mixture between them.
+/// Scales a frequency: by 1/factor for long waves, not for short ones, by a mixture between them.
 double scaled_frequency(double frequency, const RopeScaling& s) {
   if (!s.on()) return frequency;
   const double waves = static_cast<double>(s.original_context) * frequency / (2 * std::numbers::pi);

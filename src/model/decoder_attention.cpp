@@ -1,5 +1,5 @@
 // The attention half of a block:
-//   n = norm(x);  q, k, v = n Wqkv + b, q and k turned by their positions (rotary);  a = attention(q, k, v);
+//   n = norm(x);  q, k, v = n Wqkv + b, q and k rotated by their positions (rotary);  a = attention(q, k, v);
 //   y = x + dropout(a Wo + bo)
 
 #include "model/decoder_parts.hpp"
@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// What the functions of one direction share.
+/// The common arguments of one direction's functions.
 struct AttentionCall : PartCall {
   explicit AttentionCall(const PartCall& call)
       : PartCall(call), tensors(call.architecture()), values(call.architecture()) {}
@@ -25,7 +25,7 @@ struct AttentionCall : PartCall {
   AttentionSaved values;
 };
 
-/// Queries and keys, which lie side by side in rows of `qkv`, in place.
+/// Rotates queries and keys, which lie side by side in rows of `qkv`, in place.
 void turn(const AttentionCall& call, const View& qkv, bool inverse) {
   const Architecture& a = call.architecture();
   if (a.positions != PositionKind::rotary) return;
@@ -95,7 +95,7 @@ void attend_backward(const AttentionCall& call, const AttentionBackwardScratch& 
   turn(call, gradient, true);
 }
 
-/// The norm's backward stands between the projections' two halves: it makes their input again on its way.
+/// The norm's backward stands between the projections' two halves: it recomputes their input on its way.
 void project_qkv_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
   const ConstView gradient = call.read(s.qkv_gradient, qkv_width(call.architecture()));
   const auto linear = [&](int i) {

@@ -1,4 +1,4 @@
-// What both halves of a block share: the norm at their start, linears, and the residual path at their end.
+// The common parts of a block's halves: the norm at their start, linears, and the residual path at their end.
 
 #include "model/decoder_parts.hpp"
 
@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// Columns of a weight as it is stored.
+/// Returns the columns of a weight as it is stored.
 std::int64_t weight_columns(WeightLayout layout, std::int64_t in, std::int64_t out) {
   return layout == WeightLayout::in_out ? out : in;
 }

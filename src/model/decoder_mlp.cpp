@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// What the functions of one direction share.
+/// The common arguments of one direction's functions.
 struct MlpCall : PartCall {
   explicit MlpCall(const PartCall& call) : PartCall(call), tensors(call.architecture()), values(call.architecture()) {}
 
@@ -32,7 +32,7 @@ void swiglu(const MlpCall& call, void* activated) {
   call.kernels.swiglu_forward(call.stream, f);
 }
 
-/// What is saved of gate and up, and h unless nobody goes on to the output.
+/// Computes the saved gate and up, and h unless the output is not needed.
 void project_up(const MlpCall& call, const MlpForwardScratch& s) {
   const bool goes_on = call.buffers.output != nullptr;
   const auto project = [&](const LinearTensors& tensors, void* saved, bool with_gelu) {
@@ -56,7 +56,7 @@ void project_down(const MlpCall& call, const MlpForwardScratch& s) {
   call.kernels.linear_forward(call.stream, l);
 }
 
-/// d h becomes d gate, in place, and d up; h is made again on the way.
+/// Turns d h into d gate, in place, and d up; recomputes h on the way.
 void swiglu_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   SwigluBackward b;
   b.tokens = call.model.tokens(), b.width = call.ffn();
@@ -66,7 +66,7 @@ void swiglu_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   call.kernels.swiglu_backward(call.stream, b);
 }
 
-/// The weight's gradient needs h again. GELU: d u comes through it with the product. SwiGLU: between the two halves.
+/// The weight's gradient needs h again. GELU: d u comes through it with the matmul. SwiGLU: between the two halves.
 void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   LinearBackward l = linear_backward(call, call.tensors.down, call.ffn(), call.width());
   l.output_gradient = branch_gradient(call, DropoutSite::mlp_residual, s.masked_gradient);
@@ -83,7 +83,7 @@ void project_down_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   call.kernels.linear_backward(call.stream, l);
 }
 
-/// The norm's backward stands between the projections' two halves: it makes their input again on its way.
+/// The norm's backward stands between the projections' two halves: it recomputes their input on its way.
 void project_up_backward(const MlpCall& call, const MlpBackwardScratch& s) {
   const auto linear = [&](const LinearTensors& tensors, void* gradient) {
     LinearBackward l = linear_backward(call, tensors, call.width(), call.ffn());

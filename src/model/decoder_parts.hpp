@@ -1,12 +1,12 @@
 #pragma once
-// The directions of each kind of part, one source file a kind. What they are given has been checked by decoder.cpp.
+// The directions of each kind of part, one source file a kind. decoder.cpp has checked their arguments.
 
 #include "model/part_order.hpp"
 #include "tessera/model/decoder.hpp"
 
 namespace tessera {
 
-/// What every function here works with.
+/// The common arguments of every function here.
 struct PartCall {
   Kernels& kernels;
   Stream& stream;
@@ -15,10 +15,10 @@ struct PartCall {
   const PartBuffers& buffers;
 
   const Architecture& architecture() const { return model.architecture; }
-  /// A [rows, columns] matrix in the compute dtype.
+  /// Returns a [rows, columns] matrix in the compute dtype.
   ConstView read(const void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
   View write(void* data, std::int64_t columns) const { return {data, model.compute, columns}; }
-  /// Parameter number `tensor` of the part, `columns` wide; empty for -1. (Gradients and saved values likewise.)
+  /// Returns parameter number `tensor` of the part, `columns` wide; empty for -1. Gradients and saved values likewise.
   ConstView parameter(int tensor, std::int64_t columns) const {
     if (tensor < 0) return {};
     return read(buffers.parameters[static_cast<std::size_t>(tensor)], columns);
@@ -34,27 +34,28 @@ struct PartCall {
   Dropout dropout(DropoutSite site) const;
 };
 
-/// output = input W + bias of a linear [tokens, in] to [tokens, out]: the caller sets input, output and the rest.
+/// Starts output = input W + bias of a linear [tokens, in] to [tokens, out]: the caller sets input, output and the
+/// rest.
 LinearForward linear_forward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
 LinearBackward linear_backward(const PartCall& call, const LinearTensors& tensors, std::int64_t in, std::int64_t out);
 
-/// The norm that both halves of a block start with; saves mean and deviation.
+/// Applies the norm at the start of both halves of a block; saves mean and deviation.
 void normalize_input(const PartCall& call, const NormTensors& tensors, const NormSaved& saved, void* normalized);
-/// Adds the norm's input gradient to residual_gradient; writes the gradients of gain and bias, and to `normalized` what
-/// forward wrote there.
+/// Adds the norm's input gradient to residual_gradient. Writes the gradients of gain and bias, and forward's output to
+/// `normalized`.
 void normalize_input_backward(const PartCall& call, const NormTensors& tensors, const NormSaved& saved,
                               const void* normalized_gradient, void* normalized, void* scratch);
-/// The two halves of a linear's backward: the gradient of its input, and those of weight and bias, which read the
-/// input.
+/// Compute the two halves of a linear's backward: the gradient of its input, and those of weight and bias, which read
+/// the input.
 void input_gradient(const PartCall& call, LinearBackward linear, const View& gradient, bool adds);
 void weight_gradients(const PartCall& call, LinearBackward linear, const ConstView& input);
-/// Gradient of what a half adds to the residual stream: d output, through the dropout's mask (into `masked`) if there
-/// is one.
+/// Returns the gradient of a half's contribution to the residual stream: d output, through the dropout's mask (into
+/// `masked`) if there is one.
 ConstView branch_gradient(const PartCall& call, DropoutSite site, void* masked);
 
 void embedding_forward_part(const PartCall& call);
 void embedding_backward_part(const PartCall& call);
-/// Forward and recompute alike: writes output only where there is one.
+/// Runs forward and recompute alike: writes output only if there is one.
 void attention_forward_part(const PartCall& part);
 void attention_backward_part(const PartCall& part);
 void mlp_forward_part(const PartCall& part);

@@ -11,7 +11,7 @@ namespace tessera {
 
 namespace {
 
-/// normal_at of elements 4 block .. 4 block + 3, with the work that they share done once.
+/// Computes normal_at of elements 4 block .. 4 block + 3, with their shared work done once.
 std::array<float, 4> normal_block(std::uint64_t seed, std::uint32_t stream, std::uint64_t block) {
   const auto bits = philox(seed, RandomUse::initialization, stream, block);
   std::array<float, 4> values;

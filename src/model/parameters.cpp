@@ -41,7 +41,8 @@ class Inventory {
   std::vector<ParameterTensor> tensors;
 };
 
-/// GPT-2's Conv1D weights are [in, out]; projections onto the residual stream start smaller by sqrt(2 layers).
+/// Lists GPT-2's tensors. Its Conv1D weights are [in, out]; projections onto the residual stream start smaller by
+/// sqrt(2 layers).
 std::vector<ParameterTensor> gpt2_tensors(const Architecture& a) {
   Inventory inventory;
   const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(a.layers));
@@ -68,7 +69,7 @@ std::vector<ParameterTensor> gpt2_tensors(const Architecture& a) {
   return std::move(inventory.tensors);
 }
 
-/// Qwen2 and Llama: weights are [out, in]; Qwen2 has biases on query, key and value.
+/// Lists the tensors of Qwen2 and Llama: weights are [out, in]; Qwen2 has biases on query, key and value.
 std::vector<ParameterTensor> llama_tensors(const Architecture& a) {
   Inventory inventory;
   const std::int64_t kv_width = a.kv_heads * a.head_width();

@@ -119,7 +119,7 @@ struct AttentionSaved {
     log_sum_exp = order.next();
   }
   NormSaved norm;
-  int qkv;     ///< [tokens, (heads + 2 kv_heads) * head_width]: queries, keys, values side by side, turned (rotary)
+  int qkv;     ///< [tokens, (heads + 2 kv_heads) * head_width]: queries, keys, values side by side, rotated (rotary)
   int output;  ///< [tokens, width]: attention's output, before its projection
   int log_sum_exp;  ///< fp32 [batch, heads, sequence]
 };
@@ -133,10 +133,10 @@ struct MlpSaved {
   }
   NormSaved norm;
   int gate;  ///< [tokens, ffn_width]
-  int up;    ///< [tokens, ffn_width]; with GELU: what enters it
+  int up;    ///< [tokens, ffn_width]; with GELU: its input
 };
 
-/// How every linear's weight lies.
+/// Returns the layout of every linear's weight.
 inline WeightLayout weight_layout(const Architecture& a) {
   return a.family == Family::gpt2 ? WeightLayout::in_out : WeightLayout::out_in;
 }

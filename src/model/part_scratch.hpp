@@ -10,7 +10,7 @@ namespace tessera {
 
 /// Attention, backward. (Forward and recompute need `normalized` alone.)
 struct AttentionBackwardScratch {
-  void* normalized = nullptr;       ///< [tokens, width]: the projection's input, made again
+  void* normalized = nullptr;       ///< [tokens, width]: the projection's input, recomputed
   void* qkv_gradient = nullptr;     ///< [tokens, (heads + 2 kv_heads) * head_width]
   void* width_gradient = nullptr;   ///< [tokens, width]: of attention's output, then of the normalised input
   void* masked_gradient = nullptr;  ///< [tokens, width]: d output with the dropout mask; null without dropout
@@ -33,7 +33,7 @@ MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory);
 struct MlpBackwardScratch {
   void* activated = nullptr;        ///< [tokens, ffn_stride]; dead once the down projection's gradient is made, then
   void* normalized = nullptr;       ///< [tokens, width] and
-  void* width_gradient = nullptr;   ///< [tokens, width] lie in its place
+  void* width_gradient = nullptr;   ///< [tokens, width] reuse its memory
   void* gate_gradient = nullptr;    ///< [tokens, ffn_stride]: of h, then of the gate; null without SwiGLU
   void* up_gradient = nullptr;      ///< [tokens, ffn_stride]
   void* masked_gradient = nullptr;  ///< [tokens, width]; null without dropout
@@ -42,7 +42,7 @@ struct MlpBackwardScratch {
 };
 MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory);
 
-/// Columns of queries, keys and values side by side.
+/// Returns the columns of queries, keys and values side by side.
 std::int64_t qkv_width(const Architecture& architecture);
 AttentionShape attention_shape(const ModelParts& model);
 

@@ -1,4 +1,4 @@
-// The parts of a model: which tensors each reads, what it saves, what each direction costs.
+// The parts of a model: the tensors that each reads, the values it saves, the cost of each direction.
 
 #include "tessera/model/parts.hpp"
 
@@ -53,8 +53,8 @@ class Declaration {
     for (const SavedTensor& s : part.saved) sum += s.elements * size_of(s.dtype);
     return sum;
   }
-  /// Least traffic: forward reads parameters and input and writes output and saved values; backward reads parameters,
-  /// input, saved values and d output and writes d input and gradients.
+  /// Counts the least traffic. Forward reads parameters and input and writes output and saved values. Backward reads
+  /// parameters, input, saved values and d output and writes d input and gradients.
   void count_bytes(Part& part) const {
     const std::int64_t parameters = elements_of(part) * size_of(model_.compute);
     const std::int64_t gradients = elements_of(part) * size_of(model_.gradient);
@@ -87,7 +87,7 @@ class Declaration {
     if (a_.family == Family::gpt2) {
       const std::string h = fmt::format("transformer.h.{}.", block);
       reads(part, h + "ln_1.weight", InBackward::read);
-      reads(part, h + "ln_1.bias", InBackward::read);  // the normalised input is made again
+      reads(part, h + "ln_1.bias", InBackward::read);  // the normalised input is recomputed
       reads(part, h + "attn.c_attn.weight", InBackward::read);
       reads(part, h + "attn.c_attn.bias", InBackward::not_read);
       reads(part, h + "attn.c_proj.weight", InBackward::read);
@@ -120,7 +120,7 @@ class Declaration {
     part.backward.scratch_bytes = attention_backward_scratch(model_, nullptr).bytes;
   }
 
-  /// The table of angles, declared by the first part that reads it.
+  /// Returns the table of angles, declared by the first part that reads it.
   std::int32_t rotary() {
     if (model_.constants.empty())
       model_.constants.push_back({"rotary", DType::fp32, checked_multiply(model_.sequence, a_.head_width())});
@@ -152,7 +152,7 @@ class Declaration {
     const std::int64_t up = linear_flops(a_.width, a_.ffn_width) * (a_.mlp == MlpKind::swiglu ? 2 : 1);
     const std::int64_t down = linear_flops(a_.ffn_width, a_.width);
     part.forward.flops = up + down;
-    part.recompute.flops = up;  // nobody reads the output again: the next block's input is kept
+    part.recompute.flops = up;  // the output is not read again: the next block's input is kept
     part.backward.flops = 2 * (up + down);
     count_bytes(part);
     part.forward.scratch_bytes = part.recompute.scratch_bytes = mlp_forward_scratch(model_, nullptr).bytes;

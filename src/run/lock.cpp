@@ -28,7 +28,7 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 
 std::string error_text() { return std::generic_category().message(errno); }
 
-/// A lock that belongs to the open file, not to the process; `length` 0 reaches to the end of all bytes.
+/// Describes a lock that belongs to the open file, not to the process; `length` 0 reaches to the end of all bytes.
 struct flock byte_range(std::int64_t first, std::int64_t length) {
   struct flock lock {};
   lock.l_type = F_WRLCK;
@@ -38,7 +38,7 @@ struct flock byte_range(std::int64_t first, std::int64_t length) {
   return lock;
 }
 
-/// Whether all who see this file system see it through one kernel.
+/// Returns whether all users of this file system see it through one kernel.
 bool is_local(const std::filesystem::path& path) {
   constexpr std::array<std::int64_t, 5> kTypes = {0xEF53, 0x58465342, 0x9123683E, 0x01021994,
                                                   0x794C7630};  // ext, xfs, btrfs, tmpfs, overlay
@@ -82,7 +82,7 @@ void RunLock::wait_for(const LockSettings& settings) {
       try {
         write_owner();
       } catch (const IoError&) {
-        // A full disk: the caller, who has the lock, may make room and try again.
+        // A full disk: the caller, who has the lock, may free space and try again.
       }
     }
     if (taken == Taken::yes) return;
@@ -122,7 +122,7 @@ RunLock::Taken RunLock::take() {
   throw IoError("cannot lock {} ({})", lock_file_.string(), error_text());
 }
 
-/// Rank 0, without locks: whoever creates the file has the folder. One that its process left by dying is taken away.
+/// Rank 0, without locks: the creator of the file has the folder. One left by a process that died is taken away.
 RunLock::Taken RunLock::take_owner_file() {
   const RunOwner me = RunOwner::me();
   const auto before = read_owner(owner_file_);
@@ -132,7 +132,7 @@ RunLock::Taken RunLock::take_owner_file() {
   if (is_left) {
     const std::filesystem::path aside = fmt::format("{}.{}.tmp", owner_file_.string(), me.pid);
     if (::rename(owner_file_.c_str(), aside.c_str()) == 0) {
-      // Another start may have been faster: what was moved away is then its file.
+      // Another start may have been faster: the file that was moved away is then that one's.
       const auto moved = read_owner(aside);
       if (!moved || moved->nonce != before->nonce) static_cast<void>(::link(aside.c_str(), owner_file_.c_str()));
       ::unlink(aside.c_str());
@@ -156,8 +156,8 @@ std::string RunLock::holder() const {
   return (life_of(*owner) == OwnerLife::gone ? "by other ranks of the job of " : "by ") + owner->words();
 }
 
-/// A process that is seen to run does not end by itself soon. Not in a Slurm job: its holder may be an earlier start
-/// that is being ended, and nobody watches who could mend a usage error.
+/// Refuses to wait for a running process: it does not end by itself soon. Not in a Slurm job: its holder may be an
+/// earlier start that is being ended. No user is there to mend a usage error.
 void RunLock::refuse_running_holder() const {
   const auto owner = read_owner(owner_file_);
   if (!RunOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t kMostFlushesWaiting = 64;
 
-/// The name after the last one: files stay in the order of starts.
+/// Returns the name after the last one: files stay in the order of starts.
 std::filesystem::path next_name(const std::filesystem::path& folder) {
   const std::vector<std::int64_t> numbers = metrics_files(folder);
   return metrics_path(folder, numbers.empty() ? 0 : numbers.back() + 1);
@@ -29,7 +29,8 @@ std::filesystem::path next_name(const std::filesystem::path& folder) {
 struct MetricsFile::State {
   // Written before any task is posted, read by both sides.
   std::filesystem::path path;
-  std::filesystem::path unfinished;  // path + ".tmp": what readers cannot open is not called by the name that they know
+  std::filesystem::path
+      unfinished;  // path + ".tmp": a file that readers cannot open does not have the name that they know
   bool swmr = true;
   std::size_t flush_rows = 0;
   std::chrono::milliseconds flush_after{0};
@@ -48,10 +49,10 @@ struct MetricsFile::State {
   std::vector<RankRow> ranks;
   std::vector<std::pair<std::string, std::vector<std::int64_t>>> measured;
   std::vector<std::pair<std::string, double>> numbers;
-  bool write_posted = false, write_planned = false;  // a task that writes is queued, is queued for later
+  bool write_posted = false, write_planned = false;  // a task that writes is queued, is planned for later
   std::exception_ptr error;
   std::int64_t last_step = -1;  // of the rows appended
-  bool is_given_up = false;     // an error came: what is appended is dropped
+  bool is_given_up = false;     // an error came: appended rows are dropped
 
   // The I/O thread only.
   std::optional<MetricsTables> tables;
@@ -68,13 +69,13 @@ struct MetricsFile::State {
   void or_give_up(F&& f);
 };
 
-/// On the I/O thread, as all below. A file has its name as soon as readers can open it.
+/// Creates the file; on the I/O thread, as all below. A file has its name as soon as readers can open it.
 void MetricsFile::State::create(const MetricsLayout& layout) {
   tables.emplace(unfinished, layout);
   if (swmr) rename_durably(unfinished, path);
 }
 
-/// Moves out what waits and writes it.
+/// Moves out the waiting rows and writes them.
 void MetricsFile::State::write_pending() {
   decltype(steps) new_steps;
   decltype(evals) new_evals;
@@ -126,7 +127,7 @@ void MetricsFile::State::close() {
   if (!swmr) rename_durably(unfinished, path);
 }
 
-/// After an error the file is given up: later rows are dropped, and what nobody reads makes room.
+/// After an error the file is given up: later rows are dropped, and unread ones are freed.
 template <class F>
 void MetricsFile::State::or_give_up(F&& f) {
   try {
@@ -162,13 +163,13 @@ MetricsFile::~MetricsFile() {
   try {
     close();
   } catch (...) {
-    // A destructor has nobody to tell; close() is there for that.
+    // A destructor cannot report; close() is there for that.
   }
 }
 
 const std::filesystem::path& MetricsFile::path() const { return state_->path; }
 
-/// Adds under the lock, then sees to it that the row reaches the file: at once when many wait, in a while otherwise.
+/// Adds under the lock, then makes sure that the row reaches the file: at once when many wait, after a delay otherwise.
 template <class Add>
 void MetricsFile::queue(Add&& add) {
   TESSERA_ASSERT(!state_->closed, "{} is closed", state_->path.string());

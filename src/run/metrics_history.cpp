@@ -21,7 +21,7 @@ namespace {
 
 constexpr std::string_view kPrefix = "metrics.", kSuffix = ".h5";
 
-/// N of "metrics.N.h5"; -1 for any other name.
+/// Returns N of "metrics.N.h5"; -1 for any other name.
 std::int64_t number_of(std::string_view name) {
   if (name == "metrics.h5") return 0;
   if (!name.starts_with(kPrefix) || name.size() <= kPrefix.size() + kSuffix.size()) return -1;
@@ -54,7 +54,7 @@ std::int64_t rows_of(hid_t parent, const std::string& name) {
                                       : rows_of(Hdf5Array<double>::open(parent, name));
 }
 
-/// The length that all series below a group have.
+/// Returns the length that all series below a group have.
 std::int64_t shortest(hid_t group) {
   std::int64_t rows = std::numeric_limits<std::int64_t>::max();
   for (const std::string& name : hdf5_list(group)) {
@@ -83,7 +83,7 @@ class KeptRows {
       loses_rows_ = loses_rows_ || rows_[table] < there;
     }
   }
-  /// Nothing for what is not a table of rows.
+  /// Returns nothing for anything that is not a table of rows.
   std::optional<std::int64_t> of(const std::string& table) const {
     const auto found = rows_.find(table);
     return found == rows_.end() ? std::nullopt : std::optional(found->second);
@@ -147,7 +147,7 @@ void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const Ke
   }
 }
 
-/// FILE.before-step-N, or with a number behind it that is not taken.
+/// Returns FILE.before-step-N, or with a number behind it that is not taken.
 std::filesystem::path name_for_replaced(const std::filesystem::path& path, std::int64_t step) {
   const std::string name = fmt::format("{}.before-step-{}", path.string(), step);
   std::error_code unseen;
@@ -200,7 +200,7 @@ std::vector<std::string> end_history_after(const std::filesystem::path& folder, 
   for (const std::int64_t number : metrics_files(folder)) {
     try {
       end_file_after(metrics_path(folder, number), step, keep_replaced);
-    } catch (const std::exception& error) {  // a damaged file may say anything, of lengths too
+    } catch (const std::exception& error) {  // a damaged file may claim any lengths
       failures.push_back(fmt::format("rows after step {} stay in {}, and are written again ({})", step,
                                      metrics_path(folder, number).string(), error.what()));
     }

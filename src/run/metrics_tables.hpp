@@ -33,9 +33,9 @@ class MetricsTables {
   void write_ranks(const std::vector<RankRow>& rows);
   void write_measured_memory(const std::string& category, const std::vector<std::int64_t>& bytes);
   void write_number(const std::string& name, double value);
-  /// Makes what was written visible to readers.
+  /// Makes written rows visible to readers.
   void flush();
-  /// Hands the whole file to the operating system, so that without SWMR a copy of it is complete.
+  /// Hands the full file to the operating system, so that without SWMR a copy of it is complete.
   void flush_file();
   /// Closes all datasets, then the file.
   void close();

@@ -17,7 +17,7 @@ namespace tessera {
 
 namespace {
 
-/// Empty where there is no such file.
+/// Reads a text; empty if there is no such file.
 std::string text_of(const std::filesystem::path& path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
@@ -30,10 +30,10 @@ std::string this_system() {
   return fmt::format("{} {}", boot, std::filesystem::read_symlink("/proc/self/ns/pid", unseen).string());
 }
 
-/// Field 22 of /proc/PID/stat; -1 where there is no such process.
+/// Reads field 22 of /proc/PID/stat; -1 if there is no such process.
 std::int64_t start_of(std::int64_t pid) {
   const std::string text = text_of(fmt::format("/proc/{}/stat", pid));
-  const auto name_end = text.rfind(')');  // the name may hold anything
+  const auto name_end = text.rfind(')');  // the name may hold any characters
   if (name_end == std::string::npos) return -1;
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;

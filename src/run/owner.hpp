@@ -1,6 +1,6 @@
 #pragma once
-// RUN/owner.json: which process uses a run folder. Beside the lock it only names the holder; where a file system has no
-// locks, creating it is the lock.
+// RUN/owner.json: the process that uses a run folder. In addition to the lock it only names the holder; on a file
+// system without locks, creating it is the lock.
 
 #include <cstdint>
 #include <filesystem>
@@ -9,25 +9,25 @@
 
 namespace tessera {
 
-/// How often Slurm has started this job again; 0 outside Slurm.
+/// Returns how often Slurm has started this job again; 0 outside Slurm.
 std::int64_t slurm_restarts();
 
 struct RunOwner {
   std::string nonce;  ///< drawn at random: tells folders of the same name apart
   std::string host, job;
   std::string system;  ///< boot and process namespace: two processes of one system see each other in /proc
-  std::int64_t pid = 0, started = 0;  ///< `started` in clock ticks since boot: process numbers are used again
+  std::int64_t pid = 0, started = 0;  ///< `started` in clock ticks since boot: process numbers are reused
   std::int64_t restarts = 0;          ///< of the Slurm job
 
-  /// This process; `job` and `restarts` as Slurm has them.
+  /// Describes this process; `job` and `restarts` as Slurm has them.
   static RunOwner me();
-  /// JSON, one line.
+  /// Returns JSON, one line.
   std::string text() const;
-  /// "process 4711 on node7 (Slurm job 12)"
+  /// Returns "process 4711 on node7 (Slurm job 12)".
   std::string words() const;
 };
 
-/// Nothing where there is no such file or it does not name an owner.
+/// Returns nothing if there is no such file or it does not name an owner.
 std::optional<RunOwner> read_owner(const std::filesystem::path& path);
 
 /// `unknown`: on another system, or here and about to end.

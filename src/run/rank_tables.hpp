@@ -1,5 +1,5 @@
 #pragma once
-// /ranks of a metrics file: what every rank measured, [report, rank].
+// /ranks of a metrics file: every rank's measurements, [report, rank].
 
 #include <functional>
 #include <utility>
@@ -18,13 +18,13 @@ class RankTables {
   /// Creates the group and all that is in it.
   RankTables(hid_t file, const MetricsLayout& layout);
 
-  /// Every row has all ranks of the layout.
+  /// Appends rows; each has all ranks of the layout.
   void append(const std::vector<RankRow>& rows);
-  /// Makes what was appended visible to readers.
+  /// Makes appended rows visible to readers.
   void flush();
 
  private:
-  /// A dataset and the value of a rank that it holds.
+  /// A dataset and its value of a rank.
   template <class T>
   struct Column {
     Hdf5Rows<T> data;

@@ -12,6 +12,14 @@ struct Presence {
   StorageId storage = -1;
   bool live_at_entry = false, live_at_exit = false;  ///< in some play
   std::vector<OperationId> touches;                  ///< operations that touch it, ascending
+
+  /// The operations of the segment from and up to which it holds something.
+  OperationId first_in(const Segment& segment) const {
+    return live_at_entry || touches.empty() ? segment.first : touches.front();
+  }
+  OperationId last_in(const Segment& segment) const {
+    return live_at_exit || touches.empty() ? segment.first + segment.count - 1 : touches.back();
+  }
 };
 
 /// Per segment: every storage that is present in it, ascending by storage.

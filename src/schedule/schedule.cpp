@@ -115,35 +115,10 @@ std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) 
 }
 
 std::string_view name_of(OperationKind kind) {
-  switch (kind) {
-    case OperationKind::load:
-      return "load";
-    case OperationKind::store:
-      return "store";
-    case OperationKind::gather:
-      return "gather";
-    case OperationKind::slice:
-      return "slice";
-    case OperationKind::forward:
-      return "forward";
-    case OperationKind::recompute:
-      return "recompute";
-    case OperationKind::backward:
-      return "backward";
-    case OperationKind::reduce_scatter:
-      return "reduce-scatter";
-    case OperationKind::all_reduce:
-      return "all-reduce";
-    case OperationKind::accumulate:
-      return "accumulate";
-    case OperationKind::norm:
-      return "norm";
-    case OperationKind::clip:
-      return "clip";
-    case OperationKind::update:
-      return "update";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 13> names{
+      "load",           "store",      "gather",     "slice", "forward", "recompute", "backward",
+      "reduce-scatter", "all-reduce", "accumulate", "norm",  "clip",    "update"};
+  return names[static_cast<std::size_t>(kind)];
 }
 
 std::string_view name_of(Lane lane) {
@@ -161,15 +136,8 @@ std::string_view name_of(Category category) {
 std::string_view name_of(Place place) { return place == Place::device ? "device" : "host"; }
 
 std::string_view name_of(EdgeReason reason) {
-  switch (reason) {
-    case EdgeReason::prefetch:
-      return "prefetch";
-    case EdgeReason::gather_limit:
-      return "limit";
-    case EdgeReason::staging:
-      return "staging";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 3> names{"prefetch", "limit", "staging"};
+  return names[static_cast<std::size_t>(reason)];
 }
 
 std::string name_of_value(const StepSchedule& schedule, ValueId id) {

@@ -1,5 +1,5 @@
 #pragma once
-// What `tessera sweep` does with its rows: one function an action. Each returns the exit code.
+// The actions of `tessera sweep`: one function an action. Each returns the exit code.
 
 #include <vector>
 
@@ -14,23 +14,23 @@ struct Sweep {
   std::vector<SweepRow> chosen;  ///< those that sweep.only names
 };
 
-/// Each row's memory, and the command that would start it.
+/// Prints each row's memory, and the command that would start it.
 int print_sweep(const Sweep& sweep);
-/// How far each row is.
+/// Prints the progress of each row.
 int show_status(const Sweep& sweep);
-/// The rows that are not settled, one after the other, on this machine.
+/// Runs the rows that are not settled, one after the other, on this machine.
 int run_here(const Sweep& sweep);
-/// The one row of an array's task.
+/// Runs the one row of an array's task.
 int run_in_job(const Sweep& sweep);
-/// The rows that have not ended, as one array of jobs for each number of ranks, and the report after them.
+/// Submits the rows that have not ended, as one array of jobs for each number of ranks, and the report after them.
 int submit_rows(const Sweep& sweep);
-/// Rows that failed are pending again, and started as the sweep was started before.
+/// Makes failed rows pending again, and starts them as the sweep was started before.
 int retry_rows(const Sweep& sweep);
 
-/// 0 if all rows are done, do not fit or are skipped, else the code of the first that is none of these.
+/// Returns 0 if all rows are done, do not fit or are skipped, else the code of the first other row.
 int exit_code_of(const std::vector<RowStatus>& statuses);
 
-/// UsageError where jobs of an earlier submission have not ended: their rows would run twice.
+/// UsageError if jobs of an earlier submission have not ended: their rows would run twice.
 void require_none_queued(const SweepFolder& folder);
 
 }  // namespace tessera

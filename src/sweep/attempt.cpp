@@ -30,7 +30,7 @@ namespace {
 constexpr int kSkipped = 77;  // a command's exit code, as in automake's tests
 constexpr int kStopped = static_cast<int>(ExitCode::stopped_early);
 constexpr std::size_t kLongestMessage = 2000;
-constexpr std::string_view kSaid = "tessera: ";  // how Tessera's errors begin
+constexpr std::string_view kSaid = "tessera: ";  // the first word of Tessera's errors
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
@@ -38,7 +38,7 @@ std::int64_t number_of(const std::string& text, std::int64_t otherwise) {
   return text.empty() ? otherwise : std::atoll(text.c_str());
 }
 
-/// As scontrol and scancel take it: JOB, or ARRAY_TASK.
+/// Returns the job's number as scontrol and scancel take it: JOB, or ARRAY_TASK.
 std::string slurm_job() {
   const std::string array = variable("SLURM_ARRAY_JOB_ID");
   return array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
@@ -46,8 +46,8 @@ std::string slurm_job() {
 
 bool is_rule(const std::string& line) { return line.size() > 20 && line.find_first_not_of('-') == std::string::npos; }
 
-/// Why it ended, in its own words: the last line that begins with "tessera:", else what a launcher says between its
-/// first two rules, else the last line.
+/// Returns why it ended, in its own words: the last line that begins with "tessera:". Otherwise a launcher's text
+/// between its first two rules, else the last line.
 std::string last_words(const std::string& output) {
   std::string last, error, notice;
   int rules = 0;
@@ -67,7 +67,7 @@ std::string last_words(const std::string& output) {
   return words.substr(0, kLongestMessage);
 }
 
-/// Why the run ended, as its own status.json says; empty where it has none.
+/// Returns why the run ended, by its own status.json; empty if it has none.
 std::string message_of(const std::filesystem::path& run) try {
   const auto text = read_small_file(run / "status.json");
   return text ? nlohmann::json::parse(*text).value("message", "") : "";
@@ -75,7 +75,7 @@ std::string message_of(const std::filesystem::path& run) try {
   return "";
 }
 
-/// Of its newest checkpoint; 0 without one.
+/// Returns the step of its newest checkpoint; 0 without one.
 std::int64_t newest_step(const std::filesystem::path& run) {
   const std::vector<std::int64_t> steps = CheckpointFolder(run / "checkpoints").steps();
   return steps.empty() ? 0 : steps.back();
@@ -86,8 +86,8 @@ bool has_metrics(const std::filesystem::path& run) {
   return std::filesystem::exists(run / "metrics.h5", ignored) || std::filesystem::exists(run / "metrics.json", ignored);
 }
 
-/// A run that has begun goes on from its newest checkpoint; what a row's options say of the first start holds until
-/// there is one.
+/// Resumes a run that has begun from its newest checkpoint; the row's own options of a first start hold until there is
+/// one.
 std::vector<std::string> resume_words(const SweepRow& row, const std::filesystem::path& run) {
   std::error_code ignored;
   if (!std::filesystem::exists(run, ignored)) return {};
@@ -106,12 +106,12 @@ struct Attempt {
   std::int64_t repeat;
   const AttemptSettings& settings;
   RowStatus status;
-  std::string device, note;  // what it computes on, and what is to be known of that
+  std::string device, note;  // the device, and a note about it
 
   std::filesystem::path run() const { return folder.run(row, repeat); }
   std::filesystem::path output() const { return folder.row(row) / "output.txt"; }
 
-  /// False where the row is not to be started.
+  /// Returns false if the row is not to be started.
   bool may_start() {
     const std::int64_t machines = settings.in_job ? number_of(variable("SLURM_JOB_NUM_NODES"), 1) : 1;
     const RowNeeds needs = needs_of(row, Site::here, std::max<std::int64_t>(1, row.ranks / machines));
@@ -161,8 +161,8 @@ struct Attempt {
     end(RowState::pending, fmt::format("{} of {} repeats are done", repeat, repeats), 0);
   }
 
-  /// A stop with a checkpoint. `before`: the newest checkpoint's step when the attempt began. The row is pending only
-  /// where its job is to be started again: sweep_job in jobs/job.sh does so.
+  /// Notes a stop with a checkpoint. `before`: the newest checkpoint's step when the attempt began. The row is pending
+  /// only if its job is to be started again: sweep_job in jobs/job.sh does so.
   void stopped(bool over_limit, std::int64_t before, bool asked_for_good) {
     const std::int64_t step = newest_step(run());
     const std::string at = fmt::format("stopped at step {} with a checkpoint", step);
@@ -183,7 +183,7 @@ struct Attempt {
     }
   }
 
-  /// `asked`: somebody asked the sweep to end; `warned`: it was Slurm, before a limit.
+  /// `asked`: the sweep was asked to end; `warned`: by Slurm, before a limit.
   void ended(const ChildEnd& child, const std::string& said, std::int64_t before, bool asked, bool warned) {
     const std::string words = last_words(said);
     if (!child.why_not_started.empty()) return end(RowState::failed, child.why_not_started, child.code);
@@ -227,11 +227,11 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   ChildSettings child;
   child.words = attempt.words();
   child.output = attempt.output();
-  // Whatever outlives this process keeps the row from being started a second time.
+  // Processes that outlive this one keep the row from being started a second time.
   child.inherited = {lock.descriptor()};
   child.stop_signal = row.trains() ? SIGUSR1 : SIGTERM;
   child.limit = settings.in_job ? 0.0 : settings.sweep.limit;
-  // PyTorch's rows that run at the same time on a machine must not meet.
+  // PyTorch's rows that run at the same time on a machine must not share a port.
   constexpr std::int64_t first = 10000, ports = 20000;
   child.environment = {{"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
   if (row.trains()) child.environment.emplace_back(kRanksVariable, std::to_string(row.ranks));

@@ -1,5 +1,5 @@
 #pragma once
-// One attempt at a row: a process, watched, and what became of it.
+// One attempt at a row: a process, watched, and its outcome.
 
 #include <filesystem>
 #include <functional>
@@ -17,7 +17,7 @@ struct AttemptSettings {
 };
 
 /// Runs repeat `repeat` of a row, from where an earlier attempt left it, and writes its status, before and after. A row
-/// that does not fit, or that this machine lacks something for, is not started. Holds the row's lock.
+/// that does not fit, or that this machine cannot run, is not started. Holds the row's lock.
 RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64_t repeat,
                       const AttemptSettings& settings, SweepSignals& signals);
 

@@ -31,14 +31,14 @@ sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1}) {
-    // A signal that is ignored would wait all the same once it is blocked.
+    // An ignored signal would still wait once it is blocked.
     struct sigaction now {};
     if (::sigaction(signal, nullptr, &now) == 0 && now.sa_handler != SIG_IGN) sigaddset(&set, signal);
   }
   return set;
 }
 
-/// Texts as exec wants them; they must outlive it.
+/// Returns texts as exec takes them; they must outlive it.
 std::vector<char*> pointers(const std::vector<std::string>& texts) {
   std::vector<char*> out;
   out.reserve(texts.size() + 1);
@@ -61,7 +61,7 @@ std::vector<std::string> whole_environment(const Variables& more) {
 
 std::string error_text(int number) { return std::generic_category().message(number); }
 
-/// After fork, in the child: only calls that are allowed there. Returns where the program cannot be started.
+/// Runs after fork, in the child: only calls that are allowed there. Returns if the program cannot be started.
 void become(char* const* words, char* const* environment, pid_t parent, int output, int errors,
             const std::vector<int>& inherited) {
   ::setpgid(0, 0);
@@ -84,7 +84,7 @@ struct Forked {
   int error = 0;  ///< why it was not started
 };
 
-/// The program writes to `output`, and its errors to `errors` (-1: to this process's).
+/// Starts a program that writes to `output`, and its errors to `errors` (-1: to this process's).
 Forked start(const ChildSettings& settings, int output, int errors) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) throw IoError("cannot make a pipe ({})", error_text(errno));
@@ -112,7 +112,7 @@ Forked start(const ChildSettings& settings, int output, int errors) {
   return out;
 }
 
-/// Its exit code, once it has ended; the rest of its group is killed first, while the number is still its own.
+/// Returns its exit code, once it has ended; the rest of its group is killed first, while the number is still its own.
 std::optional<int> collect(pid_t child) {
   siginfo_t info{};
   if (::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOHANG | WNOWAIT) != 0)
@@ -124,7 +124,7 @@ std::optional<int> collect(pid_t child) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-/// Asks ever more firmly.
+/// Asks a child to end, with ever stronger signals.
 class Stopper {
  public:
   Stopper(pid_t child, int first) : child_(child), first_(first) {}

@@ -43,7 +43,7 @@ std::string_view spelled(const Names& names, Value value) {
   throw InternalError("a state has no name");
 }
 
-/// Nothing where there is no such file. UsageError where it is no JSON object.
+/// Reads JSON; nothing if there is no such file. UsageError if it is no JSON object.
 std::optional<Json> read_json(const Path& path) try {
   const std::optional<std::string> text = read_small_file(path);
   if (!text) return std::nullopt;
@@ -54,7 +54,7 @@ std::optional<Json> read_json(const Path& path) try {
   throw UsageError("{}: damaged (no JSON): move the file away", path.string());
 }
 
-/// The same file under any name.
+/// Returns one path for all names of a file.
 std::string whole_name(const Path& path) {
   std::error_code error;
   const Path whole = std::filesystem::weakly_canonical(std::filesystem::absolute(path, error), error);
@@ -164,7 +164,7 @@ RowStatus SweepFolder::status(const SweepRow& row) const {
       status.was_killed = true;
     }
   }
-  // sweep.repeat may be another one now.
+  // sweep.repeat may have changed.
   if (status.state == RowState::done && status.repeats < file_.sweep.repeat) status.state = RowState::pending;
   if (status.state == RowState::pending && status.repeats >= file_.sweep.repeat) status.state = RowState::done;
   return status;

@@ -19,7 +19,7 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
     text.replace(at, what.size(), with);
 }
 
-/// UsageError for {name} that stands for nothing; other braces are the command's.
+/// UsageError for a {name} without a meaning; other braces are the command's.
 void require_placeholders(const SweepRow& row) {
   for (std::size_t at = row.command.find('{'); at != std::string::npos; at = row.command.find('{', at + 1)) {
     const std::size_t end = row.command.find('}', at);

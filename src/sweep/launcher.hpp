@@ -9,25 +9,25 @@
 
 namespace tessera {
 
-/// This executable.
+/// Returns the path of this executable.
 std::filesystem::path own_executable();
 
-/// What goes in front of `tessera train` for so many ranks: sweep.launcher, {ranks} replaced. `auto`: srun within a
-/// Slurm job, else mpiexec; nothing for one rank where there is none. UsageError where there is none for several.
+/// Returns the words in front of `tessera train` for `ranks` ranks: sweep.launcher, {ranks} replaced. `auto`: srun
+/// within a Slurm job, else mpiexec; nothing for one rank if there is none. UsageError if there is none for several.
 std::vector<std::string> launcher_words(const std::string& launcher, std::int64_t ranks);
 
-/// `tessera train` with a row's config.ini, into `run`.
+/// Returns `tessera train` with a row's config.ini, into `run`.
 std::vector<std::string> train_words(const std::string& launcher, std::int64_t ranks,
                                      const std::filesystem::path& config, const std::filesystem::path& run);
 
-/// The words of a command with {ranks}, {run} and {tokens} replaced; a part between quotes is one word, without a
+/// Splits a command into words, with {ranks}, {run} and {tokens} replaced; a part between quotes is one word, without a
 /// shell. UsageError for other names in braces.
 std::vector<std::string> command_words(const SweepRow& row, const std::filesystem::path& run,
                                        const std::filesystem::path& tokens);
-/// Whether it wants the corpus as a file.
+/// Returns whether it needs the corpus as a file.
 bool wants_tokens(const SweepRow& row);
 
-/// Words as a shell would read them.
+/// Joins words as a shell would read them.
 std::string shell_text(const std::vector<std::string>& words);
 
 }  // namespace tessera

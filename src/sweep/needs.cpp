@@ -21,7 +21,7 @@ struct Limit {
   std::string name;
 };
 
-/// A GPU's memory is its own process's to ask for: train does, and says so.
+/// Limits the memory; a GPU's only its own process can query: train does, and says so.
 Limit limit_of(const Options& options, Site site, std::int64_t ranks_per_machine) {
   Limit limit;
   if (options.plan.memory > 0)

@@ -1,5 +1,5 @@
 #pragma once
-// What a row needs, and whether it can have it: planned, not tried.
+// A row's needs, and whether they can be met: planned, not tried.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ enum class Site : std::uint8_t {
 
 struct RowNeeds {
   std::int64_t bytes = 0;  ///< memory of a rank; 0 for a command
-  std::string device;      ///< "cpu", "cuda", or "auto" where that is not known
+  std::string device;      ///< "cpu", "cuda", or "auto" if that is not known
   std::string misfit;      ///< why it does not fit; empty if it does
   std::string missing;     ///< why it is skipped here; empty if nothing is missing
 };

@@ -19,7 +19,7 @@ namespace tessera {
 namespace {
 
 constexpr std::size_t kLongestName = 200;  // file names end at 255
-/// What lies in a sweep's folder beside those of the rows.
+/// Other names in a sweep's folder than those of the rows.
 constexpr std::string_view kTaken[] = {"sweep.json", "lock",  "owner.json", "data",
                                        "slurm",      "plots", "table.csv",  "table.json"};
 
@@ -42,7 +42,7 @@ void require_name(const SweepRow& row) {
   }
 }
 
-/// Calls `use` and names the row in what it throws.
+/// Calls `use` and names the row in its exceptions.
 template <class Use>
 auto in_row(const std::string& name, const Use& use) try {
   return use();
@@ -50,7 +50,7 @@ auto in_row(const std::string& name, const Use& use) try {
   throw UsageError("row {}: {}", name, error.what());
 }
 
-/// What train refuses once it knows the world.
+/// Throws the errors of train that depend on the world.
 void require_possible(const SweepRow& row) {
   validate(row.options);
   if (!row.trains()) {

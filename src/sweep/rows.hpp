@@ -17,15 +17,15 @@ struct SweepRow {
   bool trains() const { return command.empty(); }
 };
 
-/// The product of what the file varies, then its named rows. A varied option that the others leave without meaning is
-/// left out of its row, and of the name; equal rows are made once. UsageError, naming the row, for options that are
-/// refused, equal names, and a baseline that is no row.
+/// Returns the product of the varied options, then the named rows. A varied option without meaning given the others is
+/// left out of its row, and of the name; equal rows are made once. UsageError, naming the row, for refused options,
+/// equal names, and a baseline that is no row.
 std::vector<SweepRow> rows_of(const SweepFile& file);
 
-/// The rows that sweep.only names. UsageError where there is none.
+/// Returns the rows that sweep.only names. UsageError if there is none.
 std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only);
 
-/// The options of a row as arguments, --section.key=value: what was asked for, no defaults.
+/// Returns the given options of a row as arguments, --section.key=value, without defaults.
 std::vector<std::string> row_arguments(const SweepRow& row);
 
 }  // namespace tessera

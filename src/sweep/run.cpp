@@ -23,8 +23,7 @@ void say(const std::string& line) {
   std::fflush(stdout);
 }
 
-/// A corpus that is missing or too short, and a launcher that is not there, are found before the first row. UsageError
-/// naming the row.
+/// Finds a missing or too short corpus, and a missing launcher, before the first row. UsageError naming the row.
 void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
   std::vector<std::tuple<DataOptions, std::int64_t, std::int64_t>> seen;
   for (const SweepRow& row : rows) {
@@ -56,7 +55,7 @@ std::vector<RowStatus> statuses_of(const SweepFolder& folder, const std::vector<
   return out;
 }
 
-/// The rows one after the other, as often as sweep.repeat says.
+/// Runs the rows one after the other, as often as sweep.repeat says.
 void run_in_turns(const Sweep& sweep, const SweepFolder& folder, std::vector<SweepRow> rows) {
   SweepSignals signals;
   const AttemptSettings settings{sweep.file.sweep, false, say};

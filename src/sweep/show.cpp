@@ -15,7 +15,7 @@ namespace tessera {
 
 namespace {
 
-/// "12/100", as the run's own status.json says.
+/// Returns "12/100", by the run's own status.json.
 std::string progress_of(const std::filesystem::path& run) try {
   const auto text = read_small_file(run / "status.json");
   if (!text) return "";

@@ -1,4 +1,4 @@
-// sweep.action = submit: arrays of jobs for Slurm. Everything that differs between clusters is in jobs/site.sh.
+// sweep.action = submit: arrays of jobs for Slurm. All differences between clusters are in jobs/site.sh.
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
 #include <cmath>
@@ -33,7 +33,8 @@ bool is_file(const Path& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
-/// Where the job scripts are: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or beside the build.
+/// Returns the folder of the job scripts: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or next to the
+/// build.
 Path jobs_folder() {
   std::vector<Path> folders;
   if (const std::string set = variable("TESSERA_JOBS"); !set.empty()) folders.emplace_back(set);
@@ -47,33 +48,33 @@ Path jobs_folder() {
                    folders[0].string());
 }
 
-/// Whether this Slurm has GPUs to ask for.
+/// Returns whether this Slurm has GPUs.
 bool cluster_has_gpus() {
   const auto [code, text] = output_of({"sinfo", "--noheader", "--format=%G"});
   return code == 0 && text.find("gpu") != std::string::npos;
 }
 
-/// Rows that jobs of one shape run.
+/// Rows whose jobs have one shape.
 struct Shape {
   std::int64_t ranks = 1;
   bool gpus = false;
   bool operator<(const Shape& other) const { return std::tie(ranks, gpus) < std::tie(other.ranks, other.gpus); }
 };
 
-/// The fewest nodes on which as many ranks fit each, at most sweep.node_ranks.
+/// Returns the fewest nodes with equally many ranks each, at most sweep.node_ranks.
 std::int64_t nodes_for(std::int64_t ranks, std::int64_t most) {
   std::int64_t nodes = (ranks + most - 1) / most;
   while (ranks % nodes != 0) ++nodes;
   return nodes;
 }
 
-/// Slurm's hours:minutes:seconds.
+/// Formats Slurm's hours:minutes:seconds.
 std::string slurm_time(double seconds) {
   const auto whole = static_cast<std::int64_t>(std::ceil(seconds));
   return fmt::format("{:02}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
 }
 
-/// What the jobs must know of the sweep's own options.
+/// Returns whether the jobs need this option of the sweep itself.
 bool is_for_jobs(const std::string& option) {
   constexpr std::string_view names[] = {"sweep.name",   "sweep.base",     "sweep.baseline",
                                         "sweep.repeat", "sweep.requeues", "sweep.limit"};
@@ -88,7 +89,7 @@ class Submission {
     while (is_file(slurm() / fmt::format("submit-{}.jobs", number_))) ++number_;
   }
 
-  /// Number of the array.
+  /// Submits an array and returns its number.
   std::string array(const Shape& shape, const std::vector<SweepRow>& rows) {
     const std::string what = fmt::format("{}{}", shape.ranks, shape.gpus ? "-gpus" : "");
     const Path list = slurm() / fmt::format("submit-{}-ranks-{}.rows", number_, what);
@@ -119,7 +120,7 @@ class Submission {
     return job;
   }
 
-  /// The report, once all arrays have ended.
+  /// Submits the report, to run once all arrays have ended.
   std::string report(const std::vector<std::string>& arrays) {
     std::string after = "--dependency=afterany";
     for (const std::string& job : arrays) after += ":" + job;
@@ -130,7 +131,7 @@ class Submission {
                    "--plots=" + (dir / "plots").string()});
   }
 
-  /// What `submit` looks at before it submits again.
+  /// Records the arrays, so that `submit` checks them before it submits again.
   void record(const std::vector<std::string>& arrays) {
     std::string text;
     for (const std::string& job : arrays) text += job + "\n";
@@ -140,7 +141,7 @@ class Submission {
   Path slurm() const { return folder_.path() / "slurm"; }
 
  private:
-  /// As a user does it: with site.sh's settings. UsageError with what sbatch says.
+  /// Calls sbatch as a user does: with site.sh's settings. UsageError with sbatch's message.
   std::string sbatch(const std::vector<std::string>& words) const {
     std::vector<std::string> all = {"bash", "-c", R"(source "$0/site.sh" && exec sbatch --parsable "$@")",
                                     jobs_.string()};
@@ -168,7 +169,7 @@ class Submission {
     status.job = job;
     folder_.write_status(row, status);
   } catch (const Error&) {
-    // It has begun in this moment.
+    // It has just begun.
   }
 
   const Sweep& sweep_;
@@ -239,7 +240,7 @@ int submit_rows(const Sweep& sweep) {
     return 0;
   }
   for (const auto& [shape, rows] : arrays) {
-    for (const SweepRow& row : rows) tokens_for(folder, row);  // once, before the jobs want it
+    for (const SweepRow& row : rows) tokens_for(folder, row);  // once, before the jobs need it
   }
   Submission submission(sweep, folder, scripts);
   std::vector<std::string> jobs;

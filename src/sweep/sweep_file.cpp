@@ -15,7 +15,7 @@ constexpr std::int64_t kMostRanks = std::int64_t{1} << 24;
 
 bool is_of_sweep(const Setting& setting) { return setting.name.starts_with("sweep."); }
 
-/// Options that a row has no say in.
+/// Refuses options that a row cannot set.
 void require_of_rows(const Setting& setting) {
   if (setting.name == "run.dir" || setting.name == "run.name") {
     throw UsageError("{}: {} has no effect (the runs of a sweep lie in the folders of its rows): set sweep.dir",
@@ -23,7 +23,7 @@ void require_of_rows(const Setting& setting) {
   }
 }
 
-/// An option that a row may set, with an allowed value. UsageError, with the near name for an unknown one.
+/// Checks an option that a row may set, with an allowed value. UsageError, with the nearest name for an unknown one.
 void require_option(const Setting& setting) {
   Options scratch;
   apply(setting, scratch);
@@ -117,13 +117,13 @@ Options base_of(const SweepFile& file) {
   const std::filesystem::path path = file.path.parent_path() / file.sweep.base;
   Options base = options_of(read_ini_text(path), path.string());
   base.sweep = {};
-  // Who names a base asks for what the sweep's own file says: the base only repeats something.
+  // A sweep that names a base asks for its own file's options: the base only repeats some.
   base.repeated.merge(base.given);
   base.given.clear();
   return base;
 }
 
-/// The command line's value takes the place of a list.
+/// Replaces a list by the command line's value.
 void settle_varied(SweepFile& file) {
   for (Varied& varied : file.vary) {
     const auto said = std::ranges::find(file.arguments, varied.name, &Setting::name);

@@ -26,19 +26,19 @@ struct NamedRow {
 
 struct SweepFile {
   std::filesystem::path path;
-  SweepOptions sweep;              ///< with the name, the folder and the command line's options filled in
-  Options common;                  ///< what every row starts from: of `base`, and of the file's other sections over it
-  std::vector<Varied> vary;        ///< in the order of the file
-  std::vector<NamedRow> rows;      ///< in the order of the file
-  std::vector<Setting> arguments;  ///< the command line's options of rows: they win over every row's
+  SweepOptions sweep;          ///< with the name, the folder and the command line's options filled in
+  Options common;              ///< the start of every row: options of `base`, and of the file's other sections over it
+  std::vector<Varied> vary;    ///< in the order of the file
+  std::vector<NamedRow> rows;  ///< in the order of the file
+  std::vector<Setting> arguments;        ///< the command line's options of rows: they override every row's
   std::vector<Setting> sweep_arguments;  ///< the command line's of the sweep itself
 };
 
 /// Reads `path` and the base that it names. An option of the command line that the file varies has that one value.
-/// UsageError with file and line for what is no sweep's.
+/// UsageError with file and line for anything that a sweep's file cannot hold.
 SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments);
 
-/// `text` as a number of ranks. UsageError.
+/// Parses `text` as a number of ranks. UsageError.
 std::int64_t read_ranks(const std::string& text, const std::string& place);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// Folders, and small files that others write.
+// Folders, and small files that other programs write.
 
 #include <filesystem>
 #include <optional>
@@ -7,16 +7,16 @@
 
 namespace tessera {
 
-/// The whole text; nothing where there is no such file. IoError where it cannot be read.
+/// Reads the full text; nothing if there is no such file. IoError if it cannot be read.
 std::optional<std::string> read_small_file(const std::filesystem::path& path);
 
-/// What lies behind byte `from`, at most the last 64 KB of it; empty where the file cannot be read.
+/// Reads the text behind byte `from`, at most its last 64 KB; empty if the file cannot be read.
 std::string text_behind(const std::filesystem::path& path, std::int64_t from);
 
-/// Makes a folder and those above it. IoError.
+/// Makes a folder and its parents. IoError.
 void make_folder(const std::filesystem::path& path);
 
-/// 0 where there is none.
+/// Returns the file's size; 0 if there is none.
 std::int64_t size_of(const std::filesystem::path& path);
 
 }  // namespace tessera

@@ -22,7 +22,7 @@ constexpr int kWidestBar = 30;
 constexpr int kNarrowestBar = 8;
 constexpr int kWidthWithoutTerminal = 100;
 
-/// The pieces of a line; empty where the value is not known.
+/// The pieces of a line; empty if the value is not known.
 struct Pieces {
   std::string step, percent, loss, rate, time, exposed, left;
 };
@@ -53,7 +53,7 @@ std::string joined(const std::vector<std::string>& parts) {
   return line;
 }
 
-/// "[====>     ]" of `width` columns.
+/// Draws "[====>     ]" of `width` columns.
 std::string bar(const ProgressState& state, int width) {
   const int inside = width - 2;
   const double share = state.steps > 0 ? static_cast<double>(state.step) / static_cast<double>(state.steps) : 0.0;
@@ -108,11 +108,11 @@ double StepClock::left(std::int64_t steps) const {
 
 namespace {
 
-/// Whether a person watches the stream. Open MPI gives each rank a terminal of its own and passes the text on, so under
-/// it the question is where mpiexec (our parent on the first machine) writes to.
+/// Returns whether the stream is a terminal. Open MPI gives each rank a terminal of its own and passes the text on. So
+/// under it the question is where mpiexec (the parent on the first machine) writes to.
 bool is_terminal(std::FILE* stream) {
   if (::isatty(::fileno(stream)) == 0) return false;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): nobody changes the environment
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): the environment never changes
   if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return true;
   std::error_code error;
   const auto target = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", ::getppid()), error).string();
@@ -150,7 +150,7 @@ bool Progress::update(ProgressState state) {
   if (!first && !last && now - last_drawn_ < std::chrono::milliseconds(100)) return false;
   last_drawn_ = now;
   last_bar_ = progress_bar(state, terminal_width(stream_) - 1);  // a full last column makes some terminals wrap
-  write("\r" + last_bar_ + "\x1b[K");  // to the line's start, the bar, clear what is right of it
+  write("\r" + last_bar_ + "\x1b[K");  // to the line's start, the bar, clear the rest of the line
   line_open_ = true;
   return true;
 }

@@ -28,7 +28,7 @@ std::string compiler() {
 #endif
 }
 
-/// "node1 x4, node2 x4": every host once, in the order of first appearance.
+/// Returns "node1 x4, node2 x4": every host once, in the order of first appearance.
 std::string counted(const std::vector<std::string>& hosts) {
   std::vector<std::pair<std::string, int>> counts;
   for (const std::string& host : hosts) {

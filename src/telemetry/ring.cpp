@@ -28,7 +28,7 @@ std::uint64_t OperationRing::lock(Slot& slot) {
     if (version % 2 == 0 && slot.version.compare_exchange_weak(version, version + 1, std::memory_order_acq_rel)) {
       return version;
     }
-    std::this_thread::yield();  // another lane holds it for a few stores
+    std::this_thread::yield();  // another queue holds it for a few stores
   }
 }
 
@@ -64,7 +64,8 @@ std::vector<RingEntry> OperationRing::snapshot() const {
     const std::uint64_t before = slot.version.load(std::memory_order_acquire);
     if (before == 0 || before % 2 != 0) continue;
     std::array<std::int64_t, fields> values;
-    // Values are stored with release and loaded with acquire: who sees a new value sees the odd version before it.
+    // Values are stored with release and loaded with acquire: a reader of a new value also reads the odd version before
+    // it.
     for (std::size_t k = 0; k < fields; ++k) values[k] = slot.values[k].load(std::memory_order_acquire);
     if (slot.version.load(std::memory_order_relaxed) != before) continue;
     entries.push_back({static_cast<std::uint64_t>(values[sequence]), static_cast<std::int32_t>(values[operation]),

@@ -62,7 +62,7 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
   return line + outside;
 }
 
-/// What computes, and on a GPU how its collectives and segments run.
+/// Describes the device, and on a GPU how its collectives and segments run.
 std::string device_line(const Options& options, TrainingSession& session) {
   const std::string mode = session.player().execution_mode();
   if (mode.empty()) return "kernels    " + session.resources().description;

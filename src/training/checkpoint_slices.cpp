@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// Elements of a unit's master that each rank holds.
+/// Returns the elements of a unit's master that each rank holds.
 std::int64_t held_elements(const StepSchedule& schedule, UnitId unit) {
   for (const Segment& segment : schedule.segments) {
     for (const ValueId id : segment.carried_in) {

@@ -1,6 +1,6 @@
 #pragma once
-// Which elements each rank writes: every element is written once, by one of the ranks that hold it. A pure function of
-// schedule and rank, so that nothing is exchanged to plan a checkpoint.
+// The elements that each rank writes: every element is written once, by one of the ranks that hold it. A pure function
+// of schedule and rank, so that nothing is exchanged to plan a checkpoint.
 
 #include <cstdint>
 #include <vector>
@@ -10,19 +10,19 @@
 
 namespace tessera {
 
-/// A run that a rank writes, and where it lies in the rank's slice of its unit.
+/// A run that a rank writes, and its offset in the rank's slice of its unit.
 struct OwnedRun {
   ElementRun run;
   UnitId unit = -1;
   std::int64_t offset = 0;       ///< elements from the start of the rank's slice
-  std::int64_t file_offset = 0;  ///< elements from the start of what the rank writes
+  std::int64_t file_offset = 0;  ///< elements from the start of the rank's output
 };
 
-/// Ranks that hold the same slice of a unit share it evenly: rank r of W writes padded / W elements of each unit, less
-/// the padding among them. In the order of units and offsets.
+/// Returns the runs of a rank. Ranks that hold the same slice of a unit share it evenly. Rank r of W writes padded / W
+/// elements of each unit, less the padding among them. In the order of units and offsets.
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank);
 
-/// The runs alone.
+/// Returns the runs alone.
 std::vector<ElementRun> element_runs(const std::vector<OwnedRun>& owned);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-// A rank's share of the state as a stream of elements, kind after kind: read from memory, sent to the rank that writes
-// it, received there.
+// A rank's share of the state as a stream of elements, kind after kind. It is read from memory, sent to the rank that
+// writes it, received there.
 
 #include <array>
 #include <cstdint>
@@ -13,25 +13,25 @@
 
 namespace tessera {
 
-/// Where the state lies that is written.
+/// The memory of the state to write.
 struct StateView {
   struct Slice {
     const float* data = nullptr;
-    std::int64_t first = 0;  ///< element of the rank's slice of the unit that `data` begins with
+    std::int64_t first = 0;  ///< element of the rank's slice of the unit, at the start of `data`
   };
   std::array<std::vector<Slice>, kStateKinds> slices;  ///< by kind, then by unit
   Device* device = nullptr;                            ///< whose memory it is; none: memory of the host
 };
 
-/// The state itself.
+/// Returns a view of the state itself.
 StateView state_view(const StepSchedule& schedule, const Resources& resources);
-/// The last snapshot of this rank's share of it.
+/// Returns a view of the last snapshot of this rank's share of it.
 StateView snapshot_view(const StepSchedule& schedule, const Resources& resources);
 
 class StateReader {
  public:
   StateReader(const StateView& view, std::vector<OwnedRun> owned);
-  /// Elements [first, first + out.size()) of what this rank writes.
+  /// Reads elements [first, first + out.size()) of this rank's output.
   void read(StateKind kind, std::int64_t first, std::span<float> out) const;
   std::int64_t elements() const;
 
@@ -43,12 +43,12 @@ class StateReader {
 /// Sends everything to rank `to` of the plane, in messages of one size.
 void send_stream(ControlPlane& plane, int to, const StateReader& reader);
 
-/// The writer's side, for all ranks that it writes for but itself (members[0]).
+/// The writer's side, for all ranks that it writes for except itself (members[0]).
 class StreamReceiver {
  public:
   StreamReceiver(ControlPlane& plane, const std::vector<std::int64_t>& members,
                  const std::vector<std::int64_t>& counts);
-  /// The next elements of a kind, which must be those from `first` on, counted from the first other member's.
+  /// Reads the next elements of a kind, which must be those from `first` on, counted from the first other member's.
   void read(StateKind kind, std::int64_t first, std::span<float> out);
 
  private:
@@ -60,7 +60,7 @@ class StreamReceiver {
   std::vector<Member> members_;
   StateKind kind_ = StateKind::parameter;
   std::vector<float> message_;
-  std::int64_t message_first_ = 0;  ///< element that message_ starts with
+  std::int64_t message_first_ = 0;  ///< the element that message_ starts with
 };
 
 }  // namespace tessera

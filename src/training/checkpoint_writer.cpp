@@ -21,7 +21,8 @@ using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-/// Consecutive ranks of a node that share a writer: node_ranks / writers, rounded up; 0 writers = every rank writes.
+/// Returns the consecutive ranks of a node that share a writer: node_ranks / writers, rounded up; 0 writers = every
+/// rank writes.
 std::int64_t ranks_per_writer(std::int64_t ranks_per_node, std::int64_t writers_per_node) {
   if (writers_per_node <= 0 || writers_per_node >= ranks_per_node) return 1;
   return (ranks_per_node + writers_per_node - 1) / writers_per_node;
@@ -29,7 +30,7 @@ std::int64_t ranks_per_writer(std::int64_t ranks_per_node, std::int64_t writers_
 
 }  // namespace
 
-/// What is written, fixed when the checkpoint begins.
+/// The contents to write, fixed when the checkpoint begins.
 struct CheckpointWriter::Job {
   std::int64_t step = 0;
   DataPosition data;
@@ -97,7 +98,7 @@ Manifest CheckpointWriter::manifest_of(const Job& job) const {
   return manifest;
 }
 
-/// The file of this rank and of those that it writes for.
+/// Writes the file of this rank and of those that it writes for.
 FileRecord CheckpointWriter::write_own_file(const Job& job) {
   std::vector<ElementRun> runs;
   std::vector<std::int64_t> counts;  // elements of each member
@@ -111,7 +112,7 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
   const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
   StreamReceiver others(*plane_, members_, counts);
   const ElementSource source = [&](StateKind kind, std::int64_t first, std::span<float> out) {
-    context_.notice().check();  // a checkpoint that others gave up is not written to its end
+    context_.notice().check();  // an abandoned checkpoint is not written to its end
     // Elements of members lie end to end, this rank's own first.
     const std::int64_t own = std::clamp<std::int64_t>(counts[0] - first, 0, static_cast<std::int64_t>(out.size()));
     if (own > 0) mine.read(kind, first, out.first(static_cast<std::size_t>(own)));
@@ -129,7 +130,7 @@ void CheckpointWriter::send_to_writer(const Job& job) {
   send_stream(*plane_, static_cast<int>(writer_), mine);
 }
 
-/// Rank 0: everything is on disk but what says that it is. Returns the bytes of all files.
+/// Adds tensors.h5 and the manifest on rank 0 and publishes the folder. Returns the bytes of all files.
 std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records,
                                              std::vector<std::string>& notes) {
   Manifest manifest = manifest_of(job);
@@ -142,7 +143,7 @@ std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<s
   if (settings_.before_publish) settings_.before_publish(job.step);
   notes.push_back(folder_.publish(job.step, newest_));
   newest_ = job.step;
-  // The checkpoint is there: what cannot be deleted is no reason to end the run.
+  // The checkpoint is there: a failed deletion is no reason to end the run.
   try {
     for (std::string& line : folder_.prune(settings_.options.keep, settings_.options.keep_every, job.step))
       notes.push_back(std::move(line));
@@ -169,7 +170,7 @@ std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<st
   return bytes;
 }
 
-/// On the thread that writes. Seconds are the caller's to tell apart.
+/// Runs on the thread that writes. The caller tells the seconds apart.
 CheckpointReport CheckpointWriter::run(const Job& job) {
   CheckpointReport report;
   report.step = job.step;
@@ -178,11 +179,11 @@ CheckpointReport CheckpointWriter::run(const Job& job) {
     report.bytes = write_collectively(job, report.notes);
   } catch (...) {
     const bool is_first = !context_.notice().raised();
-    tell_peers(context_);  // before the folder goes away under their hands, and at once: their steps may go on for long
-    // What is half written helps nobody and may be what fills the disk.
+    tell_peers(context_);  // before the folder goes away, and at once: the peers' steps may go on for long
+    // A half-written checkpoint is of no use and may fill the disk.
     std::error_code ignored;
     if (context_.rank() == 0) std::filesystem::remove_all(job.beside, ignored);
-    if (!is_first) context_.notice().check();  // what came after is a consequence, such as a folder that is gone
+    if (!is_first) context_.notice().check();  // later errors are consequences, such as a folder that is gone
     throw;
   }
   return report;

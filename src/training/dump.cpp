@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// A gradient slice in fp32, the loss scale divided out (a power of two: exact).
+/// Returns a gradient slice in fp32, the loss scale divided out (a power of two: exact).
 std::vector<float> widened(const Resources& resources, const GradientSlice& slice, float loss_scale) {
   std::vector<float> values(static_cast<std::size_t>(slice.count));
   with_float_type(slice.dtype, [&]<class T>() {
@@ -30,11 +30,11 @@ StepDump::~StepDump() {
   try {
     io_->run([&] { file_.reset(); });
   } catch (const std::exception&) {
-    return;  // an unfinished dump leaves no file behind; the error that led here is already on its way
+    return;  // an unfinished dump leaves no file behind; its cause is already being reported
   }
 }
 
-/// Rank 0 receives the slice of each member of its shard group (replicas hold copies) and writes the tensor runs in it.
+/// Receives on rank 0 the slice of each member of its shard group (replicas hold copies) and writes its tensor runs.
 template <class Slice, class Write>
 void StepDump::collect(const Slice& slice, const float* values, Write&& write) {
   const Unit& unit = session_.schedule().unit(slice.unit);

@@ -25,7 +25,7 @@ MachineLoad load_of_all(const std::vector<LoadOfRank>& ranks) {
   }
   std::int64_t foreign = 0;
   for (const auto& [name, gpu] : gpus) {
-    if (gpu.processes < gpu.ranks) return all;  // a driver that does not see ours does not see others
+    if (gpu.processes < gpu.ranks) return all;  // a driver that does not see this run's processes does not see others
     foreign += gpu.processes - gpu.ranks;
   }
   if (!gpus.empty()) all.gpu_foreign_processes = static_cast<double>(foreign);

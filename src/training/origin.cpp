@@ -19,8 +19,8 @@ namespace {
 
 using Texts = std::map<std::string, std::string>;
 
-/// True where nobody said what `name` is to be: it is not given, and a run's config.ini says of it what the checkpoint
-/// says, so nobody edited it.
+/// Returns whether `name` is unset: it is not given, and a run's config.ini has the checkpoint's value, so it was not
+/// edited.
 bool is_open(const Options& options, const Texts& then, const std::string& name) {
   if (options.is_given(name)) return false;
   if (!options.repeated.contains(name)) return true;
@@ -30,15 +30,15 @@ bool is_open(const Options& options, const Texts& then, const std::string& name)
   return old != then.end() && mine != all.end() && mine->value == old->second;
 }
 
-/// True where the command names a model, or its file another one than the checkpoint's run had.
+/// Returns whether the command names a model, or its file another one than the checkpoint's run had.
 bool names_a_model(const Options& options, const Texts& then) {
   return std::ranges::any_of(flat_options(options), [&](const OptionValue& option) {
     return option.name.starts_with("model.") && option.name != "model.dropout" && !is_open(options, then, option.name);
   });
 }
 
-/// Arguments that describe a checkpoint's model: as its run's options did, or by the checkpoint itself where there were
-/// none, or where the folder that they name is gone.
+/// Returns arguments that describe a checkpoint's model: as its run's options did. If there were none, or the folder
+/// that they name is gone, the checkpoint itself describes it.
 std::vector<std::string> model_arguments(const Manifest& manifest, const std::filesystem::path& checkpoint) {
   const Texts then(manifest.options.begin(), manifest.options.end());
   const auto from = then.find("model.from");
@@ -59,7 +59,7 @@ std::int64_t number_in(const Texts& texts, const std::string& name, std::int64_t
   return found == texts.end() ? otherwise : std::stoll(found->second);
 }
 
-/// What the user left open, as arguments.
+/// Returns the unset options, as arguments.
 std::vector<std::string> arguments_from(const Options& options, const std::filesystem::path& checkpoint,
                                         const Manifest& manifest, std::int64_t world) {
   Texts then(manifest.options.begin(), manifest.options.end());
@@ -71,9 +71,9 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   const auto may_differ = [&](const char* name) { return std::ranges::find(allowed, name) != allowed.end(); };
   if (!manifest.data.known) return arguments;
   const std::int64_t sequence = number_in(then, "train.seq_len", manifest.data.sequence);
-  // config.ini has what a length of 0 in the command stood for.
+  // config.ini has the resolved value of a length of 0 in the command.
   then["train.seq_len"] = std::to_string(manifest.data.sequence);
-  then.emplace("train.global_batch", "0");  // of a version that did not know it
+  then.emplace("train.global_batch", "0");  // of a version without that option
   if (is_open(options, then, "train.seq_len") && !may_differ("seq_len"))
     arguments.push_back(fmt::format("--train.seq_len={}", sequence));
   if (may_differ("global_batch")) return arguments;
@@ -85,19 +85,19 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
   if (!is_open(options, then, "train.accumulation") || !is_open(options, then, "train.global_batch")) return arguments;
   if (number_in(then, "train.global_batch", 0) > 0) {
     arguments.push_back(fmt::format("--train.global_batch={}", manifest.data.global_batch));
-  } else if (manifest.data.global_batch % (world * micro_batch) == 0) {  // elsewhere the refusal says so
+  } else if (manifest.data.global_batch % (world * micro_batch) == 0) {  // otherwise an error says so
     arguments.push_back(fmt::format("--train.accumulation={}", manifest.data.global_batch / (world * micro_batch)));
   }
   return arguments;
 }
 
-/// On rank 0: the arguments of the newest checkpoint that can be read.
+/// Finds the arguments of the newest checkpoint that can be read, on rank 0.
 std::vector<std::string> find_arguments(const Options& options, std::int64_t world) {
   for (const auto& path : resume_candidates(options.checkpoint.resume, run_folder(options))) {
     try {
       return arguments_from(options, path, read_manifest(path), world);
     } catch (const IoError&) {
-      continue;  // whoever loads it says what is wrong with it
+      continue;  // the loader reports its defects
     }
   }
   return {};

@@ -18,7 +18,7 @@ namespace tessera {
 
 namespace {
 
-/// The checkpoint that model.from names, found and read by rank 0 for all. Nothing where it names none. Collective.
+/// Opens the checkpoint that model.from names, found and read by rank 0 for all. Nothing if it names none. Collective.
 std::unique_ptr<CheckpointReader> open_parent(RankContext& context, const std::string& from) {
   if (from.empty()) return nullptr;
   std::string found, text;
@@ -95,7 +95,7 @@ std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const O
 
 namespace {
 
-/// The first line in which two texts differ: "here instead of there".
+/// Returns the first line in which two texts differ: "here instead of there".
 std::string first_difference(const std::string& here, const std::string& there) {
   std::istringstream ours(here), theirs(there);
   std::string our, their;
@@ -103,7 +103,7 @@ std::string first_difference(const std::string& here, const std::string& there) 
   return fmt::format("'{}' instead of '{}'", our, their);
 }
 
-/// What follows is collective as far as options say so, hence they are compared first.
+/// Compares the options first: whether later calls are collective depends on them.
 void compare_options(ControlPlane& control, const Options& options) {
   const std::vector<std::string> all = control.all_gather(write_ini(options));
   for (std::size_t rank = 1; rank < all.size(); ++rank) {
@@ -113,7 +113,7 @@ void compare_options(ControlPlane& control, const Options& options) {
   }
 }
 
-/// How many cores the ranks of this machine may use together: each may be bound to its own.
+/// Returns how many cores the ranks of this machine may use together: each may be bound to its own.
 int cores_of_machine(World& world) {
   std::string mine;
   for (const int core : allowed_core_numbers()) mine += fmt::format("{} ", core);

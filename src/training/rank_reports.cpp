@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kCheapness = 200;
 constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
 
-/// One rank's values as they travel: every rank runs the same program.
+/// One rank's values as a message: every rank runs the same program.
 struct Message {
   std::array<double, kTimeCategories> times{};
   CommunicationRows communication;

@@ -33,9 +33,9 @@ class Stopwatch {
   Clock::time_point start_ = Clock::now();
 };
 
-/// A start that Slurm repeats has a run folder, or had one.
+/// Returns whether Slurm has started the job before: then there is a run folder, or was one.
 bool is_slurm_restart() {
-  const char* count = std::getenv("SLURM_RESTART_COUNT");  // NOLINT(concurrency-mt-unsafe): nobody changes it
+  const char* count = std::getenv("SLURM_RESTART_COUNT");  // NOLINT(concurrency-mt-unsafe): it never changes
   return count != nullptr && std::atoll(count) > 0;
 }
 
@@ -47,13 +47,13 @@ RunFolder open_folder(const std::string& resume, const std::filesystem::path& fo
 LockSettings lock_settings(const std::string& resume) {
   LockSettings settings;
   settings.say = warn;
-  if (resume == "none") settings.patience = settings.patience_with_running;  // whoever has it leaves files in it
+  if (resume == "none") settings.patience = settings.patience_with_running;  // its holder leaves files in it
   return settings;
 }
 
 double unix_now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
-/// The category's group in /memory.
+/// Returns the category's group in /memory.
 std::string memory_name(Category category) {
   std::string name(name_of(category));
   std::replace(name.begin(), name.end(), ' ', '_');
@@ -108,10 +108,10 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
       started_(unix_now()) {
   if (options.checkpoint.resume == "none") folder_.require_fresh();
   folder_.remove_leftovers();
-  // Before anything is written: what a process that died left may fill the disk.
+  // Before anything is written: the remains of a process that died may fill the disk.
   for (const std::string& line : CheckpointFolder(folder_.path() / "checkpoints").recover()) Log(0, 1).warn(line);
   Options repeated = options;
-  repeated.run.dir.clear();  // this folder is used now: the run repeated takes its own
+  repeated.run.dir.clear();  // this folder is in use: the repeated run takes its own
   try {
     lock_.write_owner();
     folder_.write_config(run_config(repeated, ranks));
@@ -141,7 +141,7 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
 }
 
-/// What the metrics file has to say comes with the next call. HDF5 files that an error has left are not written again.
+/// Errors of the metrics file come with the next call. HDF5 files that an error has left are not written again.
 template <class F>
 void RunRecorder::with_metrics(F&& f) {
   if (metrics_ == nullptr || metrics_given_up_) return;
@@ -153,7 +153,7 @@ void RunRecorder::with_metrics(F&& f) {
   }
 }
 
-/// Says each new error once; the next call tries again.
+/// Reports each new error once; the next call tries again.
 template <class F>
 void RunRecorder::or_warn(std::string& said, F&& f) {
   try {
@@ -295,7 +295,7 @@ RunStatus RunRecorder::status(RunState state, int code, const std::string& messa
   return {state, step_, steps_, code, message, started_, unix_now()};
 }
 
-/// Unless the one before is still being written: the disk is slow, and the next one is more recent.
+/// Unless the previous one is still being written: the disk is slow, and the next one is more recent.
 void RunRecorder::post_status(RunStatus status) {
   if (status_written_.valid()) {
     if (status_written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;

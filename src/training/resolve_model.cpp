@@ -10,8 +10,8 @@ namespace tessera {
 
 namespace {
 
-/// A family's norm, positions, MLP and biases, without sizes. (Epsilon, rotary base and head tying as its presets have
-/// them.)
+/// Returns a family's norm, positions, MLP and biases, without sizes. Epsilon, rotary base and head tying are as in its
+/// presets.
 Architecture family_template(const std::string& family) {
   std::string like;
   if (family == name_of(Family::gpt2)) like = "gpt2-124m";
@@ -30,13 +30,13 @@ void replace(std::int64_t& size, std::int64_t given) {
   if (given != 0) size = given;
 }
 
-/// Of a Hugging Face folder, or of a checkpoint; dropout aside.
+/// Reads the architecture of a Hugging Face folder, or of a checkpoint; without dropout.
 Architecture architecture_at(const std::filesystem::path& folder) {
   if (const auto checkpoint = checkpoint_in(folder)) return read_manifest(*checkpoint).architecture;
   return read_config(folder);
 }
 
-/// Explicit sizes over those that are there; sizes with a rule follow the rule unless they are given.
+/// Replaces sizes by explicit ones; sizes with a rule follow the rule unless they are given.
 void replace_sizes(Architecture& a, const ModelOptions& options, bool rules_apply) {
   replace(a.layers, options.layers);
   replace(a.heads, options.heads);

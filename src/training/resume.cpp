@@ -26,8 +26,9 @@ std::vector<std::filesystem::path> newest_first(const std::filesystem::path& run
   return CheckpointFolder(checkpoints_of(run)).newest_first();
 }
 
-/// The run goes on from a checkpoint of its own: newer ones are of a branch that is left now. (From another folder's it
-/// has nothing of its own before its first checkpoint: publishing that sets them aside.) A line, or nothing.
+/// Sets newer checkpoints of a run aside: it continues from one of its own, so they are of a branch that is left now. A
+/// run that starts from another folder's has none before its first checkpoint: publishing that sets them aside. Returns
+/// a line, or nothing.
 std::string leave_newer(const std::filesystem::path& run, const std::filesystem::path& from, std::int64_t step) {
   const CheckpointFolder mine(checkpoints_of(run));
   std::error_code error;
@@ -41,7 +42,7 @@ class Comparison {
   Comparison(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest)
       : where_(checkpoint.string()), settings_(settings), manifest_(manifest) {}
 
-  /// UsageError naming what must not differ.
+  /// UsageError naming the settings that must not differ.
   void require_fit() const {
     Architecture mine = settings_.planned.schedule.model.architecture;
     mine.dropout = manifest_.architecture.dropout;
@@ -73,7 +74,7 @@ class Comparison {
     refuse("order", "data.order", there.order, std::string(name_of(settings_.options.data.order)));
   }
 
-  /// "ranks 2 -> 4, shard.strategy zero3 -> ddp", or empty.
+  /// Returns "ranks 2 -> 4, shard.strategy zero3 -> ddp", or empty.
   std::string changes() const {
     std::string text;
     const auto add = [&](const std::string& name, const std::string& then, const std::string& now) {
@@ -95,7 +96,7 @@ class Comparison {
   }
 
  private:
-  /// What to type for the corpus of the checkpoint, as far as its options differ.
+  /// Returns the options to type for the corpus of the checkpoint, as far as they differ.
   std::string same_data() const {
     const std::map<std::string, std::string> then(manifest_.options.begin(), manifest_.options.end());
     std::string text;
@@ -107,8 +108,8 @@ class Comparison {
     return text.empty() ? "give the same (the text itself has changed)" : text + " gives the same";
   }
 
-  /// What to type for the checkpoint's global batch on these ranks: another accumulation, else the largest smaller
-  /// micro-batch that divides as well.
+  /// Returns the options to type for the checkpoint's global batch on these ranks: another accumulation, else the
+  /// largest smaller micro-batch that divides as well.
   std::string same_batch(std::int64_t then) const {
     const StepSchedule& schedule = settings_.planned.schedule;
     const std::int64_t world = schedule.grid.world();
@@ -145,7 +146,7 @@ class Comparison {
   const Manifest& manifest_;
 };
 
-/// What this rank needs, and where it goes; padding becomes zero.
+/// Returns the runs that this rank needs, with their destinations; padding becomes zero.
 std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& resources) {
   std::vector<WantedRun> wanted;
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
@@ -161,7 +162,7 @@ std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& reso
   return wanted;
 }
 
-/// Padding between runs is zero and must stay so, whatever was in memory.
+/// Zeros the padding between runs, which must stay zero, whatever was in memory.
 void clear_padding(const StepSchedule& schedule, Resources& resources) {
   const std::vector<float> zeros(static_cast<std::size_t>(kTensorAlignment));
   const auto clear = [&](float* first, float* last) {
@@ -183,14 +184,14 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
   }
 }
 
-/// How a rank fared with a checkpoint.
+/// A rank's result with a checkpoint.
 struct Verdict {
   enum Kind : char { good = 'g', damaged = 'd', unreadable = 'u' };
   Kind kind = good;
   std::string text;
 };
 
-/// The worst of all ranks' verdicts, the first rank's of those: the same on every rank.
+/// Returns the worst of all ranks' verdicts, the first rank's of those: the same on every rank.
 Verdict agree(RankContext& context, const Verdict& mine) {
   Verdict worst;
   const std::string text = mine.kind == Verdict::good ? std::string() : static_cast<char>(mine.kind) + mine.text;
@@ -202,7 +203,7 @@ Verdict agree(RankContext& context, const Verdict& mine) {
   return worst;
 }
 
-/// Calls load(), again after a while where the system refused a file: a server that fails over comes back.
+/// Calls load(), again after a while if the system refused a file: a server that fails over comes back.
 Verdict tried(RankContext& context, const std::function<void()>& load) {
   constexpr int tries = 3;
   const auto said = [&](const IoError& error) {
@@ -222,7 +223,7 @@ Verdict tried(RankContext& context, const std::function<void()>& load) {
   }
 }
 
-/// Every rank sees the candidates that rank 0 sees.
+/// Returns rank 0's candidates on every rank.
 std::vector<std::filesystem::path> common_candidates(RankContext& context, const ResumeSettings& settings) {
   std::string list;
   if (context.rank() == 0) {
@@ -235,13 +236,13 @@ std::vector<std::filesystem::path> common_candidates(RankContext& context, const
   return paths;
 }
 
-/// Where a run goes on, and what is not as it was.
+/// The point at which a run continues, and the settings that changed.
 struct Loaded {
   StartPoint start;
   std::string changes;
 };
 
-/// Loads a checkpoint into `resources`; the ranks agree on how it went. Rank 0 reads the manifest for all: thousands of
+/// Loads a checkpoint into `resources`; the ranks agree on the result. Rank 0 reads the manifest for all: thousands of
 /// ranks would ask the file system for the same bytes.
 Verdict load(RankContext& context, const ResumeSettings& settings, const std::filesystem::path& path,
              const StepSchedule& schedule, Resources& resources, Loaded& out) {
@@ -294,7 +295,7 @@ std::optional<StartPoint> load_newest(RankContext& context, const ResumeSettings
     say(fmt::format("resume     no checkpoint in {}: a fresh start", checkpoints_of(settings.run).string()));
     return std::nullopt;
   }
-  // A fresh start would soon replace and prune what may yet be repaired: that is the user's to decide.
+  // A fresh start would soon replace and prune checkpoints that can perhaps be repaired: the user must decide that.
   throw IoError(
       "none of the {} checkpoints in {} can be read (the oldest: {}): nothing was changed; repair them, give another "
       "run's with checkpoint.resume = PATH, or move the folder away to start afresh",
@@ -325,7 +326,7 @@ void require_fitting(const ResumeSettings& settings) {
       const Manifest manifest = read_manifest(path);
       return Comparison(path, settings, manifest).require_fit();
     } catch (const IoError&) {
-      continue;  // whoever loads it says what is wrong with it
+      continue;  // the loader reports its defects
     }
   }
 }

@@ -119,7 +119,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
 
 TrainingSession::~TrainingSession() = default;
 
-/// Request q of the reader is micro-step q mod K of step q div K, counted from where the session started.
+/// Maps request q of the reader to micro-step q mod K of step q div K, counted from where the session started.
 std::int64_t TrainingSession::first_sample(std::int64_t request) const {
   const StepSchedule& schedule = planned_.schedule;
   const std::int64_t K = schedule.accumulation;
@@ -141,7 +141,7 @@ DataPosition TrainingSession::data_position() const {
   return position;
 }
 
-/// Ranks that would compute something else than rank 0 are found before anything runs.
+/// Finds ranks that would compute something else than rank 0, before anything runs.
 void TrainingSession::compare_plans(RankContext& context) const {
   const std::array<std::pair<const char*, std::string>, 4> facts{{
       {"options", write_ini(options_)},
@@ -191,8 +191,8 @@ void TrainingSession::take_snapshot() {
   player_->times().take();  // of no step
 }
 
-/// Windows that no whole micro-batch is left for are played several times in one, whose loss then counts in part: by
-/// the largest divisors of the micro-batch that are left, 15 of 16 windows as 8, 4, 2 and 1.
+/// Windows that do not fill a micro-batch are repeated in one, whose loss then counts in part. Groups are the largest
+/// divisors of the micro-batch that are left, 15 of 16 windows as 8, 4, 2 and 1.
 double TrainingSession::evaluate(std::int64_t micro_batches) {
   TESSERA_ASSERT(data_.validation().has_value(), "there is a validation part");
   const StepSchedule& schedule = planned_.schedule;

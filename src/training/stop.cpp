@@ -17,7 +17,7 @@ namespace tessera {
 
 namespace {
 
-/// A handler reaches nothing but what is static.
+/// A handler can only reach static storage.
 std::atomic<int> g_signal{0};
 std::atomic<std::int64_t> g_received_at{0};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<std::int64_t>::is_always_lock_free);
@@ -27,8 +27,8 @@ constexpr std::size_t kHandlerStack = std::size_t{256} << 10;  // vector and til
 constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr double kForever = std::numeric_limits<double>::infinity();
 constexpr double kCentury = 36525.0 * 24 * 3600;
-constexpr double kWriteRate = 100e6;  ///< bytes a second, of a disk that many write to
-constexpr double kSlower = 1.5;       ///< so much longer than the last one may a checkpoint take
+constexpr double kWriteRate = 100e6;  ///< bytes a second, of a disk with many writers
+constexpr double kSlower = 1.5;       ///< a checkpoint may take this many times as long as the last one
 constexpr double kAtTheEnd = 0.5;     ///< seconds, to close files
 
 std::int64_t now_in_handler() {
@@ -44,7 +44,7 @@ extern "C" void note_signal(int number) {
     return;
   }
   if (now_in_handler() - g_received_at.load() < kSameSignal) return;
-  std::signal(number, SIG_DFL);  // a second one: as if nobody listened
+  std::signal(number, SIG_DFL);  // a second one: the default action
   std::raise(number);
 }
 
@@ -52,10 +52,9 @@ double unix_time() {
   return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
-/// When Slurm ends the job, in seconds since 1970; infinity if it does not say.
+/// Returns when Slurm ends the job, in seconds since 1970; infinity if it does not say.
 double end_of_slurm_job() {
-  const char* text =
-      std::getenv("SLURM_JOB_END_TIME");  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
+  const char* text = std::getenv("SLURM_JOB_END_TIME");  // NOLINT(concurrency-mt-unsafe): the environment never changes
   if (text == nullptr) return kForever;
   char* end = nullptr;
   const double seconds = std::strtod(text, &end);
@@ -84,7 +83,7 @@ StopSignals::StopSignals() : stack_(kHandlerStack) {
 
 StopSignals::~StopSignals() {
   ::sigaltstack(&stack_before_, nullptr);
-  if (g_signal.load() != 0) return;  // what comes while the process ends is still a second one
+  if (g_signal.load() != 0) return;  // a signal while the process ends is still a second one
   for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &before_[i], nullptr);
 }
 
@@ -122,7 +121,7 @@ StopMargin::StopMargin(std::int64_t checkpoint_bytes, double seconds_left)
 double StopMargin::seconds(const LastTimes& times) const {
   const double one = kSlower * times.checkpoint.value_or(estimate_);
   const double all = times.is_writing ? 2 * one : one;
-  // The step to come and one more: the next look at the clock is after the first of them.
+  // The coming step and one more: the next check of the clock is after the first of them.
   return (times.checkpoint ? all : std::min(all, most_)) + 2 * times.step + times.evaluations + kAtTheEnd;
 }
 

@@ -64,13 +64,13 @@ std::string TrainLoop::run_steps() {
     session_.request(conditions_.requests(times(step)));
     const std::int64_t requests = train(step);
     if (step == session_.first_step()) keep_products();
-    // Before a checkpoint of this step: what it reports is not done again.
+    // Before a checkpoint of this step: reported steps are not done again.
     if (report_is_due(step, requests)) report(step);
     const bool last = step == session_.steps();
     note_finished_checkpoints();
     const bool stops = StepRequests::stop(requests);
     const bool evaluates = evaluation_is_due(step);
-    // A checkpoint's step is not done again: what is measured after it comes first, but where time is short.
+    // A checkpoint's step is not done again: evaluations after it come first, unless time is short.
     if (evaluates && !stops) evaluate(step);
     if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
     if (evaluates && stops) evaluate(step);
@@ -80,11 +80,11 @@ std::string TrainLoop::run_steps() {
     }
   }
   finish_checkpoints();
-  conditions_.stopped();  // who asks for it while the last step goes on has what he wants
+  conditions_.stopped();  // a request during the last step is fulfilled by its end
   return {};
 }
 
-/// The same on every rank.
+/// Decides the same on every rank.
 bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
   return step == session_.first_step() || step == session_.steps() || step % options_.metrics.every == 0 ||
          StepRequests::stop(requests);
@@ -95,7 +95,7 @@ bool TrainLoop::evaluation_is_due(std::int64_t step) const {
   return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 
-/// The same on every rank: options and sums only.
+/// Decides the same on every rank: options and sums only.
 bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) const {
   const CheckpointOptions& options = options_.checkpoint;
   if (StepRequests::checkpoint(requests) || StepRequests::stop(requests)) return true;
@@ -103,7 +103,7 @@ bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) cons
   return options.every > 0 && step % options.every == 0;
 }
 
-/// For the clock, before a step.
+/// Returns the times for the clock, before a step.
 LastTimes TrainLoop::times(std::int64_t step) const {
   const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};
   return {step_seconds_, evaluations * evaluation_seconds_, checkpoint_seconds_, checkpoints_.is_writing()};
@@ -127,13 +127,13 @@ void TrainLoop::note_finished_checkpoints() {
   }
 }
 
-/// The run ends: what is being written is on disk before anybody says so.
+/// Ends the run: checkpoints being written are on disk before that is reported.
 void TrainLoop::finish_checkpoints() {
   checkpoints_.wait();
   note_finished_checkpoints();
 }
 
-/// The reasons of all ranks that had one, on every rank.
+/// Returns the reasons of all ranks that had one, on every rank.
 std::string TrainLoop::reason_to_stop() {
   conditions_.stopped();
   std::string text;
@@ -146,7 +146,7 @@ std::string TrainLoop::reason_to_stop() {
   return fmt::format("after step {} of {} ({})", session_.step(), session_.steps(), text);
 }
 
-/// One step, recorded; returns the sum of what ranks asked for.
+/// Runs one step and records it; returns the sum of the ranks' requests.
 std::int64_t TrainLoop::train(std::int64_t step) {
   const CommunicationCounts before = session_.resources().communicators->counts();
   const auto start = Clock::now();
@@ -160,7 +160,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
     if (dumps) dump->write_gradients();
   });
   if (!result.finite) {
-    // fp16 ends at 65504: what overflows in the first forward overflows at any learning rate.
+    // fp16 ends at 65504: an overflow in the first forward happens at any learning rate.
     const char* advice = options_.precision.compute == DType::fp16
                              ? "precision.compute = bf16, whose range is fp32's, or a lower optim.lr"
                              : "try a lower optim.lr, a longer optim.warmup_steps, or optim.clip";
@@ -191,7 +191,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   return result.stop_requests;
 }
 
-/// Every rank's values go to rank 0. Ranks have just met in the step's last sum, so they wait for little.
+/// Sends every rank's values to rank 0. Ranks have just met in the step's last sum, so they hardly wait.
 void TrainLoop::report(std::int64_t step) {
   const bool is_first = step == session_.first_step();
   std::optional<RankRow> row = reports_.gather(step, is_first || step == session_.steps());
@@ -200,7 +200,7 @@ void TrainLoop::report(std::int64_t step) {
   recorder_->record_ranks(std::move(*row));
 }
 
-/// Nothing is chosen but in the first step and the first evaluation.
+/// Algorithms are only chosen in the first step and the first evaluation.
 void TrainLoop::keep_products() {
   if (recorder_ == nullptr) return;
   try {

@@ -17,7 +17,7 @@ bool contains(const std::string& text, const std::string& part) { return text.fi
 
 std::string plan(const std::vector<std::string>& arguments) { return plan_text(parse_arguments(arguments)); }
 
-/// The message of the UsageError that planning ends with.
+/// Returns the message of the UsageError of planning.
 std::string refusal(const std::vector<std::string>& arguments) {
   try {
     plan(arguments);
@@ -47,7 +47,7 @@ TEST_CASE("every preset of every family is planned in every view") {
 
 TEST_CASE("the table compares all strategies and marks the chosen one") {
   const std::string text = plan({"--shard.strategy=zero2", "--plan.ranks=4"});
-  for (const char* name : {"ddp ", "zero1 ", "zero2 *", "zero3 ", "hsdp ", "hsdp-zero2 "})
+  for (const char* name : {"ddp ", "zero1 ", "zero2 *", "zero3 ", "hsdp ", "hsdp-zero2 ", "hsdp-zero1 "})
     REQUIRE(contains(text, name));
   REQUIRE(contains(text, "zero2 over 4 ranks"));
   REQUIRE_FALSE(contains(text, "shard.reduce under"));

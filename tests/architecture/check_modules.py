@@ -4,7 +4,8 @@
 ROOT/CMakeLists.txt declares the modules: tessera_module(X USES Y Z ...). A file of module X may include public headers
 ("tessera/MODULE/...") of X and of the modules that X declares, and private headers ("MODULE/...", in src/MODULE) of X
 alone. What X declares, some file of X includes. src/cuda/X is the part of X that needs CUDA; only src/cuda includes
-"tessera/cuda/...". Public headers include no private ones and start with #pragma once. Nothing includes the GPU emulator.
+"tessera/cuda/...". Public headers include no private ones and start with #pragma once. Nothing includes gpu_emulator or
+asks for it in an #if.
 """
 
 import re
@@ -16,8 +17,8 @@ from modules import CUDA, cuda_modules, declared_modules
 MAIN = "main"  # src/main.cpp may use every module
 SUFFIXES = {".hpp", ".cpp", ".cu", ".cuh", ".h"}
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]')
-# Where nvcc's keywords come from when the kernels are compiled over the emulator. No other file may know of it.
-EMULATED = {"include/tessera/cuda/launch.hpp", "src/cuda/backend/fill_pattern.cu", "src/cuda/kernels/intrinsics.cuh"}
+# gpu_emulator stands in for CUDA by include path: no source asks whether it is there.
+EMULATED = re.compile(r"^\s*#\s*(?:if|ifdef|ifndef|elif|define)\b.*EMULAT")
 
 
 class Tree:
@@ -53,7 +54,7 @@ class Tree:
         return [module, *self.uses[module]]
 
     def check_include(self, included, module, is_cuda, is_public):
-        """What is wrong with one include line, or None."""
+        """Returns the defect of one include line, or None."""
         parts = included.split("/")
         if parts[0].endswith("emulator"):
             return f"includes {included} (the GPU emulator): nothing of it belongs into the product"
@@ -88,9 +89,9 @@ class Tree:
             problems.append(f"{name}:1: starts without #pragma once")
         for number, line in enumerate(text.splitlines(), start=1):
             match = INCLUDE.match(line)
-            if match and match.group(1).startswith("emulator/") and name.as_posix() in EMULATED:
-                continue
             problem = self.check_include(match.group(1), module, is_cuda, is_public) if match else None
+            if EMULATED.match(line):
+                problem = "asks for the GPU emulator: what differs lies in gpu_emulator/include"
             if problem:
                 problems.append(f"{name}:{number}: {problem}")
         return problems

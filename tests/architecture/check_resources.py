@@ -1,4 +1,4 @@
-"""What the compiler gave each kernel (cuobjdump): no local memory, and registers for every thread of a block.
+"""Checks each kernel's resources (cuobjdump): no local memory, and registers for every thread of a block.
 
 usage: check_resources.py CUOBJDUMP OBJECT...    (exit code 77 where there is no CUOBJDUMP)
 """

@@ -66,7 +66,11 @@ class CheckModules(unittest.TestCase):
         self.assert_problem({"src/engine/use.cpp": '#include "tessera/comm/a.hpp"\n'}, "engine declares model, of which none")
 
     def test_emulator(self):
-        self.assert_problem({"src/comm/a.cpp": '#include "emulator/runtime/enqueue.hpp"\n'}, "the GPU emulator")
+        self.assert_problem({"src/comm/a.cpp": '#include "gpu_emulator/runtime/enqueue.hpp"\n'}, "(the GPU emulator)")
+
+    def test_source_that_asks_for_the_emulator(self):
+        self.assert_problem({"src/comm/a.cpp": "// EMULATED\n# if defined(TESSERA_CUDA_EMULATED)\n#endif\n"},
+                            "a.cpp:2: asks for the GPU emulator")
 
     def test_cuda_outside_its_folder(self):
         self.assert_problem({"src/comm/a.cpp": '#include "tessera/cuda/check.hpp"\n'}, "(CUDA): only src/cuda may")

@@ -1,4 +1,4 @@
-// Libraries that are looked for at run time, and what is said where they are missing.
+// Libraries that are searched for at run time, and the messages when they are missing.
 
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -67,7 +67,7 @@ TEST_CASE("events order two streams, generation after generation") {
   for (const bool serial : {true, false}) {
     const auto producer = make(serial, "producer", 8), consumer = make(serial, "consumer", 8);
     const auto made = make_host_event(), taken = make_host_event();
-    std::int64_t box = 0, wrong = 0;  // not atomic: the events are what orders the accesses
+    std::int64_t box = 0, wrong = 0;  // not atomic: only the events order the accesses
     struct Shared {
       std::int64_t *box, *wrong;
     } shared{&box, &wrong};
@@ -109,7 +109,7 @@ TEST_CASE("a wait means the record that was last when it was submitted") {
   };
   std::function<void()> note = [&] { ran = true; };
   first->submit(task_of(hold));
-  first->record(*event);  // a later generation, still held up: no business of the wait above
+  first->record(*event);  // a later generation, still held up: irrelevant to the wait above
   second->submit(task_of(note));
   second->synchronize();
   REQUIRE(ran);

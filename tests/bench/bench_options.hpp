@@ -1,5 +1,5 @@
 #pragma once
-// What the tests of benches share: a small run, and the numbers in a table.
+// Common parts of the benches' tests: a small run, and the numbers in a table.
 
 #include <cmath>
 #include <sstream>
@@ -17,7 +17,7 @@ inline Options small_run() {
                           "--run.threads=1", "--bench.steps=2", "--bench.warmup=1"});
 }
 
-/// The lines of `text` that begin with `start`.
+/// Returns the lines of `text` that begin with `start`.
 inline std::vector<std::string> lines_of(const std::string& text, const std::string& start) {
   std::vector<std::string> found;
   std::istringstream lines(text);
@@ -27,7 +27,7 @@ inline std::vector<std::string> lines_of(const std::string& text, const std::str
   return found;
 }
 
-/// The last `count` words of a line as numbers; a word that is none becomes NaN.
+/// Returns the last `count` words of a line as numbers; a word that is none becomes NaN.
 inline std::vector<double> last_numbers(const std::string& line, std::size_t count) {
   std::istringstream stream(line);
   std::vector<std::string> words;

@@ -103,7 +103,7 @@ TEST_CASE("the table of bench comm") {
     for (const std::string& row : rows) {
       for (const double number : last_numbers(row, 4)) CHECK((std::isfinite(number) && number >= 0));
     }
-    CHECK(last_numbers(rows.back(), 1)[0] == 1.0);  // the reference beside itself
+    CHECK(last_numbers(rows.back(), 1)[0] == 1.0);  // the reference compared with itself
   }
 }
 

@@ -1,4 +1,4 @@
-// The table of `bench kernels` and what it is made of. No time is asserted.
+// The table of `bench kernels` and its parts. No time is asserted.
 
 #include <algorithm>
 #include <catch2/catch.hpp>
@@ -32,7 +32,7 @@ std::int64_t count_of(const StepSchedule& schedule, const KernelWork& work, Part
   return sum;
 }
 
-/// Elements that a step updates, or whose squares it sums, on a rank.
+/// Returns the elements that a step updates, or whose squares it sums, on a rank.
 std::int64_t elements_of(const KernelWork& work, FlatKind kind) {
   std::int64_t sum = 0;
   for (const FlatWork& one : work.flat) {

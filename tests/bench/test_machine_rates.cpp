@@ -17,7 +17,7 @@ TEST_CASE("what is not known of a machine's load is no number") {
   CHECK(std::isnan(load_of_all({{0.5, -1, ""}, {0.5, -1, ""}}).gpu_foreign_processes));  // cores
   CHECK(load_of_all({{0.5, -1, ""}, {0.75, -1, ""}}).load_average == 0.75);
   CHECK(std::isnan(load_of_all({{0.5, 1, "GPU-a"}, {0.5, -1, "GPU-b"}}).gpu_foreign_processes));
-  // In a container a driver may say that there are none, although two of ours are.
+  // In a container a driver may say that there are none, although two of this run's are.
   CHECK(std::isnan(load_of_all({{0.5, 0, "GPU-a"}, {0.5, 0, "GPU-a"}}).gpu_foreign_processes));
   CHECK(load_of_all({{std::nan(""), -1, ""}, {0.5, -1, ""}}).load_average == 0.5);
   CHECK(std::isnan(load_of_all({{std::nan(""), -1, ""}}).load_average));

@@ -31,7 +31,7 @@ inline std::vector<TensorRecord> some_tensors() {
   return tensors;
 }
 
-/// Deals the elements of all tensors to `writers` in runs of random length.
+/// Assigns the elements of all tensors to `writers` in runs of random length.
 inline std::vector<std::vector<ElementRun>> deal_runs(const std::vector<TensorRecord>& tensors, std::size_t writers,
                                                       std::uint32_t seed) {
   std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// (See file_spy.hpp.) System calls are made directly: the names of libc's functions are taken by those here.
+// (See file_spy.hpp.) System calls are made directly: the functions here have taken the names of libc's.
 #include "file_spy.hpp"
 
 #include <fcntl.h>
@@ -46,7 +46,7 @@ struct Spy {
 
   bool idle() const { return rules.empty() && !remembers && log < 0; }
 
-  /// Notes a call; what its rule says, or 0.
+  /// Notes a call; returns its rule's result, or 0.
   int note(std::string_view call, const std::string& path, const std::string& to) {
     const std::lock_guard lock(mutex);
     const std::string line = std::string(call) + " " + path + (to.empty() ? "" : " " + to);
@@ -81,7 +81,7 @@ std::string path_of(int file) {
   return size > 0 ? std::string(text, static_cast<std::size_t>(size)) : std::string();
 }
 
-/// Whether a rule takes a call's place; then `result` and errno are what it returns.
+/// Returns whether a rule replaces a call; then `result` and errno are its results.
 bool takes_over(std::string_view call, const std::string& path, const std::string& to, long& result) {
   const int what = spy().note(call, path, to);
   if (what == 0) return false;

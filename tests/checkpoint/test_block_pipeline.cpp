@@ -1,4 +1,4 @@
-// Shards of many blocks: what threads write past the page cache is what the source gave, and failures end the writing.
+// Shards of many blocks: writes past the page cache contain the source's elements, and failures end the writing.
 #include <fcntl.h>
 
 #include <cerrno>
@@ -101,7 +101,7 @@ TEST_CASE("a write that fails reaches the caller, however many blocks are on the
   FileRecord record;
   record.block_bytes = kBlockBytes;
   record.bytes = 40 * kBlockBytes;
-  // As a file system without O_DIRECT looks like, and a descriptor that refuses to be written.
+  // Looks like a file system without O_DIRECT, and a descriptor that refuses to be written.
   const FileDescriptor file = open_file(path, OpenFor::reading);
   std::filesystem::remove(path);
   BlockPipeline pipeline(file, path, record);

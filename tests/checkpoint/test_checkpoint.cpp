@@ -1,4 +1,4 @@
-// Checkpoint files: what is written is read back, by us and by h5py, whatever the shards; what is damaged is found.
+// Checkpoint files: written data is read back, by Tessera and by h5py, whatever the shards; damage is found.
 #include "checkpoint_case.hpp"
 #include "tessera/base/error.hpp"
 
@@ -190,7 +190,7 @@ TEST_CASE("checkpoints come whole, go whole, and what was left unfinished goes")
     folder.publish(step, step - 10);
   }
   folder.begin(60);
-  std::filesystem::create_directories(run / "checkpoints/step-7");  // not one of ours
+  std::filesystem::create_directories(run / "checkpoints/step-7");  // not a checkpoint of Tessera
   REQUIRE(folder.steps() == std::vector<std::int64_t>{10, 20, 30, 40, 50});
   folder.begin(50);
   write_file(folder.beside(50) / "content", "again");

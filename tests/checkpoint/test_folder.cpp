@@ -1,5 +1,5 @@
-// How checkpoints come and go: in what order, what is left after a crash between any two calls, and what happens where
-// something cannot be deleted.
+// How checkpoints come and go: in what order, and what is left after a crash between any two calls. Also failed
+// deletions.
 #include <cerrno>
 
 #include "checkpoint/block_file.hpp"
@@ -45,7 +45,8 @@ bool exists(const CheckpointFolder& folder, const std::string& name) {
   return std::filesystem::exists(folder.path() / name);
 }
 
-/// Calls task(); from call number `calls` on every call on files fails, as after a SIGKILL. Whether it came to that.
+/// Calls task(); from call number `calls` on every call on files fails, as after a SIGKILL. Returns whether it came to
+/// that.
 template <class F>
 bool killed_after(int calls, F&& task) {
   file_spy::start();
@@ -118,11 +119,11 @@ TEST_CASE("killed between any two calls, the branch that was written last is fou
       REQUIRE(decided == 0);
       REQUIRE(after.front() == folder.of_step(60));
     }
-    // Who reads without the lock sees the same checkpoint.
+    // A reader without the lock sees the same checkpoint.
     REQUIRE(before.front().filename().string().substr(0, 13) == after.front().filename().string());
     for (const std::string newer : {"step-00000050", "step-00000060"})
       REQUIRE((is_whole(folder.path() / newer) || is_whole(folder.path() / (newer + ".abandoned-1")) ||
-               is_whole(folder.path() / (newer + ".abandoned-2"))));  // 2: of what recover() found
+               is_whole(folder.path() / (newer + ".abandoned-2"))));  // 2: of the one that recover() found
     REQUIRE(calls < 100);
   }
   REQUIRE(decided > 5);
@@ -156,7 +157,7 @@ TEST_CASE("what a process that died left goes before anything is listed") {
   REQUIRE(folder.recover().empty());
   make_branch(folder, {10, 20});
   write_simple(folder, 30);
-  std::filesystem::create_directories(run / "checkpoints/step-7");  // not one of ours
+  std::filesystem::create_directories(run / "checkpoints/step-7");  // not a checkpoint of Tessera
   REQUIRE(folder.recover().empty());
   REQUIRE(!std::filesystem::exists(folder.beside(30)));
   REQUIRE(exists(folder, "step-7"));
@@ -175,7 +176,7 @@ TEST_CASE("a checkpoint that cannot be deleted keeps its name and its files") {
   REQUIRE(lines.at(0).find("step-00000010 (Operation not permitted): it stays") != std::string::npos);
   REQUIRE(folder.steps() == Steps{10, 30});
   REQUIRE(is_whole(folder.of_step(10)));
-  // One that goes loses its manifest first, then its name, and only then its files.
+  // A deleted one loses its manifest first, then its name, and only then its files.
   const auto at = [&](const std::string& call) {
     for (std::size_t i = 0; i < calls.size(); ++i)
       if (calls[i].find(call) != std::string::npos) return i;
@@ -225,7 +226,7 @@ TEST_CASE("files are on disk before the folder has its name, and the name before
     REQUIRE(first("fsync " + beside + "/" + file) < manifest);
   REQUIRE(last("write " + beside + "/manifest.json") < last("fsync " + beside + "/manifest.json"));
   REQUIRE(last("fsync " + beside + "/manifest.json") < manifest);
-  // From there on nothing else: entries of the folder, its name, that it is there, and only then what goes.
+  // From there on nothing else: entries of the folder, its name, its presence, and only then the deletions.
   const std::string pending = one + ".after-00000001";
   const std::vector<std::string> expected{"fsync " + beside,
                                           "fsync " + beside,

@@ -1,4 +1,4 @@
-// Which files of a checkpoint are opened, how many at a time, and what a reader says of one that it may not read.
+// The files of a checkpoint that are opened, how many at a time, and a reader's message for an unreadable one.
 #include <sys/resource.h>
 
 #include <cerrno>
@@ -26,7 +26,7 @@ void require_all(const CheckpointReader& reader, int threads) {
   }
 }
 
-/// A small limit of open files while it lives.
+/// A small limit of open files during its lifetime.
 class FewFiles {
  public:
   explicit FewFiles(rlim_t most) {

@@ -14,7 +14,7 @@ from job import TIMEOUT, command
 
 
 def ranks_of(process):
-    """Process numbers of the ranks that mpiexec (or nobody) started, by rank."""
+    """Returns the process numbers of the ranks, started by mpiexec or alone, by rank."""
     ranks = {}
     for entry in Path("/proc").iterdir():
         try:
@@ -32,7 +32,7 @@ def ranks_of(process):
 
 
 def logged(run, key="loss"):
-    """What log.jsonl says, by step; of steps that were done again, the last. A line that was cut off is left out."""
+    """Reads log.jsonl by step; of steps that were done again, the last. A line that was cut off is left out."""
     values = {}
     path = Path(run) / "log.jsonl"
     for line in path.read_text().splitlines() if path.exists() else []:
@@ -73,7 +73,7 @@ class Running:
         self.launch([*before, *command(arguments, ranks)], cwd, **environment)
 
     def launch(self, words, cwd, **environment):
-        # A file, not a pipe: nobody reads a pipe while the job runs, and a full one stops it.
+        # A file, not a pipe: a pipe is not read while the job runs, and a full one stops it.
         self.output = tempfile.TemporaryFile()
         self.process = subprocess.Popen(words, cwd=cwd, stdin=subprocess.DEVNULL, stdout=self.output,
                                         stderr=subprocess.STDOUT, start_new_session=True,

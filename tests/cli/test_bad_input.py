@@ -16,7 +16,7 @@ def token_file(path, ids, magic=20240520, version=1, count=None, width="H"):
 
 
 class Options(Case):
-    """What is wrong before any file is opened."""
+    """Errors that are found before any file is opened."""
 
     # words that follow a good command, what must be said
     OPTIONS = [
@@ -35,7 +35,7 @@ class Options(Case):
         (["--shard.strategy=zero4"], r"shard\.strategy = 'zero4'.*ddp\|zero1\|zero2\|zero3\|hsdp\|hsdp-zero2"),
         (["--run.deterministic=maybe"], r"run\.deterministic = 'maybe'.*true\|false"),
         (["--comm.emulate=fast"], r"comm\.emulate = 'fast'.*latency,bandwidth"),
-        (["--shard.group_size=2"], r"shard\.group_size = '2' has no effect \(only hsdp and hsdp-zero2"),
+        (["--shard.group_size=2"], r"shard\.group_size = '2' has no effect \(only hsdp, hsdp-zero2 and hsdp-zero1 have"),
         (["--shard.strategy=ddp", "--shard.prefetch_forward=2"], r"shard\.prefetch_forward = '2' has no effect \(ddp"),
         (["--shard.strategy=zero2", "--shard.limit_all_gathers=3"], r"shard\.limit_all_gathers = '3' has no effect"),
         (["--shard.min_params=100"], r"shard\.min_params = '100' has no effect \(only wrap = size"),

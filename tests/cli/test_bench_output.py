@@ -11,7 +11,7 @@ SMALL = [*TINY, *SHORT, "--bench.steps=2", "--bench.warmup=1", "--data.val_fract
 
 class Bench(Case):
     def bench(self, *arguments, ranks=2):
-        """What a bench says, and its file."""
+        """Returns the output of a bench, and its file."""
         job = self.job("bench", *arguments, "--bench.output=out.h5", ranks=ranks)
         self.assertEqual(job.code, 0, job.everything())
         file = h5py.File(self.folder / "out.h5", "r")

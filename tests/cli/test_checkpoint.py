@@ -217,12 +217,12 @@ class Faults(Case):
         self.assertRegex(self.job("train", *words, ranks=3).err, "nothing gives 4 on 3 ranks")
         self.assertRegex(self.job("train", *words, "--data.synthetic_tokens=6000").err,
                          "--data.synthetic_tokens=5000 gives the same")
-        # What was edited in a run's config.ini is meant.
+        # Edits in a run's config.ini count.
         (self.folder / "edited.ini").write_text(config.decode().replace("\nmicro_batch = 2\n", "\nmicro_batch = 3\n"))
         self.assertRegex(self.job("train", "edited.ini", *words[1:]).err, r"--train.micro_batch=2 --train.accumulation=2 gives")
         self.assertEqual((self.run_folder / "config.ini").read_bytes(), config)  # refused runs leave it as it was
         self.train(*words, "--checkpoint.every=1", "--model.dropout=0.1")
-        # What the command leaves open is the checkpoint's.
+        # Options that the command does not set are the checkpoint's.
         job = self.train("--run.dir=run", "--checkpoint.resume=auto", "--train.steps=24", *SHORT, "--data.val_fraction=0",
                          "--optim.schedule=constant")
         self.assertRegex(job.out, "step 22 from")

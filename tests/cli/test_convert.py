@@ -148,7 +148,7 @@ class Convert(Case):
         shard = self.folder / "run" / "checkpoints" / "step-00000003" / "shard-00001.h5"
         shard.write_bytes(shard.read_bytes()[:-3] + b"\x00\x00\x7f")
         self.assertRegex(self.do("verify", "run", code=4).err, "shard-00001.h5 is damaged")
-        # What is there is not written over.
+        # Existing files are not overwritten.
         self.assertRegex(self.do("export", "run/checkpoints/step-00000002", "hf", code=2).err, "hf exists")
         self.assertRegex(self.do("verify", "nothing", code=2).err, "does not exist")
 

@@ -1,4 +1,4 @@
-"""Runs that end badly: what is left can be read, the exit code says what happened, and nobody hangs."""
+"""Runs that end badly: their files can be read, the exit code gives the reason, and no rank hangs."""
 import json
 import os
 import signal

@@ -139,7 +139,7 @@ class Reading(Folder):
                              capture_output=True, text=True)
         self.assertEqual(got.returncode, 0, got.stderr)
         self.assertRegex(got.stdout, "transformer.ln_f.bias")
-        # What the system allows beyond the usual is taken at the start.
+        # Limits that the system lets a process raise are raised at the start.
         running = object.__new__(Running)
         running.launch(["bash", "-c", few % "", "x", os.environ["TESSERA"], "train", *RUN, "--train.steps=1",
                         "--run.dir=few"], self.folder)
@@ -263,7 +263,7 @@ class Manifests(Folder):
 
 
 class Foreign(Folder):
-    """Checkpoints that somebody else made."""
+    """Checkpoints that another program made."""
 
     def test_a_tensor_that_lies_outside_of_the_checkpoint_is_refused(self):
         self.go(1, 1)

@@ -1,4 +1,4 @@
-"""What tools see of a run on an (emulated) GPU: NVTX ranges, and the driver's figures in the metrics."""
+"""The view of tools on a run on an (emulated) GPU: NVTX ranges, and the driver's figures in the metrics."""
 import os
 import unittest
 from collections import Counter, defaultdict

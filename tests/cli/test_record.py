@@ -17,7 +17,7 @@ class Record(Case):
         self.run_folder = self.folder / "run"
 
     def obstacle(self, name):
-        """A folder that nobody replaces by a file."""
+        """A folder that is not replaced by a file."""
         (self.run_folder / name / "x").mkdir(parents=True)
 
     def test_metrics_log_and_status_that_cannot_be_written_cost_nothing(self):

@@ -46,7 +46,7 @@ class CudaInTheBuild(unittest.TestCase):
         (self.root / "build/release/CMakeCache.txt").write_text(f"TESSERA_CUDA:STRING={setting}\n")
 
     def run_script(self, *words):
-        """What a script says, and TESSERA_CUDA as the build folder then has it."""
+        """Returns a script's output, and TESSERA_CUDA of the build folder after it."""
         environment = os.environ | {"PATH": f"{self.root / 'played'}:{os.environ['PATH']}"}
         done = subprocess.run(words, cwd=self.root, env=environment, capture_output=True, text=True, timeout=30)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)

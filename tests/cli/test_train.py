@@ -151,7 +151,8 @@ class Files(Case):
     def test_other_strategies_and_worlds_give_the_same_bits(self):
         for ranks, strategy, options in ((0, "ddp", ["--train.accumulation=2"]), (1, "zero2", ["--train.global_batch=4"]),
                                          (2, "ddp", []), (2, "zero1", ["--shard.wrap=model"]),
-                                         (2, "hsdp", ["--grid.ranks_per_node=1", "--memory.checkpoint=block"])):
+                                         (2, "hsdp", ["--grid.ranks_per_node=1", "--memory.checkpoint=block"]),
+                                         (2, "hsdp-zero1", ["--grid.ranks_per_node=1"])):
             with self.subTest(strategy=strategy, ranks=ranks):
                 name = f"{strategy}-{ranks}"
                 self.train(*RUN, f"--shard.strategy={strategy}", f"--run.dir={name}", "--run.dump=5", *options, ranks=ranks)

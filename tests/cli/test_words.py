@@ -1,4 +1,4 @@
-"""What the executable says about itself: usage, version, and options that survive being written and read."""
+"""The executable's output about itself: usage, version, and options that survive being written and read."""
 import configparser
 import re
 import subprocess

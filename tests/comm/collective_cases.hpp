@@ -14,7 +14,7 @@
 
 namespace tessera::test {
 
-/// The value that member m contributes as element i: sizes and signs that make the order of a sum matter, some
+/// Returns the value that member m contributes as element i: sizes and signs that make the order of a sum matter, some
 /// subnormal.
 inline float term(std::uint64_t seed, std::int64_t member, std::int64_t i) {
   const auto bits = philox(seed, RandomUse::chaos, static_cast<std::uint32_t>(member), static_cast<std::uint64_t>(i));
@@ -43,7 +43,7 @@ inline void fill_contribution(void* data, DType wire, std::uint64_t seed, std::i
   for (std::int64_t i = 0; i < total; ++i) store(data, wire, i, term(seed, member, i));
 }
 
-/// How many elements of `shard` differ from the reference in any bit.
+/// Returns how many elements of `shard` differ from the reference in any bit.
 inline std::int64_t wrong_sums(const void* shard, DType shard_dtype, DType wire, std::uint64_t seed, std::int64_t size,
                                std::int64_t member, std::int64_t elements) {
   std::int64_t wrong = 0;
@@ -63,13 +63,13 @@ inline std::int64_t wrong_sums(const void* shard, DType shard_dtype, DType wire,
   return wrong;
 }
 
-/// Room that run_collectives needs in a shared region.
+/// Returns the bytes that run_collectives needs in a shared region.
 inline std::int64_t bytes_needed(std::int64_t size, std::int64_t elements) {
   return round_up(size * elements * 4, 64) * 2;
 }
 
-/// Plays every collective once with `elements` a rank; returns what was wrong ("" when nothing). `base`: bytes_needed()
-/// bytes of the shared region, at the same offset on all ranks. `seed` equal on all ranks.
+/// Plays every collective once with `elements` a rank; returns a description of errors ("" when there are none).
+/// `base`: bytes_needed() bytes of the shared region, at the same offset on all ranks. `seed` equal on all ranks.
 inline std::string run_collectives(Communicator& group, Stream& stream, std::byte* base, std::int64_t elements,
                                    DType wire, DType shard_dtype, std::uint64_t seed) {
   const std::int64_t size = group.size(), rank = group.rank(), total = size * elements;

@@ -86,7 +86,7 @@ TEST_CASE("a rank that does not answer in time is named, with its host and what 
                   PeerWaits& waits = context.control().waits();
                   waits.hosts = {"a", "b"};
                   const WaitPhase phase(waits, "a test ran", 0.2, "test.timeout");
-                  if (context.rank() == 1) {  // hears nothing but the end
+                  if (context.rank() == 1) {  // hears only the end
                     while (!context.notice().raised()) std::this_thread::yield();
                   } else {
                     context.control().barrier();

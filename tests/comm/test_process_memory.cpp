@@ -9,7 +9,7 @@ using Catch::Contains;
 
 namespace {
 
-/// "/proc/PID/fd/N" and what tells the file from others.
+/// Splits a token into "/proc/PID/fd/N" and the file's identity.
 std::pair<std::string, std::string> parts(const std::string& token) {
   const auto space = token.find(' ');
   REQUIRE(space != std::string::npos);
@@ -26,7 +26,7 @@ TEST_CASE("a peer sees what the owner writes") {
   REQUIRE(std::memcmp(seen->data(), offer.memory->data(), 8192) == 0);
 }
 
-// Processes that are numbered anew (a container each) find files of their own under a peer's path.
+// In containers with their own process numbers, processes find files of their own under a peer's path.
 TEST_CASE("another file than the peer's is refused") {
   ProcessMemory memory;
   const auto mine = memory.create(8192), peers = memory.create(8192), smaller = memory.create(4096);

@@ -6,8 +6,8 @@
 
 #include "tessera/base/error.hpp"
 
-/// The message of the UsageError that `work` throws; anything else than a UsageError with exit code 2 escapes or gives
-/// "".
+/// Returns the message of the UsageError that `work` throws; anything else than a UsageError with exit code 2 escapes
+/// or gives "".
 inline std::string usage_message(const std::function<void()>& work) {
   try {
     work();

@@ -14,7 +14,7 @@ using tessera::testing::TemporaryFolder;
 
 namespace {
 
-/// A random text that option `row` may accept; often one that it must refuse.
+/// Returns a random text that option `row` may accept; often one that it must refuse.
 std::string random_value(const OptionEntry& row, std::mt19937_64& random) {
   const auto pick = [&](std::uint64_t n) { return random() % n; };
   if (row.allowed.find('|') != std::string::npos) {
@@ -108,7 +108,7 @@ TEST_CASE("A run's config.ini tells how to repeat it, and has no section that tr
   CHECK_THAT(run_config(Options{}, 1), Contains("on 1 rank.") && !Contains("mpiexec"));
   for (const std::string section : {"plan", "export", "bench"}) CHECK_THAT(text, !Contains("[" + section + "]"));
   CHECK(parse_text(text, "config.ini") == Options{});
-  // It names every option at its value: one that loses its effect by the command line is in nobody's way.
+  // It names every option at its value: one that loses its effect by the command line is not refused.
   CHECK(parse_text(text, "config.ini", {"--shard.strategy=ddp"}).shard.strategy == Strategy::ddp);
   CHECK_THAT(usage_message([&] {
                parse_text(text, "config.ini", {"--train.epochs=1", "--train.steps=9"});

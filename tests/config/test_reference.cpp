@@ -1,4 +1,4 @@
-// inputs/README.md holds the option table of this program: the text between its two markers is what the program says.
+// inputs/README.md holds the option table of this program: the text between its two markers equals the program's.
 // TESSERA_UPDATE=1 in the environment writes it there instead of comparing.
 #include <catch2/catch.hpp>
 #include <cstdlib>
@@ -34,7 +34,7 @@ Document split_at_markers(const std::string& text) {
   return {text.substr(0, table), text.substr(table, end - table), text.substr(end)};
 }
 
-/// The first line in which two texts differ: "line 12: ... instead of ...", or "" if they do not.
+/// Returns the first line in which two texts differ: "line 12: ... instead of ...", or "" if they do not.
 std::string first_difference(const std::string& found, const std::string& wanted) {
   std::istringstream a(found), b(wanted);
   for (int number = 1;; ++number) {

@@ -23,6 +23,8 @@ TEST_CASE("Options that the strategy does not use are errors, even at their defa
       {"zero2", {"group_size=2", "prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
       {"zero3", {"group_size=2"}},
       {"hsdp-zero2", {"prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
+      {"hsdp-zero1",
+       {"prefetch_forward=0", "prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
       {"hsdp", {}}};
   for (const auto& [strategy, refused] : unused) {
     for (const std::string option : {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",

@@ -1,8 +1,8 @@
 // A stand-in for the driver's library (libcuda.so.1) on machines without one. cuDNN hands it the kernels that it has
-// compiled, and asks for nothing else while it makes a plan for a described device. Calls that a device would have to
-// answer say that this is no driver.
+// compiled, and asks for nothing else while it makes a plan for a described device. Calls that only a device can answer
+// report that this is no driver.
 
-// What is looked up, and not called without a device.
+// Functions that are looked up, but not called without a device.
 #define NO_DRIVER(name) \
   extern "C" int name() { return 34; }
 NO_DRIVER(cuCtxGetCurrent)

@@ -1,7 +1,7 @@
-// Asks the real cuDNN, where one is found, to make plans for our attention graphs on a described H200: no GPU is
-// needed, and none is used. It shows that the library recognises the graphs and compiles kernels for them, and that the
-// workspace stays in its bound. What the kernels compute is not shown here.
-// The library loads what it compiled through the driver: driver.cpp, a stand-in that only says yes.
+// Asks the real cuDNN, if one is found, to make plans for Tessera's attention graphs on a described H200. No GPU is
+// needed or used. It shows that the library recognises the graphs and compiles kernels for them, and that the workspace
+// stays in its bound. The kernels' results are not tested here. The library loads its compiled kernels through the
+// driver: driver.cpp, a stand-in that only says yes.
 
 #include <fmt/format.h>
 
@@ -34,7 +34,7 @@ constexpr const char* kA100 = R"({"deviceVer":800,"driverVer":13000,"cudaDeviceI
 "isTccDriver":0,"supportCoopLaunch":1,"smClockRateKHz":1410000,"memClockRateKHz":1593000,"l2CacheSize":41943040,
 "deviceName":"NVIDIA A100"})";
 
-/// What every run asks for; the others are for TESSERA_LONG=1 (a plan takes half a second): presets as they are
+/// Shapes of every run; the others are for TESSERA_LONG=1 (a plan takes half a second). Those are presets as they are
 /// trained, odd lengths, other widths of heads and groups.
 constexpr AttentionShape kShapes[] = {
     {64, 1024, 12, 12, 64}, {16, 1024, 12, 2, 128}, {3, 65, 2, 2, 64}, {2, 100, 6, 2, 8}};
@@ -56,7 +56,7 @@ AttentionProblem backward(AttentionProblem p) {
   return p;
 }
 
-/// Empty when there is a plan within its workspace, otherwise why not.
+/// Returns empty when there is a plan within its workspace, otherwise why not.
 std::string try_plan(const Cudnn& library, const CudnnTarget& target, const AttentionShape& shape, DType dtype,
                      bool back) {
   constexpr std::int64_t kForwardWorkspace = 4096;  // (its kernels have 32 MiB)
@@ -94,7 +94,7 @@ int main() {
     for (const AttentionShape& shape : shapes) {
       for (const DType dtype : {DType::bf16, DType::fp16}) {
         for (const bool back : {false, true}) {
-          // (An A100's backward wants a second sum of query gradients; our own kernels do it there.)
+          // An A100's backward needs a second sum of query gradients; Tessera's own kernels do it there.
           if (back && gpu == kA100) continue;
           if (dtype == DType::fp16 && !all) continue;
           const std::string outcome = try_plan(*library, {nullptr, &device}, shape, dtype, back);

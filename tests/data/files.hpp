@@ -1,5 +1,5 @@
 #pragma once
-// Token files as others write them, and the messages of errors.
+// Token files as other programs write them, and the messages of errors.
 
 #include <cstdint>
 #include <functional>
@@ -20,7 +20,7 @@ std::string llmc_bytes(std::int32_t magic, std::int32_t version, std::int32_t co
   return bytes_of(header) + bytes_of(tokens);
 }
 
-/// The message of the error of type E that `work` throws, with the exit code that it must have; "" if none.
+/// Returns the message of the error of type E that `work` throws, with the exit code that it must have; "" if none.
 template <class E>
 std::string message_of(tessera::ExitCode code, const std::function<void()>& work) {
   try {

@@ -1,4 +1,4 @@
-// A run on the CPU says why it leaves a GPU alone.
+// A run on the CPU reports why it does not use a GPU.
 
 #include <catch2/catch.hpp>
 

@@ -1,4 +1,4 @@
-// Ranks whose GPU or libraries are others than rank 0's are found, and every rank says the same.
+// Ranks whose GPU or libraries differ from rank 0's are found, and every rank reports the same.
 #include <catch2/catch.hpp>
 #include <vector>
 

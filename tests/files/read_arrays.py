@@ -1,4 +1,4 @@
-"""What test_hdf5.cpp wrote, seen through h5py."""
+"""Reads the file of test_hdf5.cpp through h5py."""
 import sys
 
 import h5py

@@ -87,7 +87,7 @@ TEST_CASE("reading what is not there is an error naming the tensor") {
 TEST_CASE("improper headers are refused with the reason") {
   CHECK(parse("{}", 0).entries.empty());
   CHECK(parse(entry("F32", "[2,3]", "[0,24]") + "   ", 24).entries.at(0).elements == 6);
-  CHECK(parse(entry("F4", "[2,3]", "[0,3]"), 3).entries.at(0).dtype_name == "F4");  // not ours to judge
+  CHECK(parse(entry("F4", "[2,3]", "[0,3]"), 3).entries.at(0).dtype_name == "F4");  // unknown types are not checked
   const auto refused = [](const std::string& header, std::int64_t bytes) {
     return message_of<UsageError>([&] { parse(header, bytes); });
   };

@@ -1,5 +1,5 @@
 #pragma once
-// A schedule and its memory plan as text that depends on nothing but what they say.
+// A schedule and its memory plan as text that depends only on their content.
 
 #include <string>
 
@@ -8,8 +8,8 @@
 
 namespace tessera::testing {
 
-/// One line an item, in list order. Enumerators have words of this dump's own, storages and values are numbered by
-/// their first use, and no name is in it: renaming and renumbering in the product leave it as it is.
+/// One line an item, in list order. Enumerators have this dump's own words, storages and values are numbered by their
+/// first use, and it holds no names. So renaming and renumbering in the product do not change it.
 std::string dump_schedule(const StepSchedule& schedule, const MemoryPlan& plan);
 
 }  // namespace tessera::testing

@@ -32,7 +32,7 @@ std::vector<GoldenEntry> read(const std::string& name) {
   return entries;
 }
 
-/// Comment lines of the file that is there are kept.
+/// Comment lines of an existing file are kept.
 void write(const std::string& name, const std::vector<GoldenEntry>& entries) {
   std::string text;
   std::ifstream old(path_of(name));

@@ -8,12 +8,12 @@
 namespace tessera::testing {
 
 struct GoldenEntry {
-  std::string key;    ///< what was asked for; unique in its file
-  std::string value;  ///< what came of it
+  std::string key;    ///< the input; unique in its file
+  std::string value;  ///< the result
 };
 
-/// Compares with tests/golden/NAME and fails with both values where they differ, and where an entry is missing there.
-/// What is in the file alone fails too, unless only `some` entries were made. Returns the positions that differ.
+/// Compares with tests/golden/NAME and fails with both values if they differ, or if an entry is missing there. Entries
+/// of the file alone fail too, unless only `some` entries were made. Returns the positions that differ.
 std::vector<std::size_t> check_golden(const std::string& name, const std::vector<GoldenEntry>& entries,
                                       bool some = false);
 
@@ -23,7 +23,7 @@ bool has_golden(const std::string& name);
 /// XXH3 of some bytes, as 16 hexadecimal digits.
 std::string hash_of(const void* bytes, std::size_t count);
 
-/// Where a failing test leaves what it made: a folder of the build.
+/// Returns where a failing test leaves its output: a folder of the build.
 std::string output_folder();
 
 }  // namespace tessera::testing

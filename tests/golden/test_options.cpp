@@ -1,5 +1,5 @@
-// Options are what they were: names, defaults, what is allowed, which commands read and take them. Their help may be
-// worded anew.
+// Options are unchanged: names, defaults, allowed values, the commands that read and take them. Their help may be
+// reworded.
 #include <catch2/catch.hpp>
 #include <regex>
 
@@ -13,7 +13,7 @@ using namespace tessera::testing;
 
 namespace {
 
-/// Texts of which an option takes some and refuses others: what it does with them is its type and its bounds.
+/// Texts of which an option takes some and refuses others: its answers show its type and its bounds.
 constexpr const char* kProbes[] = {"-1",  "0",    "0.5",  "1",   "1.5",   "2",   "1024",    "1025",
                                    "1e9", "true", "auto", "30s", "24GiB", "1,2", "1ms,2GB", "any text"};
 

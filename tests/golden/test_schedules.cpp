@@ -1,4 +1,4 @@
-// Schedules and memory plans of drawn configurations are what they were, by the hash of their dump.
+// Schedules and memory plans of drawn configurations are unchanged, by the hash of their dump.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <fstream>

@@ -1,8 +1,8 @@
-// Trainings on CPUs end with the bits that they ended with: losses, norms, the validation loss, all masters.
+// Trainings on CPUs end with unchanged bits: losses, norms, the validation loss, all masters.
 //
-// Tessera's own loops have the same bits on every processor, products are oneDNN's, and its order of summation depends
+// Tessera's own loops have the same bits on every processor. Matmuls are oneDNN's, and its order of summation depends
 // on the instructions that it uses. So it is held to AVX2, as any processor since 2013 has it, and the golden file's
-// name says which oneDNN it was. There is none for others: the test then says "skipped", and CTest lists it so.
+// name has oneDNN's version. There is none for other versions: the test then says "skipped", and CTest lists it so.
 #include <dnnl.h>
 
 #include <catch2/catch.hpp>
@@ -40,7 +40,7 @@ std::vector<Training> trainings() {
   };
 }
 
-/// The bits of all numbers, and the last loss for people.
+/// Returns the bits of all numbers, and the last loss in readable form.
 std::string text_of(const RunOutcome& run) {
   std::vector<double> numbers = run.losses;
   numbers.insert(numbers.end(), run.norms.begin(), run.norms.end());
@@ -52,7 +52,7 @@ std::string text_of(const RunOutcome& run) {
                      hash_of(masters.data(), masters.size() * sizeof(float)));
 }
 
-/// "trainings_onednn-2.6.3_avx2.txt": the products that this process computes with.
+/// Returns "trainings_onednn-2.6.3_avx2.txt": the matmuls of this process.
 std::string golden_of_this_machine() {
   dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);  // before its first product; a processor with less has less
   const dnnl_version_t* version = dnnl_version();

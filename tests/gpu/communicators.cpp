@@ -1,6 +1,6 @@
 // Every collective between processes on real GPUs, against the reference that CPU communicators are tested with.
 //   TESSERA_TEST_BACKEND   staged (any number of ranks a GPU) or nccl
-// Measured too: how long a gather and a reduction of 64 MiB take.
+// Also measures the time of a gather and a reduction of 64 MiB.
 
 #include <chrono>
 #include <cstdio>
@@ -22,7 +22,7 @@ CommBackend backend() {
   return text != nullptr && std::string(text) == "nccl" ? CommBackend::nccl : CommBackend::staged;
 }
 
-/// What a rank has: its share of the machine's GPUs, and a way of talking.
+/// A rank's equipment: its share of the machine's GPUs, and a communication backend.
 struct Rank {
   explicit Rank(bool deterministic)
       : device(make_cuda_device(static_cast<int>(world().node_rank()) % std::max(1, cuda_device_count()))) {

@@ -29,7 +29,7 @@ def launches(lines):
 
 
 def short(name):
-    """Without arguments; template arguments stay, as far as there is room."""
+    """Strips arguments; template arguments stay, as far as there is space."""
     name = re.sub(r"^void |tessera::|\(anonymous namespace\)::|<unnamed>::", "", name)
     return name.split("(")[0][:60]
 

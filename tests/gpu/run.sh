@@ -6,7 +6,7 @@
 #   smoke         a kernel, a product, cuDNN's attention, a few steps, two ranks: which layer is broken, in two minutes
 #   kernels       every kernel against the reference in double precision, a process for each case
 #   golden        the golden models on one rank: the GPU's losses and norms against the CPU's
-#   speed_124m    GPT-2 124M: tokens/s, MFU, and PyTorch in several settings beside it
+#   speed_124m    GPT-2 124M: tokens/s, MFU, compared with PyTorch in several settings
 #   bench_kernels every kernel of the three models' steps: bytes, FLOPs, time, shares of the measured ceilings
 #   strategies    several ranks on one GPU, staged: every strategy has the same bits
 #   comm          collectives of several ranks on one GPU, staged
@@ -23,7 +23,7 @@
 #   TESSERA_BUNDLE        the archive, or the folder it was unpacked into (default: the newest build/*/tessera-bundle-tests.tar.xz)
 #   TESSERA_GPU_RESULTS   where results are added, one JSON object a line (default: $OUT or build, gpu_results.jsonl); logs
 #                         lie beside it as gpu_logs.tar.gz
-#   TESSERA_GPU_SECONDS   no stage goes on when so many seconds have passed since the start (default: no such limit)
+#   TESSERA_GPU_SECONDS   no stage goes on when this many seconds have passed since the start (default: no such limit)
 #   TESSERA_GPU_STAGE_SECONDS  nor any stage longer than this (520)
 #   TESSERA_GPU_CASES     only kernel cases whose names this pattern fits (Catch2's: 'attention*')
 #   TESSERA_GPU_JOBS      kernel cases at a time (default: a quarter of the cores, at most 6)
@@ -33,7 +33,7 @@ set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.." || exit
 here=$PWD/tests/gpu
 
-# Where images of rented machines keep the driver's programs and libraries, beside the usual places.
+# Other folders in which images of rented machines keep the driver's programs and libraries.
 PATH=$PATH:/usr/local/nvidia/bin:/usr/local/cuda/bin
 for folder in /usr/local/nvidia/lib64 /usr/local/nvidia/lib; do
   [[ ! -d $folder ]] || export LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder
@@ -116,7 +116,7 @@ note() {
   printf '%-13s %-44s %-8s %6s s\n' "$1" "$2" "$3" "$4"
 }
 
-# What Open MPI adds when a rank fails: it tells nothing.
+# Open MPI's additions when a rank fails: they tell nothing.
 mpiexec_says='^-{40,}$|^mpiexec detected|^the job to be terminated|^  Process name:|^  Exit code:|^Primary job|^a non-zero exit code'
 
 # telling LOG: of what a command said before it failed, where it first speaks of a failure, the end, and what is new in the
@@ -132,8 +132,8 @@ telling() {
   dmesg 2>/dev/null | tail -n "+$((kernel_lines + 1))" | grep -E 'NVRM|Xid|[Oo]ut of memory|segfault' | tail -n 3
 }
 
-# sweep: ends processes that an attempt has left behind; they would compute beside the next one. (A program that was not
-# started by mpiexec has a daemon of MPI beside it, which ends a moment later.)
+# sweep: ends processes that an attempt has left behind; they would compute during the next one. (A program that was not
+# started by mpiexec has a daemon of MPI, which ends a moment later.)
 sweep() {
   local pid name
   # shellcheck disable=SC2013
@@ -182,7 +182,7 @@ has() {
   return 1
 }
 
-# What may matter afterwards about this machine: for the logs.
+# Facts about this machine for the logs.
 machine() {
   local site
   nvidia-smi
@@ -241,7 +241,7 @@ if not flags & 1:
 
 train() { "$bundle/tessera" train --run.deterministic=true --metrics.every=1 --data.order=sequential --data.val_fraction=0 "$@"; }
 
-# What a sanitizer says when it has found nothing.
+# A sanitizer's text when it has found nothing.
 clean_summary='(ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards)'
 
 # judge OUTPUT CODE BEFORE...: whether a case passed, failed, took too long, or its tool cannot be used here. A case
@@ -524,7 +524,7 @@ speed() {
     --settings "$settings" --seconds $(($(time_left) - 15)) --setting-seconds "$setting_seconds"
 }
 
-# What the hardware counted of every kernel of a step, also of those within one call (head, sums of columns).
+# The hardware's counters of every kernel of a step, also of those within one call (head, sums of columns).
 stage_profile() {
   local ncu preset sequence batch
   ncu=$(tool_of_cuda ncu)
@@ -537,7 +537,7 @@ stage_profile() {
   lines=60 attempt profile "$preset" bash -c '"$1" --clock-control none --target-processes all --csv --page raw --print-units base \
     --metrics gpu__time_duration.sum,dram__bytes_read.sum,dram__bytes_write.sum "${@:4}" >"$2/ncu.csv" 2>"$2/ncu.err"
     code=$?
-    # Counters that this user or this virtual machine may not read are no fault of ours.
+    # Counters that this user or this virtual machine may not read are no failure of the test.
     grep -m 1 -hE "ERR_NVGPUCTRPERM|LibraryNotLoaded|Profiling is not supported" "$2/ncu.csv" "$2/ncu.err" && exit 77
     ((code == 0)) || { tail -n 5 "$2/ncu.csv" "$2/ncu.err"; exit 1; }
     python3 "$3/kernel_profile.py" "$2/ncu.csv"' profile "$ncu" "$work" "$here" \

@@ -29,4 +29,5 @@ TEST_CASE("strategies that leave less on a rank") {
   REQUIRE(more(zero3).empty());
   REQUIRE(more(hsdp) == std::vector{zero3});
   REQUIRE(more(hsdp_zero2) == std::vector{hsdp, zero2, zero3});
+  REQUIRE(more(hsdp_zero1) == std::vector{hsdp_zero2, hsdp, zero1, zero2, zero3});
 }

@@ -1,5 +1,5 @@
 #pragma once
-// Buffers that show what was written beside them, and values of any storage type as doubles.
+// Buffers that detect writes outside of them, and values of any storage type as doubles.
 
 #include <cmath>
 #include <cstddef>
@@ -58,7 +58,7 @@ class Block {
 class Guarded {
  public:
   explicit Guarded(std::int64_t bytes = 0) : bytes_(bytes), memory_(bytes + 2 * kGuard + 64) {}
-  /// A copy has its own alignment: contents are copied, not their place.
+  /// A copy has its own alignment: contents are copied, not their address.
   Guarded(const Guarded& other) : Guarded(other.bytes_) {
     std::memcpy(data(), other.data(), static_cast<std::size_t>(bytes_));
   }
@@ -97,7 +97,7 @@ class Guarded {
   Block memory_;
 };
 
-/// Elements of a storage type as doubles.
+/// Reads elements of a storage type as doubles.
 inline std::vector<double> to_doubles(const void* data, DType dtype, std::int64_t n) {
   std::vector<double> out(static_cast<std::size_t>(n));
   with_float_type(dtype, [&]<class T>() {
@@ -115,7 +115,7 @@ inline void from_doubles(const std::vector<double>& values, DType dtype, void* d
   });
 }
 
-/// ||out - reference|| / ||reference||; infinite when anything is not a number (so that NaN never passes).
+/// Returns ||out - reference|| / ||reference||; infinite when anything is not a number (so that NaN never passes).
 inline double relative_error(const std::vector<double>& out, const std::vector<double>& reference) {
   double difference = 0, norm = 0;
   if (out.size() != reference.size()) return HUGE_VAL;

@@ -18,7 +18,7 @@ using Doubles = std::vector<double>;
 
 class Tensor {
  public:
-  /// Filled with a pattern that reads as NaN.
+  /// Fills it with a pattern that reads as NaN.
   Tensor(std::int64_t rows, std::int64_t columns, DType dtype)
       : rows_(rows), columns_(columns), dtype_(dtype), memory_(rows * columns * size_of(dtype)) {}
 
@@ -35,7 +35,7 @@ class Tensor {
   View view() { return {memory_.data(), dtype_, columns_}; }
   ConstView view() const { return {memory_.data(), dtype_, columns_}; }
   GradientView gradient(bool adds = false) { return {view(), adds}; }
-  /// What is stored.
+  /// Returns the stored values.
   Doubles values() const { return to_doubles(memory_.data(), dtype_, rows_ * columns_); }
   bool same_bits(const Tensor& other) const {
     return memory_.bytes() == other.memory_.bytes() &&
@@ -64,7 +64,7 @@ struct Device {
   Stream* stream;
 };
 
-/// Relative error that a kernel may have with values stored in `dtype`.
+/// Returns the relative error that a kernel may have with values stored in `dtype`.
 inline double tolerance(DType dtype) {
   if (dtype == DType::fp32) return tested_kind() == DeviceKind::cpu ? 1e-6 : 1e-5;
   return dtype == DType::fp16 ? 2e-3 : 1e-2;
@@ -75,7 +75,7 @@ inline double at(const Doubles& m, std::int64_t columns, std::int64_t row, std::
 }
 
 inline constexpr DType kFloatTypes[] = {DType::fp32, DType::bf16, DType::fp16};
-/// Of CPUs. (A GPU's kernels are tested with one of them.)
+/// Of CPUs. A GPU's kernels are tested with one of them.
 inline const std::vector<InstructionSet> kInstructionSets =
     tested_kind() == DeviceKind::cpu
         ? std::vector<InstructionSet>{InstructionSet::scalar, InstructionSet::avx2, InstructionSet::avx512}

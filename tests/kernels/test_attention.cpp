@@ -20,7 +20,7 @@ struct Problem {
   std::int64_t value() const { return (shape.heads + shape.kv_heads) * shape.head_width; }
 };
 
-/// What (sample, head, query, key)'s probability is multiplied with.
+/// The factor of (sample, head, query, key)'s probability.
 using Mask = std::function<double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)>;
 
 double no_mask(std::int64_t, std::int64_t, std::int64_t, std::int64_t) { return 1; }
@@ -79,7 +79,7 @@ struct Reference {
   }
 };
 
-/// What cuDNN is demanded to compute (CudnnAttention says why it does not do the rest).
+/// Returns whether cuDNN must compute it (CudnnAttention says why it does not do the rest).
 bool library_computes(const Problem& p) {
   return p.dtype != DType::fp32 && p.shape.head_width % 8 == 0 && p.shape.head_width <= 128 && p.shape.sequence > 1;
 }
@@ -140,7 +140,7 @@ TEST_CASE("attention forward and backward: tiles, odd lengths, shared key/value 
 }
 
 TEST_CASE("attention forward and backward: gradients in longer rows, after one in short ones", "[attention]") {
-  Device device;  // the same one: what it kept of the first call must not serve the second
+  Device device;  // the same one: state kept of the first call must not serve the second
   const Problem p{{2, 21, 2, 2, 16}, DType::bf16};
   const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
                longer = Tensor::random(p.tokens(), p.out_width() + 8, p.dtype, 2);
@@ -168,7 +168,7 @@ TEST_CASE("attention survives scores that overflow exp, and passes NaN on", "[at
       Result r = attend(device, p, qkv, upstream);
       for (const double v : r.output.values()) CHECK(std::isfinite(v));
       for (const double v : r.gradient.values()) CHECK(std::isfinite(v));
-      values[static_cast<std::size_t>(69 * p.width())] = NAN;  // the last query: nobody else reads it
+      values[static_cast<std::size_t>(69 * p.width())] = NAN;  // the last query: no other reads it
       from_doubles(values, dtype, qkv.data());
       r = attend(device, p, qkv, upstream);
       for (std::int64_t i = 0; i < 70; ++i) {

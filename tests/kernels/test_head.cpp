@@ -139,13 +139,13 @@ TEST_CASE("head: loss and gradients in one chunk", "[head]") {
     }
   }
   check_against_reference(device, {300, 20, 50}, false);
-  // A row that a GPU's block takes many rounds for, its gradient over its own logits.
+  // A row for which a GPU's block takes many rounds, its gradient over its own logits.
   check_against_reference(device, {2, 4, 37003, DType::bf16, DType::fp32}, false);
 }
 
 TEST_CASE("head: several chunks of tokens, with and without an accumulator", "[head]") {
-  // 2^24 logits a chunk and at least 16 tokens: a vocabulary of 600,000 has chunks of 27 and fewer.
-  // (A GPU's are larger; for tests they can be made small.)
+  // 2^24 logits a chunk and at least 16 tokens: a vocabulary of 600,000 has chunks of 27 and fewer. A GPU's are larger;
+  // for tests they can be made small.
   Device device(2, best_instruction_set(), Pieces::small);
   for (const DType dtype : {DType::fp32, DType::bf16}) {
     for (const DType gradient : {DType::fp32, DType::bf16}) {

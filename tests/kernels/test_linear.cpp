@@ -19,7 +19,7 @@ struct Shape {
 constexpr Shape kShapes[] = {{1, 1, 1},       {1, 64, 48},    {3, 5, 7},       {65, 33, 129},
                              {130, 257, 391}, {257, 96, 400}, {300, 1100, 40}, {96, 64, 192}};
 
-/// y = x W + b in double.
+/// Computes y = x W + b in double.
 Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, const Shape& s, WeightLayout layout) {
   Doubles y(static_cast<std::size_t>(s.tokens * s.out));
   for (std::int64_t t = 0; t < s.tokens; ++t) {
@@ -60,7 +60,7 @@ TEST_CASE("linear forward: bias, GELU and residual in any layout and type", "[li
         a.output = plain.view(), a.activated = activated.view();
         device->linear_forward(*device.stream, a);
         CHECK(relative_error(plain.values(), y) < tolerance(dtype));
-        Doubles expected = plain.values();  // GELU of what was stored
+        Doubles expected = plain.values();  // GELU of the stored values
         for (double& e : expected) e = gelu_new(e);
         CHECK(relative_error(activated.values(), expected) < tolerance(dtype));
 
@@ -151,7 +151,7 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
             CHECK(relative_error(db.values(), db_expected) < tolerance(gradient_type));
             CHECK((dx_out.intact() && dw.intact() && db.intact()));
 
-            // Without the GELU, added to what is there.
+            // Without the GELU, added to the existing values.
             Tensor sum = Tensor::random(s.tokens, s.in, dtype, 9);
             Doubles sum_expected = sum.values();
             const Doubles plain =
@@ -170,7 +170,7 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
 }
 
 TEST_CASE("linear: what was chosen for one place of bias and GELU's input serves others", "[linear]") {
-  // 16 bytes are what a fused epilogue can count on, however well the first call's operands happen to lie.
+  // 16 bytes are a fused epilogue's guaranteed alignment, however well the first call's operands happen to lie.
   Device device;
   const Shape s{32, 24, 48};
   const DType dtype = DType::bf16;

@@ -23,7 +23,7 @@ Statistics statistics(const Doubles& x, std::int64_t width, std::int64_t row, bo
   return {mean, 1 / std::sqrt(square / static_cast<double>(width) + static_cast<double>(kEpsilon))};
 }
 
-/// sum(dy * norm(x)) as a function of x, gain, bias: what backward is the gradient of.
+/// Computes sum(dy * norm(x)) as a function of x, gain, bias: the function whose gradient backward computes.
 double objective(const Doubles& x, const Doubles& gain, const Doubles& bias, const Doubles& dy, std::int64_t tokens,
                  std::int64_t width, bool subtract_mean) {
   double sum = 0;
@@ -38,7 +38,7 @@ double objective(const Doubles& x, const Doubles& gain, const Doubles& bias, con
   return sum;
 }
 
-/// Gradient of f by central differences.
+/// Computes the gradient of f by central differences.
 template <class F>
 Doubles differences(Doubles at, F f) {
   Doubles out(at.size());
@@ -53,7 +53,7 @@ Doubles differences(Doubles at, F f) {
   return out;
 }
 
-/// Backward by its formula in double: with h = (x - mean) rstd, w = gain dy: dx = rstd (w - mean(w) - h mean(w h)).
+/// Backward by its formula in double. With h = (x - mean) rstd, w = gain dy: dx = rstd (w - mean(w) - h mean(w h)).
 struct FormulaBackward {
   Doubles means, rstds, dx, dgain, dbias;
 
@@ -78,7 +78,7 @@ struct FormulaBackward {
   }
 };
 
-/// Forward and backward, which makes forward's output again and may add to what is there.
+/// Checks forward and backward, which recomputes forward's output and may accumulate.
 void check_by_formula(Device& device, std::int64_t tokens, std::int64_t width, DType dtype, bool subtract_mean,
                       bool adds) {
   INFO(name_of(dtype) << " " << tokens << "x" << width << " mean " << subtract_mean << " adds " << adds);
@@ -151,7 +151,7 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
           }
           CHECK((out.intact() && mean.intact() && rstd.intact()));
 
-          // Backward makes the same bits again, whatever the gradients are.
+          // Backward recomputes the same bits, whatever the gradients are.
           const Tensor dy = Tensor::random(tokens, width, dtype, 4);
           Tensor again(tokens, width, dtype), dx(tokens, width, dtype), dg(1, width, DType::fp32);
           Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));

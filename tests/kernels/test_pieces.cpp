@@ -1,4 +1,4 @@
-// Work that is cut into pieces when a workspace is short, and bits that do not depend on what computes.
+// Work that is cut into pieces when a workspace is short, and bits that do not depend on the implementation.
 
 #include <catch2/catch.hpp>
 
@@ -10,14 +10,14 @@ using namespace tessera::testing;
 
 namespace {
 
-/// The plain C++ kernels of the CPU: what bits are compared with.
+/// The plain C++ kernels of the CPU: the reference for bits.
 struct PlainCpu {
   ThreadPool pool{1};
   std::unique_ptr<Kernels> kernels = make_cpu_kernels(pool, InstructionSet::scalar);
   std::unique_ptr<Stream> stream = make_serial_stream("plain");
 };
 
-/// The same bits on CPUs. A GPU's library may sum in another order for another number of rows.
+/// Compares bits on CPUs. A GPU's library may sum in another order for another number of rows.
 bool agree(const Tensor& a, const Tensor& b, DType dtype) {
   return a.same_bits(b) ||
          (tested_kind() == DeviceKind::cuda && relative_error(a.values(), b.values()) < tolerance(dtype));

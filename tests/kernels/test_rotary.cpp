@@ -51,7 +51,7 @@ RotaryArguments arguments(const Problem& p, const std::vector<float>& table, Con
   return a;
 }
 
-/// Odd counts of heads and widths around the vector's 16 lanes; the last number is the row that heads lie in.
+/// Odd counts of heads and widths around the vector's 16 lanes; the last number is the width of the heads' row.
 constexpr Problem kProblems[] = {{1, 1, 1, 2, 2},     {2, 5, 3, 6, 20},     {1, 33, 1, 32, 32},
                                  {3, 17, 5, 34, 190}, {2, 64, 14, 64, 900}, {1, 7, 2, 256, 513}};
 
@@ -67,7 +67,7 @@ TEST_CASE("rotary turns pairs as Hugging Face's rotate_half does, and turns them
                           << " heads of " << p.head_width);
         const std::vector<float> table = random_table(p);
         const Tensor input = Tensor::random(p.tokens(), p.stride, dtype, 1);
-        Tensor output = input;  // what lies beside the heads stays
+        Tensor output = input;  // memory between the heads stays
         RotaryArguments a = arguments(p, table, input.view(), output.view());
         device->rotary(*device.stream, a);
         CHECK(relative_error(output.values(), rotated(p, input.values(), table, 1)) < tolerance(dtype));

@@ -1,5 +1,5 @@
 #pragma once
-// Which kernels a binary of this suite tests: decided when it is linked. The CPU's (test_kernels); the GPU's over the
+// The kernels that a binary of this suite tests: chosen when it is linked. The CPU's (test_kernels); the GPU's over the
 // emulated device (test_emulated_kernels); the GPU's on one (test_gpu_kernels).
 
 #include <memory>
@@ -10,14 +10,14 @@
 
 namespace tessera::testing {
 
-/// CPU or GPU (emulated or not).
+/// Returns CPU or GPU (emulated or not).
 DeviceKind tested_kind();
 
 /// small: work that is usually one piece at test sizes is cut into several. loose: as without run.deterministic.
 enum class Pieces { usual, small, loose };
 
 struct Tested {
-  std::shared_ptr<void> keeps;  ///< what kernels and stream live on
+  std::shared_ptr<void> keeps;  ///< owns what kernels and stream use
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Kernels> kernels;
 };
@@ -26,8 +26,8 @@ struct Tested {
 /// own memory, and copy (kernels/cuda/mirrored_kernels.hpp).
 Tested open_tested(int threads, InstructionSet set, Pieces pieces);
 
-/// Whether attention is demanded of cuDNN (TESSERA_TEST_ATTENTION=cudnn): UsageError for what it does not compute.
-/// Otherwise our own kernels are tested.
+/// Returns whether attention is demanded of cuDNN (TESSERA_TEST_ATTENTION=cudnn): UsageError for unsupported problems.
+/// Otherwise Tessera's own kernels are tested.
 bool attention_is_of_library();
 
 /// Scratch of the head as kernels opened with `pieces` divide it.

@@ -1,6 +1,6 @@
 #pragma once
-// The forward pass of GPT-2, Qwen2 and Llama written down plainly in double: the truth that the decoder's gradients are
-// compared with, by central differences. It knows nothing of parts, tiles or saved values.
+// The forward pass of GPT-2, Qwen2 and Llama written down plainly in double: the reference for the decoder's gradients,
+// by central differences. It knows nothing of parts, tiles or saved values.
 
 #include <cmath>
 #include <complex>
@@ -22,14 +22,14 @@ class DoubleDecoder {
     for (const ParameterTensor& t : model.tensors) parameters[t.name] = Doubles(static_cast<std::size_t>(t.elements));
   }
 
-  /// Mean loss over the tokens.
+  /// Returns the mean loss over the tokens.
   double loss() const {
     double sum = 0;
     for (std::int64_t b = 0; b < model_.batch; ++b) sum += sequence_loss(b);
     return sum / static_cast<double>(model_.tokens());
   }
 
-  /// d loss / d tensor by central differences.
+  /// Computes d loss / d tensor by central differences.
   Doubles gradient(const std::string& name) {
     Doubles& p = parameters.at(name);
     Doubles g(p.size());
@@ -88,7 +88,7 @@ class DoubleDecoder {
     return (1 - smooth) * plain / s.factor + smooth * plain;
   }
 
-  /// Every head of `row` turned by its position: a pair is a complex number, times exp(i angle).
+  /// Rotates every head of `row` by its position: a pair is a complex number, times exp(i angle).
   Doubles turned(Doubles row, std::size_t position) const {
     const auto head_width = static_cast<std::size_t>(a_.head_width()), half = head_width / 2;
     for (std::size_t h = 0; h < row.size(); h += head_width) {

@@ -1,6 +1,6 @@
 #pragma once
-// Runs a small decoder part by part the way an engine would: every buffer apart, guarded by NaN around what a part may
-// touch.
+// Runs a small decoder part by part as an engine would: all buffers separate, guarded by NaN around the memory that a
+// part may touch.
 
 #include <memory>
 #include <vector>

@@ -150,7 +150,7 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
       if (p.kind != PartKind::embedding) CHECK(p.backward.flops >= 2 * p.forward.flops);
     }
     CHECK(seen.size() == m.tensors.size());
-    // 2 FLOPs per weight and token forward, 4 backward, for everything but the tables that are looked up; attention
+    // 2 FLOPs per weight and token forward, 4 backward, for everything except the tables that are looked up; attention
     // apart.
     std::int64_t matrices = a.vocab * a.width;
     for (const ParameterTensor& t : m.tensors) {

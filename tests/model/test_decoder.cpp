@@ -21,7 +21,8 @@ struct Sizes {
   std::int64_t layers, heads, kv_heads, width, ffn_width, vocab;
 };
 
-/// Qwen2 or Llama in small; a short rotary base, so that positions of a few tokens already turn by all sorts of angles.
+/// Qwen2 or Llama in small; a short rotary base, so that positions of a few tokens already rotate by all sorts of
+/// angles.
 Architecture small_rotary(Family family, const Sizes& sizes, bool tied) {
   Architecture a = preset(family == Family::qwen2 ? "qwen2-0.5b" : "llama-8b");
   a.layers = sizes.layers, a.heads = sizes.heads, a.kv_heads = sizes.kv_heads, a.width = sizes.width;
@@ -32,7 +33,7 @@ Architecture small_rotary(Family family, const Sizes& sizes, bool tied) {
 
 Architecture small_qwen2() { return small_rotary(Family::qwen2, {2, 4, 2, 16, 21, 13}, true); }
 
-/// With positions scaled as Llama 3.1 does, in a range that a few tokens reach: some frequencies kept, some mixed, some
+/// Scales positions as Llama 3.1 does, in a range that a few tokens reach: some frequencies kept, some mixed, some
 /// divided.
 Architecture small_llama() {
   Architecture a = small_rotary(Family::llama, {2, 3, 1, 18, 13, 17}, false);
@@ -81,7 +82,7 @@ void compare_with_double(const Architecture& a, std::int64_t batch, std::int64_t
   run.train();
   const double expected = truth.loss();
   CHECK(std::abs(run.loss / static_cast<double>(run.model.tokens()) - expected) <= loss_tolerance * expected);
-  for (std::size_t i = 0; i < run.model.tensors.size() && !kSanitized; ++i) {  // the truth takes a minute there
+  for (std::size_t i = 0; i < run.model.tensors.size() && !kSanitized; ++i) {  // the reference takes a minute there
     INFO(run.model.tensors[i].name);
     CHECK(relative_error(gradient_of(run, i), truth.gradient(run.model.tensors[i].name)) < gradient_tolerance);
   }
@@ -110,7 +111,7 @@ TEST_CASE("Qwen2 and Llama against the double-precision decoder, odd shapes", "[
 }
 
 TEST_CASE("Qwen2 and Llama in 16-bit storage stay near the double-precision decoder", "[decoder]") {
-  // A key's bias moves all scores of a query nearly alike: what is left of its gradient is a difference of large terms.
+  // A key's bias moves all scores of a query nearly alike: its gradient is a difference of large terms.
   compare_with_double(small_qwen2(), 2, 5, DType::bf16, DType::fp32, 1e-2, 8e-2);
   compare_with_double(small_llama(), 2, 5, DType::fp16, DType::fp32, 2e-3, 5e-3);
   compare_with_double(small_llama(), 1, 5, DType::fp32, DType::bf16, 1e-6, 4e-3);

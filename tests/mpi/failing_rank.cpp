@@ -1,4 +1,4 @@
-// A job in which things go wrong: failing_rank HOW COLLECTIVE RANKS_PER_NODE. Started by tests that look at its end.
+// A job with failures: failing_rank HOW COLLECTIVE RANKS_PER_NODE. Started by tests that check its end.
 
 #include <csignal>
 #include <cstdio>
@@ -61,7 +61,7 @@ int play(World& world, const std::string& how, const std::string& collective, st
       std::this_thread::yield();
     }
   }
-  const bool tells_early = how == "raised" || how == "hangs";  // as a player does, before its lanes have come back
+  const bool tells_early = how == "raised" || how == "hangs";  // as a player does, before its queues have come back
   if (world.rank() == 1 && tells_early) world.notice().raise({1, ExitCode::usage, "the option is wrong"});
   if (world.rank() == 1 && how == "hangs") hear_nothing();
   if (world.rank() == 1) throw UsageError("the option is wrong");

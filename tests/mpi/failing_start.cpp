@@ -1,5 +1,5 @@
-// A job in which rank 1 cannot open the memory of rank 0 (failing_start constructor | shape), or hangs before MPI
-// starts, before its end, or in it (start | end | finalize). Started by tests that look at its end.
+// A job in which rank 1 cannot open the memory of rank 0 (failing_start constructor | shape). Or it hangs before MPI
+// starts, before its end, or in it (start | end | finalize). Started by tests that check its end.
 
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -35,7 +35,7 @@ extern "C" int MPI_Finalize() {
   return PMPI_Finalize();
 }
 
-/// Stands before the C library's.
+/// Replaces the C library's.
 extern "C" int open(const char* path, int flags, ...) {
   va_list more;
   va_start(more, flags);

@@ -12,7 +12,7 @@ namespace {
 
 tessera::World* the_world = nullptr;
 
-/// Sends std::cout elsewhere while it lives.
+/// Redirects std::cout during its lifetime.
 class Redirect {
  public:
   explicit Redirect(std::streambuf* to) : before_(std::cout.rdbuf(to)) {}
@@ -24,7 +24,7 @@ class Redirect {
   std::streambuf* before_;
 };
 
-/// Runs the tests; ranks other than 0 say something only when they fail.
+/// Runs the tests; ranks other than 0 only report failures.
 int run_tests(int argc, char** argv, std::int64_t rank) {
   if (rank == 0) return tessera::test::run_catch(argc, argv);
   std::ostringstream report;

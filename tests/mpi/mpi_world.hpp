@@ -1,5 +1,5 @@
 #pragma once
-// What tests over mpiexec share: the world, and assertions on which all ranks agree.
+// Common parts of tests over mpiexec: the world, and assertions on which all ranks agree.
 
 #include <catch2/catch.hpp>
 
@@ -15,7 +15,7 @@ inline bool holds_everywhere(bool condition) { return world().control().maximum(
 
 }  // namespace tessera::test
 
-/// Fails on all ranks when the condition is false on one, so that nobody is left in a collective. Collective.
+/// Fails on all ranks when the condition is false on one, so that no rank is left in a collective. Collective.
 #define REQUIRE_ALL(...)                                                       \
   do {                                                                         \
     const bool tessera_holds = static_cast<bool>(__VA_ARGS__);                 \

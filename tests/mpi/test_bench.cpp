@@ -1,4 +1,4 @@
-// MPI's collectives as communicators, and the table that sets them beside ours. No time is asserted.
+// MPI's collectives as communicators, and the table that compares Tessera's with them. No time is asserted.
 
 #include "bench/comm_table.hpp"
 #include "mpi_world.hpp"
@@ -46,6 +46,6 @@ TEST_CASE("bench comm over MPI") {
   std::int64_t lines = 0;
   for (const char c : table) lines += c == '\n' ? 1 : 0;
   INFO(table);
-  REQUIRE_ALL(lines == 3 + 3 * 2 * 3);  // head; collectives, sizes, ways
+  REQUIRE_ALL(lines == 3 + 3 * 2 * 3);  // head; collectives, sizes, communicators
   REQUIRE_ALL(table.find("nan") == std::string::npos && table.find("inf") == std::string::npos);
 }

@@ -1,4 +1,4 @@
-// What ranks find out about their machine and each other before a run.
+// Facts that ranks find out about their machine and each other before a run.
 
 #include <sched.h>
 
@@ -13,7 +13,7 @@ using test::world;
 
 namespace {
 
-/// Binds this thread to one core while it lives, as a launcher binds ranks.
+/// Binds this thread to one core during its lifetime, as a launcher binds ranks.
 class Bound {
  public:
   explicit Bound(int core) {

@@ -41,7 +41,8 @@ Comparison compare(const std::vector<std::vector<float>>& reference, const std::
   return result;
 }
 
-/// Collective: every rank's numbers and slices are the reference's, and together they hold every element equally often.
+/// Checks that every rank's numbers and slices are the reference's, and that together they hold every element equally
+/// often. Collective.
 void require_reference_bits(const RunOutcome& reference, const RunOutcome& mine) {
   REQUIRE_ALL(mine.losses == reference.losses);
   REQUIRE_ALL(mine.norms == reference.norms);

@@ -26,7 +26,7 @@ TEST_CASE("node shapes can be tried, and impossible ones are refused on all rank
       world().set_ranks_per_node(ranks);
       REQUIRE_ALL(world().ranks_per_node() == ranks);
       REQUIRE_ALL(world().node() == world().rank() / ranks);
-      REQUIRE_ALL(world().machine_members() == machine);  // the machine stays what it is
+      REQUIRE_ALL(world().machine_members() == machine);  // the machine is unchanged
     } else if (ranks <= 0 || world().size() % ranks != 0) {
       bool refused = false;
       try {

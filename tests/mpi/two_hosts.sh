@@ -47,7 +47,7 @@ for host in 0 1; do
   on "${holders[host]}" ip link set tess0 up
 done
 
-# What mpiexec calls instead of ssh: AGENT [-option...] ADDRESS COMMAND...
+# The program that mpiexec calls instead of ssh: AGENT [-option...] ADDRESS COMMAND...
 cat >"$folder/agent" <<AGENT
 #!/usr/bin/env bash
 while [[ \$1 == -* ]]; do shift; done

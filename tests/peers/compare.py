@@ -67,7 +67,7 @@ class CaseFailed(Exception):
 
 
 def output_of(args, command):
-    """What a command prints. It has a process group of its own: when its time is over, those that it started go too."""
+    """Returns a command's output. It has its own process group: after a time-out its children are killed too."""
     left = min(args.deadline - time.monotonic(), args.setting_seconds)
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:

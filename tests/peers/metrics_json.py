@@ -14,7 +14,7 @@ SIZES = ("layers", "heads", "kv_heads", "width", "ffn_width", "vocab", "context"
 
 
 class Account:
-    """What a rank notes beside its steps. Made before the rank has a model."""
+    """A rank's notes in addition to its steps. Made before the rank has a model."""
 
     def __init__(self, options, began):
         """`began`: seconds since 1970 at the start of the first process."""

@@ -102,7 +102,7 @@ def open_tokens(path):
 
 
 def micro_batch(tokens, options, step, number):
-    """Micro-batch `number` of a step, data.order = sequential: samples s*G + number*B and on (design, contract 6)."""
+    """Micro-batch `number` of a step, data.order = sequential: samples s*G + number*B and on (docs/numerics.md, 6)."""
     size, length = options.micro_batch, options.seq_len
     first = (step * options.ranks * options.accumulation + number) * size
     samples = [tokens[i * length : i * length + length + 1] for i in range(first, first + size)]

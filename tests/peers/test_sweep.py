@@ -1,4 +1,4 @@
-"""The sweep of Tessera beside PyTorch, with PyTorch: both start from one folder's weights and so must have one loss.
+"""The sweep that compares Tessera with PyTorch: both start from one folder's weights and so must have one loss.
 
 TESSERA_TORCH_PYTHON names a Python with PyTorch (python3); without one this ends with 77.
 """

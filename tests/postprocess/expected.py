@@ -1,4 +1,4 @@
-"""What each number of the report must be, by h5py and numpy alone: none of the report's functions is used here.
+"""The expected numbers of the report, by h5py and numpy alone: none of the report's functions is used here.
 
 RULES says for every numeric key of a row from which datasets it comes and how; postprocess/README.md has the same in
 words.

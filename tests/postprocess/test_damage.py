@@ -1,4 +1,4 @@
-"""What cannot be read, or makes no sense, ends with a sentence and an exit code: never a traceback."""
+"""Unreadable or senseless input ends with a sentence and an exit code: never a traceback."""
 import math
 import os
 import random
@@ -25,7 +25,7 @@ class Damage(Case):
         write_metrics(self.good / "metrics.h5", GOOD)
 
     def check(self, path, says, code=4):
-        """Alone it ends with 4 and one sentence; beside a good run that one is still reported."""
+        """Alone it ends with 4 and one sentence; with a good run, the good one is still reported."""
         for others in ([], [self.good]):
             report = Report(*others, path, json_file=self.folder / "out.json")
             self.assertEqual(report.code, code, report.out + report.err)

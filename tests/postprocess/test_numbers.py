@@ -19,7 +19,7 @@ from job import SHORT, TINY, Case, command
 TRAIN = [*TINY, *SHORT, "--train.eval_every=5", "--data.val_fraction=0.1"]
 # Numbers that are not in metrics.h5 as such: status.json's, the sweep's, options.
 NOT_TRACED = {"code", "repeats", "speedup", "seed", "data_seed"}
-# What a run on cores says of itself and its ranks.
+# The facts of a run on cores and of its ranks.
 KNOWN = ("parameters", "tokens_per_step", "steps_per_epoch", "epoch_seconds", "flops_per_token_6n", "flops_per_token",
          "device_peak_flops", "mfu", "mfu_exact", "memory_peak", "memory_average", "load_average_start", "load_average_end")
 # Cells of the terminal's table: column -> key of the row.
@@ -145,7 +145,7 @@ class RealRuns(Traced):
 
 
 class ModelAndRanks(Traced):
-    """What files have that know model, device and every rank."""
+    """The contents of files with model, device and every rank."""
 
     def test_epoch_utilization_and_memory_over_time(self):
         draw = np.random.default_rng(3)

@@ -117,7 +117,7 @@ def make_tokens(case):
 
 
 def batch_of_step(tokens, case, step):
-    """Numerics contract 6, `sequential`: step s has samples s*G .. s*G+G-1; sample i is tokens [iT, iT+T]."""
+    """docs/numerics.md, contract 6, `sequential`: step s has samples s*G .. s*G+G-1; sample i is tokens [iT, iT+T]."""
     t = case.sequence
     samples = [tokens[i * t : i * t + t + 1] for i in range(step * case.batch, (step + 1) * case.batch)]
     ids = torch.from_numpy(np.stack(samples).astype(np.int64))

@@ -74,7 +74,7 @@ TEST_CASE("a reader never sees a part of a text that is replaced") {
     if (text != a && text != b) FAIL("a part: " << text.size() << " bytes");
   }
   writer.join();
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);  // nothing is left beside it
+  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);  // no other file is left
   CHECK_THROWS_AS(write_text_atomically(folder / "missing/x", a), IoError);
   std::filesystem::create_directory(folder / "taken");
   CHECK_THROWS_AS(write_text_atomically(folder / "taken", a), IoError);
@@ -156,7 +156,7 @@ TEST_CASE("what killed processes left beside files goes, nothing else") {
 TEST_CASE("a status is written over the one before where there is no room for another file") {
   const TemporaryFolder folder;
   const RunFolder run = RunFolder::create(folder.path());
-  // Nothing can be written beside it.
+  // Nothing can be written next to it.
   std::filesystem::create_directory(folder / ("status.json." + std::to_string(::getpid()) + ".tmp"));
   RunStatus status;
   CHECK_THROWS_AS(run.write_status(status), IoError);  // there is none yet

@@ -23,7 +23,7 @@ LockSettings within(double patience, bool file_locks = true) {
   return settings;
 }
 
-/// What owner.json would say of a process on another machine.
+/// Returns the owner.json of a process on another machine.
 RunOwner elsewhere() {
   RunOwner owner = RunOwner::me();
   owner.host = "node7";
@@ -81,7 +81,7 @@ TEST_CASE("a lock that a dying process holds is waited for, and its holder is na
   int ready[2];
   REQUIRE(::pipe(ready) == 0);
   const pid_t holder = ::fork();
-  if (holder == 0) {  // its owner.json speaks of another machine: it cannot be seen to run
+  if (holder == 0) {  // its owner.json names another machine: it cannot be seen to run
     const RunLock lock(run.path(), 0);
     write_file(run / "owner.json", elsewhere().text());
     static_cast<void>(::write(ready[1], "r", 1));

@@ -147,7 +147,7 @@ TEST_CASE("a full disk surfaces at the next call and at close, and does not end 
       };
       for (int i = 0; i < 5000; ++i) attempt([&] { metrics.append_step(row(i)); });
       attempt([&] { metrics.flush(); });
-      // By now the error has been seen; what comes later is dropped.
+      // By now the error has been seen; later rows are dropped.
       code = errors == 1 ? 0 : 2;
       attempt([&] { metrics.append_step(row(0)); });
       attempt([&] { metrics.close(); });

@@ -14,7 +14,7 @@ using namespace tessera::test;
 
 namespace {
 
-/// Runs f(be_killed) in a process of its own, which ends by SIGKILL in be_killed().
+/// Runs f(be_killed) in its own process, which ends by SIGKILL in be_killed().
 template <class F>
 void in_a_process_that_is_killed(F&& f) {
   int to_parent[2];
@@ -41,7 +41,7 @@ void in_a_process_that_is_killed(F&& f) {
   REQUIRE(WIFSIGNALED(status));
 }
 
-/// Steps of all metrics files, one after the other, and what else must fit them.
+/// Returns the steps of all metrics files, one after the other, and checks the data that must fit them.
 std::vector<std::int64_t> steps_in(const std::filesystem::path& folder) {
   std::vector<std::int64_t> all;
   for (const std::int64_t number : metrics_files(folder)) {
@@ -63,7 +63,7 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& folder) {
   return all;
 }
 
-/// /ranks has the reports of steps 0, 10, ... `last`, whole.
+/// Checks that /ranks has the reports of steps 0, 10, ... `last`, complete.
 void check_reports(const Hdf5File& file, std::int64_t last) {
   const Hdf5Group ranks = hdf5_open_group(file.id(), "ranks");
   const auto steps = hdf5_read<std::int64_t>(ranks.id(), "report");

@@ -20,7 +20,7 @@ inline void renumber(StepSchedule& s, const std::vector<OperationId>& number) {
   }
 }
 
-/// Everybody who used value `from` now uses `to`.
+/// Makes all users of value `from` use `to`.
 inline void redirect(StepSchedule& s, ValueId from, ValueId to) {
   for (Operation& op : s.operations) {
     std::replace(op.reads.begin(), op.reads.end(), from, to);
@@ -31,7 +31,7 @@ inline void redirect(StepSchedule& s, ValueId from, ValueId to) {
   for (Segment& segment : s.segments) std::replace(segment.carried_out.begin(), segment.carried_out.end(), from, to);
 }
 
-/// The schedule without operation `id`; what it would have made is not there.
+/// Returns the schedule without operation `id`; its results are missing.
 inline StepSchedule without_operation(StepSchedule s, OperationId id) {
   std::vector<OperationId> number;
   for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i)
@@ -47,14 +47,14 @@ inline StepSchedule without_operation(StepSchedule s, OperationId id) {
   return s;
 }
 
-/// The same, and who would have used its results uses what it was given: the forgotten operation that leaves no gap.
-/// Nothing if the operation has no such pair of values.
+/// The same, but the users of its results use its inputs: the forgotten operation that leaves no gap. Nothing if the
+/// operation has no such pair of values.
 inline std::optional<StepSchedule> bridged_operation(StepSchedule s, OperationId id) {
   const Operation op = s.operation(id);
   bool bridged = false;
   for (const Update& u : op.updates) redirect(s, u.after, u.before), bridged = true;
   if (op.writes.size() == 1 && !op.reads.empty()) redirect(s, op.writes[0], op.reads[0]), bridged = true;
-  if (op.kind == OperationKind::recompute) {  // what forward saved, instead
+  if (op.kind == OperationKind::recompute) {  // uses the values that forward saved
     for (const ValueId written : op.writes) {
       const Value& v = s.value(written);
       for (ValueId other = 0; other < written; ++other) {
@@ -75,7 +75,7 @@ inline StepSchedule without_edge(StepSchedule s, OperationId id, std::size_t edg
   return s;
 }
 
-/// The schedule with operations a and b in each other's place.
+/// Returns the schedule with operations a and b swapped.
 inline StepSchedule swapped(StepSchedule s, OperationId a, OperationId b) {
   std::vector<OperationId> number;
   for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i)
@@ -85,7 +85,7 @@ inline StepSchedule swapped(StepSchedule s, OperationId a, OperationId b) {
   return s;
 }
 
-/// Storages that an operation touches, and whether it changes them.
+/// Returns the storages that an operation touches, and whether it changes them.
 inline std::map<StorageId, bool> touched_storages(const StepSchedule& s, const Operation& op) {
   std::map<StorageId, bool> touched;
   for (const ValueId v : op.reads) touched[s.value(v).storage] |= false;
@@ -94,7 +94,8 @@ inline std::map<StorageId, bool> touched_storages(const StepSchedule& s, const O
   return touched;
 }
 
-/// Two operations that may be played in either order: no storage that one of them changes is touched by both.
+/// Returns whether two operations may be played in either order: no storage that one of them changes is touched by
+/// both.
 inline bool independent(const StepSchedule& s, OperationId a, OperationId b) {
   const auto of_b = touched_storages(s, s.operation(b));
   for (const auto& [storage, changes] : touched_storages(s, s.operation(a))) {
@@ -104,8 +105,8 @@ inline bool independent(const StepSchedule& s, OperationId a, OperationId b) {
   return true;
 }
 
-/// Whether a < b may change places: every pair whose order changes with them is independent, and neither waits for the
-/// other.
+/// Returns whether a < b may be swapped: every pair whose order changes with them is independent, and neither waits for
+/// the other.
 inline bool may_change_places(const StepSchedule& s, OperationId a, OperationId b) {
   auto ordered = [&](OperationId x, OperationId y) {
     const auto& after = s.operation(y).after;

@@ -78,6 +78,7 @@ TEST_CASE("the formulas are those of the design, by hand, for one padded size") 
   check(Strategy::zero3, false, 4, 3 * 2 * all + all);
   check(Strategy::hsdp, true, 2, 3 * 3 * half + 2 * half / 2);
   check(Strategy::hsdp_zero2, true, 2, 3 * half + half + 2 * half / 2);
+  check(Strategy::hsdp_zero1, false, 2, half + half + 2 * half / 2);
 }
 
 TEST_CASE("prefetch gathers the next block before the one before it is read") {

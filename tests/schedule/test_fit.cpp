@@ -112,7 +112,7 @@ TEST_CASE("the least that is named is the least of all combinations") {
   }
   REQUIRE(hopeless.smallest.ends_with(fmt::format("({})", format_bytes(least))));
   REQUIRE(describe_fit(hopeless).find("The least over strategies") != std::string::npos);
-  const FitAnswer fits = examine_fit(shape, least + least / 50);  // and it is found where it is what fits
+  const FitAnswer fits = examine_fit(shape, least + least / 50);  // and it is found among those that fit
   REQUIRE((!fits.changes.empty() || !fits.together.empty()));
 }
 

@@ -1,4 +1,4 @@
-// Memory on the host: regions of its own in the plan, touched by loads and stores only.
+// Memory on the host: its own regions in the plan, touched by loads and stores only.
 #include <catch2/catch.hpp>
 
 #include "tessera/schedule/build.hpp"

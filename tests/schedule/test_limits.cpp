@@ -1,4 +1,4 @@
-// How much may be unsharded or in flight: a schedule that has one too many is rejected.
+// Limits of unsharded units and units in flight: a schedule that exceeds one is rejected.
 #include <catch2/catch.hpp>
 
 #include "tessera/schedule/build.hpp"

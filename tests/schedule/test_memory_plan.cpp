@@ -19,7 +19,7 @@ struct PlanCase {
   SchedulePolicy policy;
 };
 
-/// Presets x strategies x wraps x checkpointing x accumulation, the whole product.
+/// Presets x strategies x wraps x checkpointing x accumulation, the full product.
 std::vector<PlanCase> all_plan_cases() {
   std::vector<PlanCase> cases;
   for (const std::string& name : preset_names()) {
@@ -204,8 +204,8 @@ TEST_CASE("a broken plan is noticed") {
     REQUIRE_FALSE(check_memory_plan(schedule, broken).empty());
     offset = plan.offset[static_cast<std::size_t>(id)] + 1;
     REQUIRE_FALSE(check_memory_plan(schedule, broken).empty());
-    offset =
-        plan.offset[static_cast<std::size_t>(id)] == 0 ? kStorageAlignment : 0;  // another storage's place, most often
+    offset = plan.offset[static_cast<std::size_t>(id)] == 0 ? kStorageAlignment
+                                                            : 0;  // another storage's address, most often
     noticed += check_memory_plan(schedule, broken).empty() ? 0 : 1;
     ++storages;
   }

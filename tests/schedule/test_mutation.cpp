@@ -1,5 +1,5 @@
 // The verifier's own test: schedules with one thing wrong must be rejected, by it or by the memory plan of the right
-// schedule, or be proved to be as good as the right one.
+// schedule. Otherwise they must be proved to be as good as the right one.
 #include <catch2/catch.hpp>
 #include <iostream>
 
@@ -23,7 +23,7 @@ struct Subject {
   MemoryPlan plan;
 };
 
-/// True if the mutant is rejected; counts by whom.
+/// Returns true if the mutant is rejected; counts by whom.
 bool rejected(const StepSchedule& mutant, const MemoryPlan& plan, Count& count) {
   ++count.made;
   if (!verify_schedule(mutant).empty()) return ++count.by_verifier, true;
@@ -106,7 +106,7 @@ void swap_pairs(const Subject& subject, Count& neighbours, Count& others) {
   }
 }
 
-/// What the norm measures, in another type than what is then gathered and applied: an overflow would not be seen.
+/// Changes the type of the norm's input against the gathered and applied one: an overflow would not be seen.
 void retype_measured(const Subject& subject, Count& count) {
   const StepSchedule& s = subject.schedule;
   for (const Operation& op : s.operations) {

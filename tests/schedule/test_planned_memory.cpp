@@ -1,4 +1,4 @@
-// What is handed out besides values lies in the plan: workspaces of kernels, and what collectives receive into.
+// Memory other than values lies in the plan too: workspaces of kernels, and receive buffers of collectives.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 

@@ -1,4 +1,4 @@
-// The snapshot of an asynchronous checkpoint: a segment of stores beside the step, which it leaves as it is.
+// The snapshot of an asynchronous checkpoint: a segment of stores outside of the step, which it does not change.
 #include <catch2/catch.hpp>
 
 #include "all_policies.hpp"
@@ -87,7 +87,7 @@ TEST_CASE("wrong snapshots are rejected") {
   for_each_store(only_master, [](Operation& op) { op.reads.pop_back(); });
   CHECK(rejected(only_master, "reads master and moments of its unit"));
 
-  StepSchedule every_replica = right;  // all replicas store the whole slice
+  StepSchedule every_replica = right;  // all replicas store the full slice
   for_each_store(every_replica, [&](const Operation& op) {
     Value& copy = every_replica.values[static_cast<std::size_t>(op.writes[0])];
     copy.shard = copy.shard.without(Group::replica);

@@ -125,7 +125,7 @@ JobRequeue=0
 
 
 def output(*words):
-    """What a command prints; empty where it fails."""
+    """Returns a command's output; empty if it fails."""
     return subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True).stdout
 
 
@@ -146,7 +146,7 @@ class SlurmJob:
         self.number = number
 
     def facts(self):
-        """What Slurm says about it: JobState, ExitCode, Restarts, StdOut, ..."""
+        """Returns Slurm's facts about it: JobState, ExitCode, Restarts, StdOut, ..."""
         return dict(re.findall(r"(\w+)=(\S+)", output("scontrol", "show", "job", self.number)))
 
     def said(self):

@@ -63,7 +63,7 @@ class Jobs(Case):
         return said
 
     def losses(self, *words, ranks):
-        """Of a run that nobody interrupts, without Slurm."""
+        """Returns the losses of an uninterrupted run, without Slurm."""
         self.train(*words, "--run.dir=reference", "--comm.emulate=none", ranks=ranks)
         return logged(self.folder / "reference")
 
@@ -77,7 +77,7 @@ class Slurm(Jobs):
         probe.write_text('#!/bin/sh\nenv >"env.$SLURM_PROCID"\nexec "$@"\n')
         probe.chmod(0o755)
         words = [*RUN, "--train.steps=5", "--shard.strategy=zero3"]
-        # The job in which somebody submits this one has ended.
+        # The job in which this one is submitted has ended.
         job = self.submit("train.sbatch", *words, TESSERA_WRAP=str(probe), SLURM_JOB_END_TIME="1000000000")
         said = self.expect(job, "COMPLETED", 0, r"job \d+: 2 ranks on node\d, 2 GPUs a node, restart 0")
         self.assertRegex(said, r"grid +2 ranks \(2 a node\)")
@@ -100,7 +100,7 @@ class Slurm(Jobs):
             self.assertEqual(logged(self.run_of(job)), losses)
 
     def test_requeue_and_postprocess(self):
-        """What depends on the job waits for its last attempt."""
+        """Dependent jobs wait for its last attempt."""
         job = self.submit("train.sbatch", *LONGER)
         report = self.submit("postprocess.sbatch", f"runs/tessera-{job.number}", "--json=rows.json", "--plots=plots",
                              sbatch=[f"--dependency=afterany:{job.number}"])
@@ -113,13 +113,13 @@ class Slurm(Jobs):
         self.assertTrue((self.folder / "plots" / "loss.png").exists())
 
     def test_requeue_with_mpirun(self):
-        """What the command line says of the run folder and of the first start counts."""
+        """The command line's run folder and options of a first start count."""
         own = ["--run.dir", "runs/own", "--checkpoint.resume", "none"]
         job = self.submit("train.sbatch", *LONGER, *own, **MPIRUN)
         self.stopped_and_requeued(job, times=1, run=self.folder / "runs" / "own")
 
     def stopped_and_requeued(self, job, times, run=None):
-        """Ends with the losses of a run that nobody stopped."""
+        """Ends with the losses of an uninterrupted run."""
         run, steps = run or self.run_of(job), 0
         for restart in range(1, times + 1):
             wait_for(lambda: max(logged(run), default=0) > steps, lambda: f"step\n{job.said()}")

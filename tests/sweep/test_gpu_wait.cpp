@@ -11,7 +11,7 @@ using Catch::Contains;
 
 namespace {
 
-/// PATH with a program of ours in front, while it lives.
+/// PATH with a fake program in front, during its lifetime.
 class FakeSmi {
  public:
   explicit FakeSmi(const std::string& script) : before_(std::getenv("PATH")) {

@@ -24,7 +24,7 @@ ProgressState state(std::int64_t step) {
   return state;
 }
 
-/// What a program wrote to a stream of its own.
+/// Collects the output of a program to a stream of its own.
 class Output {
  public:
   Output() : file_(std::tmpfile()) {}

@@ -54,7 +54,7 @@ TEST_CASE("resident bytes are those of the pages that were touched") {
   CHECK(resident_bytes(region.bytes().subspan(40 * page + 5, 7)) == 7);
   CHECK(resident_bytes(region.bytes().subspan(41 * page, page)) == 0);
   CHECK(resident_bytes({}) == 0);
-  const auto* const nowhere = reinterpret_cast<const std::byte*>(page);  // mapped by nobody
+  const auto* const nowhere = reinterpret_cast<const std::byte*>(page);  // not mapped
   CHECK(resident_bytes({nowhere, page}) == -1);
 }
 

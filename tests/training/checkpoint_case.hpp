@@ -1,5 +1,5 @@
 #pragma once
-// Runs that write checkpoints and go on from them, and the state that they leave.
+// Runs that write checkpoints and continue from them, and their final state.
 
 #include <catch2/catch.hpp>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace tessera::testing {
 
 using RunPlace = TemporaryFolder;
 
-/// Which ranks run it, and how.
+/// The ranks that run it, and how.
 struct Shape {
   Strategy strategy = Strategy::zero3;
   std::int64_t world = 2, ranks_per_node = 2, group = 0;
@@ -34,7 +34,7 @@ inline Options shaped(Options options, const Shape& shape) {
   return options;
 }
 
-/// Parameters and moments of all tensors, and the steps that a run did.
+/// Parameters and moments of all tensors, and the steps of a run.
 struct Outcome {
   std::map<std::int64_t, double> losses;
   std::array<std::vector<std::vector<float>>, kStateKinds> state;

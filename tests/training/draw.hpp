@@ -10,8 +10,8 @@
 
 namespace tessera::testing {
 
-/// A configuration drawn from a seed; every field that may not change a bit is drawn, and the family
-/// (session_case.hpp's small_model), for tests that have a reference for each.
+/// A configuration drawn from a seed: every field that may not change a bit, and the family. session_case.hpp's
+/// small_model gives the family's model, for tests that have a reference for each.
 struct Drawn {
   Options options;
   Family family = Family::gpt2;
@@ -36,7 +36,7 @@ class Draw {
   std::uint64_t state_;
 };
 
-/// The configuration of a seed: `world` ranks (0: drawn from 1, 2, 4, 8), `micro_batches` over all ranks and
+/// Returns the configuration of a seed: `world` ranks (0: drawn from 1, 2, 4, 8), `micro_batches` over all ranks and
 /// micro-steps.
 inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_batches, std::int64_t world = 0) {
   Draw d(seed);
@@ -76,7 +76,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   return c;
 }
 
-/// What one rank computes for each family of models.
+/// Returns one rank's results for each family of models.
 inline std::map<Family, RunOutcome> reference_of_families(const Options& options) {
   std::map<Family, RunOutcome> references;
   for (const Family family : {Family::gpt2, Family::qwen2, Family::llama})

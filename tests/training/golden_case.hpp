@@ -1,5 +1,5 @@
 #pragma once
-// Numerics contract 1: as close to double precision as PyTorch's own fp32 is (tests/reference makes the data).
+// docs/numerics.md, contract 1: as close to double precision as PyTorch's own fp32 is (tests/reference makes the data).
 
 #include <catch2/catch.hpp>
 #include <cmath>

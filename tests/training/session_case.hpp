@@ -9,7 +9,7 @@
 
 namespace tessera::testing {
 
-/// What a run leaves: losses and norms of all steps, and all parameters at its end.
+/// The results of a run: losses and norms of all steps, and all parameters at its end.
 struct RunOutcome {
   std::vector<double> losses, norms;
   std::vector<double> evaluations;
@@ -65,7 +65,7 @@ inline std::vector<std::vector<float>> empty_tensors(const ModelParts& model) {
   return tensors;
 }
 
-/// Copies this rank's master slices into whole tensors.
+/// Copies this rank's master slices into full tensors.
 inline void collect_weights(const StepSchedule& schedule, const Resources& resources,
                             std::vector<std::vector<float>>& tensors) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
@@ -125,7 +125,7 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
   if (reports) outcome.skipped = session.optimizer().skipped_steps();
 }
 
-/// What train_rank fills, before it starts.
+/// Returns the outcome that train_rank fills, before it starts.
 inline RunOutcome empty_outcome(const PlannedRun& planned) {
   RunOutcome outcome;
   outcome.weights = empty_tensors(planned.schedule.model);

@@ -1,7 +1,7 @@
-// Nothing is allocated in a steady step: a hook on operator new counts. (oneDNN takes and returns its packing buffer
-// with malloc inside each product; that is the library's own and not seen here.)
+// Nothing is allocated in a steady step: a hook on operator new counts. oneDNN takes and returns its packing buffer
+// with malloc inside each matmul; that is the library's own and not seen here.
 #include <atomic>
-// Not in sanitizer builds: what opens an operation's memory there allocates.
+// Not in sanitizer builds: opening an operation's memory allocates there.
 #if !defined(__SANITIZE_ADDRESS__)
 #include <catch2/catch.hpp>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Numerics contract 4 and re-sharding: what is written and read back on other ranks, strategies and wraps is the same
-// state to the bit, and a run that was stopped and resumed has the bits of one that was not.
+// docs/numerics.md, contract 4, and re-sharding. State that is written and then read on other ranks, strategies and
+// wraps is the same to the bit. A run that was stopped and resumed has the bits of one that was not.
 #include <atomic>
 #include <catch2/catch.hpp>
 #include <fstream>
@@ -20,7 +20,7 @@ const std::vector<Shape> kShapes{
     {Strategy::hsdp, 4, 2, 2, Wrap::model, 4},  {Strategy::hsdp_zero2, 4, 4, 2, Wrap::block, 4},
     {Strategy::zero3, 1, 1, 0, Wrap::model, 4}, {Strategy::zero3, 3, 3, 0, Wrap::block, 3}};
 
-/// Every shape with every way.
+/// Runs every shape in every way.
 template <class Ways>
 auto pairs_of(const std::vector<Shape>& shapes, const Ways& ways) {
   std::vector<std::pair<Shape, std::decay_t<decltype(ways[0])>>> pairs;
@@ -35,7 +35,7 @@ auto pairs_of(const std::vector<Shape>& shapes, const Ways& ways) {
 TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every strategy") {
   Options options = base_options();
   options.train.steps = 20;
-  // With async the state has moved on when it is written, in whatever order lanes are played.
+  // With async the state has moved on when it is written, in whatever order queues are played.
   const std::tuple<bool, LaneMode> ways[] = {
       {false, LaneMode::serial}, {true, LaneMode::serial}, {true, LaneMode::chaos}};
   for (const auto& [shape, way] : pairs_of(kShapes, ways)) {
@@ -135,7 +135,7 @@ TEST_CASE("auto passes over what is damaged and says so; a path does not") {
   require_same_state(good, again);
   REQUIRE(again.said.at(0).find("step-00000004 is passed over") != std::string::npos);
   REQUIRE(again.said.at(0).find("shard-00001.h5 is damaged") != std::string::npos);
-  // The run went on from step 2: what is newer was set aside.
+  // The run went on from step 2: newer checkpoints were set aside.
   std::filesystem::rename(newest.string() + ".abandoned-1", newest);
   std::filesystem::remove_all(place.path() / "checkpoints/step-00000002");
   REQUIRE_THROWS_AS(run(resumed(options), shape, place.path(), 4, 0), IoError);
@@ -162,7 +162,7 @@ TEST_CASE("what would change the samples is refused unless it is allowed") {
     REQUIRE(run(changed, other, place.path(), 3, 0).first_step == 3);
   };
   refused(
-      "data", [](Options& o) { o.data.seed = 5; }, shape);  // synthetic text is another one then
+      "data", [](Options& o) { o.data.seed = 5; }, shape);  // synthetic text then differs
   refused(
       "seed", [](Options& o) { o.run.seed = 5; }, shape);
   refused(
@@ -200,7 +200,7 @@ TEST_CASE("a checkpoint has its name only when it is complete, and the one befor
     if (folder.steps() != std::vector<std::int64_t>{1}) ++too_early;
     if (std::filesystem::exists(folder.beside(2) / "manifest.json")) ++too_early;
     task();
-    // Nothing can be moved over a folder that holds something.
+    // Nothing can be moved over a folder that is not empty.
     if (std::filesystem::exists(folder.beside(2) / "tensors.h5"))
       std::filesystem::create_directories(folder.beside(2) / "manifest.json" / "something");
   };

@@ -1,5 +1,5 @@
-// Checkpoints that are written while steps go on: of the state as it was, one at a time, and with errors that come to
-// light at a step boundary.
+// Checkpoints that are written while steps go on. They hold the state at their start, are written one at a time, and
+// report errors at a step boundary.
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <fstream>
@@ -73,14 +73,14 @@ void with_writers(const Options& base, const Shape& shape, const std::filesystem
   });
 }
 
-/// For ranks, which are threads: Catch's own checks are for one.
+/// Checks for ranks, which are threads: Catch's own checks are for one.
 void expect(bool condition, const char* what) {
   if (!condition) throw InternalError("not so: {}", what);
 }
 
 RunHdf5 no_hook(std::int64_t) { return run_hdf5_here; }
 
-/// The elements of a shard, without what HDF5 notes beside them (the time).
+/// Returns the elements of a shard, without HDF5's own notes (the time).
 std::string elements_of(const std::filesystem::path& folder, const FileRecord& file) {
   const std::string bytes = bytes_of(folder / file.name);
   std::string elements;
@@ -113,7 +113,7 @@ TEST_CASE("what is written is the state of the step, although steps go on; a sec
           std::thread opener;
           if (context.rank() == 0) {
             opener = std::thread([&] {
-              std::this_thread::sleep_for(std::chrono::milliseconds(100));  // begin() tells nobody that it waits
+              std::this_thread::sleep_for(std::chrono::milliseconds(100));  // begin() gives no sign that it waits
               gate.open();
             });
           }

@@ -1,4 +1,4 @@
-// Numerics contract 1 on CPU ranks.
+// docs/numerics.md, contract 1, on CPU ranks.
 #include "golden_case.hpp"
 
 using namespace tessera;

@@ -1,4 +1,4 @@
-// How many threads and lanes a rank takes of its machine.
+// How many threads a rank takes of its machine, and how its queues run.
 
 #include <catch2/catch.hpp>
 

@@ -1,5 +1,4 @@
-// precision.compute and precision.reduce: 16-bit training follows fp32, and fp16's loss scale is agreed on by all
-// ranks.
+// precision.compute and precision.reduce: 16-bit training follows fp32, and all ranks agree on fp16's loss scale.
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
@@ -168,7 +167,7 @@ TEST_CASE("learning rate schedules") {
 
 namespace {
 
-/// The usual initial weights, but the last norm's gain: gradients of the token table grow with it.
+/// Returns the usual initial weights, but another gain of the last norm: gradients of the token table grow with it.
 TensorSource with_last_gain(const Architecture& architecture, float gain) {
   return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
     const ParameterTensor& t = tensors[static_cast<std::size_t>(tensor)];
@@ -208,11 +207,12 @@ TEST_CASE("an overflow of the sum alone is found under every strategy") {
     REQUIRE(sum > 1.01);
     REQUIRE(sum < 1.1);
     options.precision.compute = options.precision.reduce = DType::fp16;
-    for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::hsdp}) {
+    for (const Strategy strategy :
+         {Strategy::ddp, Strategy::zero1, Strategy::zero3, Strategy::hsdp, Strategy::hsdp_zero1}) {
       options.shard.strategy = strategy;
-      options.shard.group_size = strategy == Strategy::hsdp ? 2 : 0;
-      // What is updated is in fp16 only where it was gathered whole for the update; shards are fp32.
-      const bool overflows = strategy == Strategy::ddp || strategy == Strategy::hsdp;
+      options.shard.group_size = rules_of(strategy).is_hybrid() ? 2 : 0;
+      // Updates read fp16 only if the gradient was gathered in full for them; shards are fp32.
+      const bool overflows = strategy == Strategy::ddp || rules_of(strategy).is_hybrid();
       for (const ReduceWhen reduce : {ReduceWhen::micro_step, ReduceWhen::step}) {
         options.shard.reduce = reduce;
         const RunOutcome run = train_locally(options, architecture, 4, 4, {}, weights);
@@ -234,7 +234,7 @@ TEST_CASE("16-bit ddp and hsdp follow fp32") {
   const RunOutcome exact = train_locally(options, architecture, 4, 4);
   for (const DType type : {DType::bf16, DType::fp16}) {
     options.precision.compute = options.precision.reduce = type;
-    for (const Strategy strategy : {Strategy::ddp, Strategy::hsdp, Strategy::hsdp_zero2}) {
+    for (const Strategy strategy : {Strategy::ddp, Strategy::hsdp, Strategy::hsdp_zero2, Strategy::hsdp_zero1}) {
       options.shard.strategy = strategy;
       options.shard.group_size = strategy == Strategy::ddp ? 0 : 2;
       const RunOutcome run = train_locally(options, architecture, 4, 4);

@@ -1,4 +1,4 @@
-// Numerics contract 2: strategies and world sizes are invisible; the same bits from all of them.
+// docs/numerics.md, contract 2: strategies and world sizes are invisible; the same bits from all of them.
 #include <catch2/catch.hpp>
 
 #include "draw.hpp"

@@ -40,7 +40,7 @@ std::map<std::string, std::uint64_t> blocked_signals() {
   return threads;
 }
 
-/// All that a process can be sent and that no fault of its own raises.
+/// All signals that a process can be sent, except those of its own faults.
 constexpr std::uint64_t kOthers = [] {
   std::uint64_t all = 0;
   for (int number = 1; number < 32; ++number) all |= std::uint64_t{1} << (number - 1);
@@ -80,7 +80,7 @@ TEST_CASE("threads receive no signals") {
   });
 }
 
-// A handler's frame on the stack of a product would lie in the product's own buffers, and end the program sooner or
+// A handler's frame on the stack of a matmul would lie in the matmul's own buffers, and end the program sooner or
 // later.
 TEST_CASE("signals leave matrix products alone") {
   constexpr std::int64_t n = 96, wide = 160;

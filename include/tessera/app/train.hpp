@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Trains as the options say; what they leave open a resumed run takes from its checkpoint. Collective. Returns the
-/// exit code; errors are exceptions.
+/// Trains as the options say. A resumed run takes unset options from its checkpoint. Collective. Returns the exit code;
+/// errors are exceptions.
 int run_train(World& world, const Options& given, const Invocation& invocation);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-// GPUs of NVIDIA. Which code stands behind these functions is decided when a binary is linked (cmake/Cuda.cmake): in a
-// build without CUDA they are there too, and say so.
+// NVIDIA GPUs. The implementation is chosen when a binary is linked (cmake/Cuda.cmake). A build without CUDA has the
+// same functions; they report that CUDA is missing.
 
 #include <memory>
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace tessera {
 
-/// Whether this build has CUDA.
+/// Returns whether this build has CUDA.
 bool built_with_cuda();
 
-/// How many GPUs this process may use; 0 without a driver, and in a build without CUDA.
+/// Returns the number of GPUs that this process may use; 0 without a driver, and in a build without CUDA.
 int cuda_device_count();
 
-/// Why cuda_device_count() is 0, for messages: "no NVIDIA driver", ...; empty when it is not.
+/// Returns why cuda_device_count() is 0, for messages: "no NVIDIA driver", ...; empty when it is not.
 std::string why_no_cuda_device();
 
-/// "CUDA runtime 13.0, driver 12.8" as this build and this machine have them; empty in a build without CUDA.
+/// Returns "CUDA runtime 13.0, driver 12.8" as this build and this machine have them; empty in a build without CUDA.
 std::string cuda_versions();
 
-/// The GPU with number `index` in [0, cuda_device_count()), ready to use. UsageError when there is none.
+/// Opens GPU number `index` in [0, cuda_device_count()). UsageError when there is none.
 std::unique_ptr<Device> make_cuda_device(int index);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-// What computes and what memory it has, behind one interface: the cores of this machine, or one GPU. The engine drives
-// both with the same code.
+// A compute device and its memory behind one interface: the cores of this machine, or one GPU. The engine drives both
+// with the same code.
 
 #include <cstddef>
 #include <cstdint>
@@ -14,9 +14,9 @@
 
 namespace tessera {
 
-/// Who reaches a piece of memory.
+/// The kinds of memory, by who can access them.
 enum class MemoryKind : std::uint8_t {
-  device,  ///< where the device computes
+  device,  ///< memory that the device computes in
   pinned,  ///< host memory that the device copies from and to by itself; its pages are there from the start
 };
 
@@ -28,83 +28,82 @@ class DeviceMemory {
   virtual std::int64_t size() const = 0;
 };
 
-/// Work that was captured on streams once and is launched as a whole.
+/// Work captured from streams once and launched as a whole.
 class DeviceGraph {
  public:
   virtual ~DeviceGraph() = default;
   virtual void launch(Stream& stream) = 0;
-  /// Kernels, copies and other nodes in it.
+  /// Returns the number of kernels, copies and other nodes.
   virtual std::int64_t nodes() const = 0;
 };
 
-/// Whose work a GPU takes up first where two streams have some: collectives go before compute, which would otherwise
-/// hold them back by every block that it has waiting.
+/// Stream priority. Collectives run at high priority so that queued compute cannot delay them.
 enum class StreamPriority : std::uint8_t { normal, high };
 
-/// What an event is for: order alone, or also the time between two of them.
+/// The use of an event: order alone, or also the time between two of them.
 enum class EventUse : std::uint8_t { order, timing };
 
-/// One device of one rank. Memory and streams are made at start and no more after it. It must outlive what it made.
+/// One device of one rank. Memory and streams are made at start only. It must outlive them.
 class Device {
  public:
   virtual ~Device() = default;
   virtual DeviceKind kind() const = 0;
-  /// For the log: "8 cores", "NVIDIA H200, 139 GiB, sm_90, driver 12.8".
+  /// Returns, for the log, "8 cores", "NVIDIA H200, 139 GiB, sm_90, driver 12.8".
   virtual std::string description() const = 0;
-  /// What kind of device it is, the same where the same arithmetic can be expected: "NVIDIA H200, sm_90".
+  /// Names the kind of device: equal where equal arithmetic can be expected. "NVIDIA H200, sm_90".
   virtual std::string model() const = 0;
   /// Names the device itself, the same for every rank that uses it ("GPU-2f0c..."); empty on the CPU.
   virtual std::string identity() const = 0;
-  /// Bytes that this process may still take of the device's memory, and all there are; 0 where that is not known.
+  /// Returns the bytes of device memory that this process may still take, and the total; 0 where that is not known.
   virtual std::int64_t free_memory() const = 0;
   virtual std::int64_t total_memory() const = 0;
-  /// How much more of a GPU's memory is in use than when it was opened, by whomever; -1 on the CPU.
+  /// Returns how much more of a GPU's memory is in use, by any process, than when it was opened; -1 on the CPU.
   virtual std::int64_t memory_taken() const = 0;
 
-  /// A stream for the work of the calling thread. CPU: it runs there at once. GPU: a stream like others.
+  /// Makes a stream for the work of the calling thread. CPU: it runs there at once. GPU: a stream like others.
   virtual std::unique_ptr<Stream> make_caller_stream(const std::string& name) = 0;
-  /// A stream whose work runs beside the caller (CPU: on a thread of its own). On a CPU they differ in nothing but
-  /// name.
+  /// Makes a stream whose work runs concurrently with the caller (CPU: on its own thread). CPU streams differ in name
+  /// only.
   virtual std::unique_ptr<Stream> make_stream(const std::string& name,
                                               StreamPriority priority = StreamPriority::normal) = 0;
   virtual std::unique_ptr<Event> make_event(EventUse use = EventUse::order) = 0;
-  /// Nanoseconds from `begin` to `end`, two timing events of this device; waits for `end`.
+  /// Returns the nanoseconds from `begin` to `end`, two timing events of this device; waits for `end`.
   virtual std::int64_t nanoseconds_between(Event& begin, Event& end) = 0;
 
-  /// UsageError when there is not so much memory left.
+  /// UsageError when too little memory is left.
   virtual std::unique_ptr<DeviceMemory> allocate(MemoryKind kind, std::int64_t bytes) = 0;
 
-  /// Copies between device and host (or within either) and returns when it is done. It waits for no stream: the caller
-  /// sees to it that nothing is writing there.
+  /// Copies between device and host (or within either) and returns when it is done. Waits for no stream: the caller
+  /// ensures that nothing is writing there.
   virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
-  /// Has the host fill `bytes` of device memory: `write` gets that memory itself where the host reaches it (CPU), else
-  /// a buffer that is copied afterwards. Returns when it is done.
+  /// Fills `bytes` of device memory from the host: `write` gets that memory itself on the CPU, on a GPU a buffer that
+  /// is copied afterwards. Returns when it is done.
   virtual void fill_by_host(void* memory, std::int64_t bytes, const std::function<void(void* host)>& write) = 0;
-  /// The same as copy() as a stream's work, called where its tasks are (as kernels are): on the CPU it happens at once,
-  /// on a GPU it is enqueued; then host memory must be pinned, and stay as it is until the copy is done.
+  /// Copies as work of a stream. Called where its tasks are called, as kernels are. On the CPU it copies at once; on a
+  /// GPU it is enqueued. Host memory must then be pinned, and stay unchanged until the copy is done.
   virtual void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) = 0;
-  /// fill_pattern (backend/region.hpp) over device memory, as a stream's work.
+  /// Runs fill_pattern (backend/region.hpp) over device memory, as a stream's work.
   virtual void fill_pattern(Stream& stream, std::span<std::byte> memory) = 0;
-  /// tessera::touched_bytes (backend/region.hpp) over device memory; returns when it is known. Nobody may write there
+  /// Runs tessera::touched_bytes (backend/region.hpp) over device memory; returns when the result is known. No writes
   /// meanwhile.
   virtual std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) = 0;
 
-  /// Makes this the device of the calling thread; every thread that calls anything here does it first.
+  /// Makes this the device of the calling thread. Every thread calls it before anything else here.
   virtual void enter_thread() = 0;
 
   /// Names what this thread submits until the range ends, for profilers (NVTX). Ranges nest. Nothing on the CPU.
   virtual void begin_range(const char* name) = 0;
   virtual void end_range() = 0;
 
-  /// Whether work can be captured (begin_capture .. end_capture). On a device that cannot, both are InternalErrors.
+  /// Returns whether work can be captured (begin_capture .. end_capture). Otherwise both are InternalErrors.
   virtual bool can_capture() const = 0;
-  /// From here on, what this thread submits to `stream`, and to streams that wait for events recorded there, is not run
-  /// but recorded. These streams must be waited for by `stream` again before end_capture.
+  /// Starts recording instead of running. Covers work that this thread submits to `stream`, and to streams that wait
+  /// for events recorded there. `stream` must wait for these streams again before end_capture.
   virtual void begin_capture(Stream& stream) = 0;
   virtual std::unique_ptr<DeviceGraph> end_capture(Stream& stream) = 0;
 };
 
-/// This machine's cores and memory.
+/// Makes the device of this machine's cores and memory.
 std::unique_ptr<Device> make_cpu_device();
 
 }  // namespace tessera

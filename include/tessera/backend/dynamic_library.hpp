@@ -1,6 +1,6 @@
 #pragma once
-// Shared libraries that are looked for when they are wanted, not when the program starts: cuBLASLt, NCCL, NVML. A
-// machine without them still starts the program, and a bundle need not carry them.
+// Shared libraries that are loaded on demand, not at program start: cuBLASLt, NCCL, NVML. A machine without them still
+// starts the program, and a bundle need not carry them.
 
 #include <string>
 #include <vector>
@@ -9,23 +9,25 @@
 
 namespace tessera {
 
-/// What to look for.
+/// Describes the library to find.
 struct LibrarySearch {
   std::string what;                          ///< for messages: "cuBLASLt"
   std::vector<std::string> names;            ///< file names, the best first: "libcublasLt.so.13", ...
   std::vector<std::string> python_packages;  ///< folders under site-packages/nvidia that may hold it: "cu13", "cublas"
 };
 
-/// Where `search.names` are tried, in order: the folders of TESSERA_LIBRARY_PATH (colons between them; each may also be
-/// a Python site-packages folder, or a CUDA toolkit), the system's own search, $CUDA_HOME and /usr/local/cuda* (lib64),
-/// and the Python packages of NVIDIA under $VIRTUAL_ENV, $CONDA_PREFIX, ~/.local, /usr/local and /usr.
+/// Returns the paths at which `search.names` are tried, in order:
+///   the folders of TESSERA_LIBRARY_PATH, separated by colons (also Python site-packages folders, or CUDA toolkits)
+///   the system's own search
+///   $CUDA_HOME and /usr/local/cuda* (lib64)
+///   NVIDIA's Python packages under $VIRTUAL_ENV, $CONDA_PREFIX, ~/.local, /usr/local and /usr
 std::vector<std::string> library_candidates(const LibrarySearch& search);
 
 /// An open library; closed when the object goes. Functions taken from it must not outlive it. Move-only.
 class DynamicLibrary {
  public:
   DynamicLibrary() = default;  ///< nothing is open
-  /// UsageError when no candidate can be opened: names all that were tried, with the first reason.
+  /// Opens the first candidate that loads. UsageError when none does: names all that were tried, with the first reason.
   static DynamicLibrary open(const LibrarySearch& search);
   ~DynamicLibrary();
   DynamicLibrary(DynamicLibrary&& other) noexcept;
@@ -33,11 +35,11 @@ class DynamicLibrary {
   DynamicLibrary(const DynamicLibrary&) = delete;
   DynamicLibrary& operator=(const DynamicLibrary&) = delete;
 
-  /// The candidate that was opened.
+  /// Returns the candidate that was opened.
   const std::string& path() const { return path_; }
-  /// The address of a function; UsageError when the library has not got it (too old).
+  /// Returns the address of a function; UsageError when the library does not have it (too old).
   void* symbol(const char* name) const;
-  /// The same, null when the library has not got it.
+  /// The same, but null when the library does not have it.
   void* find(const char* name) const;
 
   template <class Function>

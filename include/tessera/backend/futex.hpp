@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// Who may share the word: `process` is cheaper, `machine` works across processes through shared memory.
+/// Which threads share the word: `process` is cheaper, `machine` works across processes through shared memory.
 enum class FutexScope { process, machine };
 
 /// Sleeps while `word` == `expected`, at most `timeout_ns` nanoseconds (0 = no limit). May return early: check again.
@@ -26,13 +26,11 @@ inline void cpu_relax() {
 #endif
 }
 
-/// How a thread waits: spins for a moment where a core is to spare, gives the core away a few times, then sleeps.
-/// Spinning too is cut by giving the core away: the system may have put the awaited thread on this very core. One
-/// object per wait.
+/// How a thread waits: spins briefly if cores are free, yields the core a few times, then sleeps. Spinning includes
+/// yields too: the system may have put the awaited thread on this very core. One object per wait.
 class Backoff {
  public:
-  /// `spin`: whether every thread that may run has a core of its own; otherwise spinning only keeps the awaited one
-  /// away.
+  /// `spin`: whether every runnable thread has a core of its own; otherwise spinning only delays the awaited one.
   explicit Backoff(bool spin) : spins_(spin ? kSpins : 0) {}
 
   /// Call between two looks at the condition. True once the caller should sleep instead of calling again.
@@ -40,7 +38,7 @@ class Backoff {
 
  private:
   static constexpr int kSpins = 4096;  ///< some 30 to 100 microseconds, about what a sleep and a wake-up cost
-  static constexpr int kRound = 128;   ///< spins between two moments in which the core is given away
+  static constexpr int kRound = 128;   ///< spins between two yields of the core
   static constexpr int kYields = 8;
   int spins_;
   int yields_ = kYields;

@@ -1,5 +1,5 @@
 #pragma once
-// The pattern of memory that nobody has written (fill_pattern), byte by byte, for hosts and devices.
+// The byte pattern of memory that has not been written (fill_pattern), for hosts and devices.
 
 #include <cstdint>
 
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// The byte at an offset. Odd bytes are 0xff and even ones 0xf1..0xfe: a NaN as fp16, bf16, fp32 and fp64.
+/// Returns the byte at an offset. Odd bytes are 0xff and even ones 0xf1..0xfe: a NaN as fp16, bf16, fp32 and fp64.
 TESSERA_HOST_DEVICE constexpr std::uint8_t pattern_at(std::uint64_t offset) {
   if (offset % 2 == 1) return 0xff;
   const std::uint64_t mixed = (offset / 2 + 1) * 0x9e3779b97f4a7c15u;

@@ -30,18 +30,18 @@ struct Extent {
   bool operator==(const Extent&) const = default;
 };
 
-/// Fills memory with a pattern that depends on the place (offset from `memory`'s start) and reads as NaN in every
-/// floating type: what is read before it is written shows, and so does every write.
+/// Fills memory with a pattern that depends on the offset from `memory`'s start and reads as NaN in every floating
+/// type. This exposes reads before a write, and every write.
 void fill_pattern(std::span<std::byte> memory);
 
-/// The range from the first to the last byte that no longer holds the pattern ({0, 0} when all do).
+/// Returns the range from the first to the last byte that no longer holds the pattern ({0, 0} when all do).
 Extent touched_extent(std::span<const std::byte> memory);
 
-/// Memory is looked at in pieces of so many bytes: one in which any byte has changed counts whole.
+/// Memory is examined in pieces of this many bytes. A piece counts as touched if any of its bytes has changed.
 inline constexpr std::int64_t kTouchPiece = 256;
 
-/// Bytes of the pieces of `memory` that no longer hold the pattern. `memory` lies `offset` bytes behind the start of
-/// what was filled, a multiple of kTouchPiece; on a GPU it is aligned to 16 bytes.
+/// Returns the bytes of the pieces of `memory` that no longer hold the pattern. `memory` lies `offset` bytes behind the
+/// start of the filled range, a multiple of kTouchPiece. On a GPU it is aligned to 16 bytes.
 std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset);
 
 }  // namespace tessera

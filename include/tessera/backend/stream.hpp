@@ -1,7 +1,7 @@
 #pragma once
-// Streams and events: the one interface through which the engine drives a CPU and a GPU alike.
-// A host stream is a worker thread with a bounded queue (or the caller's own thread, when it is serial); a CUDA stream
-// is a CUDA stream. Work is submitted in list order by one host thread; nothing is allocated after construction.
+// Streams and events: the one interface through which the engine drives a CPU and a GPU alike. A host stream is a
+// worker thread with a bounded queue; a serial one uses the caller's thread. A CUDA stream is a CUDA stream. One host
+// thread submits work in list order; nothing is allocated after construction.
 
 #include <cstdint>
 #include <memory>
@@ -9,12 +9,12 @@
 
 namespace tessera {
 
-/// A point in a stream's work. Reusable: every record starts a new generation, and a wait means the latest one recorded
-/// when the wait was submitted.
+/// A point in a stream's work. Reusable: every record starts a new generation. A wait refers to the latest record at
+/// the time the wait was submitted.
 class Event {
  public:
   virtual ~Event() = default;
-  /// Blocks the calling host thread until the last recorded point was reached; rethrows what the work threw.
+  /// Blocks the calling host thread until the last recorded point is reached; rethrows exceptions of the work.
   virtual void synchronize() = 0;
 };
 
@@ -40,18 +40,18 @@ class Stream {
   virtual void wait(Event& event) = 0;
   /// Blocks the host until the stream is empty; rethrows the first exception of its work (and forgets it).
   virtual void synchronize() = 0;
-  /// Nanoseconds that this stream's work has spent in wait() since construction (0 where it is not known).
+  /// Returns the nanoseconds that this stream's work has spent in wait() since construction (0 where it is not known).
   virtual std::int64_t waited_ns() const { return 0; }
-  /// cudaStream_t of a CUDA stream, null on the host.
+  /// Returns the cudaStream_t of a CUDA stream, null on the host.
   virtual void* native() { return nullptr; }
 };
 
-/// A stream that runs its work on the calling thread at once (the reference player).
+/// Makes a stream that runs its work on the calling thread at once (the reference player).
 std::unique_ptr<Stream> make_serial_stream(const std::string& name);
-/// A stream with a worker thread and a queue of `capacity` entries; submit() blocks while the queue is full.
+/// Makes a stream with a worker thread and a queue of `capacity` entries; submit() blocks while the queue is full.
 /// After its work threw, the rest of the queue is skipped (events are still signalled, as failed) until synchronize().
 std::unique_ptr<Stream> make_host_stream(const std::string& name, std::int64_t capacity = 4096);
-/// An event for either kind of host stream.
+/// Makes an event for either kind of host stream.
 std::unique_ptr<Event> make_host_event();
 
 }  // namespace tessera

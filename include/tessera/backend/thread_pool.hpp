@@ -1,7 +1,7 @@
 #pragma once
-// The CPU's compute threads. OpenMP is not used: its teams spin beside communication threads, and a matrix library's
-// own threading changes bits with the thread count. Here the tasks of a loop depend on shapes only; threads only pick
-// them up.
+// The CPU's compute threads. OpenMP is not used: its teams compete with communication threads for cores. A matrix
+// library's own threading changes bits with the thread count. Here the tasks of a loop depend on shapes only; threads
+// only pick them up.
 
 #include <cstdint>
 #include <memory>
@@ -12,8 +12,8 @@ namespace tessera {
 class ThreadPool {
  public:
   /// `threads` >= 1 in all, the caller included: threads - 1 workers are started. `threads_on_cores`: all threads that
-  /// compete for this process's cores (those of other ranks too; 0 = this pool's only); waiting threads spin for a
-  /// moment only where each has a core of its own.
+  /// compete for this process's cores, those of other ranks too (0 = this pool's only). Waiting threads spin briefly,
+  /// but only if each has a core of its own.
   explicit ThreadPool(int threads, int threads_on_cores = 0);
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;

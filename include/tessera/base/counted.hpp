@@ -1,5 +1,5 @@
 #pragma once
-// Numbers with their noun.
+// Counts with their noun.
 
 #include <fmt/format.h>
 
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// "1 rank", "2 ranks".
+/// Formats "1 rank", "2 ranks".
 inline std::string counted(std::int64_t count, const char* noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }

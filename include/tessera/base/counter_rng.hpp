@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What a stream of random numbers is for: keeps the uses of one seed apart.
+/// The use of a stream of random numbers: keeps the uses of one seed apart.
 enum class RandomUse : std::uint32_t {
   initialization = 1,
   dropout = 2,
@@ -16,14 +16,14 @@ enum class RandomUse : std::uint32_t {
   chaos = 5
 };
 
-/// Four 32-bit numbers for (seed, use, high counter, low counter).
+/// Returns four 32-bit numbers for (seed, use, high counter, low counter).
 std::array<std::uint32_t, 4> philox(std::uint64_t seed, RandomUse use, std::uint32_t stream, std::uint64_t counter);
 
-/// Uniform in [0, 1): 24 bits of one 32-bit number.
+/// Maps to [0, 1) uniformly: 24 bits of one 32-bit number.
 inline float to_uniform(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// Standard normal of global element `index` of tensor number `stream` (Box-Muller in double, so that it does not
-/// depend on vector libraries). Elements 2i and 2i+1 share one Philox block half.
+/// Returns the standard normal of global element `index` of tensor number `stream`. Box-Muller in double, so that it
+/// does not depend on vector libraries. Elements 2i and 2i+1 share one Philox block half.
 float normal_at(std::uint64_t seed, std::uint32_t stream, std::uint64_t index);
 
 }  // namespace tessera

@@ -12,8 +12,8 @@ struct WholePart {
   bool exact;
 };
 
-/// value * factor / divisor for value >= 0, factor >= 0, divisor >= 1, where `value` is the decimal number that its
-/// shortest text says. Computed exactly; nothing when the whole part does not fit 63 bits.
+/// Returns value * factor / divisor for value >= 0, factor >= 0, divisor >= 1. `value` stands for the decimal number of
+/// its shortest text. Computed exactly; nothing when the whole part does not fit 63 bits.
 std::optional<WholePart> decimal_product(double value, std::int64_t factor, std::int64_t divisor = 1);
 
 }  // namespace tessera

@@ -13,7 +13,7 @@ namespace tessera {
 
 enum class DType : std::uint8_t { fp32, bf16, fp16, fp64, int32, int64, byte };
 
-/// Bytes of one element.
+/// Returns the bytes of one element.
 constexpr std::int64_t size_of(DType dtype) {
   switch (dtype) {
     case DType::fp32:
@@ -31,7 +31,7 @@ constexpr std::int64_t size_of(DType dtype) {
   return 0;
 }
 
-/// The name as options and files spell it: "fp32", "bf16", ...
+/// Returns the name as options and files spell it: "fp32", "bf16", ...
 std::string_view name_of(DType dtype);
 
 /// bfloat16: the upper half of a float. NaN stays NaN (quiet).

@@ -1,14 +1,14 @@
 #pragma once
-// Variables of this process.
+// Environment variables of this process.
 
 #include <cstdlib>
 #include <string>
 
 namespace tessera {
 
-/// Empty where the environment has none of this name.
+/// Returns the value; empty if the variable is not set.
 inline std::string variable(const char* name) {
-  const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): nobody changes the environment
+  const char* const text = std::getenv(name);  // NOLINT(concurrency-mt-unsafe): the environment never changes
   return text != nullptr ? text : "";
 }
 

@@ -1,7 +1,7 @@
 #pragma once
-// Errors with context. Bad input and outside faults are exceptions of the types below; a broken invariant of ours is
-// TESSERA_ASSERT (always on, throws InternalError); what can be known at compile time is a static_assert.
-// Message grammar: "problem (why it is one): what is allowed", with rank, unit, step, file where they matter.
+// Errors with context. Bad input and outside faults are exceptions of the types below. A broken invariant is a
+// TESSERA_ASSERT (always on, throws InternalError). A condition known at compile time is a static_assert. Message
+// grammar: "problem (why it is one): what is allowed", with rank, unit, step, file where they matter.
 
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace tessera {
 /// Exit codes of the executable (jobs/README.md). `main` maps an escaping Error to its code.
 enum class ExitCode : int {
   finished = 0,
-  internal = 1,        ///< a broken invariant: a bug of ours
+  internal = 1,        ///< a broken invariant: a bug in Tessera
   usage = 2,           ///< usage or configuration
   numerical = 3,       ///< NaN, divergence
   input_output = 4,    ///< files, disks
@@ -22,7 +22,7 @@ enum class ExitCode : int {
   stopped_early = 75,  ///< stopped with a valid checkpoint
 };
 
-/// Base of all errors: a message for a person and the exit code that the process ends with.
+/// Base of all errors: a human-readable message and the exit code of the process.
 class Error : public std::runtime_error {
  public:
   Error(ExitCode code, const std::string& message) : std::runtime_error(message), code_(code) {}
@@ -64,7 +64,7 @@ class CommunicationError : public Error {
       : Error(ExitCode::communication, fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-/// A GPU or its driver reported an error that no option of ours explains.
+/// A GPU or its driver reported an error that no option explains.
 class DeviceError : public Error {
  public:
   template <class... Args>
@@ -72,13 +72,13 @@ class DeviceError : public Error {
       : Error(ExitCode::internal, fmt::format(text, std::forward<Args>(args)...)) {}
 };
 
-/// Another rank failed first and told us; carries that rank's exit code, is not printed again.
+/// Another rank failed first and reported it. Carries that rank's exit code; is not printed again.
 class PeerError : public Error {
  public:
   PeerError(ExitCode code, const std::string& message) : Error(code, message) {}
 };
 
-/// A broken invariant of our own.
+/// A broken invariant.
 class InternalError : public Error {
  public:
   template <class... Args>

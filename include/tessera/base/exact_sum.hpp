@@ -1,7 +1,7 @@
 #pragma once
-// A sum of doubles that does not depend on the order of its terms: fixed bins of 32 bits each over the whole range of
-// double, 64-bit integers inside, so that ranks add their bins as integers (one all-reduce) and every split of the
-// terms gives the same bits. (The idea: Kulisch's long accumulator; Demmel & Nguyen, "Reproducible summation".)
+// A sum of doubles that does not depend on the order of its terms. Fixed bins of 32 bits cover the range of double and
+// are held in 64-bit integers. Ranks add their bins as integers (one all-reduce), so every split of the terms gives the
+// same bits. (The idea: Kulisch's long accumulator; Demmel & Nguyen, "Reproducible summation".)
 
 #include <array>
 #include <bit>
@@ -17,7 +17,7 @@ namespace tessera {
 struct ExactSum {
   static constexpr int kBins = 68;  ///< 32-bit windows over exponents 2^-1074 .. 2^1101
   std::array<std::int64_t, kBins> bins;
-  std::int64_t non_finite;  ///< how many terms were NaN or infinite; value() is NaN when > 0
+  std::int64_t non_finite;  ///< number of terms that were NaN or infinite; value() is NaN when > 0
 
   TESSERA_HOST_DEVICE void clear() {
     for (std::size_t i = 0; i < kBins; ++i) bins[i] = 0;
@@ -25,7 +25,7 @@ struct ExactSum {
   }
   TESSERA_HOST_DEVICE void add(double term);
   TESSERA_HOST_DEVICE void add(const ExactSum& other);
-  /// The exact sum rounded once to double (NaN if a term was not finite).
+  /// Returns the exact sum rounded once to double (NaN if a term was not finite).
   TESSERA_HOST_DEVICE double value() const;
 };
 static_assert(sizeof(ExactSum) == (ExactSum::kBins + 1) * sizeof(std::int64_t));
@@ -96,7 +96,7 @@ TESSERA_HOST_DEVICE inline double ExactSum::value() const {
   bool sticky = false;
   for (int i = top - 3; i >= 0; --i) sticky = sticky || digit[static_cast<std::size_t>(i)] != 0;
   int scale = detail::kLowestExponent + 32 * (top - 2);
-  while ((head >> 64) != 0) {  // to 64 bits, keeping what falls off as sticky
+  while ((head >> 64) != 0) {  // to 64 bits, keeping the dropped bits as sticky
     sticky = sticky || (head & 1u) != 0;
     head >>= 1;
     ++scale;

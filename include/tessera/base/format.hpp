@@ -1,28 +1,30 @@
 #pragma once
-// Numbers for people: short, with a unit, always the same way.
+// Human-readable numbers: short, with a unit, in one fixed form.
 
 #include <cstdint>
 #include <string>
 
 namespace tessera {
 
-/// Decimal units, three significant digits: "512 B", "1.54 GB", "154 MB". Negative values keep their sign.
+/// Formats with decimal units and three significant digits: "512 B", "1.54 GB", "154 MB". Negative values keep their
+/// sign.
 std::string format_bytes(std::int64_t bytes);
 
-/// Four significant digits without trailing zeros: "999", "64K", "124.4M", "1.558B".
+/// Formats four significant digits without trailing zeros: "999", "64K", "124.4M", "1.558B".
 std::string format_count(std::int64_t count);
 
 /// As format_count, for rates: three significant digits, "4.27", "335", "12.3K"; "nan" and "inf" as such.
 std::string format_rate(double per_second);
 
-/// A duration: "0 s", "250 us", "812 ms", "4.27 s", "42.7 s", "3 min 12 s", "2 h 05 min", "3 d 04 h"; "?" if it is not
-/// finite.
+/// Formats a duration: "0 s", "250 us", "812 ms", "4.27 s", "42.7 s", "3 min 12 s", "2 h 05 min", "3 d 04 h". "?" if it
+/// is not finite.
 std::string format_seconds(double seconds);
 
-/// A share as a percentage: 0.0412 is "4.1%", 0.5 is "50%"; "?" if it is not finite.
+/// Formats a share as a percentage: 0.0412 is "4.1%", 0.5 is "50%"; "?" if it is not finite.
 std::string format_percent(double share);
 
-/// Seconds since 1970 as UTC in ISO 8601, "2026-01-31T12:00:00Z"; "?" if it is not finite or beyond the year 9999.
+/// Formats seconds since 1970 as UTC in ISO 8601, "2026-01-31T12:00:00Z"; "?" if it is not finite or beyond the year
+/// 9999.
 std::string format_utc(double unix_time);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// Small functions that hosts and GPUs share are written once: under nvcc they are compiled for both.
+// Macros for functions shared by hosts and GPUs: under nvcc they are compiled for both.
 
 #if defined(__CUDACC__)
 #define TESSERA_HOST_DEVICE __host__ __device__

@@ -1,5 +1,5 @@
 #pragma once
-// Sizes: 64-bit everywhere, overflow is an error and not a wrap-around.
+// Sizes: 64-bit everywhere. Overflow is an error, never a wrap-around.
 
 #include <cstdint>
 
@@ -10,20 +10,20 @@ namespace tessera {
 /// Every tensor in a flat parameter starts on a multiple of this many elements, and every shard is a multiple of it.
 inline constexpr std::int64_t kTensorAlignment = 64;
 
-/// ceil(a / b) for a >= 0, b > 0.
+/// Returns ceil(a / b) for a >= 0, b > 0.
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
-/// The smallest multiple of `step` that is >= value.
+/// Returns the smallest multiple of `step` that is >= value.
 constexpr std::int64_t round_up(std::int64_t value, std::int64_t step) { return ceil_div(value, step) * step; }
 
-/// a * b, or UsageError when the product does not fit 63 bits.
+/// Returns a * b, or throws UsageError when the product does not fit 63 bits.
 inline std::int64_t checked_multiply(std::int64_t a, std::int64_t b) {
   std::int64_t product = 0;
   if (__builtin_mul_overflow(a, b, &product)) throw UsageError("size overflow ({} x {}): sizes must fit 63 bits", a, b);
   return product;
 }
 
-/// a + b, or UsageError when the sum does not fit 63 bits.
+/// Returns a + b, or throws UsageError when the sum does not fit 63 bits.
 inline std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   std::int64_t sum = 0;
   if (__builtin_add_overflow(a, b, &sum)) throw UsageError("size overflow ({} + {}): sizes must fit 63 bits", a, b);
@@ -32,7 +32,7 @@ inline std::int64_t checked_add(std::int64_t a, std::int64_t b) {
 
 constexpr bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
 
-/// The largest power of two below n (n >= 2): where a node of the summation tree over n leaves splits.
+/// Returns the largest power of two below n (n >= 2): where a node of the summation tree over n leaves splits.
 constexpr std::int64_t tree_split(std::int64_t n) {
   std::int64_t half = 1;
   while (half * 2 < n) half *= 2;

@@ -1,5 +1,5 @@
 #pragma once
-// Text from files of others in messages: a terminal must not take it for orders.
+// Text from foreign files in messages, made safe for a terminal: no control sequences.
 
 #include <cstddef>
 #include <string>
@@ -7,11 +7,11 @@
 
 namespace tessera {
 
-/// A name or value from a file: at most `most` bytes (then "..."), every control character and every byte that is no
-/// UTF-8 as ?.
+/// Shows a name or value from a file: at most `most` bytes (then "..."). Every control character and every byte that is
+/// not UTF-8 becomes ?.
 std::string shown(std::string_view name, std::size_t most = 80);
 
-/// A whole message: as shown, but of any length, with its line ends and tabs.
+/// Shows a whole message: as `shown`, but of any length, with its line ends and tabs.
 std::string printable(std::string_view text);
 
 }  // namespace tessera

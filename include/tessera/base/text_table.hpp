@@ -16,12 +16,12 @@ class TextTable {
   };
   explicit TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// A row has at most as many cells as there are columns; missing ones are empty.
+  /// Adds a row. It has at most as many cells as there are columns; missing ones are empty.
   void row(std::vector<std::string> cells) { rows_.push_back({std::move(cells), false}); }
-  /// A row by itself, not part of the columns.
+  /// Adds a row by itself, not part of the columns.
   void line(const std::string& text) { rows_.push_back({{text}, true}); }
 
-  /// Every line indented by two and ended by a newline; cells may be UTF-8.
+  /// Returns every line indented by two and ended by a newline; cells may be UTF-8.
   std::string text() const;
 
  private:

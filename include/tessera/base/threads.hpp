@@ -1,6 +1,6 @@
 #pragma once
-// Threads of ours receive no signals: a handler that interrupts a matrix product writes into the product's buffers, and
-// only the thread that made the handler has a stack for it (engine/stop.hpp).
+// Tessera's threads receive no signals. A handler that interrupts a matmul writes into its buffers. Only the thread
+// that installed the handler has a stack for it (training/stop.hpp).
 
 #include <signal.h>
 
@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// While it lives the calling thread receives no signals but those of its own faults (SIGSEGV and the like); signals
-/// that come are delivered afterwards. Threads that start meanwhile, a library's too, never receive any.
+/// While it lives, the calling thread receives only the signals of its own faults (SIGSEGV and the like). Other signals
+/// are delivered afterwards. Threads started meanwhile, a library's too, never receive any.
 class SignalsBlocked {
  public:
   SignalsBlocked();
@@ -23,8 +23,8 @@ class SignalsBlocked {
   sigset_t before_;
 };
 
-/// Starts a thread that receives no signals; `name` is what the system shows (its first 15 characters). IoError when
-/// the system refuses one more.
+/// Starts a thread that receives no signals. `name` is shown by the system (its first 15 characters). IoError when the
+/// system refuses one more.
 std::thread start_thread(const std::string& name, std::function<void()> body);
 
 }  // namespace tessera

@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// How many bytes the UTF-8 sequence at the start of `text` (not empty) has; 0 when it is not one. Overlong forms,
-/// surrogates and what lies beyond U+10FFFF are none.
+/// Returns the length in bytes of the UTF-8 sequence at the start of `text` (not empty); 0 if it is invalid. Overlong
+/// forms, surrogates and code points beyond U+10FFFF are invalid.
 std::size_t utf8_length(std::string_view text);
 
 }  // namespace tessera

@@ -6,11 +6,10 @@
 
 namespace tessera {
 
-/// Checkpoints of the options' run, bench.steps times, beside plain sequential writes (with fsync) and reads of the
-/// same bytes on the same disk, cold: write, load at the same shape, load at another one; then checkpoints beside the
-/// steps (checkpoint.async): how long steps wait. Writes under run.dir, which must not exist, or a new folder in runs/,
-/// and removes it.
-/// Collective; rank 0 prints a table. Returns the exit code.
+/// Measures checkpoints of the options' run, bench.steps times: write, load at the same shape, load at another one.
+/// Compares them with plain sequential writes (with fsync) and cold reads of the same bytes on the same disk. Then
+/// measures how long steps wait for asynchronous checkpoints (checkpoint.async). Writes under run.dir, which must not
+/// exist, or a new folder in runs/, and removes it. Collective; rank 0 prints a table. Returns the exit code.
 int run_bench_checkpoint(World& world, const Options& options);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// The FLOP/s that a rank's device can reach: what MFU is a share of.
+// The FLOP/s that a rank's device can reach: the reference for MFU.
 
 #include <limits>
 #include <string>
@@ -13,12 +13,12 @@ struct DevicePeak {
   std::string source = "unknown";
 };
 
-/// Collective. Matrix products for some 20 ms on all ranks at once, before they take memory, by the time that cores
-/// spent on them: the best of all ranks, which have the same kind of processor; shared where there are more threads
-/// than cores. It is what the run's own products can reach, not what the processor's maker says of it.
+/// Measures matmuls for some 20 ms on all ranks at once, before they take memory, by the time that cores spent on them.
+/// Takes the best of all ranks, which have the same kind of processor; shared where threads outnumber cores. This is
+/// what the run's own matmuls can reach, not the manufacturer's figure. Collective.
 DevicePeak measure_core_peak(RankContext& context, const Options& options, const MachineShape& machine);
 
-/// The datasheet's, where the GPU is known.
+/// Returns the datasheet's value, where the GPU is known.
 DevicePeak datasheet_peak(const Device& device, DType compute);
 
 }  // namespace tessera

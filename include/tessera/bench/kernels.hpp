@@ -7,9 +7,9 @@
 
 namespace tessera {
 
-/// Every kernel of the options' training step beside the matrix-product rate and the copy rate that this machine
-/// reaches in the same run, and its share of the step's kernel time. Collective; rank 0 prints a table. Returns the
-/// exit code.
+/// Measures every kernel of the options' training step and its share of the step's kernel time. Compares it with the
+/// matmul rate and the copy rate of this machine in the same run. Collective; rank 0 prints a table. Returns the exit
+/// code.
 int run_bench_kernels(World& world, const Options& options, const Invocation& invocation);
 
 }  // namespace tessera

@@ -7,13 +7,14 @@
 
 namespace tessera {
 
-/// Trains bench.warmup + bench.steps steps of the options' run without writing anything and reports the median step
-/// time with its quartiles, tokens/s, where the time goes, and the rate of the model's FLOPs beside the matrix-product
-/// rate that this machine reaches in the same run. Collective; rank 0 prints.
+/// Trains bench.warmup + bench.steps steps of the options' run without writing anything. Reports the median step time
+/// with its quartiles, tokens/s, and where the time goes. Compares the rate of the model's FLOPs with the matmul rate
+/// of this machine in the same run. Collective; rank 0 prints.
 int run_bench_step(World& world, const Options& options, const Invocation& invocation);
 
-/// Trains a few steps and prints, per rank, planned bytes beside the growth of the process's proportional set size; on
-/// a GPU beside the growth of what is in use there (libraries' own memory, and that of ranks that share it, included).
+/// Trains a few steps and prints planned bytes and measured growth per rank. On a CPU: growth of the process's
+/// proportional set size. On a GPU: growth of the memory in use there, with the libraries' own and that of ranks that
+/// share it.
 int run_bench_memory(World& world, const Options& options, const Invocation& invocation);
 
 }  // namespace tessera

@@ -1,9 +1,9 @@
 #pragma once
-// What a checkpoint is made of. RUN/checkpoints/step-00000100/ holds
-//   shard-NNNNN.h5   what one writer wrote: runs of elements of tensors, of parameters and both Adam moments
-//   tensors.h5       virtual datasets: every tensor under its Hugging Face name and shape (NaN where a shard is
-//   missing) manifest.json    schema, step, grid, model, data position, optimizer, options, provenance, files with
-//   checksums
+// The contents of a checkpoint. RUN/checkpoints/step-00000100/ holds
+//   shard-NNNNN.h5   written by one writer: runs of elements of tensors, of parameters and both Adam moments
+//   tensors.h5       virtual datasets: every tensor under its Hugging Face name and shape (NaN: its shard is missing)
+//   manifest.json    schema, step, grid, model, data position, optimizer, options, provenance,
+//                    files with checksums
 // Neither world size nor wrap nor padding shows. postprocess/README.md describes the files for other readers.
 
 #include <array>
@@ -22,7 +22,7 @@ inline constexpr std::int64_t kCheckpointSchema = 1;
 inline constexpr std::string_view kManifestName = "manifest.json";
 inline constexpr std::string_view kVirtualName = "tensors.h5";
 
-/// What is kept of each parameter element, all in fp32: the name of a dataset in a shard, of a group in tensors.h5.
+/// The state kept of each parameter element, all in fp32. Names a dataset in a shard and a group in tensors.h5.
 enum class StateKind : std::uint8_t { parameter, first_moment, second_moment };
 inline constexpr std::size_t kStateKinds = 3;
 inline constexpr std::array<StateKind, kStateKinds> kAllStateKinds{StateKind::parameter, StateKind::first_moment,
@@ -44,34 +44,34 @@ struct TensorRecord {
 };
 std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors);
 
-/// A file of a checkpoint, as it must be.
+/// The expected properties of a checkpoint's file.
 struct FileRecord {
   std::string name;
   std::int64_t bytes = 0;
-  std::int64_t block_bytes = 0;       ///< the file is cut into blocks of so many bytes, the last one may be shorter
+  std::int64_t block_bytes = 0;       ///< the file is cut into blocks of this many bytes; the last one may be shorter
   std::vector<std::uint64_t> blocks;  ///< XXH3 (64 bit) of each
   // Of shards:
-  std::vector<ElementRun> runs;                        ///< what each of the three datasets holds, end to end
+  std::vector<ElementRun> runs;                        ///< contents of each of the three datasets, end to end
   std::array<std::int64_t, kStateKinds> offsets = {};  ///< first byte of each dataset in the file
   std::int64_t elements() const;                       ///< of the runs together
   bool is_shard() const { return name != kVirtualName; }
 };
 
-/// The grid that wrote a checkpoint; for people, nothing depends on it.
+/// The grid that wrote a checkpoint: informative, nothing depends on it.
 struct GridRecord {
   std::int64_t world = 1, shard_group = 1, replicas = 1, ranks_per_node = 1;
   std::string strategy;
 };
 
-/// Where a run stands in its data, and what must not change for the samples to go on as they would have.
+/// Where a run stands in its data, and the settings that must not change for the sample order to continue.
 struct DataPosition {
-  bool known = false;  ///< false for imported weights: nothing of the following is set
+  bool known = false;  ///< false for imported weights: nothing below is set
   std::string fingerprint, order;
   std::int64_t sequence = 0, global_batch = 0, data_seed = 0, run_seed = 0;
   std::int64_t next_sample = 0;  ///< samples of the run so far
 };
 
-/// What the optimizer keeps besides the moments.
+/// The state that the optimizer keeps in addition to the moments.
 struct OptimizerRecord {
   std::int64_t adam_step = 0, good_steps = 0, skipped_steps = 0;
   double loss_scale = 0;  ///< of the next step; 0: the run's first one (imported weights, runs without loss scaling)

@@ -1,5 +1,5 @@
 #pragma once
-// Writing one shard file: HDF5 lays it out, the elements follow by plain writes at the places that HDF5 chose, with
+// Writes one shard file. HDF5 lays it out; the elements follow by plain writes at the offsets that HDF5 chose, with
 // checksums computed on the way. So bulk data does not hold HDF5's lock, and one pass over memory does both.
 
 #include <filesystem>
@@ -21,7 +21,7 @@ using ElementSource = std::function<void(StateKind kind, std::int64_t first, std
 using RunHdf5 = std::function<void(const std::function<void()>&)>;
 void run_hdf5_here(const std::function<void()>& task);
 
-/// "shard-00007.h5".
+/// Returns "shard-00007.h5".
 std::string shard_name(std::int64_t writer);
 
 /// Writes a shard and makes it durable, past the page cache as `direct` says. `folder` must exist. IoError.

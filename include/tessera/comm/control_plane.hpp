@@ -1,5 +1,5 @@
 #pragma once
-// Talk between ranks outside of the step: start-up, agreeing on hashes and errors, collecting dumps.
+// Messages between ranks outside of the step: start-up, agreeing on hashes and errors, collecting dumps.
 
 #include <cstddef>
 #include <cstdint>
@@ -13,15 +13,15 @@
 
 namespace tessera {
 
-/// How long a rank waits for another one's words, and what the ranks do meanwhile.
+/// How long a rank waits for a message of another, and the phase that the ranks are in meanwhile.
 struct PeerWaits {
   std::string phase = "the ranks started";  ///< for the message
   double seconds = 300;                     ///< 0 = for ever
-  std::string option;                       ///< that sets it; empty: none does
+  std::string option;                       ///< the option that sets it; empty: none does
   std::vector<std::string> hosts;           ///< of the transport's ranks; may be empty
 };
 
-/// While it lives ranks are in another phase. One after the other, or one inside another.
+/// Puts the ranks in another phase during its lifetime. Phases follow each other, or nest.
 class WaitPhase {
  public:
   /// `waits`: of a plane that this thread uses.
@@ -36,9 +36,9 @@ class WaitPhase {
   double seconds_;
 };
 
-/// All calls block, and those of the second half are collective over the plane's ranks, in the same order on all of
-/// them. Every wait ends with PeerError when a rank has failed, and with CommunicationError when a rank does not answer
-/// in time. For small things: trees and stars over single messages.
+/// Small messages between ranks: trees and stars over single messages. All calls block. Those from `barrier` on are
+/// collective over the plane's ranks, in the same order on all of them. Every wait ends with PeerError when a rank has
+/// failed, and with CommunicationError when a rank does not answer in time.
 class ControlPlane {
  public:
   /// `transport` must outlive the plane; `notice` too. `waits` is shared with its parts.
@@ -48,27 +48,27 @@ class ControlPlane {
   int rank() const { return static_cast<int>(rank_); }
   int size() const { return static_cast<int>(ranks_.size()); }
   PeerWaits& waits() { return *waits_; }
-  /// A plane over some of this plane's ranks (given in this plane's numbers, in order; the caller among them). Not
-  /// collective; but calls on both planes must come in an order that all ranks of both share.
+  /// Makes a plane over some of this plane's ranks (given in this plane's numbers, in order; the caller among them).
+  /// Not collective; but calls on both planes must come in an order that all ranks of both share.
   ControlPlane part(const std::vector<std::int64_t>& ranks) const;
 
   void send(int to, std::span<const std::byte> block);
-  /// A block of 1 GiB at most.
+  /// Receives a block of 1 GiB at most.
   std::vector<std::byte> receive(int from);
   /// Receives exactly into `block`; CommunicationError when the sizes differ.
   void receive(int from, std::span<std::byte> block);
 
   void barrier();
-  /// Everybody gets root's text.
+  /// Sends root's text to all ranks.
   std::string broadcast(const std::string& text, int root = 0);
-  /// Everybody's bytes become root's; sizes must be equal.
+  /// Replaces all ranks' bytes by root's; sizes must be equal.
   void broadcast(std::span<std::byte> block, int root = 0);
-  /// All ranks' texts in rank order, on rank 0 only (elsewhere empty) or everywhere.
+  /// Collects all ranks' texts in rank order, on rank 0 only (elsewhere empty) or everywhere.
   std::vector<std::string> gather(const std::string& text);
   std::vector<std::string> all_gather(const std::string& text);
   std::int64_t sum(std::int64_t value);
   std::int64_t maximum(std::int64_t value);
-  /// Doubles are added in a fixed order: the same bits at every call with the same world size.
+  /// Adds doubles in a fixed order: the same bits at every call with the same world size.
   double sum(double value);
   double maximum(double value);
 
@@ -85,7 +85,7 @@ class ControlPlane {
 
   Transport* transport_;
   FailureNotice* notice_;
-  std::vector<std::int64_t> ranks_;  ///< the transport's rank of each of ours
+  std::vector<std::int64_t> ranks_;  ///< the transport's rank of each of the plane's
   std::int64_t rank_;
   std::shared_ptr<PeerWaits> waits_;
   int behind_ = 0;  ///< how many ranks the awaited one may itself wait for

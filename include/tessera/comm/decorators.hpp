@@ -1,5 +1,5 @@
 #pragma once
-// Communicators around another one: slower on purpose (comm.emulate), or failing on purpose (tests).
+// Decorators of a communicator: slower on purpose (comm.emulate), or failing on purpose (tests).
 
 #include <cstdint>
 #include <memory>
@@ -9,12 +9,13 @@
 
 namespace tessera {
 
-/// Every collective lasts at least latency + bytes / bandwidth, bytes as in CommunicationCount; the rest of the time
-/// the calling lane sleeps without using its core. `bytes_per_second` > 0, `latency_seconds` >= 0, else UsageError.
+/// Makes every collective last at least latency + bytes / bandwidth, bytes as in CommunicationCount. The calling queue
+/// sleeps for the rest of the time, without using its core. `bytes_per_second` > 0, `latency_seconds` >= 0, else
+/// UsageError.
 std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, double latency_seconds,
                                             double bytes_per_second);
 
-/// What goes wrong, by seed: each call draws from (seed, rank, number of the call). Chances are in [0, 1].
+/// Injected faults, by seed: each call draws from (seed, rank, number of the call). Probabilities are in [0, 1].
 struct FaultPlan {
   std::uint64_t seed = 0;
   double delay = 0;  ///< the call starts late, by up to max_delay_microseconds

@@ -1,7 +1,7 @@
 #pragma once
 // Communicators between ranks that compute on GPUs: NCCL's, and staged ones (device -> pinned host memory -> the host's
-// communicators -> device). Which code stands behind these functions is decided when a binary is linked
-// (cmake/Cuda.cmake); a build without CUDA has them too, and they say so.
+// communicators -> device). The implementation is chosen when a binary is linked (cmake/Cuda.cmake). A build without
+// CUDA has the same functions; they report that CUDA is missing.
 
 #include <cstdint>
 #include <memory>
@@ -21,53 +21,55 @@ struct DeviceCommunicationSettings {
   bool force_pairwise = false;      ///< staged: messages even inside a node (tests)
   std::int64_t largest_whole = 0;   ///< bytes of the largest gathered buffer or contribution, over all collectives
   std::int64_t largest_result = 0;  ///< bytes of the largest shard that a reduce_scatter writes, over all collectives
-  /// The staged way's buffer of staged_bytes() (comm/scratch.hpp), not pinned yet; null: it makes its own. Outlives
-  /// this.
+  /// The staged communicators' buffer of staged_bytes() (comm/scratch.hpp), not pinned yet; null: allocated here.
+  /// Outlives this.
   const SharedRegion* staging = nullptr;
-  std::span<std::byte> messages;  ///< for its sums between nodes, of all communicators; empty: they have their own
-  bool lent = false;  ///< reduce_scatters receive into what they are lent (Communicator::lend), not into own memory
+  std::span<std::byte> messages;  ///< for sums between nodes, of all communicators; empty: they have their own
+  bool lent = false;  ///< reduce_scatters receive into an external workspace (Communicator::lend), not into own memory
 };
 
-/// How one rank's GPU talks to the others': made once, then a communicator is opened for each lane and group.
+/// How one rank's GPU talks to the others': made once, then a communicator is opened for each queue and group.
 ///
-/// Calls of all communicators come from one host thread in list order, on streams of the device; they return at once,
-/// and the work is in order on the stream. What fails later is thrown by check(). Buffers are device memory
-/// (broadcast's too); `whole` and `contribution` lie in what allocate_shared() gave.
-/// Things go in this order: communicators, the shared region, this object; no check() or warm_up() after the first.
+/// Calls of all communicators come from one host thread in list order, on streams of the device. They return at once;
+/// the work is in order on the stream. check() throws later failures. Buffers are device memory (broadcast's too);
+/// `whole` and `contribution` lie in memory from allocate_shared(). Destroy in this order: communicators, the shared
+/// region, this object; no check() or warm_up() after the first.
 class DeviceCommunication {
  public:
   virtual ~DeviceCommunication() = default;
-  /// nccl or staged: what `auto` has become.
+  /// Returns nccl or staged: the resolved value of `auto`.
   virtual CommBackend backend() const = 0;
-  /// For the log: "NCCL 2.28.9 (/usr/.../libnccl.so.2), sums in a fixed tree, NCCL_LAUNCH_ORDER_IMPLICIT=1 set here".
+  /// Returns, for the log, "NCCL 2.28.9 (/usr/.../libnccl.so.2), sums in a fixed tree, NCCL_LAUNCH_ORDER_IMPLICIT=1 set
+  /// here".
   virtual std::string description() const = 0;
-  /// The rank's shared region (whole buffers, contributions), as this way of talking wants it: `bytes` are equal on all
-  /// ranks. Once, before open().
+  /// Allocates the rank's shared region (full buffers, contributions) as this backend needs it: `bytes` are equal on
+  /// all ranks. Once, before open().
   virtual std::unique_ptr<DeviceMemory> allocate_shared(std::int64_t bytes) = 0;
-  /// Collective over the group. `largest_contribution`: bytes of the largest reduce_scatter contribution on this
-  /// communicator, 0 if it has none. InternalError for a group of one rank.
+  /// Opens a communicator. Collective over the group. `largest_contribution`: bytes of its largest reduce_scatter
+  /// contribution, 0 if it has none. InternalError for a group of one rank.
   virtual std::unique_ptr<Communicator> open(const ProcessGrid& grid, Group group, const std::string& name,
                                              std::int64_t largest_contribution) = 0;
   /// Runs every kind of collective of all open communicators once, on `stream`, and waits: connections are made before
   /// a capture. Collective over the world.
   virtual void warm_up(Stream& stream) = 0;
-  /// Has the time-out hold for what `stream` was given so far: for a graph with captured collectives, which nobody
-  /// follows one by one. Not while the stream is captured. `what`: for the message, "micro-step's graph".
+  /// Applies the time-out to all work given to `stream` so far: for a graph with captured collectives, which are not
+  /// watched one by one. Not while the stream is captured. `what`: for the message, "micro-step's graph".
   virtual void follow(Stream& stream, const std::string& what) = 0;
-  /// Throws what went wrong in collectives since the last check. After a stream was synchronized.
+  /// Throws failures of collectives since the last check. Call after a stream was synchronized.
   virtual void check() = 0;
-  /// Memory outside the plan that this takes: pinned host memory, and device memory of its own (not NCCL's buffers).
+  /// Returns memory outside the plan that this takes: pinned host memory, and device memory of its own (not NCCL's
+  /// buffers).
   virtual std::int64_t pinned_bytes() const = 0;
   virtual std::int64_t device_bytes() const = 0;
 };
 
 /// Collective over the world. comm.backend = auto means NCCL. UsageError when NCCL cannot be loaded, is too old for an
-/// option, or when ranks share a GPU: a staged one is never chosen silently, because its speed is another. `context`
-/// and `device` must outlive the result.
+/// option, or when ranks share a GPU. Staged communicators are never chosen silently, because their speed differs.
+/// `context` and `device` must outlive the result.
 std::unique_ptr<DeviceCommunication> make_device_communication(RankContext& context, Device& device,
                                                                const DeviceCommunicationSettings& settings);
 
-/// "2.28.9", the version of the NCCL that would be loaded here, or why none is. Loads it.
+/// Returns "2.28.9", the version of the NCCL that would be loaded here, or why there is none. Loads it.
 std::string nccl_version();
 
 }  // namespace tessera

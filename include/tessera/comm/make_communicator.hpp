@@ -16,23 +16,24 @@ namespace tessera {
 struct CommunicatorOptions {
   double timeout_seconds = 0;   ///< how long a collective waits for its peers before CommunicationError; 0 = for ever
   bool force_pairwise = false;  ///< messages even inside a node (tests, measurements)
-  /// All threads that compete for this rank's cores, those of other ranks too (0 = one for each rank of the node):
-  /// waits spin for a moment only where each has a core of its own.
+  /// All threads that compete for this rank's cores, those of other ranks too (0 = one for each rank of the node).
+  /// Waits spin briefly, but only if each thread has a core of its own.
   int threads_on_cores = 0;
-  /// Threads that share a collective's copies and sums, where the lane's work may use them (serial lanes). Not owned.
+  /// Threads that share a collective's copies and sums, where the queue's work may use them (serial queues). Not owned.
   /// Results do not depend on it.
   ThreadPool* pool = nullptr;
-  /// Communicators over messages add up in what they are lent (Communicator::lend) instead of memory of their own.
+  /// Communicators over messages add in an external workspace (Communicator::lend), not in memory of their own.
   bool lent = false;
 };
 
-/// Collective over the group. `name` is for messages ("gather", "reduce", ...). `region` and `context` must outlive the
-/// communicator. Communicators of one rank may be used from different threads at the same time.
+/// Makes a communicator. Collective over the group. `name` is for messages ("gather", "reduce", ...). `region` and
+/// `context` must outlive it. Different threads may use communicators of one rank at the same time.
 std::unique_ptr<Communicator> make_communicator(RankContext& context, const ProcessGrid& grid, Group group,
                                                 const SharedRegion& region, const std::string& name,
                                                 const CommunicatorOptions& options = {});
 
-/// Bytes of memory of its own that a communicator over messages stages in: 0 inside a node, and where it is lent.
+/// Returns the bytes of its own memory in which a communicator over messages stages. 0 inside a node, and with an
+/// external workspace.
 std::int64_t staging_bytes(const ProcessGrid& grid, Group group, const CommunicatorOptions& options = {});
 
 }  // namespace tessera

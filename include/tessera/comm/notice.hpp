@@ -1,5 +1,5 @@
 #pragma once
-// How a rank that fails tells the others: every wait of ours looks at the notice, so nobody is left in a collective.
+// How a failing rank tells the others. Every wait looks at the notice, so no rank is left in a collective.
 
 #include <string>
 
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-/// What the first rank that failed has to say.
+/// The report of the first rank that failed.
 struct Failure {
   std::int64_t rank = 0;
   ExitCode code = ExitCode::internal;
@@ -19,9 +19,9 @@ class FailureNotice {
   virtual ~FailureNotice() = default;
   /// Tells all ranks; the first call in the world wins. True when this call was the first as far as this node knows.
   virtual bool raise(const Failure& failure) = 0;
-  /// Whether a failure is known here. Cheap enough for a spin loop; any thread.
+  /// Returns whether a failure is known here. Cheap enough for a spin loop; any thread.
   virtual bool raised() = 0;
-  /// The failure; only after raised().
+  /// Returns the failure; only after raised().
   virtual Failure failure() = 0;
 
   /// Throws PeerError when a rank has failed.

@@ -1,6 +1,6 @@
 #pragma once
-// Memory that collectives need besides what they are given, as sizes: the memory plan has it before there are
-// communicators, and lends it to them (Communicator::lend).
+// Sizes of the workspaces that collectives need. The memory plan holds them before there are communicators, which get
+// them as external workspaces (Communicator::lend).
 
 #include <algorithm>
 #include <cstdint>
@@ -10,28 +10,29 @@
 
 namespace tessera {
 
-/// How a group's collectives go, as far as it takes memory.
+/// The collective algorithm of a group; determines its scratch memory.
 enum class CollectiveWay : std::uint8_t {
   shared_memory,  ///< within a node
   messages,       ///< between nodes, over the host
-  nccl_tree,      ///< NCCL, sums in our fixed tree
+  nccl_tree,      ///< NCCL, sums in the fixed tree
   nccl_sum,       ///< NCCL's own sums
-  staged,         ///< through the host: its memory is pinned and of a region of its own
+  staged,         ///< through the host: its memory is pinned and in a region of its own
 };
 
-/// Bytes of each member's contribution that sums over messages take at a time: 16 MiB of all members together, unless
-/// the blocks get too small.
+/// Returns the bytes of each member's contribution that sums over messages take at a time. That is 16 MiB of all
+/// members together, unless the blocks get too small.
 constexpr std::int64_t message_block_bytes(std::int64_t ranks) {
   constexpr std::int64_t kAll = std::int64_t{16} << 20, kSmallest = 4096;
   return std::max(kSmallest, kAll / ranks / kSmallest * kSmallest);
 }
 
-/// Bytes that a reduce_scatter of `elements_per_rank` over `ranks` ranks is lent: what it receives before it can add.
+/// Returns the workspace of a reduce_scatter of `elements_per_rank` over `ranks` ranks, in bytes: it receives there
+/// before it can add.
 constexpr std::int64_t reduce_scratch_bytes(CollectiveWay way, std::int64_t ranks, std::int64_t elements_per_rank,
                                             DType wire, DType shard) {
   const std::int64_t slice = elements_per_rank * size_of(wire);
   switch (way) {
-    case CollectiveWay::messages:  // in blocks, where a slice is longer
+    case CollectiveWay::messages:  // in blocks, if a slice is longer
       return ranks * std::min(message_block_bytes(ranks), round_up(slice, std::int64_t{64}));
     case CollectiveWay::nccl_tree:
       return ranks * slice;
@@ -44,14 +45,14 @@ constexpr std::int64_t reduce_scratch_bytes(CollectiveWay way, std::int64_t rank
   return 0;
 }
 
-/// The same of an all_reduce_sum of `count` integers.
+/// Returns the same of an all_reduce_sum of `count` integers.
 constexpr std::int64_t all_reduce_scratch_bytes(CollectiveWay way, std::int64_t ranks, std::int64_t count) {
   if (way != CollectiveWay::messages) return 0;
   return std::min(ranks * message_block_bytes(ranks), count * size_of(DType::int64));
 }
 
-/// Bytes of the buffer that staged collectives pass through one by one: whole buffers up to `whole`, then shards up to
-/// `result`.
+/// Returns the bytes of the buffer that staged collectives pass through one by one: full buffers up to `whole`, then
+/// shards up to `result`.
 constexpr std::int64_t staged_bytes(std::int64_t whole, std::int64_t result) {
   constexpr std::int64_t kAlignment = 256;
   return round_up(whole, kAlignment) + round_up(result, kAlignment);

@@ -19,22 +19,22 @@ class SharedMemory {
   virtual std::int64_t size() const = 0;
 };
 
-/// How ranks of one node open each other's memory.
+/// Lets ranks of one node open each other's memory.
 class MemoryExchange {
  public:
   struct Offer {
     std::shared_ptr<SharedMemory> memory;
-    std::string token;  ///< what peers open it by, while the owner keeps it
+    std::string token;  ///< by which peers open it, while the owner keeps it
   };
   virtual ~MemoryExchange() = default;
-  /// Zeroed, page-aligned memory that is really there (IoError when the machine has not got it): touching it never
+  /// Allocates zeroed, page-aligned memory that is committed (IoError when the machine lacks it): touching it never
   /// raises SIGBUS.
   virtual Offer create(std::int64_t bytes) = 0;
   /// CommunicationError when the peer's memory cannot be opened.
   virtual std::shared_ptr<SharedMemory> open(const std::string& token, std::int64_t bytes, bool writable) = 0;
 };
 
-/// A rank's shared region (whole buffers, contributions: what peers of its node read), of the same size on all ranks.
+/// A rank's shared region, of the same size on all ranks: full buffers and contributions, which peers of its node read.
 class SharedRegion {
  public:
   /// Collective over the node of `context`.
@@ -42,9 +42,10 @@ class SharedRegion {
 
   std::byte* data() const { return mine_->data(); }
   std::int64_t size() const { return size_; }
-  /// Where the region of a rank of this node lies here (read-only unless it is ours); null for ranks of other nodes.
+  /// Returns where the region of a rank of this node is mapped here (read-only unless it is this rank's); null for
+  /// ranks of other nodes.
   const std::byte* peer(std::int64_t world_rank) const;
-  /// The offset of `pointer` in the region; InternalError when [pointer, pointer + bytes) is not inside.
+  /// Returns the offset of `pointer` in the region; InternalError when [pointer, pointer + bytes) is not inside.
   std::int64_t offset_of(const void* pointer, std::int64_t bytes) const;
 
  private:

@@ -10,9 +10,9 @@ struct MessageSlot {
   int index = -1;
 };
 
-/// Owned by one thread at a time. Messages between two ranks with equal tags arrive in order. A group has its own
-/// transport, so its messages never meet those of another. Nothing is allocated per message while at most `kSlots` are
-/// under way.
+/// Sends and receives. Owned by one thread at a time. Messages between two ranks with equal tags arrive in order. A
+/// group has its own transport, so its messages never meet those of another. Nothing is allocated per message while at
+/// most `kSlots` are under way.
 class Transport {
  public:
   static constexpr int kSlots = 32;        ///< messages under way at a time, at most
@@ -28,8 +28,8 @@ class Transport {
   virtual MessageSlot start_receive(int peer, int tag, void* data, std::int64_t bytes) = 0;
   /// Makes progress; true once the message is finished, and its slot free again.
   virtual bool finished(MessageSlot slot) = 0;
-  /// Gives up all messages under way: after this no receive writes memory. May wait for one that is half there, and
-  /// ends the process when that does not come.
+  /// Gives up all messages under way: after this no receive writes memory. May wait for a partly received one, and ends
+  /// the process when the rest does not come.
   virtual void cancel() = 0;
 };
 

@@ -1,5 +1,5 @@
 #pragma once
-// The life of MPI in a process, and how all ranks end together.
+// The life of MPI in a process, and the common end of all ranks.
 
 #include <cstdint>
 #include <functional>
@@ -16,15 +16,15 @@ class World final : public RankContext {
   /// Starts MPI with MPI_THREAD_MULTIPLE (CommunicationError without it). Without a launcher a world of one; UsageError
   /// if MPI does not see a launcher's processes. A node's ranks become contiguous; nodes of unequal size count as nodes
   /// of their greatest common divisor. Collective. A rank that fails in here says why and ends the job (MPI_Abort). A
-  /// rank for which the start, or the end after run(), takes more than `limit_seconds` (0: no limit) says so and ends
-  /// with code 5: MPI itself waits for ever.
+  /// rank has `limit_seconds` (0: no limit) for the start, and again for the end after run(). When it takes longer, it
+  /// says so and ends with code 5: MPI itself waits for ever.
   World(int* argc, char*** argv, double limit_seconds = kLimitSeconds);
   /// Ends MPI if finish() has not.
   ~World() override;
   World(const World&) = delete;
   World& operator=(const World&) = delete;
 
-  /// Takes nodes of `ranks` contiguous ranks instead (grid.ranks_per_node), to try node shapes on one machine.
+  /// Replaces nodes by nodes of `ranks` contiguous ranks (grid.ranks_per_node), to try node shapes on one machine.
   /// UsageError when `ranks` does not divide the world or a node would span machines. Collective; before communicators.
   /// A rank that fails while the nodes change says why and ends the job.
   void set_ranks_per_node(std::int64_t ranks);
@@ -32,7 +32,7 @@ class World final : public RankContext {
   std::int64_t rank() const override;
   std::int64_t size() const override;
   std::int64_t ranks_per_node() const override;
-  /// The ranks on this machine, in order: whole nodes, more than one where machines are of unequal size or
+  /// Returns the ranks on this machine, in order. They form several nodes if machines are of unequal size or
   /// set_ranks_per_node made nodes smaller.
   std::vector<std::int64_t> machine_members() const;
   const std::string& host() const override;
@@ -41,17 +41,17 @@ class World final : public RankContext {
   MemoryExchange& memory() override;
   std::unique_ptr<Transport> open_transport(const std::vector<std::int64_t>& members) override;
 
-  /// Runs `body` and ends the world; returns the exit code, the same on every rank: the failed rank's, else the largest
+  /// Runs `body` and ends the world. Returns the exit code, the same on every rank: the failed rank's, else the largest
   /// that `body` returned. An exception of `body` frees the other ranks from their waits; one rank prints its message.
-  /// When a rank has not come to its end `grace_seconds` after a failure was known, the failed rank prints its message
-  /// and takes all down (MPI_Abort); when that is the rank that hangs, another does so a second later. All ranks come
-  /// to the end of `body` at about the same time (a barrier of the control plane): the limit above holds from there on.
+  /// If a rank has not ended `grace_seconds` after a failure was known, the failed rank prints its message and aborts
+  /// all (MPI_Abort). If the failed rank itself hangs, another aborts a second later. All ranks reach the end of `body`
+  /// at about the same time (a barrier of the control plane): the limit above holds from there on.
   int run(const std::function<int()>& body, double grace_seconds = kGraceSeconds);
 
   /// Far more than MPI takes to start or to end.
   static constexpr double kLimitSeconds = 300;
 
-  /// Enough for a rank to come out of the operation that it is in and to close its files.
+  /// Enough for a rank to leave its current operation and to close its files.
   static constexpr double kGraceSeconds = 10;
 
  private:
@@ -60,7 +60,7 @@ class World final : public RankContext {
   std::unique_ptr<State> state_;
 };
 
-/// "Open MPI v4.1.4, ..." of the MPI library.
+/// Returns the version of the MPI library: "Open MPI v4.1.4, ...".
 std::string mpi_version();
 
 }  // namespace tessera

@@ -16,11 +16,11 @@ struct Choice {
   std::string_view name;
 };
 
-/// All values of E that an option offers, in the order of the help text. Specialised in choices.cpp.
+/// Returns all values of E that an option offers, in the order of the help text. Specialised in choices.cpp.
 template <class E>
 std::span<const Choice<E>> choices();
 
-/// How a value is spelled. InternalError for one that no option offers.
+/// Returns the spelling of a value. InternalError for one that no option offers.
 template <class E>
 std::string_view spelling(E value) {
   for (const auto& choice : choices<E>()) {
@@ -29,7 +29,7 @@ std::string_view spelling(E value) {
   throw InternalError("an enum has no value {}", static_cast<int>(value));
 }
 
-/// The choice that is spelled so, or nothing.
+/// Returns the choice of this spelling, or nothing.
 template <class E>
 std::optional<E> read_choice(std::string_view name) {
   for (const auto& choice : choices<E>()) {

@@ -1,5 +1,5 @@
 #pragma once
-// What the user asked the executable to do: tessera COMMAND [WHAT] [INPUT.ini] [--section.key=value ...].
+// The user's command: tessera COMMAND [WHAT] [INPUT.ini] [--section.key=value ...].
 
 #include <cstdint>
 #include <filesystem>
@@ -26,7 +26,7 @@ enum class CommandKind : std::uint8_t {
   none
 };
 
-/// What `tessera bench` measures.
+/// The subjects of `tessera bench`.
 enum class BenchKind : std::uint8_t { comm, step, kernels, memory, checkpoint };
 
 std::string_view name_of(CommandKind kind);
@@ -44,17 +44,17 @@ struct Command {
 
 /// Reads the words after the executable's name. No word means none; "help [COMMAND]" and --help anywhere mean help;
 /// "version" and --version mean version. UsageError for an unknown command, for an option on the command line that the
-/// command does not read, and everything that `parse_text` refuses.
+/// command does not read, and for everything that `parse_text` refuses.
 Command read_command(const std::vector<std::string>& words);
 
-/// For `tessera` alone: usage, commands, where to read on.
+/// Returns the text of `tessera` alone: usage, commands, where to read on.
 std::string usage_text();
 
-/// For `tessera help`: commands and every option. For `tessera help COMMAND`: that command, the options that it reads,
-/// an example.
+/// Returns the text of `tessera help`: commands and every option. Of `tessera help COMMAND`: that command, the options
+/// that it reads, an example.
 std::string help_on(CommandKind topic);
 
-/// Whether a command reads an option ("shard.wrap").
+/// Returns whether a command reads an option ("shard.wrap").
 bool reads(CommandKind kind, std::string_view option);
 
 }  // namespace tessera

@@ -12,16 +12,17 @@ namespace tessera {
 enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
 /// Whether sums have one fixed order; automatic: see is_deterministic.
 enum class Deterministic : std::uint8_t { automatic, no, yes };
-/// What computes attention on a GPU; automatic: cuDNN where it is found and can, our own kernels elsewhere.
+/// The implementation of attention on a GPU; automatic: cuDNN where it is found and can, Tessera's own kernels
+/// elsewhere.
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
 /// How ranks on GPUs talk; automatic: NCCL.
 enum class CommBackend : std::uint8_t { automatic, nccl, staged };
-/// How the lanes of a schedule run; automatic: see lanes_of.
+/// How the queues of a schedule run; automatic: see lanes_of.
 enum class LaneMode : std::uint8_t {
   automatic,
   serial,    ///< one operation after the other, in list order: the reference
   parallel,  ///< communication on a thread of its own
-  chaos      ///< every communication lane on its own thread, with random delays
+  chaos      ///< every communication queue on its own thread, with random delays
 };
 enum class Wrap : std::uint8_t { block, size, model };
 /// When gradients are reduced under accumulation; by_strategy (spelled "auto"): see resolved_reduce.
@@ -36,7 +37,7 @@ enum class PlanView : std::uint8_t { table, schedule, units };
 /// What `tessera sweep` does. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
 
-/// The user's spelling: "hsdp-zero2", "micro_step", ...
+/// Returns the user's spelling: "hsdp-zero2", "micro_step", ...
 std::string_view name_of(DeviceChoice value);
 std::string_view name_of(Deterministic value);
 std::string_view name_of(AttentionChoice value);
@@ -52,7 +53,7 @@ std::string_view name_of(LearningRateSchedule value);
 std::string_view name_of(PlanView value);
 std::string_view name_of(SweepAction value);
 
-/// What `shard.reduce` means for a strategy.
+/// Resolves `shard.reduce` for a strategy.
 inline ReduceWhen resolved_reduce(ReduceWhen when, Strategy strategy) {
   if (when != ReduceWhen::by_strategy) return when;
   return rules_of(strategy).reduces_each_micro_step() ? ReduceWhen::micro_step : ReduceWhen::step;

@@ -1,6 +1,6 @@
 #pragma once
-// Every option of Tessera, by section, with its default. The table that gives each its name, bounds and help is
-// src/config/option_table.cpp; an INI file and the command line are read through that table.
+// Every option of Tessera, by section, with its default. src/config/option_table.cpp gives each its name, bounds and
+// help. INI files and the command line are read through that table.
 
 #include <cstdint>
 #include <filesystem>
@@ -14,14 +14,14 @@
 
 namespace tessera {
 
-/// [run]: where, on what, and how long.
+/// [run]: folder, device, duration.
 struct RunOptions {
   std::string dir;  ///< empty: runs/NAME (see run_folder)
   std::string name = "run";
   DeviceChoice device = DeviceChoice::automatic;
   std::int64_t seed = 1;                                   ///< of weights and dropout
   std::int64_t threads = 0;                                ///< per rank; 0 = allowed cores / ranks on the node
-  Deterministic deterministic = Deterministic::automatic;  ///< numerics contract 2; see is_deterministic
+  Deterministic deterministic = Deterministic::automatic;  ///< docs/numerics.md, contract 2; see is_deterministic
   LaneMode lanes = LaneMode::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
@@ -32,8 +32,8 @@ struct RunOptions {
   bool operator==(const RunOptions&) const = default;
 };
 
-/// What run.deterministic comes to: auto means true on CPUs and false on GPUs. A run.device that is still open counts
-/// as a CPU.
+/// Resolves run.deterministic: auto means true on CPUs and false on GPUs. A run.device that is still open counts as a
+/// CPU.
 constexpr bool is_deterministic(const RunOptions& run) {
   if (run.deterministic != Deterministic::automatic) return run.deterministic == Deterministic::yes;
   return run.device != DeviceChoice::cuda;
@@ -84,7 +84,7 @@ struct OptimOptions {
   bool operator==(const OptimOptions&) const = default;
 };
 
-/// [shard]: design section 4.
+/// [shard]: src/README.md, the strategies.
 struct ShardOptions {
   Strategy strategy = Strategy::zero3;
   std::int64_t group_size = 0;  ///< ranks of a shard group (hsdp, hsdp-zero2); 0 = the ranks of a node
@@ -185,7 +185,7 @@ struct BenchOptions {
   bool operator==(const BenchOptions&) const = default;
 };
 
-/// [sweep]: several runs side by side. Their options stand in the same file (sweep/sweep_file.hpp).
+/// [sweep]: several runs from one file, which also holds their options (sweep/sweep_file.hpp).
 struct SweepOptions {
   std::string name;      ///< empty: the file's name
   std::string base;      ///< INI file that every row starts from, relative to the sweep's; empty: none
@@ -203,7 +203,7 @@ struct SweepOptions {
   bool operator==(const SweepOptions&) const = default;
 };
 
-/// Names of options ("shard.wrap"). All are equal: Options are compared by their values, not by how these came about.
+/// Names of options ("shard.wrap"). Any two compare equal: Options are compared by their values, not by their origin.
 struct OptionNames : std::set<std::string, std::less<>> {
   bool operator==(const OptionNames&) const { return true; }
 };
@@ -229,30 +229,30 @@ struct Options {
   /// Names ("shard.wrap") of the options that the file or the command line set.
   OptionNames given;
   bool is_given(std::string_view name) const { return given.contains(name); }
-  /// Names that only a config.ini set which a run wrote: it names every option, so nobody asked for these.
+  /// Names that only a config.ini of a run set: it names every option, so the user did not ask for these.
   OptionNames repeated;
 
   bool operator==(const Options& other) const = default;
 };
 
-/// Options from INI text (`file_name` is for messages), then from `arguments` ("--section.key=value" or two words),
-/// which win. A config.ini that a run wrote names every option: one without effect may stand there at its default.
-/// Everything that can be checked without knowing the world is checked (validate.hpp). Unknown, malformed, repeated or
-/// impossible: UsageError that names option, place, what was given and what is allowed.
+/// Parses options from INI text (`file_name` is for messages), then from `arguments` ("--section.key=value" or two
+/// words), which win. A config.ini that a run wrote names every option: one without effect may stand there at its
+/// default. Checks everything that can be checked without knowing the world (validate.hpp). Unknown, malformed,
+/// repeated or impossible: UsageError that names the option, its place, the given value and the allowed ones.
 Options parse_text(std::string_view ini, const std::string& file_name, const std::vector<std::string>& arguments = {});
 
 /// The same from arguments only: parse_arguments({"--shard.strategy=zero1"}).
 Options parse_arguments(const std::vector<std::string>& arguments);
 
-/// The run's folder: run.dir, or runs/NAME.
+/// Returns the run's folder: run.dir, or runs/NAME.
 std::filesystem::path run_folder(const Options& options);
 
-/// The INI file that gives `options` again: parse_text(write_ini(x)) == x for every x that passes validation. Options
-/// that the others make meaningless (group_size under ddp) are written as comments, because setting them would be an
+/// Writes the INI file that gives `options` again: parse_text(write_ini(x)) == x for every x that passes validation.
+/// Options that the others make meaningless (group_size under ddp) become comments, because setting them would be an
 /// error.
 std::string write_ini(const Options& options);
 
-/// The config.ini of a run on `ranks` ranks: how to repeat it, and the options that `tessera train` reads.
+/// Writes the config.ini of a run on `ranks` ranks: how to repeat it, and the options that `tessera train` reads.
 std::string run_config(const Options& options, std::int64_t ranks);
 
 }  // namespace tessera

@@ -14,9 +14,9 @@ struct Setting {
   std::string name;  ///< "shard.wrap"
   std::string value;
   std::string place;                   ///< "run.ini:12" or "command line"
-  std::string section = {};            ///< of a file: what stands in its brackets
+  std::string section = {};            ///< of a file: the text in its brackets
   std::vector<std::string> list = {};  ///< instead of `value`: in a section of lists
-  /// The name without its section.
+  /// Returns the name without its section.
   std::string key() const { return section.empty() ? name : name.substr(section.size() + 1); }
 };
 
@@ -29,13 +29,13 @@ struct IniFile {
   std::vector<IniSection> sections;  ///< each time that one begins, also without settings
 };
 
-/// An INI file. Comments (# or ; at the start of a line or after blank space), blank space, CR LF and a byte order mark
-/// are allowed; a value between double quotes keeps its blanks, # and ; (\" and \\ inside). The values of the section
-/// `lists` are lists, between commas. UsageError with file and line for anything else, for an option set twice, and for
-/// absurd sizes.
+/// Reads an INI file. Comments start with # or ; at the start of a line or after blank space. Blank space, CR LF and a
+/// byte order mark are allowed. A value between double quotes keeps its blanks, # and ; (\" and \\ inside). The values
+/// of the section `lists` are lists, between commas. UsageError with file and line for anything else, for an option set
+/// twice, and for absurd sizes.
 IniFile read_ini(std::string_view text, const std::string& file_name, std::string_view lists = {});
 
-/// The text of an INI file. UsageError where there is none, or it cannot be read.
+/// Reads the text of an INI file. UsageError where there is none, or it cannot be read.
 std::string read_ini_text(const std::filesystem::path& file);
 
 /// Words of a command line: "--name=value" or "--name value" become settings, the rest are positional.
@@ -50,20 +50,20 @@ Arguments read_arguments(std::vector<std::string> words);
 /// Writes a setting into `options` and notes that it was given. UsageError for unknown names and bad values.
 void apply(const Setting& setting, Options& options);
 
-/// The options of an INI file as it says them, before they are checked against each other.
+/// Reads the options of an INI file as it says them, before they are checked against each other.
 Options options_of(std::string_view text, const std::string& file_name);
 
-/// `options` with `settings`, later ones over earlier ones. Of two options that exclude each other the one that is
-/// given stands, where the other only repeats a run.
+/// Applies `settings` to `options`, later ones over earlier ones. If two options exclude each other and one only
+/// repeats a run, the given one stands.
 Options with_settings(Options options, const std::vector<Setting>& settings);
 
-/// Options from `file` (none when empty), then from `arguments`, which win; validated.
+/// Reads options from `file` (none when empty), then from `arguments`, which win; validated.
 Options resolve(const std::filesystem::path& file, const std::vector<Setting>& arguments);
 
-/// How a config.ini that a run wrote begins, of this version and of those before.
+/// The first words of a config.ini that a run wrote, of this version and of those before.
 inline constexpr std::string_view kRunConfigHeader = "# Every option of this run";
 
-/// How an INI file must spell a value so that read_ini gives it back.
+/// Spells a value for an INI file so that read_ini gives it back.
 std::string ini_value(const std::string& value);
 
 }  // namespace tessera

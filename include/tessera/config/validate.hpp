@@ -1,5 +1,5 @@
 #pragma once
-// Which options go together. Whoever reads options calls validate; who knows the world calls validate_for_world.
+// Valid combinations of options. Readers of options call validate; callers that know the world, validate_for_world.
 
 #include <cstdint>
 #include <string>
@@ -15,29 +15,30 @@ struct UnusedOption {
   std::string reason;  ///< "ddp splits nothing; only hsdp and hsdp-zero2 take a group size"
 };
 
-/// The options that have no meaning beside the others (whether given or not).
+/// Returns the options that have no meaning given the others (whether set or not).
 std::vector<UnusedOption> unused_options(const Options& options);
 
 /// UsageError when a given option is unused, or when two options contradict each other.
 void validate(const Options& options);
 
-/// The steps at the end of `steps` in which schedule = wsd lets the learning rate fall: decay_fraction of them, rounded
-/// down.
+/// Returns the steps at the end of `steps` in which schedule = wsd lets the learning rate fall: decay_fraction of them,
+/// rounded down.
 std::int64_t decay_steps(const OptimOptions& options, std::int64_t steps);
 
 /// UsageError when the options are impossible in a run of `steps` steps, which train.epochs may decide.
 void validate_for_steps(const Options& options, std::int64_t steps);
 
-/// What checkpoint.allow lists: data, seq_len, global_batch, seed, order. UsageError for another name.
+/// Returns the entries of checkpoint.allow: data, seq_len, global_batch, seed, order. UsageError for another name.
 std::vector<std::string> allowed_changes(const CheckpointOptions& options);
 
-/// Micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or what makes train.global_batch.
-/// UsageError where ranks x train.micro_batch do not divide it; the message names the nearest that they divide.
+/// Returns the micro-batches per rank and optimizer step on `world` ranks: train.accumulation, or the number that makes
+/// train.global_batch. UsageError if ranks x train.micro_batch do not divide it; the message names the nearest that
+/// they divide.
 std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world);
 
-/// UsageError when the options are impossible on `world` ranks of which `ranks_per_node` share a node: a group size or
-/// grid.ranks_per_node that does not divide the world (the message lists the sizes that do), or a train.global_batch
-/// that the ranks do not divide.
+/// UsageError when the options are impossible on `world` ranks of which `ranks_per_node` share a node. The world must
+/// be divisible by the group size and by grid.ranks_per_node (the message lists valid sizes). train.global_batch must
+/// be divisible by the ranks.
 void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node);
 
 }  // namespace tessera

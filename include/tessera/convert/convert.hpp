@@ -14,29 +14,29 @@ namespace tessera {
 /// Gives elements [first, first + out.size()) of tensor number `tensor`.
 using WeightSource = std::function<void(std::int64_t tensor, std::int64_t first, std::span<float> out)>;
 
-/// Writes a checkpoint of step 0 with these parameters and moments of zero, and with the files beside the weights of
-/// folder `companions`, where it is not empty. PATH must be missing or an empty folder; it is there only when it is
-/// complete. UsageError, IoError.
+/// Writes a checkpoint of step 0 with these parameters and zero moments. Adds the companion files of folder
+/// `companions`, unless that is empty. PATH must be missing or an empty folder; it exists only once it is complete.
+/// UsageError, IoError.
 void write_imported_checkpoint(const std::filesystem::path& path, const Architecture& architecture,
                                const WeightSource& weights, const NamedTexts& provenance,
                                const std::filesystem::path& companions = {});
 
-/// A folder that Transformers loads: config.json, the files that lay beside the weights where they came from
-/// (companions_of), model.safetensors, or, where they would be larger than `largest_file`
-/// bytes (0: never), model-0000I-of-0000N.safetensors with an index. With `full_state` also state.h5, one plain HDF5
-/// file with everything: /parameter, /first_moment and /second_moment by name, and the optimizer's scalars as
-/// attributes. The same checkpoint gives the same bytes. PATH as above.
+/// Writes a folder that Transformers loads: config.json, the companion files of the origin (companions_of), and
+/// model.safetensors. A model larger than `largest_file` bytes (0: no limit) becomes model-0000I-of-0000N.safetensors
+/// with an index. With `full_state` also state.h5, one plain HDF5 file with everything: /parameter, /first_moment and
+/// /second_moment by name, and the optimizer's scalars as attributes. The same checkpoint gives the same bytes. PATH as
+/// above.
 void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
                         std::int64_t largest_file, bool full_state = false);
 
-/// llm.c's model file (GPT-2 with a tied head and ffn_width = 4 x width, in fp32 or bf16): its header's shape, and its
-/// parameters under our names and in our layout.
+/// llm.c's model file (GPT-2 with a tied head and ffn_width = 4 x width, in fp32 or bf16). Gives its header's shape,
+/// and its parameters under Tessera's names and in its layout.
 class LlmcFile {
  public:
   /// UsageError if it is no such file.
   explicit LlmcFile(std::filesystem::path path);
   const Architecture& architecture() const { return architecture_; }
-  /// One thread at a time: the matrix that was asked for last is kept, because it has to be turned as a whole.
+  /// Reads elements. One thread at a time: the last matrix is kept, because it is transposed as a whole.
   void read(std::int64_t tensor, std::int64_t first, std::span<float> out);
 
  private:

@@ -1,7 +1,7 @@
 #pragma once
-// What lies beside the weights of a Hugging Face folder and has no meaning here: the tokenizer, the generation
-// settings, and the keys of config.json that say nothing about the arithmetic. A run and an imported checkpoint keep
-// it in a folder hugging_face/, so that an export has it again.
+// Companion files of a Hugging Face folder's weights, which have no meaning here. They are the tokenizer, the
+// generation settings, and the keys of config.json that say nothing about the arithmetic. A run and an imported
+// checkpoint keep them in a folder hugging_face/, so that an export has them again.
 
 #include <filesystem>
 #include <string>
@@ -13,11 +13,11 @@ namespace tessera {
 
 inline constexpr const char* kCompanionFolder = "hugging_face";
 
-/// The dropouts above 0 that config.json of companions_at(FOLDER) names, "resid_pdrop = 0.1, ..."; empty for none.
+/// Lists the dropouts above 0 in config.json of companions_at(FOLDER), "resid_pdrop = 0.1, ..."; empty for none.
 std::string dropouts_of(const std::filesystem::path& folder);
 
-/// The folder with the companions of what was at PATH: of a Hugging Face folder itself, of a checkpoint or a run the
-/// one kept there. Empty where there is none.
+/// Returns the folder with the companions of PATH. A Hugging Face folder holds its own; a checkpoint or a run has a
+/// folder for them. Empty where there is none.
 std::filesystem::path companions_at(const std::filesystem::path& path);
 
 /// The same for a checkpoint, its run, or the folder that its options name with model.from.

@@ -1,11 +1,11 @@
 #pragma once
-// Return codes of the CUDA runtime become exceptions that say which call failed, where, and what CUDA has to say.
+// Turns return codes of the CUDA runtime into exceptions that name the call, its place, and CUDA's message.
 
 #include <cuda_runtime_api.h>
 
 namespace tessera::detail {
 
-/// UsageError where memory is short or no driver or GPU is there; DeviceError for everything else.
+/// Throws UsageError if memory is short or no driver or GPU is there, DeviceError for everything else.
 [[noreturn]] void cuda_call_failed(cudaError_t code, const char* call, const char* file, int line);
 
 inline void check_cuda(cudaError_t code, const char* call, const char* file, int line) {

@@ -1,6 +1,5 @@
 #pragma once
-// How kernels are started: the one place, so that the same sources run on a GPU (nvcc) and, compiled as plain C++, in
-// the tests' emulator (TESSERA_CUDA_EMULATED).
+// How kernels are started: the one place.
 
 #include <cuda_runtime.h>
 
@@ -10,35 +9,12 @@
 #include "tessera/backend/stream.hpp"
 #include "tessera/cuda/check.hpp"
 
-#if defined(TESSERA_CUDA_EMULATED)
-#include "emulator/device/grid.hpp"
-#include "emulator/runtime/enqueue.hpp"
-#endif
-
 namespace tessera {
 
 /// The CUDA stream behind a stream of ours.
 inline cudaStream_t cuda_stream(Stream& stream) { return static_cast<cudaStream_t>(stream.native()); }
 
-#if defined(TESSERA_CUDA_EMULATED)
-
-template <class... Parameters, class... Arguments>
-void launch(cudaStream_t stream, dim3 grid, dim3 block, std::size_t dynamic_shared_bytes, void (*kernel)(Parameters...),
-            Arguments&&... arguments) {
-  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return;
-  emulator::enqueue(stream, [grid, block, dynamic_shared_bytes, kernel,
-                             ... values = static_cast<Parameters>(std::forward<Arguments>(arguments))] {
-    emulator::run_grid(grid, block, dynamic_shared_bytes, [&] { kernel(values...); });
-  });
-}
-
-/// The launch's dynamic shared memory, 16-byte aligned.
-template <class T>
-T* dynamic_shared() {
-  return static_cast<T*>(emulator::dynamic_shared_memory());
-}
-
-#elif defined(__CUDACC__)
+#if defined(__CUDACC__)
 
 /// Enqueues kernel<<<grid, block, dynamic_shared_bytes, stream>>>(arguments...); nothing when a grid extent is 0.
 /// More than 48 KB of dynamic shared memory are asked for here.

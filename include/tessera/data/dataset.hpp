@@ -18,12 +18,12 @@ class Dataset {
 
   const TokenSource& source() const { return *source_; }
   const Split& split() const { return split_; }
-  /// In the order of data.order.
+  /// Returns the training samples, in the order of data.order.
   const Sampler& train() const { return train_; }
-  /// Sequential; nothing when data.val_fraction is 0.
+  /// Returns the validation samples, sequential; nothing when data.val_fraction is 0.
   const std::optional<Sampler>& validation() const { return validation_; }
   std::int64_t vocab() const { return vocab_; }
-  /// See tessera::fingerprint; includes the split.
+  /// Computes tessera::fingerprint; includes the split.
   std::uint64_t fingerprint() const;
 
  private:

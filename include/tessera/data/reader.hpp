@@ -1,5 +1,5 @@
 #pragma once
-// Batches of tokens, read ahead of the step on a thread of their own.
+// Batches of tokens, read ahead of the step on a separate thread.
 
 #include <condition_variable>
 #include <cstdint>
@@ -29,8 +29,8 @@ void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t 
 
 class BatchReader {
  public:
-  /// Which samples request q (0, 1, 2, ...) is made of: the first of `batch` consecutive ones. Called on the reader's
-  /// thread only.
+  /// Maps request q (0, 1, 2, ...) to its samples: the first of `batch` consecutive ones. Called on the reader's thread
+  /// only.
   using Requests = std::function<std::int64_t(std::int64_t request)>;
 
   /// Starts reading at once, at most `depth` (>= 1) batches ahead of the one in use. Source and sampler must outlive
@@ -42,8 +42,8 @@ class BatchReader {
   BatchReader(const BatchReader&) = delete;
   BatchReader& operator=(const BatchReader&) = delete;
 
-  /// The next batch, in the order of requests; valid until the next take. Rethrows what went wrong while reading it,
-  /// and again on every later call.
+  /// Returns the next batch, in the order of requests; valid until the next take. Rethrows an error in reading it, and
+  /// again on every later call.
   Batch take();
 
  private:

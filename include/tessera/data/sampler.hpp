@@ -1,5 +1,5 @@
 #pragma once
-// Which tokens sample i is made of: a pure function of (seed, i).
+// The tokens of sample i: a pure function of (seed, i).
 
 #include <cstdint>
 
@@ -18,15 +18,15 @@ struct Split {
   TokenRange train, validation;  ///< validation is empty when its fraction is 0
 };
 
-/// UsageError when a part that is wanted is too short for one sample of seq_len + 1 tokens.
+/// UsageError when a wanted part is too short for one sample of seq_len + 1 tokens.
 Split split_corpus(std::int64_t tokens, double val_fraction, std::int64_t seq_len);
 
-/// A bijection of 0 .. n-1 that depends on (seed, epoch), without a table: a Feistel network over the next power of
-/// four, walked until it falls below n (Black & Rogaway 2002, "Ciphers with arbitrary finite domains").
+/// A bijection of 0 .. n-1 that depends on (seed, epoch), without a table. Applies a Feistel network over the next
+/// power of four until the result is below n. (Black & Rogaway 2002, "Ciphers with arbitrary finite domains".)
 class Permutation {
  public:
   Permutation(std::int64_t n, std::int64_t seed, std::int64_t epoch);
-  /// Where index (0 .. n-1) goes.
+  /// Returns the image of index (0 .. n-1).
   std::int64_t operator()(std::int64_t index) const;
 
  private:
@@ -39,14 +39,14 @@ class Permutation {
 /// Samples 0, 1, 2, ... without end: epoch after epoch over the n samples of a range.
 class Sampler {
  public:
-  /// n = (range.count - 1) / seq_len samples, at least one (else InternalError: split_corpus has checked).
+  /// Has n = (range.count - 1) / seq_len samples, at least one (else InternalError: split_corpus has checked).
   Sampler(TokenRange range, std::int64_t seq_len, SampleOrder order, std::int64_t seed);
 
   std::int64_t samples_per_epoch() const { return samples_; }
   std::int64_t seq_len() const { return seq_len_; }
   SampleOrder order() const { return order_; }
 
-  /// The first of the seq_len + 1 tokens of sample i (inputs, and targets shifted by one).
+  /// Returns the first of the seq_len + 1 tokens of sample i (inputs, and targets shifted by one).
   std::int64_t first_token(std::int64_t sample) const;
 
  private:
@@ -55,12 +55,12 @@ class Sampler {
   SampleOrder order_;
 };
 
-/// The first sample of micro-batch l of step s (from 0), when a step has `micro_batches` (= world * accumulation) of
-/// `batch` samples each: s*G + l*B. The caller deals micro-batches to ranks.
+/// Returns the first sample of micro-batch l of step s (from 0): s*G + l*B. A step has `micro_batches` (= world *
+/// accumulation) of `batch` samples each. The caller assigns micro-batches to ranks.
 std::int64_t first_sample_of(std::int64_t step, std::int64_t micro_batches, std::int64_t micro_batch_number,
                              std::int64_t batch);
 
-/// Steps that `epochs` passes need, rounded up: ceil(epochs * samples / samples per step), at least 1.
+/// Returns the steps that `epochs` passes need, rounded up: ceil(epochs * samples / samples per step), at least 1.
 std::int64_t steps_for_epochs(double epochs, std::int64_t samples_per_epoch, std::int64_t samples_per_step);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// A corpus as one long row of tokens, wherever it lies.
+// A corpus as one long row of tokens, wherever it is stored.
 
 #include <cstdint>
 #include <memory>
@@ -15,37 +15,38 @@ class TokenSource {
 
   virtual std::int64_t size() const = 0;
 
-  /// Every token id is below this, as far as the format says without reading it (256 for bytes, 65536 for uint16).
+  /// Returns a bound: every token id is below it, as far as the format says without reading (256 for bytes, 65536 for
+  /// uint16).
   virtual std::int64_t id_bound() const = 0;
 
-  /// Tokens first .. first+count-1 into out [count]. The range must lie inside the source (else InternalError). IoError
-  /// when a file cannot be read; UsageError for a stored id that does not fit int32.
+  /// Copies tokens first .. first+count-1 into out [count]. The range must lie inside the source (else InternalError).
+  /// IoError when a file cannot be read; UsageError for a stored id that does not fit int32.
   virtual void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const = 0;
 
-  /// One line for people: "3 text files in corpus/", "synthetic text".
+  /// Returns one human-readable line: "3 text files in corpus/", "synthetic text".
   virtual std::string describe() const = 0;
 
-  /// What was left out and why, in one line for people: "old (a link to a folder)". Empty where nothing was.
+  /// Returns what was left out and why, in one line: "old (a link to a folder)". Empty if nothing was.
   virtual std::string skipped() const { return {}; }
 };
 
-/// copy, and UsageError naming position, id and vocabulary when a token is not below `vocab`.
+/// Copies, with a UsageError naming position, id and vocabulary when a token is not below `vocab`.
 void copy_checked(const TokenSource& source, std::int64_t first, std::int64_t count, std::int64_t vocab,
                   std::int32_t* out);
 
-/// UsageError when a token is not below `vocab`. Reads nothing when the format rules that out, everything up to 2^26
-/// tokens, and only the two ends of a longer source (its other tokens are checked when they are used).
+/// UsageError when a token is not below `vocab`. Reads nothing when the format rules that out, and everything up to
+/// 2^26 tokens. Of a longer source it reads only the two ends; its other tokens are checked when they are used.
 void check_vocabulary(const TokenSource& source, std::int64_t vocab);
 
-/// A number for the content: size and up to 66 blocks of tokens, evenly spaced, both ends among them. Depends on the
-/// tokens only, not on how they are stored. So a change of a long corpus between these blocks that keeps its length
+/// Returns a number for the content: size and up to 66 blocks of tokens, evenly spaced, both ends among them. Depends
+/// on the tokens only, not on how they are stored. An edit of a long corpus between these blocks that keeps its length
 /// goes unnoticed: this finds another corpus, not an edited one.
 std::uint64_t fingerprint(const TokenSource& source);
 
-/// Tokens in memory; every id must be in 0 .. id_bound-1.
+/// Holds tokens in memory; every id must be in 0 .. id_bound-1.
 std::unique_ptr<TokenSource> tokens_in_memory(std::vector<std::int32_t> tokens, std::int64_t id_bound);
 
-/// The bytes of a text as tokens.
+/// Holds the bytes of a text as tokens.
 std::unique_ptr<TokenSource> tokens_of_text(const std::string& text);
 
 }  // namespace tessera

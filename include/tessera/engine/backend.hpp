@@ -28,8 +28,9 @@ class Backend {
 
   /// Makes threads and kernels. `workspace`: KernelNeeds::workspace() bytes of the device. `model`: whose attention the
   /// kernels are chosen for; null: at each call. `peers`: with whom GPUs agree on algorithms; null: a rank alone.
-  virtual std::unique_ptr<Compute> make_compute(Device& device, const ResourceSettings& settings, std::byte* workspace,
-                                                const ModelParts* model, RankContext* peers) const = 0;
+  virtual std::unique_ptr<RankCompute> make_compute(Device& device, const ResourceSettings& settings,
+                                                    std::byte* workspace, const ModelParts* model,
+                                                    RankContext* peers) const = 0;
 
   /// Opens what `resources` still lacks, compute and communicators. Collective over the world. UsageError where ranks
   /// have other libraries than rank 0.

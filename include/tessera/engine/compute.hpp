@@ -13,12 +13,12 @@
 
 namespace tessera {
 
-class Compute {
+class RankCompute {
  public:
-  Compute(int threads, int threads_on_cores) : pool_(threads, threads_on_cores) {}
-  virtual ~Compute() = default;
-  Compute(const Compute&) = delete;
-  Compute& operator=(const Compute&) = delete;
+  RankCompute(int threads, int threads_on_cores) : pool_(threads, threads_on_cores) {}
+  virtual ~RankCompute() = default;
+  RankCompute(const RankCompute&) = delete;
+  RankCompute& operator=(const RankCompute&) = delete;
 
   /// All compute threads; not while a schedule is played.
   ThreadPool& pool() { return pool_; }

@@ -22,7 +22,7 @@ struct ResourceSettings {
   bool force_pairwise = false;                             ///< messages even inside a node (tests, measurements)
   AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU
   bool share_device = false;                               ///< several ranks may compute on one GPU
-  std::string kept_products;  ///< rank 0, GPU: Compute::gemm_algorithms() of an earlier part of the run
+  std::string kept_products;  ///< rank 0, GPU: RankCompute::gemm_algorithms() of an earlier part of the run
   bool measure = false;       ///< a GPU's memory is filled with a pattern first, to be read back (measured_bytes.hpp)
 };
 
@@ -50,7 +50,7 @@ struct Resources {
   ProcessGrid grid;
   std::unique_ptr<Device> device;
   std::unique_ptr<RankMemory> memory;
-  std::unique_ptr<Compute> compute;
+  std::unique_ptr<RankCompute> compute;
   std::unique_ptr<Communicators> communicators;
   std::string description;                 ///< what computes and how it talks, for the log
   std::vector<UnplannedMemory> unplanned;  ///< uses of more than 0 bytes

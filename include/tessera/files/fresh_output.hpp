@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// A folder that is written beside its name, in one that nothing else uses. Unfinished, it is removed.
+/// A folder that is written under another, unique name. Unfinished, it is removed.
 class FreshFolder {
  public:
   /// UsageError if PATH exists and is no empty folder (a link to one is none).
@@ -18,9 +18,9 @@ class FreshFolder {
   ~FreshFolder();
   FreshFolder(const FreshFolder&) = delete;
   FreshFolder& operator=(const FreshFolder&) = delete;
-  /// Where to write.
+  /// Returns the folder to write in.
   const std::filesystem::path& beside() const { return beside_; }
-  /// Gives it its name.
+  /// Renames it to its final name.
   void finish();
 
  private:
@@ -36,9 +36,9 @@ class FreshFile {
   ~FreshFile();
   FreshFile(const FreshFile&) = delete;
   FreshFile& operator=(const FreshFile&) = delete;
-  /// Where to write; nothing is there yet.
+  /// Returns the path to write at; nothing is there yet.
   const std::filesystem::path& beside() const { return beside_; }
-  /// Gives it its name, when it is on disk. IoError.
+  /// Renames it to its final name, when it is on disk. IoError.
   void finish();
 
  private:
@@ -49,7 +49,7 @@ class FreshFile {
 /// A file that is written from its start to its end.
 class SequentialFile {
  public:
-  /// Creates PATH, at which nothing may be. IoError.
+  /// Creates PATH, which must not exist. IoError.
   explicit SequentialFile(std::filesystem::path path);
   void append(const void* data, std::int64_t bytes);
   /// Waits until it is on disk.

@@ -1,9 +1,9 @@
 #pragma once
-// HDF5's serial C API with handles that close themselves and errors that carry HDF5's own words: files, groups,
-// attributes. Datasets are in io/hdf5_data.hpp.
+// HDF5's serial C API with handles that close themselves and errors with HDF5's own text: files, groups, attributes.
+// Datasets are in files/hdf5_data.hpp.
 //
-// HDF5 is called from one thread at a time: in a run that is the I/O thread (io/io_thread.hpp). Every function throws
-// IoError when HDF5 reports a failure; HDF5's own printing to stderr is switched off.
+// HDF5 is called from one thread at a time: in a run that is the I/O thread (files/io_thread.hpp). Every function
+// throws IoError when HDF5 reports a failure; HDF5's own printing to stderr is switched off.
 
 #include <hdf5.h>
 
@@ -42,17 +42,17 @@ using Hdf5Properties = Hdf5Handle<&H5Pclose>;
 using Hdf5Attribute = Hdf5Handle<&H5Aclose>;
 
 /// Switches off HDF5's own error printing for the calling thread (HDF5 keeps that setting per thread). The functions of
-/// this room call it; call it yourself before using the C API directly.
+/// this module call it; call it yourself before using the C API directly.
 void hdf5_quiet();
 
-/// `id` if it is valid; otherwise IoError "WHAT (HDF5: its own text)".
+/// Returns `id` if it is valid; otherwise IoError "WHAT (HDF5: its own text)".
 hid_t hdf5_check_id(hid_t id, const std::string& what);
-/// IoError "WHAT (HDF5: its own text)" if `result` is negative.
+/// Throws IoError "WHAT (HDF5: its own text)" if `result` is negative.
 void hdf5_check(herr_t result, const std::string& what);
 
-/// The type of UTF-8 text of variable length.
+/// Returns the type of UTF-8 text of variable length.
 Hdf5Type hdf5_text_type();
-/// "1.10.8", of the library that is loaded.
+/// Returns the version of the loaded library, "1.10.8".
 std::string hdf5_version();
 
 /// An open file.
@@ -60,23 +60,23 @@ class Hdf5File {
  public:
   enum class Create { exclusive, truncate };  ///< exclusive: IoError if the file exists
 
-  /// `newest` is H5F_LIBVER_LATEST, which SWMR needs, and whose files do not open after their writer was killed unless
-  /// SWMR had begun. A file of `v18` is complete whenever it was flushed: a copy made then is a good file.
+  /// `newest` is H5F_LIBVER_LATEST, which SWMR needs. Its files do not open after their writer was killed unless SWMR
+  /// had begun. A file of `v18` is complete whenever it was flushed: a copy made then is a good file.
   enum class Format { newest, v18 };
 
   static Hdf5File create(const std::filesystem::path& path, Create mode = Create::exclusive,
                          Format format = Format::newest);
-  /// For reading. `swmr` opens a file that a living or killed writer holds open.
+  /// Opens for reading. `swmr` opens a file that a living or killed writer holds open.
   static Hdf5File open(const std::filesystem::path& path, bool swmr = false);
 
   hid_t id() const { return file_.id(); }
   bool is_open() const { return static_cast<bool>(file_); }
   const std::filesystem::path& path() const { return path_; }
-  /// From here on readers may follow; no group, dataset or attribute can be created any more.
+  /// Lets readers follow from now on; no group, dataset or attribute can be created any more.
   void start_swmr_write();
   /// Hands everything to the operating system.
   void flush();
-  /// Closes and reports what goes wrong doing so. All other handles into the file must be gone. Twice is harmless.
+  /// Closes, and reports errors in doing so. All other handles into the file must be gone. Twice is harmless.
   void close();
 
  private:
@@ -84,24 +84,24 @@ class Hdf5File {
   std::filesystem::path path_;
 };
 
-/// "FILE:/group/dataset" for messages; any kind of object.
+/// Returns "FILE:/group/dataset" for messages; any kind of object.
 std::string hdf5_name(hid_t object);
 
 Hdf5Group hdf5_create_group(hid_t parent, const std::string& name);
 Hdf5Group hdf5_open_group(hid_t parent, const std::string& name);
-/// Is there a link of this name (one path component) in the group?
+/// Returns whether the group has a link of this name (one path component).
 bool hdf5_has(hid_t parent, const std::string& name);
-/// Names in a group, in alphabetical order.
+/// Returns the names in a group, in alphabetical order.
 std::vector<std::string> hdf5_list(hid_t group);
 
-/// New scalar attributes; text is UTF-8 of variable length (h5py shows str).
+/// Writes new scalar attributes; text is UTF-8 of variable length (h5py shows str).
 void hdf5_write_attribute(hid_t object, const std::string& name, std::string_view value);
 void hdf5_write_attribute(hid_t object, const std::string& name, std::int64_t value);
 void hdf5_write_attribute(hid_t object, const std::string& name, double value);
 /// Puts a new value into an existing attribute of type double; allowed while SWMR writing.
 void hdf5_update_attribute(hid_t object, const std::string& name, double value);
 
-/// T is std::string, std::int64_t or double. IoError if the attribute is missing or of another class.
+/// Reads an attribute. T is std::string, std::int64_t or double. IoError if it is missing or of another class.
 template <class T>
 T hdf5_read_attribute(hid_t object, const std::string& name);
 bool hdf5_has_attribute(hid_t object, const std::string& name);

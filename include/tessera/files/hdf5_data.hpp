@@ -15,16 +15,16 @@ namespace tessera {
 template <class T>
 class Hdf5Array {
  public:
-  /// Contiguous and not filled beforehand: the caller writes every element.
+  /// Creates it contiguous and unfilled: the caller writes every element.
   static Hdf5Array create(hid_t parent, const std::string& name, const std::vector<std::int64_t>& shape);
-  /// One chunk, filled with `fill`: what SWMR readers may follow as elements are written again. One dimension.
+  /// Creates one chunk, filled with `fill`, so that SWMR readers can follow rewritten elements. One dimension.
   static Hdf5Array create_rewritable(hid_t parent, const std::string& name, std::int64_t elements, T fill);
-  /// IoError if there is no such dataset or its elements are of another class (integer, float, text).
+  /// Opens it. IoError if it is missing or its elements are of another class (integer, float, text).
   static Hdf5Array open(hid_t parent, const std::string& name);
 
   const std::vector<std::int64_t>& shape() const { return shape_; }
   std::int64_t elements() const { return elements_; }
-  /// Elements [first, first + values.size()) in row-major order; IoError if they are not all inside.
+  /// Writes elements [first, first + values.size()) in row-major order; IoError if they are not all inside.
   void write(std::int64_t first, std::span<const T> values);
   void read(std::int64_t first, std::span<T> values) const;
   void flush();
@@ -39,7 +39,7 @@ class Hdf5Array {
 template <class T>
 class Hdf5Series {
  public:
-  static constexpr std::int64_t kChunk = 1024;  ///< elements: 8 kB, what a flush writes again at most
+  static constexpr std::int64_t kChunk = 1024;  ///< elements: 8 kB, the most that a flush writes again
 
   Hdf5Series() = default;
   static Hdf5Series create(hid_t parent, const std::string& name);
@@ -61,7 +61,7 @@ class Hdf5Rows {
   Hdf5Rows() = default;
   static Hdf5Rows create(hid_t parent, const std::string& name, std::int64_t width);
   std::int64_t rows() const { return rows_; }
-  /// Whole rows, one after the other.
+  /// Appends whole rows, one after the other.
   void append(std::span<const T> values);
   void flush();
 
@@ -78,7 +78,7 @@ void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values
 template <class T>
 std::vector<T> hdf5_read(hid_t parent, const std::string& name);
 
-/// One-dimensional datasets of UTF-8 strings of variable length.
+/// Writes one-dimensional datasets of UTF-8 strings of variable length.
 void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector<std::string>& values);
 std::vector<std::string> hdf5_read_strings(hid_t parent, const std::string& name);
 

@@ -1,5 +1,5 @@
 #pragma once
-// The one thread that calls HDF5 while a run goes on (the library has one lock, and disks are slow): tasks in a queue,
+// The one thread that calls HDF5 during a run (the library has one lock, and disks are slow). Tasks wait in a queue,
 // rows of metrics before bulk data.
 
 #include <chrono>
@@ -20,24 +20,24 @@ namespace tessera {
 
 enum class IoPriority : std::uint8_t { rows, bulk };
 
-/// Runs tasks one at a time: within a priority in the order they came; `rows` before waiting `bulk`. Thread-safe.
-/// Its signals are blocked, so that handlers run on the program's own threads.
+/// Runs tasks one at a time: within a priority in the order they came; `rows` before waiting `bulk`. Thread-safe. Its
+/// signals are blocked, so that handlers run on the program's own threads.
 class IoThread {
  public:
-  /// At most `capacity` tasks wait per priority; a further post() waits for room.
+  /// Limits waiting tasks to `capacity` per priority; a further post() waits.
   explicit IoThread(std::size_t capacity = 1024);
   /// Runs what is queued, delayed tasks at once, then ends the thread.
   ~IoThread();
   IoThread(const IoThread&) = delete;
   IoThread& operator=(const IoThread&) = delete;
 
-  /// Queues a task. Who posts it keeps its errors: a task that throws ends the process (std::terminate).
+  /// Queues a task. The poster handles its errors: a task that throws ends the process (std::terminate).
   void post(IoPriority priority, std::function<void()> task);
   /// Queues a task among the rows once `delay` is over.
   void post_after(std::chrono::milliseconds delay, std::function<void()> task);
 
-  /// Runs f() on the thread after what waits in its priority, waits, and returns its result or rethrows its exception.
-  /// Not to be called from a task.
+  /// Runs f() on the thread after the waiting tasks of its priority. Waits and returns its result or rethrows its
+  /// exception. Not to be called from a task.
   template <class F>
   auto run(F&& f, IoPriority priority = IoPriority::rows) {
     // A packaged task is movable only; std::function copies, hence the shared one.

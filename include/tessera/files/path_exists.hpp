@@ -1,12 +1,12 @@
 #pragma once
-// Looking at paths that a person gave.
+// Checks of user-given paths.
 
 #include <filesystem>
 
 namespace tessera {
 
-/// Whether something is at PATH; UsageError where the system does not say (no permission, a loop of links, a name too
-/// long).
+/// Returns whether something is at PATH; UsageError if the system cannot tell (no permission, a loop of links, a name
+/// too long).
 bool path_exists(const std::filesystem::path& path);
 
 }  // namespace tessera

@@ -1,6 +1,6 @@
 #pragma once
-// Tables of results as an HDF5 file: a group for each table, a dataset for each column with its unit, and where the
-// results come from.
+// Tables of results as an HDF5 file: a group for each table, a dataset for each column with its unit. The origin of the
+// results is included.
 
 #include <cstdint>
 #include <filesystem>
@@ -24,7 +24,7 @@ struct Table {
   std::vector<TableColumn> columns;
 };
 
-/// A file that has its name only once it is complete.
+/// A file that gets its name only once it is complete.
 class TableFile {
  public:
   using Attributes = std::vector<std::pair<std::string, std::string>>;
@@ -35,7 +35,7 @@ class TableFile {
   TableFile(const TableFile&) = delete;
   TableFile& operator=(const TableFile&) = delete;
 
-  /// Groups /NAME of the tables, /config and /provenance; then the file gets its name. Once. IoError.
+  /// Writes groups /NAME of the tables, /config and /provenance; then the file gets its name. Once. IoError.
   void write(const std::vector<Table>& tables, const Attributes& config, const Attributes& provenance);
 
  private:

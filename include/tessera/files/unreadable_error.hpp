@@ -1,5 +1,5 @@
 #pragma once
-// Two kinds of trouble with a file: what is damaged stays so, what cannot be read now may be whole.
+// Distinguishes two faults of a file: damage is permanent, an unreadable file may be intact.
 
 #include "tessera/base/error.hpp"
 

@@ -14,11 +14,11 @@
 
 namespace tessera {
 
-/// Reads FOLDER/config.json of a GPT-2, Qwen2 or Llama model. Keys that do not change the arithmetic are ignored, null
-/// means the family's default; Architecture::dropout stays 0, because a run's dropout is its own choice. UsageError
-/// naming the key for whatever this program does not compute: another model_type or activation, rotary
-/// positions scaled in another way than Llama 3's, sliding windows, biases in odd places, attention scaled by layer;
-/// and for missing or impossible sizes.
+/// Reads FOLDER/config.json of a GPT-2, Qwen2 or Llama model. Keys that do not change the arithmetic are ignored. null
+/// means the family's default. Architecture::dropout stays 0, because a run chooses its own dropout. UsageError naming
+/// the key for missing or impossible sizes, and for everything unsupported:
+///   another model_type or activation, rotary positions scaled in another way than Llama 3's, sliding windows,
+///   biases in odd places, attention scaled by layer
 Architecture read_config(const std::filesystem::path& folder);
 
 /// The weights of a folder: model.safetensors, or the files that model.safetensors.index.json names (plain names inside
@@ -26,20 +26,20 @@ Architecture read_config(const std::filesystem::path& folder);
 class HuggingFaceWeights {
  public:
   /// Maps the files and checks that each expected tensor is there once, in the right shape, in F32, BF16 or F16. Names
-  /// may lack or have the prefix "transformer." or "model.". Skipped by name: ...attn.bias, ...attn.masked_bias,
-  /// ...rotary_emb.inv_freq, and lm_head.weight where it is not expected (a tied head) and equals the table. UsageError
+  /// may lack or have the prefix "transformer." or "model.". Skipped by name: ...attn.bias, ...attn.masked_bias and
+  /// ...rotary_emb.inv_freq. An unexpected lm_head.weight (a tied head) is skipped if it equals the table. UsageError
   /// naming the tensor for everything else that is missing, extra, double or misshaped.
   HuggingFaceWeights(const std::filesystem::path& folder, const std::vector<ParameterTensor>& expected);
 
-  /// Elements [first, first + out.size()) of the expected tensor number `tensor`, row-major, widened to fp32.
+  /// Reads elements [first, first + out.size()) of the expected tensor number `tensor`, row-major, widened to fp32.
   /// UsageError naming the first that is infinite or no number.
   void read(TensorId tensor, std::int64_t first, std::span<float> out) const;
 
-  /// How many files hold the weights.
+  /// Returns the number of files that hold the weights.
   std::size_t files() const { return files_.size(); }
 
  private:
-  /// Where an expected tensor lies.
+  /// The place of an expected tensor.
   struct Source {
     std::size_t file = 0;
     std::string name;  ///< in that file

@@ -1,8 +1,8 @@
 #pragma once
-// Reading safetensors files: 8 bytes little-endian header size, a JSON header {"NAME": {"dtype", "shape",
-// "data_offsets"},
-// "__metadata__": {text: text}}, then the tensors' bytes, row-major, without holes.
-// (Format: https://huggingface.co/docs/safetensors)
+// Reads safetensors files (format: https://huggingface.co/docs/safetensors):
+//   8 bytes little-endian header size
+//   a JSON header {"NAME": {"dtype", "shape", "data_offsets"}, "__metadata__": {text: text}}
+//   the tensors' bytes, row-major, without holes
 
 #include <cstddef>
 #include <cstdint>
@@ -22,20 +22,20 @@ namespace tessera {
 struct SafetensorsEntry {
   std::string name;
   std::string dtype_name;           ///< as the file spells it: "F32", "BF16", "U8", ...
-  std::optional<DType> dtype;       ///< fp32, bf16 or fp16: what read_slice can read
+  std::optional<DType> dtype;       ///< fp32, bf16 or fp16: the types that read_slice can read
   std::vector<std::int64_t> shape;  ///< empty for a scalar
   std::int64_t elements = 0;
   std::int64_t first_byte = 0, bytes = 0;  ///< relative to the end of the header
 };
 
-/// What a header says; entries in alphabetical order.
+/// The contents of a header; entries in alphabetical order.
 struct SafetensorsHeader {
   std::vector<SafetensorsEntry> entries;
   std::map<std::string, std::string> metadata;
 };
 
-/// Parses a header's JSON text and checks it against the bytes that follow it: shapes and types fit their sizes,
-/// tensors neither overlap nor leave holes nor end elsewhere than the file does. `file` is for messages. UsageError.
+/// Parses a header's JSON text and checks it against the size of the data: shapes and types fit their sizes. Tensors
+/// cover the data without overlaps or holes. `file` is for messages. UsageError.
 SafetensorsHeader parse_safetensors_header(std::span<const char> text, std::int64_t data_bytes,
                                            const std::string& file);
 
@@ -49,11 +49,11 @@ class SafetensorsFile {
   const std::filesystem::path& path() const { return path_; }
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
   const std::map<std::string, std::string>& metadata() const { return header_.metadata; }
-  /// Null if there is no such tensor.
+  /// Returns null if there is no such tensor.
   const SafetensorsEntry* find(const std::string& name) const;
 
-  /// Elements [first, first + out.size()) of a tensor, row-major, widened to fp32 (exact). UsageError naming the tensor
-  /// if it is missing, is not F32, BF16 or F16, or does not have these elements.
+  /// Reads elements [first, first + out.size()) of a tensor, row-major, widened to fp32 (exact). UsageError naming the
+  /// tensor if it is missing, is not F32, BF16 or F16, or does not have these elements.
   void read_slice(const std::string& name, std::int64_t first, std::span<float> out) const;
 
  private:

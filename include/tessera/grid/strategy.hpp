@@ -28,7 +28,8 @@ enum class ParameterLife : std::uint8_t {
     X(zero2,      "zero2",      shard, step,  shard, self,    "and gradients")      \
     X(zero3,      "zero3",      shard, phase, shard, self,    "and parameters")     \
     X(hsdp,       "hsdp",       shard, phase, shard, replica, "as zero3 in groups") \
-    X(hsdp_zero2, "hsdp-zero2", shard, step,  shard, replica, "as zero2 in groups")
+    X(hsdp_zero2, "hsdp-zero2", shard, step,  shard, replica, "as zero2 in groups") \
+    X(hsdp_zero1, "hsdp-zero1", shard, rest,  shard, replica, "as zero1 in groups")
 // clang-format on
 
 enum class Strategy : std::uint8_t {

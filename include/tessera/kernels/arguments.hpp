@@ -1,5 +1,5 @@
 #pragma once
-// What each kernel is told. Shapes are written as [rows, columns]; all matrices are row-major.
+// The arguments of each kernel. Shapes are written as [rows, columns]; all matrices are row-major.
 
 #include <cstdint>
 #include <span>
@@ -11,14 +11,14 @@
 
 namespace tessera {
 
-/// How a linear's weight lies: GPT-2's Conv1D stores [in, out], everybody else [out, in].
+/// The layout of a linear's weight: GPT-2's Conv1D stores [in, out], all others [out, in].
 enum class WeightLayout : std::uint8_t { in_out, out_in };
 
-/// Where in a model a dropout sits: keeps the masks of one layer apart.
+/// The site of a dropout in a model: keeps the masks of one layer apart.
 enum class DropoutSite : std::uint32_t { embedding = 0, attention = 1, attention_residual = 2, mlp_residual = 3 };
 
-/// Counter-based dropout: element e of sample s is dropped as a function of (seed, step, s, layer, site, e) alone.
-/// What is kept is scaled by 1 / (1 - probability). probability 0 costs nothing.
+/// Counter-based dropout: element e of sample s is dropped as a function of (seed, step, s, layer, site, e) alone. Kept
+/// elements are scaled by 1 / (1 - probability). probability 0 costs nothing.
 struct Dropout {
   float probability = 0;
   std::int64_t sequence = 0;  ///< tokens per sample: row r belongs to sample first_sample + r / sequence
@@ -70,14 +70,14 @@ struct NormBackward {
   const float* reciprocal_deviation = nullptr;
   ConstView output_gradient;                  ///< [tokens, width] in input's dtype
   View input_gradient;                        ///< [tokens, width] in input's dtype
-  bool input_adds = false;                    ///< input_gradient += (a residual path runs beside the norm)
+  bool input_adds = false;                    ///< input_gradient += (a residual path runs in parallel to the norm)
   View normalized;                            ///< [tokens, width]: forward's output again, the same bits; may be empty
   GradientView gain_gradient, bias_gradient;  ///< [width]; bias may be empty
   void* scratch = nullptr;                    ///< norm_backward_scratch_bytes
 };
 
-/// output = residual + dropout(input W + bias), and activated = gelu(output) where asked.
-/// GELU is the tanh form: x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
+/// output = residual + dropout(input W + bias), and activated = gelu(output) where asked. GELU is the tanh form: x/2 (1
+/// + tanh(sqrt(2/pi) (x + 0.044715 x^3))) (Hendrycks & Gimpel; "gelu_new").
 struct LinearForward {
   std::int64_t tokens = 0, in = 0, out = 0;
   ConstView input;   ///< [tokens, in]
@@ -109,8 +109,8 @@ struct AttentionShape {
   std::int64_t batch = 0, sequence = 0, heads = 0, kv_heads = 0, head_width = 0;
 };
 
-/// output = dropout(softmax(q k^T / sqrt(head_width), causal)) v, without a stored [sequence, sequence] matrix:
-/// online softmax over tiles of keys (Milakov & Gimelshein 2018; Dao et al. 2022).
+/// output = dropout(softmax(q k^T / sqrt(head_width), causal)) v, without a stored [sequence, sequence] matrix. Online
+/// softmax over tiles of keys (Milakov & Gimelshein 2018; Dao et al. 2022).
 struct AttentionForward {
   AttentionShape shape;
   ConstView query;               ///< [tokens, heads * head_width]
@@ -130,9 +130,9 @@ struct AttentionBackward {
   void* scratch = nullptr;  ///< attention_backward_scratch_bytes
 };
 
-/// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen2: with i < head_width / 2, position
-/// p = row mod sequence and the angle's (cos, sin) = table[p, i], the pair (x[i], x[i + head_width / 2]) of each head
-/// is turned by the angle; `inverse` turns it back, which is the backward of a rotation. May be in place.
+/// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen2. With i < head_width / 2 and position p
+/// = row mod sequence, the angle has (cos, sin) = table[p, i]. It rotates the pair (x[i], x[i + head_width / 2]) of
+/// each head. `inverse` rotates back, which is the backward of a rotation. May be in place.
 struct RotaryArguments {
   std::int64_t batch = 0, sequence = 0, heads = 0, head_width = 0;
   const float* table = nullptr;  ///< [>= sequence, head_width / 2, 2]: cosine, sine
@@ -152,11 +152,11 @@ struct SwigluBackward {
   std::int64_t tokens = 0, width = 0;
   ConstView gate, up, output_gradient;  ///< [tokens, width]
   View gate_gradient, up_gradient;      ///< [tokens, width]; each may be one of the three inputs' own memory
-  View output;  ///< [tokens, width]: forward's again, the same bits, in memory of its own; or empty
+  View output;  ///< [tokens, width]: forward's again, the same bits, in separate memory; or empty
 };
 
-/// Final norm, vocabulary product and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists whole.
-/// Per token: loss = log(sum_v exp(logit_v)) - logit_target.
+/// Final norm, vocabulary matmul and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists as a
+/// whole. Per token: loss = log(sum_v exp(logit_v)) - logit_target.
 struct HeadArguments {
   std::int64_t tokens = 0, width = 0, vocab = 0;
   float epsilon = 0;
@@ -170,7 +170,7 @@ struct HeadArguments {
   // Training only:
   View input_gradient;  ///< [tokens, width], stored
   GradientView gain_gradient, bias_gradient, table_gradient;
-  const StepScalars* scalars = nullptr;  ///< gradient_scale: what d loss starts from
+  const StepScalars* scalars = nullptr;  ///< gradient_scale: the start value of d loss
 };
 
 /// Elements [begin, end) of an AdamW range, with or without weight decay.
@@ -192,15 +192,15 @@ struct AdamWArguments {
   const StepScalars* scalars = nullptr;
 };
 
-/// What a micro-batch leaves in the step's sums: adds scalars->micro_loss to the payload if scalars->counts_loss.
+/// Adds a micro-batch's loss to the step's sums: scalars->micro_loss to the reduced scalars if scalars->counts_loss.
 struct AccountArguments {
   const StepScalars* scalars = nullptr;
   ScalarPayload* payload = nullptr;
-  bool starts = false;  ///< the step's first: clears the payload and notes scalars->stop_requested in it
+  bool starts = false;  ///< the step's first: clears the reduced scalars and notes scalars->stop_requested in them
 };
 
 /// The step's decision, from sums that are complete over all ranks: outcome, skip, clip coefficient, Adam's step and
-/// bias corrections, and the loss scale of the next step: with scales_loss halved on overflow, doubled after 2000 good
+/// bias corrections, and the next loss scale. With scales_loss that is halved on overflow, doubled after 2000 good
 /// steps (Micikevicius et al. 2018).
 struct ClipArguments {
   const ScalarPayload* payload = nullptr;

@@ -1,5 +1,5 @@
 #pragma once
-// The kernels of NVIDIA GPUs. In a build without CUDA the function is there too, and says so.
+// The kernels of NVIDIA GPUs. A build without CUDA has the same function; it reports that CUDA is missing.
 
 #include <memory>
 
@@ -9,27 +9,27 @@
 
 namespace tessera {
 
-/// How the GPU's kernels do what they can do in more than one way.
+/// Choices among the implementations of the GPU's kernels.
 struct CudaKernelSettings {
-  ProductSettings products;  ///< which algorithms matrix products run with
+  ProductSettings products;  ///< the algorithms of matmuls
   AttentionChoice attention = AttentionChoice::automatic;
   bool deterministic = true;  ///< every sum in a fixed order
-  /// The attention of the run, which the choice is made for: its shape and storage, and whether it has dropout. Without
+  /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout. Without
   /// a shape (batch 0) automatic decides at each call.
   AttentionShape shape;
   DType dtype = DType::bf16;
   bool dropout = false;
 };
 
-/// UsageError where the current device cannot compute such attention with our own kernels (a block's shared memory): to
-/// be asked before anything is computed.
+/// UsageError if the current device cannot compute such attention with Tessera's own kernels (a block's shared memory).
+/// Call it before anything is computed.
 void require_cuda_attention(const AttentionShape& shape, DType dtype);
 
-/// Kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
+/// Makes kernels for the current device. Opens cuBLASLt (UsageError where it is not found). `workspace` is
 /// KernelNeeds::workspace() of device memory, aligned to 256 bytes, for these kernels alone; their calls must be on
-/// one stream (or ordered). Attention is computed by cuDNN where settings.attention wants or allows it and a library is
-/// found that can; description() says what was chosen. UsageError where cuDNN is demanded and cannot be had. A kernel
-/// cannot throw: tokens and targets outside of the vocabulary make the loss NaN.
+/// one stream (or ordered). cuDNN computes attention if settings.attention wants or allows it and a capable library is
+/// found; description() names the choice. UsageError if cuDNN is demanded and not available. A kernel cannot throw:
+/// tokens and targets outside of the vocabulary make the loss NaN.
 std::unique_ptr<Kernels> make_cuda_kernels(void* workspace, const CudaKernelSettings& settings = {});
 
 }  // namespace tessera

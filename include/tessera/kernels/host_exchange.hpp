@@ -1,5 +1,5 @@
 #pragma once
-// What host and GPU hand each other every step, in pinned host memory.
+// Data that host and GPU exchange every step, in pinned host memory.
 
 #include <cstdint>
 
@@ -14,15 +14,15 @@ struct ExchangedScalars {
   ScalarPayload payload;
 };
 
-/// A slot has a micro-batch's tokens on their way to the device, behind the number of their first sample; while one is
-/// copied the other is filled.
+/// A slot holds a micro-batch's tokens on their way to the device, behind the number of their first sample. While one
+/// is copied the other is filled.
 inline constexpr int kTokenSlots = 2;
 inline constexpr std::int64_t kTokenHeader = 64;
 constexpr std::int64_t token_slot_bytes(std::int64_t tokens) {
   return kTokenHeader + round_up(2 * tokens * static_cast<std::int64_t>(sizeof(std::int32_t)), kTokenHeader);
 }
 
-/// All of it for micro-batches of so many tokens: scalars, then the slots.
+/// Returns the size of the exchange for micro-batches of this many tokens: scalars, then the slots.
 constexpr std::int64_t exchange_bytes(std::int64_t tokens) {
   return round_up(static_cast<std::int64_t>(sizeof(ExchangedScalars)), kTokenHeader) +
          kTokenSlots * token_slot_bytes(tokens);

@@ -1,13 +1,13 @@
 #pragma once
-// The kernel interface: every operation that a model or the engine computes with, on one device.
-// CPU: methods run at once on the calling thread and a ThreadPool; the stream only says whose work it is. CUDA: methods
-// launch on stream.native() and return.
+// The kernel interface: every operation that a model or the engine computes with, on one device. CPU: methods run at
+// once on the calling thread and a ThreadPool; the stream only says whose work it is. CUDA: methods launch on
+// stream.native() and return.
 //
-// Contract of all of them
-// - Storage may be fp32, bf16 or fp16; arithmetic is fp32, and a value is rounded (nearest even) when it is stored.
-// - The same inputs, shapes, dtypes and instruction set give the same bits: on any number of threads, in any process.
-// - Nothing is allocated; what grows with the problem comes in through `scratch` (sizes: kernels/arguments.hpp).
-// - Buffers do not overlap unless an argument says that they may.
+// Contract of all of them:
+//   - Storage may be fp32, bf16 or fp16; arithmetic is fp32, and a value is rounded (nearest even) when it is stored.
+//   - The same inputs, shapes, dtypes and instruction set give the same bits: on any number of threads, in any process.
+//   - Nothing is allocated; memory that grows with the problem comes in as `scratch` (sizes: kernels/arguments.hpp).
+//   - Buffers do not overlap unless an argument says that they may.
 
 #include <cstdint>
 #include <memory>
@@ -31,56 +31,58 @@ class Kernels {
   virtual void norm_backward(Stream& stream, const NormBackward& a) = 0;
   virtual void linear_forward(Stream& stream, const LinearForward& a) = 0;
   virtual void linear_backward(Stream& stream, const LinearBackward& a) = 0;
-  /// output = gelu(input), both [rows, columns] in one dtype; the same bits as LinearForward::activated.
+  /// Computes output = gelu(input), both [rows, columns] in one dtype; the same bits as LinearForward::activated.
   virtual void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) = 0;
   virtual void attention_forward(Stream& stream, const AttentionForward& a) = 0;
   virtual void attention_backward(Stream& stream, const AttentionBackward& a) = 0;
-  /// Turns queries or keys by their positions' angles.
+  /// Rotates queries or keys by their positions' angles.
   virtual void rotary(Stream& stream, const RotaryArguments& a) = 0;
   virtual void swiglu_forward(Stream& stream, const SwigluForward& a) = 0;
   virtual void swiglu_backward(Stream& stream, const SwigluBackward& a) = 0;
-  /// Loss only.
+  /// Computes the loss only.
   virtual void head_loss(Stream& stream, const HeadArguments& a) = 0;
-  /// Loss and all gradients.
+  /// Computes the loss and all gradients.
   virtual void head_training(Stream& stream, const HeadArguments& a) = 0;
-  /// output = input with the mask of `dropout` (which must be on) applied; [rows, columns], in place allowed.
+  /// Computes output = input with the mask of `dropout` (which must be on) applied; [rows, columns], in place allowed.
   virtual void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                        const Dropout& dropout) = 0;
 
-  /// dst[i] = src[i] in another type (or the same: a copy).
+  /// Converts dst[i] = src[i] to another type (or the same: a copy).
   virtual void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) = 0;
   virtual void fill_zero(Stream& stream, void* data, std::int64_t bytes) = 0;
-  /// out[i] = a[i] + b[i] in fp32, rounded once; out may be a or b.
+  /// Computes out[i] = a[i] + b[i] in fp32, rounded once; out may be a or b.
   virtual void add(Stream& stream, const void* a, DType a_dtype, const void* b, DType b_dtype, void* out,
                    DType out_dtype, std::int64_t n) = 0;
-  /// Adds the sum of squares of x[0..n) to *sum: chunks of 64 elements in double in one fixed order, chunks exactly, so
-  /// the result is the same for every split of x at multiples of 64. A chunk with NaN or infinity counts as non_finite.
+  /// Adds the sum of squares of x[0..n) to *sum. Chunks of 64 elements are summed in double in one fixed order, and the
+  /// chunks exactly. So the result is the same for every split of x at multiples of 64. A chunk with NaN or infinity
+  /// counts as non_finite.
   virtual void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) = 0;
-  /// The optimizer's update; the same bits for every split of the range. Does nothing when scalars->skip is set.
+  /// Applies the optimizer's update; the same bits for every split of the range. Does nothing when scalars->skip is
+  /// set.
   virtual void adamw(Stream& stream, const AdamWArguments& a) = 0;
-  /// A micro-batch's loss goes into the step's sums.
+  /// Adds a micro-batch's loss to the step's sums.
   virtual void account_loss(Stream& stream, const AccountArguments& a) = 0;
-  /// What a step decides from its sums.
+  /// Takes a step's decisions from its sums.
   virtual void clip(Stream& stream, const ClipArguments& a) = 0;
 
-  /// What computes, for the log: "AVX-512, oneDNN 2.6.3".
+  /// Names the implementation, for the log: "AVX-512, oneDNN 2.6.3".
   virtual std::string description() const = 0;
 };
 
-/// Instruction sets of the CPU kernels. Element-wise results, norms and AdamW have the same bits on all of them; matrix
-/// products are oneDNN's, which chooses by itself.
+/// Instruction sets of the CPU kernels. Element-wise results, norms and AdamW have the same bits on all of them;
+/// matmuls are oneDNN's, which chooses by itself.
 enum class InstructionSet : std::uint8_t { scalar, avx2, avx512 };
 
 std::string name_of(InstructionSet set);
 bool is_supported(InstructionSet set);
-/// The widest that this machine has.
+/// Returns the widest that this machine has.
 InstructionSet best_instruction_set();
 
-/// Kernels on this machine's cores. `pool` must outlive them. Allocates cpu_kernels_bytes(pool.threads()) once.
+/// Makes kernels on this machine's cores. `pool` must outlive them. Allocates cpu_kernels_bytes(pool.threads()) once.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool);
-/// With a chosen instruction set (tests); UsageError if the machine lacks it.
+/// Makes kernels with a chosen instruction set (tests); UsageError if the machine lacks it.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set);
-/// The fixed workspace of CPU kernels, allocated at construction, touched only as far as it is used.
+/// Returns the size of the CPU kernels' fixed workspace, allocated at construction, touched only as far as it is used.
 std::int64_t cpu_kernels_bytes(int threads);
 
 }  // namespace tessera

@@ -29,6 +29,8 @@ class KernelNeeds {
   /// Pinned host memory that host and device hand each other every step's tokens and scalars in; 0 where both reach the
   /// same memory.
   virtual std::int64_t exchange(std::int64_t tokens) const = 0;
+  /// Of planned bytes, those that the device's memory limits.
+  virtual std::int64_t limited(std::int64_t on_device, std::int64_t on_host) const = 0;
 };
 
 const KernelNeeds& kernel_needs(DeviceKind device);

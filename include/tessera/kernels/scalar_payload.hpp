@@ -1,6 +1,6 @@
 #pragma once
-// The one scalar reduction of a step: loss, squared norm and flags, all as integers, so that the sum over ranks has no
-// order and one all-reduce of 64-bit integers carries everything.
+// The one scalar reduction of a step: loss, squared norm and flags, all as integers. So the sum over ranks has no
+// order, and one all-reduce of 64-bit integers carries everything.
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace tessera {
 struct ScalarPayload {
   ExactSum loss;         ///< sum of token losses, a term per micro-batch
   ExactSum square_norm;  ///< of the summed gradient (times the loss scale, squared), every element counted once
-  std::int64_t stop_requested = 0;  ///< what ranks ask of all: see engine/stop.hpp
+  std::int64_t stop_requested = 0;  ///< the ranks' requests: see training/stop.hpp
 
   TESSERA_HOST_DEVICE void clear() { loss.clear(), square_norm.clear(), stop_requested = 0; }
 };

@@ -1,29 +1,29 @@
 #pragma once
-// The few numbers that change from step to step, at one fixed address in the device's memory, so that a captured
-// segment can be played again without touching its arguments. The host writes the inputs before a step and reads
-// results after it; everything else is moved by the clip kernel, so that nothing within a step waits for the host.
+// The few numbers that change from step to step, at one fixed address in the device's memory. So a captured segment can
+// be replayed without touching its arguments. The host writes the inputs before a step and reads results after it. The
+// clip kernel moves everything else, so that nothing within a step waits for the host.
 
 #include <cstdint>
 
 namespace tessera {
 
-/// What the host decides. Copied to the device as one piece before a step.
+/// The host's decisions. Copied to the device as one piece before a step.
 struct StepInputs {
   std::int64_t step = 0;  ///< 1, 2, ... (dropout's counter)
   std::uint64_t seed = 0;
   float learning_rate = 0;
-  std::int32_t stop_requested = 0;  ///< what this rank asks of all: travels with the step's sums
+  std::int32_t stop_requested = 0;  ///< this rank's requests to all: summed with the step's scalars
   std::int32_t counts_loss =
       1;  ///< 0: the coming losses do not count (an evaluation's last round may have ranks to spare)
   std::int32_t reserved = 0;
 };
 
-/// What a step reports, written by its clip.
+/// A step's results, written by its clip.
 struct StepOutcome {
   double loss = 0;                 ///< mean over the tokens of the global batch
   double grad_norm = 0;            ///< of the full gradient, before clipping
-  double loss_scale = 1;           ///< that this step's gradients were made with
-  std::int64_t stop_requests = 0;  ///< the sum of what ranks asked for
+  double loss_scale = 1;           ///< the scale of this step's gradients
+  std::int64_t stop_requests = 0;  ///< the sum of the ranks' requests
   std::int32_t finite = 1;         ///< loss and norm are finite (fp16 overflow that a smaller scale can cure aside)
   std::int32_t skipped = 0;        ///< fp16: the gradient overflowed, nothing was updated
 };
@@ -35,9 +35,9 @@ struct StepScalars : StepInputs {
 
   float bias_correction1 = 1, bias_correction2 = 1;  ///< 1 - beta^t, t = adam_step
   float clip_coefficient = 1;
-  float gradient_scale = 0;     ///< 1 / tokens of the global batch (times loss_scale): what d loss starts from
+  float gradient_scale = 0;     ///< 1 / tokens of the global batch (times loss_scale): the start value of d loss
   std::int32_t skip = 0;        ///< 1: the update does nothing (fp16 overflow, or a failure)
-  float loss_scale = 1;         ///< of the gradients that are made now, or next; a power of two
+  float loss_scale = 1;         ///< of the current or next gradients; a power of two
   std::int64_t adam_step = 0;   ///< updates done
   std::int64_t good_steps = 0;  ///< since the loss scale last changed
   std::int64_t skipped_steps = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Views: how a kernel is told where a matrix lies and in which type it is stored. A view owns nothing.
+// Views: the address and type of a kernel's matrix. A view owns nothing.
 
 #include <cstddef>
 #include <cstdint>
@@ -16,11 +16,11 @@ struct ConstView {
   std::int64_t stride = 0;
 
   explicit operator bool() const { return data != nullptr; }
-  /// The address of element (row, column).
+  /// Returns the address of element (row, column).
   const void* at(std::int64_t row, std::int64_t column = 0) const {
     return static_cast<const std::byte*>(data) + (row * stride + column) * size_of(dtype);
   }
-  /// The matrix that starts at `column` of each row.
+  /// Returns the matrix that starts at `column` of each row.
   ConstView columns_from(std::int64_t column) const { return {at(0, column), dtype, stride}; }
   ConstView rows_from(std::int64_t row) const { return {at(row), dtype, stride}; }
 };
@@ -32,7 +32,7 @@ struct View {
   std::int64_t stride = 0;
 
   explicit operator bool() const { return data != nullptr; }
-  // NOLINTNEXTLINE(google-explicit-constructor): what may be written may be read, without a word
+  // NOLINTNEXTLINE(google-explicit-constructor): a writable view is readable, without a word
   operator ConstView() const { return {data, dtype, stride}; }
   void* at(std::int64_t row, std::int64_t column = 0) const {
     return static_cast<std::byte*>(data) + (row * stride + column) * size_of(dtype);
@@ -44,7 +44,7 @@ struct View {
 /// A gradient that a kernel writes: accumulated in fp32 inside the kernel, rounded once when it is stored.
 struct GradientView {
   View view;
-  bool adds = false;  ///< add the finished gradient to what is there instead of storing it
+  bool adds = false;  ///< add the finished gradient to the memory instead of storing it
 
   explicit operator bool() const { return view.data != nullptr; }
 };

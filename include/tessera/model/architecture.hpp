@@ -12,8 +12,8 @@ enum class NormKind : std::uint8_t { layer_norm, rms_norm };
 enum class PositionKind : std::uint8_t { learned, rotary };
 enum class MlpKind : std::uint8_t { gelu, swiglu };
 
-/// How Llama 3.1 and later stretch rotary positions over a longer context ("llama3" in config.json): wavelengths above
-/// original_context / low_freq_factor grow by `factor`, those below original_context / high_freq_factor stay, between
+/// How Llama 3.1 and later stretch rotary positions over a longer context ("llama3" in config.json). Wavelengths above
+/// original_context / low_freq_factor grow by `factor`. Those below original_context / high_freq_factor stay. Between
 /// them the change is gradual.
 struct RopeScaling {
   std::int64_t original_context = 0;  ///< 0: no scaling
@@ -37,14 +37,14 @@ struct Architecture {
   double dropout = 0.0;  ///< embedding, attention and residual dropout
   std::int64_t head_width() const { return width / heads; }
   bool subtracts_mean() const { return norm == NormKind::layer_norm; }
-  /// One weight makes queries, keys and values (GPT-2), or one each.
+  /// Returns whether one weight makes queries, keys and values (GPT-2), or one each.
   bool fused_qkv() const { return family == Family::gpt2; }
   bool operator==(const Architecture&) const = default;
 };
 
 std::string name_of(Family family);
 
-/// The shape of a named preset (gpt2-124m, qwen2-1.5b, ...); UsageError naming the known ones.
+/// Returns the shape of a named preset (gpt2-124m, qwen2-1.5b, ...); UsageError naming the known ones.
 Architecture preset(const std::string& name);
 std::vector<std::string> preset_names();
 

@@ -1,6 +1,6 @@
 #pragma once
-// A decoder, part by part: what the engine calls when a schedule says forward, recompute or backward of a part.
-// Functions launch kernels on a stream and touch only the buffers that they are given.
+// A decoder, part by part: the functions that the engine calls for a schedule's forward, recompute or backward of a
+// part. They launch kernels on a stream and touch only the given buffers.
 
 #include <cstdint>
 #include <span>
@@ -18,7 +18,7 @@ struct PartBuffers {
   bool evaluation = false;                ///< forward without dropout
   const void* input = nullptr;            ///< residual stream [tokens, width]; null for embedding
   void* output =
-      nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output nobody reads
+      nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output is not read
   void* residual_gradient =
       nullptr;  ///< [tokens, width]: d output on entry, d input on exit (the head writes, embedding reads)
   std::span<void* const> saved;
@@ -26,7 +26,7 @@ struct PartBuffers {
   std::span<const void* const> constants;   ///< in the order of Part::constants
   std::span<void* const> gradients;         ///< in gradient_dtype
   std::span<const bool>
-      gradient_adds;  ///< per tensor: add to what is there (a tied table's second contribution) instead of storing
+      gradient_adds;  ///< per tensor: add to the memory (a tied table's second contribution) instead of storing
   DType gradient_dtype = DType::fp32;
   void* scratch = nullptr;  ///< PartCost::scratch_bytes of this direction
   double* loss = nullptr;   ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
@@ -36,7 +36,7 @@ struct PartBuffers {
 /// Writes output (and saved values). Head: loss only (evaluation).
 void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
                   const PartBuffers& buffers);
-/// Makes the saved values again, and output unless it is null, with the same bits as part_forward.
+/// Recomputes the saved values, and output unless it is null, with the same bits as part_forward.
 void part_recompute(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
                     const PartBuffers& buffers);
 /// Writes gradients and turns residual_gradient from d output into d input. Head: loss, forward and backward in one.

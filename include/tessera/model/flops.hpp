@@ -1,19 +1,19 @@
 #pragma once
-// How many FLOPs training on a token takes, by both ways of counting.
+// The FLOPs of training on one token, by both ways of counting.
 
 #include "tessera/model/parts.hpp"
 
 namespace tessera {
 
-/// As publications count them: all parameters once forward and twice backward, and attention's two products over the
-/// whole sequence, 6 N + 12 x layers x width x sequence (Narayanan et al. 2021, PaLM's appendix B).
+/// Counts as publications do: all parameters once forward and twice backward, and attention's two matmuls over the
+/// whole sequence. 6 N + 12 x layers x width x sequence (Narayanan et al. 2021, PaLM's appendix B).
 inline double published_flops_per_token(const ModelParts& model) {
   const Architecture& a = model.architecture;
   return 6.0 * static_cast<double>(model.parameter_count()) +
          12.0 * static_cast<double>(a.layers) * static_cast<double>(a.width) * static_cast<double>(model.sequence);
 }
 
-/// The model's matrix products, forward and backward once.
+/// Counts the model's matmuls, forward and backward once.
 inline double product_flops_per_token(const ModelParts& model) {
   return static_cast<double>(model.training_flops()) / static_cast<double>(model.tokens());
 }

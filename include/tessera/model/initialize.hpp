@@ -1,5 +1,5 @@
 #pragma once
-// Initial weights, element by element from counters: any slice on any rank gets what the whole would have had there.
+// Initial weights, element by element from counters: any slice on any rank equals that slice of the full tensor.
 
 #include <cstdint>
 #include <span>
@@ -8,9 +8,9 @@
 
 namespace tessera {
 
-/// out[i] = initial value of element first_element + i of tensor number `id`: zero, one, or normal with the tensor's
-/// standard deviation (normal_at(seed, id, element) of base/counter_rng.hpp times it). Slices may be filled by several
-/// threads at once; about 15 ns an element on one core.
+/// Computes out[i] = initial value of element first_element + i of tensor number `id`: zero, one, or normal. Normal is
+/// the tensor's standard deviation times normal_at(seed, id, element) of base/counter_rng.hpp. Several threads may fill
+/// slices at once; about 15 ns an element on one core.
 void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t seed, std::int64_t first_element,
                       std::span<float> out);
 

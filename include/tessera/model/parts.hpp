@@ -1,5 +1,5 @@
 #pragma once
-// The model as the schedule sees it: parts in forward order, each with the tensors it reads, the values it saves for
+// The model as the schedule sees it: parts in forward order. Each has the tensors it reads, the values it saves for
 // backward, scratch, FLOPs and bytes. Nothing here computes; model/decoder.hpp does.
 
 #include <cstdint>
@@ -29,28 +29,28 @@ struct ParameterTensor {
 
 enum class PartKind : std::uint8_t { embedding, attention, mlp, head };
 
-/// A value that forward leaves for backward (and that recompute makes again).
+/// A value that forward saves for backward (and that recompute makes again).
 struct SavedTensor {
   std::string name;  ///< "qkv"
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
 };
 
-/// What parts read and nobody ever changes: computed once on the host (model/constants.hpp), alike on every rank.
+/// Constants that parts read: computed once on the host (model/constants.hpp), equal on every rank.
 struct ConstantTensor {
   std::string name;  ///< "rotary"
   DType dtype = DType::fp32;
   std::int64_t elements = 0;
 };
 
-/// What one direction of a part costs per micro-batch.
+/// The cost of one direction of a part per micro-batch.
 struct PartCost {
   std::int64_t scratch_bytes = 0;  ///< private workspace while it runs
-  std::int64_t flops = 0;  ///< of matrix products; multiply and add counted as two, causal attention its visible half
-  std::int64_t bytes = 0;  ///< least memory traffic
+  std::int64_t flops = 0;          ///< of matmuls; multiply and add counted as two, causal attention its visible half
+  std::int64_t bytes = 0;          ///< least memory traffic
 };
 
-/// The smallest compute that a schedule names.
+/// The smallest unit of compute in a schedule.
 struct Part {
   std::string name;  ///< "embed", "h.0.attn", "h.0.mlp", "head"
   PartKind kind = PartKind::embedding;
@@ -69,7 +69,7 @@ struct ModelParts {
   std::int64_t sequence = 0;            ///< tokens per sequence
   DType compute = DType::fp32;          ///< dtype of parameters as read, activations and saved values
   DType gradient = DType::fp32;         ///< dtype of parameter gradients as parts write them
-  DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
+  DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
   std::vector<ParameterTensor> tensors;
   std::vector<Part> parts;
   std::vector<ConstantTensor> constants;
@@ -77,16 +77,16 @@ struct ModelParts {
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t residual_elements() const { return tokens() * architecture.width; }  ///< [tokens, width]
   std::int64_t parameter_count() const;
-  /// FLOPs of one micro-batch's forward and backward; what is recomputed does not count.
+  /// Returns the FLOPs of one micro-batch's forward and backward, without recomputation.
   std::int64_t training_flops() const;
 };
 
-/// The parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
+/// Returns the parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
 std::vector<ParameterTensor> parameter_tensors(const Architecture& architecture);
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or
 /// the sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32
-/// accumulator, `device` how much scratch the kernels want.
+/// accumulator, `device` how much scratch the kernels need.
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
                          DType gradient = DType::fp32, DeviceKind device = DeviceKind::cpu);
 

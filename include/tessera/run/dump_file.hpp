@@ -1,6 +1,6 @@
 #pragma once
-// run.dump: the gradients and weights of one step in HDF5, under Hugging Face names: /gradients/NAME and /weights/NAME,
-// float32 in full shape; attributes step, loss and grad_norm on /.
+// run.dump: the gradients and weights of one step in HDF5, under Hugging Face names. /gradients/NAME and /weights/NAME
+// are float32 in full shape; / has the attributes step, loss and grad_norm.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,20 +13,20 @@
 
 namespace tessera {
 
-/// Elements [first, first + count) that have been written, as disjoint runs.
+/// The elements that have been written, as disjoint runs [first, first + count).
 class WrittenRuns {
  public:
   /// InternalError if one of these elements was written before.
   void add(std::int64_t first, std::int64_t count);
-  /// Is there exactly one run, [0, elements)?
+  /// Returns whether there is exactly one run, [0, elements).
   bool complete(std::int64_t elements) const;
 
  private:
   std::map<std::int64_t, std::int64_t> runs_;  // first -> one past the last
 };
 
-/// Takes tensors by runs of elements in any order, so that nobody holds the model as a whole. One thread (the I/O
-/// thread's, during training). The file has its name only once finish() has returned.
+/// Takes tensors by runs of elements in any order, so that no rank holds the full model. One thread (the I/O thread's,
+/// during training). The file has its name only once finish() has returned.
 class DumpFile {
  public:
   /// IoError if the file cannot be made; a file of that name is replaced at finish().
@@ -35,10 +35,11 @@ class DumpFile {
   DumpFile(const DumpFile&) = delete;
   DumpFile& operator=(const DumpFile&) = delete;
 
-  /// Elements [first, first + values.size()) of a tensor, row-major. InternalError outside it, or for an element twice.
+  /// Writes elements [first, first + values.size()) of a tensor, row-major. InternalError outside it, or for an element
+  /// twice.
   void write_gradient(TensorId tensor, std::int64_t first, std::span<const float> values);
   void write_weight(TensorId tensor, std::int64_t first, std::span<const float> values);
-  /// InternalError naming the tensor if an element is missing.
+  /// Completes the file. InternalError naming the tensor if an element is missing.
   void finish(std::int64_t step, double loss, double grad_norm);
 
  private:

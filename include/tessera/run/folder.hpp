@@ -1,5 +1,5 @@
 #pragma once
-// The folder of a run: who may use it, files that are replaced whole, and log lines.
+// The folder of a run: its user, files that are replaced whole, and log lines.
 
 #include <cstdint>
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace tessera {
 enum class RunState : std::uint8_t { running, finished, stopped, failed };
 std::string_view name_of(RunState state);
 
-/// What scripts read in RUN/status.json.
+/// The contents of RUN/status.json, for scripts.
 struct RunStatus {
   RunState state = RunState::running;
   std::int64_t step = 0, steps = 0;
@@ -30,16 +30,16 @@ struct RunStatus {
 /// One key of a JSON line; a NaN or an infinity becomes null.
 using JsonField = std::pair<std::string_view, std::variant<bool, std::int64_t, double, std::string>>;
 
-/// One JSON object on one line, keys in the given order, no line end. Bytes that are not UTF-8 are replaced.
+/// Writes one JSON object on one line, keys in the given order, no line end. Bytes that are not UTF-8 are replaced.
 std::string json_line(std::span<const JsonField> fields);
 
 /// RUN/log.jsonl: every line reaches the operating system in one write(2), so that a crash leaves whole lines. A line
-/// that a full disk or a power loss cut off is ended before the next one.
+/// truncated by a full disk or a power loss is ended before the next one.
 class LineLog {
  public:
   /// Opens for appending, creating the file. IoError.
   explicit LineLog(const std::filesystem::path& path);
-  /// `line` has no line end of its own. IoError.
+  /// Appends `line`, which has no line end of its own. IoError.
   void append(std::string_view line);
 
  private:
@@ -47,7 +47,7 @@ class LineLog {
 
   std::filesystem::path path_;
   FileDescriptor file_;
-  bool is_sure_ = false;  ///< that the file ends in a whole line: not when it was opened, nor after an error
+  bool is_sure_ = false;  ///< the file ends in a whole line: not when it was opened, nor after an error
 };
 
 /// A run's folder. Called on rank 0.
@@ -61,7 +61,7 @@ class RunFolder {
   const std::filesystem::path& path() const { return path_; }
   /// For a new run that has the lock by now: UsageError if another one left files while this one waited for the lock.
   void require_fresh() const;
-  /// Removes what killed processes were writing beside files of the folder. Only with the lock.
+  /// Removes the unfinished files of killed processes from the folder. Only with the lock.
   void remove_leftovers() const;
   /// Writes RUN/status.json, flushed to disk if `durable`.
   void write_status(const RunStatus& status, bool durable = true) const;

@@ -1,7 +1,7 @@
 #pragma once
-// Who uses a run folder. Every rank holds a lock on one byte of RUN/log.jsonl, which is only ever appended to; the
-// kernel frees it when the process dies, however it dies. RUN/owner.json names rank 0's process while it has the
-// folder; on a file system without locks it is the lock.
+// The lock of a run folder. Every rank locks one byte of RUN/log.jsonl, which is only ever appended to; the kernel
+// frees it when the process dies, however it dies. RUN/owner.json names rank 0's process while it holds the folder. On
+// a file system without locks it is the lock.
 
 #include <cstdint>
 #include <filesystem>
@@ -13,34 +13,34 @@
 namespace tessera {
 
 struct LockSettings {
-  /// How long to wait for a holder that may be about to end: the kernel frees a killed process's locks after its
+  /// How long to wait for a holder that may be about to end. The kernel frees a killed process's locks after its
   /// memory, NFS those of a crashed node after a lease of 90 s.
   double patience = 120.0;
-  /// How long where the holder is seen to run on this host; also when the user is told that there is a wait.
+  /// How long if the holder is known to run on this host; also when the user is told that there is a wait.
   double patience_with_running = 3.0;
   std::string file = "log.jsonl";               ///< whose bytes are locked; never removed
-  std::string option = "run.dir";               ///< what names the folder, for messages
+  std::string option = "run.dir";               ///< the option that names the folder, for messages
   bool file_locks = true;                       ///< false: as on a file system without them (tests)
   std::function<void(const std::string&)> say;  ///< a line for the user
 };
 
 class RunLock {
  public:
-  /// Rank 0 first, the others when it has it; only rank 0 creates files. IoError if somebody else uses the folder and
-  /// does not end within the patience, or where a file cannot be used. UsageError, outside of Slurm jobs, if the user
-  /// of the folder is seen to run on this host.
+  /// Locks rank 0 first, then the others; only rank 0 creates files. IoError if another process uses the folder and
+  /// does not end within the patience, or if a file cannot be used. UsageError, outside of Slurm jobs, if that process
+  /// is known to run on this host.
   RunLock(const std::filesystem::path& folder, std::int64_t rank, const LockSettings& settings = {});
   ~RunLock();
   RunLock(const RunLock&) = delete;
   RunLock& operator=(const RunLock&) = delete;
 
-  /// False where the file system has no locks: then only owner.json keeps others away.
+  /// Returns false if the file system has no locks: then only owner.json keeps others away.
   bool holds() const { return holds_; }
-  /// Rank 0, once there is room: writes owner.json where that failed before. IoError.
+  /// Rank 0, once the disk has space: writes owner.json if that failed before. IoError.
   void write_owner();
-  /// The open file that has the lock; a process that inherits it shares the lock.
+  /// Returns the open file that has the lock; a process that inherits it shares the lock.
   int descriptor() const { return file_.get(); }
-  /// Rank 0: what owner.json says, for folder_has_owner().
+  /// Rank 0: returns the nonce of owner.json, for folder_has_owner().
   const std::string& nonce() const { return nonce_; }
 
  private:
@@ -59,11 +59,12 @@ class RunLock {
   std::string nonce_;
 };
 
-/// Whether nobody holds the lock of this folder; on a file system without locks, whether its owner has ended. IoError.
+/// Returns whether the lock of this folder is free; on a file system without locks, whether its owner has ended.
+/// IoError.
 bool is_lock_free(const std::filesystem::path& folder, const LockSettings& settings);
 
-/// Whether RUN/owner.json is the one that rank 0 wrote, so that this rank sees the same folder. Waits up to `patience`
-/// seconds for it, on network file systems only: their clients may show an older state of a folder.
+/// Returns whether RUN/owner.json is the one that rank 0 wrote, so that this rank sees the same folder. Waits up to
+/// `patience` seconds for it, on network file systems only: their clients may show an older state of a folder.
 bool folder_has_owner(const std::filesystem::path& folder, const std::string& nonce, double patience = 60.0);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// RUN/metrics.h5 (postprocess/README.md): what a run measures, readable while it is written (SWMR) and after a crash.
+// RUN/metrics.h5 (postprocess/README.md): a run's measurements, readable while it is written (SWMR) and after a crash.
 //   /steps/{step,skipped,timed,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}             a row per step
 //   /steps/time/NAME                                                                        a row per step
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
@@ -11,9 +11,9 @@
 //     three have one value, the others one for each rank ([report, rank])
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /config, /provenance, /model          an attribute per option, per fact
-// step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. A new file for each start of a
-// run: metrics.h5, metrics.1.h5, ... (io/metrics_history.hpp). Without SWMR a file that is being written has no meaning
-// for anybody else: it is metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
+// step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. Each start of a run makes a new
+// file: metrics.h5, metrics.1.h5, ... (run/metrics_history.hpp). Without SWMR a file that is being written is of no use
+// to others. It is then metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
 
 #include <array>
 #include <chrono>
@@ -35,7 +35,7 @@ namespace tessera {
 inline constexpr std::array<const char*, 4> kCollectiveNames = {"all_gather", "reduce_scatter", "all_reduce",
                                                                 "broadcast"};
 
-/// What one kind of collective did in one step.
+/// One kind of collective in one step.
 struct CommunicationRow {
   std::int64_t calls = 0;
   std::int64_t bytes = 0;  ///< sent by this rank
@@ -63,7 +63,7 @@ struct CheckpointRow {
   double background_seconds = 0.0;  ///< training went on
 };
 
-/// What a GPU was doing at a report.
+/// The state of a GPU at a report.
 struct DeviceRow {
   std::int64_t step = 0;
   double utilization = 0.0;      ///< share of time in which a kernel ran
@@ -72,7 +72,7 @@ struct DeviceRow {
   double energy = 0.0;           ///< joules since the driver was loaded
 };
 
-/// One rank's part of a report: what it did since the report before.
+/// One rank's values since the report before.
 struct RankValues {
   std::vector<double>
       times;  ///< seconds in timed steps, in the order of MetricsLayout::rank_times; NaN: none was timed
@@ -80,7 +80,7 @@ struct RankValues {
   std::vector<std::int64_t> measured;                                ///< bytes, in the order of MetricsLayout::memory
   double memory_peak = std::numeric_limits<double>::quiet_NaN();     ///< bytes, since the start
   double memory_average = std::numeric_limits<double>::quiet_NaN();  ///< bytes
-  DeviceRow device;                                                  ///< `step` is not looked at
+  DeviceRow device;                                                  ///< `step` is ignored
 };
 
 /// A report of all ranks.
@@ -99,7 +99,7 @@ struct PlannedMemory {
   std::vector<std::int64_t> bytes;  ///< an element per rank
 };
 
-/// What a metrics file holds besides rows; nothing can be added once it is open.
+/// The contents of a metrics file besides rows; nothing can be added once it is open.
 struct MetricsLayout {
   std::vector<std::string> step_times;  ///< names in /steps/time
   std::vector<std::string> rank_times;  ///< names in /ranks/time
@@ -110,18 +110,18 @@ struct MetricsLayout {
   std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
   bool device = false;                                          ///< whether there is a /device
   bool swmr = true;                                             ///< off for file systems without ordered writes (NFS)
-  std::size_t flush_rows = 256;                                 ///< rows reach the file after so many of them,
-  std::chrono::milliseconds flush_after = std::chrono::seconds(1);  ///< or after so long, whichever is first
+  std::size_t flush_rows = 256;                                 ///< rows reach the file after this many,
+  std::chrono::milliseconds flush_after = std::chrono::seconds(1);  ///< or after this time, whichever is first
 };
 
 /// Opened by rank 0. All HDF5 calls happen on the I/O thread; appending only queues. An error of writing surfaces as
-/// IoError at the next call and at close(), once: from then on what is appended is dropped. Used by one thread, but for
+/// IoError at the next call and at close(), once: from then on appended rows are dropped. Used by one thread, except
 /// make_durable(); the IoThread outlives it.
 class MetricsFile {
  public:
   /// Creates metrics.h5 in `folder`, or metrics.N.h5 with the number after the last one. IoError if that fails.
   MetricsFile(IoThread& io, const std::filesystem::path& folder, MetricsLayout layout);
-  /// Closes; errors that nobody has seen are lost.
+  /// Closes; errors not reported yet are lost.
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
   MetricsFile& operator=(const MetricsFile&) = delete;
@@ -129,20 +129,20 @@ class MetricsFile {
   void append_step(StepRow row);
   void append_eval(std::int64_t step, double loss);
   void append_checkpoint(CheckpointRow row);
-  /// InternalError where the layout has no device.
+  /// Appends a row. InternalError if the layout has no device.
   void append_device(const DeviceRow& row);
-  /// InternalError for values that the layout has no place for.
+  /// Appends a report. InternalError for values that the layout lacks.
   void append_ranks(RankRow row);
-  /// /memory/CATEGORY/measured, an element per rank. InternalError for a category that the layout does not have.
+  /// Sets /memory/CATEGORY/measured, an element per rank. InternalError for a category that the layout does not have.
   void set_measured_memory(const std::string& category, std::vector<std::int64_t> bytes);
-  /// An attribute of /provenance. InternalError for a name that is not in MetricsLayout::numbers.
+  /// Sets an attribute of /provenance. InternalError for a name that is not in MetricsLayout::numbers.
   void set_number(const std::string& name, double value);
   /// Waits until everything appended is in the file and visible to readers.
   void flush();
-  /// Waits until the rows up to that of `step`, which was appended, outlast a crash and a power loss. Any thread. Does
-  /// not throw for a file that cannot be written, and does not wait for one that was given up.
+  /// Waits until the rows up to that of `step`, which was appended, survive a crash and a power loss. Any thread. Does
+  /// not throw for a file that cannot be written, and does not wait for an abandoned one.
   void make_durable(std::int64_t step);
-  /// Flushes and closes; what follows is an InternalError, another close() harmless.
+  /// Flushes and closes; later calls are InternalErrors, another close() is harmless.
   void close();
 
   const std::filesystem::path& path() const;

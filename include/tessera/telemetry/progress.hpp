@@ -1,5 +1,5 @@
 #pragma once
-// What a person sees while a run goes on: a progress bar on a terminal, a line every N steps elsewhere.
+// Progress shown while a run goes on: a progress bar on a terminal, a line every N steps elsewhere.
 
 #include <chrono>
 #include <cstdint>
@@ -21,20 +21,21 @@ struct ProgressState {
   double seconds_left = std::numeric_limits<double>::quiet_NaN();
 };
 
-/// One line of at most `width` columns for a terminal:
-/// "step 120/1000 [===>      ]  12%  loss 3.2145  12.3K tokens/s  812 ms/step  exposed 4.1%  11 min 54 s left".
-/// Where it is narrow, the bar shrinks, then exposed, step time, tokens/s and the bar go, in this order.
+/// Formats one line of at most `width` columns for a terminal:
+///   "step 120/1000 [===>      ]  12%  loss 3.2145  12.3K tokens/s  812 ms/step  exposed 4.1%  11 min 54 s left"
+/// If it is narrow, the bar shrinks; then exposed, step time, tokens/s and the bar are left out, in this order.
 std::string progress_bar(const ProgressState& state, int width);
 
-/// One line for a log: "step 120/1000  loss 3.2145  12.3K tokens/s  812 ms/step  exposed 4.1%  11 min 54 s left".
+/// Formats one line for a log: "step 120/1000  loss 3.2145  12.3K tokens/s  812 ms/step  exposed 4.1%  11 min 54 s
+/// left".
 std::string progress_line(const ProgressState& state);
 
 /// Smoothed time per step, for the time left: an exponential mean over about the last 50 steps, plain over the first
-/// ones, the very first left out once there is a second (it is slower).
+/// ones. The very first is left out once there is a second (it is slower).
 class StepClock {
  public:
   void add(double seconds);
-  /// Seconds for `steps` more steps; NaN before the first.
+  /// Returns the seconds for `steps` more steps; NaN before the first.
   double left(std::int64_t steps) const;
 
  private:
@@ -42,8 +43,8 @@ class StepClock {
   double mean_ = 0.0;
 };
 
-/// Writes progress to a stream; rank 0 only. On a terminal the bar is drawn again at most ten times a second and at the
-/// last step; elsewhere a line appears after every `every`-th step, the first and the last.
+/// Writes progress to a stream; rank 0 only. On a terminal the bar is redrawn at most ten times a second and at the
+/// last step. Elsewhere a line appears after every `every`-th step, the first and the last.
 class Progress {
  public:
   enum class Style { automatic, bar, lines };  ///< automatic: a bar where the stream is a terminal
@@ -53,9 +54,9 @@ class Progress {
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
-  /// After a step; seconds_left is filled in here. Returns true when a line or bar was written.
+  /// Call after a step; fills in seconds_left. Returns true when a line or bar was written.
   bool update(ProgressState state);
-  /// A line of its own (an evaluation, a sample), above the bar.
+  /// Prints a separate line (an evaluation, a sample), above the bar.
   void message(const std::string& line);
   bool has_bar() const { return bar_; }
 

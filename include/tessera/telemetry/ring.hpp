@@ -1,6 +1,6 @@
 #pragma once
-// The last operations that were played, for the watchdog and for what is left after a crash: a ring of fixed size,
-// written by all lanes, read at any time by another thread. Nothing is allocated after construction.
+// The last operations of a run, for the watchdog and for the report after a crash. A ring of fixed size, written by all
+// queues, read at any time by another thread. Nothing is allocated after construction.
 
 #include <array>
 #include <atomic>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// One operation of the schedule as it was played.
+/// One operation of the schedule as it was run.
 struct RingEntry {
   std::uint64_t sequence = 0;  ///< counts operations since the start, from 0
   std::int32_t operation = 0;  ///< index in the schedule
@@ -23,7 +23,7 @@ struct RingEntry {
 };
 
 /// Thread-safe without locks: an entry is guarded by its own version counter, and a reader drops an entry that changes
-/// under its eyes.
+/// meanwhile.
 class OperationRing {
  public:
   /// `capacity` >= 1 entries.
@@ -35,9 +35,9 @@ class OperationRing {
   /// Notes that it has ended; nothing happens if its entry has been overwritten since.
   void end(std::uint64_t number);
 
-  /// The entries present, oldest first. While others write, the newest or oldest may be missing.
+  /// Returns the entries present, oldest first. While others write, the newest or oldest may be missing.
   std::vector<RingEntry> snapshot() const;
-  /// Operations entered since construction.
+  /// Returns the number of operations entered since construction.
   std::uint64_t entered() const { return next_.load(std::memory_order_acquire); }
   std::size_t capacity() const { return capacity_; }
 

@@ -1,5 +1,5 @@
 #pragma once
-// Where a step's time went, by category; the columns of /steps/time in metrics.h5.
+// The time of a step by category; the columns of /steps/time in metrics.h5.
 
 #include <array>
 #include <atomic>
@@ -25,9 +25,9 @@ enum class TimeCategory : std::uint8_t {
 };
 inline constexpr std::size_t kTimeCategories = 9;
 
-/// "forward", "exposed_gather", ...: as in /steps/time.
+/// Returns "forward", "exposed_gather", ...: as in /steps/time.
 const char* name_of(TimeCategory category);
-/// All names in order.
+/// Returns all names in order.
 std::vector<std::string> time_category_names();
 
 /// One step's account.
@@ -35,9 +35,9 @@ struct StepTimeTotals {
   std::array<std::int64_t, kTimeCategories> nanoseconds{};
   bool measured = true;  ///< false: the step was not timed; all seconds are NaN
   double seconds(TimeCategory category) const;
-  /// In the order of the names, as StepRow::times wants them.
+  /// Returns all seconds in the order of the names, as StepRow::times expects them.
   std::vector<double> all_seconds() const;
-  /// Sum of the exposed categories that are communication.
+  /// Returns the sum of the exposed categories that are communication.
   double exposed_seconds() const;
 };
 
@@ -47,9 +47,9 @@ class StepTimes {
   void add(TimeCategory category, std::int64_t nanoseconds) {
     nanoseconds_[static_cast<std::size_t>(category)].fetch_add(nanoseconds, std::memory_order_relaxed);
   }
-  /// Something was played whose times are not known.
+  /// Notes that untimed work was run.
   void leave_out() { measured_.store(false, std::memory_order_relaxed); }
-  /// What was added since the last take().
+  /// Returns the sums since the last take().
   StepTimeTotals take();
 
  private:

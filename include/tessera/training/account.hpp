@@ -1,5 +1,5 @@
 #pragma once
-// What the user reads before step 1 and after the last one.
+// Text for the user before step 1 and after the last one.
 
 #include <string>
 
@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines.
+/// Describes model, parameters, grid, strategy, memory per category, tokens per step, data: a few lines.
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
                            TrainingSession& session, const MachineShape& machine);
 

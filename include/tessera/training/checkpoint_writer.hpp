@@ -1,7 +1,7 @@
 #pragma once
-// Writing checkpoints of a training session: each rank its share, gathered to fewer files if wanted; rank 0 finishes
-// the folder when everybody's part is on disk. With checkpoint.async that is done by a thread beside the steps, from a
-// copy of the state.
+// Writes checkpoints of a training session. Each rank writes its share, gathered to fewer files if wanted; rank 0
+// finishes the folder when all parts are on disk. With checkpoint.async a separate thread does that during the steps,
+// from a copy of the state.
 
 #include <cstdint>
 #include <deque>
@@ -21,7 +21,7 @@
 
 namespace tessera {
 
-/// What a writer needs besides the session.
+/// A writer's needs besides the session.
 struct CheckpointSettings {
   CheckpointOptions options;
   std::filesystem::path folder;  ///< RUN/checkpoints
@@ -36,41 +36,40 @@ struct CheckpointReport {
   std::int64_t step = 0;
   std::int64_t bytes = 0;         ///< of all files together (rank 0)
   double blocked_seconds = 0;     ///< in which training waited
-  double waited_seconds = 0;      ///< of these: for the checkpoint before, which was still being written
-  double background_seconds = 0;  ///< in which it went on
+  double waited_seconds = 0;      ///< of these: for the previous checkpoint, which was still being written
+  double background_seconds = 0;  ///< during which training went on
   std::filesystem::path folder;
-  std::vector<std::string> notes;  ///< lines for the user (rank 0): what was set aside, what could not be deleted
+  std::vector<std::string> notes;  ///< lines for the user (rank 0): checkpoints set aside, failed deletions
 };
 
 class CheckpointWriter {
  public:
   /// Collective. Everything outlives the writer.
   CheckpointWriter(RankContext& context, TrainingSession& session, CheckpointSettings settings);
-  /// Waits until nothing is being written; what that throws is lost.
+  /// Waits until nothing is being written; its exceptions are lost.
   ~CheckpointWriter();
   CheckpointWriter(const CheckpointWriter&) = delete;
   CheckpointWriter& operator=(const CheckpointWriter&) = delete;
 
-  /// Makes a checkpoint of the session's state as it is between two steps. Returns when it is complete and durable;
-  /// with checkpoint.async when the state is copied, and the files are written while steps go on. One that is still
-  /// being written then is waited for first: none is left out, and one copy of the state is enough. Collective.
-  /// IoError, of this checkpoint or of the one before; nothing that was complete before is gone then.
+  /// Makes a checkpoint of the session's state between two steps. Returns when it is complete and durable. With
+  /// checkpoint.async it returns when the state is copied, and the files are written while steps go on. First waits for
+  /// a checkpoint that is still being written: none is left out, and one copy of the state is enough. Collective.
+  /// IoError, of this checkpoint or of the one before; no complete checkpoint is lost then.
   void begin();
-  /// What this rank writes for each checkpoint; 0 where another writes for it.
+  /// Returns the bytes that this rank writes for each checkpoint; 0 if another writes for it.
   std::int64_t bytes_to_write() const;
-  /// Whether a checkpoint is being written beside the steps.
+  /// Returns whether a checkpoint is being written in the background.
   bool is_writing() const;
-  /// The next checkpoint that is complete, each once, in order. Rethrows what went wrong beside the steps: IoError on
-  /// the rank where it did, PeerError on the others, whose steps may end with that before.
+  /// Returns the next checkpoint that is complete, each once, in order. Rethrows errors of the background writing:
+  /// IoError on the failing rank, PeerError on the others, whose steps may end with that before.
   std::optional<CheckpointReport> finished();
   /// Waits until nothing is being written. Rethrows as finished().
   void wait();
-  /// begin() and wait(): its report, when it is complete and durable.
+  /// Calls begin() and wait(). Returns the report, when it is complete and durable.
   CheckpointReport write();
 
-  /// In a handler: this rank ends with the exception that is being handled, and the others are told now, because one
-  /// that writes may wait for this one's part. A PeerError may be the news of what this rank itself met in writing:
-  /// then throws that, which says more.
+  /// Call it in an exception handler: this rank is about to end. Tells the others now, because a writing rank may wait
+  /// for this one's part. If the PeerError only echoes this rank's own write error, rethrows the original error.
   void give_up();
 
  private:
@@ -87,9 +86,9 @@ class CheckpointWriter {
   TrainingSession& session_;
   CheckpointSettings settings_;
   CheckpointFolder folder_;
-  std::int64_t newest_ = 0;               ///< the step that this run went on from, or wrote last (rank 0)
+  std::int64_t newest_ = 0;               ///< the step that this run continued from, or wrote last (rank 0)
   std::set<std::string> noted_;           ///< each line once
-  std::unique_ptr<Transport> transport_;  ///< of its own: the writing may go on beside steps
+  std::unique_ptr<Transport> transport_;  ///< separate: the writing may go on during steps
   std::unique_ptr<ControlPlane> plane_;
   std::int64_t writer_ = 0;            ///< the rank that writes for this one
   std::vector<std::int64_t> members_;  ///< the ranks that this one writes for, itself first; empty: it does not write

@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// Collective over all ranks; only rank 0 writes. Between two calls the step's update happens. Needs memory for one
-/// unit's slice on rank 0 beside the plan, for this step only.
+/// Collective over all ranks; only rank 0 writes. Call one before the step's update and the other after it. Rank 0
+/// needs unplanned memory for one unit's slice, for this step only.
 class StepDump {
  public:
   /// `io` is used on rank 0 only and may be null elsewhere.

@@ -1,5 +1,5 @@
 #pragma once
-// RUN/products.txt: which algorithms a GPU's matrix products run with, so that a restart has the same bits. Rank 0's.
+// RUN/products.txt: the algorithms of a GPU's matmuls, so that a restart has the same bits. Rank 0's.
 
 #include <filesystem>
 #include <string>
@@ -9,9 +9,9 @@ namespace tessera {
 class KeptProducts {
  public:
   explicit KeptProducts(const std::filesystem::path& run_folder) : path_(run_folder / "products.txt") {}
-  /// What an earlier part of the run kept; empty if there is none. IoError.
+  /// Returns the text that an earlier part of the run kept; empty if there is none. IoError.
   std::string read();
-  /// Replaces the file, where it would change. IoError.
+  /// Replaces the file if it would change. IoError.
   void write(const std::string& text);
 
  private:

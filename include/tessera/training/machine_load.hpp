@@ -1,5 +1,5 @@
 #pragma once
-// Who else uses the machines of a run.
+// Other load on the machines of a run.
 
 #include "tessera/backend/device.hpp"
 #include "tessera/backend/device_monitor.hpp"
@@ -8,11 +8,12 @@
 
 namespace tessera {
 
-/// Collective. The load average of the busiest machine, and how many processes beside this run's ranks compute on its
-/// GPUs, each GPU once. `monitor` looks at `device` where that is a GPU; may be null. Only rank 0 has the answer.
+/// Returns the load average of the busiest machine, and the number of foreign processes that compute on the ranks'
+/// GPUs, each GPU once. `monitor` observes `device` if that is a GPU; may be null. Only rank 0 has the answer.
+/// Collective.
 MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* monitor);
 
-/// The same from what each rank says: the load of its machine, processes on its GPU (-1: not known) and the GPU's name.
+/// One rank's contribution: the load of its machine, processes on its GPU (-1: not known) and the GPU's name.
 struct LoadOfRank {
   double load_average = 0;
   std::int64_t processes = -1;

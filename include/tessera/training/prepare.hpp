@@ -1,5 +1,5 @@
 #pragma once
-// What every command that trains does first: the machine's shape, the model, the data, the plan.
+// The first work of every command that trains: the machine's shape, the model, the data, the plan.
 
 #include <optional>
 
@@ -13,18 +13,17 @@ namespace tessera {
 /// A run, resolved and planned, before its session is opened.
 class PreparedRun {
  public:
-  /// UsageError where options, model, data or memory do not fit together. `machine` says how many ranks share the
-  /// machine.
+  /// UsageError if options, model, data or memory do not fit together. `machine` says how many ranks share the machine.
   PreparedRun(RankContext& context, const Options& options, const MachineShape& machine);
 
   const MachineShape& machine() const { return machine_; }
   const PlannedRun& planned() const { return planned_; }
   const Dataset& data() const { return *data_; }
-  /// The options with what this machine, the model and the strategy made of those that leave it to them (0, auto):
-  /// device, threads, lanes, model sizes, sequence length, shard group, when gradients are reduced. They repeat the
-  /// run. grid.ranks_per_node stays as given: it overrides what a machine says.
+  /// Returns the options with every 0 or auto replaced by its value for this machine, model and strategy. This concerns
+  /// device, threads, run.lanes, model sizes, sequence length, shard group, when gradients are reduced. They repeat the
+  /// run. grid.ranks_per_node stays as given: it overrides the machine's value.
   Options resolved(const Options& options) const;
-  /// Opens the session: allocates, initialises or reads weights, or goes on from what `load` finds. Collective.
+  /// Opens the session: allocates, initialises or reads weights, or goes on from the state of `load`. Collective.
   std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options,
                                         const StateLoader& load = {}) const;
 
@@ -38,7 +37,7 @@ class PreparedRun {
   std::unique_ptr<CheckpointReader> parent_;     ///< of model.from, a checkpoint
 };
 
-/// What ranks of this machine share; applies grid.ranks_per_node to `world` and checks the options against the world.
+/// Returns the shape of this machine. Applies grid.ranks_per_node to `world` and checks the options against the world.
 /// UsageError when ranks were started with different options. Collective.
 MachineShape settle_grid(World& world, const Options& options);
 

@@ -1,5 +1,5 @@
 #pragma once
-// What every rank measures between two reports, gathered on rank 0 for /ranks of metrics.h5.
+// Every rank's measurements between two reports, gathered on rank 0 for /ranks of metrics.h5.
 
 #include <array>
 #include <chrono>
@@ -15,18 +15,18 @@ namespace tessera {
 /// Calls and bytes by kind of collective, as CommunicationCounts.
 using CommunicationRows = std::array<CommunicationRow, kCollectiveNames.size()>;
 
-/// A rank's memory, looked at so seldom that it costs at most a 200th of the time.
+/// A rank's memory, sampled so seldom that it costs at most a 200th of the time.
 class MemorySamples {
  public:
   /// `before`: the process's proportional set size before the session took memory.
   MemorySamples(const TrainingSession& session, std::int64_t before) : session_(session), before_(before) {}
 
-  /// Measures if enough time has passed since the last time, or if it `must`. Not while a segment is played.
+  /// Measures if enough time has passed since the last time, or if it `must`. Not while a segment runs.
   void sample(bool must);
-  /// Of the last sample if there was one since clear(), else -1 for each.
+  /// Returns the last sample if there was one since clear(), else -1 for each.
   const std::array<std::int64_t, kMeasuredMemory>& measured() const { return measured_; }
-  /// The highest use so far, and the mean of samples since clear(); bytes, NaN where not known. On cores the growth of
-  /// the process's proportional set size, on a GPU what is in use there more than before.
+  /// Return the highest use so far, and the mean of samples since clear(); bytes, NaN if not known. On cores, the
+  /// growth of the process's proportional set size; on a GPU, the growth of the memory in use there.
   double peak() const { return peak_; }
   double average() const;
   void clear();
@@ -44,13 +44,13 @@ class MemorySamples {
 
 class RankReports {
  public:
-  /// `monitor` looks at this rank's GPU; may be null. References must outlive the object.
+  /// `monitor` observes this rank's GPU; may be null. References must outlive the object.
   RankReports(World& world, const TrainingSession& session, std::int64_t memory_before, DeviceMonitor* monitor);
 
-  /// Of one step.
+  /// Adds the values of one step.
   void add(const StepTimeTotals& times, const CommunicationRows& communication);
-  /// Collective, over the control plane: on rank 0 the report of all ranks after `step`. `measures`: memory is measured
-  /// even if that was done a moment ago. Begins the next report.
+  /// Returns, on rank 0, the report of all ranks after `step`. `measures`: measures memory even if that was done a
+  /// moment ago. Begins the next report. Collective, over the control plane.
   std::optional<RankRow> gather(std::int64_t step, bool measures);
 
  private:

@@ -1,8 +1,8 @@
 #pragma once
-// What rank 0 writes and shows while a run goes on: metrics.h5, log.jsonl, status.json, config.ini, the progress on the
-// terminal. Of it the step's path has only the handing over of a row and a line of the log. Once a run has begun, none
-// of these files can end it: what cannot be written is said once on the terminal, log and status are tried again, the
-// metrics file is given up.
+// Rank 0's files and output during a run: metrics.h5, log.jsonl, status.json, config.ini, the progress on the terminal.
+// The training thread only hands over one row per step and writes a line of the log. Once a run has begun, none of
+// these files can end it. A failed write is reported once on the terminal; log and status are retried, the metrics file
+// is abandoned.
 
 #include <array>
 #include <chrono>
@@ -23,7 +23,7 @@
 
 namespace tessera {
 
-/// How one step went on this rank.
+/// One step on this rank.
 struct StepReport {
   std::int64_t step = 0;
   StepResult result;
@@ -32,15 +32,15 @@ struct StepReport {
   std::array<CommunicationRow, kCollectiveNames.size()> communication;  ///< of this step
 };
 
-/// Kinds of memory that are measured: the plan's categories, and at last the whole process.
+/// Kinds of measured memory: the plan's categories, and last the whole process.
 inline constexpr std::size_t kMeasuredMemory = std::size_t{kCategories} + 1;
 
-/// What the run is about; attributes of /model.
+/// Facts of the run; attributes of /model.
 struct ModelFacts {
   std::int64_t parameters = 0, tokens_per_step = 0, samples_per_epoch = 0;
   double steps_per_epoch = 0;
   double flops_per_token_6n = 0;  ///< as publications count: 6 N + 12 x layers x width x sequence
-  double flops_per_token = 0;     ///< of the model's matrix products, forward and backward
+  double flops_per_token = 0;     ///< of the model's matmuls, forward and backward
   double device_peak_flops = std::numeric_limits<double>::quiet_NaN();  ///< of a rank
   std::string device_peak_source = "unknown";
 };
@@ -51,19 +51,19 @@ struct MachineLoad {
   double gpu_foreign_processes = std::numeric_limits<double>::quiet_NaN();  ///< on the GPUs of all ranks
 };
 
-/// What metrics.h5 says beside rows.
+/// The contents of metrics.h5 besides rows.
 struct RunAccount {
   RunFacts facts;
   ModelFacts model;
   MachineLoad load;          ///< at the start
-  bool has_monitor = false;  ///< rank 0's GPU is looked at (/device, /ranks/device)
+  bool has_monitor = false;  ///< rank 0's GPU is monitored (/device, /ranks/device)
 };
 
 class RunRecorder {
  public:
-  /// Takes the folder (UsageError when it is used, or has files in it that checkpoint.resume does not speak of; IoError
-  /// when the holder of its lock does not end, or where auto finds no folder although Slurm has started the job before)
-  /// and writes config.ini and status.json. Rank 0 only. `options` as resolved for this run; they must outlive the
+  /// Takes the folder and writes config.ini and status.json. UsageError when it is in use, or has files in it although
+  /// checkpoint.resume does not name it. IoError when the holder of its lock does not end, or when auto finds no folder
+  /// although Slurm has started the job before. Rank 0 only. `options` as resolved for this run; they must outlive the
   /// recorder.
   RunRecorder(const Options& options, const std::filesystem::path& folder, std::int64_t ranks);
   ~RunRecorder();
@@ -73,23 +73,23 @@ class RunRecorder {
   void record_step(const StepReport& report, std::int64_t global_tokens);
   void record_evaluation(std::int64_t step, double loss);
   void record_checkpoint(const CheckpointReport& report);
-  /// What was measured after the first step, as /memory has it.
+  /// Records the measurements after the first step, for /memory.
   void record_memory(const std::vector<RankValues>& ranks);
   void record_first_step(double seconds_since_start);
-  /// What all ranks measured since the report before, and how rank 0's GPU is doing.
+  /// Records the measurements of all ranks since the report before, and the state of rank 0's GPU.
   void record_ranks(RankRow row);
   void record_load_at_end(const MachineLoad& load);
-  /// Before the checkpoint of `step` is published: its row and those before it are durable, unless metrics cannot be
-  /// written. Any thread.
+  /// Call before the checkpoint of `step` is published: makes its row and those before it durable, unless metrics
+  /// cannot be written. Any thread.
   void make_rows_durable(std::int64_t step);
   /// Closes everything and leaves the last status. Does not throw.
   void finish(RunState state, ExitCode code, const std::string& message);
 
   const std::filesystem::path& folder() const { return folder_.path(); }
-  /// For folder_has_owner().
+  /// Returns the nonce for folder_has_owner().
   const std::string& nonce() const { return lock_.nonce(); }
   IoThread& io() { return io_; }
-  /// A line of its own on the terminal.
+  /// Prints a separate line on the terminal.
   void say(const std::string& line);
 
  private:
@@ -114,7 +114,7 @@ class RunRecorder {
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
-  std::string log_warning_, status_warning_;  ///< what was said last
+  std::string log_warning_, status_warning_;  ///< the last warnings
   std::future<void> status_written_;          ///< on the I/O thread; ready when there is none
   std::chrono::steady_clock::time_point status_time_;
 };

@@ -1,5 +1,5 @@
 #pragma once
-// Going on from a checkpoint: which one, whether it fits the run, and each rank reading what it needs of it.
+// Continuing from a checkpoint: which one, whether it fits the run, and each rank reading its share.
 
 #include <filesystem>
 #include <functional>
@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// What resuming needs besides schedule and memory.
+/// Resuming's needs besides schedule and memory.
 struct ResumeSettings {
   const Options& options;
   const PlannedRun& planned;
@@ -20,19 +20,19 @@ struct ResumeSettings {
   std::function<void(const std::string&)> say;  ///< a line for the user; called on rank 0
 };
 
-/// The checkpoint folders that checkpoint.resume names, the best first: all of the run's, newest first (auto), or of
-/// PATH, which is a checkpoint or a run's folder. UsageError if PATH is neither.
+/// Returns the checkpoint folders that checkpoint.resume names, the best first. auto means all of the run's, newest
+/// first; PATH is a checkpoint or a run's folder. UsageError if PATH is neither.
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
 
-/// UsageError where the first of these whose manifest can be read does not fit the run. Called before a run folder is
+/// UsageError if the first of these with a readable manifest does not fit the run. Called before a run folder is
 /// touched.
 void require_fitting(const ResumeSettings& settings);
 
-/// Loads by checkpoint.resume. auto: the newest checkpoint that is complete and undamaged; those passed over are
-/// reported; one that the system does not let a rank read is not passed over (IoError); nothing if there is none at all
-/// (a folder of nothing but damaged ones is an error: a fresh start would prune them). Empty for `none`. Collective
-/// when called. UsageError where the checkpoint does not fit and checkpoint.allow does not say so; IoError where none
-/// can be read. All references outlive it.
+/// Loads by checkpoint.resume. auto takes the newest checkpoint that is complete and undamaged, and reports those
+/// passed over. A checkpoint that the system does not let a rank read is not passed over (IoError). Loads nothing if
+/// there is none at all. A folder of only damaged ones is an error: a fresh start would prune them. Empty for `none`.
+/// Collective when called. UsageError if the checkpoint does not fit and checkpoint.allow does not say so; IoError if
+/// none can be read. All references outlive it.
 StateLoader state_loader(RankContext& context, const ResumeSettings& settings);
 
 }  // namespace tessera

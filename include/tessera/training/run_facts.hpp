@@ -1,5 +1,5 @@
 #pragma once
-// Where a command's results come from.
+// The origin of a command's results.
 
 #include "tessera/backend/device.hpp"
 #include "tessera/backend/device_monitor.hpp"
@@ -15,15 +15,16 @@ struct GpuFacts {
   std::string name, driver;
 };
 
-/// `monitor` looks at the device where that is a GPU; may be null.
+/// Reads the facts. `monitor` observes the device if that is a GPU; may be null.
 GpuFacts gpu_facts(const Device& device, DeviceMonitor* monitor);
 /// The same with a monitor of its own.
 GpuFacts gpu_facts(const Device& device);
 
-/// The libraries whose versions a description of kernels has: {"onednn", "2.6.3"} of "AVX-512, oneDNN 2.6.3 with ...".
+/// Returns the libraries whose versions are in a description of kernels: {"onednn", "2.6.3"} of "AVX-512, oneDNN 2.6.3
+/// with ...".
 std::vector<std::pair<std::string, std::string>> libraries_in(const std::string& kernels);
 
-/// Collective; rank 0 has the hosts of all. `kernels`: what computes, for people.
+/// Collects the facts of the run. Collective; rank 0 has the hosts of all. `kernels`: their human-readable description.
 RunFacts run_facts(World& world, const Options& options, const Invocation& invocation, const GpuFacts& gpu,
                    const std::string& kernels);
 

@@ -23,7 +23,7 @@ class TrainLoop {
   TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
             const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports);
 
-  /// All steps that are left. Empty when all are done; else why it stopped before, with a checkpoint on disk.
+  /// Runs all remaining steps. Returns empty when all are done; else why it stopped before, with a checkpoint on disk.
   std::string run();
 
   double last_validation_loss() const { return validation_loss_; }

@@ -15,7 +15,7 @@ namespace {
 class HostMemory final : public DeviceMemory {
  public:
   HostMemory(MemoryKind kind, std::int64_t bytes) : region_(bytes) {
-    // What is pinned elsewhere is touched here, so that nobody waits for pages later.
+    // Memory that is pinned on other devices is touched here, so that pages are there from the start.
     if (kind == MemoryKind::pinned && bytes > 0) std::memset(region_.data(), 0, static_cast<std::size_t>(bytes));
   }
   std::byte* data() const override { return region_.data(); }

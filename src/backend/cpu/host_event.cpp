@@ -16,7 +16,7 @@ std::int64_t HostEvent::start_generation(const void* stream) {
 }
 
 void HostEvent::reach(std::int64_t generation, const std::exception_ptr& failure) {
-  // All under the lock, which waiting threads take last: when they go on, and perhaps destroy the event, we are done.
+  // All under the lock, which waiting threads take last: once they go on and perhaps destroy the event, this is done.
   const std::lock_guard lock(failure_lock_);
   failure_ = failure;
   failed_generation_ = failure ? generation : 0;

@@ -1,5 +1,5 @@
 #pragma once
-// Events of host streams: a generation that was recorded last and one that was reached last.
+// Events of host streams: the last recorded generation and the last reached one.
 
 #include <atomic>
 #include <cstdint>
@@ -18,10 +18,10 @@ class HostEvent final : public Event {
   /// because generations are reached in order.
   std::int64_t start_generation(const void* stream);
   std::int64_t recorded_generation() const { return recorded_.load(); }
-  /// When the last generation was reached, in nanoseconds of the monotonic clock.
+  /// Returns when the last generation was reached, in nanoseconds of the monotonic clock.
   std::int64_t reached_at() const { return reached_at_.load(); }
 
-  /// The recording stream has come to this generation; `failure` is what its work threw, or null.
+  /// Marks this generation as reached by the recording stream; `failure` is the exception of its work, or null.
   void reach(std::int64_t generation, const std::exception_ptr& failure);
 
   /// Blocks until the generation is reached; rethrows its failure. Generation 0 (never recorded) is always reached.
@@ -31,7 +31,7 @@ class HostEvent final : public Event {
   std::atomic<std::int64_t> recorded_{0};
   std::atomic<std::int64_t> reached_{0};
   std::atomic<std::int64_t> reached_at_{0};
-  std::atomic<std::uint32_t> changes_{0};  ///< what waiting threads sleep on
+  std::atomic<std::uint32_t> changes_{0};  ///< the word on which waiting threads sleep
   std::atomic<int> sleepers_{0};
   const void* stream_ = nullptr;
 
@@ -40,7 +40,7 @@ class HostEvent final : public Event {
   std::int64_t failed_generation_ = 0;
 };
 
-/// The event as one of a host stream; InternalError for an event of another device.
+/// Casts to a host stream's event; InternalError for an event of another device.
 HostEvent& host_event(Event& event);
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-// The stream with a thread of its own: a bounded ring of entries, filled by one thread and emptied by the worker.
+// A stream with its own thread: a bounded ring of entries, filled by one thread and emptied by the worker.
 
 #include <chrono>
 #include <condition_variable>
@@ -16,7 +16,7 @@ namespace tessera {
 
 namespace {
 
-/// What the worker does next: a task, or reach a generation of an event, or wait for one.
+/// The worker's next action: run a task, reach a generation of an event, or wait for one.
 struct Entry {
   enum class Kind { task, reach, wait } kind = Kind::task;
   Task task;
@@ -86,7 +86,7 @@ class WorkerStream final : public Stream {
     }
   }
 
-  /// Does one entry and returns what it threw; after an earlier failure only events are signalled.
+  /// Runs one entry and returns its exception; after an earlier failure only events are signalled.
   std::exception_ptr perform(const Entry& entry, const std::exception_ptr& earlier) {
     try {
       switch (entry.kind) {

@@ -1,4 +1,4 @@
-// A communicator that is as slow as a network that is not here.
+// A communicator that emulates a slower network.
 
 #include <chrono>
 #include <thread>
@@ -43,7 +43,7 @@ class EmulatedCommunicator final : public Communicator {
     if (size() > 1) std::this_thread::sleep_until(end);
   }
   void lend(std::span<std::byte> scratch) override { inner_->lend(scratch); }
-  /// As the caller sees it: the slowness is part of the time.
+  /// As seen by the caller: the delay is part of the time.
   CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 
  private:

@@ -1,4 +1,4 @@
-// A communicator on which things go wrong, by seed.
+// A communicator with injected faults, by seed.
 
 #include <array>
 #include <chrono>
@@ -42,7 +42,7 @@ class FaultyCommunicator final : public Communicator {
   CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
 
  private:
-  /// Four draws of this call; the second block of numbers says where and how long.
+  /// Draws four numbers for this call; the second block of numbers gives place and duration.
   template <class F>
   void badly(F&& work, void* result, std::int64_t bytes) {
     const std::int64_t call = calls_++;

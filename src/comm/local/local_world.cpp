@@ -17,7 +17,7 @@ namespace tessera {
 
 namespace {
 
-/// What the ranks of a local world have in common.
+/// The shared state of a local world's ranks.
 class Hub {
  public:
   Hub(std::int64_t rank_count, std::int64_t ranks_per_node) : ranks(rank_count), per_node(ranks_per_node) {}
@@ -25,8 +25,8 @@ class Hub {
   const std::int64_t ranks, per_node;
   NoticeBlock notice{};
 
-  /// The mail room of the `ordinal`-th transport over these members: the first to come makes it, the last takes it
-  /// away.
+  /// Returns the mail room of the `ordinal`-th transport over these members: the first to arrive makes it, the last
+  /// removes it.
   std::shared_ptr<MailRoom> room(const std::vector<std::int64_t>& members, std::int64_t ordinal) {
     const std::lock_guard lock(lock_);
     auto& [room, joined] = rooms_[{members, ordinal}];
@@ -118,7 +118,7 @@ class LocalRank final : public RankContext {
   ControlPlane control_;
 };
 
-/// The failure that run_ranks rethrows: the first that is a rank's own, not the news of another's.
+/// The failure that run_ranks rethrows: the first that is a rank's own, not the echo of another's.
 class FirstFailure {
  public:
   void keep(std::exception_ptr failure, bool own) {
@@ -135,7 +135,7 @@ class FirstFailure {
   bool own_ = false;
 };
 
-/// Runs one rank. Its body may have raised the notice itself (a player does, before it joins its lanes).
+/// Runs one rank. Its body may have raised the notice itself (a player does, before it joins its queues).
 void run_rank(Hub& hub, std::int64_t rank, const std::function<void(RankContext&)>& body, FirstFailure& first) {
   const auto fail = [&](ExitCode code, const char* what, bool own) {
     hub.notice.write({rank, code, what});
@@ -169,7 +169,7 @@ void run_ranks(std::int64_t ranks, std::int64_t ranks_per_node, const std::funct
       threads.push_back(start_thread(fmt::format("rank {}", rank),
                                      [&hub, &body, &first, rank] { run_rank(hub, rank, body, first); }));
     }
-  } catch (const IoError& error) {  // those that started wait for those that did not
+  } catch (const IoError& error) {  // started ranks wait for those that did not start
     hub.notice.write({static_cast<std::int64_t>(threads.size()), error.code(), error.what()});
     first.keep(std::current_exception(), true);
   }

@@ -1,5 +1,5 @@
 #pragma once
-// Messages between the threads of a group: a send and a receive that match are copied by whoever came second.
+// Messages between the threads of a group: the later of a matching send and receive copies the data.
 
 #include <array>
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// What the ranks of one group share.
+/// The shared state of one group's ranks.
 class MailRoom {
  public:
   explicit MailRoom(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}

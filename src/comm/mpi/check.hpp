@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// CommunicationError with MPI's own text unless `result` is MPI_SUCCESS. `call` is the function's name.
+/// Throws CommunicationError with MPI's own text unless `result` is MPI_SUCCESS. `call` is the function's name.
 void check_mpi(int result, const char* call);
 
 /// Owns a communicator. Not freed once `abandon` was called (peers are gone, and MPI may ask them).
@@ -30,7 +30,7 @@ class MpiComm {
   UniqueHandle<MPI_Comm, Free> comm_;
 };
 
-/// A copy of `comm` with errors as return codes. Collective.
+/// Copies `comm`, with errors as return codes. Collective.
 MpiComm duplicate(MPI_Comm comm);
 
 }  // namespace tessera

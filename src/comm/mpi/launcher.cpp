@@ -23,7 +23,7 @@ constexpr std::array<Variables, 3> kLaunchers{{{"Open MPI", "OMPI_COMM_WORLD_SIZ
                                                {"PMI", "PMI_SIZE", "PMI_RANK"},
                                                {"Slurm", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}};
 
-/// The number that `name` has in the environment; `otherwise` if it has none.
+/// Reads the number that `name` has in the environment; `otherwise` if it has none.
 std::int64_t number(const std::vector<std::string>& environment, std::string_view name, std::int64_t otherwise) {
   for (const std::string& entry : environment) {
     if (entry.size() > name.size() && entry.starts_with(name) && entry[name.size()] == '=') {
@@ -33,7 +33,7 @@ std::int64_t number(const std::vector<std::string>& environment, std::string_vie
   return otherwise;
 }
 
-/// One process speaks for all; it goes first, because a launcher may kill the others then.
+/// Lets one process report for all; it ends first, because a launcher may kill the others then.
 [[noreturn]] void refuse(const Launch& launch, const std::string& message) {
   if (launch.rank == 0) throw UsageError("{}", message);
   std::this_thread::sleep_for(std::chrono::seconds(1));

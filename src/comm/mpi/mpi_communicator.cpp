@@ -28,7 +28,7 @@ int mpi_count(std::int64_t elements) {
   return static_cast<int>(elements);
 }
 
-/// All processes in the world's order.
+/// Makes a communicator of all processes in the world's order.
 MpiComm all_ranks(const World& world) {
   MPI_Comm comm = MPI_COMM_NULL;
   check_mpi(MPI_Comm_split(MPI_COMM_WORLD, 0, static_cast<int>(world.rank()), &comm), "MPI_Comm_split");

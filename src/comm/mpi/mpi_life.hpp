@@ -1,5 +1,5 @@
 #pragma once
-// The start and the end of MPI, and what it may do to the process meanwhile.
+// The start and the end of MPI, and its effects on the process meanwhile.
 
 #include <signal.h>
 
@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-/// Gives the signals of faults back to whom they belonged when it was made, nobody as a rule. Open MPI handles them to
-/// print a trace, and hangs in that after the heap was damaged.
+/// Restores the previous handlers of fault signals, as a rule none. Open MPI handles them to print a trace, and hangs
+/// in that after the heap was damaged.
 class FaultHandlers {
  public:
   FaultHandlers() {

@@ -11,9 +11,9 @@ namespace tessera {
 
 namespace {
 
-/// Half of what the world waits for ranks that are late to their end.
+/// Half of the time that the world waits for late ranks at their end.
 constexpr double kReceiveSeconds = 5;
-constexpr double kSendSeconds = 0.1;  ///< one whose receiver is filling its memory needs no longer
+constexpr double kSendSeconds = 0.1;  ///< a send whose receiver is filling its memory needs no longer
 
 }  // namespace
 
@@ -59,8 +59,8 @@ bool MpiTransport::finished(MessageSlot slot) {
   return done != 0;
 }
 
-/// A receive that nothing came for is cancelled; one that is being filled cannot be, and is waited for, because its
-/// memory goes away next. A send cannot be taken back; one that nobody receives is forgotten by MPI at MPI_Finalize.
+/// Cancels receives without a message. One that is being filled cannot be cancelled. It is waited for, because its
+/// memory goes away next. A send cannot be taken back; MPI forgets an unreceived one at MPI_Finalize.
 void MpiTransport::cancel() {
   for (Request& request : requests_) {
     if (request.used && request.receives) MPI_Cancel(&request.handle);
@@ -80,7 +80,8 @@ void MpiTransport::cancel() {
   }
 }
 
-/// The sender is gone in the middle of a message: MPI would go on writing into memory that others have by then.
+/// Ends the process: the sender died in the middle of a message: MPI would go on writing into memory that is reused by
+/// then.
 void MpiTransport::end_process() {
   ExitCode code = ExitCode::communication;
   std::string message = "a message stays half received (its sender is gone)";

@@ -21,7 +21,7 @@ NodeLayout find_nodes(MPI_Comm comm) {
 
   NodeLayout layout;
   std::vector<std::int64_t> ranks_of(static_cast<std::size_t>(size), 0);
-  int place = 0;  // ranks before mine when sorted by (leader, rank)
+  int place = 0;  // ranks before this one when sorted by (leader, rank)
   for (int other = 0; other < size; ++other) {
     const int theirs = leaders[static_cast<std::size_t>(other)];
     ++ranks_of[static_cast<std::size_t>(theirs)];

@@ -1,5 +1,5 @@
 #pragma once
-// Which processes share a machine, and the numbering of ranks that follows from it.
+// Finds the processes that share a machine, and numbers the ranks accordingly.
 
 #include <cstdint>
 

@@ -21,7 +21,7 @@ namespace {
 
 class MappedMemory final : public SharedMemory {
  public:
-  /// `file` stays open as long as peers may want to open it through us.
+  /// `file` stays open as long as peers may want to open it through this process.
   MappedMemory(FileDescriptor file, std::int64_t bytes, bool writable)
       : file_(std::move(file)), mapping_(map_file(file_.get(), bytes, writable)) {
     if (!mapping_)
@@ -35,7 +35,7 @@ class MappedMemory final : public SharedMemory {
   Mapping mapping_;
 };
 
-/// What tells an open file from all others of this machine.
+/// Identifies an open file among all others of this machine.
 std::string identity(const FileDescriptor& file) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0)
@@ -52,7 +52,7 @@ std::string identity(const FileDescriptor& file) {
 }  // namespace
 
 MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
-  // Writing to a shared page that the machine has not got raises SIGBUS: ask for all of them now.
+  // Writing to a shared page that the machine lacks raises SIGBUS: ask for all of them now.
   const std::int64_t usable = usable_memory();
   if (bytes > usable) {
     throw IoError("{} bytes of shared memory are needed and {} are free: use fewer ranks a node or shard further",
@@ -76,7 +76,7 @@ std::shared_ptr<SharedMemory> ProcessMemory::open(const std::string& token, std:
   words >> path >> offered;
   FileDescriptor file(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
   if (!file) refuse(path, std::generic_category().message(errno));
-  // Where processes are numbered anew (containers) the path may be a file of this very process.
+  // In containers with their own process numbers the path may be a file of this very process.
   if (identity(file) != offered) refuse(path, "it is another file than the peer's");
   return std::make_shared<MappedMemory>(std::move(file), bytes, writable);
 }

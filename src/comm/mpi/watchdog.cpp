@@ -33,7 +33,7 @@ void Watchdog::watch(double seconds) {
   std::unique_lock lock(mutex_);
   if (changed_.wait_for(lock, std::chrono::duration<double>(seconds), [this] { return is_over_; })) return;
   Log(0, 1).error(message_);
-  // Not std::exit: what it would run may wait for the call that hangs.
+  // Not std::exit: its handlers may wait for the call that hangs.
   std::_Exit(static_cast<int>(ExitCode::communication));
 }
 

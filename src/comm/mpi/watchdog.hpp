@@ -1,6 +1,6 @@
 #pragma once
-// Ends the process where a call of MPI lasts too long. MPI_Init and MPI_Finalize wait for all ranks without a limit,
-// and nothing but the process's end frees a rank from them.
+// Ends the process if a call of MPI lasts too long. MPI_Init and MPI_Finalize wait for all ranks without a limit, and
+// only the end of the process frees a rank from them.
 
 #include <condition_variable>
 #include <mutex>
@@ -12,8 +12,7 @@ namespace tessera {
 class Watchdog {
  public:
   /// Unless it is destroyed within `seconds` (0: no limit), prints "tessera: MESSAGE" and ends the process with code 5.
-  /// Its thread receives no signals. Where the system refuses the thread nothing watches: that is no reason to end a
-  /// run.
+  /// Its thread receives no signals. If the system refuses the thread, nothing watches: that is no reason to end a run.
   Watchdog(std::string message, double seconds);
   ~Watchdog();
   Watchdog(const Watchdog&) = delete;

@@ -32,7 +32,7 @@ std::string host_name() {
   return name;
 }
 
-/// Says why this rank cannot go on and takes all ranks down.
+/// Reports why this rank cannot go on and takes all ranks down.
 [[noreturn]] void abort_world(const Log& log, ExitCode code, const std::string& message) {
   log.error(message);
   MPI_Abort(MPI_COMM_WORLD, static_cast<int>(code));
@@ -55,11 +55,11 @@ struct World::State {
   std::unique_ptr<ControlPlane> control;
 
   Log log() const { return {static_cast<int>(rank), static_cast<int>(size)}; }
-  /// Finds out who is there and builds the parts that know the node's shape. Collective.
+  /// Finds the ranks and builds the parts that depend on the node's shape. Collective.
   void start();
   void shape(std::int64_t ranks_of_a_node);
-  /// Runs what must succeed on all ranks before there is a notice to raise: a failure takes the world down, because
-  /// unwinding would wait in MPI_Finalize for ranks that wait for this one.
+  /// Runs work that must succeed on all ranks before there is a notice to raise. A failure takes the world down,
+  /// because unwinding would wait in MPI_Finalize for ranks that wait for this one.
   template <class F>
   void or_abort(F&& work) const;
   std::shared_ptr<SharedMemory> share_notice_block();
@@ -67,16 +67,16 @@ struct World::State {
 
 namespace {
 
-/// How much later than the rank that failed another one speaks for it and ends the job: that one may be what hangs.
-/// Ranks come one after the other, so that one line is printed.
+/// Returns the extra time before another rank reports the failure and aborts the job, in case the failed rank itself
+/// hangs. Ranks come one after the other, so that one line is printed.
 double patience_for_another(std::int64_t rank) {
   return 1 + 0.1 * static_cast<double>(std::min<std::int64_t>(rank, 100));
 }
 
-/// Seconds in which a launcher ends the other ranks, by SIGKILL while MPI starts (SIGTERM is blocked there).
+/// Time in seconds for a launcher to end the other ranks, by SIGKILL while MPI starts (SIGTERM is blocked there).
 constexpr double kLaunchersKill = 5;
 
-/// Says which rank waits and for what. Rank 0 comes first, then one after the other, so that one line is printed.
+/// Reports which rank waits and for what. Rank 0 comes first, then one after the other, so that one line is printed.
 Watchdog limited(std::int64_t rank, const std::string& host, const char* phase, double seconds) {
   const double later = rank == 0 ? 0 : kLaunchersKill + patience_for_another(rank);
   return Watchdog(fmt::format("rank {} on {}: not all ranks came through the {} of MPI within {} s (one of them hangs, "
@@ -126,7 +126,7 @@ void World::State::start() {
 void World::State::shape(std::int64_t ranks_of_a_node) {
   ranks_per_node = ranks_of_a_node;
   control.reset(), transport.reset(), notice.reset();
-  // Before there is a notice, ranks talk under one that nobody raises.
+  // Until the real notice exists, ranks talk under one that is never raised.
   notice = std::make_unique<WorldNotice>(std::make_shared<AnonymousMemory>(sizeof(NoticeBlock)), MPI_COMM_NULL,
                                          std::vector<int>{});
   notice_comm = duplicate(layout.world.get());
@@ -187,7 +187,7 @@ FailureNotice& World::notice() { return *state_->notice; }
 MemoryExchange& World::memory() { return state_->memory; }
 
 std::unique_ptr<Transport> World::open_transport(const std::vector<std::int64_t>& members) {
-  state_->control->part(members).barrier();  // MPI waits without a limit, so let it wait for nobody
+  state_->control->part(members).barrier();  // MPI waits without a limit, so all ranks must be there
   MPI_Group all = MPI_GROUP_NULL, some = MPI_GROUP_NULL;
   check_mpi(MPI_Comm_group(state_->layout.world.get(), &all), "MPI_Comm_group");
   const std::vector<int> ranks(members.begin(), members.end());
@@ -223,8 +223,8 @@ int World::run(const std::function<int()>& body, double grace_seconds) {
 
 namespace {
 
-/// Who speaks for a failed world: the rank that raised the notice, before others that failed too, before those that
-/// only heard of it; then the lowest rank. Smaller is more important; kNobody when all went well.
+/// The rank that reports for a failed world. First the rank that raised the notice, then others that failed too, then
+/// those that only heard of it; among equals the lowest rank. Smaller is more important; kNobody when all went well.
 constexpr std::int64_t kNobody = std::numeric_limits<std::int64_t>::max();
 
 struct Speaker {
@@ -250,7 +250,7 @@ int World::finish(ExitCode code, const Failure* failure, double grace_seconds) {
   const std::array<std::int64_t, 2> given{mine, -static_cast<std::int64_t>(number)};
   std::array<std::int64_t, 2> least{};
 
-  // A failure may still come while we wait, from a rank that is not here yet; from then on time is limited.
+  // A failure may still come during this wait, from a rank that is not here yet; from then on time is limited.
   MPI_Request request = MPI_REQUEST_NULL;
   check_mpi(MPI_Iallreduce(given.data(), least.data(), 2, MPI_INT64_T, MPI_MIN, s.finish_comm.get(), &request),
             "MPI_Iallreduce");
@@ -283,7 +283,7 @@ std::string mpi_version() {
   char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
   int length = 0;
   MPI_Get_library_version(text, &length);
-  // Open MPI counts the zero at the end.
+  // Open MPI counts the terminating zero.
   std::string version(text, static_cast<std::size_t>(length));
   version.resize(std::min(version.size(), version.find('\0')));
   return version;

@@ -13,7 +13,7 @@ namespace {
 constexpr std::int64_t kLookEveryNs = 500'000;
 constexpr auto kTellPatience = std::chrono::seconds(2);  ///< for the message to leave; small ones leave at once
 
-/// A failure as it travels.
+/// A failure as a message.
 struct Message {
   std::int64_t rank = 0;
   std::int32_t code = 0;

@@ -1,5 +1,5 @@
 #pragma once
-// The failure notice of processes: a block that the ranks of a node share, and messages between nodes.
+// The failure notice of processes: a shared block among the ranks of a node, and messages between nodes.
 
 #include <atomic>
 #include <memory>
@@ -14,7 +14,7 @@ namespace tessera {
 
 class WorldNotice final : public FailureNotice {
  public:
-  /// `block`: zeroed memory that all ranks of the node share; `remote`: the ranks of other nodes, in `comm`, which must
+  /// `block`: zeroed memory that all ranks of the node share. `remote`: the ranks of other nodes, in `comm`, which must
   /// outlive the notice and carry nothing else.
   WorldNotice(std::shared_ptr<SharedMemory> block, MPI_Comm comm, std::vector<int> remote);
 
@@ -30,7 +30,7 @@ class WorldNotice final : public FailureNotice {
   std::shared_ptr<SharedMemory> memory_;
   MPI_Comm comm_;
   std::vector<int> remote_;
-  std::mutex lock_;                         ///< one thread at a time looks for messages
+  std::mutex lock_;                         ///< one thread at a time polls for messages
   std::atomic<std::int64_t> next_look_{0};  ///< steady clock, ns
 };
 

@@ -10,12 +10,12 @@ namespace {
 
 constexpr std::int64_t kChunk = std::int64_t{1}
                                 << 22;  ///< longest message: far below MPI's 2^31 - 1, and progress shows
-constexpr int kTagsPerKind = 2048;      ///< tags repeat after so many collectives
+constexpr int kTagsPerKind = 2048;      ///< tags repeat after this many collectives
 constexpr int kKinds = 6;               ///< the five collectives, and the comparison of shapes
 static_assert(kKinds * kTagsPerKind <= Transport::kMaxTag);
 static_assert(sizeof(std::int64_t) == 8);
 
-/// What neighbours compare.
+/// The data that neighbours compare.
 struct Heading {
   std::int64_t number;
   std::uint64_t shape;
@@ -109,7 +109,7 @@ void PairwiseCommunicator::make_room(std::size_t messages) {
   }
 }
 
-/// Takes finished messages out of the window; whether there were any.
+/// Removes finished messages from the window; returns whether there were any.
 bool PairwiseCommunicator::poll() {
   const std::size_t before = under_way_;
   for (std::size_t i = 0; i < under_way_;) {
@@ -174,7 +174,7 @@ void PairwiseCommunicator::reduce_scatter(Stream&, const void* contribution, DTy
   counted.done();
 }
 
-/// A binomial tree: a member's parent has its lowest set bit cleared.
+/// Reduces in a binomial tree: a member's parent has its lowest set bit cleared.
 void PairwiseCommunicator::reduce_to_first(std::int64_t* values, std::int64_t count) {
   const std::int64_t bytes = count * 8;
   auto* const theirs = reinterpret_cast<std::int64_t*>(staging_.data());
@@ -236,7 +236,7 @@ void PairwiseCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, in
   counted.done();
 }
 
-/// Dissemination: after round i a member has heard, through others, of 2^(i+1) members.
+/// Uses dissemination: after round i a member has heard, through others, of 2^(i+1) members.
 void PairwiseCommunicator::barrier(Stream&) {
   call({}, [&] {
     for (std::int64_t distance = 1; distance < size_; distance *= 2) {

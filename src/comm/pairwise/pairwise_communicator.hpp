@@ -1,6 +1,6 @@
 #pragma once
-// Collectives over messages between pairs of ranks: between nodes over MPI, and in tests between threads. Sums are
-// those of shared memory, to the bit.
+// Collectives over messages between pairs of ranks: between nodes over MPI, and in tests between threads. Sums have the
+// same bits as those of shared memory.
 
 #include <algorithm>
 #include <array>
@@ -16,7 +16,7 @@ namespace tessera {
 
 class PairwiseCommunicator final : public MemberCommunicator {
  public:
-  /// Staging of a reduction: a block from each member.
+  /// Returns the staging bytes of a reduction: a block from each member.
   static std::int64_t staging_bytes(std::int64_t size) { return size * message_block_bytes(size); }
 
   /// Collective over `members` (world ranks, the caller among them).
@@ -32,21 +32,22 @@ class PairwiseCommunicator final : public MemberCommunicator {
   void lend(std::span<std::byte> scratch) override;
 
  private:
-  /// A message under way, and with whom.
+  /// A message under way, with its peer.
   struct Pending {
     MessageSlot slot;
     std::int64_t peer = 0;
     bool receives = false;
   };
 
-  /// Starts a collective: numbers it, and compares its shape with the neighbour's (two ranks in different collectives
-  /// have two neighbours in between that differ). Runs `work`; gives up all messages when it throws.
+  /// Runs a collective: numbers it, and compares its shape with the neighbour's. If two ranks are in different
+  /// collectives, two neighbours in between differ. Gives up all messages when `work` throws.
   template <class F>
   void call(const CallShape& shape, F&& work);
   void compare_with_neighbour();
   void send(std::int64_t peer, const void* data, std::int64_t bytes);
   void receive(std::int64_t peer, void* data, std::int64_t bytes);
-  /// Bytes of each member's contribution that are added up at a time. InternalError where too little was lent.
+  /// Returns the bytes of each member's contribution that are added at a time. InternalError if the workspace is too
+  /// small.
   std::int64_t block() const;
   void make_room(std::size_t messages);
   void finish_all() { make_room(kWindow); }
@@ -58,8 +59,8 @@ class PairwiseCommunicator final : public MemberCommunicator {
   static constexpr std::size_t kWindow = 16;  ///< messages under way: enough to keep a link busy
 
   std::unique_ptr<Transport> transport_;
-  std::vector<std::byte> own_;    ///< staging of a communicator that is lent none
-  std::span<std::byte> staging_;  ///< own_, or what was lent
+  std::vector<std::byte> own_;    ///< staging if there is no external workspace
+  std::span<std::byte> staging_;  ///< own_, or the external workspace
   std::vector<const void*> sources_;
   std::array<Pending, kWindow> pending_;
   std::size_t under_way_ = 0;

@@ -1,6 +1,5 @@
 #pragma once
-// The control block that the members of a shared-memory group have in common: a line of flags a member, and staging
-// room.
+// The control block shared by the members of a shared-memory group: a line of flags a member, and a staging buffer.
 
 #include <atomic>
 #include <cstddef>
@@ -12,14 +11,15 @@
 
 namespace tessera {
 
-/// One member's flags: written by it, read by the others. A cache line of its own. Plain data, all zero at the start.
+/// One member's flags: written by it, read by the others. Each has its own cache line. Plain data, all zero at the
+/// start.
 struct alignas(64) MemberFlags {
-  std::atomic<std::uint32_t> entered;   ///< number of the last collective that the member has come to
-  std::atomic<std::uint32_t> left;      ///< number of the last one in which it no longer touches peers' memory
+  std::atomic<std::uint32_t> entered;  ///< number of the last collective that the member has entered
+  std::atomic<std::uint32_t> left;     ///< number of the last collective after which it no longer touches peers' memory
   std::atomic<std::uint32_t> sleepers;  ///< peers asleep on one of the two
   std::uint32_t unused;
-  std::atomic<std::uint64_t> shape;  ///< what the collective `entered` is: CallShape::packed()
-  std::atomic<std::int64_t> offset;  ///< where its buffer lies in the member's shared region
+  std::atomic<std::uint64_t> shape;  ///< shape of the collective `entered`: CallShape::packed()
+  std::atomic<std::int64_t> offset;  ///< offset of its buffer in the member's shared region
 };
 static_assert(sizeof(MemberFlags) == 64);
 
@@ -32,7 +32,7 @@ class GroupBlock {
   GroupBlock(RankContext& context, const std::vector<std::int64_t>& members, std::int64_t index);
 
   MemberFlags& member(std::int64_t index) const { return flags_[index]; }
-  /// The staging room, one piece: member i's own part starts at i * kStagingPerMember.
+  /// Returns the staging buffer, one piece: member i's own part starts at i * kStagingPerMember.
   std::byte* staging() const { return staging_; }
   std::int64_t staging_bytes() const { return size_ * kStagingPerMember; }
 

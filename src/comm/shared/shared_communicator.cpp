@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-/// What one thread of a pool takes at a time: large enough to be worth a claim, small enough to share evenly.
+/// The piece that one thread of a pool takes at a time: large enough to be worth a claim, small enough to share evenly.
 constexpr std::int64_t kPieceBytes = std::int64_t{256} << 10;
 
 bool may_spin(const RankContext& context, const CommunicatorOptions& options) {
@@ -49,7 +49,7 @@ void SharedCommunicator::wait_for_entry(std::int64_t member) {
   check_same_call(member);
 }
 
-// A member cannot be further than this collective while we are in it, so its shape and offset are those of this one.
+// A member cannot be past this collective while this rank is in it, so its shape and offset are those of this one.
 void SharedCommunicator::check_same_call(std::int64_t member) {
   const MemberFlags& flags = block_.member(member);
   const std::uint64_t theirs = flags.shape.load(std::memory_order_relaxed);

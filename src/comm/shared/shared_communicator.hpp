@@ -25,7 +25,7 @@ class SharedCommunicator final : public MemberCommunicator {
   void barrier(Stream& stream) override;
 
  private:
-  // A collective is enter, wait_for_entry of whom it reads, work, leave, wait_for_exit of all.
+  // A collective is enter, wait_for_entry of the ranks it reads, work, leave, wait_for_exit of all.
   void enter(const CallShape& shape, std::int64_t offset);
   void wait_for_entry(std::int64_t member);
   void wait_for_all_entries();
@@ -33,11 +33,11 @@ class SharedCommunicator final : public MemberCommunicator {
   [[noreturn]] void timed_out(bool at_entry);
   void check_same_call(std::int64_t member);
 
-  /// Runs work(begin, end) over pieces of [0, elements), on the pool where there is one.
+  /// Runs work(begin, end) over pieces of [0, elements), on the pool if there is one.
   template <class F>
   void in_pieces(std::int64_t elements, std::int64_t bytes_per_element, F&& work);
 
-  /// The current collective's number as flags count: it wraps around.
+  /// Returns the current collective's number as flags count: it wraps around.
   std::uint32_t round() const { return static_cast<std::uint32_t>(number_); }
 
   const SharedRegion& region_;

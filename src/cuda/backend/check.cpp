@@ -5,7 +5,7 @@
 namespace tessera::detail {
 
 void cuda_call_failed(cudaError_t code, const char* call, const char* file, int line) {
-  // Errors stick to the thread until they are fetched; this one is on its way.
+  // Errors stick to the thread until they are fetched; this one is being reported.
   static_cast<void>(cudaGetLastError());
   const char* const text = cudaGetErrorString(code);
   switch (code) {

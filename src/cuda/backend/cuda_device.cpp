@@ -34,7 +34,7 @@ class CudaMemory final : public DeviceMemory {
       std::memset(data_, 0, size);
     } else {
       TESSERA_CHECK_CUDA(cudaMemset(data_, 0, size));
-      TESSERA_CHECK_CUDA(cudaDeviceSynchronize());  // streams of ours do not wait for the one that this went through
+      TESSERA_CHECK_CUDA(cudaDeviceSynchronize());  // Tessera's streams do not wait for the stream of this call
     }
   }
   ~CudaMemory() override {
@@ -65,7 +65,7 @@ class CudaMemory final : public DeviceMemory {
   std::byte* data_ = nullptr;
 };
 
-/// A version number of CUDA, 13020, as people write it: "13.2".
+/// Formats a version number of CUDA: 13020 is "13.2".
 std::string version_text(int number) { return fmt::format("{}.{}", number / 1000, number % 1000 / 10); }
 
 std::string uuid_text(const cudaUUID_t& uuid) {
@@ -157,8 +157,7 @@ class CudaDevice final : public Device {
 
   bool can_capture() const override { return true; }
   void begin_capture(Stream& stream) override {
-    // Thread-local: what other threads do meanwhile (a watchdog that asks for events) is none of the capture's
-    // business.
+    // Thread-local: calls of other threads (a watchdog that queries events) do not affect the capture.
     TESSERA_CHECK_CUDA(
         cudaStreamBeginCapture(static_cast<cudaStream_t>(stream.native()), cudaStreamCaptureModeThreadLocal));
   }
@@ -182,7 +181,7 @@ class CudaDevice final : public Device {
   std::unique_ptr<CudaMemory> count_;  ///< of touched_bytes
 };
 
-/// Without a driver the count is left untouched and the code says so.
+/// Returns count and code. Without a driver the count is left untouched and the code says so.
 std::pair<int, cudaError_t> device_count() {
   const SignalsBlocked threads_of_the_driver;
   int count = 0;

@@ -10,7 +10,7 @@ CudaEvent::CudaEvent(EventUse use) {
   TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&event_, flags));
 }
 
-// What goes wrong while handles are closed is no news: the error that matters was thrown by a call before.
+// Errors in closing handles are ignored: the one that matters was thrown by an earlier call.
 CudaEvent::~CudaEvent() { static_cast<void>(cudaEventDestroy(event_)); }
 
 void CudaEvent::synchronize() { TESSERA_CHECK_CUDA(cudaEventSynchronize(event_)); }
@@ -41,7 +41,7 @@ void CudaStream::synchronize() { TESSERA_CHECK_CUDA(cudaStreamSynchronize(stream
 CudaGraph::CudaGraph(cudaGraph_t captured) {
   std::size_t nodes = 0;
   const cudaError_t counted = cudaGraphGetNodes(captured, nullptr, &nodes);
-  // Nodes keep the priority of the stream that they were captured on.
+  // Nodes keep the priority of their stream at the capture.
   const cudaError_t made = counted == cudaSuccess
                                ? cudaGraphInstantiate(&executable_, captured, cudaGraphInstantiateFlagUseNodePriority)
                                : counted;

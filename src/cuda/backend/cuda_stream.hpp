@@ -1,6 +1,6 @@
 #pragma once
 // Streams and events of CUDA behind the interfaces of backend/stream.hpp. A task runs at once on the submitting thread
-// and launches kernels; the GPU does the waiting, so the host is never held up by an order between streams.
+// and launches kernels. The GPU does the waiting, so an order between streams never blocks the host.
 
 #include <cuda_runtime_api.h>
 
@@ -37,7 +37,7 @@ class CudaStream final : public Stream {
   cudaStream_t stream_ = nullptr;
 };
 
-/// The event as one of CUDA; InternalError for an event of another device.
+/// Casts to CUDA's event; InternalError for an event of another device.
 CudaEvent& cuda_event(Event& event);
 
 class CudaGraph final : public DeviceGraph {

@@ -4,17 +4,13 @@
 #include "tessera/base/error.hpp"
 #include "tessera/cuda/launch.hpp"
 
-#if defined(TESSERA_CUDA_EMULATED)
-#include "emulator/device/builtins.hpp"
-#endif
-
 namespace tessera {
 
 namespace {
 
 constexpr std::int64_t kThreads = 256, kMostBlocks = 1024, kWord = 16;
 
-/// Sixteen bytes of the pattern.
+/// Returns sixteen bytes of the pattern.
 __device__ ulonglong2 pattern_word(std::uint64_t offset) {
   ulonglong2 word{0, 0};
 #pragma unroll
@@ -25,7 +21,7 @@ __device__ ulonglong2 pattern_word(std::uint64_t offset) {
   return word;
 }
 
-/// Words where `memory` is aligned to them; the rest byte by byte.
+/// Fills by words if `memory` is aligned to them; the rest byte by byte.
 __global__ void fill_pattern_kernel(std::uint8_t* memory, std::int64_t bytes, std::int64_t words) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
   const std::int64_t step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
@@ -35,7 +31,7 @@ __global__ void fill_pattern_kernel(std::uint8_t* memory, std::int64_t bytes, st
     memory[i] = pattern_at(static_cast<std::uint64_t>(i));
 }
 
-/// Whether any of the bytes memory[begin .. end) has changed; `begin` lies on a word.
+/// Returns whether any of the bytes memory[begin .. end) has changed; `begin` lies on a word.
 __device__ bool has_changed(const std::uint8_t* memory, std::int64_t begin, std::int64_t end, std::int64_t offset) {
   for (; begin + kWord <= end; begin += kWord) {
     const ulonglong2 here = *reinterpret_cast<const ulonglong2*>(memory + begin);
@@ -48,7 +44,7 @@ __device__ bool has_changed(const std::uint8_t* memory, std::int64_t begin, std:
   return false;
 }
 
-/// A thread has a piece: of one that was written, it mostly reads the first word.
+/// A thread checks one piece: of a written one, it mostly reads the first word.
 __global__ void count_touched_kernel(const std::uint8_t* memory, std::int64_t bytes, std::int64_t offset,
                                      unsigned long long* touched) {
   const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
@@ -62,7 +58,7 @@ __global__ void count_touched_kernel(const std::uint8_t* memory, std::int64_t by
   if (sum > 0) atomicAdd(touched, sum);
 }
 
-/// As many blocks as rounds of `each` bytes, within reason.
+/// Returns as many blocks as rounds of `each` bytes, within reason.
 dim3 blocks_of(std::int64_t bytes, std::int64_t each) {
   const std::int64_t blocks = (bytes + each - 1) / each;
   return dim3(static_cast<unsigned>(blocks < kMostBlocks ? blocks : kMostBlocks));

@@ -8,13 +8,13 @@ namespace tessera {
 
 namespace {
 
-/// NCCL refuses a GPU with two ranks, unless it was told (2.30 and newer) or is made to take them for two machines.
+/// NCCL refuses a GPU with two ranks, unless an option allows it (2.30 and newer) or makes them look like two machines.
 bool nccl_may_share() {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): at start, one thread
   return std::getenv("NCCL_MULTI_RANK_GPU_ENABLE") != nullptr || std::getenv("NCCL_HOSTID") != nullptr;
 }
 
-/// Two ranks of one GPU, {-1, -1} when there are none. Collective.
+/// Returns two ranks of one GPU, {-1, -1} when there are none. Collective.
 std::pair<std::int64_t, std::int64_t> ranks_that_share(RankContext& context, const Device& device) {
   const auto identities = context.control().all_gather(device.identity());
   std::map<std::string, std::int64_t> owner;

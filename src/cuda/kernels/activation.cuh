@@ -13,8 +13,8 @@ struct Logistic {
   float sigmoid;
 };
 
-/// For values that are stored in T. Where storage has 16 bits, exponential and reciprocal are the hardware's: exact
-/// ones take so many instructions that memory would wait for them.
+/// Computes for values stored in T. With 16-bit storage, exponential and reciprocal are the hardware's: exact ones take
+/// so many instructions that memory would wait for them.
 template <class T>
 __device__ __forceinline__ Logistic logistic(float x) {
   if constexpr (sizeof(T) == 2) {
@@ -27,7 +27,8 @@ __device__ __forceinline__ Logistic logistic(float x) {
   }
 }
 
-/// gelu_new(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3): no cancellation anywhere.
+/// Computes gelu_new(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3): no cancellation
+/// anywhere.
 template <class T>
 __device__ __forceinline__ Logistic gelu_parts(float x) {
   constexpr float kTwoRoot = 1.5957691216057308f;  // 2 sqrt(2/pi)
@@ -39,7 +40,7 @@ __device__ __forceinline__ float gelu_of(float x) {
   return x * gelu_parts<T>(x).sigmoid;
 }
 
-/// s + x s (1 - s) 2u', with 1 - s = e s.
+/// Returns s + x s (1 - s) 2u', with 1 - s = e s.
 template <class T>
 __device__ __forceinline__ float gelu_slope(float x) {
   constexpr float kTwoRoot = 1.5957691216057308f;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-/// The pack of a [rows, columns] matrix that this thread has.
+/// This thread's pack of a [rows, columns] matrix.
 struct Place {
   std::int64_t row, column, left;  ///< left: elements from here to the row's end; nothing when not positive
 
@@ -26,7 +26,7 @@ struct Place {
   }
 };
 
-/// Blocks for Place. 32 bits number the packs: a matrix of 2^34 elements is the largest.
+/// Returns the blocks for Place. 32 bits number the packs: a matrix of 2^34 elements is the largest.
 dim3 blocks_of(std::int64_t rows, std::int64_t columns) {
   const std::int64_t packs = checked_multiply(rows, ceil_div(columns, kPack));
   TESSERA_ASSERT(packs < (std::int64_t{1} << 31), "a matrix of {} x {} in one launch", rows, columns);

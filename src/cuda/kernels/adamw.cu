@@ -11,11 +11,11 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 constexpr int kRuns = 64;  ///< of one launch
-/// Elements of a thread: 16 bytes of fp32, so that a warp's accesses are one piece of memory. (With eight, every store
-/// leaves half of each sector to the next one.)
+/// Elements of a thread: 16 bytes of fp32, so that a warp's accesses are one piece of memory. With eight, every store
+/// would leave half of each sector to the next one.
 constexpr int kFour = 4;
 
-/// x = p[0..4), which lies at a multiple of as many bytes.
+/// Loads x = p[0..4), at an address that is a multiple of its bytes.
 template <class T>
 __device__ __forceinline__ void load_four(const T* p, float (&x)[kFour]) {
   struct alignas(sizeof(T) * kFour) Stored {
@@ -26,7 +26,7 @@ __device__ __forceinline__ void load_four(const T* p, float (&x)[kFour]) {
   for (int i = 0; i < kFour; ++i) x[i] = to_float(stored.element[i]);
 }
 
-/// What a launch updates: runs of elements, each by whole blocks.
+/// The update of a launch: runs of elements, each by whole blocks.
 struct Runs {
   DecayRun run[kRuns];
   std::int64_t first_block[kRuns];
@@ -50,7 +50,7 @@ __global__ void __launch_bounds__(kThreads)
   int number = 0;
   for (int i = 1; i < runs.count; ++i) number += std::int64_t{blockIdx.x} >= runs.first_block[i] ? 1 : 0;
   const DecayRun run = runs.run[number];
-  // Fours lie at multiples of 4 elements of the whole range: a run's first and last may be partly its own.
+  // Fours lie at multiples of 4 elements of the full range: a run's first and last may be partly its own.
   const std::int64_t four =
       run.begin / kFour + (std::int64_t{blockIdx.x} - runs.first_block[number]) * kThreads + threadIdx.x;
   const std::int64_t i = four * kFour;

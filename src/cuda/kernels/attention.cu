@@ -1,4 +1,4 @@
-// Which attention kernels run, and what backward needs before them.
+// Chooses the attention kernels, and computes backward's input.
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -12,8 +12,8 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-/// delta[batch, heads, sequence] = dot(output, output_gradient) of each head's row: by `1 << log_lanes` neighbours
-/// each, so many as a head has packs, at most a warp.
+/// Computes delta[batch, heads, sequence] = dot(output, output_gradient) of each head's row. `1 << log_lanes`
+/// neighbours have a row: as many as a head has packs, at most a warp.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     delta_kernel(Rows<const T> output, Rows<const T> output_gradient, float* delta, std::uint32_t units,

@@ -1,6 +1,6 @@
 #pragma once
-// Two ways to attention. Tensor cores (mma.sync) for 16-bit storage and heads of up to 128; plain fp32 arithmetic for
-// everything else (fp32 storage, heads of up to 256).
+// Two implementations of attention. Tensor cores (mma.sync) for 16-bit storage and heads of up to 128; plain fp32
+// arithmetic for everything else (fp32 storage, heads of up to 256).
 
 #include <cuda_runtime_api.h>
 
@@ -14,10 +14,10 @@ inline constexpr std::int64_t kWidestHead = 256, kWidestTensorCoreHead = 128;
 
 void attention_forward_by_tensor_cores(cudaStream_t stream, const AttentionForward& a);
 void attention_forward_plain(cudaStream_t stream, const AttentionForward& a);
-/// Bytes of shared memory that a block of the plain kernels takes at most.
+/// Returns the most shared memory that a block of the plain kernels takes, in bytes.
 std::int64_t plain_attention_shared_bytes(std::int64_t head_width);
 
-/// Gradients from delta[batch, heads, sequence] = dot(output, output_gradient) of each row.
+/// Computes gradients from delta[batch, heads, sequence] = dot(output, output_gradient) of each row.
 void attention_backward_by_tensor_cores(cudaStream_t stream, const AttentionBackward& a, const float* delta);
 void attention_backward_plain(cudaStream_t stream, const AttentionBackward& a, const float* delta);
 

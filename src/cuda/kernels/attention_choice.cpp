@@ -30,7 +30,7 @@ AttentionByChoice::AttentionByChoice(const CudaKernelSettings& settings, void* w
     library_ = std::make_unique<CudnnAttention>();
   } catch (const UsageError& error) {
     if (demanded()) throw;
-    const std::string reason = error.what();  // without the places that were tried
+    const std::string reason = error.what();  // without the paths that were tried
     description_ = fmt::format("attention by own kernels ({})", reason.substr(0, reason.find(" (")));
     return;
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Whether cuDNN or our own kernels compute attention. For the attention of a run this is decided once, at its start,
-// and said; a call that then cannot be served so is an error.
+// Chooses between cuDNN and Tessera's own kernels for attention. For a run's attention this is decided once, at its
+// start, and reported. A later call that the choice cannot serve is an error.
 
 #include <memory>
 #include <string>
@@ -12,15 +12,15 @@ namespace tessera {
 
 class AttentionByChoice {
  public:
-  /// `workspace`: device memory for forward, aligned to 256 bytes; used during a call. UsageError where cuDNN is
-  /// demanded and cannot be had.
+  /// `workspace`: device memory for forward, aligned to 256 bytes; used during a call. UsageError if cuDNN is demanded
+  /// and not available.
   AttentionByChoice(const CudaKernelSettings& settings, void* workspace, std::int64_t workspace_bytes);
 
-  /// Launches it through cuDNN; false, and nothing is done, where our own kernels are to do it.
+  /// Launches it through cuDNN. Returns false without launching if Tessera's own kernels are to do it.
   bool run(cudaStream_t stream, const AttentionForward& a);
   bool run(cudaStream_t stream, const AttentionBackward& a);
 
-  /// "attention by cuDNN 9.19.0", "attention by own kernels (run.attention = own)", ...
+  /// Returns "attention by cuDNN 9.19.0", "attention by own kernels (run.attention = own)", ...
   const std::string& description() const { return description_; }
 
  private:
@@ -32,9 +32,9 @@ class AttentionByChoice {
   CudaKernelSettings settings_;
   void* workspace_;
   std::int64_t workspace_bytes_;
-  std::unique_ptr<CudnnAttention> library_;  ///< null: our own kernels
+  std::unique_ptr<CudnnAttention> library_;  ///< null: own kernels
   bool backward_ = false;                    ///< the library computes backward, too
-  bool must_ = false;                        ///< cuDNN was demanded, or chosen for the run: an obstacle is an error
+  bool must_ = false;  ///< cuDNN was demanded, or chosen for the run: not being able to is an error
   std::string description_;
 };
 

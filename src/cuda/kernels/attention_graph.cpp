@@ -28,7 +28,7 @@ Data data_of(DType dtype) {
   }
 }
 
-/// A tensor by its place among the graph's parts, and its form. Dimensions: batch, heads, rows, columns.
+/// A tensor by its index among the graph's parts, and its form. Dimensions: batch, heads, rows, columns.
 struct Tensor {
   std::size_t part = 0;
   Four sizes{}, strides{};
@@ -47,7 +47,7 @@ class Builder {
   Tensor number(AttentionTensor name) {
     return tensor(static_cast<std::int64_t>(name), {1, 1, 1, 1}, {1, 1, 1, 1}, Data::fp32, false, true);
   }
-  /// A result that is never in memory.
+  /// Adds a result that is never in memory.
   Tensor passing(const Four& sizes, const Four& strides, Data type = Data::fp32) {
     return tensor(next_id_++, sizes, strides, type, true, false);
   }
@@ -64,7 +64,7 @@ class Builder {
     operation.set(Attribute::matmul_operation_descriptor, how);
     keep(std::move(how), std::move(operation));
   }
-  /// y = x (mode) b
+  /// Adds y = x (mode) b
   Tensor combine(Pointwise mode, const Tensor& x, const Tensor& b) {
     const Tensor y = passing(x.sizes, x.strides);
     combine(mode, x, b, y);
@@ -90,7 +90,7 @@ class Builder {
     operation.set(Attribute::reduction_operation_descriptor, how);
     keep(std::move(how), std::move(operation));
   }
-  /// The last two dimensions change places; the result has another type, too.
+  /// Swaps the last two dimensions; the result has another type, too.
   Tensor transposed(const Tensor& x, Data type) {
     const Tensor y = passing({x.sizes[0], x.sizes[1], x.sizes[3], x.sizes[2]},
                              {x.strides[0], x.strides[1], x.strides[3], x.strides[2]}, type);
@@ -102,7 +102,7 @@ class Builder {
     parts_.push_back(std::move(operation));
     return y;
   }
-  /// scores where the column is not after the row, minus infinity elsewhere
+  /// Adds scores where the column is not after the row, minus infinity elsewhere
   Tensor causal(const Tensor& scores, const Tensor& minus_infinity) {
     const Tensor row = passing(scores.sizes, Data::int32), column = passing(scores.sizes, Data::int32),
                  visible = passing(scores.sizes, Data::boolean), y = passing(scores.sizes);
@@ -177,7 +177,7 @@ class Rows {
     return builder_.memory(name, {s.batch, heads, s.sequence, s.head_width},
                            {s.sequence * stride, s.head_width, stride, 1}, type_);
   }
-  /// The same memory, seen with a head's columns as rows: keys and values come so.
+  /// Describes the same memory, seen with a head's columns as rows: keys and values are read so.
   Tensor turned(AttentionTensor name, std::int64_t heads, std::int64_t stride) {
     const AttentionShape& s = p_.shape;
     return builder_.memory(name, {s.batch, heads, s.head_width, s.sequence},
@@ -235,7 +235,7 @@ AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget&
   const Tensor log_sum_exp = b.memory(AttentionTensor::log_sum_exp, row, packed(row), Data::fp32);
   const Tensor scale = b.number(AttentionTensor::scale);
 
-  // Gradients of shared heads are made for every query head, then added up.
+  // Makes gradients of shared heads for every query head, then adds them up.
   const auto head_gradient = [&](const Tensor& left, const Tensor& right, AttentionTensor name, std::int64_t stride) {
     const Tensor result = rows.of(name, s.kv_heads, stride);
     if (s.heads == s.kv_heads) return b.product(left, right, result);
@@ -244,7 +244,7 @@ AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget&
     b.reduce(Reduction::add, each, result);
   };
 
-  // delta = dot(output, its gradient) of each row. (The product with one stands where dropout's factor would.)
+  // delta = dot(output, its gradient) of each row. The product with one takes the place of dropout's factor.
   const Tensor dots = b.passing(row);
   const Tensor products =
       b.passing(whole, {s.heads * s.sequence * s.head_width, s.sequence * s.head_width, s.heads * s.head_width, 1});

@@ -1,7 +1,7 @@
 #pragma once
-// Attention as a graph of cuDNN's operations. The library recognises the whole graph and runs one fused kernel for it;
-// nothing of it but the named tensors is ever in memory. What it recognises is narrow: the order of operations, the
-// types between them and the transposed views below are what its own frontend builds.
+// Attention as a graph of cuDNN's operations. The library recognises the graph and runs one fused kernel for it; only
+// the named tensors are ever in memory. The recognised patterns are narrow: the order of operations, the types between
+// them and the transposed views below are those of its own frontend.
 
 #include <array>
 
@@ -10,7 +10,7 @@
 
 namespace tessera {
 
-/// The tensors of a graph that a call gives an address for; the first three are numbers (host addresses).
+/// The tensors of a graph that get an address from a call; the first three are numbers (host addresses).
 enum class AttentionTensor : std::int64_t {
   scale = 1,
   minus_infinity,
@@ -37,17 +37,17 @@ struct AttentionProblem {
 
   static AttentionProblem of(const AttentionForward& a);
   static AttentionProblem of(const AttentionBackward& a);
-  /// A map's key.
+  /// Returns the key of a map.
   std::array<std::int64_t, 14> key_numbers() const;
 };
 
-/// A graph and what it is made of.
+/// A graph and its parts.
 struct AttentionGraph {
   std::vector<CudnnDescriptor> parts;
   CudnnDescriptor graph;
 };
 
-/// `target`: its handle is told to the graph. CudnnRefusal where the library does not take a part of it.
+/// `target`: the graph gets its handle. CudnnRefusal if the library does not accept a part of it.
 AttentionGraph attention_forward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
 AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget& target, const AttentionProblem& p);
 

@@ -1,4 +1,4 @@
-// What attention asks of a GPU, looked at before anything is computed.
+// The requirements of attention on a GPU, checked before anything is computed.
 
 #include <cuda_runtime_api.h>
 

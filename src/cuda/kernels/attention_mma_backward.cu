@@ -1,10 +1,10 @@
-// Causal attention backward on tensor cores, one kernel in two roles. Keys stay: a block has a tile of keys and values,
-// and the queries that see them pass by (gradients of keys and values). Queries stay: the other way round (gradient of
-// queries). With P = softmax, D = delta:
+// Causal attention backward on tensor cores, one kernel in two roles. Keys stay: a block holds a tile of keys and
+// values. The queries that see them pass by (gradients of keys and values). Queries stay: the other way round (gradient
+// of queries). With P = softmax, D = delta:
 //   dV = P^T dO;  dS = P o (dO V^T - D) * scale;  dK = dS^T Q;  dQ = dS K.
-// Either way scores and their gradients come out of the tensor cores just as the next product takes them in, in
-// registers. The second role makes P and dS again (7 products instead of 5), so nothing is added up between blocks: no
-// atomics, no order.
+// Either way scores and their gradients leave the tensor cores in the registers and the layout of the next product's
+// input. The second role recomputes P and dS (7 products instead of 5), so nothing is added between blocks: no atomics,
+// no order.
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/attention_tiles.cuh"
@@ -18,9 +18,9 @@ constexpr int kWarps = 4, kThreads = kWarps * 32, kStay = kWarps * 16;
 
 template <int D>
 constexpr int kPass = D == 64 ? 64 : 32;  ///< rows of a tile that passes by
-constexpr int kPart = 32;                 ///< of them at a time, for registers' sake
+constexpr int kPart = 32;                 ///< rows of it at a time, to save registers
 
-/// Blocks on a multiprocessor that registers are made to suffice for: as many as the compiler finds without spills.
+/// Blocks on a multiprocessor for which registers must suffice: as many as the compiler finds without spills.
 template <int D, bool KeysStay, bool Drops>
 constexpr int kBlocks = D == 64 ? (KeysStay ? 3 : 4) - (Drops ? 1 : 0) : (KeysStay ? 2 : 3);
 
@@ -33,13 +33,13 @@ struct BackwardTiles {
 
   T* memory;
 
-  /// Key and value; or query and d output.
+  /// Returns key and value; or query and d output.
   __device__ Stay x() const { return {memory}; }
   __device__ Stay y() const { return {memory + Stay::kBytes / 2}; }
-  /// Query and d output; or key and value. (Addresses are computed: an array of them would lie in local memory.)
+  /// Returns query and d output; or key and value. Addresses are computed: an array of them would lie in local memory.
   __device__ Pass u(int stage) const { return {memory + (2 * Stay::kBytes + stage * Pass::kBytes) / 2}; }
   __device__ Pass w(int stage) const { return {memory + (2 * Stay::kBytes + (2 + stage) * Pass::kBytes) / 2}; }
-  /// Of queries, where they pass: [2][kPass] log-sum-exps, [2][kPass] deltas.
+  /// Returns values of queries, where they pass: [2][kPass] log-sum-exps, [2][kPass] deltas.
   __device__ float* statistic() const {
     return reinterpret_cast<float*>(memory + (2 * Stay::kBytes + 4 * Pass::kBytes) / 2);
   }
@@ -55,8 +55,8 @@ struct PassingTile {
   int head, from;
 };
 
-/// Where a lane's part of a tile of scores lies: rows that stay `stay`, + 8; columns that pass `pass`, + 1 and every
-/// eighth after.
+/// A lane's part of a tile of scores: rows `stay` and + 8 of those that stay. Columns `pass`, + 1 and every eighth
+/// after of those that pass.
 struct ScorePlace {
   int head, stay, pass;
   std::uint64_t sample_key;
@@ -68,8 +68,8 @@ struct alignas(8) TwoFloats {
 
 /// Scores p and d probabilities ds of a warp's tile become probabilities (as dropped out) and d scores (without the
 /// factor `scale`). Diagonal: some keys are hidden from some queries. Keys stay: log-sum-exps and deltas of the lane's
-/// columns lie at `passing`, [Columns] each and `delta` floats apart; otherwise those of its two rows are `own`.
-/// (Queries beyond the sequence are rows of zeros with both 0: they add nothing.)
+/// columns lie at `passing`, [Columns] each and `delta` floats apart. Otherwise those of its two rows are `own`.
+/// Queries beyond the sequence are rows of zeros with both 0: they add nothing.
 template <bool KeysStay, bool Drops, bool Diagonal, int Columns>
 __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float (&ds)[Columns / 8][4],
                                               const AttentionSizes& s, const ScorePlace& at,
@@ -107,7 +107,7 @@ __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float 
   }
 }
 
-/// (Dropout has its own instance: its calls cost registers that the other has no spare of.)
+/// Dropout has its own instance: its calls need registers that the other cannot spare.
 template <class T, int D, bool KeysStay, bool Drops>
 __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
     backward_kernel(const AttentionBackwardRows<T> a) {
@@ -129,7 +129,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
     const std::int64_t at = s.statistic(batch, head, query);
     return {a.log_sum_exp[at] * kLog2e, a.delta[at]};
   };
-  // What passes: all tiles of the first head, then of the next one.
+  // Passing tiles: all of the first head, then those of the next one.
   const int pass_begin = KeysStay ? first / kRows * kRows : 0;
   const int pass_end = KeysStay || first + kStay > s.sequence ? s.sequence : first + kStay;
   const auto after = [&](const PassingTile& tile) -> PassingTile {
@@ -171,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
   for (int stage = 0; is_there(tile); stage = 1 - stage) {
     const PassingTile next = after(tile);
     cp_async_wait<0>();
-    __syncthreads();  // this round's tiles are there, and nobody reads the last round's any more
+    __syncthreads();  // this round's tiles are there, and the last round's are no longer read
     QueryStatistics ahead;
     if (is_there(next)) {
       load_pass(next, 1 - stage);
@@ -201,7 +201,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
     tile = next;
   }
   cp_async_wait<0>();
-  // The warp's own rows of the tiles that stayed: nobody else reads them, and its own lanes are done.
+  // The warp's own rows of the tiles that stayed: no other warp reads them, and its own lanes are done.
   __syncwarp();
   tiles.x().put(x_gradient, warp_row, s.scale, s.scale, lane);
   if constexpr (KeysStay) tiles.y().put(y_gradient, warp_row, 1.0f, 1.0f, lane);

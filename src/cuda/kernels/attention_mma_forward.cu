@@ -1,5 +1,5 @@
 // Causal attention forward on tensor cores (FlashAttention-2: Dao 2023). A block has a tile of queries, a warp 16 or 32
-// of them with their whole output in registers; tiles of keys and values pass by, loaded one ahead.
+// of them with their output in registers. Tiles of keys and values pass by, loaded one ahead.
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/attention_tiles.cuh"
@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// Tiles per head width: a warp has `kPieces` times 16 queries (one, where two would not fit into registers).
+/// Tiles per head width: a warp has `kPieces` times 16 queries (one, if two would not fit into registers).
 template <int D, bool Drops>
 struct ForwardShape {
   static constexpr int kPieces = D == 64 && !Drops ? 2 : 1, kWarps = 8 / kPieces, kKeys = 64;
@@ -24,20 +24,21 @@ struct ForwardTiles {
 
   T* memory;
 
-  // (Addresses are computed: an array of them, indexed by the stage, would lie in local memory.)
+  // Addresses are computed: an array of them, indexed by the stage, would lie in local memory.
   __device__ Queries queries() const { return {memory}; }
   __device__ Keys keys(int stage) const { return {memory + (Queries::kBytes + stage * Keys::kBytes) / 2}; }
   __device__ Keys values(int stage) const { return {memory + (Queries::kBytes + (2 + stage) * Keys::kBytes) / 2}; }
 };
 
-/// Of a row, for each of its four threads: what is subtracted from its scores, and this thread's share of the sum. It
-/// only has to be near the maximum, so it moves, and sums are scaled down, when a score is 2^kSlack above it.
+/// A row's softmax, for each of its four threads: the offset subtracted from its scores, and this thread's share of the
+/// sum. The offset only has to be near the maximum. When a score is 2^kSlack above it, it moves and sums are scaled
+/// down.
 struct RunningSoftmax {
   float top = -3.0e38f, sum = 0;
 };
 constexpr float kSlack = 8;
 
-/// Scores of a warp's 16 rows become exponentials; `out` is scaled down where a row's top moves. `scale`: scores in
+/// Turns scores of a warp's 16 rows into exponentials; scales `out` down if a row's offset moves. `scale`: scores in
 /// powers of two.
 template <int Keys, int D>
 __device__ __forceinline__ void update_softmax(RunningSoftmax (&softmax)[2], float (&score)[Keys / 8][4],
@@ -70,7 +71,7 @@ __device__ __forceinline__ void update_softmax(RunningSoftmax (&softmax)[2], flo
   }
 }
 
-/// The causal mask, for keys from `key` on (this thread's first of 8) and queries `query`, + 8.
+/// Applies the causal mask, for keys from `key` on (this thread's first of 8) and queries `query`, + 8.
 template <int Keys>
 __device__ __forceinline__ void hide(float (&score)[Keys / 8][4], int query, int key) {
 #pragma unroll
@@ -82,7 +83,7 @@ __device__ __forceinline__ void hide(float (&score)[Keys / 8][4], int query, int
   }
 }
 
-/// Dropout of the same.
+/// Applies dropout to the same.
 template <int Keys>
 __device__ __forceinline__ void drop(float (&score)[Keys / 8][4], const AttentionSizes& s, std::uint64_t sample_key,
                                      int head, int query, int key) {
@@ -98,7 +99,7 @@ __device__ __forceinline__ void drop(float (&score)[Keys / 8][4], const Attentio
   }
 }
 
-/// (Dropout has its own instance: its calls cost registers that the other has no spare of.)
+/// Dropout has its own instance: its calls need registers that the other cannot spare.
 template <class T, int D, bool Drops>
 __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kernel(const AttentionForwardRows<T> a) {
   using Shape = ForwardShape<D, Drops>;
@@ -132,7 +133,7 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
   RunningSoftmax softmax[kPieces][2];  // rows g and g + 8
   for (int tile = 0; tile < key_tiles; ++tile) {
     cp_async_wait<0>();
-    __syncthreads();  // this tile is there, and nobody reads the last one any more
+    __syncthreads();  // this tile is there, and the last one is no longer read
     if (tile + 1 < key_tiles) load_keys(tile + 1);
     cp_async_commit();
     if (tile * kKeys < first + warp_row + kPieces * 16) {  // otherwise all of its keys are hidden from this warp
@@ -201,7 +202,7 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
         a.log_sum_exp[s.statistic(batch, head, query)] = softmax[piece][half].top * kLn2 + logf(sum);
       }
     }
-    // The warp's own rows of the query tile: nobody else reads them, and its own lanes are done.
+    // The warp's own rows of the query tile: no other warp reads them, and its own lanes are done.
     __syncwarp();
     tiles.queries().put(out[piece], row, inverse[0], inverse[1], lane);
     __syncwarp();

@@ -1,7 +1,7 @@
-// Causal attention in fp32 arithmetic, for any storage and heads of up to 256: tiles of 32 queries and 32 keys in
+// Causal attention in fp32 arithmetic, for any storage and heads of up to 256. Tiles of 32 queries and 32 keys are in
 // shared memory; eight threads have a row. Forward is an online softmax (Milakov & Gimelshein 2018; Dao et al. 2022).
-// Backward is one kernel in two roles: keys stay and queries pass by (gradients of keys and values), or the other way
-// round (gradient of queries). Each role makes the probabilities again, so nothing is added up between blocks.
+// Backward is one kernel in two roles. Keys stay and queries pass by (gradients of keys and values), or the other way
+// round (gradient of queries). Each role recomputes the probabilities, so nothing is added between blocks.
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kTile = 32, kShare = 8, kThreads = kTile * kShare;
 
-/// Rows [first, first + 32) of one head as fp32 with `D` columns; zeros beyond the sequence and the head's width.
+/// Loads rows [first, first + 32) of one head as fp32 with `D` columns; zeros beyond the sequence and the head's width.
 template <int D, class T>
 __device__ void load_tile(float* tile, const Rows<const T>& rows, std::int64_t sample_row, int first, int sequence,
                           std::int64_t head_column, int width) {
@@ -34,7 +34,7 @@ __device__ float dot(const float* x, const float* y) {
   return sum;
 }
 
-/// Of the eight threads that share a row.
+/// Sums over the eight threads that share a row.
 __device__ __forceinline__ float share_sum(float x) {
   for (int half = kShare / 2; half >= 1; half /= 2) x += __shfl_xor_sync(kAllLanes, x, half);
   return x;
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwar
 
   float top = -3.0e38f, sum = 0, out[D / kShare] = {};
   for (int key_first = 0; key_first < first + kTile && key_first < s.sequence; key_first += kTile) {
-    __syncthreads();  // the last tile is not needed any more
+    __syncthreads();  // the last tile is no longer needed
     load_tile<D>(keys, a.key, sample_row, key_first, s.sequence, std::int64_t{kv_head} * s.head_width, s.head_width);
     load_tile<D>(values, a.value, sample_row, key_first, s.sequence, std::int64_t{kv_head} * s.head_width,
                  s.head_width);
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const AttentionBackw
     }
     const int begin = KeysStay ? first : 0, end = KeysStay || first + kTile > s.sequence ? s.sequence : first + kTile;
     for (int other_first = begin; other_first < end; other_first += kTile) {
-      __syncthreads();  // the last tile is not needed any more
+      __syncthreads();  // the last tile is no longer needed
       if constexpr (KeysStay) {
         load_tile<D>(u, a.query, sample_row, other_first, s.sequence, head_column, s.head_width);
         load_tile<D>(w, a.output_gradient, sample_row, other_first, s.sequence, head_column, s.head_width);

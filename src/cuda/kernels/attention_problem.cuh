@@ -1,5 +1,5 @@
 #pragma once
-// What all attention kernels are told, and where a head's rows lie.
+// Arguments of all attention kernels, and the addresses of a head's rows.
 
 #include <cmath>
 
@@ -27,11 +27,11 @@ struct AttentionSizes {
         dropout(d) {}
 
   __device__ int group() const { return heads / kv_heads; }
-  /// Place of (head, query) in log_sum_exp and delta.
+  /// Returns the index of (head, query) in log_sum_exp and delta.
   __device__ std::int64_t statistic(int batch, int head, int query) const {
     return (std::int64_t{batch} * heads + head) * sequence + query;
   }
-  /// 0 or 1/(1-p) of one probability of the sample with this key.
+  /// Returns the mask of one probability, 0 or 1/(1-p), for the sample with this key.
   __device__ float mask(std::uint64_t sample_key, int head, int query, int key) const {
     const ProbabilityMaskPlace place = mask_place(head, query, key);
     const PhiloxBlock block = philox_block(sample_key, dropout.site, place.block);
@@ -39,7 +39,8 @@ struct AttentionSizes {
     const std::uint32_t high = place.word == 2 ? block.word[2] : block.word[3];
     return dropout.mask_of(place.word < 2 ? low : high);
   }
-  /// Of queries `query` and + 8, keys `key` and + 8, where `query` and `key` are the first of such a pair.
+  /// Returns the masks of queries `query` and + 8, keys `key` and + 8, where `query` and `key` are the first of such a
+  /// pair.
   __device__ void masks(std::uint64_t sample_key, int head, int query, int key, float (&mask)[2][2]) const {
     const PhiloxBlock block = philox_block(sample_key, dropout.site, mask_place(head, query, key).block);
 #pragma unroll

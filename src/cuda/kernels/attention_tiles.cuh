@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// Where the 16 bytes lie that a lane names to ldmatrix, in bytes from `piece`, for pieces at columns 0, 16, 32, 48
-/// (mod 64): kept in registers, as they take longer to find than to use. Matrices are numbered down, then right
+/// The offsets of the 16 bytes that a lane names to ldmatrix, in bytes from `piece`. Pieces are at columns 0, 16, 32,
+/// 48 (mod 64). Kept in registers, as they take longer to compute than to use. Matrices are numbered down, then right
 /// (straight), or right, then down (crossed).
 template <int Width>
 struct LanePlaces {
@@ -36,27 +36,28 @@ struct AttentionTile {
   T* data;
 
   __device__ T* chunk(int row, int number) const { return data + row * Width + ((number ^ (row & 7)) * 8); }
-  /// What LanePlaces counts from: `row` is a multiple of 8, `column` of 16.
+  /// Returns the base address of LanePlaces: `row` is a multiple of 8, `column` of 16.
   __device__ const std::byte* piece(int row, int column) const {
     return reinterpret_cast<const std::byte*>(data + row * Width + column / 64 * 64);
   }
 
-  /// A and C operands' rows: the 16 x 16 piece at (row, column), as ldmatrix's four matrices in the order of mma's A.
+  /// Loads A and C operands' rows: the 16 x 16 piece at (row, column), as ldmatrix's four matrices in the order of
+  /// mma's A.
   __device__ void load_a(std::uint32_t (&x)[4], int row, int column, const LanePlaces<Width>& lane) const {
     ldmatrix_x4<false>(x, piece(row, column) + lane.straight[column / 16 % 4]);
   }
-  /// B = (these rows)^T: columns [row, row + 16) of B, its rows [column, column + 16). x[0], x[1]: B's first 8 columns;
-  /// x[2], x[3]: the next 8.
+  /// Loads B = (these rows)^T: columns [row, row + 16) of B, its rows [column, column + 16). x[0], x[1]: B's first 8
+  /// columns; x[2], x[3]: the next 8.
   __device__ void load_b(std::uint32_t (&x)[4], int row, int column, const LanePlaces<Width>& lane) const {
     ldmatrix_x4<false>(x, piece(row, column) + lane.crossed[column / 16 % 4]);
   }
-  /// B = these rows: rows [row, row + 16) of B, its columns [column, column + 16); in x as above.
+  /// Loads B = these rows: rows [row, row + 16) of B, its columns [column, column + 16); in x as above.
   __device__ void load_b_as_stored(std::uint32_t (&x)[4], int row, int column, const LanePlaces<Width>& lane) const {
     ldmatrix_x4<true>(x, piece(row, column) + lane.straight[column / 16 % 4]);
   }
 
   /// Starts to fill the tile with rows [first, first + Rows) of one head; zeros beyond the sequence and the head's
-  /// width. All `Threads` of the block; cp_async_commit is the caller's.
+  /// width. All `Threads` of the block; the caller calls cp_async_commit.
   template <int Threads>
   __device__ void load(const Rows<const T>& rows, std::int64_t sample_row, int first, int sequence,
                        std::int64_t head_column, int head_width, bool aligned) const {
@@ -109,7 +110,7 @@ struct AttentionTile {
   }
 };
 
-/// D[16, Columns] += A[16, Depth] B, A from `a` at row `a_row`, B = b^T (b's rows are B's columns).
+/// Computes D[16, Columns] += A[16, Depth] B, A from `a` at row `a_row`, B = b^T (b's rows are B's columns).
 template <class T, int Columns, int Depth, class TileA, class TileB>
 __device__ __forceinline__ void multiply_transposed(float (&d)[Columns / 8][4], const TileA& a, int a_row,
                                                     const TileB& b, const LanePlaces<TileB::kWidth>& lane) {
@@ -127,7 +128,7 @@ __device__ __forceinline__ void multiply_transposed(float (&d)[Columns / 8][4], 
   }
 }
 
-/// D[16, Columns] += A[16, Depth] B, A in registers as mma's D pieces, B = b as stored.
+/// Computes D[16, Columns] += A[16, Depth] B, A in registers as mma's D pieces, B = b as stored.
 template <class T, int Columns, int Depth, class TileB>
 __device__ __forceinline__ void multiply_registers(float (&d)[Columns / 8][4], const float (&a)[Depth / 8][4],
                                                    const TileB& b, const LanePlaces<TileB::kWidth>& lane) {

@@ -9,7 +9,7 @@ namespace {
 
 constexpr unsigned kLanes = 32, kWarps = 8;
 
-constexpr unsigned kPartWarps = 32;  ///< so that all parts are under way at once: this is a wait for memory, no work
+constexpr unsigned kPartWarps = 32;  ///< so that all parts are under way at once: the time is memory latency, not work
 
 template <class G>
 struct ColumnSums {
@@ -22,7 +22,7 @@ struct ColumnSums {
 template <class G>
 __global__ void __launch_bounds__(kLanes* kPartWarps)
     sum_columns_kernel(const ColumnSums<G> a, std::int64_t count, std::int64_t width) {
-  TESSERA_SHARED(float, of_warp, kLanes* kPartWarps);
+  __shared__ __align__(16) float of_warp[kLanes * kPartWarps];
   const bool second = blockIdx.y != 0;
   const float* parts = second ? a.parts[1] : a.parts[0];
   const std::int64_t column = std::int64_t{blockIdx.x} * kLanes + threadIdx.x;
@@ -45,7 +45,7 @@ template <class T>
 __global__ void __launch_bounds__(kLanes* kWarps)
     group_sums_kernel(Rows<const T> matrix, std::int64_t rows, std::int64_t group, std::int64_t width, float* parts,
                       bool aligned) {
-  TESSERA_SHARED(float, of_warp, kWarps* kLanes* kPack);
+  __shared__ __align__(16) float of_warp[kWarps * kLanes * kPack];
   const std::int64_t column = (std::int64_t{blockIdx.x} * kLanes + threadIdx.x) * kPack, left = width - column;
   const std::int64_t begin = std::int64_t{blockIdx.y} * group, end = begin + group < rows ? begin + group : rows;
   float sum[kPack] = {};

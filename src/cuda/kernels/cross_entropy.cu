@@ -11,7 +11,7 @@ constexpr unsigned kThreads = 1024, kWarps = kThreads / 32;  ///< at most
 constexpr int kGroup = 4;                                    ///< fp32 elements of a 16-byte access
 constexpr float kLog2e = 1.4426950408889634f;
 
-/// Where storage has 16 bits, exponentials are the hardware's.
+/// With 16-bit storage, exponentials are the hardware's.
 template <class T>
 __device__ __forceinline__ float exponential(float x) {
   if constexpr (sizeof(T) == 2) {
@@ -44,7 +44,7 @@ struct alignas(16) Four {
   float x[kGroup];
 };
 
-/// Logits i .. i + 3 of a row, minus infinity where there are none. (A row's padding may be read.)
+/// Loads logits i .. i + 3 of a row, minus infinity beyond its end. A row's padding may be read.
 __device__ __forceinline__ Four logits_at(const float* row, std::int64_t i, std::int64_t vocab) {
   Four four{{-HUGE_VALF, -HUGE_VALF, -HUGE_VALF, -HUGE_VALF}};
   if (i < 0 || i >= vocab) return four;
@@ -56,7 +56,7 @@ __device__ __forceinline__ Four logits_at(const float* row, std::int64_t i, std:
   return four;
 }
 
-/// A row's logits become their gradient, (exp(logit - offset) - onehot) * scale. 16 bytes of it are stored at a time.
+/// Turns a row's logits into their gradient, (exp(logit - offset) - onehot) * scale. Stores 16 bytes of it at a time.
 template <class T>
 __device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab, std::int32_t target, float offset,
                                                float scale) {
@@ -70,7 +70,7 @@ __device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab
       if (i + q * kGroup < vocab) next[q] = *reinterpret_cast<const Four*>(logits + i + q * kGroup);
     }
   };
-  // A round ahead is loaded.
+  // Loads one round ahead.
   std::int64_t i = std::int64_t{threadIdx.x} * kQuads * kGroup, barrier = 0;
   load(i);
   for (std::int64_t round = 0; round < rounds; ++round, i += step) {
@@ -78,7 +78,7 @@ __device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab
 #pragma unroll
     for (int j = 0; j < kQuads * kGroup; ++j) x[j] = next[j / kGroup].x[j % kGroup];
     load(i + step);
-    // A narrower gradient lies over logits of round / 2: nobody writes before all have read those. Behind a barrier
+    // A narrower gradient lies over logits of round / 2: it is written only after all have read those. Behind a barrier
     // in round b all have read up to b + 1, which serves rounds up to 2 b + 3.
     if (sizeof(T) < sizeof(float) && round == barrier) {
       __syncthreads();
@@ -109,12 +109,12 @@ __device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab
   }
 }
 
-/// A block has a row: it is read once from memory, from its end to its beginning, and once more from the cache, which
+/// A block has a row. It is read once from memory, from its end to its beginning, and once more from the cache, which
 /// then still has the beginning.
 template <class T, bool Training>
 __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossEntropy a) {
-  TESSERA_SHARED(Softmax, of_warp, kWarps);
-  constexpr int kLoads = 4;  // under way at a time: one block fills a multiprocessor, and nothing else covers the wait
+  __shared__ __align__(16) Softmax of_warp[kWarps];
+  constexpr int kLoads = 4;  // under way at a time: a block fills a multiprocessor, so no other work hides it
   const std::int64_t step = std::int64_t{blockDim.x} * kGroup;
   const std::int64_t row = blockIdx.x;
   float* logits = a.logits + row * a.stride;
@@ -156,7 +156,7 @@ __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossE
 }
 
 __global__ void __launch_bounds__(kThreads) sum_losses_kernel(const double* x, std::int64_t n, double* result) {
-  TESSERA_SHARED(double, of_warp, kWarps);
+  __shared__ __align__(16) double of_warp[kWarps];
   double sum = 0;
   for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += x[i];
   sum = warp_sum(sum);

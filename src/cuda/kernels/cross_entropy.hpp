@@ -18,11 +18,11 @@ struct CrossEntropy {
   const StepScalars* scalars = nullptr;          ///< null: loss alone
 };
 
-/// Stores each row's loss; with scalars, logits become (softmax - onehot) * gradient_scale in `gradient`, in place: the
-/// rows begin where they did, elements are as wide as that type.
+/// Stores each row's loss. With scalars, logits become (softmax - onehot) * gradient_scale in `gradient`, in place. The
+/// rows begin at the same addresses, elements are as wide as that type.
 void cross_entropy(cudaStream_t stream, const CrossEntropy& a, DType gradient);
 
-/// *sum = the sum of x[0..n), in one order that only n decides.
+/// Computes *sum = the sum of x[0..n), in one order that only n decides.
 void sum_losses(cudaStream_t stream, const double* x, std::int64_t n, double* sum);
 
 }  // namespace tessera

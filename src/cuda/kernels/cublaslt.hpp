@@ -1,5 +1,5 @@
 #pragma once
-// The functions of cuBLASLt that we call, found at run time, and its objects as owners.
+// The functions of cuBLASLt used here, found at run time, and owners of its objects.
 
 #include <cublasLt.h>
 

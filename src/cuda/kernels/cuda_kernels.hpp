@@ -14,7 +14,7 @@ namespace tessera {
 
 class CudaKernels final : public Kernels {
  public:
-  /// What work in pieces is cut by; other values are for tests.
+  /// The limits of work in pieces; other values are for tests.
   struct Limits {
     std::int64_t head_logits = CudaHeadLayout::kLogits;      ///< of a chunk of the head
     std::int64_t workspace_floats = kSumWorkspaceBytes / 4;  ///< of a piece of a product
@@ -60,12 +60,12 @@ class CudaKernels final : public Kernels {
   /// Computes p (whose c, d and epilogue are not used) into `workspace_`, rows by rows, and calls finish(FinishRows).
   template <class Finish>
   void product_by_pieces(cudaStream_t stream, Product p, Finish finish);
-  /// gradient = or += p (whose c and d are not used), rounded once.
+  /// Computes gradient = or += p (whose c and d are not used), rounded once.
   void store_gradient_product(cudaStream_t stream, Product p, const GradientView& gradient);
   std::int64_t head_scratch_capacity(const HeadArguments& a, bool training) const;
 
   MatrixProducts products_;
-  float* workspace_;  ///< limits_.workspace_floats: products by pieces and column sums
+  float* workspace_;  ///< limits_.workspace_floats: matmuls by pieces and column sums
   Limits limits_;
   bool fuses_gelu_;  ///< the library's forward GELU may be used
   AttentionByChoice attention_;

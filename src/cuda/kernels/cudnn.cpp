@@ -50,7 +50,7 @@ std::int64_t CudnnDescriptor::get_integer(Attribute name) const {
 
 namespace {
 
-/// What the library's heuristic proposes, the best first.
+/// Returns the proposals of the library's heuristic, the best first.
 std::vector<CudnnDescriptor> engine_configs(const Cudnn& library, const CudnnTarget& target,
                                             const CudnnDescriptor& graph) {
   CudnnDescriptor heuristic(library, Kind::heuristic);

@@ -1,5 +1,5 @@
 #pragma once
-// cuDNN's backend interface, found at run time: its functions, and its descriptors as owners.
+// cuDNN's backend interface, found at run time: its functions, and owners of its descriptors.
 
 #include <cuda_runtime_api.h>
 
@@ -53,11 +53,11 @@ struct Cudnn {
 #undef TESSERA_CUDNN_FUNCTION
 
   std::string name() const;  ///< "cuDNN 9.19.0"
-  /// CudnnRefusal, with the library's own reason, where a call failed.
+  /// Throws CudnnRefusal, with the library's own reason, if a call failed.
   void check(int status, const char* call) const;
 };
 
-/// The library will not do what was asked for; the text is its own reason.
+/// The library rejects the request; the text is its own reason.
 struct CudnnRefusal : std::runtime_error {
   using std::runtime_error::runtime_error;
 };
@@ -92,20 +92,20 @@ class CudnnDescriptor {
   UniqueHandle<void*, Destroy> owned_;
 };
 
-/// What plans are made for: the device of a handle, or one that is described in a text and need not be there.
+/// The target of plans: the device of a handle, or one that a text describes and that need not be there.
 struct CudnnTarget {
   cudnnContext* handle = nullptr;
   const CudnnDescriptor* device_properties = nullptr;
 };
 
-/// How a graph is computed.
+/// The plan of a graph.
 struct CudnnPlan {
-  CudnnDescriptor config;  ///< what the plan was made of: nothing says that it may go before the plan
+  CudnnDescriptor config;  ///< the plan's configuration: it is not documented that it may go before the plan
   CudnnDescriptor plan;
   std::int64_t workspace_bytes = 0;
 };
 
-/// The best plan for a finalized graph that needs at most so much workspace. CudnnRefusal where there is none.
+/// Returns the best plan for a finalized graph that needs at most this much workspace. CudnnRefusal if there is none.
 CudnnPlan make_cudnn_plan(const Cudnn& library, const CudnnTarget& target, const CudnnDescriptor& graph,
                           std::int64_t most_workspace_bytes);
 

@@ -1,7 +1,7 @@
 #pragma once
-// The numbers of cuDNN 9's backend interface that we use. They are written out here, so that a build needs no header of
-// cuDNN and every library of version 9 found at run time will do; a test compares them with the header where there is
-// one (tests/emulator/cudnn/check_abi.cpp).
+// The numbers of cuDNN 9's backend interface that are used here. They are written out, so that a build needs no header
+// of cuDNN, and every library of version 9 found at run time will do. A test compares them with the header where there
+// is one (gpu_emulator/libraries/cudnn/check_abi.cpp).
 
 namespace tessera::cudnn {
 
@@ -89,7 +89,7 @@ enum class Pointwise : int {
   log = 15,
   identity = 21,
   greater_or_equal = 303,
-  index = 501,   ///< the element's place along an axis
+  index = 501,   ///< the element's index along an axis
   select = 601,  ///< condition ? x : b
 };
 enum class Reduction : int { add = 0, maximum = 3 };

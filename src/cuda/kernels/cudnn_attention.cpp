@@ -16,14 +16,14 @@ struct Numbers {
   float scale, minus_infinity = -std::numeric_limits<float>::infinity(), one = 1.0f;
 };
 
-/// What is wrong with a problem before the library is asked; empty: nothing.
+/// Returns why a problem is unsupported before the library is asked; empty if it is supported.
 std::string own_obstacle(const AttentionProblem& p) {
   const AttentionShape& s = p.shape;
   if (p.dtype != DType::bf16 && p.dtype != DType::fp16) return fmt::format("{} storage: bf16, fp16", name_of(p.dtype));
   if (!CudnnAttentionBackwardLayout::is_possible(s, p.dtype)) {
     return fmt::format("heads of {}: multiples of 8 up to 128", s.head_width);
   }
-  // (Its backward is known to be wrong for one token.)
+  // Its backward is known to be wrong for one token.
   if (s.sequence < 2) return "sequences of one token";
   for (const std::int64_t stride :
        {p.query, p.key, p.value, p.output, p.output_gradient, p.query_gradient, p.key_gradient, p.value_gradient}) {
@@ -47,7 +47,7 @@ struct Pack {
   }
 };
 
-/// What forward and backward both name.
+/// Packs the arguments that forward and backward have in common.
 template <class Arguments>
 Pack pack_of_both(const Numbers& numbers, const Arguments& a) {
   Pack pack;

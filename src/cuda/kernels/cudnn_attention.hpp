@@ -11,23 +11,23 @@ namespace tessera {
 
 class CudnnAttention {
  public:
-  /// The first version whose backward takes every sequence length without a padding mask (its frontend works around
-  /// 9.15.0 and older).
+  /// The first version whose backward takes every sequence length without a padding mask. (Its frontend works around
+  /// 9.15.0 and older.)
   static constexpr std::size_t kOldest = 91600;
 
-  /// Opens the library for the current device. UsageError where it is not found, too old, or not for this driver.
+  /// Opens the library for the current device. UsageError if it is not found, too old, or not for this driver.
   CudnnAttention();
 
   std::string name() const { return library_.name(); }
 
-  /// Why the library does not compute this with so much workspace; empty where it does. Makes the plan at the first
+  /// Returns why the library does not compute this with this workspace; empty if it does. Makes the plan at the first
   /// call for a problem.
   std::string forward_obstacle(const AttentionProblem& p, std::int64_t workspace_bytes);
   std::string backward_obstacle(const AttentionProblem& p);
 
-  /// Only what has no obstacle. `workspace`: aligned to 256 bytes, of the size that forward_obstacle was told.
+  /// Only for problems without an obstacle. `workspace`: aligned to 256 bytes, of the size given to forward_obstacle.
   void forward(cudaStream_t stream, const AttentionForward& a, void* workspace);
-  /// Within a.scratch. Sums of query gradients come in no fixed order.
+  /// Works within a.scratch. Sums of query gradients come in no fixed order.
   void backward(cudaStream_t stream, const AttentionBackward& a);
 
  private:

@@ -47,7 +47,7 @@ struct DropoutSource {
 
   __device__ bool on() const { return probability > 0; }
 
-  /// What the masks of one sample (numbered from the micro-batch's first) are keyed by.
+  /// Returns the key of one sample's masks (numbered from the micro-batch's first).
   __device__ std::uint64_t key_of(std::int64_t sample) const {
     const PhiloxBlock of_sample =
         philox_block(scalars->seed, site, static_cast<std::uint64_t>(scalars->first_sample + sample));
@@ -56,12 +56,12 @@ struct DropoutSource {
     return of_step.word[0] | static_cast<std::uint64_t>(of_step.word[1]) << 32;
   }
 
-  /// 0 or 1/(1-p).
+  /// Returns 0 or 1/(1-p).
   __device__ float mask_of(std::uint32_t bits) const {
     return static_cast<float>(bits >> 8) * 0x1p-24f < probability ? 0.0f : kept;
   }
 
-  /// The masks of `Count` elements from number `first` of the sample with this key.
+  /// Returns the masks of `Count` elements from number `first` of the sample with this key.
   template <int Count>
   __device__ void masks(std::uint64_t key, std::uint64_t first, float (&mask)[Count]) const {
     PhiloxBlock block = philox_block(key, site, first / 4);

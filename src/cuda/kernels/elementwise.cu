@@ -55,16 +55,16 @@ __device__ void add_exactly(unsigned long long* bins, double term) {
 
 constexpr unsigned kSquareWarps = 8, kSums = ExactSum::kBins + 1;
 
-/// A chunk of 64 elements is 16 sums of 4 squares (elements j, j + 16, j + 32, j + 48), added as a tree of halves: the
-/// CPU's order (kernels/cpu/vector/optimizer_rows.hpp). `Lanes` threads make one chunk's sum, each 16 / Lanes of
-/// the 16.
+/// A chunk of 64 elements is 16 sums of 4 squares: elements j, j + 16, j + 32, j + 48. They are added as a tree of
+/// halves, the CPU's order (kernels/cpu/vector/optimizer_rows.hpp). `Lanes` threads make one chunk's sum, each 16 /
+/// Lanes of the 16.
 template <class T>
 __global__ void __launch_bounds__(kSquareWarps * 32)
     square_sum_kernel(const T* x, std::int64_t n, unsigned long long* sum, bool aligned) {
   constexpr int kWidth = 16 / static_cast<int>(sizeof(T));  // elements of a 16-byte load
   constexpr int kLanes = 16 / kWidth;                       // threads of a chunk
   constexpr int kChunks = 32 / kLanes;                      // chunks of a warp
-  TESSERA_SHARED(unsigned long long, bins, kSquareWarps* kSums);
+  __shared__ __align__(16) unsigned long long bins[kSquareWarps * kSums];
   for (unsigned i = threadIdx.x; i < kSquareWarps * kSums; i += kSquareWarps * 32) bins[i] = 0;
   __syncthreads();
   const int lane = static_cast<int>(threadIdx.x % 32), part = lane % kLanes;
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(kSquareWarps * 32)
   unsigned long long* warp_bins = bins + threadIdx.x / 32 * kSums;
   for (; first < chunks; first += step) {
     const std::int64_t chunk = first + lane / kLanes;
-    const std::int64_t left = n - chunk * 64;  // may be nothing, or less than nothing
+    const std::int64_t left = n - chunk * 64;  // may be zero or negative
     double s[kWidth];
 #pragma unroll
     for (int j = 0; j < kWidth; ++j) s[j] = 0;

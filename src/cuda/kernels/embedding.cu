@@ -1,5 +1,5 @@
-// Embedding. Backward sorts the micro-batch's places by token, then the rows of each token are summed in their order:
-// no atomics, the same bits always.
+// Embedding. Backward sorts the micro-batch's positions by token, then sums the rows of each token in their order: no
+// atomics, the same bits always.
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/dropout_mask.cuh"
@@ -15,7 +15,7 @@ namespace {
 
 constexpr unsigned kThreads = 256;
 
-/// A token that is not in the table has no row; NaN makes that seen (a kernel cannot throw).
+/// A token that is not in the table has no row; NaN makes that visible (a kernel cannot throw).
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     embedding_forward_kernel(const std::int32_t* tokens, Rows<const T> table, Rows<const T> positions, Rows<T> output,
@@ -51,7 +51,7 @@ constexpr unsigned kLanes = 32, kWarps = 8;
 
 template <class T>
 struct TokenRows {
-  const std::uint64_t* keys;  ///< sorted by token, then place
+  const std::uint64_t* keys;  ///< sorted by token, then position
   Rows<const T> output_gradient;
   std::int64_t count, width, vocab;
   DropoutSource dropout;
@@ -84,13 +84,13 @@ __device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::uint32_t pl
 }
 
 /// A block has 32 neighbours in the sorted order and 256 columns, and sums the runs of equal tokens that begin there.
-/// Runs that end there go round the warps. The last may go on: the warps take eight of its rows each in turn, and then
-/// are added up in order.
+/// Runs that end there go to the warps in turn. The last one may go on: each warp takes eight of its rows in turn, and
+/// the warps' sums are then added in order.
 template <class T, class G>
 __global__ void __launch_bounds__(kLanes* kWarps)
     token_gradient_kernel(const TokenRows<T> a, Rows<G> gradient, bool adds, bool gradient_aligned) {
   constexpr int kTurn = 8;
-  TESSERA_SHARED(float, of_warp, kWarps* kLanes* kPack);
+  __shared__ __align__(16) float of_warp[kWarps * kLanes * kPack];
   const int lane = static_cast<int>(threadIdx.x), warp = static_cast<int>(threadIdx.y);
   const std::int64_t base = std::int64_t{blockIdx.x} * kLanes, at = base + lane;
   const std::int64_t column = (std::int64_t{blockIdx.y} * kLanes + lane) * kPack, left = a.width - column;

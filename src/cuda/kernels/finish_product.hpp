@@ -1,5 +1,5 @@
 #pragma once
-// Products that cuBLASLt cannot finish by itself go through fp32 memory; these kernels finish them.
+// Matmuls that cuBLASLt cannot finish by itself go through fp32 memory; these kernels finish them.
 
 #include <cuda_runtime_api.h>
 
@@ -9,19 +9,20 @@
 
 namespace tessera {
 
-/// Rows of an fp32 product and where they belong.
+/// Rows of an fp32 product and their position in the full matrix.
 struct FinishRows {
   ConstView product;           ///< [rows, columns], fp32
-  std::int64_t first_row = 0;  ///< of the whole matrix: which mask is a row's
+  std::int64_t first_row = 0;  ///< of the full matrix: gives a row's mask
   std::int64_t rows = 0, columns = 0;
 };
 
-/// output = residual + mask * (product + bias); bias, residual and dropout may be missing. Views start at first_row.
+/// Computes output = residual + mask * (product + bias); bias, residual and dropout may be missing. Views start at
+/// first_row.
 void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bias, const ConstView& residual,
                    const View& output, const Dropout& dropout);
-/// output = product * gelu'(before), or product alone where `before` is empty. Views start at first_row.
+/// Computes output = product * gelu'(before), or product alone if `before` is empty. Views start at first_row.
 void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before, const View& output);
-/// gradient = or += product. The view starts at first_row.
+/// Computes gradient = or += product. The view starts at first_row.
 void finish_gradient(cudaStream_t stream, const FinishRows& r, const GradientView& gradient);
 
 }  // namespace tessera

@@ -1,5 +1,5 @@
 #pragma once
-// Writing finished fp32 gradients where they belong: stored or added, rounded once.
+// Writes finished fp32 gradients: stored or added, rounded once.
 
 #include "cuda/kernels/packs.cuh"
 

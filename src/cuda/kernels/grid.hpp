@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// As many blocks as pieces of `each` cover `n`; none for nothing.
+/// Returns as many blocks as pieces of `each` cover `n`; none for nothing.
 inline dim3 blocks_for(std::int64_t n, std::int64_t each, std::int64_t y = 1, std::int64_t z = 1) {
   const std::int64_t x = ceil_div(n, each);
   TESSERA_ASSERT(x <= 0x7fffffff && y <= 65535 && z <= 65535, "a launch of {} x {} x {} blocks", x, y, z);

@@ -1,5 +1,5 @@
-// Final norm, vocabulary product and cross-entropy, per chunk of tokens: logits in fp32 by one product; a kernel turns
-// them into their own gradient in place; two products take it to the input and to the table.
+// Final norm, vocabulary matmul and cross-entropy, per chunk of tokens. One matmul makes logits in fp32. A kernel turns
+// them into their own gradient in place. Two matmuls take it to the input and to the table.
 
 #include "cuda/kernels/cross_entropy.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -10,8 +10,8 @@ namespace tessera {
 
 namespace {
 
-/// A vocabulary that is no multiple of 64 is cut in two: products over rows that do not end on 16 bytes are several
-/// times slower, so those few columns get products of their own.
+/// A vocabulary that is no multiple of 64 is cut in two. Matmuls over rows that do not end on 16 bytes are several
+/// times slower, so those few columns get separate matmuls.
 struct VocabularyCut {
   explicit VocabularyCut(const HeadArguments& a) : even(size_of(a.input.dtype) == 2 ? a.vocab / 64 * 64 : a.vocab) {
     if (even == 0) even = a.vocab;
@@ -70,8 +70,8 @@ class CudaHead {
     cross_entropy(cuda_stream_, c, a_.input.dtype);
   }
 
-  /// d normalised = d logits table. Over a cut vocabulary the sum stays in fp32 until it is whole: in the half of the
-  /// logits' rows that their narrower gradient left free.
+  /// Computes d normalised = d logits table. Over a cut vocabulary the sum stays in fp32 until it is complete. It uses
+  /// the half of the logits' rows that their narrower gradient left free.
   void make_input_gradient(const Tile& tokens) {
     Product p;
     p.m = tokens.size(), p.n = a_.width;
@@ -92,7 +92,7 @@ class CudaHead {
     finish_input_gradient(cuda_stream_, {sum, 0, tokens.size(), a_.width}, {}, out);
   }
 
-  /// d table = (d logits)^T normalised: summed over chunks in fp32, in the gradient itself where it is fp32.
+  /// Computes d table = (d logits)^T normalised: summed over chunks in fp32, in the gradient itself where it is fp32.
   void make_table_gradient(const Tile& tokens, bool first_chunk, bool last_chunk) {
     const bool separate = layout_.table_sum != nullptr;
     const View sum = separate ? View{layout_.table_sum, DType::fp32, a_.width} : a_.table_gradient.view;
@@ -118,7 +118,7 @@ class CudaHead {
   ConstView normalized(const Tile& tokens) const {
     return ConstView{layout_.normalized, a_.input.dtype, a_.width}.rows_from(tokens.begin);
   }
-  /// [chunk, vocab] in the compute type, rows as far apart as the logits'.
+  /// Returns [chunk, vocab] in the compute type, rows as far apart as the logits'.
   ConstView logit_gradient() const {
     return {layout_.logits, a_.input.dtype, layout_.logits_stride * 4 / size_of(a_.input.dtype)};
   }

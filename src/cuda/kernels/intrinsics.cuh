@@ -1,25 +1,9 @@
 #pragma once
 // What kernels need beyond plain C++: 16-byte accesses, storage types, warp sums, asynchronous copies, tensor cores.
-// Each has a native body (PTX) and one for the tests' emulator; everything else in this folder is common to both.
 
 #include <cstdint>
 
 #include "tessera/base/dtype.hpp"
-
-#if defined(TESSERA_CUDA_EMULATED)
-#include "emulator/device/builtins.hpp"
-#include "emulator/device/tensor_core.hpp"
-/// An array in the block's shared memory.
-#define TESSERA_SHARED(Type, name, size)                             \
-  auto& name = *static_cast<Type(*)[size]>(::emulator::shared_array( \
-      [] {                                                           \
-        static const char site = 0;                                  \
-        return static_cast<const void*>(&site);                      \
-      }(),                                                           \
-      sizeof(Type[size]), 16))
-#else
-#define TESSERA_SHARED(Type, name, size) __shared__ __align__(16) Type name[size]
-#endif
 
 namespace tessera {
 
@@ -31,13 +15,9 @@ inline constexpr unsigned kAllLanes = 0xffffffffu;
 __device__ __forceinline__ float to_float(float x) { return x; }
 __device__ __forceinline__ float to_float(bf16 x) { return __uint_as_float(static_cast<std::uint32_t>(x.bits) << 16); }
 __device__ __forceinline__ float to_float(fp16 x) {
-#if defined(TESSERA_CUDA_EMULATED)
-  return static_cast<float>(x);
-#else
   float y;
   asm("cvt.f32.f16 %0, %1;" : "=f"(y) : "h"(x.bits));
   return y;
-#endif
 }
 
 template <class T>
@@ -49,32 +29,21 @@ __device__ __forceinline__ float from_float<float>(float x) {
 template <>
 __device__ __forceinline__ bf16 from_float<bf16>(float x) {
   bf16 y;
-#if defined(TESSERA_CUDA_EMULATED)
-  y = bf16(x);
-#else
   asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   if (x != x) y.bits = static_cast<std::uint16_t>((__float_as_uint(x) >> 16) | 0x40u);
-#endif
   return y;
 }
 template <>
 __device__ __forceinline__ fp16 from_float<fp16>(float x) {
   fp16 y;
-#if defined(TESSERA_CUDA_EMULATED)
-  y = fp16(x);
-#else
   asm("cvt.rn.f16.f32 %0, %1;" : "=h"(y.bits) : "f"(x));
   if (x != x) y.bits = static_cast<std::uint16_t>(((__float_as_uint(x) >> 16) & 0x8000u) | 0x7e00u);
-#endif
   return y;
 }
 
 /// Two values side by side in one register, `low` at the lower address. NaN becomes some NaN.
 template <class T>
 __device__ __forceinline__ std::uint32_t packed(float low, float high) {
-#if defined(TESSERA_CUDA_EMULATED)
-  return from_float<T>(low).bits | static_cast<std::uint32_t>(from_float<T>(high).bits) << 16;
-#else
   std::uint32_t y;
   if constexpr (dtype_of<T>() == DType::bf16) {
     asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
@@ -82,31 +51,22 @@ __device__ __forceinline__ std::uint32_t packed(float low, float high) {
     asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(y) : "f"(high), "f"(low));
   }
   return y;
-#endif
 }
 
 // ---- Functions of one number.
 
 /// 2^x to about 2 ulp.
 __device__ __forceinline__ float exp2_fast(float x) {
-#if defined(TESSERA_CUDA_EMULATED)
-  return std::exp2(x);
-#else
   float y;
   asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-#endif
 }
 
 /// 1 / x to 1 ulp; subnormal results are 0.
 __device__ __forceinline__ float reciprocal_fast(float x) {
-#if defined(TESSERA_CUDA_EMULATED)
-  return 1.0f / x;
-#else
   float y;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
   return y;
-#endif
 }
 
 // ---- Warps. All 32 lanes take part.
@@ -121,13 +81,9 @@ __device__ __forceinline__ double warp_sum(double x) {
 }
 /// NaN wins.
 __device__ __forceinline__ float larger(float x, float y) {
-#if defined(TESSERA_CUDA_EMULATED)
-  return x > y || x != x ? x : y;
-#else
   float z;
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
   return z;
-#endif
 }
 __device__ __forceinline__ float warp_maximum(float x) {
   for (int half = 16; half >= 1; half /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, half));
@@ -140,26 +96,12 @@ struct alignas(16) Bytes16 {
   std::uint32_t word[4];
 };
 
-__device__ __forceinline__ Bytes16 load16(const void* address) {
-#if defined(TESSERA_CUDA_EMULATED)
-  if (reinterpret_cast<std::uintptr_t>(address) % 16 != 0) {
-    emulator::fault("a misaligned 16-byte load", emulator::SourcePlace::current());
-  }
-#endif
-  return *static_cast<const Bytes16*>(address);
-}
+__device__ __forceinline__ Bytes16 load16(const void* address) { return *static_cast<const Bytes16*>(address); }
 /// To global memory. (Written out: the compiler cuts some assignments of 16 bytes into four stores.)
 __device__ __forceinline__ void store16(void* global, const Bytes16& value) {
-#if defined(TESSERA_CUDA_EMULATED)
-  if (reinterpret_cast<std::uintptr_t>(global) % 16 != 0) {
-    emulator::fault("a misaligned 16-byte store", emulator::SourcePlace::current());
-  }
-  *static_cast<Bytes16*>(global) = value;
-#else
   asm volatile("st.global.v4.b32 [%0], {%1,%2,%3,%4};" ::"l"(__cvta_generic_to_global(global)), "r"(value.word[0]),
                "r"(value.word[1]), "r"(value.word[2]), "r"(value.word[3])
                : "memory");
-#endif
 }
 
 // ---- Asynchronous copies of 16 bytes from global to shared memory (sm_80). They are there after cp_async_wait, for
@@ -167,28 +109,14 @@ __device__ __forceinline__ void store16(void* global, const Bytes16& value) {
 
 /// `inside` false: writes zeros and reads nothing.
 __device__ __forceinline__ void cp_async16(void* shared, const void* global, bool inside) {
-#if defined(TESSERA_CUDA_EMULATED)
-  emulator::cp_async(shared, global, inside ? 16 : 0);
-#else
   const auto to = static_cast<std::uint32_t>(__cvta_generic_to_shared(shared));
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(global), "r"(inside ? 16 : 0) : "memory");
-#endif
 }
-__device__ __forceinline__ void cp_async_commit() {
-#if defined(TESSERA_CUDA_EMULATED)
-  emulator::cp_async_commit();
-#else
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
+__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 /// Until at most `Pending` of this thread's groups are under way.
 template <int Pending>
 __device__ __forceinline__ void cp_async_wait() {
-#if defined(TESSERA_CUDA_EMULATED)
-  emulator::cp_async_wait(Pending);
-#else
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
-#endif
 }
 
 // ---- Tensor cores: D[16,8] += A[16,16] B[16,8], 16-bit operands, fp32 sums. A warp holds the matrices in pieces:
@@ -198,9 +126,6 @@ __device__ __forceinline__ void cp_async_wait() {
 template <class T>
 __device__ __forceinline__ void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
                                           std::uint32_t b1) {
-#if defined(TESSERA_CUDA_EMULATED)
-  emulator::mma_16816<T>(d, a, b0, b1);
-#else
   if constexpr (dtype_of<T>() == DType::bf16) {
     asm volatile(
         "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
@@ -212,7 +137,6 @@ __device__ __forceinline__ void mma_16816(float (&d)[4], const std::uint32_t (&a
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   }
-#endif
 }
 
 /// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 i + r names row r of matrix i (16 bytes);
@@ -220,9 +144,6 @@ __device__ __forceinline__ void mma_16816(float (&d)[4], const std::uint32_t (&a
 /// 2t + 1.
 template <bool Transposed>
 __device__ __forceinline__ void ldmatrix_x4(std::uint32_t (&x)[4], const void* row) {
-#if defined(TESSERA_CUDA_EMULATED)
-  emulator::ldmatrix_x4(x, row, Transposed);
-#else
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));
   if constexpr (Transposed) {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -235,7 +156,6 @@ __device__ __forceinline__ void ldmatrix_x4(std::uint32_t (&x)[4], const void* r
                  : "r"(at)
                  : "memory");
   }
-#endif
 }
 
 }  // namespace tessera

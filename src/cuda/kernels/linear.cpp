@@ -1,8 +1,8 @@
-// Linear layers: cuBLASLt with its epilogues where they round as our contract does; otherwise the product goes through
-// fp32 memory in pieces of rows and a kernel of ours finishes it. The library's forward GELU activates the unrounded
-// output, ours the stored one, so that backward can make the same bits again: the library's is for runs that need not
-// be deterministic. Its bias gradients are not used (they cannot be added to, and their order of summation is not
-// documented).
+// Linear layers: cuBLASLt with its epilogues if they round as the contract of kernels.hpp says. Otherwise the matmul
+// goes through fp32 memory in pieces of rows and an own kernel finishes it. The library's forward GELU activates the
+// unrounded output, so only runs that need not be deterministic use it. Tessera's activates the stored one, so that
+// backward can reproduce the bits. The library's bias gradients are not used: they cannot be accumulated, and their
+// order of summation is not documented.
 
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"

@@ -1,5 +1,5 @@
-// Everything of ours is row-major and cuBLASLt's matrices are column-major, so it is told of the transposed product:
-// d^T [n, m] = b^T [n, k] a^T [k, m], where a row-major matrix in memory *is* its transpose.
+// All matrices here are row-major and cuBLASLt's are column-major. So it computes the transposed product: d^T [n, m] =
+// b^T [n, k] a^T [k, m]. A row-major matrix in memory *is* its transpose.
 
 #include "cuda/kernels/matrix_product.hpp"
 
@@ -29,8 +29,8 @@ cudaDataType_t type_of(DType dtype) {
   }
 }
 
-/// The largest power of two, up to what vectors and copies of tiles ask for, that divides an address; for an empty view
-/// that too.
+/// Returns the largest power of two that divides an address, up to the needs of vectors and copies of tiles. For an
+/// empty view the limit.
 std::uint32_t alignment_of(const ConstView& view) {
   constexpr std::uint32_t kMost = 16;
   if (!view) return kMost;
@@ -42,11 +42,11 @@ bool in_sixteens(const ConstView& view, bool one_row) {
   return alignment_of(view) >= 16 && (one_row || view.stride * size_of(view.dtype) % 16 == 0);
 }
 
-/// What the library's fused epilogues are known to take: whole 16-byte vectors everywhere.
+/// Returns whether the library's fused epilogues are known to take it: 16-byte vectors everywhere.
 bool epilogue_allowed(const Product& p) {
   if (p.epilogue == ProductEpilogue::none) return true;
   if (p.operand.dtype != p.d.dtype || p.d.dtype != p.a.view.dtype) return false;
-  // (Its fp32 GELU is not known to be as exact as fp32 asks for.)
+  // Its fp32 GELU is not known to have fp32's accuracy.
   if (p.epilogue != ProductEpilogue::bias && p.d.dtype == DType::fp32) return false;
   if (p.epilogue == ProductEpilogue::bias_gelu) {
     if (p.before_gelu.dtype != p.d.dtype || !in_sixteens(p.before_gelu, false)) return false;
@@ -144,7 +144,7 @@ CublasLtHandle<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::
   return {made, {library_.layout_destroy}};
 }
 
-/// What the library cannot do whatever its algorithms is the same on all ranks, so nobody is asked.
+/// Unsupported matmuls are the same on all ranks, so the ranks need no agreement.
 MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Product& p) {
   Plan plan;
   const DType in = p.a.view.dtype;
@@ -202,7 +202,8 @@ ProductChoice MatrixProducts::choose(cudaStream_t stream, const Product& p, cons
     ProductChoice again = *kept;
     if (again.possible == 0 || accepts(plan, again)) return again;
   }
-  if (settings_.times && p.c.data == p.d.data) {  // what is added to its own result cannot be timed: as what is stored
+  if (settings_.times &&
+      p.c.data == p.d.data) {  // a product added to its own result cannot be timed: it is timed as stored
     Product stored = p;
     stored.c = {};
     const auto timed = plans_.find(key_of(stored));
@@ -242,8 +243,8 @@ std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Pl
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, p.c ? alignment_of(p.c) : alignment_of(p.d));
   prefer(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, alignment_of(p.d));
 
-  // The heuristic infers from an epilogue's address how it is aligned. It gets one with the 16 bytes that all products
-  // of the kind have (epilogue_allowed), so that neither the choice nor what it relies on comes from the first one's.
+  // The heuristic infers an epilogue's alignment from its address. It gets one with the 16 bytes that all matmuls of
+  // the kind have (epilogue_allowed). So the choice does not depend on the first one's address.
   alignas(32) static constexpr std::array<std::byte, 32> kSomewhere{};
   const void* const somewhere = kSomewhere.data() + 16;
   set_places(plan, bias_of(p) != nullptr ? somewhere : nullptr, gelu_input_of(p) != nullptr ? somewhere : nullptr);
@@ -266,7 +267,7 @@ std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Pl
   return all;
 }
 
-/// Not where it would show: in a product that is added to its own result (choose), or in a graph.
+/// Not if it would show: in a product that is added to its own result (choose), or in a graph.
 ProductChoice MatrixProducts::fastest(cudaStream_t stream, const Product& p, const Plan& plan,
                                       const std::vector<ProductChoice>& all) const {
   cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;

@@ -1,7 +1,7 @@
 #pragma once
-// Matrix products by cuBLASLt. An algorithm is chosen once per kind of product and kept: the same shapes, strides,
-// types and alignments always run the same one, none that adds up in an order of its own (split sums only through the
-// workspace, in order). Rank 0 chooses for all ranks (kernels/product_choices.hpp).
+// Matmuls by cuBLASLt. An algorithm is chosen once per kind of matmul and kept: the same shapes, strides, types and
+// alignments always run the same one. Algorithms with an order of summation of their own are excluded: split sums only
+// go through the workspace, in order. Rank 0 chooses for all ranks (kernels/product_choices.hpp).
 
 #include <cublasLt.h>
 
@@ -23,11 +23,11 @@ struct ProductOperand {
   bool transposed = false;
 };
 
-/// What is done to a sum before it is rounded and stored.
+/// The operation on a sum before it is rounded and stored.
 enum class ProductEpilogue : std::uint8_t {
   none,
   bias,           ///< + bias[column]
-  bias_gelu,      ///< + bias[column], rounded and kept as before_gelu; d is gelu of the sum that was not rounded
+  bias_gelu,      ///< + bias[column], rounded and kept as before_gelu; d is gelu of the unrounded sum
   gelu_backward,  ///< * gelu'(operand[row, column])
 };
 
@@ -44,23 +44,23 @@ struct Product {
 
 class MatrixProducts {
  public:
-  /// `workspace`: so many bytes of device memory, aligned to 256 bytes.
+  /// `workspace`: `workspace_bytes` of device memory, aligned to 256 bytes.
   MatrixProducts(void* workspace, std::int64_t workspace_bytes, ProductSettings settings = {});
 
-  /// Launches the product; the first of its kind is chosen an algorithm for, with the other ranks. False, and nothing
-  /// is done, where cuBLASLt cannot: types (d is a's type or fp32), an epilogue on unaligned memory, no algorithm. A
-  /// product into fp32 without epilogue is always possible.
+  /// Launches the matmul. The first one of a kind selects an algorithm, agreed by all ranks. Returns false without
+  /// launching if cuBLASLt does not support it: types (d has a's type or fp32), an epilogue on unaligned memory, no
+  /// algorithm. A product into fp32 without epilogue is always possible.
   bool run(cudaStream_t stream, const Product& p);
-  /// The same; UsageError where it cannot.
+  /// The same; UsageError if not supported.
   void require(cudaStream_t stream, const Product& p);
 
-  /// "cuBLASLt 13.1.0"
+  /// Returns "cuBLASLt 13.1.0"
   std::string library_name() const;
 
  private:
   struct Plan {
     CublasLtHandle<cublasLtMatmulDesc_t> description;
-    CublasLtHandle<cublasLtMatrixLayout_t> a, b, d;  ///< c lies as d
+    CublasLtHandle<cublasLtMatrixLayout_t> a, b, d;  ///< c has d's layout
     ProductChoice choice;
   };
   /// Shapes, strides, types, flags and alignments.
@@ -68,16 +68,16 @@ class MatrixProducts {
 
   static Key key_of(const Product& p);
   Plan make_plan(cudaStream_t stream, const Product& p);
-  /// Tells the plan's description where its epilogue's bias and gelu's input lie; null: it has none.
+  /// Sets the addresses of the epilogue's bias and gelu's input in the plan's description; null: it has none.
   void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;
-  /// This rank's choice: the kept one, where the library still takes it, or a new one.
+  /// Returns this rank's choice: the kept one, if the library still takes it, or a new one.
   ProductChoice choose(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice* kept) const;
-  /// The library's candidates, its favourite first.
+  /// Returns the library's candidates, its favourite first.
   std::vector<ProductChoice> candidates(const Product& p, const Plan& plan) const;
-  /// The fastest of them on the product's own operands, whose result is written several times.
+  /// Returns the fastest of them on the product's own operands, whose result is written several times.
   ProductChoice fastest(cudaStream_t stream, const Product& p, const Plan& plan,
                         const std::vector<ProductChoice>& all) const;
-  /// Whether the library runs the choice here; fills in the workspace that it needs.
+  /// Returns whether the library runs the choice here; fills in the workspace that it needs.
   bool accepts(const Plan& plan, ProductChoice& choice) const;
   cublasStatus_t launch(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice& choice) const;
   CublasLtHandle<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,

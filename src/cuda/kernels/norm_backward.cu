@@ -1,5 +1,5 @@
-// Backward of layer norm and RMS norm: a block walks a group of rows and keeps its columns' gradients of gain and bias
-// in registers, and the row that it is at, if it is not too wide; a second kernel sums the groups in order.
+// Backward of layer norm and RMS norm. A block walks a group of rows and keeps its columns' gradients of gain and bias
+// in registers. The current row is kept there too, if it is not too wide. A second kernel sums the groups in order.
 
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
@@ -27,20 +27,20 @@ struct BackwardRows {
 constexpr int kMostWarps = 16;
 template <int Packs>
 constexpr int kWarpsOf = Packs == 1 ? 12 : kMostWarps;  ///< two blocks of 12 fit a multiprocessor's registers
-/// Whether registers suffice for the row beside the sums. Otherwise it is read twice, the second time from a cache, and
-/// always by a full block: distances between a thread's packs that are known cost no registers.
+/// Whether registers suffice for the row and the sums. Otherwise it is read twice, the second time from a cache, and
+/// always by a full block. Known distances between a thread's packs cost no registers.
 template <int Packs>
 constexpr bool kHoldsRow = Packs <= 2;
 
-/// Column of a thread's p-th pack.
+/// Returns the column of a thread's p-th pack.
 template <int Packs>
 __device__ __forceinline__ std::int64_t column_of(int p) {
   const unsigned threads = kHoldsRow<Packs> ? blockDim.x : kWarpsOf<Packs> * 32;
   return (static_cast<unsigned>(p) * threads + threadIdx.x) * kPack;
 }
 
-/// A thread's pack of a row: d output, h = xhat and w = gain * d output. All three loads are under way before the first
-/// is waited for: few warps are on a multiprocessor.
+/// Loads a thread's pack of a row: d output, h = xhat and w = gain * d output. All three loads are under way before the
+/// first is waited for: few warps are on a multiprocessor.
 template <class T>
 __device__ __forceinline__ void load_terms(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
                                            std::int64_t left, float mean, float rstd, float (&upstream)[kPack],
@@ -64,7 +64,7 @@ __device__ __forceinline__ void load_terms(const BackwardRows<T>& a, std::int64_
   }
 }
 
-/// gain * h (+ bias), with forward's bits.
+/// Computes gain * h (+ bias), with forward's bits.
 template <class T>
 __device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::int64_t row, std::int64_t column,
                                                  std::int64_t left, const float (&h)[kPack]) {
@@ -76,8 +76,8 @@ __device__ __forceinline__ void store_normalized(const BackwardRows<T>& a, std::
   store_pack(a.normalized.at(row, column), left, a.aligned, y);
 }
 
-/// Where a column's sum lies in shared memory: neither the threads that put eight neighbours there nor those that take
-/// one each meet in a bank.
+/// The slots of columns' sums in shared memory. Neither threads that write eight neighbours there nor threads that read
+/// one each have bank conflicts.
 struct ColumnSlots {
   int stride;  ///< threads of a row x packs + 4: 4 more than a multiple of 32
   __host__ __device__ explicit ColumnSlots(unsigned packs) : stride(static_cast<int>(packs) + 4) {}
@@ -115,7 +115,7 @@ __device__ __forceinline__ void write_sums(const BackwardRows<T>& a, float* sums
   }
 }
 
-/// The same where blockDim.y is 1: a thread's sums are whole.
+/// The same if blockDim.y is 1: a thread's sums are complete.
 template <class T, int Packs>
 __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const float (&gain_sum)[Packs][kPack],
                                                const float (&bias_sum)[Packs][kPack]) {
@@ -133,7 +133,7 @@ __device__ __forceinline__ void write_own_sums(const BackwardRows<T>& a, const f
 template <class T, int Packs>
 __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
     norm_backward_kernel(const BackwardRows<T> a) {
-  TESSERA_SHARED(float, partial, 2 * kMostWarps * 2);
+  __shared__ __align__(16) float partial[2 * kMostWarps * 2];
   const int warp = static_cast<int>((threadIdx.y * blockDim.x + threadIdx.x) / 32);
   const int row_warps = static_cast<int>(blockDim.x) / 32, first_warp = static_cast<int>(threadIdx.y) * row_warps;
   const int begin = static_cast<int>(blockIdx.x) * a.group;
@@ -147,7 +147,7 @@ __global__ void __launch_bounds__(kWarpsOf<Packs> * 32, Packs == 1 ? 2 : 1)
     const float mean = inside && a.mean != nullptr ? a.mean[row] : 0.0f, rstd = inside ? a.rstd[row] : 0.0f;
     float h[kHeld][kPack], w[kHeld][kPack], upstream[kPack];
     float sum = 0, projected = 0;
-    // What is added to is under way with the rest, where there are registers for it.
+    // The accumulated gradient is loaded with the rest, if there are registers for it.
     const bool early =
         Packs == 1 && sizeof(T) == 2 && a.adds && a.aligned && inside && column_of<Packs>(0) + kPack <= a.width;
     Bytes16 before{};

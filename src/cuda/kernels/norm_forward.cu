@@ -13,14 +13,14 @@ namespace {
 
 constexpr unsigned kForwardThreads = 256;
 
-/// The sum of x over the `Threads` neighbours that share a row: 32 (a warp), or all 256 of the block.
+/// Sums x over the `Threads` neighbours that share a row: 32 (a warp), or all 256 of the block.
 template <int Threads>
 __device__ float row_sum(float x, float* partial) {
   x = warp_sum(x);
   if constexpr (Threads == 32) {
     return x;
   } else {
-    __syncthreads();  // what was read last time is not needed any more
+    __syncthreads();  // the last sum's values are no longer needed
     if (threadIdx.x % 32 == 0) partial[threadIdx.x / 32] = x;
     __syncthreads();
     float sum = 0;
@@ -40,7 +40,7 @@ struct ForwardRows {
   bool subtract_mean, aligned;
 };
 
-/// A thread's packs of a row, zeros behind its end. All loads are under way before the first is waited for.
+/// Loads a thread's packs of a row, zeros behind its end. All loads are under way before the first is waited for.
 template <int Packs, class T, class Column>
 __device__ __forceinline__ void load_row(float (&x)[Packs][kPack], const ForwardRows<T>& a, std::int64_t row,
                                          Column column_of) {
@@ -66,7 +66,7 @@ __device__ __forceinline__ void load_row(float (&x)[Packs][kPack], const Forward
 /// Threads of a row hold `Packs` packs each.
 template <class T, int Threads, int Packs>
 __global__ void __launch_bounds__(kForwardThreads) norm_forward_kernel(const ForwardRows<T> a) {
-  TESSERA_SHARED(float, partial, kForwardThreads / 32);
+  __shared__ __align__(16) float partial[kForwardThreads / 32];
   const int member = static_cast<int>(threadIdx.x) % Threads;
   const std::int64_t row = std::int64_t{blockIdx.x} * (kForwardThreads / Threads) + threadIdx.x / Threads;
   if (row >= a.tokens) return;  // a whole warp, or a whole block

@@ -1,5 +1,5 @@
 #pragma once
-// How wide a row may be whose norm the GPU's kernels take.
+// The widest row whose norm the GPU's kernels take.
 
 #include <cstdint>
 

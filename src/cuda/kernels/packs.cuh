@@ -1,6 +1,6 @@
 #pragma once
-// Eight neighbouring elements of a row at a time: 16 bytes of a 16-bit type, 2 x 16 bytes of fp32, whole where the
-// memory is aligned and the row long enough, element by element otherwise.
+// Eight neighbouring elements of a row at a time: 16 bytes of a 16-bit type, 2 x 16 bytes of fp32. Vector accesses if
+// the memory is aligned and the row long enough, element by element otherwise.
 
 #include <cstdint>
 
@@ -11,7 +11,7 @@ namespace tessera {
 
 inline constexpr int kPack = 8;
 
-/// Eight elements in the type that they are stored in.
+/// Eight elements in their storage type.
 template <class T>
 struct alignas(16) StoredPack {
   T element[kPack];
@@ -26,7 +26,7 @@ __device__ __forceinline__ StoredPack<T> load_stored(const T* p) {
   return stored;
 }
 
-/// x = p[0..8), zeros from `left` on. `aligned`: p is a multiple of 16 bytes.
+/// Loads x = p[0..8), zeros from `left` on. `aligned`: p is a multiple of 16 bytes.
 template <class T>
 __device__ __forceinline__ void load_pack(const T* p, std::int64_t left, bool aligned, float (&x)[kPack]) {
   if (aligned && left >= kPack) {
@@ -39,8 +39,8 @@ __device__ __forceinline__ void load_pack(const T* p, std::int64_t left, bool al
   }
 }
 
-/// As many elements as 16 bytes have, as they are stored. (Pairs of 16 bits are rounded at once; that way NaN loses its
-/// bits, so where there is one, each for itself.)
+/// Packs as many elements as 16 bytes hold. Pairs of 16 bits are rounded together. That loses the bits of NaN, so
+/// pairs with a NaN are rounded one by one.
 template <class T>
 __device__ __forceinline__ Bytes16 bytes_of(const float* x) {
   Bytes16 bytes;
@@ -65,7 +65,7 @@ __device__ __forceinline__ Bytes16 bytes_of(const float* x) {
   return bytes;
 }
 
-/// p[0..min(8, left)) = x.
+/// Stores p[0..min(8, left)) = x.
 template <class T>
 __device__ __forceinline__ void store_pack(T* p, std::int64_t left, bool aligned, const float (&x)[kPack]) {
   if (aligned && left >= kPack) {
@@ -80,13 +80,13 @@ __device__ __forceinline__ void store_pack(T* p, std::int64_t left, bool aligned
   }
 }
 
-/// x as it reads after being stored in T.
+/// Returns x as it reads after being stored in T.
 template <class T>
 __device__ __forceinline__ float rounded(float x) {
   return to_float(from_float<T>(x));
 }
 
-/// A matrix that a kernel reads or writes, typed. Null where a view was empty.
+/// A matrix that a kernel reads or writes, typed. Null if a view was empty.
 template <class T>
 struct Rows {
   T* data = nullptr;
@@ -98,7 +98,7 @@ struct Rows {
 // ---- Host side.
 
 inline bool is_aligned(const void* address) { return reinterpret_cast<std::uintptr_t>(address) % 16 == 0; }
-/// Whether every row starts at a multiple of 16 bytes. (An empty view is.)
+/// Returns whether every row starts at a multiple of 16 bytes. An empty view does.
 inline bool is_aligned(const ConstView& view) {
   return is_aligned(view.data) && (view.stride * size_of(view.dtype)) % 16 == 0;
 }

@@ -1,5 +1,5 @@
 // A merge sort: pieces of 256 by counting, then eight neighbouring runs at a time. Keys differ from one another, so a
-// key's place is the number of smaller ones: found in each run by bisection, all runs at once.
+// key's position is the number of smaller ones: found in each run by bisection, all runs at once.
 
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/intrinsics.cuh"
@@ -14,7 +14,7 @@ constexpr std::int64_t kPiece = 256, kWays = 8;
 
 __global__ void __launch_bounds__(kPiece)
     sort_pieces_kernel(const std::int32_t* tokens, std::int64_t count, std::uint64_t* keys) {
-  TESSERA_SHARED(std::uint64_t, piece, kPiece);
+  __shared__ __align__(16) std::uint64_t piece[kPiece];
   const std::int64_t begin = std::int64_t{blockIdx.x} * kPiece, place = begin + threadIdx.x;
   const int size = static_cast<int>(count - begin < kPiece ? count - begin : kPiece);
   if (place < count) {
@@ -30,7 +30,7 @@ __global__ void __launch_bounds__(kPiece)
   keys[begin + before] = mine;
 }
 
-/// Runs of `run` sorted keys, a power of two; the last may be shorter, or not there.
+/// Merges runs of `run` sorted keys, a power of two; the last may be shorter, or missing.
 __global__ void __launch_bounds__(kPiece)
     merge_runs_kernel(const std::uint64_t* keys, std::int64_t count, std::int64_t run, std::uint64_t* merged) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kPiece + threadIdx.x;

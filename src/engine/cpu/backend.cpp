@@ -12,10 +12,10 @@ namespace tessera {
 
 namespace {
 
-class CpuCompute final : public Compute {
+class CpuCompute final : public RankCompute {
  public:
   explicit CpuCompute(const ResourceSettings& settings)
-      : Compute(settings.threads, settings.threads_on_cores), kernels_(make_cpu_kernels(pool())) {
+      : RankCompute(settings.threads, settings.threads_on_cores), kernels_(make_cpu_kernels(pool())) {
     if (settings.lanes == LaneMode::serial) return;
     single_ = std::make_unique<ThreadPool>(1);
     communication_kernels_ = make_cpu_kernels(*single_);
@@ -81,8 +81,8 @@ class CpuBackend final : public Backend {
  public:
   std::unique_ptr<Device> open_device(RankContext&, bool) const override { return make_cpu_device(); }
 
-  std::unique_ptr<Compute> make_compute(Device&, const ResourceSettings& settings, std::byte*, const ModelParts*,
-                                        RankContext*) const override {
+  std::unique_ptr<RankCompute> make_compute(Device&, const ResourceSettings& settings, std::byte*, const ModelParts*,
+                                            RankContext*) const override {
     return std::make_unique<CpuCompute>(settings);
   }
 

@@ -59,8 +59,8 @@ class GpuBackend final : public Backend {
     return device;
   }
 
-  std::unique_ptr<Compute> make_compute(Device& device, const ResourceSettings& settings, std::byte* workspace,
-                                        const ModelParts* model, RankContext* peers) const override {
+  std::unique_ptr<RankCompute> make_compute(Device& device, const ResourceSettings& settings, std::byte* workspace,
+                                            const ModelParts* model, RankContext* peers) const override {
     return std::make_unique<GpuCompute>(device, settings, workspace, model, peers);
   }
 

@@ -6,7 +6,7 @@ namespace tessera {
 
 GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
                        RankContext* peers)
-    : Compute(settings.threads, settings.threads_on_cores), device_(device), measures_(settings.measure) {
+    : RankCompute(settings.threads, settings.threads_on_cores), device_(device), measures_(settings.measure) {
   CudaKernelSettings wanted;
   wanted.attention = settings.attention;
   wanted.deterministic = settings.deterministic;

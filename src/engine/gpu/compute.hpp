@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-class GpuCompute final : public Compute {
+class GpuCompute final : public RankCompute {
  public:
   /// As Backend::make_compute.
   GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,

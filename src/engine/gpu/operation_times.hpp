@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// Compute's stream shows all times: between the end of one operation and the start of the next it waits, for what the
-/// next one waits for; behind the last one, for the segment's border.
+/// RankCompute's stream shows all times: between the end of one operation and the start of the next it waits, for what
+/// the next one waits for; behind the last one, for the segment's border.
 class OperationTimes {
  public:
   OperationTimes(const StepSchedule& schedule, Device& device, Queues& queues, const StreamOrder& order);

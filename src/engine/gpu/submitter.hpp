@@ -23,7 +23,7 @@ class Submitter {
 
   /// What other streams are given from here on comes after all that compute's stream was given.
   void fork();
-  /// Compute's stream goes on when the others are done.
+  /// RankCompute's stream goes on when the others are done.
   void join();
 
  private:

@@ -1,5 +1,5 @@
 // Causal attention backward (Dao et al. 2022, algorithm 4): a task is one key/value head of one sequence. It walks the
-// tiles of keys, and for each the query heads and tiles of queries that see it; probabilities are made again from the
+// tiles of keys, and for each the query heads and tiles of queries that see it. Probabilities are recomputed from the
 // saved log-sum-exp. With P = softmax, D = rowsum(dO o O):
 //   dV += P^T dO;  dS = P o (dO V^T - D) * scale;  dQ += dS K;  dK += dS^T Q.
 
@@ -72,7 +72,7 @@ class BackwardTask {
     }
   }
 
-  /// Where the query gradient is summed over tiles of keys: its own memory in fp32, scratch otherwise.
+  /// Returns the sum of the query gradient over tiles of keys: its own memory in fp32, scratch otherwise.
   View query_accumulator(std::int64_t sequence, std::int64_t head, std::int64_t position) const {
     const View whole = layout_.query_gradient == nullptr
                            ? a_.query_gradient
@@ -100,7 +100,7 @@ class BackwardTask {
                  static_cast<float*>(dq.data), dq.stride);
   }
 
-  /// Scores become probabilities (as dropped out), d probabilities become d scores.
+  /// Turns scores into probabilities (as dropped out), and d probabilities into d scores.
   void make_score_gradients(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys) {
     const float* log_sum_exp = a_.log_sum_exp + (sequence * a_.shape.heads + head) * a_.shape.sequence;
     const float* delta = delta_of(sequence, head);

@@ -33,7 +33,7 @@ class ForwardTask {
   }
 
  private:
-  /// output = shrink * output + softmax tile * values.
+  /// Computes output = shrink * output + softmax tile * values.
   void add_keys(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys, bool first,
                 const ConstView& query, Carver scratch) {
     const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads);

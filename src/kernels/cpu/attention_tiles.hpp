@@ -1,5 +1,5 @@
 #pragma once
-// What forward and backward of attention share: tiles of queries and keys, and the causal bound.
+// Common parts of attention's forward and backward: tiles of queries and keys, and the causal bound.
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +18,7 @@ inline float score_scale(const AttentionShape& shape) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_width)));
 }
 
-/// Rows [begin, end) of one head of one sequence as an operand of products: in place, or as fp32 in scratch.
+/// Returns rows [begin, end) of one head of one sequence as an operand of matmuls: in place, or as fp32 in scratch.
 inline ConstView head_rows(const VectorKernels& vector, Carver& scratch, const ConstView& matrix,
                            const AttentionShape& shape, std::int64_t sequence, std::int64_t head, const Tile& tile) {
   const ConstView rows = matrix.rows_from(sequence * shape.sequence + tile.begin).columns_from(head * shape.head_width);
@@ -30,8 +30,8 @@ inline ConstView head_rows(const VectorKernels& vector, Carver& scratch, const C
   return {copy, DType::fp32, shape.head_width};
 }
 
-/// A finished tile of scores or of their gradients, as the operand beside `rows`: fp32 in place, or rounded to bf16 in
-/// scratch (FlashAttention's choice too).
+/// Returns a finished tile of scores or of their gradients as the operand that matches `rows`. That is fp32 in place,
+/// or rounded to bf16 in scratch (FlashAttention's choice too).
 inline ConstView score_operand(const VectorKernels& vector, Carver& scratch, const float* scores, std::int64_t queries,
                                std::int64_t keys, const ConstView& rows) {
   if (rows.dtype == DType::fp32) return {scores, DType::fp32, keys};
@@ -40,7 +40,7 @@ inline ConstView score_operand(const VectorKernels& vector, Carver& scratch, con
   return {rounded, rows.dtype, keys};
 }
 
-/// How many keys of `keys` query `position` sees.
+/// Returns how many keys of `keys` query `position` sees.
 inline std::int64_t visible_keys(std::int64_t position, const Tile& keys) {
   return std::clamp<std::int64_t>(position + 1 - keys.begin, 0, keys.size());
 }

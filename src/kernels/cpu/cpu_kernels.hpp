@@ -1,6 +1,6 @@
 #pragma once
-// The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matrix products by oneDNN. The
-// methods are defined in one file per subject.
+// The CPU's kernels: loops over tasks on a ThreadPool, rows by VectorKernels, tiles of matmuls by oneDNN. The methods
+// are defined in one file per subject.
 
 #include <vector>
 

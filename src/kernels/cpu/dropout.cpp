@@ -48,7 +48,7 @@ void DropoutMask::fill_probabilities(std::int64_t sample, std::int64_t head, std
   };
   for (std::int64_t i = 0; i < n; ++i) {
     const ProbabilityMaskPlace place = place_of(i);
-    if (i >= 8 && place_of(i - 8).block == place.block) continue;  // made together
+    if (i >= 8 && place_of(i - 8).block == place.block) continue;  // already made with that one
     const auto bits = block(key, place.block);
     mask[i] = mask_of(bits[place.word]);
     if (i + 8 < n && place_of(i + 8).block == place.block) mask[i + 8] = mask_of(bits[place_of(i + 8).word]);

@@ -83,7 +83,8 @@ void CpuKernels::square_sum(Stream&, const void* x, DType dtype, std::int64_t n,
     for (std::int64_t i = 0; i < ceil_div(tile.size(), 64); ++i)
       worker_sums_[static_cast<std::size_t>(worker)].add(chunks[i]);
   });
-  for (const ExactSum& worker : worker_sums_) sum->add(worker);  // exact: which thread had which chunk does not matter
+  for (const ExactSum& worker : worker_sums_)
+    sum->add(worker);  // exact: the assignment of chunks to threads does not matter
 }
 
 }  // namespace tessera

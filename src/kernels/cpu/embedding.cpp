@@ -69,7 +69,8 @@ class GradientRows {
 void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   const std::int64_t tokens = a.batch * a.sequence;
   if (a.token_gradient) {
-    // Places of the micro-batch sorted by token: all places of one token are a run, summed by one task in their order.
+    // Positions of the micro-batch sorted by token: all positions of one token are a run, summed by one task in their
+    // order.
     auto* order = static_cast<std::int32_t*>(a.scratch);
     for (std::int64_t t = 0; t < tokens; ++t) order[t] = static_cast<std::int32_t>(t);
     std::sort(order, order + tokens, [&](std::int32_t x, std::int32_t y) {

@@ -1,7 +1,7 @@
-// Final norm, vocabulary product and cross-entropy. Per chunk of tokens: logits in tiles, each leaving (maximum, sum of
-// exponentials) per row; the log-sum-exp and loss per row; then, tile by tile, logits become their own gradient, which
-// is multiplied with the table (input gradient, in partial sums over groups of the vocabulary) and with the normalised
-// input (table gradient).
+// Final norm, vocabulary matmul and cross-entropy. Per chunk of tokens: logits in tiles, each leaving (maximum, sum of
+// exponentials) per row; then the log-sum-exp and loss per row. Then, tile by tile, logits become their own gradient.
+// It is multiplied with the table (input gradient, in partial sums over groups of the vocabulary) and with the
+// normalised input (table gradient).
 
 #include <cmath>
 #include <cstring>
@@ -47,7 +47,7 @@ class HeadChunk {
     }
   }
 
-  /// log-sum-exp and loss of one token, from the tiles in order.
+  /// Computes log-sum-exp and loss of one token, from the tiles in order.
   void finish_row(std::int64_t row) const {
     const std::int64_t tiles = layout_.logit_columns.count();
     const float* maxima = layout_.tile_maximum + row * tiles;
@@ -68,8 +68,8 @@ class HeadChunk {
     return sum;
   }
 
-  /// d logits of (rows, group of the vocabulary) in place, rounded to bf16 where that is multiplied, and their product
-  /// with the table into the group's partial sum.
+  /// Computes d logits of (rows, group of the vocabulary) in place, rounded to bf16 if bf16 is multiplied. Multiplies
+  /// them with the table into the group's partial sum.
   void make_input_gradient(std::int64_t task, Carver scratch) const {
     const Tile rows = product_rows_[task % product_rows_.count()];
     const std::int64_t group = task / product_rows_.count();
@@ -101,7 +101,8 @@ class HeadChunk {
     vector_.from_float[storage_index(a_.input.dtype)](sum, normalized_gradient().at(tokens_.begin + row), a_.width);
   }
 
-  /// d table = (d logits)^T normalised input: accumulated over chunks in fp32, in the gradient itself where it is fp32.
+  /// Computes d table = (d logits)^T normalised input: accumulated over chunks in fp32, in the gradient itself if it is
+  /// fp32.
   void make_table_gradient(std::int64_t task, Carver scratch) const {
     const Tile rows = table_rows_[task / width_tiles_.count()];
     const Tile columns = width_tiles_[task % width_tiles_.count()];
@@ -145,7 +146,7 @@ class HeadChunk {
     vector_.from_float[StorageIndex::bf16](values, rounded, count);
     std::memcpy(values, rounded, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
   }
-  /// d logits from (`row`, `column` of the group `vocab`) on, as make_input_gradient left them.
+  /// Returns d logits from (`row`, `column` of the group `vocab`) on, as make_input_gradient left them.
   Operand logit_gradient(std::int64_t row, const Tile& vocab, std::int64_t column) const {
     const DType dtype = narrows_ ? DType::bf16 : DType::fp32;
     const std::int64_t stride = layout_.logits_stride * size_of(DType::fp32) / size_of(dtype);

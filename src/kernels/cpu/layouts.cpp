@@ -60,26 +60,21 @@ class CpuKernelNeeds final : public KernelNeeds {
     return carver.used();
   }
   std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
-    Carver carver;
-    NormBackwardLayout(carver, tokens, width);
-    return carver.used();
+    return bytes_of<NormBackwardLayout>(tokens, width);
   }
   std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
-    Carver carver;
-    AttentionBackwardLayout(carver, shape, dtype);
-    return carver.used();
+    return bytes_of<AttentionBackwardLayout>(shape, dtype);
   }
   std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
                     bool training) const override {
-    Carver carver;
-    HeadLayout(carver, tokens, width, vocab, compute, gradient, training);
-    return carver.used();
+    return bytes_of<HeadLayout>(tokens, width, vocab, compute, gradient, training);
   }
   /// Rows a multiple of 4 KiB apart would share their cache sets, and matmuls that walk down columns are 10% slower.
   std::int64_t row_stride(std::int64_t width) const override { return width % 1024 == 0 ? width + 256 : width; }
   /// A thread's own scratch is no device's memory.
   std::int64_t workspace() const override { return 0; }
   std::int64_t exchange(std::int64_t) const override { return 0; }
+  std::int64_t limited(std::int64_t on_device, std::int64_t on_host) const override { return on_device + on_host; }
 };
 
 }  // namespace

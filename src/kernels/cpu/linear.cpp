@@ -11,8 +11,7 @@ namespace {
 constexpr std::int64_t kFewestTiles = 8;
 constexpr std::int64_t kFewestInputTiles = 2;  ///< of a backward whose weight's tiles follow in the same loop
 
-/// Tiles of activations [tokens, columns]: as big as a product's speed wants, but at least `fewest` where the shape
-/// allows.
+/// Tiles of activations [tokens, columns]: as big as a matmul's speed needs, but at least `fewest` if the shape allows.
 struct ActivationTiles {
   ActivationTiles(std::int64_t tokens, std::int64_t width, std::int64_t fewest)
       : ActivationTiles(tokens, width, kTileRows, kTileColumns) {
@@ -69,7 +68,7 @@ class LinearBackwardTasks {
   }
 
  private:
-  /// d input = or += d output W^T, taken through the GELU that made the input.
+  /// Computes d input = or += d output W^T, taken through the GELU that made the input.
   void input_gradient(std::int64_t task, Carver scratch) const {
     const Tile rows = input_.row_tile(task), columns = input_.column_tile(task);
     const Operand gradient{a_.output_gradient, false};
@@ -88,7 +87,7 @@ class LinearBackwardTasks {
     }
   }
 
-  /// d W = input^T d output ([in, out]) or d output^T input ([out, in]).
+  /// Computes d W = input^T d output ([in, out]) or d output^T input ([out, in]).
   void weight_gradient(std::int64_t task, Carver scratch) const {
     const Tile rows = weight_.row_tile(task), columns = weight_.column_tile(task);
     const bool in_out = a_.layout == WeightLayout::in_out;

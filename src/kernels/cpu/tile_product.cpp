@@ -8,7 +8,7 @@
 
 #include "kernels/cpu/storage.hpp"
 
-// Exported by oneDNN 2.0 and later, but in none of its headers: C = alpha A B + beta C of row-major matrices, A and B
+// Exported by oneDNN 2.0 and later, but in none of its headers. C = alpha A B + beta C of row-major matrices, A and B
 // in bf16, C and its sums in fp32.
 extern "C" dnnl_status_t dnnl_gemm_bf16bf16f32(char transa, char transb, dnnl_dim_t m, dnnl_dim_t n, dnnl_dim_t k,
                                                float alpha, const void* a, dnnl_dim_t lda, const void* b,
@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kPanelDepth = 1024;
 
-/// The product of operands of one dtype, fp32 or bf16.
+/// Multiplies operands of one dtype, fp32 or bf16.
 void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c,
           std::int64_t c_stride) {
   omp_set_num_threads(1);  // this thread's setting: oneDNN must not start a team of its own
@@ -36,7 +36,7 @@ void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, st
                  n, k, static_cast<int>(status));
 }
 
-/// [rows, columns] (as read) of a 16-bit operand as fp32, stored the way the operand is.
+/// Converts [rows, columns] (as read) of a 16-bit operand to fp32, stored the way the operand is.
 Operand to_panel(const VectorKernels& vector, Carver& scratch, const Operand& operand, std::int64_t rows,
                  std::int64_t columns) {
   if (operand.view.dtype == DType::fp32) return operand;

@@ -1,6 +1,6 @@
 #pragma once
-// The matrix product of one tile, on the calling thread alone, by oneDNN: sgemm, or its product of bf16 operands with
-// fp32 sums where the processor has instructions for it. Other 16-bit operands are converted to fp32 first.
+// The matmul of one tile, on the calling thread alone, by oneDNN. It is sgemm, or the matmul of bf16 operands with fp32
+// sums if the processor has instructions for it. Other 16-bit operands are converted to fp32 first.
 
 #include <cstdint>
 #include <string>
@@ -16,7 +16,7 @@ struct Operand {
   ConstView view;
   bool transposed = false;
 
-  /// The operand that starts at (row, column) of the matrix as it is read.
+  /// Returns the operand that starts at (row, column) of the matrix as it is read.
   Operand from(std::int64_t row, std::int64_t column) const {
     const void* data = transposed ? view.at(column, row) : view.at(row, column);
     return {{data, view.dtype, view.stride}, transposed};
@@ -26,16 +26,16 @@ struct Operand {
 /// Largest tile: m <= kTileRows, n <= kTileColumns (k is free).
 inline constexpr std::int64_t kTileRows = 256, kTileColumns = 384;
 
-/// True where products read operands of `dtype` as they are stored: fp32 always; bf16 on processors with AVX-512 BF16
-/// or AMX, unless ONEDNN_MAX_CPU_ISA forbids their use. The answer is the same for the whole life of the process.
+/// Returns whether matmuls read operands of `dtype` as they are stored. fp32: always. bf16: on processors with AVX-512
+/// BF16 or AMX, unless ONEDNN_MAX_CPU_ISA forbids their use. Constant for the life of the process.
 bool multiplies(DType dtype);
 
-/// c[m, n] = a[m, k] b[k, n], or += where `adds`; sums are fp32. Operands of one dtype that `multiplies` are read in
-/// place. Otherwise 16-bit operands are converted to fp32 panels in `scratch`, k in pieces of 1024.
+/// Computes c[m, n] = a[m, k] b[k, n], or += if `adds`; sums are fp32. Operands of one dtype that `multiplies` are read
+/// in place. Otherwise 16-bit operands are converted to fp32 panels in `scratch`, k in pieces of 1024.
 void tile_product(const VectorKernels& vector, Carver scratch, const Operand& a, const Operand& b, std::int64_t m,
                   std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride);
 
-/// "oneDNN 2.6.3"
+/// Returns "oneDNN 2.6.3".
 std::string matrix_library_name();
 
 }  // namespace tessera

@@ -65,34 +65,25 @@ namespace {
 class GpuKernelNeeds final : public KernelNeeds {
  public:
   std::int64_t embedding_backward(std::int64_t tokens) const override {
-    Carver carver;
-    CudaEmbeddingBackwardLayout(carver, tokens);
-    return carver.used();
+    return bytes_of<CudaEmbeddingBackwardLayout>(tokens);
   }
   std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
-    Carver carver;
-    CudaNormBackwardLayout(carver, tokens, width);
-    return carver.used();
+    return bytes_of<CudaNormBackwardLayout>(tokens, width);
   }
   std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
-    Carver carver;
-    if (CudnnAttentionBackwardLayout::is_possible(shape, dtype)) {
-      CudnnAttentionBackwardLayout(carver, shape);  // holds more than our own kernels need
-    } else {
-      CudaAttentionBackwardLayout(carver, shape);
-    }
-    return carver.used();
+    const bool by_cudnn =
+        CudnnAttentionBackwardLayout::is_possible(shape, dtype);  // it needs more than our own kernels
+    return by_cudnn ? bytes_of<CudnnAttentionBackwardLayout>(shape) : bytes_of<CudaAttentionBackwardLayout>(shape);
   }
   std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
                     bool training) const override {
-    Carver carver;
-    CudaHeadLayout(carver, tokens, width, vocab, compute, gradient, training);
-    return carver.used();
+    return bytes_of<CudaHeadLayout>(tokens, width, vocab, compute, gradient, training);
   }
   /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }
   std::int64_t workspace() const override { return kProductWorkspaceBytes + kSumWorkspaceBytes; }
   std::int64_t exchange(std::int64_t tokens) const override { return exchange_bytes(tokens); }
+  std::int64_t limited(std::int64_t on_device, std::int64_t) const override { return on_device; }
 };
 
 }  // namespace

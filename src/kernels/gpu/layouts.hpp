@@ -15,7 +15,7 @@ inline constexpr std::int64_t kProductWorkspaceBytes = std::int64_t{32} << 20;
 /// Of our own kernels: partial sums, and products that they finish.
 inline constexpr std::int64_t kSumWorkspaceBytes = std::int64_t{32} << 20;
 
-/// Embedding backward on a GPU: token and place of each row as one number, sorted, and room to merge into.
+/// Embedding backward on a GPU: token and position of each row as one number, sorted, and memory to merge into.
 struct CudaEmbeddingBackwardLayout {
   CudaEmbeddingBackwardLayout(Carver& carver, std::int64_t tokens);
   std::uint64_t *keys, *merged;  ///< [tokens] each
@@ -35,12 +35,12 @@ struct CudaAttentionBackwardLayout {
   float* delta;  ///< [batch, heads, sequence]
 };
 
-/// Attention backward by cuDNN: what its graph leaves in memory, and a bound for the library's own workspace. The bound
-/// was read off plans of 9.19 and 9.26 (tests/cudnn_plans): 256 bytes, and with shared heads a gradient for every query
-/// head of both keys and values; a plan that wants more is refused.
+/// Attention backward by cuDNN: its graph's results in memory, and a bound for the library's own workspace. The bound
+/// was read off plans of 9.19 and 9.26 (tests/cudnn_plans): 256 bytes. With shared heads there is also a gradient for
+/// every query head of both keys and values. A plan that needs more is refused.
 struct CudnnAttentionBackwardLayout {
   CudnnAttentionBackwardLayout(Carver& carver, const AttentionShape& shape);
-  /// Storage and heads that cuDNN is asked for at all.
+  /// Returns whether cuDNN is tried for this storage and these heads.
   static bool is_possible(const AttentionShape& shape, DType dtype);
   static std::int64_t workspace_bytes(const AttentionShape& shape);
   float* delta;               ///< [batch, heads, sequence]
@@ -50,10 +50,10 @@ struct CudnnAttentionBackwardLayout {
 
 /// The head on a GPU: a chunk is one matrix product, its logits become their own gradient in place.
 struct CudaHeadLayout {
-  /// A chunk's logits: 1 GiB at most (each chunk reads and writes the whole table gradient), and at least 128 tokens.
+  /// A chunk's logits: 1 GiB at most (each chunk reads and writes the full table gradient), and at least 128 tokens.
   static constexpr std::int64_t kLogits = std::int64_t{1} << 28;
 
-  /// `logits`: so many at most in a chunk.
+  /// `logits`: the most in a chunk.
   CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
                  DType gradient, bool training, std::int64_t logits = kLogits);
   Tiling chunks;                       ///< of tokens

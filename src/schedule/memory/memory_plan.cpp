@@ -7,6 +7,7 @@
 
 #include "schedule/memory/conflicts.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
@@ -85,11 +86,8 @@ std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vect
     const Segment& segment = schedule.segments[i];
     for (const Presence& p : views[i].present) {
       Lifetime& life = result[static_cast<std::size_t>(p.storage)];
-      const OperationId first = p.live_at_entry || p.touches.empty() ? segment.first : p.touches.front();
-      const OperationId last =
-          p.live_at_exit || p.touches.empty() ? segment.first + segment.count - 1 : p.touches.back();
-      life.first = std::min(life.first, first);
-      life.last = std::max(life.last, last);
+      life.first = std::min(life.first, p.first_in(segment));
+      life.last = std::max(life.last, p.last_in(segment));
     }
   }
   return result;
@@ -101,10 +99,9 @@ std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, 
   std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
   for (const Presence& p : view.present) {
     if (!region.holds(schedule.storage(p.storage))) continue;
-    const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
-    const OperationId last = p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
-    change[static_cast<std::size_t>(first)] += planned_bytes(schedule.storage(p.storage));
-    change[static_cast<std::size_t>(last) + 1] -= planned_bytes(schedule.storage(p.storage));
+    const std::int64_t bytes = planned_bytes(schedule.storage(p.storage));
+    change[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
+    change[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
   }
   std::int64_t now = 0, peak = 0;
   for (const std::int64_t c : change) peak = std::max(peak, now += c);
@@ -203,11 +200,8 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
       const Storage& storage = schedule.storage(p.storage);
       if (storage.place != place) continue;
       const auto category = static_cast<std::size_t>(storage.category);
-      const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
-      const OperationId last =
-          p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
-      change[static_cast<std::size_t>(first)][category] += storage.bytes;
-      change[static_cast<std::size_t>(last) + 1][category] -= storage.bytes;
+      change[static_cast<std::size_t>(p.first_in(segment) - segment.first)][category] += storage.bytes;
+      change[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1][category] -= storage.bytes;
     }
     CategoryBytes now{};
     for (OperationId id = 0; id < segment.count; ++id) {
@@ -242,7 +236,7 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
 }
 
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
-  return schedule.model.device == DeviceKind::cpu ? plan.total() : plan.at(Place::device).total();
+  return kernel_needs(schedule.model.device).limited(plan.at(Place::device).total(), plan.at(Place::host).total());
 }
 
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan) {

@@ -109,12 +109,10 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
     const auto unit = static_cast<UnitId>(i);
     const bool counts = schedule.unit(unit).is_block;
     if (u.first_forward < 0 && u.first_backward < 0) continue;  // resident: nothing to gather
-    const bool both = u.first_forward >= 0 && u.first_backward >= 0;
-    if (!both) {
-      const bool forward = u.first_forward >= 0;
+    if (u.first_forward < 0 || u.first_backward < 0) {          // -1 is less than any position
       wanted.push_back({unit,
-                        forward ? u.first_forward : u.first_backward,
-                        forward ? u.last_forward : u.last_backward,
+                        std::max(u.first_forward, u.first_backward),
+                        std::max(u.last_forward, u.last_backward),
                         0,
                         counts,
                         {}});

@@ -205,8 +205,7 @@ StorageId Gradients::accumulator(UnitId unit, int slot, const Value& like) {
   held.dtype = DType::fp32;
   held.covers.clear();
   for (PartId part = 0; part < static_cast<PartId>(s.model.parts.size()); ++part) {
-    const std::vector<UnitId> units = s.layout.units_of(s.part(part).tensors);
-    if (std::ranges::find(units, unit) != units.end()) held.covers.push_back(part);
+    if (std::ranges::count(s.layout.units_of(s.part(part).tensors), unit) > 0) held.covers.push_back(part);
   }
   return accumulators_[key] =
              w_.add(carried(fmt::format("sum {} slot {}", s.unit(unit).name, slot), Category::gradients), held);

@@ -34,12 +34,9 @@ class SegmentText {
               const std::vector<Presence>& present)
       : s_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
     for (const Presence& p : present) {
-      const OperationId first = p.live_at_entry || p.touches.empty() ? 0 : p.touches.front() - segment.first;
-      const OperationId last =
-          p.live_at_exit || p.touches.empty() ? segment.count - 1 : p.touches.back() - segment.first;
       const std::int64_t bytes = s.storage(p.storage).place == Place::device ? s.storage(p.storage).bytes : 0;
-      alive_[static_cast<std::size_t>(first)] += bytes;
-      alive_[static_cast<std::size_t>(last) + 1] -= bytes;
+      alive_[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
+      alive_[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
       if (!p.live_at_exit && !p.touches.empty()) released_by_[p.storage] = p.touches.back();
     }
     for (std::size_t i = 1; i < alive_.size(); ++i) alive_[i] += alive_[i - 1];

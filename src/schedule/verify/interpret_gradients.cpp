@@ -1,6 +1,8 @@
 // The interpreter's rules from a contribution to a gradient to the update: who made it, who is still owed, what was
 // measured.
 
+#include <algorithm>
+
 #include "schedule/verify/interpreter.hpp"
 #include "tessera/base/math.hpp"
 
@@ -9,9 +11,7 @@ namespace tessera {
 std::set<PartId> Interpreter::parts_of(UnitId unit) const {
   std::set<PartId> parts;
   for (PartId id = 0; id < static_cast<PartId>(s_.model.parts.size()); ++id) {
-    for (const TensorId tensor : s_.part(id).tensors) {
-      if (s_.layout.unit_of[static_cast<std::size_t>(tensor)] == unit) parts.insert(id);
-    }
+    if (std::ranges::count(s_.layout.units_of(s_.part(id).tensors), unit) > 0) parts.insert(id);
   }
   return parts;
 }
@@ -25,8 +25,8 @@ std::int64_t Interpreter::owners_of(const Value& value) const {
 }
 
 void Interpreter::contribute(const Operation& op, const Part& part) {
-  std::set<UnitId> wanted;
-  for (const TensorId tensor : part.tensors) wanted.insert(s_.layout.unit_of[static_cast<std::size_t>(tensor)]);
+  const std::vector<UnitId> units = s_.layout.units_of(part.tensors);
+  std::set<UnitId> wanted(units.begin(), units.end());
   for (const ValueId id : op.writes) {
     const Value& v = s_.value(id);
     if (v.kind != ValueKind::gradient) continue;

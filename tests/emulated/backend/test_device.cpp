@@ -8,7 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "emulator/runtime/enqueue.hpp"
+#include "emulated/backend/add.hpp"
+#include "gpu_emulator/runtime/enqueue.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/backend/region.hpp"
 #include "tessera/base/error.hpp"
@@ -17,11 +18,6 @@
 using namespace tessera;
 
 namespace {
-
-__global__ void add_kernel(const int* a, const int* b, int* sum, int n) {
-  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
-  if (i < n) sum[i] = a[i] + b[i];
-}
 
 std::vector<int> counted(int n, int from) {
   std::vector<int> values(static_cast<std::size_t>(n));
@@ -44,7 +40,7 @@ struct Arrays {
 };
 
 void add(Stream& stream, const int* a, const int* b, int* sum) {
-  launch(cuda_stream(stream), dim3((kCount + 63) / 64), dim3(64), 0, add_kernel, a, b, sum, kCount);
+  testing::launch_add(cuda_stream(stream), a, b, sum, kCount);
 }
 
 std::vector<int> downloaded(Device& device, const int* data) {

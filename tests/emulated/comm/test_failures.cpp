@@ -10,8 +10,8 @@
 
 #include "cuda/comm/nccl/nccl_abi.hpp"
 #include "emulated/comm/device_collectives.hpp"
-#include "emulator/nccl/nccl.hpp"
-#include "emulator/runtime/enqueue.hpp"
+#include "gpu_emulator/libraries/nccl/nccl.hpp"
+#include "gpu_emulator/runtime/enqueue.hpp"
 #include "tessera/cuda/launch.hpp"
 
 using namespace tessera;

@@ -3,8 +3,8 @@
 #include <catch2/catch.hpp>
 
 #include "emulated/comm/device_collectives.hpp"
-#include "emulator/nccl/nccl.hpp"
-#include "emulator/runtime/enqueue.hpp"
+#include "gpu_emulator/libraries/nccl/nccl.hpp"
+#include "gpu_emulator/runtime/enqueue.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

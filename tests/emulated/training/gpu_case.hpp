@@ -1,7 +1,7 @@
 #pragma once
 // Sessions on emulated GPUs, small: threads of a GPU are fibers there.
 
-#include "emulator/runtime/enqueue.hpp"
+#include "gpu_emulator/runtime/enqueue.hpp"
 #include "training/session_case.hpp"
 
 namespace tessera::testing {

@@ -5,7 +5,7 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "emulator/cublaslt/cublaslt.hpp"
+#include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
 #include "gpu_case.hpp"
 
 using namespace tessera;

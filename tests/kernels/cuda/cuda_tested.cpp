@@ -4,14 +4,10 @@
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "kernels/cuda/mirrored_kernels.hpp"
+#include "kernels/cuda/test_device.hpp"
 #include "kernels/tested.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/cuda/check.hpp"
-
-#if defined(TESSERA_CUDA_EMULATED)
-#include "emulator/device/grid.hpp"
-#include "emulator/runtime/enqueue.hpp"
-#endif
 
 namespace tessera::testing {
 
@@ -29,7 +25,7 @@ struct Gpu {
     settings.deterministic = deterministic;
     return settings;
   }
-  /// cuDNN's backward wants more workspace before sm_90 than it is lent: its forward is tested there.
+  /// Before sm_90 cuDNN's backward needs more workspace than it gets: its forward is tested there.
   static bool has_library_backward() {
     int major = 0;
     TESSERA_CHECK_CUDA(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
@@ -41,27 +37,16 @@ struct Gpu {
 };
 
 constexpr std::int64_t kFewLogits = 20000, kFewFloats = 4000, kSomeFloats = 300000;
-#if defined(TESSERA_CUDA_EMULATED)
-// (Small: the emulator opens and closes all device memory around every piece of work.)
-constexpr std::int64_t kLibraryBytes = 1 << 16;
-#else
-constexpr std::int64_t kLibraryBytes = kProductWorkspaceBytes;  // what the library chooses from depends on it
-#endif
 
-/// One of each for all tests: its memory and what cuBLASLt prepared are used again. They are never destroyed: at the
-/// process's end the libraries, which came in later, are gone before any static object of ours. (cuDNN's backward is
-/// not deterministic.)
+/// One of each for all tests: its memory and cuBLASLt's state are reused. They are never destroyed: at the process's
+/// end the libraries, which came in later, are gone before any static object. (cuDNN's backward is not deterministic.)
 std::shared_ptr<Gpu> gpu_of(Pieces pieces) {
-#if defined(TESSERA_CUDA_EMULATED)
-  if (const char* const major = std::getenv("TESSERA_TEST_CAPABILITY"))  // NOLINT(concurrency-mt-unsafe)
-    emulator::set_capability(std::atoi(major));
-#endif
-  const CudaKernels::Limits usual{CudaHeadLayout::kLogits, kSomeFloats, kLibraryBytes};
+  const CudaKernels::Limits usual{CudaHeadLayout::kLogits, kSomeFloats, library_workspace_bytes()};
   static auto& all = *new std::map<Pieces, std::shared_ptr<Gpu>>;
   std::shared_ptr<Gpu>& gpu = all[pieces];
   if (gpu == nullptr) {
     gpu = std::make_shared<Gpu>(
-        pieces == Pieces::small ? CudaKernels::Limits{kFewLogits, kFewFloats, kLibraryBytes} : usual,
+        pieces == Pieces::small ? CudaKernels::Limits{kFewLogits, kFewFloats, library_workspace_bytes()} : usual,
         pieces != Pieces::loose && !(attention_is_of_library() && Gpu::has_library_backward()));
   }
   return gpu;
@@ -76,11 +61,8 @@ bool attention_is_of_library() {
   return wish != nullptr && std::string_view(wish) == "cudnn";
 }
 
-Tested open_tested([[maybe_unused]] int threads, InstructionSet, Pieces pieces) {
-#if defined(TESSERA_CUDA_EMULATED)
-  emulator::set_chaos(0);  // one stream, whose work is waited for: delays would show nothing
-  emulator::set_order_seed(static_cast<std::uint64_t>(threads - 1));
-#endif
+Tested open_tested(int threads, InstructionSet, Pieces pieces) {
+  prepare_test_device(threads);
   const auto gpu = gpu_of(pieces);
   return {gpu, gpu->device->make_stream("test"), make_mirrored_kernels(*gpu->device, gpu->kernels)};
 }

@@ -1,9 +1,20 @@
-// The tests' main where they need a GPU: 77 (skipped) without one.
+// The tests' main for GPUs: 77 (skipped) without one.
 
 #include <cstdio>
 
+#include "kernels/cuda/test_device.hpp"
 #include "run_catch.hpp"
 #include "tessera/backend/cuda_device.hpp"
+#include "kernels/gpu/layouts.hpp"
+
+namespace tessera::testing {
+
+std::int64_t library_workspace_bytes() {
+  return kProductWorkspaceBytes;
+}  // what the library chooses from depends on it
+void prepare_test_device(int) {}
+
+}  // namespace tessera::testing
 
 int main(int argc, char** argv) {
   if (tessera::cuda_device_count() == 0) {

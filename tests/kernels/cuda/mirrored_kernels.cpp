@@ -16,7 +16,7 @@ class Mirror {
  public:
   Mirror(tessera::Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-  /// The device's address for `host`. Memory that no Block knows has `bytes` bytes from there on.
+  /// Returns the device's address for `host`. Memory without a Block has `bytes` bytes from there on.
   template <class T>
   const T* read(const T* host, std::int64_t bytes) {
     return static_cast<const T*>(place(const_cast<T*>(host), bytes, false));
@@ -74,7 +74,7 @@ class Mirror {
     const Block::Place block = Block::find(host);
     std::byte* begin = block.data != nullptr ? block.data : host;
     const std::int64_t size = block.data != nullptr ? block.bytes : bytes;
-    // The same place between multiples of 256 as on the host: alignment is part of a test.
+    // The same offset between multiples of 256 as on the host: alignment is part of a test.
     const auto offset = static_cast<std::int64_t>(reinterpret_cast<std::uintptr_t>(begin) % 256);
     auto memory = device_.allocate(MemoryKind::device, size + offset);
     std::byte* device = memory->data() + offset;

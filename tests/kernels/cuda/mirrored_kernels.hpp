@@ -1,6 +1,6 @@
 #pragma once
-// A GPU's kernels for callers whose memory is the host's: every call copies the memory that it names to the device,
-// runs, waits, and copies back what may have changed. So the same tests check CPUs and GPUs.
+// A GPU's kernels for callers with host memory. Every call copies its memory to the device, runs, waits, and copies
+// back what may have changed. So the same tests check CPUs and GPUs.
 
 #include <memory>
 
@@ -10,7 +10,7 @@
 namespace tessera::testing {
 
 /// `device` and `kernels` (of that device) must outlive the result; the stream given to its methods is that device's.
-/// What a call only reads must come back unchanged, or it throws std::runtime_error.
+/// Memory that a call only reads must come back unchanged, or it throws std::runtime_error.
 std::unique_ptr<Kernels> make_mirrored_kernels(tessera::Device& device, Kernels& kernels);
 
 }  // namespace tessera::testing

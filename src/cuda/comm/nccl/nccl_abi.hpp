@@ -1,7 +1,7 @@
 #pragma once
-// NCCL's types as far as we use them, under its own names. They are written out here, because NCCL is no part of a CUDA
-// toolkit: a build needs no header of it, and what is found at run time tells its version. A test compares them with
-// the header where there is one (tests/emulator/nccl/check_abi.cpp).
+// NCCL's types as far as they are used here, under its own names. They are written out, because NCCL is no part of a
+// CUDA toolkit. So a build needs no header of it, and the library found at run time tells its version. A test compares
+// them with the header where there is one (gpu_emulator/libraries/nccl/check_abi.cpp).
 
 #include <cuda_runtime_api.h>
 
@@ -48,12 +48,12 @@ inline constexpr int kNcclUnset = INT_MIN;
 inline constexpr int kNcclMostCtas = 64;
 /// Of ncclConfig_t::CTAPolicy: copy engines instead of kernels, where they can.
 inline constexpr int kNcclZeroCtas = 2;
-/// A window that all ranks have at the same place of their shared region.
+/// A window that all ranks have at the same offset of their shared region.
 inline constexpr int kNcclSymmetricWindow = 1;
 
 // NOLINTNEXTLINE(readability-identifier-naming): the library's name
 struct ncclConfig_t {
-  // By these the library knows which of the fields there are, whichever is newer.
+  // By these the library knows which fields exist, whichever is newer.
   std::size_t size = sizeof(ncclConfig_t);
   unsigned magic = 0xcafebeef, version = kNcclAbiVersion;
 

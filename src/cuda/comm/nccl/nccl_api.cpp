@@ -8,16 +8,9 @@ namespace tessera {
 
 namespace {
 
-/// From here on work of several communicators starts in the order in which it was issued (NCCL_LAUNCH_ORDER_IMPLICIT):
-/// older ones may wait for each other across ranks for ever.
+/// Since this version work of several communicators starts in the order of issue (NCCL_LAUNCH_ORDER_IMPLICIT). Older
+/// ones may wait for each other across ranks for ever.
 constexpr int kOldestVersion = 22600;
-
-/// A function that older versions lack: null there.
-#if defined(TESSERA_CUDA_EMULATED)
-#define TESSERA_OPTIONAL_FUNCTION(library, name) (&::name)
-#else
-#define TESSERA_OPTIONAL_FUNCTION(library, name) (reinterpret_cast<decltype(&::name)>((library).find(#name)))
-#endif
 
 struct LoadedNccl {
   DynamicLibrary library;

@@ -1,5 +1,5 @@
 #pragma once
-// NCCL as a table of functions, found when it is wanted: the executable starts without it.
+// NCCL as a table of functions, looked up on demand: the executable starts without it.
 
 #include <string>
 
@@ -33,18 +33,18 @@ struct NcclApi {
   int version = 0;                                          ///< 22809 is 2.28.9
   std::string path;
 
-  /// "2.28.9"
+  /// Returns "2.28.9"
   std::string version_text() const;
 };
 
-/// The library, loaded at the first call and kept to the end of the process: NCCL has threads of its own, and code
-/// cannot be taken away under them. UsageError when none is found, or one that is too old (2.26).
+/// Returns the library, loaded at the first call and kept to the end of the process. NCCL has its own threads, and code
+/// cannot be unloaded under them. UsageError when none is found, or one that is too old (2.26).
 const NcclApi& nccl_api();
 
-/// CommunicationError with NCCL's own text unless `result` is ncclSuccess. `call` is the function's name.
+/// Throws CommunicationError with NCCL's own text unless `result` is ncclSuccess. `call` is the function's name.
 void check_nccl(ncclResult_t result, const char* call, const std::string& communicator);
 
-/// NCCL's name for an element type; InternalError for one that collectives do not carry.
+/// Returns NCCL's name of an element type; InternalError for one that collectives do not carry.
 ncclDataType_t nccl_type(DType dtype);
 
 }  // namespace tessera

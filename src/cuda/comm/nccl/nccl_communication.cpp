@@ -12,7 +12,7 @@ namespace tessera {
 
 namespace {
 
-/// Sets a variable that NCCL reads when it starts, unless the user has: the assignment, or "".
+/// Sets a variable that NCCL reads when it starts, unless the user has. Returns the assignment, or "".
 std::string set_environment(const char* name, const char* value) {
   if (std::getenv(name) != nullptr) return {};  // NOLINT(concurrency-mt-unsafe): at start, one thread
   setenv(name, value, 0);                       // NOLINT(concurrency-mt-unsafe)
@@ -75,9 +75,9 @@ class WindowMemory final : public DeviceMemory {
 
 NcclCommunication::NcclCommunication(RankContext& context, Device& device,
                                      const DeviceCommunicationSettings& settings) {
-  // Several communicators on one GPU: work starts on it in the order in which it was issued. Buffers are registered at
-  // start, where an option says so, and not by NCCL itself when a graph is captured: before 2.32 receivers of a network
-  // may then wait for ever (nccl#2389).
+  // Several communicators on one GPU: work starts on it in the order of issue. Buffers are registered at start, if an
+  // option says so. NCCL must not register them itself when a graph is captured: before 2.32 receivers of a network may
+  // then wait for ever (nccl#2389).
   for (const auto& [name, value] : {std::pair("NCCL_LAUNCH_ORDER_IMPLICIT", "1"), {"NCCL_GRAPH_REGISTER", "0"}}) {
     std::string set = set_environment(name, value);
     if (!set.empty()) environment_.push_back(std::move(set));

@@ -1,5 +1,5 @@
 #pragma once
-// NCCL as the way for GPUs to talk: comm.backend = nccl.
+// Communication of GPUs through NCCL: comm.backend = nccl.
 
 #include <memory>
 #include <string>
@@ -28,7 +28,7 @@ class NcclCommunication final : public DeviceCommunication {
 
  private:
   NcclGround ground_;
-  std::vector<std::string> environment_;  ///< what was set here, for the log
+  std::vector<std::string> environment_;  ///< the variables set here, for the log
   std::unique_ptr<NcclWatchdog> watchdog_;
   std::vector<NcclCommunicator*> open_;  ///< in the order in which they were opened
 };

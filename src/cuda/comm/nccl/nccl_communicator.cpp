@@ -18,15 +18,15 @@ namespace {
 
 constexpr std::int64_t kTokenElements = 64;  ///< of int64, for every rank
 
-/// Once MPI is over, peers may be gone and NCCL's sockets with them.
+/// Returns whether MPI is over: then peers may be gone and NCCL's sockets with them.
 bool mpi_is_over() {
   int over = 0;
   return MPI_Finalized(&over) == MPI_SUCCESS && over != 0;
 }
 
-/// A symmetric window's handle is for kernels, an address of the device. Where there can be no such window NCCL
-/// succeeds all the same: 2.28 gives the handle of a plain registration, which lies on the host, 2.29 and newer give
-/// null.
+/// Returns whether this is a symmetric window: its handle is a device address, for kernels. If there can be no such
+/// window, NCCL succeeds all the same. 2.28 then gives the handle of a plain registration, which lies on the host; 2.29
+/// and newer give null.
 bool is_window(ncclWindow_t window) {
   cudaPointerAttributes attributes{};
   if (window == nullptr) return false;
@@ -65,13 +65,13 @@ ncclConfig_t NcclCommunicator::configuration() const {
   config.commName = name_.c_str();
   const auto least = static_cast<int>(ground_.options.min_ctas), most = static_cast<int>(ground_.options.max_ctas);
   if (least > 0) config.minCTAs = least;
-  // NCCL compares the two before it fills in what is unset, and unset is less than any least.
+  // NCCL compares the two before it fills in unset ones, and unset is less than any least.
   if (most > 0 || least > 0) config.maxCTAs = most > 0 ? most : kNcclMostCtas;
   if (ground_.options.copy_engine_gather) config.CTAPolicy = kNcclZeroCtas;
   return config;
 }
 
-/// The first member makes the id and tells the others.
+/// Lets the first member make the id and tell the others.
 ncclUniqueId NcclCommunicator::agree_on_id(const std::vector<std::int64_t>& members) const {
   ncclUniqueId id{};
   ncclResult_t made = ncclSuccess;
@@ -99,8 +99,8 @@ void NcclCommunicator::register_shared() {
   }
 }
 
-/// In NCCL's order: work, registrations, finalize, destroy. Peers must do the same, so after a failure (and after MPI)
-/// nothing is done: the process is about to end.
+/// Shuts down in NCCL's order: work, registrations, finalize, destroy. Peers must do the same, so after a failure (and
+/// after MPI) nothing is done: the process is about to end.
 NcclCommunicator::~NcclCommunicator() {
   ground_.watchdog->remove(comm_);
   if (comm_ == nullptr || mpi_is_over() || ground_.context->notice().raised()) return;
@@ -122,7 +122,7 @@ void NcclCommunicator::done(Stream& stream, Collective collective, const CallSha
   follow(stream, shape);
 }
 
-/// Unless it is being captured.
+/// Watches the call, unless it is being captured.
 void NcclCommunicator::follow(Stream& stream, const CallShape& shape) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   TESSERA_CHECK_CUDA(cudaStreamIsCapturing(cuda_stream(stream), &status));
@@ -141,7 +141,7 @@ void NcclCommunicator::all_gather(Stream& stream, void* whole, std::int64_t elem
   done(stream, Collective::all_gather, shape);
 }
 
-/// Member m's contribution to this rank's slice comes to received[m * elements]; this rank's own stays where it is.
+/// Receives member m's contribution to this rank's slice at received[m * elements]; this rank's own stays in place.
 void NcclCommunicator::exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
                                 std::int64_t elements) {
   const std::int64_t bytes = elements * size_of(dtype);
@@ -205,7 +205,7 @@ void NcclCommunicator::broadcast(Stream& stream, void* data, std::int64_t bytes,
   done(stream, Collective::broadcast, shape);
 }
 
-/// A sum that nobody can have before everybody has come.
+/// Makes a sum that completes only when all members have contributed.
 void NcclCommunicator::barrier(Stream& stream) {
   const CallShape shape{CallKind::barrier, DType::int64, DType::int64, 0, 0};
   const auto guard = guarded(shape);
@@ -230,7 +230,7 @@ void NcclCommunicator::warm_up(Stream& stream) {
     exchange(native, token_->data(), token_->data() + size_ * elements * 8, DType::int64, elements);
     return;
   }
-  // As long as the longest that will come: the way through NCCL depends on the length.
+  // As long as the longest one to come: NCCL's algorithm depends on the length.
   auto* const memory = ground_.lent ? static_cast<std::byte*>(ground_.shared) : own_->data();
   const std::int64_t longest = largest_contribution_ / size_ / size_of(DType::fp32);
   call(nccl_.reduce_scatter(memory, memory + index_ * longest * 4, static_cast<std::size_t>(longest), ncclFloat32,

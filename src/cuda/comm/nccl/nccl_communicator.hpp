@@ -13,14 +13,14 @@
 
 namespace tessera {
 
-/// What the communicators of one rank have in common. All outlives them.
+/// The common settings of one rank's communicators. All outlives them.
 struct NcclGround {
   RankContext* context = nullptr;
   Device* device = nullptr;
   NcclWatchdog* watchdog = nullptr;
   CommOptions options;
   bool deterministic = true;
-  bool lent = false;  ///< what is received goes into lent memory
+  bool lent = false;  ///< receives go into an external workspace
   double timeout_seconds = 0;
   void* shared = nullptr;  ///< the rank's shared region, to be registered
   std::int64_t shared_bytes = 0;
@@ -39,7 +39,7 @@ class NcclCommunicator final : public Communicator {
   int rank() const override { return static_cast<int>(index_); }
   int size() const override { return static_cast<int>(size_); }
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
-  /// Deterministic: an all-to-all, then the tree's sum. Otherwise NCCL's sum in wire_dtype, then a conversion.
+  /// Runs, if deterministic, an all-to-all, then the tree's sum. Otherwise NCCL's sum in wire_dtype, then a conversion.
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
                       std::int64_t elements_per_rank) override;
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
@@ -49,12 +49,12 @@ class NcclCommunicator final : public Communicator {
   /// Nanoseconds are not known here: events on the stream measure them.
   CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 
-  /// Runs each collective once, on memory of its own or, where it is lent some, in the shared region, which must not
-  /// hold anything yet. Collective; the stream is not waited for.
+  /// Runs each collective once. Uses its own memory, or the shared region (which must not hold anything yet) if its
+  /// workspace is external. Collective; does not wait for the stream.
   void warm_up(Stream& stream);
-  /// CommunicationError when NCCL has reported an asynchronous error.
+  /// Throws CommunicationError when NCCL has reported an asynchronous error.
   void check() const;
-  /// Device memory of its own.
+  /// Returns the bytes of its own device memory.
   std::int64_t device_bytes() const { return own_->size() + token_->size(); }
 
  private:
@@ -67,7 +67,7 @@ class NcclCommunicator final : public Communicator {
     if (result != ncclSuccess && result != ncclInProgress) ground_.watchdog->look_now();
     check_nccl(result, function, name_);
   }
-  /// While a call of NCCL is under way: it may wait for peers, where it connects to them first.
+  /// Guards a call of NCCL: it may wait for peers, if it connects to them first.
   NcclWatchdog::Guard guarded(const CallShape& shape) const;
   void done(Stream& stream, Collective collective, const CallShape& shape);
   void follow(Stream& stream, const CallShape& shape);
@@ -80,9 +80,10 @@ class NcclCommunicator final : public Communicator {
   void* registration_ = nullptr;
   ncclWindow_t window_ = nullptr;
   std::int64_t largest_contribution_;
-  std::unique_ptr<DeviceMemory> own_;    ///< what it receives into where it is lent nothing
+  std::unique_ptr<DeviceMemory> own_;    ///< receive buffer if there is no external workspace
   std::unique_ptr<DeviceMemory> token_;  ///< for barriers and warm_up: kTokenElements of every rank, twice
-  std::span<std::byte> received_;        ///< contributions of others to this rank's slice: own or lent
+  std::span<std::byte>
+      received_;  ///< contributions of others to this rank's slice: in own_ or in the external workspace
   CallCounters counters_;
 };
 

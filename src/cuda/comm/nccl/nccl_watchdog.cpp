@@ -24,7 +24,7 @@ NcclWatchdog::NcclWatchdog(RankContext& context, Device& device, double timeout_
 
 NcclWatchdog::~NcclWatchdog() { end_threads(); }
 
-/// Time is kept until the last question was answered.
+/// Keeps the time until the last question was answered.
 void NcclWatchdog::end_threads() {
   const auto finish = [this](bool& stop, std::thread& thread) {
     {
@@ -43,7 +43,7 @@ void NcclWatchdog::add(ncclComm_t comm, const std::string& name) {
   watched_.push_back({comm, name});
 }
 
-/// From here on nobody asks for it.
+/// Removes a communicator: from here on it is not queried.
 void NcclWatchdog::remove(ncclComm_t comm) {
   const std::lock_guard asking(asking_);
   const std::lock_guard lock(lock_);
@@ -59,8 +59,8 @@ void NcclWatchdog::look_now() {
   if (!wrong.empty()) end(wrong);
 }
 
-/// The place behind the last mark is this thread's alone: only the asker changes the ring meanwhile, at its front. In a
-/// full ring the last mark makes place: what hangs must not be what nobody looks at.
+/// Only this thread uses the slot behind the last mark: the asker changes the ring meanwhile, but at its front. In a
+/// full ring the new mark replaces the last one: a hanging collective must always be watched.
 void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {
   Mark* mark = nullptr;
   {
@@ -184,7 +184,7 @@ std::string NcclWatchdog::overdue() const {
   return {};
 }
 
-/// The first rank that fails speaks; others that see the same end without a word.
+/// Ends the process. The first rank that fails reports it; others that see the same end silently.
 void NcclWatchdog::end(const std::string& message) {
   const auto rank = static_cast<int>(context_.rank());
   if (context_.notice().raise({rank, ExitCode::communication, message})) {

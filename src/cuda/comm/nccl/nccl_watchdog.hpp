@@ -1,9 +1,9 @@
 #pragma once
-// Looks whether NCCL is well: a rank that waits inside NCCL, or in a stream behind it, can be freed by nothing else.
-// When it is not, the process ends with exit code 5 and one line.
+// Watches NCCL for errors and time-outs. A rank blocked in NCCL, or in a stream behind it, cannot be unblocked. So the
+// watchdog ends the process with exit code 5 and one line.
 //
-// One thread asks NCCL and CUDA, and may get stuck in a driver that no longer answers. Another keeps the time and calls
-// neither, nor waits for a lock that is held while somebody does: it ends the process whatever the driver does.
+// One thread asks NCCL and CUDA, and may get stuck in a driver that no longer answers. Another keeps the time. It calls
+// neither, and waits for no lock that is held during such a call, so it ends the process whatever the driver does.
 
 #include <cuda_runtime_api.h>
 
@@ -34,15 +34,15 @@ class NcclWatchdog {
   void add(ncclComm_t comm, const std::string& name);
   void remove(ncclComm_t comm);
 
-  /// A call failed: if NCCL has reported an error before, that ends the process now. (Unwinding would wait for work on
-  /// the GPU that never ends.)
+  /// Call it after a failed call: ends the process now if NCCL has reported an error before. Unwinding would wait for
+  /// work on the GPU that never ends.
   void look_now();
 
-  /// Follows the work that `stream` has so far, "all_gather of 640 bf16 a rank on 'world/gather'". Not while the stream
-  /// is captured. While many are under way some are not followed, but the last one always is.
+  /// Watches the work that `stream` has so far, "all_gather of 640 bf16 a rank on 'world/gather'". Not while the stream
+  /// is captured. While many are under way some are not watched, but the last one always is.
   void follow(cudaStream_t stream, const std::string& what);
 
-  /// While it lives, the calling thread may be stuck in a call of NCCL: the process ends after the time-out.
+  /// During its lifetime the calling thread may be stuck in a call of NCCL: the process ends after the time-out.
   class Guard {
    public:
     Guard(NcclWatchdog& watchdog, std::string what);
@@ -65,39 +65,39 @@ class NcclWatchdog {
     Clock::time_point issued;
     std::string what;
   };
-  /// A loop every kLookEvery, until the watchdog ends; holds `lock` except while it waits.
+  /// Loops every kLookEvery, until the watchdog ends; holds `lock` except while it waits.
   template <class Look>
   void repeat(bool& stop, Look look);
   void ask();
   void keep_time();
   void end_threads();
-  /// What NCCL reports of its own; empty when nothing. Calls NCCL.
+  /// Returns NCCL's own error report; empty when there is none. Calls NCCL.
   std::string asynchronous_error();
-  /// Takes ended collectives out of the ring; what is wrong with the GPU, empty when nothing. Calls CUDA.
+  /// Removes ended collectives from the ring; returns an error of the GPU, empty when there is none. Calls CUDA.
   std::string follow_progress();
-  /// What takes too long; empty when nothing does. With lock_ held.
+  /// Returns the overdue collective; empty when there is none. With lock_ held.
   std::string overdue() const;
-  /// Whether a rank failed so long ago that it will not end the job itself, and this one waits for NCCL. With lock_
-  /// held.
+  /// Returns whether a rank failed so long ago that it will not end the job itself, and this one waits for NCCL. With
+  /// lock_ held.
   bool is_left_behind() const;
   [[noreturn]] void end(const std::string& message);
 
   static constexpr std::size_t kMarks = 32;
   static constexpr auto kLookEvery = std::chrono::milliseconds(50);
-  /// For the rank that failed to end the job: a part of the time-out, and seconds where there is none.
+  /// Time for the failed rank to end the job: a part of the time-out, and seconds without one.
   static constexpr double kPatiencePart = 1.0 / 30, kPatience = 10;
 
   RankContext& context_;
   Device& device_;
   double timeout_seconds_;
-  std::mutex asking_;  ///< held while NCCL and CUDA are asked; before lock_
-  std::mutex lock_;    ///< of everything below; never held during a call of NCCL or CUDA
+  std::mutex asking_;  ///< held during questions to NCCL and CUDA; taken before lock_
+  std::mutex lock_;    ///< guards everything below; never held during a call of NCCL or CUDA
   std::condition_variable stopped_;
   bool stop_asking_ = false, stop_time_ = false;
   std::vector<Watched> watched_;
   std::array<Mark, kMarks> marks_;  ///< a ring: [first_, first_ + count_)
   std::size_t first_ = 0, count_ = 0;
-  Clock::time_point progress_ = Clock::now();  ///< when a followed collective last ended
+  Clock::time_point progress_ = Clock::now();  ///< when a watched collective last ended
   std::string guarded_;                        ///< the call that a thread is in, empty when none
   Clock::time_point guarded_since_;
   bool asks_ = false;  ///< a question is under way, since

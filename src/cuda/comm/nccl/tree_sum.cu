@@ -40,8 +40,8 @@ __device__ Sums<kWidth> load_source(const TreeSources& sources, std::int64_t mem
   return wide;
 }
 
-/// The tree over members [first, first + 2^kLevel), as far as there are any. A node that has more members than its left
-/// half holds splits there, and that is the largest power of two below its size.
+/// Sums the tree over members [first, first + 2^kLevel), as far as there are any. A node with more members than its
+/// left half holds splits there, at the largest power of two below its size.
 template <class Wire, int kWidth, int kLevel>
 __device__ Sums<kWidth> tree(const TreeSources& sources, std::int64_t first, std::int64_t pack, std::int64_t packs) {
   if constexpr (kLevel == 0) {
@@ -57,7 +57,8 @@ __device__ Sums<kWidth> tree(const TreeSources& sources, std::int64_t first, std
   }
 }
 
-/// More than eight members: two equal halves of a level are added when the second is complete, as in binary counting.
+/// Handles more than eight members: two equal halves of a level are added when the second is complete, as in binary
+/// counting.
 template <class Wire, int kWidth>
 __device__ Sums<kWidth> tall_tree(const TreeSources& sources, std::int64_t pack, std::int64_t packs) {
   constexpr std::int64_t kLeaves = std::int64_t{1} << kInlineLevels;
@@ -113,7 +114,7 @@ void enqueue_tree_sum(cudaStream_t stream, const TreeSources& sources, DType wir
                  "a sum over {} ranks on a GPU: 1 to {}", sources.members, 1 << kMostLevels);
   with_float_type(wire_dtype, [&]<class Wire>() {
     with_float_type(sum_dtype, [&]<class Sum>() {
-      // 16 bytes of what is read (a store may take two).
+      // Each read is 16 bytes (a store may take two).
       constexpr int kWidth = 16 / static_cast<int>(sizeof(Wire));
       const bool wide = elements % kWidth == 0 && is_aligned(sources.received) && is_aligned(sources.own) &&
                         reinterpret_cast<std::uintptr_t>(sum) % (kWidth * sizeof(Sum)) == 0;

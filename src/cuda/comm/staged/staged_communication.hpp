@@ -1,5 +1,5 @@
 #pragma once
-// The staged way for GPUs to talk: comm.backend = staged.
+// Communication of GPUs through host memory: comm.backend = staged.
 
 #include <memory>
 #include <string>

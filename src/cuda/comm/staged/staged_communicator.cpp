@@ -17,7 +17,7 @@ void StagedCommunicator::all_gather(Stream& stream, void* whole, std::int64_t el
   channel_.work(
       {[](const StagedWork& work, Stream& host) { work.inner->all_gather(host, work.data, work.elements, work.dtype); },
        inner_.get(), staged, nullptr, elements_per_rank, dtype});
-  // All but this rank's slice, which lies there.
+  // All but this rank's slice, which is already there.
   if (mine > 0) channel_.copy(device, staged, mine);
   if (const std::int64_t next = mine + bytes; next < total) channel_.copy(device + next, staged + next, total - next);
   channel_.end(stream);

@@ -20,7 +20,7 @@ class StagedCommunicator final : public Communicator {
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void barrier(Stream& stream) override;
-  /// Times are those of the host's collectives: without the copies to and from the device.
+  /// Returns times of the host's collectives: without the copies to and from the device.
   CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
 
  private:

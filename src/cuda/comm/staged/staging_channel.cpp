@@ -26,7 +26,7 @@ StagingChannel::StagingChannel(RankContext& context, Device& device, std::int64_
   for (Slot& slot : slots_) slot.channel = this;
   TESSERA_ASSERT(region_->size() >= staged_bytes(largest_whole, largest_result), "{} bytes to stage {} and {} in",
                  region_->size(), largest_whole, largest_result);
-  // Pinned where it lies, because peers of the node open it as shared memory.
+  // Pinned in place, because peers of the node open it as shared memory.
   if (region_->size() > 0) {
     TESSERA_CHECK_CUDA(
         cudaHostRegister(region_->data(), static_cast<std::size_t>(region_->size()), cudaHostRegisterDefault));
@@ -74,7 +74,7 @@ void StagingChannel::run_slot(void* slot) noexcept {
   mine.busy.store(false, std::memory_order_release);
 }
 
-/// After a failure nothing more is sent: what peers wait for does not come, and the notice tells them so.
+/// After a failure nothing more is sent: awaited data does not come, and the notice tells the peers so.
 void StagingChannel::run(const StagedWork& work) noexcept {
   if (failed_.load()) return;
   try {
@@ -90,7 +90,7 @@ void StagingChannel::run(const StagedWork& work) noexcept {
   }
 }
 
-/// Keeps the exception being handled for check(); tells the other ranks, unless `what` is null: then they know.
+/// Keeps the exception being handled for check(). Tells the other ranks, unless `what` is null: then they know.
 void StagingChannel::fail(ExitCode code, const char* what) noexcept {
   {
     const std::lock_guard lock(failure_lock_);

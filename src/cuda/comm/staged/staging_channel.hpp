@@ -1,10 +1,10 @@
 #pragma once
-// What all staged collectives of a rank pass through: one CUDA stream, one pinned buffer that peers of the node can
+// The channel of all staged collectives of a rank. It has one CUDA stream, one pinned buffer that peers of the node can
 // read, and the host work between the copies.
 //
-// Host functions of CUDA may run one after the other in any order between streams, and here they wait for peers: two
-// of them on different streams could wait for each other across ranks. On one stream they run in the order in which
-// they were issued, which is the same on all ranks (schedule rule 2).
+// Host functions of CUDA may run one after the other in any order between streams, and here they wait for peers. Two of
+// them on different streams could wait for each other across ranks. On one stream they run in the order of issue, which
+// is the same on all ranks (schedule rule 2).
 
 #include <array>
 #include <atomic>
@@ -18,12 +18,12 @@
 
 namespace tessera {
 
-/// A host function's work: a plain function and what it needs. Nothing is allocated per call.
+/// A host function's work: a plain function and its arguments. Nothing is allocated per call.
 struct StagedWork {
   void (*run)(const StagedWork& work, Stream& host) = nullptr;
   Communicator* inner = nullptr;
   void* data = nullptr;       ///< in the pinned buffer
-  void* result = nullptr;     ///< reduce_scatter: where its shard goes, in the pinned buffer
+  void* result = nullptr;     ///< reduce_scatter: destination of its shard, in the pinned buffer
   std::int64_t elements = 0;  ///< or bytes
   DType dtype = DType::byte, result_dtype = DType::byte;
   int root = 0;
@@ -31,8 +31,8 @@ struct StagedWork {
 
 class StagingChannel {
  public:
-  /// Room for whole buffers of `largest_whole` bytes and shards of `largest_result`, in `region` or, where that is
-  /// null, in one of its own; then it is collective over the node.
+  /// Reserves full buffers of `largest_whole` bytes and shards of `largest_result`, in `region`. If that is null,
+  /// allocates its own memory, and is collective over the node.
   StagingChannel(RankContext& context, Device& device, std::int64_t largest_whole, std::int64_t largest_result,
                  const SharedRegion* region);
   ~StagingChannel();
@@ -46,11 +46,12 @@ class StagingChannel {
   /// InternalError unless `whole` and `result` bytes fit.
   void check_room(std::int64_t whole, std::int64_t result) const;
 
-  /// Work issued from here to end() comes after what `caller` has so far. InternalError while `caller` is captured.
+  /// Orders work issued from here to end() after the work that `caller` has so far. InternalError while `caller` is
+  /// captured.
   void begin(Stream& caller);
   void copy(void* to, const void* from, std::int64_t bytes);
   void work(const StagedWork& work);
-  /// What `caller` is given from here on comes after the work since begin().
+  /// Orders work that `caller` is given from here on after the work since begin().
   void end(Stream& caller);
 
   /// Rethrows the failure of host work, if any: nothing is staged after it.

@@ -146,7 +146,7 @@ inline F16 rounded(const T*, F16 x) {
   return load(buffer, Full{});
 }
 
-/// Lanes from part.n on become `value`.
+/// Replaces lanes from part.n on by `value`.
 inline F16 fill_after(F16 x, float, Full) { return x; }
 inline F16 fill_after(F16 x, float value, Part part) {
   float buffer[16];

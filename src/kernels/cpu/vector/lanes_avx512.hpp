@@ -113,7 +113,7 @@ inline F16 rounded(const float*, F16 x) { return x; }
 inline F16 rounded(const StoredBf16*, F16 x) { return widen_bf16(narrow_bf16(x)); }
 inline F16 rounded(const StoredFp16*, F16 x) { return widen_fp16(narrow_fp16(x)); }
 
-/// Lanes from part.n on become `value`.
+/// Replaces lanes from part.n on by `value`.
 inline F16 fill_after(F16 x, float, Full) { return x; }
 inline F16 fill_after(F16 x, float value, Part part) {
   return {_mm512_mask_mov_ps(_mm512_set1_ps(value), mask_of(part), x.v)};

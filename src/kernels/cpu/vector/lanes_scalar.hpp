@@ -55,18 +55,18 @@ inline F16 fma(const F16& x, const F16& y, const F16& z) {
 inline F16 square_root(const F16& x) {
   return each_lane([&](int i) { return std::sqrt(x.v[i]); });
 }
-/// As the machine instructions: the second operand where either is NaN.
+/// Behaves as the machine instructions: the second operand where either is NaN.
 inline F16 maximum(const F16& x, const F16& y) {
   return each_lane([&](int i) { return x.v[i] > y.v[i] ? x.v[i] : y.v[i]; });
 }
 inline F16 minimum(const F16& x, const F16& y) {
   return each_lane([&](int i) { return x.v[i] < y.v[i] ? x.v[i] : y.v[i]; });
 }
-/// `value`, but 0 where x < limit.
+/// Returns `value`, but 0 where x < limit.
 inline F16 zero_below(const F16& x, float limit, const F16& value) {
   return each_lane([&](int i) { return x.v[i] < limit ? 0.0f : value.v[i]; });
 }
-/// x * 2^k, where `shifted` is k + 1.5 * 2^23: the low bits of its pattern are k.
+/// Returns x * 2^k, where `shifted` is k + 1.5 * 2^23: the low bits of its pattern are k.
 inline F16 times_power_of_two(const F16& x, const F16& shifted) {
   return each_lane([&](int i) {
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(x.v[i]) +
@@ -74,7 +74,7 @@ inline F16 times_power_of_two(const F16& x, const F16& shifted) {
   });
 }
 
-/// The one tree of all sums: lanes i and i + 8, then i and i + 4, i + 2, i + 1.
+/// Sums by the one tree of all sums: lanes i and i + 8 first, then distances 4, 2 and 1.
 inline float lanes_sum(F16 x) {
   for (int half = 8; half >= 1; half /= 2) {
     for (int i = 0; i < half; ++i) x.v[i] += x.v[i + half];
@@ -117,13 +117,13 @@ inline void store(T* p, const F16& x, Part part) {
   for (int i = 0; i < part.n; ++i) p[i] = static_cast<T>(x.v[i]);
 }
 
-/// x as it reads after being stored in T.
+/// Returns x as it reads after being stored in T.
 template <class T>
 inline F16 rounded(const T*, const F16& x) {
   return each_lane([&](int i) { return static_cast<float>(static_cast<T>(x.v[i])); });
 }
 
-/// Lanes from part.n on become `value`.
+/// Replaces lanes from part.n on by `value`.
 inline F16 fill_after(const F16& x, float, Full) { return x; }
 inline F16 fill_after(const F16& x, float value, Part part) {
   return each_lane([&](int i) { return i < part.n ? x.v[i] : value; });

@@ -1,4 +1,4 @@
-// What is done to a row of a matrix product's tile while it is in cache.
+// Operations on a row of a matmul's tile while it is in cache.
 #pragma once
 
 namespace tessera {

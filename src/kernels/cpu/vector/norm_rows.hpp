@@ -4,7 +4,7 @@
 namespace tessera {
 namespace {
 
-/// Mean first, then the variance around it: two passes over a row in cache, no cancellation.
+/// Computes the mean, then the variance around it: two passes over a row in cache, no cancellation.
 template <class T>
 void norm_statistics_row(const void* x, std::int64_t n, bool subtract_mean, float epsilon, float* mean, float* rstd) {
   const auto* p = static_cast<const T*>(x);

@@ -4,7 +4,7 @@
 namespace tessera {
 namespace {
 
-/// The pair (x[i], x[i + half]) turned by the angle of (cosine[i], sine[i]); out may be x.
+/// Rotates the pair (x[i], x[i + half]) by the angle of (cosine[i], sine[i]); out may be x.
 template <class T>
 void rotary_row(const void* x, const float* cosine, const float* sine, void* out, std::int64_t half) {
   const auto* p = static_cast<const T*>(x);

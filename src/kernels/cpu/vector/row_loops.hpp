@@ -1,10 +1,10 @@
-// How rows are walked, and functions of a vector: included after one of lanes_*.hpp.
+// Loops over rows, and functions of a vector: included after one of lanes_*.hpp.
 #pragma once
 
 namespace tessera {
 namespace {
 
-/// body(first element, Full or Part) over a row of n elements: whole vectors, then the tail through the same code.
+/// Calls body(first element, Full or Part) over a row of n elements: full vectors, then the tail through the same code.
 template <class Body>
 [[gnu::always_inline]] inline void for_lanes(std::int64_t n, Body body) {
   std::int64_t i = 0;
@@ -12,8 +12,8 @@ template <class Body>
   if (i < n) body(i, Part{static_cast<int>(n - i)});
 }
 
-/// exp(x) to about 1 ulp: x = k ln 2 + r, a polynomial in r (Cephes' expf), times 2^k. Below -87.3 it is 0, above 88.3
-/// it stays at exp(88.3); NaN stays NaN.
+/// Computes exp(x) to about 1 ulp: x = k ln 2 + r, a polynomial in r (Cephes' expf), times 2^k. Below -87.3 it is 0,
+/// above 88.3 it stays at exp(88.3); NaN stays NaN.
 [[gnu::always_inline]] inline F16 exponential(F16 x) {
   const F16 magic = set(12582912.0f);  // 1.5 * 2^23: adding it rounds to an integer
   const F16 bounded = minimum(set(88.3f), maximum(set(-87.3f), x));
@@ -36,7 +36,7 @@ struct GeluParts {
   F16 e;        ///< exp(-2u), u = sqrt(2/pi) (x + 0.044715 x^3)
 };
 
-/// gelu_new(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)): no cancellation anywhere.
+/// Computes gelu_new(x) = x/2 (1 + tanh u) = x / (1 + exp(-2u)): no cancellation anywhere.
 [[gnu::always_inline]] inline GeluParts gelu_parts(F16 x) {
   constexpr float kMinusTwoRoot = -1.5957691216057308f;  // -2 sqrt(2/pi)
   const F16 cubic = fma(x * x, set(0.044715f * kMinusTwoRoot), set(kMinusTwoRoot));
@@ -46,7 +46,7 @@ struct GeluParts {
 
 [[gnu::always_inline]] inline F16 gelu_of(F16 x) { return x * gelu_parts(x).sigmoid; }
 
-/// s + x s (1 - s) 2u', with 1 - s = e s.
+/// Returns s + x s (1 - s) 2u', with 1 - s = e s.
 [[gnu::always_inline]] inline F16 gelu_slope(F16 x) {
   constexpr float kTwoRoot = 1.5957691216057308f;
   const GeluParts g = gelu_parts(x);

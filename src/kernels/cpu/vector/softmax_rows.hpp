@@ -4,7 +4,7 @@
 namespace tessera {
 namespace {
 
-inline constexpr float kLowestScore = -3.0e38f;  ///< below every score: where a running maximum starts
+inline constexpr float kLowestScore = -3.0e38f;  ///< below every score: the start value of a running maximum
 
 inline float maximum_of_row(const float* x, std::int64_t n) {
   F16 top = set(kLowestScore);
@@ -13,7 +13,7 @@ inline float maximum_of_row(const float* x, std::int64_t n) {
   return lanes_maximum(top);
 }
 
-/// x = exp(scale x - offset); the sum of the new x.
+/// Sets x = exp(scale x - offset); returns the sum of the new x.
 [[gnu::always_inline]] inline float exponentials_of_row(float* x, std::int64_t n, float scale, float offset) {
   const F16 s = set(scale), o = set(-offset);
   F16 sum = set(0.0f);

@@ -26,7 +26,7 @@ void swiglu_row(const void* gate, const void* up, void* out, std::int64_t n) {
   });
 }
 
-/// d up = d silu(gate);  d gate = d up (s + gate s (1 - s)). Everything is read before anything is written.
+/// Computes d up = d silu(gate);  d gate = d up (s + gate s (1 - s)). Everything is read before anything is written.
 template <class T>
 void swiglu_backward_row(const void* gate, const void* up, const void* output_gradient, void* gate_gradient,
                          void* up_gradient, std::int64_t n) {

@@ -1,22 +1,22 @@
 #pragma once
 // The inner loops of the CPU kernels as a table of functions, one table per instruction set. Each loop works on one row
-// (or a small tile) and is written once over a vector of 16 lanes (lanes_*.hpp); sums always use 16 lanes and one fixed
-// tree, so that all tables give the same bits.
-// This header is included by translation units with wider instructions enabled: it must not define inline functions.
+// (or a small tile) and is written once over a vector of 16 lanes (lanes_*.hpp). Sums always use 16 lanes and one fixed
+// tree, so that all tables give the same bits. This header is included by translation units with wider instructions
+// enabled: it must not define inline functions.
 
 #include <cstdint>
 
 namespace tessera {
 
-/// Which storage type a function of a family works on: the index into its array.
+/// The storage type of a function of a family: the index into its array.
 struct StorageIndex {
   enum : int { fp32 = 0, bf16 = 1, fp16 = 2, count = 3 };
 };
 
-/// What AdamW needs for a run of elements with one decay setting.
+/// AdamW's coefficients for a run of elements with one decay setting.
 struct AdamWCoefficients {
   float clip = 1;   ///< gradient times this
-  float decay = 0;  ///< lr * weight_decay, 0 where the run does not decay
+  float decay = 0;  ///< lr * weight_decay, 0 if the run does not decay
   float one_minus_beta1 = 0;
   float beta2 = 0, one_minus_beta2 = 0;
   float step_size = 0;  ///< lr / bias_correction1
@@ -54,7 +54,7 @@ struct VectorKernels {
                      void* dx, bool adds, float* gain_sums, float* bias_sums, std::int64_t n)>
       norm_backward;
 
-  // What is done to a tile of a matrix product while it is in cache.
+  // Operations on a tile of a matmul while it is in cache.
   /// y = residual + mask * (c + bias), stored to out; activated = gelu(y as stored). Null pointers leave a term out.
   ByStorage<void (*)(const float* c, const void* bias, const float* mask, const void* residual, void* out,
                      void* activated, std::int64_t n)>
@@ -64,7 +64,7 @@ struct VectorKernels {
       gelu_backward;  ///< out = c * gelu'(before)
 
   // Llama's halves of a block.
-  /// One head: pairs (x[i], x[half + i]) turned by angle i; out may be x.
+  /// One head: pairs (x[i], x[half + i]) rotated by angle i; out may be x.
   ByStorage<void (*)(const void* x, const float* cosine, const float* sine, void* out, std::int64_t half)> rotary;
   /// out = silu(gate) * up; out may be either.
   ByStorage<void (*)(const void* gate, const void* up, void* out, std::int64_t n)> swiglu;
@@ -74,8 +74,8 @@ struct VectorKernels {
       swiglu_backward;
 
   // Softmax.
-  /// One tile of online softmax: s becomes exp(scale * s - new maximum); updates maximum and sum; returns the factor
-  /// by which what was summed before shrinks.
+  /// One tile of online softmax: s becomes exp(scale * s - new maximum); updates maximum and sum. Returns the factor by
+  /// which the earlier sum shrinks.
   float (*softmax_online)(float* s, std::int64_t n, float scale, float* maximum, float* sum);
   /// s becomes p = exp(scale * s - log_sum_exp).
   void (*softmax_again)(float* s, std::int64_t n, float scale, float log_sum_exp);

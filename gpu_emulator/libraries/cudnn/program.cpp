@@ -1,0 +1,228 @@
+#include "gpu_emulator/libraries/cudnn/program.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+#include "tessera/base/dtype.hpp"
+
+namespace emulator {
+
+namespace {
+
+using tessera::bf16;
+using tessera::fp16;
+using tessera::cudnn::Data;
+using tessera::cudnn::Kind;
+using tessera::cudnn::Pointwise;
+using tessera::cudnn::Reduction;
+
+float rounded(Data type, float value) {
+  switch (type) {
+    case Data::bf16:
+      return static_cast<float>(bf16(value));
+    case Data::fp16:
+      return static_cast<float>(fp16(value));
+    default:
+      return value;
+  }
+}
+
+std::int64_t count(const Four& sizes) { return sizes[0] * sizes[1] * sizes[2] * sizes[3]; }
+
+/// Calls f(index) for every place of a tensor.
+template <class F>
+void for_each(const Four& sizes, F f) {
+  Four at{};
+  for (at[0] = 0; at[0] < sizes[0]; ++at[0])
+    for (at[1] = 0; at[1] < sizes[1]; ++at[1])
+      for (at[2] = 0; at[2] < sizes[2]; ++at[2])
+        for (at[3] = 0; at[3] < sizes[3]; ++at[3]) f(at);
+}
+
+/// The place that `at` of a tensor of `whole` sizes reads: sizes of one are repeated, heads are shared by groups.
+Four reading(const Four& at, const Four& whole, const Four& sizes) {
+  Four from{};
+  for (std::size_t i = 0; i < 4; ++i) from[i] = sizes[i] == 1 ? 0 : at[i] * sizes[i] / whole[i];
+  return from;
+}
+
+class Run {
+ public:
+  explicit Run(const GraphMemory& memory) : memory_(memory) {}
+
+  void step(const GraphStep& s) {
+    switch (s.kind) {
+      case Kind::matmul_operation:
+        return product(s);
+      case Kind::reduction_operation:
+        return reduction(s);
+      case Kind::reshape_operation:
+        return for_each(s.y.sizes, [&](const Four& at) { store(s.y, at, load(s.x, {at[0], at[1], at[3], at[2]})); });
+      default:
+        return pointwise(s);
+    }
+  }
+
+ private:
+  static std::size_t dense(const GraphTensor& t, const Four& at) {
+    return static_cast<std::size_t>(((at[0] * t.sizes[1] + at[1]) * t.sizes[2] + at[2]) * t.sizes[3] + at[3]);
+  }
+
+  float load(const GraphTensor& t, const Four& at) const {
+    if (t.by_value) return memory_.numbers.at(t.id);
+    if (t.is_virtual) return passing_.at(t.id)[dense(t, at)];
+    const void* const data = memory_.addresses.at(t.id);
+    const std::int64_t i = at[0] * t.strides[0] + at[1] * t.strides[1] + at[2] * t.strides[2] + at[3] * t.strides[3];
+    switch (t.type) {
+      case Data::bf16:
+        return static_cast<float>(static_cast<const bf16*>(data)[i]);
+      case Data::fp16:
+        return static_cast<float>(static_cast<const fp16*>(data)[i]);
+      default:
+        return static_cast<const float*>(data)[i];
+    }
+  }
+
+  void store(const GraphTensor& t, const Four& at, float value) {
+    if (t.is_virtual) {
+      auto& values = passing_[t.id];
+      values.resize(static_cast<std::size_t>(count(t.sizes)), std::numeric_limits<float>::quiet_NaN());
+      values[dense(t, at)] = rounded(t.type, value);
+      return;
+    }
+    void* const data = memory_.addresses.at(t.id);
+    const std::int64_t i = at[0] * t.strides[0] + at[1] * t.strides[1] + at[2] * t.strides[2] + at[3] * t.strides[3];
+    switch (t.type) {
+      case Data::bf16:
+        static_cast<bf16*>(data)[i] = bf16(value);
+        break;
+      case Data::fp16:
+        static_cast<fp16*>(data)[i] = fp16(value);
+        break;
+      default:
+        static_cast<float*>(data)[i] = value;
+    }
+  }
+
+  void product(const GraphStep& s) {
+    const std::int64_t depth = s.x.sizes[3];
+    for_each(s.y.sizes, [&](const Four& at) {
+      Four a = reading(at, s.y.sizes, s.x.sizes), b = reading(at, s.y.sizes, s.b.sizes);
+      a[2] = at[2], b[3] = at[3];
+      double sum = 0;
+      for (std::int64_t k = 0; k < depth; ++k) {
+        a[3] = b[2] = k;
+        sum += static_cast<double>(load(s.x, a)) * static_cast<double>(load(s.b, b));
+      }
+      store(s.y, at, static_cast<float>(sum));
+    });
+  }
+
+  void reduction(const GraphStep& s) {
+    const bool adds = s.mode == static_cast<int>(Reduction::add);
+    std::vector<double> out(static_cast<std::size_t>(count(s.y.sizes)),
+                            adds ? 0 : -std::numeric_limits<double>::infinity());
+    for_each(s.x.sizes, [&](const Four& at) {
+      double& place = out[dense(s.y, reading(at, s.x.sizes, s.y.sizes))];
+      const auto value = static_cast<double>(load(s.x, at));
+      place = adds ? place + value : (value > place || std::isnan(value) ? value : place);
+    });
+    for_each(s.y.sizes, [&](const Four& at) { store(s.y, at, static_cast<float>(out[dense(s.y, at)])); });
+  }
+
+  void pointwise(const GraphStep& s) {
+    for_each(s.y.sizes, [&](const Four& at) {
+      const float x = load(s.x, reading(at, s.y.sizes, s.x.sizes));
+      const float b = s.b.id != 0 ? load(s.b, reading(at, s.y.sizes, s.b.sizes)) : 0.0f;
+      store(s.y, at, value(s, at, x, b));
+    });
+  }
+
+  float value(const GraphStep& s, const Four& at, float x, float b) const {
+    switch (static_cast<Pointwise>(s.mode)) {
+      case Pointwise::add:
+        return x + b;
+      case Pointwise::multiply:
+        return x * b;
+      case Pointwise::divide:
+        return x / b;
+      case Pointwise::subtract:
+        return x - b;
+      case Pointwise::exp:
+        return std::exp(x);
+      case Pointwise::log:
+        return std::log(x);
+      case Pointwise::identity:
+        return x;
+      case Pointwise::greater_or_equal:
+        return x >= b ? 1.0f : 0.0f;
+      case Pointwise::index:
+        return static_cast<float>(at[static_cast<std::size_t>(s.axis)]);
+      case Pointwise::select:
+        return load(s.condition, at) != 0 ? x : b;
+    }
+    throw std::runtime_error("the emulated cuDNN has no pointwise mode " + std::to_string(s.mode));
+  }
+
+  const GraphMemory& memory_;
+  std::map<std::int64_t, std::vector<float>> passing_;
+};
+
+/// Every size of `part` is that of `whole`, or one.
+bool repeats(const GraphTensor& part, const GraphTensor& whole) {
+  for (std::size_t i = 0; i < 4; ++i) {
+    if (part.sizes[i] != whole.sizes[i] && part.sizes[i] != 1) return false;
+  }
+  return true;
+}
+
+bool shares_heads(const GraphTensor& few, const GraphTensor& many) {
+  return few.sizes[0] == many.sizes[0] && few.sizes[1] > 0 && many.sizes[1] % few.sizes[1] == 0;
+}
+
+}  // namespace
+
+bool is_consistent(const GraphStep& s) {
+  if (s.y.by_value) return false;
+  switch (s.kind) {
+    case Kind::matmul_operation:
+      return s.x.sizes[3] == s.b.sizes[2] && s.x.sizes[2] == s.y.sizes[2] && s.b.sizes[3] == s.y.sizes[3] &&
+             shares_heads(s.x, s.y) && shares_heads(s.b, s.y);
+    case Kind::reduction_operation:
+      return repeats(s.y, s.x) ||
+             (shares_heads(s.y, s.x) && s.x.sizes[2] == s.y.sizes[2] && s.x.sizes[3] == s.y.sizes[3]);
+    case Kind::reshape_operation:
+      return s.y.sizes == Four{s.x.sizes[0], s.x.sizes[1], s.x.sizes[3], s.x.sizes[2]} &&
+             s.y.strides == Four{s.x.strides[0], s.x.strides[1], s.x.strides[3], s.x.strides[2]};
+    default:
+      return repeats(s.x, s.y) && (s.b.id == 0 || repeats(s.b, s.y)) &&
+             (s.condition.id == 0 || (s.condition.sizes == s.y.sizes && s.condition.type == Data::boolean));
+  }
+}
+
+bool is_known(const GraphProgram& program) {
+  constexpr int kProduct = 10000, kTurn = 20000, kReduce = 30000;
+  std::vector<int> codes;
+  for (const GraphStep& s : program) {
+    codes.push_back(s.kind == Kind::matmul_operation      ? kProduct
+                    : s.kind == Kind::reshape_operation   ? kTurn
+                    : s.kind == Kind::reduction_operation ? kReduce + s.mode
+                                                          : s.mode);
+  }
+  const std::vector<int> forward = {kProduct, 1, 501, 501, 303, 601, kReduce + 3, 9, 13, kReduce, 15, 0, 6, kProduct};
+  const std::vector<int> backward = {1,     kReduce,  1,        kProduct, 1, 9, 501,   501,      303,   601,      13,
+                                     kTurn, kProduct, kProduct, 9,        1, 1, kTurn, kProduct, kTurn, kProduct, 21};
+  const std::vector<int> shared = {1,   kReduce, 1,     kProduct, 1,        9,       501,      501,
+                                   303, 601,     13,    kTurn,    kProduct, kReduce, kProduct, 9,
+                                   1,   1,       kTurn, kProduct, kReduce,  kTurn,   kProduct, 21};
+  return codes == forward || codes == backward || codes == shared;
+}
+
+void run(const GraphProgram& program, const GraphMemory& memory) {
+  Run run(memory);
+  for (const GraphStep& step : program) run.step(step);
+}
+
+}  // namespace emulator

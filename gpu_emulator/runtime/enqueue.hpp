@@ -1,0 +1,53 @@
+#pragma once
+// The emulated CUDA runtime, as the rest of the emulator and the tests see it. Streams are threads with queues; device
+// memory is host memory that only their work may touch.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace emulator {
+
+/// Enqueues work on a stream: what a kernel launch, a copy or a library call comes to. While the stream is captured,
+/// the work becomes a node of the graph, and runs at every replay. An exception fails the stream: later calls return
+/// cudaErrorLaunchFailure, and its text is printed. A null stream is the device's default one.
+void enqueue(cudaStream_t stream, std::function<void()> work);
+
+/// How many GPUs there are (1 at start). Before the first use of those that are taken away.
+void set_device_count(int count);
+
+/// The calling thread sees only so many from the first on, as a task of a job system may; numbers count from there.
+/// With a count of 0 it sees all.
+void see_devices(int first, int count);
+
+/// How much shared memory a block can have (227 KiB at start, as of an H200; sm_86 and sm_89 have 99 KiB).
+void set_shared_memory(int bytes);
+
+/// The GPUs' compute capability, its first number (9 at start).
+void set_capability(int major);
+int capability();
+
+/// Some pieces of work start late, and nodes of graphs run in other orders that their edges allow, by this seed; 0:
+/// none of it. The start is seed 1.
+void set_chaos(std::uint64_t seed);
+
+/// In which order a kernel's warps, parted lanes and blocks come. 0: ascending (the start value is the environment's
+/// TESSERA_EMULATOR_SEED); otherwise an order drawn from the seed.
+void set_order_seed(std::uint64_t seed);
+
+/// Bytes of device memory that are allocated, over all devices, and how often memory of either kind was allocated.
+std::int64_t allocated_bytes();
+std::int64_t allocations();
+
+/// How many graphs were launched.
+std::int64_t graph_launches();
+
+/// From here on the driver no longer answers: who asks for an event never comes back.
+void stick_driver();
+
+/// What the last failed piece of work threw; empty if none did. Cleared by the call.
+std::string take_failure();
+
+}  // namespace emulator

@@ -1,0 +1,18 @@
+#include <cstdlib>
+
+#include "gpu_emulator/runtime/enqueue.hpp"
+#include "kernels/cuda/test_device.hpp"
+
+namespace tessera::testing {
+
+/// Small: the emulator opens and closes all device memory around every piece of work.
+std::int64_t library_workspace_bytes() { return 1 << 16; }
+
+void prepare_test_device(int threads) {
+  emulator::set_chaos(0);  // one stream, whose work is waited for: delays would show nothing
+  emulator::set_order_seed(static_cast<std::uint64_t>(threads - 1));
+  if (const char* const major = std::getenv("TESSERA_TEST_CAPABILITY"))  // NOLINT(concurrency-mt-unsafe)
+    emulator::set_capability(std::atoi(major));
+}
+
+}  // namespace tessera::testing
