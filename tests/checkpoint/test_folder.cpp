@@ -62,6 +62,32 @@ bool killed_after(int calls, F&& task) {
 
 }  // namespace
 
+TEST_CASE("checkpoints come whole, go whole, and what was left unfinished goes") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  REQUIRE(folder.steps().empty());
+  for (const std::int64_t step : {10, 20, 30, 40, 50}) {
+    folder.begin(step);
+    write_file(folder.beside(step) / "content", std::to_string(step));
+    folder.publish(step, step - 10);
+  }
+  folder.begin(60);
+  std::filesystem::create_directories(run / "checkpoints/step-7");  // not a checkpoint of Tessera
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{10, 20, 30, 40, 50});
+  folder.begin(50);
+  write_file(folder.beside(50) / "content", "again");
+  folder.publish(50, 50);
+  REQUIRE(read_file(folder.of_step(50) / "content") == "again");
+  REQUIRE(folder.prune(2, 20, 50).empty());
+  REQUIRE(!std::filesystem::exists(folder.beside(60)));
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{20, 30, 40, 50});
+  folder.prune(0, 0, 50);
+  REQUIRE(folder.steps().size() == 4);
+  folder.prune(1, 0, 50);
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{50});
+  REQUIRE(std::filesystem::exists(run / "checkpoints/step-7"));
+}
+
 TEST_CASE("going back keeps what is written") {
   const TemporaryFolder run;
   const CheckpointFolder folder(run / "checkpoints");

@@ -45,6 +45,92 @@ class FewFiles {
 
 }  // namespace
 
+namespace {
+
+/// Reads random slices and compares every element.
+void require_slices(const std::filesystem::path& folder, std::uint32_t seed) {
+  const CheckpointReader reader(folder);
+  std::mt19937 random(seed);
+  std::vector<WantedRun> wanted;
+  std::vector<std::vector<float>> memory;
+  for (int i = 0; i < 60; ++i) {
+    const auto tensor = static_cast<std::int64_t>(random() % reader.manifest().tensors.size());
+    const std::int64_t elements = reader.manifest().tensors[static_cast<std::size_t>(tensor)].elements;
+    const auto first = static_cast<std::int64_t>(random()) % elements;
+    const auto count = 1 + static_cast<std::int64_t>(random()) % (elements - first);
+    memory.emplace_back(static_cast<std::size_t>(count), -1.0F);
+    wanted.push_back({kAllStateKinds[random() % 3], tensor, first, count, memory.back().data()});
+  }
+  reader.read(wanted, 3);
+  for (const WantedRun& want : wanted) {
+    for (std::int64_t i = 0; i < want.count; ++i) {
+      if (want.to[i] != element_value(want.kind, want.tensor, want.first + i))
+        FAIL("tensor " << want.tensor << " element " << want.first + i << " is " << want.to[i]);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("any slices of any shards") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  for (const std::size_t writers : {1, 2, 5, 40}) {
+    INFO(writers << " writers");
+    const Manifest written = write_checkpoint(folder, static_cast<std::int64_t>(writers), writers);
+    const auto path = folder.of_step(static_cast<std::int64_t>(writers));
+    require_slices(path, 7);
+    REQUIRE(verify_checkpoint(path, 2) == std::vector<std::string>{});
+    const Manifest read = read_manifest(path);
+    REQUIRE(read.step == written.step);
+    REQUIRE(read.tensors == written.tensors);
+    REQUIRE(read.architecture == written.architecture);
+    REQUIRE(read.optimizer == written.optimizer);
+    REQUIRE(read.data.next_sample == written.data.next_sample);
+    REQUIRE(read.data.fingerprint == written.data.fingerprint);
+    REQUIRE(manifest_text(read).size() == manifest_text(written).size());
+    REQUIRE(read.files.size() == writers + 1);
+    for (std::size_t i = 0; i < read.files.size(); ++i) {
+      REQUIRE(read.files[i].runs == written.files[i].runs);
+      REQUIRE(read.files[i].blocks == written.files[i].blocks);
+    }
+  }
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{1, 2, 5, 40});
+}
+
+TEST_CASE("files that are cut, too long, missing, from the future or not finite are named") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  write_checkpoint(folder, 3, 2);
+  const auto path = folder.of_step(3);
+  const auto shard = path / "shard-00001.h5";
+  const auto damage = [&](const std::filesystem::path& file, const std::string& text, const std::string& expected) {
+    const std::string good = read_file(file);
+    write_file(file, text);
+    const std::string message = message_of<IoError>([&] {
+      const CheckpointReader reader(path);
+      std::vector<float> all(static_cast<std::size_t>(reader.manifest().tensors[2].elements));
+      const WantedRun want{StateKind::parameter, 2, 0, reader.manifest().tensors[2].elements, all.data()};
+      reader.read({&want, 1}, 2);
+    });
+    INFO(message);
+    REQUIRE(message.find(expected) != std::string::npos);
+    REQUIRE(!verify_checkpoint(path, 1).empty());
+    write_file(file, good);
+  };
+  const std::string bytes = read_file(shard), manifest = read_file(path / "manifest.json");
+  damage(shard, bytes.substr(0, bytes.size() - 5), "cut short");
+  damage(shard, bytes + "more", "too long");
+  damage(path / "manifest.json", manifest.substr(0, manifest.size() / 2), "damaged");
+  damage(path / "manifest.json", "{}", "checksum");
+  std::string future = manifest;
+  future.replace(future.find("\"schema\": 1"), 11, "\"schema\": 2");
+  damage(path / "manifest.json", future, "a newer program wrote it");
+  std::filesystem::remove(path / "manifest.json");
+  REQUIRE(message_of<IoError>([&] { CheckpointReader reader(path); }).find("no complete checkpoint") !=
+          std::string::npos);
+}
+
 TEST_CASE("more shards than a process may open") {
   const TemporaryFolder run;
   const CheckpointFolder folder(run / "checkpoints");

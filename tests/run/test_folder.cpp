@@ -6,7 +6,6 @@
 
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/files/durable_file.hpp"
 #include "tessera/run/folder.hpp"
 
 using namespace tessera;
@@ -59,26 +58,6 @@ TEST_CASE("status.json says how a run stands") {
                                     std::pair(RunState::failed, "failed")}) {
     CHECK(name_of(state) == name);
   }
-}
-
-TEST_CASE("a reader never sees a part of a text that is replaced") {
-  const TemporaryFolder folder;
-  const auto path = folder / "config.ini";
-  const std::string a(30000, 'a'), b(70000, 'b');
-  write_text_atomically(path, a);
-  std::thread writer([&] {
-    for (int i = 0; i < 50; ++i) write_text_atomically(path, i % 2 ? a : b);
-  });
-  for (int i = 0; i < 300; ++i) {
-    const std::string text = read_file(path);
-    if (text != a && text != b) FAIL("a part: " << text.size() << " bytes");
-  }
-  writer.join();
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);  // no other file is left
-  CHECK_THROWS_AS(write_text_atomically(folder / "missing/x", a), IoError);
-  std::filesystem::create_directory(folder / "taken");
-  CHECK_THROWS_AS(write_text_atomically(folder / "taken", a), IoError);
-  CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 2);
 }
 
 TEST_CASE("log lines are whole JSON objects, appended by several writers") {

@@ -1,0 +1,63 @@
+#include <catch2/catch.hpp>
+#include <set>
+
+#include "tessera/model/parts.hpp"
+
+using namespace tessera;
+
+TEST_CASE("parts cover every tensor, name what backward reads and count the work", "[parts]") {
+  for (const std::string& name : preset_names()) {
+    INFO(name);
+    const Architecture a = preset(name);
+    const ModelParts m = declare_parts(a, 2, 64, DType::bf16, DType::fp32);
+    REQUIRE(m.parts.size() == static_cast<std::size_t>(2 * a.layers + 2));
+    CHECK(m.parts.front().name == "embed");
+    CHECK(m.parts[1].name == "h.0.attn");
+    CHECK(m.parts[2].name == "h.0.mlp");
+    CHECK(m.parts.back().name == "head");
+    std::set<TensorId> seen;
+    for (const Part& p : m.parts) {
+      CHECK(p.tensors.size() == p.read_in_backward.size());
+      for (std::size_t i = 0; i < p.tensors.size(); ++i) {
+        const ParameterTensor& t = m.tensors[static_cast<std::size_t>(p.tensors[i])];
+        const bool again = !seen.insert(p.tensors[i]).second;
+        CHECK(again == (p.kind == PartKind::head && t.is_table && a.tied_head));
+        if (p.kind == PartKind::embedding) CHECK_FALSE(p.read_in_backward[i]);
+        if (t.shape.size() == 2 && p.kind != PartKind::embedding) CHECK(p.read_in_backward[i]);
+      }
+      CHECK(p.backward.bytes > 0);
+      if (p.kind != PartKind::embedding) CHECK(p.backward.flops >= 2 * p.forward.flops);
+    }
+    CHECK(seen.size() == m.tensors.size());
+    // 2 FLOPs per weight and token forward, 4 backward, for everything except the tables that are looked up; attention
+    // apart.
+    std::int64_t matrices = a.vocab * a.width;
+    for (const ParameterTensor& t : m.tensors) {
+      if (t.shape.size() == 2 && !t.is_table && t.name != "transformer.wpe.weight") matrices += t.elements;
+    }
+    const std::int64_t attention = 7 * a.layers * m.tokens() * (m.sequence + 1) * a.width;
+    CHECK(m.training_flops() == 6 * m.tokens() * matrices + attention);
+  }
+  CHECK_THROWS_WITH(declare_parts(preset("nano"), 1, 257, DType::fp32), Catch::Contains("train.seq_len"));
+  CHECK_THROWS_WITH(declare_parts(preset("nano"), 0, 1, DType::fp32), Catch::Contains("train.micro_batch"));
+}
+
+TEST_CASE("what is saved for backward is what the literature counts", "[parts]") {
+  // GPT-2, of an attention part: two norms' numbers, queries, keys and values, the heads' output, and a logarithm for
+  // each head and token (Dao et al. 2022); of an MLP: the norm's numbers and its input of 4 x width. Nothing quadratic.
+  Architecture a = preset("nano");
+  a.layers = 1, a.heads = a.kv_heads = 3, a.width = 21, a.ffn_width = 50, a.vocab = 67, a.context = 12;
+  const ModelParts m = declare_parts(a, 5, 11, DType::bf16);
+  const auto saved_bytes = [&](std::size_t part) {
+    std::int64_t bytes = 0;
+    for (const SavedTensor& saved : m.parts[part].saved) bytes += saved.elements * size_of(saved.dtype);
+    return bytes;
+  };
+  constexpr std::int64_t tokens = 5 * 11;
+  CHECK(saved_bytes(0) == 0);
+  CHECK(saved_bytes(1) == tokens * (2 * 4 + 4 * 21 * 2 + 3 * 4));
+  CHECK(saved_bytes(2) == tokens * (2 * 4 + 50 * 2));
+  CHECK(saved_bytes(3) == 0);
+  CHECK(m.parts[1].block == 0);
+  CHECK(m.parts[3].block == -1);
+}

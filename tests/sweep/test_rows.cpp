@@ -1,0 +1,68 @@
+#include "sweep/rows.hpp"
+#include "sweep/sweep_case.hpp"
+#include "tessera/config/validate.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using Catch::Contains;
+using Words = std::vector<std::string>;
+
+TEST_CASE("Rows are the product of what varies, the last option fastest, then the named ones") {
+  const SweepCase c;
+  const auto rows = c.rows("[sweep.vary]\nranks = 1, 2\noptim.lr = 1e-3, 2e-3\n[sweep.row more to do]\nranks = 4\n");
+  CHECK(names_of(rows) == Words{"1-1e-3", "1-2e-3", "2-1e-3", "2-2e-3", "more_to_do"});
+  CHECK((rows[3].ranks == 2 && rows[3].options.optim.lr == 2e-3));
+  CHECK((rows[4].ranks == 4 && rows[4].options.optim.lr == OptimOptions{}.lr));
+  CHECK(rows[4].options.model.width == 16);
+}
+
+TEST_CASE("An option without meaning in a row is left out of it and of its name, and equal rows are made once") {
+  const SweepCase c;
+  const auto rows = c.rows("[sweep.vary]\nshard.strategy = ddp, zero3\nshard.prefetch_forward = 1, 2\n", {});
+  CHECK(names_of(rows) == Words{"ddp", "zero3-1", "zero3-2"});
+  CHECK_FALSE(rows[0].options.is_given("shard.prefetch_forward"));
+  CHECK(rows[2].options.shard.prefetch_forward == 2);
+}
+
+TEST_CASE("Arguments of a row make its options again") {
+  const SweepCase c;
+  for (const SweepRow& row : c.rows("[sweep.vary]\nshard.strategy = ddp, zero3\noptim.lr = 0.25, 3e-4\n",
+                                    {"--train.steps=9", "--sweep.repeat=2"})) {
+    INFO(row.name);
+    const Words words = row_arguments(row);
+    CHECK(std::ranges::find(words, "--train.steps=9") != words.end());
+    for (const std::string& word : words) CHECK_FALSE(word.starts_with("--sweep."));
+    const Options again = parse_arguments(words);
+    CHECK(again.train == row.options.train);
+    CHECK(again.shard == row.options.shard);
+    CHECK(again.optim == row.options.optim);
+    CHECK(again.model == row.options.model);
+  }
+}
+
+TEST_CASE("Rows are chosen by a pattern of their names") {
+  const SweepCase c;
+  const auto rows = c.rows("[sweep.vary]\nranks = 1, 2\noptim.lr = 1e-3, 2e-3\n");
+  CHECK(chosen_rows(rows, "").size() == 4);
+  CHECK(names_of(chosen_rows(rows, "2-*")) == Words{"2-1e-3", "2-2e-3"});
+  CHECK(names_of(chosen_rows(rows, "?-1e-3")) == Words{"1-1e-3", "2-1e-3"});
+  CHECK_THAT(message_of<UsageError>([&] { chosen_rows(rows, "3*"); }),
+             Contains("sweep.only = '3*'") && Contains("1-1e-3, 1-2e-3, 2-1e-3, 2-2e-3"));
+}
+
+TEST_CASE("A row that cannot be is refused with its name") {
+  const SweepCase c;
+  for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{
+           {"[sweep.vary]\nranks = 1\n[sweep.row 1]\n", "two rows are called '1'"},
+           {"[sweep.row a/b]\n[sweep.row a:b]\n", "two rows are called 'a_b'"},
+           {"[sweep.row data]\n", "row 'data' (it names a folder)"},
+           {"[sweep.row .hidden]\n", "row '.hidden'"},
+           {"[sweep.row " + std::string(201, 'x') + "]\n", "1 to 200 characters"},
+           {"[sweep.row a]\nmodel.heads = 3\n", "row a: "},
+           {"[sweep.row a]\nranks = 3\nshard.strategy = hsdp\nshard.group_size = 2\n", "row a: shard.group_size"},
+           {"[sweep.row a]\nkind = command\ncommand = run {rank}\n", "row a: "},
+           {"[sweep]\nbaseline = b\n[sweep.row a]\n[sweep.row c]\n", "sweep.baseline = 'b' is no row: a, c"}}) {
+    CAPTURE(text);
+    CHECK_THAT(c.error(kSmallRows + text), Contains(expected));
+  }
+}
