@@ -63,7 +63,7 @@ std::string summary(const Options& options, const TrainLoop& loop, TrainingSessi
 
 /// Monitors this rank's GPU. Its load, memory and power go into the metrics if its driver reports them.
 std::unique_ptr<DeviceMonitor> open_monitor(const Device& device, const Log& log) {
-  if (device.kind() == DeviceKind::cpu) return nullptr;
+  if (device.identity().empty()) return nullptr;  // cores
   std::string why;
   auto monitor = open_device_monitor(device.identity(), why);
   if (monitor == nullptr) log.warn("metrics.h5 has no /device (" + why + ")");
@@ -102,11 +102,11 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     return prepared.open(world, options, state_loader(world, resume));
   }();
   TrainingSession& session = *opened;
-  const Device& device = session.resources().device();
+  const Device& device = *session.resources().device;
   if (!on_cores) peak = datasheet_peak(device, prepared.planned().schedule.compute);
   const auto monitor = open_monitor(device, log);
   const RunAccount account{
-      run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description()),
+      run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description),
       model_facts(prepared.planned(), prepared.data(), peak), machine_load(world, device, monitor.get()),
       monitor != nullptr};
   if (recorder != nullptr) {

@@ -5,38 +5,23 @@
 #include <algorithm>
 #include <cerrno>
 #include <system_error>
-#include <utility>
 
 #include "tessera/backend/pattern.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
 
-Region::Region(std::int64_t bytes) : size_(bytes) {
+Region::Region(std::int64_t bytes) {
   TESSERA_ASSERT(bytes >= 0, "a region of {} bytes", bytes);
   if (bytes == 0) return;
-  const auto size = static_cast<std::size_t>(bytes);
-  void* const memory = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (memory == MAP_FAILED) {
+  mapping_ = map_memory(bytes);
+  if (!mapping_) {
     throw IoError("cannot allocate a region of {} bytes ({}): more memory or a smaller plan is needed", bytes,
                   std::generic_category().message(errno));
   }
-  data_ = static_cast<std::byte*>(memory);
-  constexpr std::size_t kHugePage = std::size_t{2} << 20;
-  if (size >= kHugePage) madvise(memory, size, MADV_HUGEPAGE);  // only for speed: small pages work too
-}
-
-Region::~Region() {
-  if (data_) munmap(data_, static_cast<std::size_t>(size_));
-}
-
-Region::Region(Region&& other) noexcept
-    : data_(std::exchange(other.data_, nullptr)), size_(std::exchange(other.size_, 0)) {}
-
-Region& Region::operator=(Region&& other) noexcept {
-  std::swap(data_, other.data_);
-  std::swap(size_, other.size_);
-  return *this;
+  constexpr std::int64_t kHugePage = std::int64_t{2} << 20;
+  if (bytes >= kHugePage)  // only for speed: small pages work too
+    madvise(mapping_.get().data, static_cast<std::size_t>(bytes), MADV_HUGEPAGE);
 }
 
 void fill_pattern(std::span<std::byte> memory) {

@@ -10,6 +10,7 @@
 
 #include "bench/async.hpp"
 #include "bench/median.hpp"
+#include "tessera/base/file_descriptor.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/checkpoint/reader.hpp"
@@ -30,38 +31,35 @@ class PlainFile {
  public:
   explicit PlainFile(const std::filesystem::path& path, int flags)
       : path_(path), file_(::open(path.c_str(), flags, 0666)) {
-    if (file_ < 0) fail("open");
+    if (!file_) fail("open");
   }
-  ~PlainFile() { ::close(file_); }
-  PlainFile(const PlainFile&) = delete;
-  PlainFile& operator=(const PlainFile&) = delete;
 
   void write(std::int64_t bytes) const {
     std::vector<char> piece(kPiece);
     std::minstd_rand random(1);
     for (char& byte : piece) byte = static_cast<char>(random());  // nothing that a disk could compress
     while (bytes > 0) {
-      const ssize_t n = ::write(file_, piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes)));
+      const ssize_t n = ::write(file_.get(), piece.data(), std::min(piece.size(), static_cast<std::size_t>(bytes)));
       if (n < 0) fail("write");
       bytes -= n;
     }
-    if (::fsync(file_) != 0) fail("write");
+    if (::fsync(file_.get()) != 0) fail("write");
   }
   void read() const {
     std::vector<char> piece(kPiece);
     ssize_t n = 0;
-    while ((n = ::read(file_, piece.data(), piece.size())) > 0) continue;
+    while ((n = ::read(file_.get(), piece.data(), piece.size())) > 0) continue;
     if (n < 0) fail("read");
   }
   /// Drops the file's pages from memory.
-  void forget() const { ::posix_fadvise(file_, 0, 0, POSIX_FADV_DONTNEED); }
+  void forget() const { ::posix_fadvise(file_.get(), 0, 0, POSIX_FADV_DONTNEED); }
 
  private:
   [[noreturn]] void fail(const char* what) const {
     throw IoError("cannot {} {} ({})", what, path_.string(), std::generic_category().message(errno));
   }
   std::filesystem::path path_;
-  int file_;
+  FileDescriptor file_;
 };
 
 void forget_folder(const std::filesystem::path& folder) {

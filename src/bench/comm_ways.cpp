@@ -5,7 +5,7 @@
 #include "tessera/comm/decorators.hpp"
 #include "tessera/comm/device_communicators.hpp"
 #include "tessera/comm/make_communicator.hpp"
-#include "tessera/engine/device_choice.hpp"
+#include "tessera/engine/backend.hpp"
 
 namespace tessera {
 
@@ -63,7 +63,8 @@ class HostWays final : public CommWays {
 class DeviceWays final : public CommWays {
  public:
   DeviceWays(RankContext& context, const Options& options, std::int64_t bytes)
-      : device_(open_device(context, DeviceKind::cuda, options.run.share_gpu)), stream_(device_->make_stream("bench")) {
+      : device_(backend_of(options).open_device(context, options.run.share_gpu)),
+        stream_(device_->make_stream("bench")) {
     if (options.comm.backend != CommBackend::staged) open("NCCL", CommBackend::nccl, context, options, bytes);
     open("staged", CommBackend::staged, context, options, bytes);
   }

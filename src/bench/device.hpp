@@ -1,6 +1,6 @@
 #pragma once
 // The equipment of a bench: this rank's device, one stream, its kernels, and memory that lives as long. The same for
-// cores and GPUs, which differ in the constructor alone.
+// cores and GPUs.
 
 #include <cstddef>
 #include <cstdint>
@@ -9,10 +9,9 @@
 #include <vector>
 
 #include "tessera/backend/device.hpp"
-#include "tessera/backend/thread_pool.hpp"
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/config/options.hpp"
-#include "tessera/kernels/kernels.hpp"
+#include "tessera/engine/compute.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {
@@ -20,17 +19,14 @@ namespace tessera {
 /// Repeats the first `period` bytes of a device's memory over all `bytes` of it.
 void repeat_pattern(Device& device, std::byte* memory, std::int64_t period, std::int64_t bytes);
 
-/// Makes a stream of a device for measuring: on a CPU the caller's own thread, as a session's serial queues.
-std::unique_ptr<Stream> make_bench_stream(Device& device);
-
 class BenchDevice {
  public:
-  /// Opens run.device, which is cpu or cuda here. Collective over the world. Errors: open_device's.
+  /// Opens run.device, which is cpu or cuda here. Collective over the world. Errors: Backend::open_device's.
   BenchDevice(RankContext& context, const Options& options, const MachineShape& machine);
 
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
-  Kernels& kernels() const { return *kernels_; }
+  Kernels& kernels() const { return compute_->kernels(Lane::compute); }
   /// Returns "AVX-512, oneDNN 2.6.3, 2 threads", "NVIDIA H200, ...".
   std::string description() const;
 
@@ -50,9 +46,8 @@ class BenchDevice {
  private:
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
-  std::unique_ptr<ThreadPool> pool_;         ///< of a CPU's kernels
-  std::unique_ptr<DeviceMemory> workspace_;  ///< of a GPU's
-  std::unique_ptr<Kernels> kernels_;
+  std::unique_ptr<DeviceMemory> workspace_;  ///< of the kernels
+  std::unique_ptr<RankCompute> compute_;
   std::vector<std::unique_ptr<DeviceMemory>> memory_;
 };
 

@@ -38,9 +38,9 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
   KernelRehearsal rehearsal(schedule, work, options, device);
   ProductRate product(device.device(), device.stream(), device.kernels(), schedule.compute, sizes);
   CopyRate copy(device.device(), device.stream(), device.kernels(), sizes);
-  const auto clock = make_stream_clock(device.device(), device.stream());
+  StreamClock clock(device.device(), device.stream());
   KernelTimes times;
-  const auto timed = make_timed_kernels(device.kernels(), times, *clock);
+  const auto timed = make_timed_kernels(device.kernels(), times, clock);
   Sitting sitting;
   for (std::int64_t i = -options.bench.warmup; i < options.bench.steps; ++i) {
     if (i == 0) times.clear();
@@ -49,11 +49,11 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
     // time in which the host submits it.
     copy.sample();
     product.sample();
-    clock->begin();
-    clock->end();
+    clock.begin();
+    clock.end();
     for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
     for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
-    std::vector<double> seconds = clock->take();
+    std::vector<double> seconds = clock.take();
     sitting.nothing = seconds.front();
     seconds.erase(seconds.begin());
     times.finish_repetition(seconds);

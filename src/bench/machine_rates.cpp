@@ -53,15 +53,12 @@ RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free) {
 }
 
 RateSizes rate_sizes(const Device& device) {
-  return device.kind() == DeviceKind::cpu ? cpu_sizes() : gpu_rate_sizes(device.total_memory(), device.free_memory());
+  const std::int64_t total = device.total_memory();  // of a GPU alone
+  return total > 0 ? gpu_rate_sizes(total, device.free_memory()) : cpu_sizes();
 }
 
 ProductRate::ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes)
-    : stream_(stream),
-      kernels_(kernels),
-      dtype_(dtype),
-      shapes_(sizes.products),
-      clock_(make_stream_clock(device, stream)) {
+    : stream_(stream), kernels_(kernels), dtype_(dtype), shapes_(sizes.products), clock_(device, stream) {
   std::int64_t input = 0, weight = 0, output = 0;
   for (const ProductShape& shape : shapes_) {
     input = std::max(input, shape.tokens * (shape.in + kPad));
@@ -83,15 +80,15 @@ void ProductRate::sample() {
     product.weight = {weight_->data(), dtype_, shape.out + kPad};
     product.output = {output_->data(), dtype_, shape.out + kPad};
     for (int i = 0; i < 2; ++i) {
-      clock_->begin();
+      clock_.begin();
       kernels_.linear_forward(stream_, product);
-      clock_->end();
+      clock_.end();
     }
   }
 }
 
 double ProductRate::best() {
-  const std::vector<double> seconds = clock_->take();
+  const std::vector<double> seconds = clock_.take();
   for (std::size_t i = 0; i < seconds.size(); ++i) {  // as sample() calls: each shape twice
     const ProductShape& shape = shapes_[i / 2 % shapes_.size()];
     best_ = std::max(best_, 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out) / seconds[i]);
@@ -103,7 +100,7 @@ CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateS
     : device_(device),
       stream_(stream),
       kernels_(kernels),
-      clock_(make_stream_clock(device, stream)),
+      clock_(device, stream),
       from_(device.allocate(MemoryKind::device, sizes.copy_bytes)),
       to_(device.allocate(MemoryKind::device, sizes.copy_bytes)) {
   // A CPU's unwritten pages are all one page of zeros; `to` gets its pages here too.
@@ -112,16 +109,16 @@ CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateS
 }
 
 void CopyRate::sample() {
-  clock_->begin();
+  clock_.begin();
   kernels_.cast(stream_, from_->data(), DType::fp32, to_->data(), DType::fp32, from_->size() / size_of(DType::fp32));
-  clock_->end();
-  clock_->begin();
+  clock_.end();
+  clock_.begin();
   device_.copy(stream_, to_->data(), from_->data(), from_->size());
-  clock_->end();
+  clock_.end();
 }
 
 double CopyRate::best() {
-  best_ = best_of(best_, clock_->take(), 2.0 * static_cast<double>(from_->size()));
+  best_ = best_of(best_, clock_.take(), 2.0 * static_cast<double>(from_->size()));
   return best_;
 }
 

@@ -45,7 +45,7 @@ class ProductRate {
   Kernels& kernels_;
   DType dtype_;
   std::vector<ProductShape> shapes_;
-  std::unique_ptr<StreamClock> clock_;
+  StreamClock clock_;
   std::unique_ptr<DeviceMemory> input_, weight_, output_;
   double best_ = 0;
 };
@@ -62,7 +62,7 @@ class CopyRate {
   Device& device_;
   Stream& stream_;
   Kernels& kernels_;
-  std::unique_ptr<StreamClock> clock_;
+  StreamClock clock_;
   std::unique_ptr<DeviceMemory> from_, to_;
   double best_ = 0;
 };

@@ -6,20 +6,12 @@
 #include "bench/step_table.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
-#include "tessera/engine/device_choice.hpp"
-#include "tessera/telemetry/process_memory.hpp"
+#include "tessera/engine/backend.hpp"
 #include "tessera/training/prepare.hpp"
 
 namespace tessera {
 
 namespace {
-
-/// Returns the bytes in use. CPU: this process's, with its part of shared memory. GPU: all of that GPU, by any process.
-std::int64_t used_memory(RankContext& context, const Options& options) {
-  if (options.run.device != DeviceChoice::cuda) return proportional_set_size();
-  const auto device = open_device(context, DeviceKind::cuda, options.run.share_gpu);
-  return device->total_memory() - device->free_memory();
-}
 
 /// Reports the memory of each rank, as text and as a table.
 BenchResult memory_result(const std::vector<std::string>& ranks, std::int64_t planned) {
@@ -65,15 +57,16 @@ int run_bench_memory(World& world, const Options& options, const Invocation& inv
   const MachineShape machine = settle_grid(world, options);
   BenchOutput output(world, options, invocation);
   const PreparedRun prepared(world, options, machine);
-  const std::int64_t before = used_memory(world, options);
+  const Backend& backend = backend_of(options);
+  const std::int64_t before = backend.used_memory(world, options.run.share_gpu);
   const auto session = prepared.open(world, options);
   for (std::int64_t i = 0; i < std::max<std::int64_t>(2, options.bench.warmup); ++i) session->train_step();
   world.control().barrier();  // all ranks have touched their shared memory
-  const std::int64_t after = used_memory(world, options);
+  const std::int64_t after = backend.used_memory(world, options.run.share_gpu);
   const std::vector<std::string> all = world.control().gather(fmt::format("{} {}", before, after));
   BenchResult result = memory_result(all, prepared.planned().plan.total());
-  result.gpu = gpu_facts(session->resources().device());
-  result.kernels = session->resources().description();
+  result.gpu = gpu_facts(*session->resources().device);
+  result.kernels = session->resources().description;
   output.write(result);
   return 0;
 }

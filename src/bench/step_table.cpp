@@ -98,9 +98,9 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
 
 /// Returns the best rate of a few matmuls, on all ranks at once as in a step.
 double best_product(const Resources& resources, DType compute, const RateSizes& sizes) {
-  Device& device = resources.device();
-  const auto stream = make_bench_stream(device);
-  ProductRate product(device, *stream, resources.kernels(Lane::compute), compute, sizes);
+  Device& device = *resources.device;
+  const auto stream = device.make_caller_stream("bench");
+  ProductRate product(device, *stream, resources.compute->kernels(Lane::compute), compute, sizes);
   for (int i = 0; i < 5; ++i) product.sample();
   return product.best();
 }
@@ -122,12 +122,12 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   context_.control().barrier();
   const StepSchedule& schedule = prepared_.planned().schedule;
   const double best = best_product(session_->resources(), schedule.compute, sizes);
-  const double datasheet = datasheet_rate(session_->resources().device().model(), schedule.compute);
+  const double datasheet = datasheet_rate(session_->resources().device->model(), schedule.compute);
   const double median = quantile(measured.seconds, 0.5);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
   BenchResult result;
-  result.gpu = gpu_facts(session_->resources().device());
-  result.kernels = session_->resources().description();
+  result.gpu = gpu_facts(*session_->resources().device);
+  result.kernels = session_->resources().description;
   result.text =
       fmt::format("step       median {} (quartiles {} to {}, {} steps after {}), {} tokens/s\n", format_seconds(median),
                   format_seconds(quantile(measured.seconds, 0.25)), format_seconds(quantile(measured.seconds, 0.75)),

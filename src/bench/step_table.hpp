@@ -23,7 +23,7 @@ class StepBench {
   /// was not replayed counts. Collective. `sizes`: of the matmuls for comparison. NumericalError when a measured step's
   /// loss is not finite.
   BenchResult measure(const RateSizes& sizes);
-  BenchResult measure() { return measure(rate_sizes(session_->resources().device())); }
+  BenchResult measure() { return measure(rate_sizes(*session_->resources().device)); }
 
  private:
   RankContext& context_;

@@ -1,5 +1,5 @@
 #pragma once
-// Durations of stretches of one stream's work, on either kind of device, without stalling the stream.
+// Durations of stretches of one stream's work, by events, without stalling the stream.
 
 #include <memory>
 #include <vector>
@@ -10,16 +10,23 @@ namespace tessera {
 
 class StreamClock {
  public:
-  virtual ~StreamClock() = default;
-  /// Begins a stretch, or ends the one that was begun, behind the work that the stream was given so far.
-  virtual void begin() = 0;
-  virtual void end() = 0;
-  /// Waits for the stretches; returns the seconds of each since the last take(), in order.
-  virtual std::vector<double> take() = 0;
-};
+  /// Both must outlive the clock. Events are made on demand and reused.
+  StreamClock(Device& device, Stream& stream) : device_(device), stream_(stream) {}
 
-/// Makes a clock for `stream` of `device`. On a GPU it uses events. A CPU's stream is serial, so its work is done when
-/// its call returns. Both must outlive the clock. Events are made on demand and reused.
-std::unique_ptr<StreamClock> make_stream_clock(Device& device, Stream& stream);
+  /// Begins a stretch, or ends the one that was begun, behind the work that the stream was given so far.
+  void begin();
+  void end() { stream_.record(*stretches_[used_++].end); }
+  /// Waits for the stretches; returns the seconds of each since the last take(), in order.
+  std::vector<double> take();
+
+ private:
+  struct Stretch {
+    std::unique_ptr<Event> begin, end;
+  };
+  Device& device_;
+  Stream& stream_;
+  std::vector<Stretch> stretches_;
+  std::size_t used_ = 0;
+};
 
 }  // namespace tessera

@@ -27,7 +27,8 @@ struct Piece {
 };
 
 /// What is to be filled of a slice whose values are at `values`; its padding becomes zero here.
-void add_pieces(const StateSlice& slice, float* values, std::vector<Piece>& pieces) {
+std::vector<Piece> divided(const StateSlice& slice, float* values) {
+  std::vector<Piece> pieces;
   std::int64_t end = 0;
   for (const TensorRun& run : slice.runs) {
     std::fill(values + end, values + run.offset, 0.0f);
@@ -36,6 +37,7 @@ void add_pieces(const StateSlice& slice, float* values, std::vector<Piece>& piec
       pieces.push_back({run.tensor, run.first + done, values + run.offset + done, std::min(kGrain, run.count - done)});
   }
   std::fill(values + end, values + slice.count, 0.0f);
+  return pieces;
 }
 
 void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>& pieces) {
@@ -97,26 +99,14 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
   throw InternalError("unit {} is never updated", schedule.unit(unit).name);
 }
 
-void set_masters(const StepSchedule& schedule, Resources& resources, const TensorSource& source) {
-  // Where the host reaches the masters they are filled in place, by all threads over all units; otherwise unit by unit
-  // in a buffer, which no rank needs more of than its largest slice.
-  std::vector<Piece> pieces;
-  std::vector<float> buffer;
+void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
+  // Fresh memory is zero already: moments are not touched, so that their pages are taken at the first update.
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(schedule, resources, unit);
-    float* values = slice.master;
-    if (!resources.host_reaches_memory()) {
-      buffer.resize(static_cast<std::size_t>(slice.count));
-      values = buffer.data();
-    }
-    add_pieces(slice, values, pieces);
-    if (resources.host_reaches_memory()) continue;
-    fill(resources.pool(), source, pieces);
-    resources.upload(slice.master, values, slice.count * size_of(DType::fp32));
-    pieces.clear();
+    resources.device->fill_by_host(slice.master, slice.count * size_of(DType::fp32), [&](void* host) {
+      fill(resources.compute->pool(), source, divided(slice, static_cast<float*>(host)));
+    });
   }
-  // Fresh memory is zero already: moments are not touched, so that their pages are taken at the first update.
-  fill(resources.pool(), source, pieces);
 }
 
 }  // namespace tessera

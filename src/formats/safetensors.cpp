@@ -1,7 +1,6 @@
 #include "tessera/formats/safetensors.hpp"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <algorithm>
@@ -44,35 +43,18 @@ SafetensorsFile::SafetensorsFile(const std::filesystem::path& path) : path_(path
   const auto size = static_cast<std::uint64_t>(status.st_size);
   if (size < kSizeBytes) throw UsageError("{} is not a safetensors file (it has {} bytes)", path.string(), size);
 
-  void* mapped = ::mmap(nullptr, size, PROT_READ, MAP_SHARED, file.get(), 0);
-  if (mapped == MAP_FAILED) throw IoError("cannot map {} ({})", path.string(), std::generic_category().message(errno));
-  mapped_ = static_cast<const std::byte*>(mapped);
-  mapped_bytes_ = size;
-  try {
-    std::uint64_t header_bytes = 0;
-    std::memcpy(&header_bytes, mapped_, kSizeBytes);
-    if (header_bytes > size - kSizeBytes || header_bytes > kLargestHeader) {
-      throw UsageError("{} is not a proper safetensors file (its header claims {} bytes, the file has {})",
-                       path.string(), header_bytes, size);
-    }
-    data_ = mapped_ + kSizeBytes + header_bytes;
-    header_ = parse_safetensors_header({reinterpret_cast<const char*>(mapped_ + kSizeBytes), header_bytes},
-                                       static_cast<std::int64_t>(size - kSizeBytes - header_bytes), path.string());
-  } catch (...) {
-    ::munmap(mapped, size);
-    throw;
+  mapping_ = map_file(file.get(), static_cast<std::int64_t>(size), false);
+  if (!mapping_) throw IoError("cannot map {} ({})", path.string(), std::generic_category().message(errno));
+  const std::byte* const mapped = mapping_.get().data;
+  std::uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, mapped, kSizeBytes);
+  if (header_bytes > size - kSizeBytes || header_bytes > kLargestHeader) {
+    throw UsageError("{} is not a proper safetensors file (its header claims {} bytes, the file has {})", path.string(),
+                     header_bytes, size);
   }
-}
-
-SafetensorsFile::SafetensorsFile(SafetensorsFile&& other) noexcept
-    : path_(std::move(other.path_)),
-      header_(std::move(other.header_)),
-      mapped_(std::exchange(other.mapped_, nullptr)),
-      mapped_bytes_(std::exchange(other.mapped_bytes_, 0)),
-      data_(std::exchange(other.data_, nullptr)) {}
-
-SafetensorsFile::~SafetensorsFile() {
-  if (mapped_ != nullptr) ::munmap(const_cast<std::byte*>(mapped_), mapped_bytes_);
+  data_ = mapped + kSizeBytes + header_bytes;
+  header_ = parse_safetensors_header({reinterpret_cast<const char*>(mapped + kSizeBytes), header_bytes},
+                                     static_cast<std::int64_t>(size - kSizeBytes - header_bytes), path.string());
 }
 
 const SafetensorsEntry* SafetensorsFile::find(const std::string& name) const {

@@ -36,4 +36,12 @@ class Carver {
   std::int64_t capacity_ = 0, used_ = 0;
 };
 
+/// The bytes that a layout takes.
+template <class Layout, class... Shape>
+std::int64_t bytes_of(const Shape&... shape) {
+  Carver carver;
+  Layout(carver, shape...);
+  return carver.used();
+}
+
 }  // namespace tessera

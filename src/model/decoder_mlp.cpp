@@ -18,8 +18,8 @@ struct MlpCall : PartCall {
   bool gated() const { return architecture().mlp == MlpKind::swiglu; }
   ConstView gate() const { return read(saved(values.gate), ffn()); }
   ConstView up() const { return read(saved(values.up), ffn()); }
-  /// Returns a [tokens, ffn_width] matrix in scratch.
-  View hidden(void* data) const { return write(data, ffn_stride(architecture(), model.device)); }
+  /// A [tokens, ffn_width] matrix in scratch.
+  View hidden(void* data) const { return write(data, ffn_stride(model)); }
 
   MlpTensors tensors;
   MlpSaved values;

@@ -32,8 +32,8 @@ class Pieces {
 
 std::int64_t qkv_width(const Architecture& a) { return (a.heads + 2 * a.kv_heads) * a.head_width(); }
 
-std::int64_t ffn_stride(const Architecture& a, DeviceKind device) {
-  return device == DeviceKind::cpu && a.ffn_width % 1024 == 0 ? a.ffn_width + 256 : a.ffn_width;
+std::int64_t ffn_stride(const ModelParts& model) {
+  return kernel_needs(model.device).row_stride(model.architecture.ffn_width);
 }
 
 AttentionShape attention_shape(const ModelParts& model) {
@@ -49,8 +49,8 @@ AttentionBackwardScratch attention_backward_scratch(const ModelParts& model, voi
   s.qkv_gradient = pieces.elements(tokens, qkv_width(model.architecture), model.compute);
   s.width_gradient = pieces.elements(tokens, width, model.compute);
   if (model.architecture.dropout > 0) s.masked_gradient = pieces.elements(tokens, width, model.compute);
-  s.attention = pieces.bytes(attention_backward_scratch_bytes(attention_shape(model), model.compute, model.device));
-  s.norm = pieces.bytes(norm_backward_scratch_bytes(tokens, width, model.device));
+  s.attention = pieces.bytes(kernel_needs(model.device).attention_backward(attention_shape(model), model.compute));
+  s.norm = pieces.bytes(kernel_needs(model.device).norm_backward(tokens, width));
   s.bytes = pieces.used();
   return s;
 }
@@ -59,14 +59,14 @@ MlpForwardScratch mlp_forward_scratch(const ModelParts& model, void* memory) {
   Pieces pieces(memory);
   MlpForwardScratch s;
   s.normalized = pieces.elements(model.tokens(), model.architecture.width, model.compute);
-  s.activated = pieces.elements(model.tokens(), ffn_stride(model.architecture, model.device), model.compute);
+  s.activated = pieces.elements(model.tokens(), ffn_stride(model), model.compute);
   s.bytes = pieces.used();
   return s;
 }
 
 MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory) {
   const std::int64_t tokens = model.tokens(), width = model.architecture.width;
-  const std::int64_t ffn = ffn_stride(model.architecture, model.device);
+  const std::int64_t ffn = ffn_stride(model);
   const bool gated = model.architecture.mlp == MlpKind::swiglu;
   Pieces pieces(memory);
   MlpBackwardScratch s;
@@ -78,7 +78,7 @@ MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory) {
   if (gated) s.gate_gradient = pieces.elements(tokens, ffn, model.compute);
   s.up_gradient = pieces.elements(tokens, ffn, model.compute);
   if (model.architecture.dropout > 0) s.masked_gradient = pieces.elements(tokens, width, model.compute);
-  s.norm = pieces.bytes(norm_backward_scratch_bytes(tokens, width, model.device));
+  s.norm = pieces.bytes(kernel_needs(model.device).norm_backward(tokens, width));
   s.bytes = pieces.used();
   return s;
 }

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/model/parts.hpp"
 
 namespace tessera {
@@ -20,9 +20,8 @@ struct AttentionBackwardScratch {
 };
 AttentionBackwardScratch attention_backward_scratch(const ModelParts& model, void* memory);
 
-/// Returns the elements from row to row of ffn_width-wide scratch. On CPUs rows a multiple of 4 KiB apart would share
-/// their cache sets, and matmuls that walk down columns are 10% slower. GPUs gain nothing and move 8% more bytes.
-std::int64_t ffn_stride(const Architecture& architecture, DeviceKind device);
+/// Elements from row to row of ffn_width-wide scratch.
+std::int64_t ffn_stride(const ModelParts& model);
 
 struct MlpForwardScratch {
   void* normalized = nullptr;  ///< [tokens, width]

@@ -6,7 +6,7 @@
 
 #include "model/part_scratch.hpp"
 #include "tessera/base/math.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
@@ -76,7 +76,7 @@ class Declaration {
     } else {
       reads(part, "model.embed_tokens.weight", InBackward::not_read);
     }
-    part.backward.scratch_bytes = embedding_backward_scratch_bytes(model_.tokens(), model_.device);
+    part.backward.scratch_bytes = kernel_needs(model_.device).embedding_backward(model_.tokens());
     const std::int64_t stream = model_.residual_elements() * size_of(model_.compute);
     part.forward.bytes = part.recompute.bytes = 2 * stream;  // the rows that are looked up, not the table
     part.backward.bytes = stream + elements_of(part) * size_of(model_.gradient);
@@ -176,9 +176,9 @@ class Declaration {
     part.backward.flops = 3 * product;
     count_bytes(part);
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
-        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false, model_.device);
+        kernel_needs(model_.device).head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false);
     part.backward.scratch_bytes =
-        head_scratch_bytes(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, true, model_.device);
+        kernel_needs(model_.device).head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, true);
   }
 
   ModelParts& model_;

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "tessera/base/format.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
@@ -36,7 +37,7 @@ Change changed(const RunShape& shape, std::string option, const std::function<vo
 // The changes that a run can still make, one function a dimension.
 
 std::vector<Change> asynchronous_off(const RunShape& shape) {
-  if (!shape.policy.snapshot || shape.device != DeviceKind::cpu) return {};
+  if (!shape.policy.snapshot || kernel_needs(shape.device).limited(0, 1) == 0) return {};
   return {changed(shape, "checkpoint.async=false", [](RunShape& s) { s.policy.snapshot = false; })};
 }
 

@@ -5,6 +5,10 @@
 
 namespace tessera {
 
+DeviceKind device_of(const RunOptions& run) {
+  return run.device == DeviceChoice::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+}
+
 SchedulePolicy policy_from(const Options& options) {
   SchedulePolicy policy;
   policy.strategy = options.shard.strategy;
@@ -24,7 +28,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.deterministic = is_deterministic(options.run);
   policy.evaluation = options.data.val_fraction > 0;
   policy.snapshot = options.checkpoint.async;
-  if (options.run.device == DeviceChoice::cuda)
+  if (device_of(options.run) == DeviceKind::cuda)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
 }
@@ -49,7 +53,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
   shape.policy.accumulation = accumulation_of(options.train, world);
-  shape.device = options.run.device == DeviceChoice::cuda ? DeviceKind::cuda : DeviceKind::cpu;
+  shape.device = device_of(options.run);
   shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
   return shape;
 }

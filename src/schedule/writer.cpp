@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/kernels/host_exchange.hpp"
-#include "tessera/kernels/workspace.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/schedule/collective_sizes.hpp"
 
 namespace tessera {
@@ -175,18 +175,19 @@ CollectiveWay Writer::algorithm_over(Group group) const {
 }
 
 void Writer::add_kernel_workspace() {
-  const std::int64_t bytes = kernel_workspace_bytes(s_.model.device);
+  const std::int64_t bytes = kernel_needs(s_.model.device).workspace();
   if (bytes > 0) s_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));
 }
 
 void Writer::add_host_memory() {
-  if (s_.model.device == DeviceKind::cpu) return;
+  const std::int64_t exchange = kernel_needs(s_.model.device).exchange(s_.model.tokens());
+  if (exchange == 0) return;
   const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
     Storage storage = reserved(name, Category::communication, bytes, region);
     storage.place = Place::host;
     return add(std::move(storage));
   };
-  s_.exchange = on_host("exchange with the device", exchange_bytes(s_.model.tokens()), RegionKind::at_rest);
+  s_.exchange = on_host("exchange with the device", exchange, RegionKind::at_rest);
   const LargestBuffers largest = largest_buffers(s_);
   if (transfer_ != Transfer::staged || largest.whole == 0) return;
   s_.staging = on_host("staging of collectives", staged_bytes(largest.whole, largest.result), RegionKind::shared);

@@ -18,7 +18,7 @@ std::string model_line(const PlannedRun& planned) {
 
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
   const ProcessGrid& grid = planned.schedule.grid;
-  const ResourceSettings& settings = session.resources().settings();
+  const ResourceSettings& settings = session.resources().settings;
   const char* lanes = settings.lanes == LaneMode::serial  ? "serial lanes (one operation at a time)"
                       : settings.lanes == LaneMode::chaos ? "chaos lanes (with random delays)"
                                                           : "parallel lanes (collectives beside computation)";
@@ -55,32 +55,21 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
                                  parts, format_bytes(device.idle_at_peak()));
   if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
     line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(Place::host).total()), on_host);
-  const Resources& resources = session.resources();
-  const MemoryBeside beside = resources.memory_beside();
-  const bool on_host = resources.host_reaches_memory();
-  const std::pair<std::int64_t, const char*> uses[] = {
-      {beside.host_staging, on_host ? "for messages between nodes" : "pinned on the host for collectives"},
-      {beside.device_staging, "on the device for collectives"},
-      {kept_free_bytes(planned.schedule, resources.settings().comm.backend,
-                       on_host ? 0 : resources.device().total_memory()),
-       "of the GPU kept free for libraries and NCCL"}};
   std::string outside;
-  for (const auto& [bytes, what] : uses) {
-    if (bytes > 0)
-      outside += fmt::format("{}{} {}", outside.empty() ? "; beside it " : ", ", format_bytes(bytes), what);
-  }
+  for (const UnplannedMemory& unplanned : session.resources().unplanned)
+    outside +=
+        fmt::format("{}{} {}", outside.empty() ? "; beside it " : ", ", format_bytes(unplanned.bytes), unplanned.use);
   return line + outside;
 }
 
 /// Describes the device, and on a GPU how its collectives and segments run.
 std::string device_line(const Options& options, TrainingSession& session) {
-  const std::string manner = session.player().manner();
-  const char* name = session.resources().host_reaches_memory() ? "kernels" : "device";
-  auto line = fmt::format("{:<11}{}{}{}", name, session.resources().description(), manner.empty() ? "" : "; ", manner);
-  if (session.resources().host_reaches_memory()) return line;
-  return line + (is_deterministic(options.run)
-                     ? "\nsums       in one fixed order (run.deterministic = true)"
-                     : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
+  const std::string mode = session.player().execution_mode();
+  if (mode.empty()) return "kernels    " + session.resources().description;
+  return fmt::format("device     {}; {}", session.resources().description, mode) +
+         (is_deterministic(options.run)
+              ? "\nsums       in one fixed order (run.deterministic = true)"
+              : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
 }
 
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data,

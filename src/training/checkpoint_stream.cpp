@@ -29,7 +29,7 @@ StateView state_view(const StepSchedule& schedule, const Resources& resources) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     add_unit(view, 0, slice.master, slice.first_moment, slice.second_moment);
   }
-  view.device = &resources;
+  view.device = resources.device.get();
   return view;
 }
 
@@ -59,7 +59,7 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
     const auto& slice = view_.slices[static_cast<std::size_t>(kind)][static_cast<std::size_t>(one->unit)];
     const float* const from = slice.data + (one->offset - slice.first) + into;
     if (view_.device != nullptr) {
-      view_.device->download(out.data() + done, from, count * size_of(DType::fp32));
+      view_.device->copy(out.data() + done, from, count * size_of(DType::fp32));
     } else {
       std::copy_n(from, count, out.data() + done);
     }

@@ -20,7 +20,7 @@ struct StateView {
     std::int64_t first = 0;  ///< element of the rank's slice of the unit, at the start of `data`
   };
   std::array<std::vector<Slice>, kStateKinds> slices;  ///< by kind, then by unit
-  const Resources* device = nullptr;                   ///< whose memory it is; none: memory of the host
+  Device* device = nullptr;                            ///< whose memory it is; none: memory of the host
 };
 
 /// Returns a view of the state itself.

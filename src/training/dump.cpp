@@ -11,7 +11,7 @@ std::vector<float> widened(const Resources& resources, const GradientSlice& slic
   std::vector<float> values(static_cast<std::size_t>(slice.count));
   with_float_type(slice.dtype, [&]<class T>() {
     std::vector<T> data(values.size());
-    resources.download(data.data(), slice.data, slice.count * size_of(slice.dtype));
+    resources.device->copy(data.data(), slice.data, slice.count * size_of(slice.dtype));
     for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(data[i]) / loss_scale;
   });
   return values;
@@ -76,7 +76,7 @@ void StepDump::write_weights(std::int64_t step, const StepResult& result) {
   for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
-    session_.resources().download(values.data(), slice.master, slice.count * size_of(DType::fp32));
+    session_.resources().device->copy(values.data(), slice.master, slice.count * size_of(DType::fp32));
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
       file_->write_weight(run.tensor, run.first, part);
     });

@@ -33,8 +33,8 @@ MachineLoad load_of_all(const std::vector<LoadOfRank>& ranks) {
 }
 
 MachineLoad machine_load(World& world, const Device& device, DeviceMonitor* monitor) {
-  const std::string mine = fmt::format("{} {} {}", load_average(), monitor != nullptr ? monitor->processes() : -1,
-                                       device.kind() == DeviceKind::cpu ? "" : device.identity());
+  const std::string mine =
+      fmt::format("{} {} {}", load_average(), monitor != nullptr ? monitor->processes() : -1, device.identity());
   std::vector<LoadOfRank> ranks;
   for (const std::string& text : world.control().gather(mine)) {
     std::istringstream words(text);

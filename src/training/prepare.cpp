@@ -8,6 +8,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/training/origin.hpp"
@@ -45,43 +46,20 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
 }
 
-namespace {
-
-/// The part of its GPU's free memory that a rank's plan may use, and the part that is kept.
-struct GpuMemory {
-  std::int64_t usable = 0, kept = 0;
-};
-
-/// Returns a rank's share, once all that share the GPU have opened it.
-GpuMemory gpu_memory(RankContext& context, const Options& options, const StepSchedule& schedule) {
-  const auto device = open_device(context, DeviceKind::cuda, options.run.share_gpu);
-  const std::int64_t ranks = ranks_on(context, *device);
-  const std::int64_t kept = kept_free_bytes(schedule, options.comm.backend, device->total_memory() / ranks);
-  return {std::max<std::int64_t>(1, device->free_memory() / ranks - kept), kept};
-}
-
-}  // namespace
-
-/// Lets the rank with the least memory decide, so that all ranks decide alike.
+/// The rank with the least memory decides, so that all ranks decide alike.
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
-  const bool on_gpu = planned_.schedule.model.device == DeviceKind::cuda;
-  const GpuMemory gpu = on_gpu ? gpu_memory(context, options, planned_.schedule) : GpuMemory{};
-  const std::int64_t mine = on_gpu ? gpu.usable : usable_memory() / machine_.machine_ranks;
-  const std::int64_t usable = -context.control().maximum(-mine);
+  const UsableMemory mine = backend_of(planned_.schedule.model.device)
+                                .usable_memory(context, options, planned_.schedule, machine_.machine_ranks);
+  const std::int64_t usable = -context.control().maximum(-mine.bytes);
   if (usable <= 0) return;  // the system does not tell
   const ModelParts& model = planned_.schedule.model;
   const RunShape shape = run_shape(options, model.architecture, context.size(), context.ranks_per_node());
-  require_fit(
-      examine_fit(shape, planned_.schedule, planned_.plan, usable),
-      format_bytes(usable) + (on_gpu ? fmt::format(" of free memory on the GPU, {} kept for libraries and collectives",
-                                                   format_bytes(gpu.kept))
-                                     : " of usable memory for each rank of a machine"));
+  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable), format_bytes(usable) + mine.of);
 }
 
 Options PreparedRun::resolved(const Options& options) const {
   const StepSchedule& schedule = planned_.schedule;
   Options out = options;
-  out.run.device = schedule.model.device == DeviceKind::cuda ? DeviceChoice::cuda : DeviceChoice::cpu;
   const int threads = threads_of(options, machine_);
   out.run.threads = threads;
   out.run.lanes = lanes_of(options, threads, machine_);

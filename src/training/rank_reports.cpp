@@ -5,7 +5,7 @@
 #include <cstring>
 #include <type_traits>
 
-#include "tessera/engine/resident.hpp"
+#include "tessera/engine/measured_bytes.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
@@ -60,13 +60,13 @@ std::array<std::int64_t, kMeasuredMemory> MemorySamples::unknown() {
 void MemorySamples::sample(bool must) {
   const auto start = Clock::now();
   if (!must && start - last_ < kCheapness * cost_) return;
-  const CategoryBytes categories = resident_bytes(session_.schedule(), session_.resources());
+  const CategoryBytes categories = measured_bytes(session_.schedule(), session_.resources());
   std::copy(categories.begin(), categories.end(), measured_.begin());
   const std::int64_t now = proportional_set_size();
   measured_.back() = now < 0 ? -1 : now - before_;
-  const bool on_cores = session_.resources().host_reaches_memory();
-  if (!on_cores || now >= 0) {
-    const auto used = static_cast<double>(on_cores ? measured_.back() : session_.resources().device_memory_taken());
+  const std::int64_t of_gpu = session_.resources().device->memory_taken();
+  if (of_gpu >= 0 || now >= 0) {
+    const auto used = static_cast<double>(of_gpu >= 0 ? of_gpu : measured_.back());
     peak_ = std::fmax(peak_, used);
     sum_ += used;
     ++samples_;

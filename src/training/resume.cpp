@@ -168,7 +168,7 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
   const auto clear = [&](float* first, float* last) {
     for (; first < last; first += std::min<std::ptrdiff_t>(last - first, kTensorAlignment)) {
       const auto count = static_cast<std::size_t>(std::min<std::ptrdiff_t>(last - first, kTensorAlignment));
-      resources.upload(first, zeros.data(), static_cast<std::int64_t>(count * sizeof(float)));
+      resources.device->copy(first, zeros.data(), static_cast<std::int64_t>(count * sizeof(float)));
     }
   };
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
@@ -259,7 +259,7 @@ Verdict load(RankContext& context, const ResumeSettings& settings, const std::fi
                  comparison.require_fit();
                  reader.read(wanted_runs(schedule, resources), settings.threads,
                              [&](void* to, const void* from, std::size_t bytes) {
-                               resources.upload(to, from, static_cast<std::int64_t>(bytes));
+                               resources.device->copy(to, from, static_cast<std::int64_t>(bytes));
                              });
                  out.changes = comparison.changes();
                  out.start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};

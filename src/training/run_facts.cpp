@@ -11,13 +11,13 @@
 namespace tessera {
 
 GpuFacts gpu_facts(const Device& device, DeviceMonitor* monitor) {
-  if (device.kind() == DeviceKind::cpu) return {};
+  if (device.identity().empty()) return {};  // cores
   return {device.model(), monitor != nullptr ? monitor->driver_version() : ""};
 }
 
 GpuFacts gpu_facts(const Device& device) {
   std::string why;
-  const auto monitor = device.kind() == DeviceKind::cpu ? nullptr : open_device_monitor(device.identity(), why);
+  const auto monitor = device.identity().empty() ? nullptr : open_device_monitor(device.identity(), why);
   return gpu_facts(device, monitor.get());
 }
 

@@ -4,6 +4,7 @@
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/engine/backend.hpp"
 #include "tessera/engine/constants.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -21,15 +22,14 @@ int threads_on_cores(int threads, const MachineShape& machine) {
 }
 
 std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted) {
-  constexpr std::int64_t kOnCpu = 1, kOnGpu = 50;
-  const std::int64_t suits = device == DeviceKind::cpu ? kOnCpu : kOnGpu;
-  const std::int64_t every = options.metrics.time_every > 0 ? options.metrics.time_every : suits;
+  const std::int64_t every =
+      options.metrics.time_every > 0 ? options.metrics.time_every : backend_of(device).steps_between_timed();
   return wanted == 0 ? every : std::clamp<std::int64_t>(steps / wanted, 1, every);
 }
 
 LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine) {
   if (options.run.lanes != LaneMode::automatic) return options.run.lanes;
-  if (options.run.device == DeviceChoice::cuda) return LaneMode::parallel;  // streams cost nothing
+  if (backend_of(options).overlaps_freely()) return LaneMode::parallel;
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
   return spare || options.comm.emulate.on() ? LaneMode::parallel : LaneMode::serial;
@@ -86,7 +86,9 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
 
-  resources_ = std::make_unique<Resources>(context, schedule, planned.plan, resource_settings(options, machine));
+  const Backend& backend = backend_of(schedule.model.device);
+  resources_ =
+      std::make_unique<Resources>(backend, context, schedule, planned.plan, resource_settings(options, machine));
   set_constants(schedule, *resources_);
   OptimizerSettings settings;
   settings.options = options.optim;
@@ -94,8 +96,8 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
-  player_ = std::make_unique<Player>(schedule, *resources_, *optimizer_,
-                                     player_settings(options, machine, schedule.model.device, steps_));
+  player_ = backend.make_player(schedule, *resources_, *optimizer_,
+                                player_settings(options, machine, schedule.model.device, steps_));
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
   };
@@ -175,7 +177,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
       player_->synchronize();
       before_update();
     }
-    player_->play_segment(play, feed);
+    player_->play(play, feed);
   }
   player_->receive_scalars();
   ++step_;

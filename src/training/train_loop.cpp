@@ -148,7 +148,7 @@ std::string TrainLoop::reason_to_stop() {
 
 /// Runs one step and records it; returns the sum of the ranks' requests.
 std::int64_t TrainLoop::train(std::int64_t step) {
-  const CommunicationCounts before = session_.resources().counts();
+  const CommunicationCounts before = session_.resources().communicators->counts();
   const auto start = Clock::now();
   const bool dumps = options_.run.dump == step;
   std::optional<StepDump> dump;
@@ -172,10 +172,10 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   step_seconds_ = seconds_since(start);
   StepReport report;
   report.times = session_.player().times().take();
-  const CommunicationCounts after = session_.resources().counts();
+  const CommunicationCounts after = session_.resources().communicators->counts();
   for (std::size_t i = 0; i < after.size(); ++i) {
     report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
-                               session_.resources().seconds_between(before[i], after[i])};
+                               session_.resources().communicators->seconds_between(before[i], after[i])};
   }
   reports_.add(report.times, report.communication);
   if (recorder_ == nullptr) return result.stop_requests;
@@ -204,7 +204,7 @@ void TrainLoop::report(std::int64_t step) {
 void TrainLoop::keep_products() {
   if (recorder_ == nullptr) return;
   try {
-    products_.write(session_.resources().kept_products());
+    products_.write(session_.resources().compute->gemm_algorithms());
   } catch (const IoError& error) {
     recorder_->say(fmt::format("{}: the next start chooses products anew", error.what()));
   }

@@ -89,10 +89,10 @@ TEST_CASE("timed kernels report every call, weighed by its count") {
   ThreadPool pool(1);
   const auto kernels = make_cpu_kernels(pool);
   const auto device = make_cpu_device();
-  const auto stream = make_bench_stream(*device);
-  const auto clock = make_stream_clock(*device, *stream);
+  const auto stream = device->make_caller_stream("bench");
+  StreamClock clock(*device, *stream);
   KernelTimes times;
-  const auto timed = make_timed_kernels(*kernels, times, *clock);
+  const auto timed = make_timed_kernels(*kernels, times, clock);
   const std::vector<float> source{1, 2, 3, 4};
   std::vector<float> copy(4);
   for (int repetition = 0; repetition < 3; ++repetition) {
@@ -112,7 +112,7 @@ TEST_CASE("timed kernels report every call, weighed by its count") {
   CHECK(rows[1].calls == 2);
   CHECK(rows[1].cost.bytes == 8);
   CHECK(rows[1].seconds == 2 * 100);
-  CHECK(clock->take().size() == 9);
+  CHECK(clock.take().size() == 9);
 }
 
 TEST_CASE("a rehearsal is a training step's arithmetic") {
@@ -126,11 +126,11 @@ TEST_CASE("a rehearsal is a training step's arithmetic") {
   run_ranks(1, 1, [&](RankContext& context) {
     BenchDevice device(context, options, {});
     KernelRehearsal rehearsal(schedule, work, options, device);
-    const auto clock = make_stream_clock(device.device(), device.stream());
-    const auto timed = make_timed_kernels(device.kernels(), times, *clock);
+    StreamClock clock(device.device(), device.stream());
+    const auto timed = make_timed_kernels(device.kernels(), times, clock);
     for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
     for (const FlatWork& one : work.flat) times.set_count(one.count), rehearsal.play(*timed, one);
-    times.finish_repetition(clock->take());
+    times.finish_repetition(clock.take());
     // Initial weights know nothing: the loss is that of a guess.
     CHECK(rehearsal.loss() == Approx(std::log(97.0)).epsilon(0.02));
   });

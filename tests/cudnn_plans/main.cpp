@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "cuda/kernels/attention_graph.hpp"
-#include "kernels/layouts.hpp"
+#include "kernels/gpu/layouts.hpp"
 #include "tessera/base/error.hpp"
 
 namespace {

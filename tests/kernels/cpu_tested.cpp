@@ -14,7 +14,7 @@ Tested open_tested(int threads, InstructionSet set, Pieces) {
 
 std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
                                     DType gradient, bool training, Pieces) {
-  return head_scratch_bytes(tokens, width, vocab, compute, gradient, training);
+  return kernel_needs(DeviceKind::cpu).head(tokens, width, vocab, compute, gradient, training);
 }
 
 }  // namespace tessera::testing

@@ -99,7 +99,7 @@ Result attend(Device& device, const Problem& p, const Tensor& qkv, const Tensor&
   f.query = qkv.view(), f.key = qkv.view().columns_from(p.key()), f.value = qkv.view().columns_from(p.value());
   f.output = r.output.view(), f.log_sum_exp = r.log_sum_exp.floats();
   device->attention_forward(*device.stream, f);
-  Guarded scratch(attention_backward_scratch_bytes(p.shape, p.dtype, tested_kind()));
+  Guarded scratch(kernel_needs(tested_kind()).attention_backward(p.shape, p.dtype));
   AttentionBackward b;
   b.shape = p.shape, b.dropout = dropout;
   b.query = f.query, b.key = f.key, b.value = f.value, b.output = r.output.view(), b.log_sum_exp = f.log_sum_exp;

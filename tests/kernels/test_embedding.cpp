@@ -64,7 +64,7 @@ TEST_CASE("embedding backward of many tokens, one of them most of the time", "[e
   }
   Device device;
   Tensor gradient(vocab, width, DType::fp32);
-  Guarded scratch(embedding_backward_scratch_bytes(sequence, tested_kind()));
+  Guarded scratch(kernel_needs(tested_kind()).embedding_backward(sequence));
   EmbeddingBackward a;
   a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.context = sequence;
   a.tokens = tokens.data(), a.output_gradient = dy.view(), a.scratch = scratch.data();
@@ -98,7 +98,7 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
               position_sum[static_cast<std::size_t>((t % sequence) * width + i)] += at(d, width, t, i);
             }
           }
-          Guarded scratch(embedding_backward_scratch_bytes(batch * sequence, tested_kind()));
+          Guarded scratch(kernel_needs(tested_kind()).embedding_backward(batch * sequence));
           EmbeddingBackward a;
           a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.context = context;
           a.tokens = tokens.data(), a.output_gradient = dy.view(), a.scratch = scratch.data();

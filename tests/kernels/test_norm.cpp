@@ -99,7 +99,7 @@ void check_by_formula(Device& device, std::int64_t tokens, std::int64_t width, D
     for (std::size_t i = 0; i < before.size(); ++i) expected.dx[i] += before[i];
   }
   Tensor again(tokens, width, dtype), dgain(1, width, DType::fp32), dbias(1, width, DType::fp32);
-  Guarded scratch(norm_backward_scratch_bytes(tokens, width, tested_kind()));
+  Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
   NormBackward b;
   b.tokens = tokens, b.width = width, b.subtract_mean = subtract_mean, b.input = f.input, b.gain = f.gain;
   b.bias = f.bias, b.mean = f.mean, b.reciprocal_deviation = f.reciprocal_deviation, b.output_gradient = dy.view();
@@ -154,7 +154,7 @@ TEST_CASE("layer norm and RMS norm forward, and applied from saved statistics", 
           // Backward recomputes the same bits, whatever the gradients are.
           const Tensor dy = Tensor::random(tokens, width, dtype, 4);
           Tensor again(tokens, width, dtype), dx(tokens, width, dtype), dg(1, width, DType::fp32);
-          Guarded scratch(norm_backward_scratch_bytes(tokens, width, tested_kind()));
+          Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
           NormBackward back;
           back.tokens = tokens, back.width = width, back.subtract_mean = subtract_mean;
           back.input = a.input, back.gain = a.gain, back.bias = a.bias, back.mean = a.mean;
@@ -200,7 +200,7 @@ TEST_CASE("norm backward against central differences of the double-precision nor
         for (std::size_t k = 0; k < 3 && adds; ++k) {
           for (std::size_t i = 0; i < before[k].size(); ++i) (*expected[k])[i] += before[k][i];
         }
-        Guarded scratch(norm_backward_scratch_bytes(tokens, width, tested_kind()));
+        Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
         NormBackward b;
         b.tokens = tokens, b.width = width, b.subtract_mean = subtract_mean, b.input = x.view(), b.gain = gain.view();
         b.mean = subtract_mean ? mean.floats() : nullptr, b.reciprocal_deviation = rstd.floats();
@@ -234,7 +234,7 @@ TEST_CASE("norms give the same bits on every instruction set and number of threa
       f.bias = bias.view();
       f.output = y.back().view(), f.mean = mean.floats(), f.reciprocal_deviation = rstd.floats();
       device->norm_forward(*device.stream, f);
-      Guarded scratch(norm_backward_scratch_bytes(tokens, width, tested_kind()));
+      Guarded scratch(kernel_needs(tested_kind()).norm_backward(tokens, width));
       NormBackward b;
       b.tokens = tokens, b.width = width, b.input = x.view(), b.gain = gain.view(), b.mean = mean.floats();
       b.reciprocal_deviation = rstd.floats(), b.output_gradient = dy.view(), b.input_gradient = dx.back().view();

@@ -134,7 +134,7 @@ TEST_CASE("attention with dropout is the plain CPU's, mask by mask", "[attention
       f.log_sum_exp = r[1].floats();
       f.dropout = {0.3f, shape.sequence, 2, DropoutSite::attention, &scalars};
       kernels.attention_forward(stream, f);
-      Guarded scratch(attention_backward_scratch_bytes(shape, dtype, on_plain ? DeviceKind::cpu : tested_kind()));
+      Guarded scratch(kernel_needs(on_plain ? DeviceKind::cpu : tested_kind()).attention_backward(shape, dtype));
       AttentionBackward b;
       b.shape = shape, b.query = f.query, b.key = f.key, b.value = f.value, b.output = r[0].view();
       b.log_sum_exp = f.log_sum_exp, b.output_gradient = up.view(), b.dropout = f.dropout;

@@ -6,6 +6,7 @@
 
 #include "tessera/backend/stream.hpp"
 #include "tessera/kernels/kernels.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera::testing {
 

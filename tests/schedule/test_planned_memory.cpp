@@ -5,7 +5,7 @@
 #include "all_policies.hpp"
 #include "tessera/comm/scratch.hpp"
 #include "tessera/kernels/host_exchange.hpp"
-#include "tessera/kernels/workspace.hpp"
+#include "tessera/kernels/needs.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/verify.hpp"
 
@@ -44,7 +44,7 @@ TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run 
   const PlannedRun gpu = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
   REQUIRE(gpu.schedule.kernel_workspace >= 0);
   const Storage& workspace = gpu.schedule.storage(gpu.schedule.kernel_workspace);
-  CHECK(workspace.bytes == kernel_workspace_bytes(DeviceKind::cuda));
+  CHECK(workspace.bytes == kernel_needs(DeviceKind::cuda).workspace());
   CHECK(workspace.region == RegionKind::at_rest);
   CHECK(workspace.category == Category::workspace);
   CHECK(gpu.plan.at(Place::device).at_peak[static_cast<std::size_t>(Category::workspace)] >= workspace.bytes);

@@ -48,8 +48,8 @@ inline void collect_state(TrainingSession& session, Outcome& outcome) {
     const float* kinds[] = {slice.master, slice.first_moment, slice.second_moment};
     for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
       for (const TensorRun& run : slice.runs) {
-        session.resources().download(outcome.state[kind][static_cast<std::size_t>(run.tensor)].data() + run.first,
-                                     kinds[kind] + run.offset, run.count * size_of(DType::fp32));
+        session.resources().device->copy(outcome.state[kind][static_cast<std::size_t>(run.tensor)].data() + run.first,
+                                         kinds[kind] + run.offset, run.count * size_of(DType::fp32));
       }
     }
   }

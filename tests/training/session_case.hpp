@@ -71,7 +71,7 @@ inline void collect_weights(const StepSchedule& schedule, const Resources& resou
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
-    resources.download(values.data(), slice.master, slice.count * size_of(DType::fp32));
+    resources.device->copy(values.data(), slice.master, slice.count * size_of(DType::fp32));
     for (const TensorRun& run : slice.runs) {
       std::copy_n(values.begin() + run.offset, run.count,
                   tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
@@ -85,7 +85,7 @@ inline void collect_gradients(const StepSchedule& schedule, const Resources& res
     const GradientSlice slice = gradient_slice(schedule, resources, unit);
     if (slice.dtype != DType::fp32) continue;
     std::vector<float> values(static_cast<std::size_t>(slice.count));
-    resources.download(values.data(), slice.data, slice.count * size_of(DType::fp32));
+    resources.device->copy(values.data(), slice.data, slice.count * size_of(DType::fp32));
     for (const TensorRun& run : slice.runs) {
       std::copy_n(values.begin() + run.offset, run.count,
                   tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
@@ -103,7 +103,7 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
   for (std::int64_t step = 0; step < session.steps(); ++step) {
     std::int64_t before = 0;
     for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
-      before += session.resources().count(c).bytes;
+      before += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
     const StepResult& result = session.train_step([&] {
       if (step != 0) return;
       const std::lock_guard lock(mutex);
@@ -114,7 +114,7 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
     outcome.norms.push_back(result.grad_norm);
     outcome.bytes_sent = -before;
     for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
-      outcome.bytes_sent += session.resources().count(c).bytes;
+      outcome.bytes_sent += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
   }
   if (data.validation().has_value()) {
     const double loss = session.evaluate(options.train.eval_batches);

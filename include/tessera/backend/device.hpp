@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -56,14 +57,17 @@ class Device {
   /// Returns the bytes of device memory that this process may still take, and the total; 0 where that is not known.
   virtual std::int64_t free_memory() const = 0;
   virtual std::int64_t total_memory() const = 0;
+  /// Returns how much more of a GPU's memory is in use, by any process, than when it was opened; -1 on the CPU.
+  virtual std::int64_t memory_taken() const = 0;
 
+  /// Makes a stream for the work of the calling thread. CPU: it runs there at once. GPU: a stream like others.
+  virtual std::unique_ptr<Stream> make_caller_stream(const std::string& name) = 0;
   /// Makes a stream whose work runs concurrently with the caller (CPU: on its own thread). CPU streams differ in name
   /// only.
   virtual std::unique_ptr<Stream> make_stream(const std::string& name,
                                               StreamPriority priority = StreamPriority::normal) = 0;
   virtual std::unique_ptr<Event> make_event(EventUse use = EventUse::order) = 0;
-  /// Returns the nanoseconds from `begin` to `end`, two timing events of this device; waits for `end`. InternalError on
-  /// the CPU.
+  /// Returns the nanoseconds from `begin` to `end`, two timing events of this device; waits for `end`.
   virtual std::int64_t nanoseconds_between(Event& begin, Event& end) = 0;
 
   /// UsageError when too little memory is left.
@@ -72,6 +76,9 @@ class Device {
   /// Copies between device and host (or within either) and returns when it is done. Waits for no stream: the caller
   /// ensures that nothing is writing there.
   virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
+  /// Fills `bytes` of device memory from the host: `write` gets that memory itself on the CPU, on a GPU a buffer that
+  /// is copied afterwards. Returns when it is done.
+  virtual void fill_by_host(void* memory, std::int64_t bytes, const std::function<void(void* host)>& write) = 0;
   /// Copies as work of a stream. Called where its tasks are called, as kernels are. On the CPU it copies at once; on a
   /// GPU it is enqueued. Host memory must then be pinned, and stay unchanged until the copy is done.
   virtual void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) = 0;

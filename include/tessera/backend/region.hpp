@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "tessera/base/mapping.hpp"
+
 namespace tessera {
 
 /// Private zeroed memory of the process, 4096-aligned, pages taken at first touch. Move-only.
@@ -13,17 +15,13 @@ class Region {
   Region() = default;
   /// IoError when the system refuses `bytes` (>= 0; an empty region has no memory).
   explicit Region(std::int64_t bytes);
-  ~Region();
-  Region(Region&& other) noexcept;
-  Region& operator=(Region&& other) noexcept;
 
-  std::byte* data() const { return data_; }
-  std::int64_t size() const { return size_; }
-  std::span<std::byte> bytes() const { return {data_, static_cast<std::size_t>(size_)}; }
+  std::byte* data() const { return mapping_.get().data; }
+  std::int64_t size() const { return mapping_.get().size; }
+  std::span<std::byte> bytes() const { return {data(), static_cast<std::size_t>(size())}; }
 
  private:
-  std::byte* data_ = nullptr;
-  std::int64_t size_ = 0;
+  Mapping mapping_;
 };
 
 /// A range of bytes [begin, end).

@@ -3,25 +3,14 @@
 
 #include <unistd.h>
 
-#include <utility>
+#include "tessera/base/unique_handle.hpp"
 
 namespace tessera {
 
-class FileDescriptor {
- public:
-  explicit FileDescriptor(int file) : file_(file) {}
-  FileDescriptor(FileDescriptor&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  FileDescriptor& operator=(FileDescriptor&&) = delete;
-  FileDescriptor(const FileDescriptor&) = delete;
-  FileDescriptor& operator=(const FileDescriptor&) = delete;
-  ~FileDescriptor() {
-    if (file_ >= 0) ::close(file_);
-  }
-  int get() const { return file_; }
-  explicit operator bool() const { return file_ >= 0; }
-
- private:
-  int file_;
+struct CloseFile {
+  static int none() { return -1; }
+  void operator()(int file) const { ::close(file); }
 };
+using FileDescriptor = UniqueHandle<int, CloseFile>;
 
 }  // namespace tessera

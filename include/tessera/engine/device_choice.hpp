@@ -1,13 +1,9 @@
 #pragma once
-// Which device a rank computes on: run.device, and which of a machine's GPUs.
+// Which kind of device ranks compute on: run.device.
 
-#include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 
-#include "tessera/backend/device.hpp"
-#include "tessera/comm/rank_context.hpp"
 #include "tessera/config/options.hpp"
 
 namespace tessera {
@@ -21,13 +17,5 @@ DeviceChoice resolved_device(DeviceChoice choice);
 /// (an old driver, a hidden GPU) only where the choice was left open. Empty if a GPU is used, was not asked for, or
 /// there is no such driver. `root`: of the file system.
 std::string unused_gpu(DeviceChoice asked, DeviceChoice used, const std::filesystem::path& root = "/");
-
-/// Opens this rank's device. On a machine with as many GPUs as ranks or more, GPU i is rank i's (counted among the
-/// ranks of the machine); where a process sees only one GPU, that one. UsageError when two ranks of a machine come to
-/// one GPU and `share` does not allow it. Collective over the world.
-std::unique_ptr<Device> open_device(RankContext& context, DeviceKind kind, bool share);
-
-/// How many ranks have opened the GPU that this rank has opened. Collective over the world.
-std::int64_t ranks_on(RankContext& context, const Device& device);
 
 }  // namespace tessera

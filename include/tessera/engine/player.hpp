@@ -1,19 +1,14 @@
 #pragma once
-// Plays a schedule on one rank: each operation in list order on its lane, waiting for exactly what the schedule says.
-// Knows kinds of operations, not strategies.
+// Plays a schedule on one rank: each operation in list order on its queue, waiting for exactly what the schedule says.
+// Knows kinds of operations, not strategies. A backend makes it (backend.hpp).
 
-#include <array>
-#include <atomic>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
-#include "tessera/engine/optimizer.hpp"
-#include "tessera/engine/resources.hpp"
-#include "tessera/model/decoder.hpp"
-#include "tessera/telemetry/ring.hpp"
+#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/schedule/schedule.hpp"
 #include "tessera/telemetry/step_times.hpp"
 
 namespace tessera {
@@ -27,95 +22,38 @@ struct PlayerSettings {
   bool graph = true;             ///< GPU: segments are captured as graphs and replayed
   /// Steps 1 and 2 and every so many are timed; on a GPU they are played operation by operation, others are replayed.
   std::int64_t measure_every = 1;
+
+  bool measures(std::int64_t step) const { return step <= 2 || step % measure_every == 0; }
 };
 
 class Player {
  public:
-  /// Binds every operation to addresses and communicators. All references must outlive the player.
-  Player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings = {});
-  ~Player();
-  Player(const Player&) = delete;
-  Player& operator=(const Player&) = delete;
+  virtual ~Player() = default;
 
-  /// Plays segments one after the other; on a CPU until all is done, on a GPU until all is submitted. `feed` is called
-  /// once per load operation, on the calling thread. Rethrows what an operation threw, after telling the other ranks,
-  /// so that none is left waiting.
-  void play(const std::vector<Play>& plays, const TokenFeed& feed);
-  /// The same for one segment: lets the caller do something between segments (dumps; after synchronize()).
-  void play_segment(const Play& play, const TokenFeed& feed);
+  /// Plays one segment; on a CPU until all is done, on a GPU until all is submitted. `feed` is called once per load
+  /// operation, on the calling thread. Rethrows what an operation threw, after telling the other ranks, so that none is
+  /// left waiting.
+  virtual void play(const Play& segment, const TokenFeed& feed) = 0;
+  /// Plays segments one after the other.
+  void play(const std::vector<Play>& segments, const TokenFeed& feed) {
+    for (const Play& segment : segments) play(segment, feed);
+  }
 
   /// Sends the optimizer's scalars to the device: all of them (at start, and when a run is resumed), or what the host
   /// decides for what is played next (StepInputs). Between a send and the next one lies a receive_scalars().
-  void send_scalars();
-  void send_inputs();
+  virtual void send_scalars() = 0;
+  virtual void send_inputs() = 0;
   /// Waits for all that was played; then the optimizer's scalars and payload() are what it left.
-  void receive_scalars();
+  virtual void receive_scalars() = 0;
   /// The sums of the last evaluation segment or step.
-  const ScalarPayload& payload() const;
+  virtual const ScalarPayload& payload() const = 0;
   /// Waits for all that was played: device memory may be looked at.
-  void synchronize();
+  virtual void synchronize() = 0;
 
   /// How a GPU is driven, for the log: as graphs, or eagerly and why. Empty on a CPU.
-  std::string manner() const;
+  virtual std::string execution_mode() const = 0;
 
-  StepTimes& times() { return times_; }
-  const OperationRing& ring() const { return ring_; }
-
- private:
-  struct Bound;
-  class Lanes;
-  class Exchange;
-  class DeviceTimes;
-  struct Piece;
-
-  void bind(OperationId id);
-  void bind_part(OperationId id, Bound& bound);
-  void bind_update(OperationId id, Bound& bound);
-  void bind_store(OperationId id, Bound& bound);
-  void bind_poison();
-  void bind_device_poison();
-  void bind_names();
-  void bind_tails();
-  void bind_scalars();
-  template <class Work>
-  void guarded(Work&& work);
-  void issue(const Play& play, const TokenFeed& feed);
-  void issue_on_host(const Play& play, const TokenFeed& feed);
-  void issue_on_device(const Play& play, const TokenFeed& feed);
-  void bind_pieces(const Segment& segment);
-  Stream& stream_of(const Piece& piece);
-  void submit(OperationId first, OperationId count);
-  void play_pieces(std::size_t segment);
-  void launch(Piece& piece, const std::string& name);
-  static void run_task(void* self, std::int64_t argument, Stream& stream);
-  void execute(OperationId id, Stream& stream);
-  Communicator& summing_communicator(OperationId id);
-  void execute_gather(const Operation& op, Stream& stream);
-  void execute_part(OperationId id, Stream& stream);
-  void execute_accumulate(const Operation& op, Stream& stream);
-  void execute_store(OperationId id, Stream& stream);
-  void release(OperationId id, Stream& stream);
-  void delay(OperationId id);
-  std::byte* at(ValueId value) const { return resources_.address(s_.value(value).storage); }
-
-  const StepSchedule& s_;
-  Resources& resources_;
-  Optimizer& optimizer_;
-  PlayerSettings settings_;
-  std::unique_ptr<Lanes> lanes_;
-  std::unique_ptr<Exchange> exchange_;
-  std::vector<std::unique_ptr<Bound>> bound_;    ///< per operation
-  std::vector<std::vector<OperationId>> tails_;  ///< per segment: what its end waits for on other threads
-  ScalarPayload* payload_ = nullptr;             ///< on the device, as scalars_
-  StepScalars* scalars_ = nullptr;
-  std::unique_ptr<DeviceTimes> device_times_;                ///< GPU: of steps that are timed
-  std::vector<std::vector<std::unique_ptr<Piece>>> pieces_;  ///< GPU: per segment
-  std::vector<bool> played_;  ///< GPU: per segment, whether it was (what is captured was played)
-  bool measures_ = false;     ///< what is played now is timed
-  std::int64_t plays_ = 0;    ///< segments played: part of the delays' counter
-  StepTimes times_;
-  OperationRing ring_;
-  std::vector<std::atomic<std::int32_t>> touches_left_;  ///< poison: per storage, in the segment being played
+  virtual StepTimes& times() = 0;
 };
 
 }  // namespace tessera

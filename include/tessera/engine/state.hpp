@@ -1,6 +1,6 @@
 #pragma once
-// A rank's state by unit: which elements of the flat parameters it holds, and where on its device (Resources::download
-// and upload reach them). What initialisation, weights from files, dumps and checkpoints go by.
+// A rank's state by unit: which elements of the flat parameters it holds, and where on its device (Device::copy
+// reaches them). What initialisation, weights from files, dumps and checkpoints go by.
 
 #include <cstdint>
 #include <functional>
@@ -51,6 +51,6 @@ using TensorSource = std::function<void(TensorId tensor, std::int64_t first, std
 
 /// Sets the masters of this rank's slices from `source` (called from several threads); padding and moments become zero.
 /// No rank holds more than its slices.
-void set_masters(const StepSchedule& schedule, Resources& resources, const TensorSource& source);
+void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
 
 }  // namespace tessera

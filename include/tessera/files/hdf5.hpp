@@ -11,8 +11,9 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
+
+#include "tessera/base/unique_handle.hpp"
 
 #ifdef H5_HAVE_PARALLEL
 #error "this is a parallel HDF5 (known to corrupt files with Open MPI): build with the serial one, Debian's hdf5-serial"
@@ -20,35 +21,17 @@
 
 namespace tessera {
 
-/// Owns one HDF5 identifier; Close is the function that releases it. Failures of closing are ignored here: important
-/// data is flushed or closed explicitly before.
+/// Closes an identifier. Failures are ignored here: what must not be lost is flushed or closed explicitly before.
 template <herr_t (*Close)(hid_t)>
-class Hdf5Handle {
- public:
+struct CloseHdf5 {
+  static hid_t none() { return H5I_INVALID_HID; }
+  void operator()(hid_t id) const { Close(id); }
+};
+template <herr_t (*Close)(hid_t)>
+struct Hdf5Handle : UniqueHandle<hid_t, CloseHdf5<Close>> {
   Hdf5Handle() = default;
-  explicit Hdf5Handle(hid_t id) : id_(id) {}
-  Hdf5Handle(Hdf5Handle&& other) noexcept : id_(std::exchange(other.id_, H5I_INVALID_HID)) {}
-  Hdf5Handle& operator=(Hdf5Handle&& other) noexcept {
-    if (this != &other) {
-      reset();
-      id_ = std::exchange(other.id_, H5I_INVALID_HID);
-    }
-    return *this;
-  }
-  Hdf5Handle(const Hdf5Handle&) = delete;
-  Hdf5Handle& operator=(const Hdf5Handle&) = delete;
-  ~Hdf5Handle() { reset(); }
-
-  hid_t id() const { return id_; }
-  explicit operator bool() const { return id_ >= 0; }
-  hid_t release() { return std::exchange(id_, H5I_INVALID_HID); }
-
- private:
-  void reset() {
-    if (id_ >= 0) Close(id_);
-    id_ = H5I_INVALID_HID;
-  }
-  hid_t id_ = H5I_INVALID_HID;
+  explicit Hdf5Handle(hid_t id) : UniqueHandle<hid_t, CloseHdf5<Close>>(id) {}
+  hid_t id() const { return this->get(); }
 };
 
 using Hdf5Group = Hdf5Handle<&H5Gclose>;

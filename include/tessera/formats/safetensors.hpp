@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "tessera/base/dtype.hpp"
+#include "tessera/base/mapping.hpp"
 
 namespace tessera {
 
@@ -44,11 +45,6 @@ class SafetensorsFile {
  public:
   /// UsageError if the file is missing or is not a proper safetensors file; IoError if it cannot be read.
   explicit SafetensorsFile(const std::filesystem::path& path);
-  ~SafetensorsFile();
-  SafetensorsFile(SafetensorsFile&& other) noexcept;
-  SafetensorsFile& operator=(SafetensorsFile&&) = delete;
-  SafetensorsFile(const SafetensorsFile&) = delete;
-  SafetensorsFile& operator=(const SafetensorsFile&) = delete;
 
   const std::filesystem::path& path() const { return path_; }
   const std::vector<SafetensorsEntry>& entries() const { return header_.entries; }
@@ -63,8 +59,7 @@ class SafetensorsFile {
  private:
   std::filesystem::path path_;
   SafetensorsHeader header_;
-  const std::byte* mapped_ = nullptr;
-  std::size_t mapped_bytes_ = 0;
+  Mapping mapping_;
   const std::byte* data_ = nullptr;  ///< the first byte after the header
 };
 

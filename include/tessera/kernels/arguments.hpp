@@ -211,15 +211,4 @@ struct ClipArguments {
   bool scales_loss = false;  ///< fp16: dynamic loss scaling
 };
 
-/// Returns the bytes of `scratch`, by shape and kind of device alone, so that a plan needs no device. An upper bound
-/// for every implementation on that kind.
-std::int64_t embedding_backward_scratch_bytes(std::int64_t tokens, DeviceKind device = DeviceKind::cpu);
-std::int64_t norm_backward_scratch_bytes(std::int64_t tokens, std::int64_t width, DeviceKind device = DeviceKind::cpu);
-std::int64_t attention_backward_scratch_bytes(const AttentionShape& shape, DType dtype,
-                                              DeviceKind device = DeviceKind::cpu);
-/// `training`: loss and gradients, otherwise the loss alone. `gradient` is the dtype of table_gradient: 16-bit tables
-/// need an fp32 accumulator when there is more than one chunk.
-std::int64_t head_scratch_bytes(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                                DType gradient, bool training, DeviceKind device = DeviceKind::cpu);
-
 }  // namespace tessera

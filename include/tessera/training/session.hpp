@@ -12,6 +12,7 @@
 #include "tessera/config/options.hpp"
 #include "tessera/data/dataset.hpp"
 #include "tessera/data/reader.hpp"
+#include "tessera/engine/optimizer.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/schedule/planned_run.hpp"
@@ -26,8 +27,8 @@ struct MachineShape {
   std::uint64_t chaos_seed = 1;
   bool poison = false;           ///< fill released storages with NaN (tests)
   std::int64_t timed_steps = 0;  ///< at least this many of the run's steps are timed, whatever metrics.time_every says
-  bool measure = false;          ///< make resident_bytes() possible on a GPU
-  std::string kept_products;     ///< rank 0, GPU: Resources::kept_products() of the run's earlier part
+  bool measure = false;          ///< make measured_bytes() possible on a GPU
+  std::string kept_products;     ///< rank 0, GPU: RankCompute::gemm_algorithms() of the run's earlier part
 };
 
 /// Returns train.steps, or the steps that train.epochs make. UsageError if other options do not fit the number of

@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "backend/cpu/host_event.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/backend/device.hpp"
 #include "tessera/backend/region.hpp"
@@ -32,13 +33,16 @@ class CpuDevice final : public Device {
   std::string identity() const override { return {}; }
   std::int64_t free_memory() const override { return usable_memory(); }
   std::int64_t total_memory() const override { return 0; }
+  std::int64_t memory_taken() const override { return -1; }
 
+  std::unique_ptr<Stream> make_caller_stream(const std::string& name) override { return make_serial_stream(name); }
   std::unique_ptr<Stream> make_stream(const std::string& name, StreamPriority) override {
     return make_host_stream(name);
   }
   std::unique_ptr<Event> make_event(EventUse) override { return make_host_event(); }
-  std::int64_t nanoseconds_between(Event&, Event&) override {
-    throw InternalError("events of host streams carry no time");
+  std::int64_t nanoseconds_between(Event& begin, Event& end) override {
+    end.synchronize();
+    return host_event(end).reached_at() - host_event(begin).reached_at();
   }
 
   std::unique_ptr<DeviceMemory> allocate(MemoryKind kind, std::int64_t bytes) override {
@@ -47,6 +51,7 @@ class CpuDevice final : public Device {
   void copy(void* to, const void* from, std::int64_t bytes) override {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
+  void fill_by_host(void* memory, std::int64_t, const std::function<void(void*)>& write) override { write(memory); }
   void copy(Stream&, void* to, const void* from, std::int64_t bytes) override { copy(to, from, bytes); }
   void fill_pattern(Stream&, std::span<std::byte> memory) override { tessera::fill_pattern(memory); }
   std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {

@@ -1,5 +1,6 @@
 #include "backend/cpu/host_event.hpp"
 
+#include <chrono>
 #include <limits>
 
 #include "tessera/backend/futex.hpp"
@@ -19,6 +20,7 @@ void HostEvent::reach(std::int64_t generation, const std::exception_ptr& failure
   const std::lock_guard lock(failure_lock_);
   failure_ = failure;
   failed_generation_ = failure ? generation : 0;
+  reached_at_.store(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
   reached_.store(generation);
   changes_.fetch_add(1);
   if (sleepers_.load() > 0) futex_wake(changes_, std::numeric_limits<int>::max(), FutexScope::process);

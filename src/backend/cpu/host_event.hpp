@@ -18,6 +18,8 @@ class HostEvent final : public Event {
   /// because generations are reached in order.
   std::int64_t start_generation(const void* stream);
   std::int64_t recorded_generation() const { return recorded_.load(); }
+  /// Returns when the last generation was reached, in nanoseconds of the monotonic clock.
+  std::int64_t reached_at() const { return reached_at_.load(); }
 
   /// Marks this generation as reached by the recording stream; `failure` is the exception of its work, or null.
   void reach(std::int64_t generation, const std::exception_ptr& failure);
@@ -28,6 +30,7 @@ class HostEvent final : public Event {
  private:
   std::atomic<std::int64_t> recorded_{0};
   std::atomic<std::int64_t> reached_{0};
+  std::atomic<std::int64_t> reached_at_{0};
   std::atomic<std::uint32_t> changes_{0};  ///< the word on which waiting threads sleep
   std::atomic<int> sleepers_{0};
   const void* stream_ = nullptr;

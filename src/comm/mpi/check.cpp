@@ -13,20 +13,15 @@ void check_mpi(int result, const char* call) {
                            std::string(text, static_cast<std::size_t>(length)));
 }
 
-void MpiComm::release() {
-  if (comm_ != MPI_COMM_NULL) MPI_Comm_free(&comm_);
-  comm_ = MPI_COMM_NULL;
-}
-
 int MpiComm::rank() const {
   int rank = 0;
-  check_mpi(MPI_Comm_rank(comm_, &rank), "MPI_Comm_rank");
+  check_mpi(MPI_Comm_rank(get(), &rank), "MPI_Comm_rank");
   return rank;
 }
 
 int MpiComm::size() const {
   int size = 0;
-  check_mpi(MPI_Comm_size(comm_, &size), "MPI_Comm_size");
+  check_mpi(MPI_Comm_size(get(), &size), "MPI_Comm_size");
   return size;
 }
 

@@ -3,9 +3,8 @@
 
 #include <mpi.h>
 
-#include <utility>
-
 #include "tessera/base/error.hpp"
+#include "tessera/base/unique_handle.hpp"
 
 namespace tessera {
 
@@ -17,20 +16,18 @@ class MpiComm {
  public:
   MpiComm() = default;
   explicit MpiComm(MPI_Comm comm) : comm_(comm) {}
-  ~MpiComm() { release(); }
-  MpiComm(MpiComm&& other) noexcept : comm_(other.comm_) { other.comm_ = MPI_COMM_NULL; }
-  MpiComm& operator=(MpiComm&& other) noexcept {
-    std::swap(comm_, other.comm_);
-    return *this;
-  }
-  MPI_Comm get() const { return comm_; }
-  void abandon() { comm_ = MPI_COMM_NULL; }
-  void release();
+  MPI_Comm get() const { return comm_.get(); }
+  void abandon() { comm_.release(); }
+  void release() { comm_.reset(); }
   int rank() const;
   int size() const;
 
  private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  struct Free {
+    static MPI_Comm none() { return MPI_COMM_NULL; }
+    void operator()(MPI_Comm comm) const { MPI_Comm_free(&comm); }
+  };
+  UniqueHandle<MPI_Comm, Free> comm_;
 };
 
 /// Copies `comm`, with errors as return codes. Collective.

@@ -12,50 +12,31 @@
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
+#include "tessera/base/mapping.hpp"
 
 namespace tessera {
 
 namespace {
 
-/// A file descriptor that closes itself.
-class FileHandle {
- public:
-  explicit FileHandle(int file) : file_(file) {}
-  ~FileHandle() {
-    if (file_ >= 0) close(file_);
-  }
-  FileHandle(FileHandle&& other) noexcept : file_(std::exchange(other.file_, -1)) {}
-  FileHandle& operator=(FileHandle&&) = delete;
-  int get() const { return file_; }
-
- private:
-  int file_;
-};
-
-class MappedFile final : public SharedMemory {
+class MappedMemory final : public SharedMemory {
  public:
   /// `file` stays open as long as peers may want to open it through this process.
-  MappedFile(FileHandle file, std::int64_t bytes, bool writable) : file_(std::move(file)), size_(bytes) {
-    const auto size = static_cast<std::size_t>(bytes);
-    void* const memory = mmap(nullptr, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, file_.get(), 0);
-    if (memory == MAP_FAILED)
+  MappedMemory(FileDescriptor file, std::int64_t bytes, bool writable)
+      : file_(std::move(file)), mapping_(map_file(file_.get(), bytes, writable)) {
+    if (!mapping_)
       throw IoError("cannot map {} bytes of shared memory ({})", bytes, std::generic_category().message(errno));
-    data_ = static_cast<std::byte*>(memory);
   }
-  ~MappedFile() override { munmap(data_, static_cast<std::size_t>(size_)); }
-  MappedFile(const MappedFile&) = delete;
-  MappedFile& operator=(const MappedFile&) = delete;
-  std::byte* data() const override { return data_; }
-  std::int64_t size() const override { return size_; }
+  std::byte* data() const override { return mapping_.get().data; }
+  std::int64_t size() const override { return mapping_.get().size; }
 
  private:
-  FileHandle file_;
-  std::byte* data_ = nullptr;
-  std::int64_t size_;
+  FileDescriptor file_;
+  Mapping mapping_;
 };
 
 /// Identifies an open file among all others of this machine.
-std::string identity(const FileHandle& file) {
+std::string identity(const FileDescriptor& file) {
   struct stat status {};
   if (fstat(file.get(), &status) != 0)
     throw IoError("cannot examine shared memory ({})", std::generic_category().message(errno));
@@ -77,9 +58,8 @@ MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
     throw IoError("{} bytes of shared memory are needed and {} are free: use fewer ranks a node or shard further",
                   bytes, usable);
   }
-  FileHandle file(memfd_create("tessera", MFD_CLOEXEC));
-  if (file.get() < 0)
-    throw IoError("cannot make shared memory (memfd_create: {})", std::generic_category().message(errno));
+  FileDescriptor file(memfd_create("tessera", MFD_CLOEXEC));
+  if (!file) throw IoError("cannot make shared memory (memfd_create: {})", std::generic_category().message(errno));
   int error = EINTR;  // a signal may come while pages are zeroed
   while (error == EINTR) error = posix_fallocate(file.get(), 0, bytes);
   if (error != 0) {
@@ -87,18 +67,18 @@ MemoryExchange::Offer ProcessMemory::create(std::int64_t bytes) {
                   std::generic_category().message(error));
   }
   std::string token = fmt::format("/proc/{}/fd/{} {}", getpid(), file.get(), identity(file));
-  return {std::make_shared<MappedFile>(std::move(file), bytes, true), std::move(token)};
+  return {std::make_shared<MappedMemory>(std::move(file), bytes, true), std::move(token)};
 }
 
 std::shared_ptr<SharedMemory> ProcessMemory::open(const std::string& token, std::int64_t bytes, bool writable) {
   std::istringstream words(token);
   std::string path, offered;
   words >> path >> offered;
-  FileHandle file(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
-  if (file.get() < 0) refuse(path, std::generic_category().message(errno));
+  FileDescriptor file(::open(path.c_str(), (writable ? O_RDWR : O_RDONLY) | O_CLOEXEC));
+  if (!file) refuse(path, std::generic_category().message(errno));
   // In containers with their own process numbers the path may be a file of this very process.
   if (identity(file) != offered) refuse(path, "it is another file than the peer's");
-  return std::make_shared<MappedFile>(std::move(file), bytes, writable);
+  return std::make_shared<MappedMemory>(std::move(file), bytes, writable);
 }
 
 }  // namespace tessera

@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <utility>
+#include <vector>
 
 #include "cuda/backend/cuda_stream.hpp"
 #include "cuda/backend/fill_pattern.hpp"
@@ -86,6 +87,7 @@ class CudaDevice final : public Device {
     TESSERA_CHECK_CUDA(cudaFree(nullptr));
     copies_ = std::make_unique<CudaStream>();
     count_ = std::make_unique<CudaMemory>(MemoryKind::device, sizeof(std::int64_t));
+    free_at_start_ = free_memory();
   }
 
   DeviceKind kind() const override { return DeviceKind::cuda; }
@@ -98,6 +100,9 @@ class CudaDevice final : public Device {
   std::string identity() const override { return uuid_text(properties_.uuid); }
   std::int64_t free_memory() const override { return memory().first; }
   std::int64_t total_memory() const override { return memory().second; }
+  std::int64_t memory_taken() const override { return free_at_start_ - free_memory(); }
+
+  std::unique_ptr<Stream> make_caller_stream(const std::string&) override { return std::make_unique<CudaStream>(); }
 
   std::unique_ptr<Stream> make_stream(const std::string&, StreamPriority priority) override {
     return std::make_unique<CudaStream>(priority);
@@ -119,6 +124,11 @@ class CudaDevice final : public Device {
     TESSERA_CHECK_CUDA(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDefault,
                                        static_cast<cudaStream_t>(copies_->native())));
     copies_->synchronize();
+  }
+  void fill_by_host(void* memory, std::int64_t bytes, const std::function<void(void*)>& write) override {
+    std::vector<std::byte> buffer(static_cast<std::size_t>(bytes));
+    write(buffer.data());
+    copy(memory, buffer.data(), bytes);
   }
   void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) override {
     if (bytes == 0) return;
@@ -166,8 +176,9 @@ class CudaDevice final : public Device {
 
   int index_;
   cudaDeviceProp properties_{};
-  std::unique_ptr<CudaStream> copies_;  ///< the stream of copies that the host waits for
-  std::unique_ptr<CudaMemory> count_;   ///< of touched_bytes
+  std::unique_ptr<CudaStream> copies_;  ///< of what the host waits for
+  std::int64_t free_at_start_ = 0;
+  std::unique_ptr<CudaMemory> count_;  ///< of touched_bytes
 };
 
 /// Returns count and code. Without a driver the count is left untouched and the code says so.

@@ -3,8 +3,7 @@
 
 #include <cublasLt.h>
 
-#include <memory>
-
+#include "tessera/base/unique_handle.hpp"
 #include "tessera/cuda/library.hpp"
 
 namespace tessera {
@@ -35,22 +34,14 @@ struct CublasLt {
 /// Throws DeviceError when a call failed.
 void check_cublaslt(cublasStatus_t status, const char* call);
 
-/// An object of cuBLASLt with its destroy function.
+/// Ends an object of cuBLASLt by a function of the loaded library.
 template <class Handle>
-class CublasLtOwner {
- public:
-  CublasLtOwner() = default;
-  CublasLtOwner(Handle handle, cublasStatus_t (*destroy)(Handle)) : owned_(handle, destroy) {}
-  Handle get() const { return owned_.get(); }
-
- private:
-  struct Destroy {
-    Destroy() = default;
-    Destroy(cublasStatus_t (*f)(Handle)) : function(f) {}  // NOLINT(google-explicit-constructor)
-    void operator()(Handle handle) const { static_cast<void>(function(handle)); }
-    cublasStatus_t (*function)(Handle) = nullptr;
-  };
-  std::unique_ptr<std::remove_pointer_t<Handle>, Destroy> owned_;
+struct EndCublasLt {
+  cublasStatus_t (*function)(Handle) = nullptr;
+  static Handle none() { return nullptr; }
+  void operator()(Handle handle) const { static_cast<void>(function(handle)); }
 };
+template <class Handle>
+using CublasLtHandle = UniqueHandle<Handle, EndCublasLt<Handle>>;
 
 }  // namespace tessera

@@ -3,11 +3,11 @@
 #include "cuda/kernels/scalars.hpp"
 #include "tessera/cuda/launch.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
-#include "tessera/kernels/workspace.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
-static_assert(CudaKernels::Limits{}.workspace_bytes() == kernel_workspace_bytes(DeviceKind::cuda));
+static_assert(CudaKernels::Limits{}.workspace_bytes() == kProductWorkspaceBytes + kSumWorkspaceBytes);
 
 CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernelSettings& settings)
     : products_(workspace, limits.library_bytes, settings.products),

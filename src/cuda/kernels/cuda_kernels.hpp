@@ -5,10 +5,10 @@
 
 #include "cuda/kernels/attention_choice.hpp"
 #include "cuda/kernels/matrix_product.hpp"
-#include "kernels/layouts.hpp"
+#include "kernels/gpu/layouts.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 #include "tessera/kernels/kernels.hpp"
-#include "tessera/kernels/workspace.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 

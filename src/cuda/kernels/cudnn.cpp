@@ -24,11 +24,10 @@ void Cudnn::check(int status, const char* call) const {
   throw CudnnRefusal(fmt::format("{} ends with status {}: {}", call, status, text.data()));
 }
 
-CudnnDescriptor::CudnnDescriptor(const Cudnn& library, Kind kind)
-    : library_(&library), owned_(nullptr, Destroy{library.destroy_descriptor}) {
+CudnnDescriptor::CudnnDescriptor(const Cudnn& library, Kind kind) : library_(&library) {
   void* made = nullptr;
   library.check(library.create_descriptor(static_cast<int>(kind), &made), "cudnnBackendCreateDescriptor");
-  owned_.reset(made);
+  owned_ = UniqueHandle<void*, Destroy>(made, {library.destroy_descriptor});
 }
 
 void CudnnDescriptor::set_raw(Attribute name, Type type, std::int64_t count, const void* values) {

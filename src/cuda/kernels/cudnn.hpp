@@ -4,12 +4,12 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
-#include <memory>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "cuda/kernels/cudnn_abi.hpp"
+#include "tessera/base/unique_handle.hpp"
 #include "tessera/cuda/library.hpp"
 
 struct cudnnContext;
@@ -83,12 +83,13 @@ class CudnnDescriptor {
 
  private:
   struct Destroy {
-    decltype(Cudnn::destroy_descriptor) function;
+    decltype(Cudnn::destroy_descriptor) function = nullptr;
+    static void* none() { return nullptr; }
     void operator()(void* descriptor) const { static_cast<void>(function(descriptor)); }
   };
   void set_raw(cudnn::Attribute name, cudnn::Type type, std::int64_t count, const void* values);
   const Cudnn* library_;
-  std::unique_ptr<void, Destroy> owned_;
+  UniqueHandle<void*, Destroy> owned_;
 };
 
 /// The target of plans: the device of a handle, or one that a text describes and that need not be there.

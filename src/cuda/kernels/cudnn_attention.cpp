@@ -3,7 +3,7 @@
 #include <cmath>
 #include <limits>
 
-#include "kernels/layouts.hpp"
+#include "kernels/gpu/layouts.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -144,7 +144,7 @@ void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, voi
 
 void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
   const Entry& found = backward_.at(AttentionProblem::of(a).key_numbers());
-  Carver carver(a.scratch, attention_backward_scratch_bytes(a.shape, a.query.dtype, DeviceKind::cuda));
+  Carver carver(a.scratch, gpu_kernel_needs().attention_backward(a.shape, a.query.dtype));
   const CudnnAttentionBackwardLayout layout(carver, a.shape);
   const Numbers numbers(a.shape);
   Pack pack = pack_of_both(numbers, a);

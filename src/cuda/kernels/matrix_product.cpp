@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "cuda/backend/cuda_stream.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/cuda/check.hpp"
 
@@ -90,18 +91,6 @@ cublasLtMatmulAlgo_t algorithm_of(const ProductChoice& choice) {
   return algorithm;
 }
 
-class TimingEvent {
- public:
-  TimingEvent() { TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&event_, cudaEventDefault)); }
-  ~TimingEvent() { static_cast<void>(cudaEventDestroy(event_)); }
-  TimingEvent(const TimingEvent&) = delete;
-  TimingEvent& operator=(const TimingEvent&) = delete;
-  cudaEvent_t get() const { return event_; }
-
- private:
-  cudaEvent_t event_ = nullptr;
-};
-
 }  // namespace
 
 void check_cublaslt(cublasStatus_t status, const char* call) {
@@ -115,7 +104,7 @@ MatrixProducts::MatrixProducts(void* workspace, std::int64_t workspace_bytes, Pr
     : workspace_(workspace), workspace_bytes_(workspace_bytes), settings_(std::move(settings)) {
   cublasLtHandle_t handle = nullptr;
   check_cublaslt(library_.create(&handle), "cublasLtCreate");
-  handle_ = {handle, library_.destroy};
+  handle_ = {handle, {library_.destroy}};
 }
 
 std::string MatrixProducts::library_name() const {
@@ -146,13 +135,13 @@ MatrixProducts::Key MatrixProducts::key_of(const Product& p) {
           alignment_of(p.before_gelu)};
 }
 
-CublasLtOwner<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::int64_t rows, std::int64_t columns,
-                                                             std::int64_t stride) const {
+CublasLtHandle<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::int64_t rows, std::int64_t columns,
+                                                              std::int64_t stride) const {
   cublasLtMatrixLayout_t made = nullptr;
   check_cublaslt(library_.layout_create(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
                                         static_cast<std::uint64_t>(columns), stride),
                  "cublasLtMatrixLayoutCreate");
-  return {made, library_.layout_destroy};
+  return {made, {library_.layout_destroy}};
 }
 
 /// Unsupported matmuls are the same on all ranks, so the ranks need no agreement.
@@ -164,7 +153,7 @@ MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Produc
 
   cublasLtMatmulDesc_t description = nullptr;
   check_cublaslt(library_.desc_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
-  plan.description = {description, library_.desc_destroy};
+  plan.description = {description, {library_.desc_destroy}};
   const auto operation = [](bool transposed) {
     return static_cast<std::int32_t>(transposed ? CUBLAS_OP_T : CUBLAS_OP_N);
   };
@@ -241,7 +230,7 @@ bool MatrixProducts::accepts(const Plan& plan, ProductChoice& choice) const {
 std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Plan& plan) const {
   cublasLtMatmulPreference_t made = nullptr;
   check_cublaslt(library_.preference_create(&made), "cublasLtMatmulPreferenceCreate");
-  const CublasLtOwner<cublasLtMatmulPreference_t> preference(made, library_.preference_destroy);
+  const CublasLtHandle<cublasLtMatmulPreference_t> preference(made, {library_.preference_destroy});
   const auto prefer = [&](cublasLtMatmulPreferenceAttributes_t attribute, auto value) {
     check_cublaslt(library_.preference_set(made, attribute, &value, sizeof(value)),
                    "cublasLtMatmulPreferenceSetAttribute");
@@ -285,17 +274,17 @@ ProductChoice MatrixProducts::fastest(cudaStream_t stream, const Product& p, con
   TESSERA_CHECK_CUDA(cudaStreamIsCapturing(stream, &captured));
   if (all.size() == 1 || p.c.data == p.d.data || captured != cudaStreamCaptureStatusNone) return all.front();
   constexpr int kRuns = 4;  // the first warms up
-  const TimingEvent begin, end;
+  CudaEvent begin(EventUse::timing), end(EventUse::timing);
   ProductChoice best = all.front();
   float best_time = std::numeric_limits<float>::max();
   for (const ProductChoice& choice : all) {
     for (int i = 0; i < kRuns; ++i) {
-      TESSERA_CHECK_CUDA(cudaEventRecord(begin.get(), stream));
+      TESSERA_CHECK_CUDA(cudaEventRecord(begin.native(), stream));
       if (launch(stream, p, plan, choice) != CUBLAS_STATUS_SUCCESS) break;
-      TESSERA_CHECK_CUDA(cudaEventRecord(end.get(), stream));
-      TESSERA_CHECK_CUDA(cudaEventSynchronize(end.get()));
+      TESSERA_CHECK_CUDA(cudaEventRecord(end.native(), stream));
+      TESSERA_CHECK_CUDA(cudaEventSynchronize(end.native()));
       float milliseconds = 0;
-      TESSERA_CHECK_CUDA(cudaEventElapsedTime(&milliseconds, begin.get(), end.get()));
+      TESSERA_CHECK_CUDA(cudaEventElapsedTime(&milliseconds, begin.native(), end.native()));
       if (i == 0 || milliseconds >= best_time) continue;
       best_time = milliseconds;
       best = choice;

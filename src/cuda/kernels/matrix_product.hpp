@@ -59,8 +59,8 @@ class MatrixProducts {
 
  private:
   struct Plan {
-    CublasLtOwner<cublasLtMatmulDesc_t> description;
-    CublasLtOwner<cublasLtMatrixLayout_t> a, b, d;  ///< c has d's layout
+    CublasLtHandle<cublasLtMatmulDesc_t> description;
+    CublasLtHandle<cublasLtMatrixLayout_t> a, b, d;  ///< c has d's layout
     ProductChoice choice;
   };
   /// Shapes, strides, types, flags and alignments.
@@ -80,11 +80,11 @@ class MatrixProducts {
   /// Returns whether the library runs the choice here; fills in the workspace that it needs.
   bool accepts(const Plan& plan, ProductChoice& choice) const;
   cublasStatus_t launch(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice& choice) const;
-  CublasLtOwner<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,
-                                               std::int64_t stride) const;
+  CublasLtHandle<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,
+                                                std::int64_t stride) const;
 
   CublasLt library_;
-  CublasLtOwner<cublasLtHandle_t> handle_;
+  CublasLtHandle<cublasLtHandle_t> handle_;
   std::map<Key, Plan> plans_;
   void* workspace_;
   std::int64_t workspace_bytes_;

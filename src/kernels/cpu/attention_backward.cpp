@@ -6,7 +6,7 @@
 #include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/dropout_mask.hpp"
-#include "kernels/layouts.hpp"
+#include "kernels/cpu/layouts.hpp"
 
 namespace tessera {
 
@@ -140,7 +140,7 @@ class BackwardTask {
 }  // namespace
 
 void CpuKernels::attention_backward(Stream&, const AttentionBackward& a) {
-  Carver carver(a.scratch, attention_backward_scratch_bytes(a.shape, a.query_gradient.dtype));
+  Carver carver(a.scratch, cpu_kernel_needs().attention_backward(a.shape, a.query_gradient.dtype));
   const AttentionBackwardLayout layout(carver, a.shape, a.query_gradient.dtype);
   pool_.parallel_for(a.shape.batch * a.shape.kv_heads, [&](std::int64_t task, int worker) {
     BackwardTask(vector_, a, layout, scratch_of(worker)).run(task / a.shape.kv_heads, task % a.shape.kv_heads);

@@ -8,8 +8,8 @@
 
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/gradient_row.hpp"
+#include "kernels/cpu/layouts.hpp"
 #include "kernels/cpu/tile_product.hpp"
-#include "kernels/layouts.hpp"
 
 namespace tessera {
 
@@ -169,7 +169,7 @@ class HeadChunk {
 
 HeadLayout layout_of(const HeadArguments& a, bool training) {
   const DType gradient = training ? a.table_gradient.view.dtype : DType::fp32;
-  Carver carver(a.scratch, head_scratch_bytes(a.tokens, a.width, a.vocab, a.input.dtype, gradient, training));
+  Carver carver(a.scratch, cpu_kernel_needs().head(a.tokens, a.width, a.vocab, a.input.dtype, gradient, training));
   return HeadLayout(carver, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training);
 }
 

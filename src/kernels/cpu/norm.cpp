@@ -2,7 +2,7 @@
 
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/gradient_row.hpp"
-#include "kernels/layouts.hpp"
+#include "kernels/cpu/layouts.hpp"
 
 namespace tessera {
 
@@ -36,7 +36,7 @@ void finish_column_gradient(const VectorKernels& vector, const float* groups, st
 
 void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
   const int type = storage_index(a.input.dtype);
-  Carver carver(a.scratch, norm_backward_scratch_bytes(a.tokens, a.width));
+  Carver carver(a.scratch, cpu_kernel_needs().norm_backward(a.tokens, a.width));
   const NormBackwardLayout layout(carver, a.tokens, a.width);
   const bool with_bias = static_cast<bool>(a.bias_gradient);
   pool_.parallel_for(layout.groups.count(), [&](std::int64_t group, int) {

@@ -7,6 +7,7 @@
 
 #include "schedule/memory/conflicts.hpp"
 #include "tessera/base/math.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
@@ -235,7 +236,7 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
 }
 
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
-  return schedule.model.device == DeviceKind::cpu ? plan.total() : plan.at(Place::device).total();
+  return kernel_needs(schedule.model.device).limited(plan.at(Place::device).total(), plan.at(Place::host).total());
 }
 
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan) {

@@ -122,24 +122,24 @@ TEST_CASE("a rehearsal on a GPU computes what one on cores does") {
 TEST_CASE("a clock's stretches are those of its stream, in order, and forgotten once read") {
   const auto device = make_cuda_device(0);
   const auto stream = device->make_stream("test");
-  const auto clock = make_stream_clock(*device, *stream);
+  StreamClock clock(*device, *stream);
   const auto memory = device->allocate(MemoryKind::device, std::int64_t{1} << 22);
   double nothing = 1, copies = 1;  // the least of several rounds: a machine may be busy with other things
   for (int round = 0; round < 5; ++round) {
-    clock->begin();
-    clock->end();
-    clock->begin();
+    clock.begin();
+    clock.end();
+    clock.begin();
     for (int i = 0; i < 8; ++i)
       device->copy(*stream, memory->data(), memory->data() + memory->size() / 2, memory->size() / 2);
-    clock->end();
-    const std::vector<double> seconds = clock->take();
+    clock.end();
+    const std::vector<double> seconds = clock.take();
     REQUIRE(seconds.size() == 2);
     nothing = std::min(nothing, seconds[0]);
     copies = std::min(copies, seconds[1]);
   }
   CHECK(nothing >= 0);
   CHECK(copies > nothing);
-  CHECK(clock->take().empty());
+  CHECK(clock.take().empty());
 }
 
 TEST_CASE("bench comm measures what GPUs have to talk by") {

@@ -5,7 +5,7 @@
 #include <set>
 
 #include "gpu_case.hpp"
-#include "tessera/engine/device_choice.hpp"
+#include "tessera/engine/backend.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -22,8 +22,9 @@ std::multiset<std::pair<std::string, std::int64_t>> chosen(std::int64_t ranks, c
   run_ranks(ranks, ranks, [&](RankContext& context) {
     const auto [first, count] = view(context.rank());
     emulator::see_devices(first, count);
-    const auto device = open_device(context, DeviceKind::cuda, share);
-    const std::int64_t on_it = ranks_on(context, *device);
+    const auto device = backend_of(DeviceKind::cuda).open_device(context, share);
+    const std::vector<std::string> of_all = context.control().all_gather(device->identity());
+    const std::int64_t on_it = std::count(of_all.begin(), of_all.end(), device->identity());
     const std::lock_guard lock(mutex);
     all.emplace(device->identity(), on_it);
   });

@@ -32,8 +32,8 @@ Left run(const Options& options, std::int64_t world, const std::string& kept = {
     session.train_step();
     session.evaluate(1);
     if (context.rank() != 0) return;
-    left.kept = session.resources().kept_products();
-    left.description = session.resources().description();
+    left.kept = session.resources().compute->gemm_algorithms();
+    left.description = session.resources().description;
   });
   for (const auto& [where, count] : emulator::take_product_launches()) left.variants[where.first].insert(where.second);
   return left;

@@ -82,10 +82,11 @@ TEST_CASE("seconds of collectives are measured, or no number where nobody measur
     run_ranks(2, 2, [&](RankContext& context) {
       const Dataset data(options.data, tiny_gpt2().vocab, planned.schedule.model.sequence);
       TrainingSession session(context, options, planned, data, {});
-      const CommunicationCounts before = session.resources().counts();
+      const CommunicationCounts before = session.resources().communicators->counts();
       session.train_step();
       const auto gather = static_cast<std::size_t>(Collective::all_gather);
-      const double seconds = session.resources().seconds_between(before[gather], session.resources().counts()[gather]);
+      const double seconds = session.resources().communicators->seconds_between(
+          before[gather], session.resources().communicators->counts()[gather]);
       if (context.rank() != 0) return;
       if (backend == CommBackend::staged) CHECK(seconds > 0);
       if (backend == CommBackend::nccl) CHECK(std::isnan(seconds));

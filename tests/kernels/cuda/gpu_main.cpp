@@ -5,7 +5,7 @@
 #include "kernels/cuda/test_device.hpp"
 #include "run_catch.hpp"
 #include "tessera/backend/cuda_device.hpp"
-#include "tessera/kernels/workspace.hpp"
+#include "kernels/gpu/layouts.hpp"
 
 namespace tessera::testing {
 

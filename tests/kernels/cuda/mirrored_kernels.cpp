@@ -5,6 +5,7 @@
 #include <stdexcept>
 
 #include "kernels/guarded.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera::testing {
 
@@ -106,7 +107,7 @@ class MirroredKernels final : public Kernels {
     a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
     m.in(a.output_gradient, a.batch * a.sequence, a.width);
     m.out(a.token_gradient, a.vocab, a.width), m.out(a.position_gradient, a.context, a.width), m.in(a.dropout);
-    a.scratch = m.write(a.scratch, embedding_backward_scratch_bytes(a.batch * a.sequence, DeviceKind::cuda));
+    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).embedding_backward(a.batch * a.sequence));
     kernels_.embedding_backward(stream, a);
     m.finish();
   }
@@ -129,7 +130,7 @@ class MirroredKernels final : public Kernels {
     a.reciprocal_deviation = m.read(a.reciprocal_deviation, a.tokens * 4);
     m.out(a.input_gradient, a.tokens, a.width);
     m.out(a.gain_gradient, 1, a.width), m.out(a.bias_gradient, 1, a.width);
-    a.scratch = m.write(a.scratch, norm_backward_scratch_bytes(a.tokens, a.width, DeviceKind::cuda));
+    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).norm_backward(a.tokens, a.width));
     kernels_.norm_backward(stream, a);
     m.finish();
   }
@@ -180,7 +181,7 @@ class MirroredKernels final : public Kernels {
     m.in(a.output_gradient, rows, width);
     m.out(a.query_gradient, rows, width), m.out(a.key_gradient, rows, kv), m.out(a.value_gradient, rows, kv);
     m.in(a.dropout);
-    a.scratch = m.write(a.scratch, attention_backward_scratch_bytes(s, a.query.dtype, DeviceKind::cuda));
+    a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).attention_backward(s, a.query.dtype));
     kernels_.attention_backward(stream, a);
     m.finish();
   }

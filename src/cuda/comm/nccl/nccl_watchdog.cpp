@@ -13,7 +13,6 @@ namespace tessera {
 
 NcclWatchdog::NcclWatchdog(RankContext& context, Device& device, double timeout_seconds)
     : context_(context), device_(device), timeout_seconds_(timeout_seconds) {
-  for (Mark& mark : marks_) TESSERA_CHECK_CUDA(cudaEventCreateWithFlags(&mark.event, cudaEventDisableTiming));
   try {
     asker_ = start_thread("nccl watchdog", [this] { ask(); });
     timer_ = start_thread("nccl deadline", [this] { keep_time(); });
@@ -37,7 +36,6 @@ void NcclWatchdog::end_threads() {
   };
   finish(stop_asking_, asker_);
   finish(stop_time_, timer_);
-  for (Mark& mark : marks_) static_cast<void>(cudaEventDestroy(mark.event));
 }
 
 void NcclWatchdog::add(ncclComm_t comm, const std::string& name) {
@@ -70,7 +68,7 @@ void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {
     if (count_ == kMarks) --count_;
     mark = &marks_[(first_ + count_) % kMarks];
   }
-  TESSERA_CHECK_CUDA(cudaEventRecord(mark->event, stream));
+  TESSERA_CHECK_CUDA(cudaEventRecord(mark->event.native(), stream));
   const std::lock_guard lock(lock_);
   mark->issued = Clock::now();
   mark->what = what;
@@ -150,7 +148,7 @@ std::string NcclWatchdog::follow_progress() {
     {
       const std::lock_guard lock(lock_);
       if (count_ == 0) return {};
-      first = marks_[first_].event;
+      first = marks_[first_].event.native();
     }
     const cudaError_t state = cudaEventQuery(first);
     if (state == cudaErrorNotReady) return {};

@@ -16,8 +16,8 @@
 #include <thread>
 #include <vector>
 
+#include "cuda/backend/cuda_stream.hpp"
 #include "cuda/comm/nccl/nccl_abi.hpp"
-#include "tessera/backend/device.hpp"
 #include "tessera/comm/rank_context.hpp"
 
 namespace tessera {
@@ -61,7 +61,7 @@ class NcclWatchdog {
     std::string name;
   };
   struct Mark {
-    cudaEvent_t event = nullptr;
+    CudaEvent event{EventUse::order};
     Clock::time_point issued;
     std::string what;
   };

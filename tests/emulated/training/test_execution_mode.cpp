@@ -1,5 +1,6 @@
-// What a run on GPUs says before step 1: how its segments are played and why, and what it takes beside its plan.
+// What a run on GPUs says before step 1: how its segments are played and why, and what it takes outside its plan.
 #include <catch2/catch.hpp>
+#include <map>
 
 #include "gpu_case.hpp"
 
@@ -8,10 +9,12 @@ using namespace tessera::testing;
 
 namespace {
 
+const std::string kOnHost = "pinned on the host for collectives", kOnDevice = "on the device for collectives";
+
 struct Said {
-  std::string manner, description;
-  MemoryBeside beside;
-  std::int64_t on_host = 0;  ///< planned
+  std::string mode, description;
+  std::map<std::string, std::int64_t> unplanned;  ///< bytes by use
+  std::int64_t on_host = 0;                       ///< planned
 };
 
 Said said_by(const Options& options, std::int64_t world) {
@@ -22,43 +25,44 @@ Said said_by(const Options& options, std::int64_t world) {
     const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data);
     if (context.rank() != 0) return;
-    said = {session.player().manner(), session.resources().description(), session.resources().memory_beside(),
-            planned.plan.at(Place::host).total()};
+    said = {
+        session.player().execution_mode(), session.resources().description, {}, planned.plan.at(Place::host).total()};
+    for (const UnplannedMemory& one : session.resources().unplanned) said.unplanned[one.use] = one.bytes;
   });
   return said;
 }
 
 }  // namespace
 
-TEST_CASE("a run says how it drives its GPU, and what that takes beside the plan") {
+TEST_CASE("a run says how it drives its GPU, and what that takes outside the plan") {
   using Catch::Contains;
   const GpuCount gpus(2);
   Options options = gpu_options();
   const Said alone = said_by(options, 1);
-  CHECK_THAT(alone.manner, Contains("graphs") && !Contains("eagerly"));
+  CHECK_THAT(alone.mode, Contains("graphs") && !Contains("eagerly"));
   CHECK_THAT(alone.description, Contains("emulated GPU") && Contains("cuBLASLt") && !Contains("staged"));
-  CHECK(alone.beside.device_staging == 0);
-  CHECK(alone.beside.host_staging == 0);
+  CHECK(!alone.unplanned.contains(kOnDevice));
+  CHECK(!alone.unplanned.contains(kOnHost));
 
   const Said staged = said_by(options, 2);
-  CHECK_THAT(staged.manner, Contains("as graphs between staged collectives") && !Contains("eagerly"));
+  CHECK_THAT(staged.mode, Contains("as graphs between staged collectives") && !Contains("eagerly"));
   CHECK_THAT(staged.description, Contains("staged through"));
-  CHECK(staged.beside.host_staging == 0);
+  CHECK(!staged.unplanned.contains(kOnHost));
   CHECK(staged.on_host > alone.on_host);
 
   options.comm.backend = CommBackend::nccl;
   const Said nccl = said_by(options, 2);
-  CHECK_THAT(nccl.manner, Contains("as graphs, except"));
+  CHECK_THAT(nccl.mode, Contains("as graphs, except"));
   CHECK_THAT(nccl.description, Contains("NCCL 2."));
-  CHECK(nccl.beside.host_staging == 0);
-  CHECK(nccl.beside.device_staging > 0);     // for barriers
-  CHECK(nccl.beside.device_staging < 8192);  // less than what a sum receives, which is lent
+  CHECK(!nccl.unplanned.contains(kOnHost));
+  CHECK(nccl.unplanned.at(kOnDevice) > 0);     // for barriers
+  CHECK(nccl.unplanned.at(kOnDevice) < 8192);  // less than what a sum receives, which is lent
   CHECK(nccl.on_host == alone.on_host);
 
   options.run.graph = false;
-  CHECK_THAT(said_by(options, 2).manner, Contains("eagerly (run.graph = false)"));
+  CHECK_THAT(said_by(options, 2).mode, Contains("eagerly (run.graph = false)"));
   options.run.device = DeviceChoice::cpu;
-  CHECK(said_by(options, 2).manner.empty());
+  CHECK(said_by(options, 2).mode.empty());
 }
 
 TEST_CASE("a run says what computes its attention, and refuses cuDNN where it cannot be had") {

@@ -1,21 +1,19 @@
 #pragma once
-// The division of the kernels' scratch: computed from shapes, used by the implementation and by the declared sizes.
+// How the scratch of the GPU's kernels is divided: computed from shapes, used by the implementation (src/cuda) and by
+// the declared sizes, which a build without CUDA has too.
 
 #include <cstdint>
 
 #include "kernels/carver.hpp"
 #include "kernels/tiling.hpp"
-#include "tessera/kernels/arguments.hpp"
+#include "tessera/kernels/needs.hpp"
 
 namespace tessera {
 
-/// Norm backward: tokens are summed into gain and bias gradients in groups of 32, then the groups in order.
-struct NormBackwardLayout {
-  NormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width);
-  Tiling groups;
-  float* gain_sums;  ///< [groups, width]
-  float* bias_sums;  ///< [groups, width]
-};
+/// Of cuBLASLt: what its documentation recommends for Hopper.
+inline constexpr std::int64_t kProductWorkspaceBytes = std::int64_t{32} << 20;
+/// Of our own kernels: partial sums, and products that they finish.
+inline constexpr std::int64_t kSumWorkspaceBytes = std::int64_t{32} << 20;
 
 /// Embedding backward on a GPU: token and position of each row as one number, sorted, and memory to merge into.
 struct CudaEmbeddingBackwardLayout {
@@ -29,13 +27,6 @@ struct CudaNormBackwardLayout {
   Tiling groups;
   float* gain_sums;  ///< [groups, width]
   float* bias_sums;  ///< [groups, width]
-};
-
-/// Attention backward: fp32 accumulator of the query gradient (16-bit storage only) and dot(output, d output) per row.
-struct AttentionBackwardLayout {
-  AttentionBackwardLayout(Carver& carver, const AttentionShape& shape, DType dtype);
-  float* query_gradient;  ///< [tokens, heads * head_width], or null for fp32
-  float* delta;           ///< [batch, heads, sequence]
 };
 
 /// Attention backward on a GPU: key/value and query gradients are two kernels that share nothing but delta.
@@ -57,28 +48,7 @@ struct CudnnAttentionBackwardLayout {
   void* workspace;            ///< aligned to 256 bytes
 };
 
-/// The head's chunks of tokens and all memory that lives between its steps.
-struct HeadLayout {
-  HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
-             bool training);
-  Tiling chunks;         ///< of tokens
-  Tiling logit_columns;  ///< of vocab, for logits
-  Tiling vocab_groups;   ///< of vocab, for partial sums of the input gradient
-  std::int64_t logits_stride;
-  void* normalized;                    ///< [tokens, width] in compute
-  float *mean, *reciprocal_deviation;  ///< [tokens]
-  float* logits;                       ///< [chunk, logits_stride]
-  float *tile_maximum, *tile_sum;      ///< [chunk, logit_columns]
-  float* log_sum_exp;                  ///< [chunk]
-  double* token_loss;                  ///< [chunk]
-  // Training:
-  void* normalized_gradient = nullptr;  ///< [tokens, width] in compute
-  float* partial_gradient = nullptr;    ///< [vocab_groups, chunk, width]
-  float* table_sum = nullptr;           ///< [vocab, width]; null when the gradient buffer itself can accumulate
-  void* norm_scratch = nullptr;
-};
-
-/// The head on a GPU: a chunk is one matmul, its logits become their own gradient in place.
+/// The head on a GPU: a chunk is one matrix product, its logits become their own gradient in place.
 struct CudaHeadLayout {
   /// A chunk's logits: 1 GiB at most (each chunk reads and writes the full table gradient), and at least 128 tokens.
   static constexpr std::int64_t kLogits = std::int64_t{1} << 28;
@@ -97,5 +67,7 @@ struct CudaHeadLayout {
   float* table_sum = nullptr;           ///< [vocab, width]; null when the gradient buffer itself can accumulate
   void* norm_scratch = nullptr;
 };
+
+const KernelNeeds& gpu_kernel_needs();
 
 }  // namespace tessera

@@ -1,4 +1,4 @@
-#include "tessera/engine/resident.hpp"
+#include "tessera/engine/measured_bytes.hpp"
 
 #include <algorithm>
 
@@ -20,7 +20,7 @@ constexpr RegionOfPlace kAllRegions[] = {{Place::device, RegionKind::at_rest},  
 /// Where a category's storages lie in a region: offsets, each once, in order.
 std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& resources, Category category,
                                RegionOfPlace region) {
-  const std::byte* const start = resources.bytes(region.kind, region.place).data();
+  const std::byte* const start = resources.memory->region(region.kind, region.place).data();
   std::vector<Extent> all;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     const Storage& storage = schedule.storage(id);
@@ -44,15 +44,14 @@ std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& re
 /// What is there of an extent; -1 where that is not known.
 std::int64_t bytes_there(const Resources& resources, RegionOfPlace region, Extent extent) {
   const auto memory =
-      resources.bytes(region.kind, region.place)
+      resources.memory->region(region.kind, region.place)
           .subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(extent.end - extent.begin));
-  if (region.place == Place::host || resources.host_reaches_memory()) return resident_bytes(memory);
-  return resources.measures() ? resources.device().touched_bytes(memory, extent.begin) : -1;
+  return region.place == Place::host ? resident_bytes(memory) : resources.compute->measured_bytes(memory, extent.begin);
 }
 
 }  // namespace
 
-CategoryBytes resident_bytes(const StepSchedule& schedule, const Resources& resources) {
+CategoryBytes measured_bytes(const StepSchedule& schedule, const Resources& resources) {
   CategoryBytes bytes{};
   for (std::size_t c = 0; c < kCategories; ++c) {
     for (const RegionOfPlace region : kAllRegions) {

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <span>
 
-#include "tessera/engine/resources.hpp"
+#include "tessera/engine/memory.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -41,13 +41,8 @@ class SegmentGuard {
 /// Opens an operation's private storages.
 class TouchGuard {
  public:
-  TouchGuard(const SegmentGuard& guard, const StepSchedule& s, const Resources& r, const Operation& op)
-      : TouchGuard(&guard, s, r, op) {}
-  TouchGuard(const SegmentGuard* guard, const StepSchedule& schedule, const Resources& resources, const Operation& op)
-      : guard_(SegmentGuard::current() != nullptr ? guard : nullptr),
-        schedule_(schedule),
-        resources_(resources),
-        op_(op) {
+  TouchGuard(const SegmentGuard* guard, const StepSchedule& schedule, const RankMemory& memory, const Operation& op)
+      : guard_(SegmentGuard::current() != nullptr ? guard : nullptr), schedule_(schedule), memory_(memory), op_(op) {
     each([](std::byte* data, std::size_t bytes) { __asan_unpoison_memory_region(data, bytes); });
   }
   ~TouchGuard() {
@@ -62,14 +57,14 @@ class TouchGuard {
     if (guard_ == nullptr) return;
     for (const ValueId v : touched_values(op_)) {
       const Storage& storage = schedule_.storage_of(v);
-      std::byte* data = resources_.address(schedule_.value(v).storage);
+      std::byte* data = memory_.address(schedule_.value(v).storage);
       const bool guarded = storage.place == Place::device && storage.region == RegionKind::private_;
       if (guarded) f(data, static_cast<std::size_t>(storage.bytes));
     }
   }
   const SegmentGuard* guard_;
   const StepSchedule& schedule_;
-  const Resources& resources_;
+  const RankMemory& memory_;
   const Operation& op_;
 };
 
@@ -83,8 +78,7 @@ class SegmentGuard {
 
 class TouchGuard {
  public:
-  TouchGuard(const SegmentGuard&, const StepSchedule&, const Resources&, const Operation&) {}
-  TouchGuard(const SegmentGuard*, const StepSchedule&, const Resources&, const Operation&) {}
+  TouchGuard(const SegmentGuard*, const StepSchedule&, const RankMemory&, const Operation&) {}
 };
 
 #endif

@@ -2,7 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "gpu_case.hpp"
-#include "tessera/engine/resident.hpp"
+#include "tessera/engine/measured_bytes.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -26,9 +26,9 @@ Measured measured(const Options& options, std::int64_t world, bool measure) {
   run_ranks(world, world, [&](RankContext& context) {
     const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data, machine);
-    const CategoryBytes before = resident_bytes(session.schedule(), session.resources());
+    const CategoryBytes before = measured_bytes(session.schedule(), session.resources());
     session.train_step();
-    const CategoryBytes after = resident_bytes(session.schedule(), session.resources());
+    const CategoryBytes after = measured_bytes(session.schedule(), session.resources());
     if (context.rank() != 0) return;
     found.before = before, found.after = after;
   });

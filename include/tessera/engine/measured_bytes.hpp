@@ -12,6 +12,6 @@ namespace tessera {
 /// category and across categories. So a category may be above its own planned peak (its storages lie at several places
 /// that others use in between), and all of them together are more than the process holds. -1 where the kernel does not
 /// tell, and for what lies on a GPU that was not filled. Not while a segment is played.
-CategoryBytes resident_bytes(const StepSchedule& schedule, const Resources& resources);
+CategoryBytes measured_bytes(const StepSchedule& schedule, const Resources& resources);
 
 }  // namespace tessera

@@ -1,0 +1,46 @@
+#pragma once
+// The memory of one rank as the plan says: one allocation per region, and an address for every storage.
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+
+namespace tessera {
+
+class RankMemory {
+ public:
+  /// Allocates every region but the shared ones, which belong to the communicators. UsageError or IoError when there
+  /// is not so much memory. `device` must outlive this.
+  RankMemory(Device& device, const StepSchedule& schedule, const MemoryPlan& plan);
+  /// Gives the storages of the shared regions their addresses: of the device's, and of the host's (staging of
+  /// collectives; may be empty). The regions stay the caller's.
+  void attach_shared(const StepSchedule& schedule, const MemoryPlan& plan, std::span<std::byte> device,
+                     std::span<std::byte> host);
+
+  /// Where a storage lies on this rank: an address of its memory space. The host reaches a GPU's through Device::copy
+  /// only.
+  std::byte* address(StorageId storage) const { return address_[static_cast<std::size_t>(storage)]; }
+  /// A region; empty where the plan has none.
+  std::span<std::byte> region(RegionKind kind, Place place = Place::device) const {
+    return regions_[static_cast<std::size_t>(place)][static_cast<std::size_t>(kind)];
+  }
+  /// The bytes of one storage.
+  std::span<std::byte> bytes_of(const StepSchedule& schedule, StorageId storage) const {
+    return {address(storage), static_cast<std::size_t>(schedule.storage(storage).bytes)};
+  }
+
+ private:
+  void set_region(const StepSchedule& schedule, const MemoryPlan& plan, RegionKind kind, Place place,
+                  std::span<std::byte> memory);
+
+  std::vector<std::unique_ptr<DeviceMemory>> owned_;
+  std::array<std::array<std::span<std::byte>, kRegions>, kPlaces> regions_;
+  std::vector<std::byte*> address_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,38 @@
+#pragma once
+// What the kernels of a kind of device need of memory, by shape alone, so that a plan needs no device.
+
+#include <cstdint>
+
+#include "tessera/backend/device_kind.hpp"
+#include "tessera/kernels/arguments.hpp"
+
+namespace tessera {
+
+/// Sizes are upper bounds for every implementation on that kind of device, in bytes.
+class KernelNeeds {
+ public:
+  virtual ~KernelNeeds() = default;
+
+  // `scratch` of single calls
+  virtual std::int64_t embedding_backward(std::int64_t tokens) const = 0;
+  virtual std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const = 0;
+  virtual std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const = 0;
+  /// `training`: loss and gradients, otherwise the loss alone. `gradient` is the dtype of table_gradient: 16-bit tables
+  /// need an fp32 accumulator when there is more than one chunk.
+  virtual std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
+                            bool training) const = 0;
+
+  /// Elements from row to row of scratch with `width` elements a row.
+  virtual std::int64_t row_stride(std::int64_t width) const = 0;
+  /// Device memory that kernels keep as long as a run lives, independent of every shape.
+  virtual std::int64_t workspace() const = 0;
+  /// Pinned host memory that host and device hand each other every step's tokens and scalars in; 0 where both reach the
+  /// same memory.
+  virtual std::int64_t exchange(std::int64_t tokens) const = 0;
+  /// Of planned bytes, those that the device's memory limits.
+  virtual std::int64_t limited(std::int64_t on_device, std::int64_t on_host) const = 0;
+};
+
+const KernelNeeds& kernel_needs(DeviceKind device);
+
+}  // namespace tessera

@@ -1,0 +1,18 @@
+#pragma once
+// The backends, and what they share.
+
+#include "tessera/engine/backend.hpp"
+#include "tessera/engine/require_equal.hpp"
+
+namespace tessera {
+
+const Backend& cpu_backend();
+const Backend& gpu_backend();
+
+/// Other libraries may sum in another order. Collective over the world.
+inline void require_same_kernels(const Resources& all) {
+  require_equal(all.context, all.compute->kernels(Lane::compute).description(),
+                "the same instruction set and library for products on all ranks");
+}
+
+}  // namespace tessera

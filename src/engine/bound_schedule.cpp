@@ -1,0 +1,225 @@
+#include "engine/bound_schedule.hpp"
+
+#include <algorithm>
+
+#include "tessera/engine/state.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// The values of an operation that it writes: fresh, or the new end of an update.
+std::vector<ValueId> written_values(const Operation& op) {
+  std::vector<ValueId> values = op.writes;
+  for (const Update& u : op.updates) values.push_back(u.after);
+  return values;
+}
+
+template <class T>
+bool holds(const std::vector<T>& all, T one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
+}
+
+class Binder {
+ public:
+  Binder(const StepSchedule& schedule, const Resources& resources, const Optimizer& optimizer)
+      : schedule_(schedule), resources_(resources), optimizer_(optimizer) {}
+
+  BoundSchedule bind() {
+    find_scalars();
+    bound_.operations.resize(schedule_.operations.size());
+    for (OperationId id = 0; id < static_cast<OperationId>(schedule_.operations.size()); ++id)
+      bind(schedule_.operation(id), bound_.operations[static_cast<std::size_t>(id)]);
+    for (const Segment& segment : schedule_.segments) {
+      for (OperationId id = segment.first; id < segment.first + segment.count; ++id)
+        bound_.operations[static_cast<std::size_t>(id)].buffers.evaluation = segment.role == SegmentRole::evaluation;
+    }
+    return std::move(bound_);
+  }
+
+ private:
+  std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
+
+  void find_scalars() {
+    for (const Value& value : schedule_.values) {
+      if (value.kind != ValueKind::scalar) continue;
+      std::byte* const address = resources_.address(value.storage);
+      if (value.dtype == DType::int64) {
+        bound_.payload = reinterpret_cast<ScalarPayload*>(address);
+      } else {
+        bound_.scalars = reinterpret_cast<StepScalars*>(address);
+      }
+    }
+    TESSERA_ASSERT(bound_.payload != nullptr && bound_.scalars != nullptr, "a schedule has sums and scalars");
+  }
+
+  void bind(const Operation& op, BoundOperation& bound) const {
+    bound.name = name_of(op.kind);
+    if (op.unit >= 0) bound.name += " " + schedule_.unit(op.unit).name;
+    if (op.unit < 0 && op.part >= 0) bound.name += " " + schedule_.part(op.part).name;
+    switch (op.kind) {
+      case OperationKind::forward:
+      case OperationKind::recompute:
+      case OperationKind::backward:
+        return bind_part(op, bound);
+      case OperationKind::update:
+        return bind_update(op, bound);
+      case OperationKind::store:
+        return bind_store(op, bound);
+      case OperationKind::reduce_scatter:
+      case OperationKind::all_reduce:
+        if (const ValueId v = scratch_of(schedule_, op); v >= 0)
+          bound.workspace = {at(v), static_cast<std::size_t>(schedule_.value(v).elements)};
+        return;
+      default:
+        return;
+    }
+  }
+
+  void bind_part(const Operation& op, BoundOperation& bound) const {
+    const Part& part = schedule_.part(op.part);
+    PartBuffers& b = bound.buffers;
+    b.scalars = bound_.scalars;
+    b.loss = &bound_.scalars->micro_loss;
+    b.gradient_dtype = schedule_.reduce;
+    bound.saved.assign(part.saved.size(), nullptr);
+    bound.parameters.assign(part.tensors.size(), nullptr);
+    bound.gradients.assign(part.tensors.size(), nullptr);
+    bound.constants.assign(part.constants.size(), nullptr);
+    bound.gradient_adds = std::make_unique<bool[]>(part.tensors.size());
+    for (const ValueId v : touched_values(op)) bind_buffer(op, part, v, bound);
+    for (std::size_t i = 0; i < part.tensors.size(); ++i) bind_tensor(op, part, i, bound);
+    for (const ValueId v : op.writes) {
+      bound.clears_sums = bound.clears_sums || schedule_.value(v).kind == ValueKind::scalar;
+      if (schedule_.value(v).kind == ValueKind::gradient) find_gaps(v, bound);
+    }
+    b.saved = bound.saved;
+    b.parameters = bound.parameters;
+    b.constants = bound.constants;
+    b.gradients = bound.gradients;
+    b.gradient_adds = {bound.gradient_adds.get(), part.tensors.size()};
+  }
+
+  /// A value that is neither a parameter nor a gradient.
+  void bind_buffer(const Operation& op, const Part& part, ValueId v, BoundOperation& bound) const {
+    PartBuffers& b = bound.buffers;
+    const Value& value = schedule_.value(v);
+    switch (value.kind) {
+      case ValueKind::tokens:
+        b.tokens = reinterpret_cast<const std::int32_t*>(at(v));
+        b.targets = b.tokens + schedule_.model.tokens();
+        return;
+      case ValueKind::activation:
+        if (holds(op.writes, v)) {
+          b.output = at(v);
+        } else {
+          b.input = at(v);
+        }
+        return;
+      case ValueKind::activation_gradient:
+        b.residual_gradient = at(v);
+        return;
+      case ValueKind::saved:
+        bound.saved[static_cast<std::size_t>(value.slot)] = at(v);
+        return;
+      case ValueKind::constant: {
+        const auto found = std::find(part.constants.begin(), part.constants.end(), value.slot);
+        bound.constants[static_cast<std::size_t>(found - part.constants.begin())] = at(v);
+        return;
+      }
+      case ValueKind::scratch:
+        b.scratch = at(v);
+        return;
+      default:
+        return;
+    }
+  }
+
+  /// Parameter and gradient of a part's tensor.
+  void bind_tensor(const Operation& op, const Part& part, std::size_t i, BoundOperation& bound) const {
+    const auto tensor = static_cast<std::size_t>(part.tensors[i]);
+    const UnitId unit = schedule_.layout.unit_of[tensor];
+    const std::int64_t offset = schedule_.layout.offset_of[tensor];
+    const bool backward_only = op.kind == OperationKind::backward && part.kind != PartKind::head;
+    for (const ValueId v : op.reads) {
+      const Value& value = schedule_.value(v);
+      const bool is_parameter = value.kind == ValueKind::parameter || value.kind == ValueKind::master;
+      if (!is_parameter || value.unit != unit || (backward_only && !part.read_in_backward[i])) continue;
+      bound.parameters[i] = at(v) + offset * size_of(value.dtype);
+    }
+    for (const ValueId v : written_values(op)) {
+      const Value& value = schedule_.value(v);
+      if (value.kind == ValueKind::gradient && value.unit == unit)
+        bound.gradients[i] = at(v) + offset * size_of(value.dtype);
+    }
+    for (const Update& u : op.updates) {
+      const Value& before = schedule_.value(u.before);
+      if (before.kind != ValueKind::gradient || before.unit != unit) continue;
+      for (const PartId other : before.covers) {  // another part has written this very tensor: add to it
+        if (holds(schedule_.part(other).tensors, part.tensors[i])) bound.gradient_adds[i] = true;
+      }
+    }
+  }
+
+  /// The padding between a fresh gradient's tensors.
+  void find_gaps(ValueId v, BoundOperation& bound) const {
+    const Unit& unit = schedule_.unit(schedule_.value(v).unit);
+    const std::int64_t size = size_of(schedule_.value(v).dtype);
+    std::int64_t end = 0;
+    const auto add_gap = [&](std::int64_t to) {
+      if (to > end) bound.gaps.emplace_back(at(v) + end * size, (to - end) * size);
+    };
+    for (const TensorPlace& place : unit.tensors) {
+      add_gap(place.offset);
+      end = place.offset + schedule_.model.tensors[static_cast<std::size_t>(place.tensor)].elements;
+    }
+    add_gap(unit.padded);
+  }
+
+  void bind_update(const Operation& op, BoundOperation& bound) const {
+    const StateSlice slice = state_slice(schedule_, resources_, op.unit);
+    AdamWArguments& a = bound.adamw;
+    a.elements = slice.count;
+    a.master = slice.master;
+    a.first_moment = slice.first_moment;
+    a.second_moment = slice.second_moment;
+    for (const ValueId v : op.reads) {
+      if (schedule_.value(v).kind != ValueKind::gradient) continue;
+      a.gradient = at(v);
+      a.gradient_dtype = schedule_.value(v).dtype;
+    }
+    for (const TensorRun& run : slice.runs) {
+      const bool decays = schedule_.model.tensors[static_cast<std::size_t>(run.tensor)].decays;
+      bound.runs.push_back({run.offset, run.offset + run.count, decays});
+    }
+    const OptimOptions& options = optimizer_.settings().options;
+    a.beta1 = options.beta1;
+    a.beta2 = options.beta2;
+    a.epsilon = options.eps;
+    a.weight_decay = options.weight_decay;
+    a.runs = bound.runs;
+    a.scalars = bound_.scalars;
+  }
+
+  void bind_store(const Operation& op, BoundOperation& bound) const {
+    const StateSlice state = state_slice(schedule_, resources_, op.unit);
+    const SnapshotSlice copy = snapshot_slice(schedule_, resources_, op.unit);
+    bound.copies = {{{state.master + copy.first, copy.master},
+                     {state.first_moment + copy.first, copy.first_moment},
+                     {state.second_moment + copy.first, copy.second_moment}}};
+    bound.copied_elements = copy.count;
+  }
+
+  const StepSchedule& schedule_;
+  const Resources& resources_;
+  const Optimizer& optimizer_;
+  BoundSchedule bound_;
+};
+
+}  // namespace
+
+BoundSchedule bind(const StepSchedule& schedule, const Resources& resources, const Optimizer& optimizer) {
+  return Binder(schedule, resources, optimizer).bind();
+}
+
+}  // namespace tessera

@@ -1,0 +1,51 @@
+#pragma once
+// A schedule's operations with addresses: what they become on one rank. Made once; playing allocates nothing.
+
+#include <array>
+#include <memory>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "tessera/engine/optimizer.hpp"
+#include "tessera/engine/resources.hpp"
+#include "tessera/model/decoder.hpp"
+
+namespace tessera {
+
+struct BoundOperation {
+  std::string name;  ///< "gather h.3"
+  // compute
+  PartBuffers buffers;
+  std::vector<void*> saved, gradients;
+  std::vector<const void*> parameters, constants;
+  std::unique_ptr<bool[]> gradient_adds;
+  std::vector<std::pair<std::byte*, std::int64_t>> gaps;  ///< padding of freshly written gradients: address, bytes
+  bool clears_sums = false;                               ///< the step's first contribution to its sums
+  // collectives
+  std::span<std::byte> workspace;  ///< of a sum; empty where it needs none
+  // update
+  AdamWArguments adamw;
+  std::vector<DecayRun> runs;
+  // store
+  struct Copy {
+    const float* from = nullptr;
+    float* to = nullptr;
+  };
+  std::array<Copy, 3> copies;
+  std::int64_t copied_elements = 0;  ///< of each
+};
+
+struct BoundSchedule {
+  std::vector<BoundOperation> operations;  ///< in list order
+  ScalarPayload* payload = nullptr;        ///< on the device, as scalars
+  StepScalars* scalars = nullptr;
+
+  const BoundOperation& operator[](OperationId id) const { return operations[static_cast<std::size_t>(id)]; }
+};
+
+/// A function of the schedule, the memory and the optimizer's settings; it plays nothing.
+BoundSchedule bind(const StepSchedule& schedule, const Resources& resources, const Optimizer& optimizer);
+
+}  // namespace tessera

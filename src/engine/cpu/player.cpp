@@ -1,0 +1,160 @@
+#include "engine/cpu/player.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <thread>
+
+#include "engine/cpu/touch_guard.hpp"
+#include "engine/poison.hpp"
+#include "tessera/base/counter_rng.hpp"
+#include "tessera/engine/categories.hpp"
+
+namespace tessera {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::int64_t nanoseconds_since(Clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
+}
+
+}  // namespace
+
+CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
+                     const PlayerSettings& settings)
+    : schedule_(schedule),
+      resources_(resources),
+      optimizer_(optimizer),
+      settings_(settings),
+      bound_(bind(schedule, resources, optimizer)),
+      runner_(schedule, bound_, resources, optimizer),
+      queues_(*resources.device, resources.settings.lanes, resources.settings.lanes != LaneMode::chaos),
+      order_(schedule, *resources.device, queues_),
+      touches_left_(schedule.storages.size()) {
+  find_border_waits();
+  if (!settings.poison) return;
+  passing_ = passing_storages(schedule);
+  for (const RegionKind region : {RegionKind::private_, RegionKind::shared})
+    resources.device->fill_pattern(queues_.compute(), resources.memory->region(region));
+}
+
+void CpuPlayer::find_border_waits() {
+  for (const Segment& segment : schedule_.segments) {
+    std::map<TimeCategory, OperationId> last;
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      const Operation& op = schedule_.operation(id);
+      if (!queues_.on_compute(op.lane)) last[category_of(schedule_, op)] = id;
+    }
+    std::vector<OperationId>& waits = border_waits_.emplace_back();
+    for (const auto& [category, id] : last) {
+      waits.push_back(id);
+      order_.record_after(id);
+    }
+    std::sort(waits.begin(), waits.end());
+  }
+}
+
+void CpuPlayer::send_scalars() { *bound_.scalars = optimizer_.scalars(); }
+
+void CpuPlayer::send_inputs() {
+  measures_ = settings_.measures(optimizer_.scalars().step);
+  static_cast<StepInputs&>(*bound_.scalars) = optimizer_.scalars();
+}
+
+void CpuPlayer::receive_scalars() {
+  optimizer_.scalars() = *bound_.scalars;
+  payload_ = *bound_.payload;
+}
+
+void CpuPlayer::synchronize() {
+  play_guarded(resources_.context, queues_, [&] { queues_.synchronize(); });
+}
+
+void CpuPlayer::play(const Play& segment, const TokenFeed& feed) {
+  play_guarded(resources_.context, queues_, [&] { issue(segment, feed); });
+}
+
+void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
+  ++plays_;
+  const auto number = static_cast<std::size_t>(play.segment);
+  const Segment& segment = schedule_.segments[number];
+  const SegmentGuard guard(resources_.memory->region(RegionKind::private_),
+                           resources_.settings.lanes == LaneMode::serial);
+  for (OperationId id = segment.first; settings_.poison && id < segment.first + segment.count; ++id) {
+    for (const StorageId storage : passing_[static_cast<std::size_t>(id)])
+      ++touches_left_[static_cast<std::size_t>(storage)];
+  }
+  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    const Operation& op = schedule_.operation(id);
+    Stream& stream = queues_.of(op.lane);
+    for (const OperationId other : order_.waits(id)) {
+      const auto start = Clock::now();
+      stream.wait(order_.event(other));
+      if (queues_.on_compute(op.lane))
+        times_.add(category_of(schedule_, schedule_.operation(other)), nanoseconds_since(start));
+    }
+    if (op.kind == OperationKind::load) {
+      const TouchGuard touch(&guard, schedule_, *resources_.memory, op);
+      load(op, feed);
+    } else {
+      stream.submit({&CpuPlayer::run_task, this, id});
+    }
+    order_.submitted(id, stream);
+  }
+  // The time that the segment's end waits is booked to the kind of collective that it waits for.
+  for (const OperationId id : border_waits_[number]) {
+    const auto start = Clock::now();
+    order_.event(id).synchronize();
+    times_.add(category_of(schedule_, schedule_.operation(id)), nanoseconds_since(start));
+  }
+  queues_.synchronize();
+  if (!measures_) times_.leave_out();
+}
+
+void CpuPlayer::load(const Operation& op, const TokenFeed& feed) {
+  const TimeScope scope(times_, TimeCategory::data);
+  auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
+  bound_.scalars->first_sample = feed(tokens, tokens + schedule_.model.tokens());
+}
+
+void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {
+  auto& player = *static_cast<CpuPlayer*>(self);
+  try {
+    player.execute(static_cast<OperationId>(argument), stream);
+  } catch (...) {
+    tell_peers(player.resources_.context);  // at once: the caller may wait for a peer and not see that a queue failed
+    throw;
+  }
+}
+
+void CpuPlayer::execute(OperationId id, Stream& stream) {
+  const Operation& op = schedule_.operation(id);
+  if (resources_.settings.lanes == LaneMode::chaos) delay(id);
+  const auto start = Clock::now();
+  {
+    const TouchGuard touch(SegmentGuard::current(), schedule_, *resources_.memory, op);
+    runner_.run(id, stream);
+    if (settings_.poison) release(id, stream);  // while its storages are open to it
+  }
+  if (queues_.on_compute(op.lane)) times_.add(category_of(schedule_, op), nanoseconds_since(start));
+}
+
+/// Poisons the storages whose last operation in this segment this was.
+void CpuPlayer::release(OperationId id, Stream& stream) {
+  for (const StorageId storage : passing_[static_cast<std::size_t>(id)]) {
+    if (--touches_left_[static_cast<std::size_t>(storage)] > 0) continue;
+    resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
+  }
+}
+
+/// Chaos: some operations start late, by seed.
+void CpuPlayer::delay(OperationId id) {
+  const auto bits =
+      philox(settings_.chaos_seed, RandomUse::chaos, static_cast<std::uint32_t>(resources_.context.rank()),
+             static_cast<std::uint64_t>(plays_) << 32 | static_cast<std::uint32_t>(id));
+  if (bits[0] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(bits[1] % 300));
+}
+
+}  // namespace tessera

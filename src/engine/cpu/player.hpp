@@ -1,0 +1,60 @@
+#pragma once
+// Plays a schedule on cores: compute runs on the caller's thread, which issues everything in list order; communication
+// runs there too (serial), on one thread of its own (parallel), or on a thread per queue (chaos, with random delays).
+
+#include <atomic>
+#include <vector>
+
+#include "engine/bound_schedule.hpp"
+#include "engine/operation_runner.hpp"
+#include "engine/queues.hpp"
+#include "tessera/engine/player.hpp"
+
+namespace tessera {
+
+class CpuPlayer final : public Player {
+ public:
+  CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings);
+  /// Threads end before what their work touches.
+  ~CpuPlayer() override { queues_.drain(); }
+  CpuPlayer(const CpuPlayer&) = delete;
+  CpuPlayer& operator=(const CpuPlayer&) = delete;
+
+  using Player::play;
+  void play(const Play& segment, const TokenFeed& feed) override;
+  void send_scalars() override;
+  void send_inputs() override;
+  void receive_scalars() override;
+  const ScalarPayload& payload() const override { return payload_; }
+  void synchronize() override;
+  std::string execution_mode() const override { return {}; }
+  StepTimes& times() override { return times_; }
+
+ private:
+  void find_border_waits();
+  void issue(const Play& play, const TokenFeed& feed);
+  void load(const Operation& op, const TokenFeed& feed);
+  static void run_task(void* self, std::int64_t argument, Stream& stream);
+  void execute(OperationId id, Stream& stream);
+  void release(OperationId id, Stream& stream);
+  void delay(OperationId id);
+
+  const StepSchedule& schedule_;
+  Resources& resources_;
+  Optimizer& optimizer_;
+  PlayerSettings settings_;
+  BoundSchedule bound_;
+  OperationRunner runner_;
+  Queues queues_;
+  StreamOrder order_;
+  /// Per segment: the last operation of each kind of collective on another thread; the segment's end waits for them.
+  std::vector<std::vector<OperationId>> border_waits_;
+  ScalarPayload payload_;   ///< as received
+  bool measures_ = false;   ///< what is played now is timed
+  std::int64_t plays_ = 0;  ///< segments played: part of the delays' counter
+  StepTimes times_;
+  std::vector<std::vector<StorageId>> passing_;          ///< poison: per operation
+  std::vector<std::atomic<std::int32_t>> touches_left_;  ///< poison: per storage, in the segment being played
+};
+
+}  // namespace tessera

@@ -1,0 +1,58 @@
+#include "engine/gpu/compute.hpp"
+
+#include "tessera/kernels/cuda_kernels.hpp"
+
+namespace tessera {
+
+GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
+                       RankContext* peers)
+    : RankCompute(settings.threads, settings.threads_on_cores), device_(device), measures_(settings.measure) {
+  CudaKernelSettings wanted;
+  wanted.attention = settings.attention;
+  wanted.deterministic = settings.deterministic;
+  wanted.products.times = !settings.deterministic;
+  if (model != nullptr) {
+    const Architecture& a = model->architecture;
+    wanted.shape = {model->batch, model->sequence, a.heads, a.kv_heads, a.head_width()};
+    wanted.dtype = model->compute;
+    wanted.dropout = a.dropout > 0;
+    require_cuda_attention(wanted.shape, wanted.dtype);
+  }
+  if (peers != nullptr) {
+    wanted.products.choices = &algorithms_;
+    wanted.products.chooses = peers->rank() == 0;
+    if (peers->size() > 1)
+      wanted.products.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
+  }
+  kernels_ = make_cuda_kernels(workspace, wanted);
+  take_kept(settings.kept_products);
+}
+
+void GpuCompute::store(Stream& stream, float* to, const float* from, std::int64_t elements) const {
+  device_.copy(stream, to, from, elements * size_of(DType::fp32));
+}
+
+std::int64_t GpuCompute::measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const {
+  return measures_ ? device_.touched_bytes(memory, offset) : -1;
+}
+
+/// Algorithms mean something only to the same library on the same kind of GPU.
+std::string GpuCompute::header() const { return fmt::format("{}, {}", device_.model(), kernels_->description()); }
+
+/// Saved algorithms that no longer apply are selected again, with a remark in the log.
+void GpuCompute::take_kept(const std::string& kept) {
+  if (kept.empty()) return;
+  const std::string kept_header = kept.substr(0, kept.find('\n'));
+  if (kept_header != header()) {
+    remark_ = fmt::format("algorithms of products chosen anew (those kept are for {})", kept_header);
+    return;
+  }
+  try {
+    algorithms_ = ProductChoices::parse(kept.substr(kept_header.size() + 1));
+    remark_ = fmt::format("{} algorithms of products as kept", algorithms_.size());
+  } catch (const IoError& error) {
+    remark_ = fmt::format("algorithms of products chosen anew ({})", error.what());
+  }
+}
+
+}  // namespace tessera

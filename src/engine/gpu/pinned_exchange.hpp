@@ -1,0 +1,73 @@
+#pragma once
+// What host and GPU hand each other between segments: tokens, the step's scalars and sums. All of it goes through
+// pinned memory by copies on the compute stream, so that neither waits for the other.
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <new>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/engine/player.hpp"
+#include "tessera/kernels/host_exchange.hpp"
+
+namespace tessera {
+
+class PinnedExchange {
+ public:
+  /// `tokens`: of a micro-batch. `pinned`: exchange_bytes(tokens) of pinned memory.
+  PinnedExchange(Device& device, std::int64_t tokens, std::byte* pinned)
+      : device_(device), tokens_(tokens), pinned_(*new (pinned) ExchangedScalars()) {
+    for (std::size_t i = 0; i < slots_.size(); ++i) {
+      slots_[i].memory = pinned + exchange_bytes(tokens) - static_cast<std::int64_t>(i + 1) * token_slot_bytes(tokens);
+      slots_[i].copied = device.make_event();
+    }
+  }
+
+  /// Fills a micro-batch's tokens and targets (contiguous, at `tokens`) and the number of its first sample.
+  void load(Stream& stream, const TokenFeed& feed, std::int32_t* tokens, std::int64_t* first_sample) {
+    Slot& slot = slots_[next_++ % slots_.size()];
+    slot.copied->synchronize();  // of the load before last
+    auto* const host = reinterpret_cast<std::int32_t*>(slot.memory + kTokenHeader);
+    auto* const first = reinterpret_cast<std::int64_t*>(slot.memory);
+    *first = feed(host, host + tokens_);
+    device_.copy(stream, tokens, host, 2 * tokens_ * static_cast<std::int64_t>(sizeof *tokens));
+    device_.copy(stream, first_sample, first, sizeof *first);
+    stream.record(*slot.copied);
+  }
+
+  /// Sends all scalars and waits until they are there.
+  void send(Stream& stream, const StepScalars& from, StepScalars* to) {
+    pinned_.sent = from;
+    device_.copy(stream, to, &pinned_.sent, sizeof from);
+    stream.synchronize();
+  }
+  /// Sends the inputs. What was sent last must be there (send, receive).
+  void send_inputs(Stream& stream, const StepInputs& from, StepScalars* to) {
+    static_cast<StepInputs&>(pinned_.sent) = from;
+    device_.copy(stream, static_cast<StepInputs*>(to), static_cast<StepInputs*>(&pinned_.sent), sizeof from);
+  }
+
+  /// Reads scalars and sums back and waits for them.
+  void receive(Stream& stream, const StepScalars* scalars, const ScalarPayload* payload) {
+    device_.copy(stream, &pinned_.scalars, scalars, sizeof *scalars);
+    device_.copy(stream, &pinned_.payload, payload, sizeof *payload);
+    stream.synchronize();
+  }
+  const StepScalars& scalars() const { return pinned_.scalars; }
+  const ScalarPayload& payload() const { return pinned_.payload; }
+
+ private:
+  struct Slot {
+    std::byte* memory = nullptr;
+    std::unique_ptr<Event> copied;
+  };
+
+  Device& device_;
+  std::int64_t tokens_;
+  ExchangedScalars& pinned_;
+  std::array<Slot, kTokenSlots> slots_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace tessera

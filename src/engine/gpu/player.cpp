@@ -1,0 +1,104 @@
+#include "engine/gpu/player.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string why_no_graphs(const Device& device, const PlayerSettings& settings) {
+  if (!device.can_capture()) return "the device has no graphs";
+  return settings.graph ? "" : "run.graph = false";
+}
+
+}  // namespace
+
+GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
+                     const PlayerSettings& settings)
+    : schedule_(schedule),
+      resources_(resources),
+      optimizer_(optimizer),
+      settings_(settings),
+      bound_(bind(schedule, resources, optimizer)),
+      runner_(schedule, bound_, resources, optimizer),
+      exchange_(*resources.device, schedule.model.tokens(), resources.address(schedule.exchange)),
+      queues_(*resources.device, resources.settings.lanes, false),
+      order_(schedule, *resources.device, queues_),
+      submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
+      graphs_(schedule, resources, queues_, order_, submitter_),
+      operation_times_(schedule, *resources.device, queues_, order_),
+      why_no_graphs_(why_no_graphs(*resources.device, settings)),
+      played_(schedule.segments.size()) {
+  if (auto* const transport = resources.communicators->transport()) transport->warm_up(queues_.compute());
+  if (!settings.poison && !resources.settings.measure) return;
+  for (const RegionKind region : {RegionKind::private_, RegionKind::shared})
+    resources.device->fill_pattern(queues_.compute(), resources.memory->region(region));
+}
+
+std::string GpuPlayer::execution_mode() const {
+  if (!why_no_graphs_.empty()) return fmt::format("segments played eagerly ({})", why_no_graphs_);
+  return fmt::format("segments replayed as graphs{}, except in steps that are timed",
+                     graphs_.has_collectives() ? "" : " between staged collectives");
+}
+
+void GpuPlayer::send_scalars() {
+  guarded([&] { exchange_.send(queues_.compute(), optimizer_.scalars(), bound_.scalars); });
+}
+
+void GpuPlayer::send_inputs() {
+  measures_ = settings_.measures(optimizer_.scalars().step);
+  guarded([&] { exchange_.send_inputs(queues_.compute(), optimizer_.scalars(), bound_.scalars); });
+}
+
+void GpuPlayer::receive_scalars() {
+  guarded([&] {
+    exchange_.receive(queues_.compute(), bound_.scalars, bound_.payload);
+    check();
+  });
+  optimizer_.scalars() = exchange_.scalars();
+}
+
+void GpuPlayer::synchronize() {
+  guarded([&] {
+    queues_.synchronize();
+    check();
+  });
+}
+
+/// Throws what failed in collectives, after they were waited for.
+void GpuPlayer::check() {
+  if (auto* const transport = resources_.communicators->transport()) transport->check();
+}
+
+void GpuPlayer::play(const Play& segment, const TokenFeed& feed) {
+  guarded([&] { submit(segment, feed); });
+}
+
+void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
+  const auto number = static_cast<std::size_t>(play.segment);
+  const Segment& segment = schedule_.segments[number];
+  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    const Operation& op = schedule_.operation(id);
+    if (op.kind != OperationKind::load) continue;
+    const TimeScope scope(times_, TimeCategory::data);
+    auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
+    exchange_.load(queues_.compute(), feed, tokens, &bound_.scalars->first_sample);
+  }
+  if (measures_) {
+    operation_times_.begin_segment();
+    submitter_.submit(segment.first, segment.count, &operation_times_);
+    operation_times_.end_segment();
+    queues_.synchronize();
+    operation_times_.collect(segment, times_);
+  } else {
+    times_.leave_out();
+    if (played_[number] && why_no_graphs_.empty()) {
+      graphs_.play(number);
+    } else {
+      submitter_.submit(segment.first, segment.count, nullptr);
+    }
+  }
+  // The time-out holds for a graph with collectives too.
+  if (auto* const transport = resources_.communicators->transport()) transport->follow(queues_.compute(), segment.name);
+  played_[number] = true;
+}
+
+}  // namespace tessera

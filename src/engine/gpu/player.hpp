@@ -1,0 +1,60 @@
+#pragma once
+// Plays a schedule on a GPU: operations are submitted to streams and the host goes on. A segment that was played before
+// is replayed as graphs, unless the step is one that is timed.
+
+#include <optional>
+#include <vector>
+
+#include "engine/bound_schedule.hpp"
+#include "engine/gpu/operation_times.hpp"
+#include "engine/gpu/pinned_exchange.hpp"
+#include "engine/gpu/segment_graphs.hpp"
+#include "engine/gpu/submitter.hpp"
+
+namespace tessera {
+
+class GpuPlayer final : public Player {
+ public:
+  GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer, const PlayerSettings& settings);
+  /// Streams are empty before what their work touches goes.
+  ~GpuPlayer() override { queues_.drain(); }
+  GpuPlayer(const GpuPlayer&) = delete;
+  GpuPlayer& operator=(const GpuPlayer&) = delete;
+
+  using Player::play;
+  void play(const Play& segment, const TokenFeed& feed) override;
+  void send_scalars() override;
+  void send_inputs() override;
+  void receive_scalars() override;
+  const ScalarPayload& payload() const override { return exchange_.payload(); }
+  void synchronize() override;
+  std::string execution_mode() const override;
+  StepTimes& times() override { return times_; }
+
+ private:
+  template <class Work>
+  void guarded(Work&& work) {
+    play_guarded(resources_.context, queues_, work);
+  }
+  void submit(const Play& play, const TokenFeed& feed);
+  void check();
+
+  const StepSchedule& schedule_;
+  Resources& resources_;
+  Optimizer& optimizer_;
+  PlayerSettings settings_;
+  BoundSchedule bound_;
+  OperationRunner runner_;
+  PinnedExchange exchange_;
+  Queues queues_;
+  StreamOrder order_;
+  Submitter submitter_;
+  SegmentGraphs graphs_;
+  OperationTimes operation_times_;  ///< of steps that are timed
+  std::string why_no_graphs_;
+  std::vector<bool> played_;  ///< per segment, whether it was (what is captured was played)
+  bool measures_ = false;     ///< what is played now is timed
+  StepTimes times_;
+};
+
+}  // namespace tessera

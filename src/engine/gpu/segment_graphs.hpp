@@ -1,0 +1,50 @@
+#pragma once
+// Segments as graphs: captured once, replayed later. Where collectives are the host's work, graphs can have none of
+// them; then a segment is several graphs with collectives between them.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/gpu/submitter.hpp"
+
+namespace tessera {
+
+class SegmentGraphs {
+ public:
+  /// All must outlive the graphs.
+  SegmentGraphs(const StepSchedule& schedule, const Resources& resources, Queues& queues, const StreamOrder& order,
+                Submitter& submitter);
+
+  /// Plays a segment but its loads, from compute's stream to compute's stream; it was played before (what libraries do
+  /// once is done). Captures what was not captured yet.
+  void play(std::size_t segment);
+  /// Whether collectives are part of the graphs.
+  bool has_collectives() const { return has_collectives_; }
+
+ private:
+  /// A stretch of a segment in list order: one collective of the host's on its queue, or operations that make up a
+  /// graph on compute's stream.
+  struct Piece {
+    OperationId first = 0, count = 0;
+    bool on_host = false;
+    std::vector<std::size_t> waits;      ///< pieces on other streams that this one comes after, by number
+    std::unique_ptr<Event> end;          ///< where a segment has several
+    std::unique_ptr<DeviceGraph> graph;  ///< once captured
+    CommunicationCounts sends{};         ///< of a graph
+  };
+
+  void split(const Segment& segment, const StreamOrder& order);
+  Stream& stream_of(const Piece& piece);
+  void launch(Piece& piece, const std::string& name);
+
+  const StepSchedule& schedule_;
+  const Resources& resources_;
+  Queues& queues_;
+  Submitter& submitter_;
+  bool has_collectives_;
+  std::vector<std::vector<Piece>> pieces_;  ///< per segment
+};
+
+}  // namespace tessera

@@ -1,0 +1,80 @@
+#include "engine/gpu/submitter.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "engine/poison.hpp"
+
+namespace tessera {
+
+Submitter::Submitter(const StepSchedule& schedule, const Resources& resources, OperationRunner& runner, Queues& queues,
+                     StreamOrder& order, bool poison)
+    : schedule_(schedule),
+      resources_(resources),
+      runner_(runner),
+      queues_(queues),
+      order_(order),
+      border_(resources.device->make_event()),
+      poison_(schedule.operations.size()) {
+  for (std::size_t i = 0; i < queues.others().size(); ++i) ends_.push_back(resources.device->make_event());
+  if (poison) find_poison();
+}
+
+/// The host does not see when an operation is done: a storage is poisoned on the stream of the last operation that
+/// touches it, where that one is behind all others by its stream or by a wait of its own.
+void Submitter::find_poison() {
+  const auto passing = passing_storages(schedule_);
+  for (const Segment& segment : schedule_.segments) {
+    std::map<StorageId, std::vector<OperationId>> touches;
+    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+      for (const StorageId storage : passing[static_cast<std::size_t>(id)]) touches[storage].push_back(id);
+    }
+    for (const auto& [storage, by] : touches) {
+      const auto& waits = order_.waits(by.back());
+      const Stream* const stream = &queues_.of(schedule_.operation(by.back()).lane);
+      const bool behind_all = std::all_of(by.begin(), by.end(), [&](OperationId other) {
+        return &queues_.of(schedule_.operation(other).lane) == stream ||
+               std::find(waits.begin(), waits.end(), other) != waits.end();
+      });
+      if (behind_all) poison_[static_cast<std::size_t>(by.back())].push_back(storage);
+    }
+  }
+}
+
+void Submitter::fork() {
+  if (ends_.empty()) return;
+  queues_.compute().record(*border_);
+  for (auto& other : queues_.others()) other->wait(*border_);
+}
+
+void Submitter::join() {
+  for (std::size_t i = 0; i < ends_.size(); ++i) {
+    queues_.others()[i]->record(*ends_[i]);
+    queues_.compute().wait(*ends_[i]);
+  }
+}
+
+void Submitter::submit(OperationId first, OperationId count, OperationTimes* times) {
+  fork();
+  for (OperationId id = first; id < first + count; ++id) {
+    const Operation& op = schedule_.operation(id);
+    if (op.kind == OperationKind::load) continue;
+    Stream& stream = queues_.of(op.lane);
+    for (const OperationId other : order_.waits(id)) {
+      if (other >= first) stream.wait(order_.event(other));
+    }
+    if (times != nullptr) times->begin(id, stream);
+    run(id, stream);
+    if (times != nullptr) times->end(id, stream);
+    order_.submitted(id, stream);
+  }
+  join();
+}
+
+void Submitter::run(OperationId id, Stream& stream) {
+  runner_.run(id, stream);
+  for (const StorageId storage : poison_[static_cast<std::size_t>(id)])
+    resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
+}
+
+}  // namespace tessera

@@ -1,0 +1,112 @@
+#include "engine/operation_runner.hpp"
+
+namespace tessera {
+
+void OperationRunner::run(OperationId id, Stream& stream) {
+  const Operation& op = schedule_.operation(id);
+  const BoundOperation& bound = bound_[id];
+  resources_.device->begin_range(bound.name.c_str());
+  const std::uint64_t sequence =
+      ring_.begin(id, static_cast<std::int32_t>(op.kind), op.unit >= 0 ? op.unit : op.part, op.wire_bytes);
+  dispatch(op, bound, stream);
+  resources_.device->end_range();
+  ring_.end(sequence);
+}
+
+void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound, Stream& stream) {
+  const RankCompute& compute = *resources_.compute;
+  switch (op.kind) {
+    case OperationKind::gather:
+      return gather(op, stream);
+    case OperationKind::forward:
+    case OperationKind::recompute:
+    case OperationKind::backward:
+      return run_part(op, bound, stream);
+    case OperationKind::reduce_scatter: {
+      const Value& source = schedule_.value(op.reads[0]);
+      const Value& sum = schedule_.value(op.writes[0]);
+      return summing_communicator(op, bound).reduce_scatter(stream, at(op.reads[0]), source.dtype, at(op.writes[0]),
+                                                            sum.dtype, sum.elements);
+    }
+    case OperationKind::all_reduce: {
+      const ValueId sums = op.updates[0].after;
+      return summing_communicator(op, bound).all_reduce_sum(stream, reinterpret_cast<std::int64_t*>(at(sums)),
+                                                            schedule_.value(sums).elements);
+    }
+    case OperationKind::accumulate:
+      return accumulate(op, stream);
+    case OperationKind::norm: {
+      const Value& gradient = schedule_.value(op.reads[0]);
+      return compute.kernels(op.lane).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements,
+                                                 &bound_.payload->square_norm);
+    }
+    case OperationKind::clip:
+      return compute.kernels(op.lane).clip(stream, optimizer_.clip_arguments(bound_.payload, bound_.scalars));
+    case OperationKind::update:
+      return compute.kernels(op.lane).adamw(stream, bound.adamw);
+    case OperationKind::store:
+      for (const BoundOperation::Copy& copy : bound.copies)
+        compute.store(stream, copy.to, copy.from, bound.copied_elements);
+      return;
+    case OperationKind::load:
+    case OperationKind::slice:
+      break;
+  }
+  throw InternalError("operation {} cannot be played", bound.name);
+}
+
+/// The communicator of a sum, with the workspace that it has in the plan.
+Communicator& OperationRunner::summing_communicator(const Operation& op, const BoundOperation& bound) {
+  Communicator& communicator = resources_.communicators->of(op.lane, op.group);
+  communicator.lend(bound.workspace);
+  return communicator;
+}
+
+void OperationRunner::gather(const Operation& op, Stream& stream) {
+  const Value& source = schedule_.value(op.reads[0]);
+  const Value& full = schedule_.value(op.writes[0]);
+  const std::int64_t slice = full.elements / schedule_.grid.size(op.group);
+  std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(full.dtype);
+  resources_.compute->kernels(op.lane).cast(stream, at(op.reads[0]), source.dtype, mine, full.dtype, slice);
+  if (schedule_.communicates(op))
+    resources_.communicators->of(op.lane, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype);
+}
+
+void OperationRunner::run_part(const Operation& op, const BoundOperation& bound, Stream& stream) {
+  const Part& part = schedule_.part(op.part);
+  Kernels& kernels = resources_.compute->kernels(op.lane);
+  for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
+  switch (op.kind) {
+    case OperationKind::forward:
+      part_forward(kernels, stream, schedule_.model, part, bound.buffers);
+      break;
+    case OperationKind::recompute:
+      part_recompute(kernels, stream, schedule_.model, part, bound.buffers);
+      break;
+    default:
+      part_backward(kernels, stream, schedule_.model, part, bound.buffers);
+      break;
+  }
+  if (part.kind != PartKind::head) return;
+  kernels.account_loss(stream, {bound_.scalars, bound_.payload, bound.clears_sums});
+}
+
+void OperationRunner::accumulate(const Operation& op, Stream& stream) {
+  Kernels& kernels = resources_.compute->kernels(op.lane);
+  const Value& first = schedule_.value(op.reads[0]);
+  if (!op.updates.empty()) {
+    const Value& sum = schedule_.value(op.updates[0].after);
+    kernels.add(stream, at(op.updates[0].after), sum.dtype, at(op.reads[0]), first.dtype, at(op.updates[0].after),
+                sum.dtype, sum.elements);
+  } else if (op.reads.size() == 2) {
+    const Value& second = schedule_.value(op.reads[1]);
+    const Value& sum = schedule_.value(op.writes[0]);
+    kernels.add(stream, at(op.reads[1]), second.dtype, at(op.reads[0]), first.dtype, at(op.writes[0]), sum.dtype,
+                sum.elements);
+  } else {
+    const Value& copy = schedule_.value(op.writes[0]);
+    kernels.cast(stream, at(op.reads[0]), first.dtype, at(op.writes[0]), copy.dtype, copy.elements);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,34 @@
+#pragma once
+// Runs one operation: hands it to the kernels or to a communicator, on a stream.
+
+#include "engine/bound_schedule.hpp"
+#include "tessera/telemetry/ring.hpp"
+
+namespace tessera {
+
+class OperationRunner {
+ public:
+  /// All must outlive the runner.
+  OperationRunner(const StepSchedule& schedule, const BoundSchedule& bound, const Resources& resources,
+                  const Optimizer& optimizer)
+      : schedule_(schedule), bound_(bound), resources_(resources), optimizer_(optimizer) {}
+
+  /// Called where the stream's work is (Task). Loads are not run here: they need a feed.
+  void run(OperationId id, Stream& stream);
+
+ private:
+  void dispatch(const Operation& op, const BoundOperation& bound, Stream& stream);
+  Communicator& summing_communicator(const Operation& op, const BoundOperation& bound);
+  void gather(const Operation& op, Stream& stream);
+  void run_part(const Operation& op, const BoundOperation& bound, Stream& stream);
+  void accumulate(const Operation& op, Stream& stream);
+  std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
+
+  const StepSchedule& schedule_;
+  const BoundSchedule& bound_;
+  const Resources& resources_;
+  const Optimizer& optimizer_;
+  OperationRing ring_;  ///< what runs, for a debugger
+};
+
+}  // namespace tessera

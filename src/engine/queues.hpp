@@ -1,0 +1,110 @@
+#pragma once
+// The streams that play a schedule's queues, and what an operation waits for on other streams.
+
+#include <algorithm>
+#include <array>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/backend/device.hpp"
+#include "tessera/config/options.hpp"
+#include "tessera/engine/tell_peers.hpp"
+#include "tessera/schedule/schedule.hpp"
+
+namespace tessera {
+
+/// RankCompute has a stream, communication another for all its queues (`one_for_all`: legal, because list order is
+/// issue order) or one for each; all share compute's in serial mode.
+class Queues {
+ public:
+  Queues(Device& device, LaneMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {
+    streams_.fill(compute_.get());
+    if (mode == LaneMode::serial) return;
+    for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) {
+      if (!one_for_all || others_.empty()) {
+        const std::string name = one_for_all ? "communication" : std::string(name_of(lane));
+        others_.push_back(device.make_stream(name, StreamPriority::high));
+      }
+      streams_[static_cast<std::size_t>(lane)] = others_.back().get();
+    }
+  }
+
+  Stream& of(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
+  /// The stream of compute, which also loads and stores.
+  Stream& compute() { return *compute_; }
+  bool on_compute(Lane lane) const { return streams_[static_cast<std::size_t>(lane)] == compute_.get(); }
+  std::vector<std::unique_ptr<Stream>>& others() { return others_; }
+
+  /// Blocks until all streams are empty; rethrows what their work threw.
+  void synchronize() {
+    compute_->synchronize();
+    for (auto& other : others_) other->synchronize();
+  }
+
+  /// Waits for all streams after a failure; what they throw is known already.
+  void drain() {
+    const auto quietly = [](Stream& stream) {
+      try {
+        stream.synchronize();
+      } catch (const std::exception&) {
+        return;
+      }
+    };
+    quietly(*compute_);
+    for (auto& other : others_) quietly(*other);
+  }
+
+ private:
+  std::unique_ptr<Stream> compute_;
+  std::vector<std::unique_ptr<Stream>> others_;
+  std::array<Stream*, kLanes> streams_{};
+};
+
+/// Runs `work`. What fails is told to the other ranks before streams are drained: they may wait for peers that wait for
+/// this rank.
+template <class Work>
+void play_guarded(RankContext& context, Queues& queues, Work&& work) {
+  try {
+    work();
+  } catch (...) {
+    tell_peers(context);
+    queues.drain();
+    throw;
+  }
+}
+
+/// Of each operation: those on other streams that it waits for, and the event that others wait for.
+class StreamOrder {
+ public:
+  StreamOrder(const StepSchedule& schedule, Device& device, Queues& queues)
+      : device_(device), waits_(schedule.operations.size()), events_(schedule.operations.size()) {
+    for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
+      for (const OperationId other : waits_of(schedule, id)) {
+        if (&queues.of(schedule.operation(other).lane) == &queues.of(schedule.operation(id).lane)) continue;
+        waits_[static_cast<std::size_t>(id)].push_back(other);
+        record_after(other);
+      }
+    }
+  }
+
+  const std::vector<OperationId>& waits(OperationId id) const { return waits_[static_cast<std::size_t>(id)]; }
+  /// Has an event recorded behind an operation from now on.
+  void record_after(OperationId id) {
+    auto& event = events_[static_cast<std::size_t>(id)];
+    if (event == nullptr) event = device_.make_event();
+  }
+  /// Of an operation that is waited for.
+  Event& event(OperationId id) { return *events_[static_cast<std::size_t>(id)]; }
+  /// To be called when an operation was submitted.
+  void submitted(OperationId id, Stream& stream) {
+    if (auto& event = events_[static_cast<std::size_t>(id)]) stream.record(*event);
+  }
+
+ private:
+  Device& device_;
+  std::vector<std::vector<OperationId>> waits_;
+  std::vector<std::unique_ptr<Event>> events_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,87 @@
+#include "kernels/cpu/layouts.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A chunk's logits are 64 MiB at most (fewer chunks read the vocabulary's table fewer times), and at least 16 tokens.
+Tiling head_chunks(std::int64_t tokens, std::int64_t vocab) {
+  constexpr std::int64_t kLogits = std::int64_t{1} << 24;
+  return Tiling::balanced(tokens, std::max<std::int64_t>(16, kLogits / vocab), 16);
+}
+
+/// Rows of logits end off a power of two, so that rows do not compete for the same cache sets.
+std::int64_t padded_stride(std::int64_t vocab) {
+  const std::int64_t stride = round_up(vocab, 16);
+  return stride % 256 == 0 ? stride + 16 : stride;
+}
+
+}  // namespace
+
+NormBackwardLayout::NormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width)
+    : groups(Tiling::of_size(tokens, 32)),
+      gain_sums(carver.take<float>(groups.count() * width)),
+      bias_sums(carver.take<float>(groups.count() * width)) {}
+
+AttentionBackwardLayout::AttentionBackwardLayout(Carver& carver, const AttentionShape& shape, DType dtype)
+    : query_gradient(dtype == DType::fp32
+                         ? nullptr
+                         : carver.take<float>(shape.batch * shape.sequence * shape.heads * shape.head_width)),
+      delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)) {}
+
+HeadLayout::HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+                       DType gradient, bool training)
+    : chunks(head_chunks(tokens, vocab)),
+      logit_columns(Tiling::balanced(vocab, 384, 16)),
+      vocab_groups(Tiling::balanced(vocab, std::max<std::int64_t>(3200, ceil_div(vocab, 16)), 16)),
+      logits_stride(padded_stride(vocab)),
+      normalized(carver.take_bytes(tokens * width * size_of(compute))),
+      mean(carver.take<float>(tokens)),
+      reciprocal_deviation(carver.take<float>(tokens)),
+      logits(carver.take<float>(checked_multiply(chunks.largest(), logits_stride))),
+      tile_maximum(carver.take<float>(chunks.largest() * logit_columns.count())),
+      tile_sum(carver.take<float>(chunks.largest() * logit_columns.count())),
+      log_sum_exp(carver.take<float>(chunks.largest())),
+      token_loss(carver.take<double>(chunks.largest())) {
+  if (!training) return;
+  normalized_gradient = carver.take_bytes(tokens * width * size_of(compute));
+  partial_gradient = carver.take<float>(vocab_groups.count() * chunks.largest() * width);
+  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = carver.take<float>(checked_multiply(vocab, width));
+  norm_scratch = carver.take_bytes(cpu_kernel_needs().norm_backward(tokens, width));
+}
+
+namespace {
+
+class CpuKernelNeeds final : public KernelNeeds {
+ public:
+  std::int64_t embedding_backward(std::int64_t tokens) const override {
+    Carver carver;
+    carver.take<std::int32_t>(tokens);  // places in order of their token
+    return carver.used();
+  }
+  std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
+    return bytes_of<NormBackwardLayout>(tokens, width);
+  }
+  std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
+    return bytes_of<AttentionBackwardLayout>(shape, dtype);
+  }
+  std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
+                    bool training) const override {
+    return bytes_of<HeadLayout>(tokens, width, vocab, compute, gradient, training);
+  }
+  /// Rows a multiple of 4 KiB apart would share their cache sets, and matmuls that walk down columns are 10% slower.
+  std::int64_t row_stride(std::int64_t width) const override { return width % 1024 == 0 ? width + 256 : width; }
+  /// A thread's own scratch is no device's memory.
+  std::int64_t workspace() const override { return 0; }
+  std::int64_t exchange(std::int64_t) const override { return 0; }
+  std::int64_t limited(std::int64_t on_device, std::int64_t on_host) const override { return on_device + on_host; }
+};
+
+}  // namespace
+
+const KernelNeeds& cpu_kernel_needs() {
+  static const CpuKernelNeeds needs;
+  return needs;
+}
+
+}  // namespace tessera

@@ -1,0 +1,96 @@
+#include "kernels/gpu/layouts.hpp"
+
+#include "tessera/kernels/host_exchange.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kWorkspaceAlignment = 256;
+
+/// The first multiple of `alignment` from `memory` on; null stays null.
+void* aligned(void* memory, std::int64_t alignment) {
+  if (memory == nullptr) return nullptr;
+  const auto step = static_cast<std::uintptr_t>(alignment), at = reinterpret_cast<std::uintptr_t>(memory);
+  return static_cast<std::byte*>(memory) + (step - at % step) % step;
+}
+
+}  // namespace
+
+CudaEmbeddingBackwardLayout::CudaEmbeddingBackwardLayout(Carver& carver, std::int64_t tokens)
+    : keys(carver.take<std::uint64_t>(tokens)), merged(carver.take<std::uint64_t>(tokens)) {}
+
+CudaNormBackwardLayout::CudaNormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width)
+    : groups(Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, 512)))),
+      gain_sums(carver.take<float>(groups.count() * width)),
+      bias_sums(carver.take<float>(groups.count() * width)) {}
+
+CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(Carver& carver, const AttentionShape& shape)
+    : delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)) {}
+
+CudnnAttentionBackwardLayout::CudnnAttentionBackwardLayout(Carver& carver, const AttentionShape& shape)
+    : delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)),
+      query_gradient_sum(carver.take<float>(shape.batch * shape.heads * shape.sequence * shape.head_width)),
+      workspace(carver.take_bytes(workspace_bytes(shape) + kWorkspaceAlignment)) {
+  workspace = aligned(workspace, kWorkspaceAlignment);
+}
+
+bool CudnnAttentionBackwardLayout::is_possible(const AttentionShape& shape, DType dtype) {
+  return dtype != DType::fp32 && shape.head_width % 8 == 0 && shape.head_width <= 128;
+}
+
+std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape& shape) {
+  constexpr std::int64_t kAnything = std::int64_t{64} << 10;
+  const std::int64_t every_head = shape.batch * shape.heads * shape.sequence * shape.head_width * 2;
+  return kAnything + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
+}
+
+CudaHeadLayout::CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
+                               DType compute, DType gradient, bool training, std::int64_t most_logits)
+    : chunks(Tiling::balanced(tokens, std::max<std::int64_t>(128, most_logits / vocab), 128)),
+      logits_stride(round_up(vocab, 64)),
+      normalized(carver.take_bytes(tokens * width * size_of(compute))),
+      mean(carver.take<float>(tokens)),
+      reciprocal_deviation(carver.take<float>(tokens)),
+      token_loss(carver.take<double>(tokens)),
+      logits(carver.take<float>(checked_multiply(chunks.largest(), logits_stride))) {
+  if (!training) return;
+  normalized_gradient = carver.take_bytes(tokens * width * size_of(compute));
+  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = carver.take<float>(checked_multiply(vocab, width));
+  norm_scratch = carver.take_bytes(gpu_kernel_needs().norm_backward(tokens, width));
+}
+
+namespace {
+
+class GpuKernelNeeds final : public KernelNeeds {
+ public:
+  std::int64_t embedding_backward(std::int64_t tokens) const override {
+    return bytes_of<CudaEmbeddingBackwardLayout>(tokens);
+  }
+  std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
+    return bytes_of<CudaNormBackwardLayout>(tokens, width);
+  }
+  std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
+    const bool by_cudnn =
+        CudnnAttentionBackwardLayout::is_possible(shape, dtype);  // it needs more than our own kernels
+    return by_cudnn ? bytes_of<CudnnAttentionBackwardLayout>(shape) : bytes_of<CudaAttentionBackwardLayout>(shape);
+  }
+  std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
+                    bool training) const override {
+    return bytes_of<CudaHeadLayout>(tokens, width, vocab, compute, gradient, training);
+  }
+  /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
+  std::int64_t row_stride(std::int64_t width) const override { return width; }
+  std::int64_t workspace() const override { return kProductWorkspaceBytes + kSumWorkspaceBytes; }
+  std::int64_t exchange(std::int64_t tokens) const override { return exchange_bytes(tokens); }
+  std::int64_t limited(std::int64_t on_device, std::int64_t) const override { return on_device; }
+};
+
+}  // namespace
+
+const KernelNeeds& gpu_kernel_needs() {
+  static const GpuKernelNeeds needs;
+  return needs;
+}
+
+}  // namespace tessera
