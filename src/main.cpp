@@ -43,7 +43,7 @@ int print_version() {
 
 /// Resolves run.device for this machine, and run.deterministic for the device. Options without effect there are refused
 /// as if they had been given so.
-void settle_device(Options& options, const Log& log) {
+void resolve_device(Options& options, const Log& log) {
   const DeviceChoice asked = options.run.device;
   options.run.device = resolved_device(asked);
   options.run.deterministic = is_deterministic(options.run) ? Deterministic::yes : Deterministic::no;
@@ -80,7 +80,7 @@ int run_plan_here(const Command& command) {
     Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
                                *ranks == 1 ? "" : "s", command.input.string()));
   }
-  if (options.run.device == DeviceChoice::automatic) settle_device(options, Log(0, 1));
+  if (options.run.device == DeviceChoice::automatic) resolve_device(options, Log(0, 1));
   return run_plan(options);
 }
 
@@ -141,7 +141,7 @@ int run_on_rank_0(World& world, const Command& command) {
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
   const WaitPhase phase(world.control().waits(), "the ranks worked", command.options.checkpoint.timeout,
                         "checkpoint.timeout");
-  settle_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
+  resolve_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);

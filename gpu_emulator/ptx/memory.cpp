@@ -202,8 +202,8 @@ void wait_for_copies(Warp& w, const Instruction& i, Mask lanes) {
   });
 }
 
-/// ldmatrix.m8n8.x4: lane 8 m + r names row r of matrix m; lane l gets of each matrix row l / 4, elements 2 (l % 4) and
-/// the next, or of its transpose.
+/// ldmatrix.m8n8.x4: lane 8 m + r names row r of matrix m. Of each matrix or its transpose, lane l gets row l / 4,
+/// elements 2 (l % 4) and the next.
 template <bool Transposed>
 void load_matrices(Warp& w, const Instruction& i, Mask lanes) {
   const Addresses addresses = addresses_of(w, i, lanes, 16);

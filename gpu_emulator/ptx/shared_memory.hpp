@@ -1,6 +1,6 @@
 #pragma once
-// A block's shared memory, with a memory of who touched it: two threads may touch the same bytes, one of them writing,
-// only with a barrier between (of the block; of the warp, if both are of it). What was never written may not be read.
+// A block's shared memory, with a memory of who touched it. Two threads may touch the same bytes, one writing, only
+// with a barrier between. It is the block's, or the warp's if both are of it. What was never written may not be read.
 
 #include <cstddef>
 #include <cstdint>

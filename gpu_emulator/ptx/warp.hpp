@@ -105,8 +105,8 @@ class Block {
   std::vector<std::unique_ptr<Warp>> warps_;
 };
 
-/// Every block of a launch. std::runtime_error for a launch that a GPU of compute capability 8.0 does not take, and for
-/// a fault in the kernel: what, where in the source, which thread.
+/// Plays every block of a launch. Throws std::runtime_error for a launch that a GPU of compute capability 8.0 does not
+/// take. A fault in the kernel throws one too: what, where in the source, which thread.
 void play(const Launch& launch, std::uint64_t order_seed);
 
 }  // namespace ptx

@@ -66,8 +66,8 @@ float element(const Row& row, int lane, int which) {
   return static_cast<float>(value);
 }
 
-/// mma.m16n8k16 d, a, b, c (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"): element i of lane
-/// l's fragment is at, with group = l / 4 and t = l % 4,
+/// mma.m16n8k16 d, a, b, c (PTX ISA, "Matrix Fragments for mma.m16n8k16 with floating point type"). With group = l / 4
+/// and t = l % 4, element i of lane l's fragment is at
 ///   A: row group (i = 0, 1, 4, 5) or group + 8, column 2 t + i % 2, plus 8 from i = 4 on;
 ///   B: row 2 t + i % 2, plus 8 from i = 2 on, column group;
 ///   C and D: row group (i < 2) or group + 8, column 2 t + i % 2.

@@ -1,5 +1,5 @@
-// Captures and their replay. A replay runs nodes one at a time, in a random order among those that their edges allow: a
-// missing edge shows as a wrong result.
+// Captures and their replay. A replay runs nodes one at a time, in a random order among those that their edges allow.
+// So a missing edge shows as a wrong result.
 
 #include <algorithm>
 #include <atomic>

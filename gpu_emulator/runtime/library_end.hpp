@@ -1,6 +1,6 @@
 #pragma once
 // The end of a library that came in by dlopen. Its static objects are younger than those of the program that made its
-// first handle, so they end first; a handle that an older object destroys afterwards may crash the process.
+// first handle, so they end first. A handle that an older object destroys afterwards may crash the process.
 
 #include <cstdio>
 #include <cstdlib>

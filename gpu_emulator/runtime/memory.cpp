@@ -1,5 +1,5 @@
-// Device and pinned memory: fresh memory is full of NaN, device memory is out of bounds for the host, and writes beyond
-// an allocation's end are found when it is freed (or at once, beyond its last page).
+// Device and pinned memory. Fresh memory is full of NaN. Device memory is out of bounds for the host. Writes beyond an
+// allocation's end are found when it is freed (or at once, beyond its last page).
 
 #include <sys/mman.h>
 

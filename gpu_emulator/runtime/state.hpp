@@ -35,8 +35,8 @@ struct Capture {
 };
 
 /// Lets device memory be touched while it lives, in any thread. Once a host has waited for a stream and no work runs,
-/// memory is out of bounds for everybody, so that a host that reads a device's pointer crashes here as it would on a
-/// real machine.
+/// memory is out of bounds for everybody. So a host that reads a device's pointer crashes here as it would on a real
+/// machine.
 class DeviceAccess {
  public:
   DeviceAccess();

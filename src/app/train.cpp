@@ -11,7 +11,7 @@
 #include "tessera/model/flops.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 #include "tessera/training/account.hpp"
-#include "tessera/training/kept_products.hpp"
+#include "tessera/training/kept_algorithms.hpp"
 #include "tessera/training/machine_load.hpp"
 #include "tessera/training/origin.hpp"
 #include "tessera/training/prepare.hpp"
@@ -143,11 +143,11 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   const StopSignals signals;  // from here on signals wait for a step boundary
   const WaitPhase phase(world.control().waits(), "the run started", given.run.timeout, "run.timeout");
   require_wanted_ranks(world.size());
-  MachineShape machine = settle_grid(world, given);
+  MachineShape machine = resolve_grid(world, given);
   const Options asked = with_origin(world, given);
   machine.measure = true;
   machine.timed_steps = 10;
-  if (world.rank() == 0) machine.kept_products = KeptProducts(run_folder(asked)).read();
+  if (world.rank() == 0) machine.kept_algorithms = KeptAlgorithms(run_folder(asked)).read();
   const PreparedRun prepared(world, asked, machine);
   const Options options = prepared.resolved(asked);                            // config.ini and manifests hold the same
   if (world.rank() == 0) require_fitting(resume_settings(options, prepared));  // all compare when they load

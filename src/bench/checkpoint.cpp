@@ -200,7 +200,7 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
 
 int run_bench_checkpoint(World& world, const Options& options) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const MachineShape machine = settle_grid(world, options);
+  const MachineShape machine = resolve_grid(world, options);
   Bench bench(world, options);
   Options within = options;
   within.checkpoint.async = false;

@@ -10,7 +10,7 @@ namespace tessera {
 
 int run_bench_comm(World& world, const Options& options, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const MachineShape machine = settle_grid(world, options);
+  const MachineShape machine = resolve_grid(world, options);
   if (world.size() == 1) {
     if (!options.bench.output.empty())
       throw UsageError(

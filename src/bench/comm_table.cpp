@@ -1,6 +1,6 @@
 #include "bench/comm_table.hpp"
 
-#include "bench/comm_ways.hpp"
+#include "bench/transports.hpp"
 
 namespace tessera {
 
@@ -34,7 +34,7 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
   const std::int64_t ranks = context.size();
   const std::vector<CollectiveCase> cases = collective_cases(
       ranks, options.bench.sizes.empty() ? message_sizes(options.bench.max_bytes) : options.bench.sizes);
-  const auto ours = make_comm_ways(context, options, machine, buffer_bytes(cases));
+  const auto ours = make_transports(context, options, machine, buffer_bytes(cases));
   const auto mpi = make_host_way("MPI", reference, buffer_bytes(cases));
   std::vector<Contender> contenders = ours->contenders();
   contenders.push_back(mpi->contenders().front());

@@ -26,7 +26,7 @@ class BenchDevice {
 
   Device& device() const { return *device_; }
   Stream& stream() const { return *stream_; }
-  Kernels& kernels() const { return compute_->kernels(Lane::compute); }
+  Kernels& kernels() const { return compute_->kernels(Queue::compute); }
   /// Returns "AVX-512, oneDNN 2.6.3, 2 threads", "NVIDIA H200, ...".
   std::string description() const;
 

@@ -7,7 +7,7 @@
 namespace tessera {
 
 int run_bench_kernels(World& world, const Options& options, const Invocation& invocation) {
-  const MachineShape machine = settle_grid(world, options);
+  const MachineShape machine = resolve_grid(world, options);
   BenchOutput output(world, options, invocation);
   output.write(kernel_table(world, options, machine));
   return 0;

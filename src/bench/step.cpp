@@ -45,7 +45,7 @@ BenchResult memory_result(const std::vector<std::string>& ranks, std::int64_t pl
 
 int run_bench_step(World& world, const Options& options, const Invocation& invocation) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const MachineShape machine = settle_grid(world, options);
+  const MachineShape machine = resolve_grid(world, options);
   BenchOutput output(world, options, invocation);
   StepBench bench(world, options, machine);
   log.info(bench.account());
@@ -54,7 +54,7 @@ int run_bench_step(World& world, const Options& options, const Invocation& invoc
 }
 
 int run_bench_memory(World& world, const Options& options, const Invocation& invocation) {
-  const MachineShape machine = settle_grid(world, options);
+  const MachineShape machine = resolve_grid(world, options);
   BenchOutput output(world, options, invocation);
   const PreparedRun prepared(world, options, machine);
   const Backend& backend = backend_of(options);

@@ -100,7 +100,7 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
 double best_product(const Resources& resources, DType compute, const RateSizes& sizes) {
   Device& device = *resources.device;
   const auto stream = device.make_caller_stream("bench");
-  ProductRate product(device, *stream, resources.compute->kernels(Lane::compute), compute, sizes);
+  ProductRate product(device, *stream, resources.compute->kernels(Queue::compute), compute, sizes);
   for (int i = 0; i < 5; ++i) product.sample();
   return product.best();
 }

@@ -131,7 +131,7 @@ class TimedKernels final : public Kernels {
   }
 
   // A few hundred operations on numbers: too short to measure.
-  void account_loss(Stream& stream, const AccountArguments& a) override { inner_.account_loss(stream, a); }
+  void accumulate_loss(Stream& stream, const AccountArguments& a) override { inner_.accumulate_loss(stream, a); }
   void clip(Stream& stream, const ClipArguments& a) override { inner_.clip(stream, a); }
 
   std::string description() const override { return inner_.description(); }

@@ -1,6 +1,6 @@
 #include "tessera/comm/make_communicator.hpp"
 
-#include "comm/pairwise/pairwise_communicator.hpp"
+#include "comm/point_to_point/point_to_point_communicator.hpp"
 #include "comm/shared/shared_communicator.hpp"
 #include "comm/solo_communicator.hpp"
 #include "tessera/base/error.hpp"
@@ -19,13 +19,13 @@ std::unique_ptr<Communicator> make_communicator(RankContext& context, const Proc
   if (grid.within_node(group) && !options.force_pairwise) {
     return std::make_unique<SharedCommunicator>(context, members, region, full_name, options);
   }
-  return std::make_unique<PairwiseCommunicator>(context, members, full_name, options);
+  return std::make_unique<PointToPointCommunicator>(context, members, full_name, options);
 }
 
 std::int64_t staging_bytes(const ProcessGrid& grid, Group group, const CommunicatorOptions& options) {
   const std::int64_t size = grid.size(group);
-  if (size == 1 || options.lent || (grid.within_node(group) && !options.force_pairwise)) return 0;
-  return PairwiseCommunicator::staging_bytes(size);
+  if (size == 1 || options.external_workspace || (grid.within_node(group) && !options.force_pairwise)) return 0;
+  return PointToPointCommunicator::staging_bytes(size);
 }
 
 }  // namespace tessera

@@ -31,7 +31,8 @@ TESSERA_CHOICES(Wrap, {{Wrap::block, "block"}, {Wrap::size, "size"}, {Wrap::mode
 TESSERA_CHOICES(ReduceWhen,
                 {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
 TESSERA_CHOICES(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
-TESSERA_CHOICES(Checkpointing, {{Checkpointing::none, "none"}, {Checkpointing::block, "block"}})
+TESSERA_CHOICES(ActivationCheckpointing,
+                {{ActivationCheckpointing::none, "none"}, {ActivationCheckpointing::block, "block"}})
 TESSERA_CHOICES(DirectWrites,
                 {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_CHOICES(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
@@ -59,7 +60,7 @@ std::string_view name_of(DirectWrites value) { return spelling(value); }
 std::string_view name_of(Wrap value) { return spelling(value); }
 std::string_view name_of(ReduceWhen value) { return spelling(value); }
 std::string_view name_of(TiedReduce value) { return spelling(value); }
-std::string_view name_of(Checkpointing value) { return spelling(value); }
+std::string_view name_of(ActivationCheckpointing value) { return spelling(value); }
 std::string_view name_of(SampleOrder value) { return spelling(value); }
 std::string_view name_of(LearningRateSchedule value) { return spelling(value); }
 std::string_view name_of(PlanView value) { return spelling(value); }

@@ -24,7 +24,7 @@ void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& ou
     case ParameterLife::rest:
       unused({"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
               "shard.reshard_after_forward"},
-             fmt::format("{} keeps parameters whole and gathers nothing for forward or backward", rules.name));
+             fmt::format("{} keeps full parameters and gathers nothing for forward or backward", rules.name));
       break;
     case ParameterLife::step:
       unused({"shard.limit_all_gathers", "shard.reshard_after_forward", "shard.prefetch_backward"},

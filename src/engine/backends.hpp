@@ -9,9 +9,9 @@ namespace tessera {
 const Backend& cpu_backend();
 const Backend& gpu_backend();
 
-/// Other libraries may sum in another order. Collective over the world.
+/// Requires the same libraries on all ranks, as others may sum in another order. Collective over the world.
 inline void require_same_kernels(const Resources& all) {
-  require_equal(all.context, all.compute->kernels(Lane::compute).description(),
+  require_equal(all.context, all.compute->kernels(Queue::compute).description(),
                 "the same instruction set and library for products on all ranks");
 }
 

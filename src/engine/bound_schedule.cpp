@@ -8,7 +8,7 @@ namespace tessera {
 
 namespace {
 
-/// The values of an operation that it writes: fresh, or the new end of an update.
+/// Returns the values that an operation writes: fresh, or the new end of an update.
 std::vector<ValueId> written_values(const Operation& op) {
   std::vector<ValueId> values = op.writes;
   for (const Update& u : op.updates) values.push_back(u.after);
@@ -45,12 +45,12 @@ class Binder {
       if (value.kind != ValueKind::scalar) continue;
       std::byte* const address = resources_.address(value.storage);
       if (value.dtype == DType::int64) {
-        bound_.payload = reinterpret_cast<ScalarPayload*>(address);
+        bound_.reduced = reinterpret_cast<ReducedScalars*>(address);
       } else {
         bound_.scalars = reinterpret_cast<StepScalars*>(address);
       }
     }
-    TESSERA_ASSERT(bound_.payload != nullptr && bound_.scalars != nullptr, "a schedule has sums and scalars");
+    TESSERA_ASSERT(bound_.reduced != nullptr && bound_.scalars != nullptr, "a schedule has sums and scalars");
   }
 
   void bind(const Operation& op, BoundOperation& bound) const {
@@ -100,7 +100,7 @@ class Binder {
     b.gradient_adds = {bound.gradient_adds.get(), part.tensors.size()};
   }
 
-  /// A value that is neither a parameter nor a gradient.
+  /// Binds a value that is neither a parameter nor a gradient.
   void bind_buffer(const Operation& op, const Part& part, ValueId v, BoundOperation& bound) const {
     PartBuffers& b = bound.buffers;
     const Value& value = schedule_.value(v);
@@ -135,7 +135,7 @@ class Binder {
     }
   }
 
-  /// Parameter and gradient of a part's tensor.
+  /// Binds parameter and gradient of a part's tensor.
   void bind_tensor(const Operation& op, const Part& part, std::size_t i, BoundOperation& bound) const {
     const auto tensor = static_cast<std::size_t>(part.tensors[i]);
     const UnitId unit = schedule_.layout.unit_of[tensor];
@@ -161,7 +161,7 @@ class Binder {
     }
   }
 
-  /// The padding between a fresh gradient's tensors.
+  /// Finds the padding between a fresh gradient's tensors.
   void find_gaps(ValueId v, BoundOperation& bound) const {
     const Unit& unit = schedule_.unit(schedule_.value(v).unit);
     const std::int64_t size = size_of(schedule_.value(v).dtype);

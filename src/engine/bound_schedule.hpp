@@ -39,13 +39,13 @@ struct BoundOperation {
 
 struct BoundSchedule {
   std::vector<BoundOperation> operations;  ///< in list order
-  ScalarPayload* payload = nullptr;        ///< on the device, as scalars
+  ReducedScalars* reduced = nullptr;       ///< on the device, as scalars
   StepScalars* scalars = nullptr;
 
   const BoundOperation& operator[](OperationId id) const { return operations[static_cast<std::size_t>(id)]; }
 };
 
-/// A function of the schedule, the memory and the optimizer's settings; it plays nothing.
+/// Binds by the schedule, the memory and the optimizer's settings alone; plays nothing.
 BoundSchedule bind(const StepSchedule& schedule, const Resources& resources, const Optimizer& optimizer);
 
 }  // namespace tessera

@@ -16,7 +16,7 @@ std::span<std::byte> bytes_of(const SharedRegion* region) {
 std::set<QueueGroup> wanted_communicators(const StepSchedule& schedule) {
   std::set<QueueGroup> wanted;
   for (const Operation& op : schedule.operations) {
-    if (schedule.communicates(op)) wanted.insert({op.lane, op.group});
+    if (schedule.communicates(op)) wanted.insert({op.queue, op.group});
   }
   return wanted;
 }
@@ -25,9 +25,9 @@ Communicators::Communicators(std::unique_ptr<SharedRegion> shared, std::unique_p
                              std::unique_ptr<DeviceMemory> on_device)
     : shared_(std::move(shared)), transport_(std::move(transport)), on_device_(std::move(on_device)) {}
 
-Communicator& Communicators::of(Lane lane, Group group) const {
-  const auto it = all_.find({lane, group});
-  TESSERA_ASSERT(it != all_.end(), "no communicator for lane {} over group {}", name_of(lane), name_of(group));
+Communicator& Communicators::of(Queue queue, Group group) const {
+  const auto it = all_.find({queue, group});
+  TESSERA_ASSERT(it != all_.end(), "no communicator for queue {} over group {}", name_of(queue), name_of(group));
   return *it->second;
 }
 

@@ -10,21 +10,22 @@ namespace tessera {
 namespace {
 
 struct RegionOfPlace {
-  Place place;
+  MemorySpace space;
   RegionKind kind;
 };
-constexpr RegionOfPlace kAllRegions[] = {{Place::device, RegionKind::at_rest},  {Place::device, RegionKind::shared},
-                                         {Place::device, RegionKind::private_}, {Place::host, RegionKind::at_rest},
-                                         {Place::host, RegionKind::shared},     {Place::host, RegionKind::private_}};
+constexpr RegionOfPlace kAllRegions[] = {
+    {MemorySpace::device, RegionKind::at_rest},  {MemorySpace::device, RegionKind::shared},
+    {MemorySpace::device, RegionKind::private_}, {MemorySpace::host, RegionKind::at_rest},
+    {MemorySpace::host, RegionKind::shared},     {MemorySpace::host, RegionKind::private_}};
 
-/// Where a category's storages lie in a region: offsets, each once, in order.
+/// Returns where a category's storages lie in a region: offsets, each once, in order.
 std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& resources, Category category,
                                RegionOfPlace region) {
-  const std::byte* const start = resources.memory->region(region.kind, region.place).data();
+  const std::byte* const start = resources.memory->region(region.kind, region.space).data();
   std::vector<Extent> all;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     const Storage& storage = schedule.storage(id);
-    const bool here = storage.place == region.place && storage.region == region.kind;
+    const bool here = storage.space == region.space && storage.region == region.kind;
     if (!here || storage.category != category || storage.bytes == 0) continue;
     const std::int64_t offset = resources.address(id) - start;
     all.push_back({offset, offset + storage.bytes});
@@ -41,12 +42,13 @@ std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& re
   return merged;
 }
 
-/// What is there of an extent; -1 where that is not known.
+/// Returns what is there of an extent; -1 where that is not known.
 std::int64_t bytes_there(const Resources& resources, RegionOfPlace region, Extent extent) {
   const auto memory =
-      resources.memory->region(region.kind, region.place)
+      resources.memory->region(region.kind, region.space)
           .subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(extent.end - extent.begin));
-  return region.place == Place::host ? resident_bytes(memory) : resources.compute->measured_bytes(memory, extent.begin);
+  return region.space == MemorySpace::host ? measured_bytes(memory)
+                                           : resources.compute->measured_bytes(memory, extent.begin);
 }
 
 }  // namespace

@@ -6,11 +6,8 @@ void OperationRunner::run(OperationId id, Stream& stream) {
   const Operation& op = schedule_.operation(id);
   const BoundOperation& bound = bound_[id];
   resources_.device->begin_range(bound.name.c_str());
-  const std::uint64_t sequence =
-      ring_.begin(id, static_cast<std::int32_t>(op.kind), op.unit >= 0 ? op.unit : op.part, op.wire_bytes);
   dispatch(op, bound, stream);
   resources_.device->end_range();
-  ring_.end(sequence);
 }
 
 void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound, Stream& stream) {
@@ -37,13 +34,13 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
       return accumulate(op, stream);
     case OperationKind::norm: {
       const Value& gradient = schedule_.value(op.reads[0]);
-      return compute.kernels(op.lane).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements,
-                                                 &bound_.payload->square_norm);
+      return compute.kernels(op.queue).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements,
+                                                  &bound_.reduced->square_norm);
     }
     case OperationKind::clip:
-      return compute.kernels(op.lane).clip(stream, optimizer_.clip_arguments(bound_.payload, bound_.scalars));
+      return compute.kernels(op.queue).clip(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));
     case OperationKind::update:
-      return compute.kernels(op.lane).adamw(stream, bound.adamw);
+      return compute.kernels(op.queue).adamw(stream, bound.adamw);
     case OperationKind::store:
       for (const BoundOperation::Copy& copy : bound.copies)
         compute.store(stream, copy.to, copy.from, bound.copied_elements);
@@ -55,10 +52,10 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
   throw InternalError("operation {} cannot be played", bound.name);
 }
 
-/// The communicator of a sum, with the workspace that it has in the plan.
+/// Returns the communicator of a sum, with the workspace that it has in the plan.
 Communicator& OperationRunner::summing_communicator(const Operation& op, const BoundOperation& bound) {
-  Communicator& communicator = resources_.communicators->of(op.lane, op.group);
-  communicator.lend(bound.workspace);
+  Communicator& communicator = resources_.communicators->of(op.queue, op.group);
+  communicator.set_workspace(bound.workspace);
   return communicator;
 }
 
@@ -67,14 +64,14 @@ void OperationRunner::gather(const Operation& op, Stream& stream) {
   const Value& full = schedule_.value(op.writes[0]);
   const std::int64_t slice = full.elements / schedule_.grid.size(op.group);
   std::byte* mine = at(op.writes[0]) + resources_.index_in(op.group) * slice * size_of(full.dtype);
-  resources_.compute->kernels(op.lane).cast(stream, at(op.reads[0]), source.dtype, mine, full.dtype, slice);
+  resources_.compute->kernels(op.queue).cast(stream, at(op.reads[0]), source.dtype, mine, full.dtype, slice);
   if (schedule_.communicates(op))
-    resources_.communicators->of(op.lane, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype);
+    resources_.communicators->of(op.queue, op.group).all_gather(stream, at(op.writes[0]), slice, full.dtype);
 }
 
 void OperationRunner::run_part(const Operation& op, const BoundOperation& bound, Stream& stream) {
   const Part& part = schedule_.part(op.part);
-  Kernels& kernels = resources_.compute->kernels(op.lane);
+  Kernels& kernels = resources_.compute->kernels(op.queue);
   for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
   switch (op.kind) {
     case OperationKind::forward:
@@ -88,11 +85,11 @@ void OperationRunner::run_part(const Operation& op, const BoundOperation& bound,
       break;
   }
   if (part.kind != PartKind::head) return;
-  kernels.account_loss(stream, {bound_.scalars, bound_.payload, bound.clears_sums});
+  kernels.accumulate_loss(stream, {bound_.scalars, bound_.reduced, bound.clears_sums});
 }
 
 void OperationRunner::accumulate(const Operation& op, Stream& stream) {
-  Kernels& kernels = resources_.compute->kernels(op.lane);
+  Kernels& kernels = resources_.compute->kernels(op.queue);
   const Value& first = schedule_.value(op.reads[0]);
   if (!op.updates.empty()) {
     const Value& sum = schedule_.value(op.updates[0].after);

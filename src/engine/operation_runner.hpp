@@ -2,7 +2,6 @@
 // Runs one operation: hands it to the kernels or to a communicator, on a stream.
 
 #include "engine/bound_schedule.hpp"
-#include "tessera/telemetry/ring.hpp"
 
 namespace tessera {
 
@@ -13,7 +12,7 @@ class OperationRunner {
                   const Optimizer& optimizer)
       : schedule_(schedule), bound_(bound), resources_(resources), optimizer_(optimizer) {}
 
-  /// Called where the stream's work is (Task). Loads are not run here: they need a feed.
+  /// Runs an operation where the stream's work is (Task). Loads are not run here: they need a feed.
   void run(OperationId id, Stream& stream);
 
  private:
@@ -28,7 +27,6 @@ class OperationRunner {
   const BoundSchedule& bound_;
   const Resources& resources_;
   const Optimizer& optimizer_;
-  OperationRing ring_;  ///< what runs, for a debugger
 };
 
 }  // namespace tessera

@@ -64,9 +64,9 @@ void Optimizer::begin_step(std::int64_t step, std::int64_t steps) {
   scalars_.learning_rate = static_cast<float>(tessera::learning_rate(settings_.options, step, steps));
 }
 
-ClipArguments Optimizer::clip_arguments(const ScalarPayload* payload, StepScalars* scalars) const {
+ClipArguments Optimizer::clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const {
   ClipArguments a;
-  a.payload = payload;
+  a.reduced = reduced;
   a.scalars = scalars;
   a.global_tokens = settings_.global_tokens;
   a.clip = settings_.options.clip;

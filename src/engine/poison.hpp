@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-/// Of each operation: the storages that it touches and that do not outlive the segment.
+/// Returns of each operation the storages that it touches and that do not outlive the segment.
 inline std::vector<std::vector<StorageId>> passing_storages(const StepSchedule& schedule) {
   std::vector<std::vector<StorageId>> passing(schedule.operations.size());
   for (std::size_t id = 0; id < passing.size(); ++id) {

@@ -14,26 +14,26 @@
 
 namespace tessera {
 
-/// RankCompute has a stream, communication another for all its queues (`one_for_all`: legal, because list order is
-/// issue order) or one for each; all share compute's in serial mode.
+/// The compute queue has a stream. Communication has another for all its queues, or one for each. One for all
+/// (`one_for_all`) is legal, because list order is issue order. In serial mode all share the compute stream.
 class Queues {
  public:
   Queues(Device& device, LaneMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {
     streams_.fill(compute_.get());
     if (mode == LaneMode::serial) return;
-    for (const Lane lane : {Lane::gather, Lane::reduce, Lane::replica}) {
+    for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica}) {
       if (!one_for_all || others_.empty()) {
-        const std::string name = one_for_all ? "communication" : std::string(name_of(lane));
+        const std::string name = one_for_all ? "communication" : std::string(name_of(queue));
         others_.push_back(device.make_stream(name, StreamPriority::high));
       }
-      streams_[static_cast<std::size_t>(lane)] = others_.back().get();
+      streams_[static_cast<std::size_t>(queue)] = others_.back().get();
     }
   }
 
-  Stream& of(Lane lane) { return *streams_[static_cast<std::size_t>(lane)]; }
-  /// The stream of compute, which also loads and stores.
+  Stream& of(Queue queue) { return *streams_[static_cast<std::size_t>(queue)]; }
+  /// Returns the compute stream, which also loads and stores.
   Stream& compute() { return *compute_; }
-  bool on_compute(Lane lane) const { return streams_[static_cast<std::size_t>(lane)] == compute_.get(); }
+  bool on_compute(Queue queue) const { return streams_[static_cast<std::size_t>(queue)] == compute_.get(); }
   std::vector<std::unique_ptr<Stream>>& others() { return others_; }
 
   /// Blocks until all streams are empty; rethrows what their work threw.
@@ -58,7 +58,7 @@ class Queues {
  private:
   std::unique_ptr<Stream> compute_;
   std::vector<std::unique_ptr<Stream>> others_;
-  std::array<Stream*, kLanes> streams_{};
+  std::array<Stream*, kQueues> streams_{};
 };
 
 /// Runs `work`. What fails is told to the other ranks before streams are drained: they may wait for peers that wait for
@@ -81,7 +81,7 @@ class StreamOrder {
       : device_(device), waits_(schedule.operations.size()), events_(schedule.operations.size()) {
     for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
       for (const OperationId other : waits_of(schedule, id)) {
-        if (&queues.of(schedule.operation(other).lane) == &queues.of(schedule.operation(id).lane)) continue;
+        if (&queues.of(schedule.operation(other).queue) == &queues.of(schedule.operation(id).queue)) continue;
         waits_[static_cast<std::size_t>(id)].push_back(other);
         record_after(other);
       }
@@ -94,9 +94,9 @@ class StreamOrder {
     auto& event = events_[static_cast<std::size_t>(id)];
     if (event == nullptr) event = device_.make_event();
   }
-  /// Of an operation that is waited for.
+  /// Returns the event of an operation that is waited for.
   Event& event(OperationId id) { return *events_[static_cast<std::size_t>(id)]; }
-  /// To be called when an operation was submitted.
+  /// Notes that an operation was submitted.
   void submitted(OperationId id, Stream& stream) {
     if (auto& event = events_[static_cast<std::size_t>(id)]) stream.record(*event);
   }

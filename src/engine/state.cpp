@@ -26,7 +26,7 @@ struct Piece {
   std::int64_t count = 0;
 };
 
-/// What is to be filled of a slice whose values are at `values`; its padding becomes zero here.
+/// Returns what is to be filled of a slice whose values are at `values`; its padding becomes zero here.
 std::vector<Piece> divided(const StateSlice& slice, float* values) {
   std::vector<Piece> pieces;
   std::int64_t end = 0;

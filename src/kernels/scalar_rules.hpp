@@ -15,10 +15,10 @@ inline constexpr double kClipEpsilon = 1e-6;
 
 TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
   if (a.starts) {
-    a.payload->clear();
-    a.payload->stop_requested = a.scalars->stop_requested;
+    a.reduced->clear();
+    a.reduced->stop_requested = a.scalars->stop_requested;
   }
-  if (a.scalars->counts_loss != 0) a.payload->loss.add(a.scalars->micro_loss);
+  if (a.scalars->counts_loss != 0) a.reduced->loss.add(a.scalars->micro_loss);
 }
 
 /// Returns whether a number is neither infinite nor NaN.
@@ -29,9 +29,9 @@ TESSERA_HOST_DEVICE inline void clip_rule(const ClipArguments& a) {
   StepOutcome& o = s.outcome;
   const double scale = s.loss_scale;
   o.loss_scale = scale;
-  o.loss = a.payload->loss.value() / static_cast<double>(a.global_tokens);
-  o.grad_norm = std::sqrt(a.payload->square_norm.value()) / scale;
-  o.stop_requests = a.payload->stop_requested;
+  o.loss = a.reduced->loss.value() / static_cast<double>(a.global_tokens);
+  o.grad_norm = std::sqrt(a.reduced->square_norm.value()) / scale;
+  o.stop_requests = a.reduced->stop_requested;
   const bool overflow = !is_finite(o.grad_norm);
   o.skipped = overflow && a.scales_loss ? 1 : 0;
   // An overflow that no smaller loss scale can cure is a failure, not a step to skip.

@@ -9,7 +9,7 @@ namespace tessera {
 
 namespace {
 
-/// What the schedule says of model, grid and policy before anything is written.
+/// Returns what the schedule says of model, grid and policy before anything is written.
 StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   StepSchedule schedule;
   schedule.model = model;
@@ -27,7 +27,7 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   return schedule;
 }
 
-/// One segment per kind of micro-step, played in the order of the micro-steps.
+/// Writes one segment per kind of micro-step, played in the order of the micro-steps.
 std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scalars& scalars,
                                     const SchedulePolicy& policy) {
   std::vector<Play> plays;

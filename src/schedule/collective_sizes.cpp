@@ -10,13 +10,13 @@ LargestBuffers largest_buffers(const StepSchedule& schedule) {
   for (const Operation& op : schedule.operations) {
     if (!schedule.communicates(op)) continue;
     if (op.kind == OperationKind::reduce_scatter) {
-      std::int64_t& contribution = largest.contribution[{op.lane, op.group}];
+      std::int64_t& contribution = largest.contribution[{op.queue, op.group}];
       contribution = std::max(contribution, bytes(op.reads[0]));
-      largest.whole = std::max(largest.whole, contribution);
+      largest.full = std::max(largest.full, contribution);
       largest.result = std::max(largest.result, bytes(op.writes[0]));
     } else {
-      const ValueId whole = op.kind == OperationKind::gather ? op.writes[0] : op.updates[0].after;
-      largest.whole = std::max(largest.whole, bytes(whole));
+      const ValueId full = op.kind == OperationKind::gather ? op.writes[0] : op.updates[0].after;
+      largest.full = std::max(largest.full, bytes(full));
     }
   }
   return largest;

@@ -11,7 +11,7 @@ FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const
   FitAnswer answer;
   answer.needed = limited_bytes(schedule, plan);
   answer.allowed = allowed;
-  answer.peak = describe_operation(schedule, plan.at(Place::device).peak_operation);
+  answer.peak = describe_operation(schedule, plan.at(MemorySpace::device).peak_operation);
   if (answer.fits()) return answer;
 
   for (const Change& change : single_changes(shape, allowed)) {

@@ -10,14 +10,14 @@ namespace tessera {
 
 namespace {
 
-/// A quick plan: without the search for the last percent, so that what it promises holds for the full plan too.
+/// Plans quickly, without the search for the last percent. So what it promises holds for the full plan too.
 std::int64_t bytes_needed(const RunShape& shape) {
   const PlannedRun planned = plan_shape(shape, {false, 0});
   return limited_bytes(planned.schedule, planned.plan);
 }
 
-/// The largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if none
-/// does.
+/// Returns the largest smaller micro-batch that fits, by halving the interval (memory grows with the micro-batch); 1 if
+/// none does.
 std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {
   std::int64_t fits = 0, too_large = shape.micro_batch;
   while (too_large - fits > 1) {
@@ -27,7 +27,7 @@ std::int64_t largest_micro_batch(RunShape shape, std::int64_t allowed) {
   return std::max<std::int64_t>(1, fits);
 }
 
-/// `shape` with one change.
+/// Returns `shape` with one change.
 Change changed(const RunShape& shape, std::string option, const std::function<void(RunShape&)>& change) {
   Change result{std::move(option), shape};
   change(result.shape);
@@ -82,7 +82,7 @@ struct Dimension {
   bool always_least = false;  ///< the change never costs memory, so only the changed run is tried
 };
 
-/// What the least run is looked for over; costs least in the first, most in the last.
+/// Returns what the least run is looked for over; costs least in the first, most in the last.
 const std::vector<Dimension>& dimensions() {
   static const std::vector<Dimension> all{{asynchronous_off, true}, {recompute, false},     {more_sharding, false},
                                           {fewer_gathers, false},   {smallest_batch, true}, {reduce_in_bf16, false},
@@ -97,7 +97,7 @@ struct Combination {
   std::int64_t bytes = 0;
 };
 
-/// Of all combinations from dimension `at` on the one that needs least.
+/// Finds, of all combinations from dimension `at` on, the one that needs least.
 void find_least(const Combination& now, std::size_t at, std::optional<Combination>& least) {
   if (at == dimensions().size()) {
     const auto bytes = bytes_with({"", now.shape});
@@ -116,7 +116,7 @@ void find_least(const Combination& now, std::size_t at, std::optional<Combinatio
   }
 }
 
-/// The run with only those changes of a combination that `keep` names, each made as it was found.
+/// Returns the run with only those changes of a combination that `keep` names, each made as it was found.
 std::optional<Combination> with_only(const RunShape& shape, const Combination& of, const std::vector<bool>& keep) {
   Combination result{shape, std::vector<std::string>(dimensions().size()), 0};
   for (std::size_t d = 0; d < dimensions().size(); ++d) {

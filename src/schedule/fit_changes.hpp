@@ -15,14 +15,14 @@ struct Change {
   RunShape shape;
 };
 
-/// Bytes with a change, or nothing where it is impossible beside the other options.
+/// Returns the bytes with a change, or nothing where it is impossible with the other options.
 std::optional<std::int64_t> bytes_with(const Change& change);
 
-/// Single changes in the order of what they cost, with the largest micro-batch that fits.
+/// Returns single changes in the order of what they cost, with the largest micro-batch that fits.
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed);
 
-/// For where no single change is enough: fills `together` with the combination that fits, less what it does not need,
-/// or `smallest` with the least of all combinations.
+/// Fills `together`, where no single change is enough, with the combination that fits, less what it does not need.
+/// Where none fits, fills `smallest` with the least of all combinations.
 void combine(const RunShape& shape, FitAnswer& answer);
 
 }  // namespace tessera

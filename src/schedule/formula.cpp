@@ -6,7 +6,7 @@ namespace tessera {
 
 namespace {
 
-/// (n-1)/n of the padded parameters, exactly: units are multiples of the world.
+/// Returns (n-1)/n of the padded parameters, exactly: units are multiples of the world.
 std::int64_t sent(const StepSchedule& schedule, std::int64_t elements, DType dtype, Group group) {
   const std::int64_t n = schedule.grid.size(group);
   return elements / n * (n - 1) * size_of(dtype);

@@ -28,7 +28,7 @@ std::vector<SegmentTouch> touches_of(const StepSchedule& schedule) {
   return result;
 }
 
-/// Backward data flow over a sequence of plays; cyclic for the step. Marks entry and exit per segment.
+/// Runs backward data flow over a sequence of plays; cyclic for the step. Marks entry and exit per segment.
 void flow(const std::vector<Play>& plays, bool cyclic, const std::vector<SegmentTouch>& touches,
           std::vector<std::set<StorageId>>& entry, std::vector<std::set<StorageId>>& exit) {
   const std::vector<Play> backwards(plays.rbegin(), plays.rend());

@@ -13,7 +13,7 @@ struct Presence {
   bool live_at_entry = false, live_at_exit = false;  ///< in some play
   std::vector<OperationId> touches;                  ///< operations that touch it, ascending
 
-  /// The operations of the segment from and up to which it holds something.
+  /// Returns the operations of the segment from and up to which it holds something.
   OperationId first_in(const Segment& segment) const {
     return live_at_entry || touches.empty() ? segment.first : touches.front();
   }
@@ -22,7 +22,7 @@ struct Presence {
   }
 };
 
-/// Per segment: every storage that is present in it, ascending by storage.
+/// Returns, per segment, every storage that is present in it, ascending by storage.
 std::vector<std::vector<Presence>> presence_of(const StepSchedule& schedule);
 
 /// Fills Segment::carried_out: the last value of each carried storage that is live at the segment's exit.

@@ -10,8 +10,8 @@ SegmentOrder::SegmentOrder(const StepSchedule& schedule, const Segment& segment)
   Clock last = none;
   clocks_.assign(static_cast<std::size_t>(segment.count), none);
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
-    lanes_.push_back(static_cast<std::uint8_t>(schedule.operation(id).lane));
-    of_lane_[lane(id)].push_back(id);
+    queues_.push_back(static_cast<std::uint8_t>(schedule.operation(id).queue));
+    of_queue_[queue(id)].push_back(id);
   }
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
     Clock& mine = clocks_[static_cast<std::size_t>(id - first_)];
@@ -19,11 +19,11 @@ SegmentOrder::SegmentOrder(const StepSchedule& schedule, const Segment& segment)
       if (other < first_) return;
       const Clock& theirs = last_before(other);
       for (std::size_t l = 0; l < mine.size(); ++l) mine[l] = std::max(mine[l], theirs[l]);
-      mine[lane(other)] = std::max(mine[lane(other)], other);
+      mine[queue(other)] = std::max(mine[queue(other)], other);
     };
-    inherit(last[lane(id)]);
+    inherit(last[queue(id)]);
     for (const OperationId other : waits_of(schedule, id)) inherit(other);
-    last[lane(id)] = id;
+    last[queue(id)] = id;
   }
 }
 
@@ -35,9 +35,9 @@ bool SegmentOrder::all_before(const std::vector<OperationId>& earlier, const std
 OperationId SegmentOrder::all_after(const std::vector<OperationId>& earlier) const {
   Clock last;
   last.fill(-1);
-  for (const OperationId a : earlier) last[lane(a)] = std::max(last[lane(a)], a);
+  for (const OperationId a : earlier) last[queue(a)] = std::max(last[queue(a)], a);
   OperationId from = first_;
-  for (const auto& operations : of_lane_) {  // along a lane, what is before an operation only grows
+  for (const auto& operations : of_queue_) {  // along a queue, what is before an operation only grows
     const auto after = std::ranges::partition_point(operations, [&](OperationId b) {
       const Clock& before_b = last_before(b);
       for (std::size_t l = 0; l < last.size(); ++l) {

@@ -39,7 +39,7 @@ void add_value(Hasher& h, const Value& v) {
 }
 
 void add_operation(Hasher& h, const Operation& op) {
-  h.add(op.kind), h.add(op.lane), h.add(op.group), h.add(op.unit), h.add(op.part), h.add(op.wire_bytes);
+  h.add(op.kind), h.add(op.queue), h.add(op.group), h.add(op.unit), h.add(op.part), h.add(op.wire_bytes);
   for (const ValueId v : op.reads) h.add(v);
   h.add(-1);
   for (const ValueId v : op.writes) h.add(v);
@@ -70,7 +70,7 @@ std::uint64_t StepSchedule::hash() const {
   }
   for (const ParameterTensor& tensor : model.tensors) h.add(tensor.elements);
   for (const Storage& s : storages)
-    h.add(s.bytes), h.add(s.region), h.add(s.place), h.add(s.carried), h.add(s.always_live);
+    h.add(s.bytes), h.add(s.region), h.add(s.space), h.add(s.carried), h.add(s.always_live);
   for (const Value& v : values) add_value(h, v);
   for (const Operation& op : operations) add_operation(h, op);
   for (const Segment& s : segments) h.add(s.role), h.add(s.first), h.add(s.count);
@@ -97,12 +97,13 @@ std::vector<ValueId> touched_values(const Operation& operation) {
 
 std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) {
   const Operation& op = schedule.operation(id);
-  std::array<OperationId, kLanes> last;
+  std::array<OperationId, kQueues> last;
   last.fill(-1);
   auto need = [&](OperationId other) {
     if (other < 0) return;
-    const Lane lane = schedule.operation(other).lane;
-    if (lane != op.lane) last[static_cast<std::size_t>(lane)] = std::max(last[static_cast<std::size_t>(lane)], other);
+    const Queue queue = schedule.operation(other).queue;
+    if (queue != op.queue)
+      last[static_cast<std::size_t>(queue)] = std::max(last[static_cast<std::size_t>(queue)], other);
   };
   for (const ValueId v : op.reads) need(schedule.value(v).maker);
   for (const Update& update : op.updates) need(schedule.value(update.before).maker);
@@ -121,10 +122,10 @@ std::string_view name_of(OperationKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
-std::string_view name_of(Lane lane) {
-  constexpr std::array<std::string_view, kLanes> names{"compute", "gather", "reduce", "replica",
-                                                       "load",    "store",  "host"};
-  return names[static_cast<std::size_t>(lane)];
+std::string_view name_of(Queue queue) {
+  constexpr std::array<std::string_view, kQueues> names{"compute", "gather", "reduce", "replica",
+                                                        "load",    "store",  "host"};
+  return names[static_cast<std::size_t>(queue)];
 }
 
 std::string_view name_of(Category category) {
@@ -133,7 +134,7 @@ std::string_view name_of(Category category) {
   return names[static_cast<std::size_t>(category)];
 }
 
-std::string_view name_of(Place place) { return place == Place::device ? "device" : "host"; }
+std::string_view name_of(MemorySpace space) { return space == MemorySpace::device ? "device" : "host"; }
 
 std::string_view name_of(EdgeReason reason) {
   constexpr std::array<std::string_view, 3> names{"prefetch", "limit", "staging"};
@@ -149,7 +150,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::master:
       return (v.shard.empty() ? "master " : "shard ") + of;
     case ValueKind::parameter:
-      return "whole " + of;
+      return "full " + of;
     case ValueKind::gradient:
       return (v.shard.empty() ? "grad " : "shard grad ") + of;
     case ValueKind::moments:

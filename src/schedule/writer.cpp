@@ -9,25 +9,25 @@
 namespace tessera {
 
 Storage at_rest(std::string name, Category category, RegionKind region) {
-  return {std::move(name), 0, region, Place::device, category, true, true};
+  return {std::move(name), 0, region, MemorySpace::device, category, true, true};
 }
 
 Storage carried(std::string name, Category category, RegionKind region) {
-  return {std::move(name), 0, region, Place::device, category, true, false};
+  return {std::move(name), 0, region, MemorySpace::device, category, true, false};
 }
 
 Storage local(std::string name, Category category, RegionKind region) {
-  return {std::move(name), 0, region, Place::device, category, false, false};
+  return {std::move(name), 0, region, MemorySpace::device, category, false, false};
 }
 
 Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region) {
-  return {std::move(name), bytes, region, Place::device, category, false, true};
+  return {std::move(name), bytes, region, MemorySpace::device, category, false, true};
 }
 
-Operation operation_of(OperationKind kind, Lane lane, UnitId unit) {
+Operation operation_of(OperationKind kind, Queue queue, UnitId unit) {
   Operation op;
   op.kind = kind;
-  op.lane = lane;
+  op.queue = queue;
   op.unit = unit;
   return op;
 }
@@ -131,12 +131,12 @@ Value Writer::redistributed(ValueId source, const Redistribution& step) const {
   return result;
 }
 
-ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Lane lane, Value result, StorageId into,
+ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Queue queue, Value result, StorageId into,
                                 std::vector<Edge> after) {
   const Value from = s_.value(source);
   const std::int64_t ranks = s_.grid.size(step.group);
   const bool reduces_all = step.kind == OperationKind::all_reduce;
-  Operation op = operation_of(step.kind, lane, from.unit);
+  Operation op = operation_of(step.kind, queue, from.unit);
   op.group = step.group;
   op.after = std::move(after);
   std::int64_t scratch = 0;
@@ -151,7 +151,7 @@ ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Lane
       scratch = reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements, from.dtype, result.dtype);
   }
   const ValueId made = reduces_all ? update(op, source, std::move(result)) : write(op, into, std::move(result));
-  const std::string of = op.unit >= 0 ? s_.unit(op.unit).name : "payload";
+  const std::string of = op.unit >= 0 ? s_.unit(op.unit).name : "scalars";
   add_scratch(op, "received " + of, Category::communication, scratch);
   emit(std::move(op));
   return made;
@@ -162,16 +162,16 @@ std::int64_t Writer::wire_bytes(std::int64_t elements, DType dtype, Group group)
   return elements / n * (n - 1) * size_of(dtype);
 }
 
-CollectiveWay Writer::algorithm_over(Group group) const {
+CollectiveAlgorithm Writer::algorithm_over(Group group) const {
   switch (transfer_) {
     case Transfer::nccl:
-      return s_.deterministic ? CollectiveWay::nccl_tree : CollectiveWay::nccl_sum;
+      return s_.deterministic ? CollectiveAlgorithm::nccl_tree : CollectiveAlgorithm::nccl_sum;
     case Transfer::staged:
-      return CollectiveWay::staged;
+      return CollectiveAlgorithm::staged;
     case Transfer::host:
       break;
   }
-  return s_.grid.within_node(group) ? CollectiveWay::shared_memory : CollectiveWay::messages;
+  return s_.grid.within_node(group) ? CollectiveAlgorithm::shared_memory : CollectiveAlgorithm::messages;
 }
 
 void Writer::add_kernel_workspace() {
@@ -184,13 +184,13 @@ void Writer::add_host_memory() {
   if (exchange == 0) return;
   const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
     Storage storage = reserved(name, Category::communication, bytes, region);
-    storage.place = Place::host;
+    storage.space = MemorySpace::host;
     return add(std::move(storage));
   };
   s_.exchange = on_host("exchange with the device", exchange, RegionKind::at_rest);
   const LargestBuffers largest = largest_buffers(s_);
-  if (transfer_ != Transfer::staged || largest.whole == 0) return;
-  s_.staging = on_host("staging of collectives", staged_bytes(largest.whole, largest.result), RegionKind::shared);
+  if (transfer_ != Transfer::staged || largest.full == 0) return;
+  s_.staging = on_host("staging of collectives", staged_bytes(largest.full, largest.result), RegionKind::shared);
   std::int64_t messages = 0;  // all pass one by one
   for (const Operation& op : s_.operations) {
     if (!s_.communicates(op) || s_.grid.within_node(op.group)) continue;

@@ -17,11 +17,11 @@ Storage at_rest(std::string name, Category category, RegionKind region = RegionK
 Storage carried(std::string name, Category category, RegionKind region = RegionKind::private_);
 /// Holds a value within a segment.
 Storage local(std::string name, Category category, RegionKind region = RegionKind::private_);
-/// Memory for as long as the run lives of which the schedule names no content.
+/// Returns memory for as long as the run lives of which the schedule names no content.
 Storage reserved(std::string name, Category category, std::int64_t bytes, RegionKind region = RegionKind::at_rest);
 
-/// An operation of a unit (-1: of none) that touches nothing yet.
-Operation operation_of(OperationKind kind, Lane lane, UnitId unit);
+/// Returns an operation of a unit (-1: of none) that touches nothing yet.
+Operation operation_of(OperationKind kind, Queue queue, UnitId unit);
 
 class Writer {
  public:
@@ -45,9 +45,9 @@ class Writer {
   SegmentRole role() const { return open_->role; }
 
   // --- values
-  /// What a storage holds at this point of the open segment.
+  /// Returns what a storage holds at this point of the open segment.
   ValueId current(StorageId storage);
-  /// Whether the open segment has put something there or found it.
+  /// Returns whether the open segment has put something there or found it.
   bool holds(StorageId storage) const { return current_.contains(storage); }
   /// Lets `op` write `value` into an existing storage, or into a new one.
   ValueId write(Operation& op, StorageId storage, Value value);
@@ -60,13 +60,13 @@ class Writer {
   // --- operations
   /// Appends an operation to the open segment and makes it the maker of what it writes and updates.
   OperationId emit(Operation operation);
-  /// What a collective makes of a value, as yet without a storage.
+  /// Returns what a collective makes of a value, as yet without a storage.
   Value redistributed(ValueId source, const Redistribution& step) const;
   /// Emits a collective that makes `result` of `source`: in the source's storage if it is an all-reduce, else in
   /// `into`.
-  ValueId emit_collective(ValueId source, const Redistribution& step, Lane lane, Value result, StorageId into,
+  ValueId emit_collective(ValueId source, const Redistribution& step, Queue queue, Value result, StorageId into,
                           std::vector<Edge> after = {});
-  /// What a rank sends to gather or reduce-scatter `elements` over a group.
+  /// Returns what a rank sends to gather or reduce-scatter `elements` over a group.
   std::int64_t wire_bytes(std::int64_t elements, DType dtype, Group group) const;
 
   /// Notes communication that the strategy's formula counts and the schedule leaves out.
@@ -78,7 +78,7 @@ class Writer {
 
  private:
   ValueId add_value(StorageId storage, Value value);
-  CollectiveWay algorithm_over(Group group) const;
+  CollectiveAlgorithm algorithm_over(Group group) const;
 
   StepSchedule& s_;
   Transfer transfer_;

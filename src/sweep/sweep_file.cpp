@@ -124,7 +124,7 @@ Options base_of(const SweepFile& file) {
 }
 
 /// Replaces a list by the command line's value.
-void settle_varied(SweepFile& file) {
+void resolve_varied(SweepFile& file) {
   for (Varied& varied : file.vary) {
     const auto said = std::ranges::find(file.arguments, varied.name, &Setting::name);
     if (said != file.arguments.end()) varied.values = {said->value};
@@ -173,7 +173,7 @@ SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<S
   out.common = with_settings(base_of(out), common);
   read_vary(ini, out);
   read_rows(ini, out);
-  settle_varied(out);
+  resolve_varied(out);
   if (out.vary.empty() && out.rows.empty())
     throw UsageError("{}: no row: it needs [sweep.vary] with option = a, b, or [sweep.row NAME]", path.string());
   return out;

@@ -25,7 +25,7 @@ std::int64_t proportional_set_size() {
   return -1;
 }
 
-std::int64_t resident_bytes(std::span<const std::byte> memory) {
+std::int64_t measured_bytes(std::span<const std::byte> memory) {
   if (memory.empty()) return 0;
   const std::int64_t page = sysconf(_SC_PAGESIZE);
   const auto size = static_cast<std::int64_t>(memory.size());

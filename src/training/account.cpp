@@ -46,15 +46,15 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
 std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
   std::string parts;
   for (int c = 0; c < kCategories; ++c) {
-    const std::int64_t bytes = planned.plan.at(Place::device).at_peak[static_cast<std::size_t>(c)];
+    const std::int64_t bytes = planned.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(c)];
     if (bytes == 0) continue;
     parts += fmt::format("{}{} {}", parts.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
   }
-  const PlacePlan& device = planned.plan.at(Place::device);
+  const SpacePlan& device = planned.plan.at(MemorySpace::device);
   std::string line = fmt::format("memory     {} a rank (at its peak {}; idle then {})", format_bytes(device.total()),
                                  parts, format_bytes(device.idle_at_peak()));
   if (const std::string on_host = describe_host_memory(planned.schedule); !on_host.empty())
-    line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(Place::host).total()), on_host);
+    line += fmt::format(" and {} on the host ({})", format_bytes(planned.plan.at(MemorySpace::host).total()), on_host);
   std::string outside;
   for (const UnplannedMemory& unplanned : session.resources().unplanned)
     outside +=

@@ -128,7 +128,7 @@ int cores_of_machine(World& world) {
 
 }  // namespace
 
-MachineShape settle_grid(World& world, const Options& options) {
+MachineShape resolve_grid(World& world, const Options& options) {
   compare_options(world.control(), options);
   MachineShape machine;
   machine.machine_ranks = static_cast<int>(world.machine_members().size());

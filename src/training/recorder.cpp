@@ -81,7 +81,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world());
   for (int c = 0; c < kCategories; ++c) {
     std::int64_t bytes = 0;
-    for (const PlacePlan& place : planned.plan.places) bytes += place.own_peak[static_cast<std::size_t>(c)];
+    for (const SpacePlan& place : planned.plan.spaces) bytes += place.own_peak[static_cast<std::size_t>(c)];
     layout.memory.push_back({memory_name(static_cast<Category>(c)), std::vector<std::int64_t>(ranks, bytes)});
   }
   layout.memory.push_back({"process", std::vector<std::int64_t>(ranks, planned.plan.total())});

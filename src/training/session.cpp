@@ -49,7 +49,7 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
   settings.measure = machine.measure;
-  settings.kept_products = machine.kept_products;
+  settings.kept_algorithms = machine.kept_algorithms;
   return settings;
 }
 
@@ -230,7 +230,7 @@ double TrainingSession::evaluate_groups(std::int64_t first, std::int64_t togethe
       return window;
     });
     player_->receive_scalars();
-    sum.add(player_->payload().loss);
+    sum.add(player_->reduced_scalars().loss);
   }
   return sum.value();
 }

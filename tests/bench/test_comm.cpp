@@ -6,7 +6,7 @@
 #include "bench/collective_times.hpp"
 #include "bench/comm_table.hpp"
 #include "bench/median.hpp"
-#include "tessera/comm/local_world.hpp"
+#include "local_world/local_world.hpp"
 #include "tessera/comm/make_communicator.hpp"
 
 using namespace tessera;

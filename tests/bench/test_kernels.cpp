@@ -7,8 +7,8 @@
 #include "bench/kernel_rehearsal.hpp"
 #include "bench/kernel_table.hpp"
 #include "bench/kernel_times.hpp"
+#include "local_world/local_world.hpp"
 #include "tessera/backend/thread_pool.hpp"
-#include "tessera/comm/local_world.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/training/resolve_model.hpp"
 
@@ -78,7 +78,7 @@ TEST_CASE("work of a step is counted from its schedule") {
 
 TEST_CASE("recomputed blocks are counted") {
   Options options = small_run();
-  options.memory.checkpoint = Checkpointing::block;
+  options.memory.checkpoint = ActivationCheckpointing::block;
   const StepSchedule schedule = schedule_of(options, 1);
   const KernelWork work = kernel_work(schedule);
   CHECK(count_of(schedule, work, PartKind::attention, OperationKind::recompute) == 6);
@@ -118,7 +118,7 @@ TEST_CASE("timed kernels report every call, weighed by its count") {
 TEST_CASE("a rehearsal is a training step's arithmetic") {
   Options options = small_run();
   options.precision.compute = GENERATE(DType::fp32, DType::bf16);
-  options.memory.checkpoint = GENERATE(Checkpointing::none, Checkpointing::block);
+  options.memory.checkpoint = GENERATE(ActivationCheckpointing::none, ActivationCheckpointing::block);
   options.model.dropout = GENERATE(0.0, 0.1);
   const StepSchedule schedule = schedule_of(options, 1);
   const KernelWork work = kernel_work(schedule);
@@ -137,7 +137,7 @@ TEST_CASE("a rehearsal is a training step's arithmetic") {
   double flops = 0;
   for (const KernelRow& row : times.rows()) flops += row.cost.flops;
   const double declared = declared_flops(schedule);
-  if (options.memory.checkpoint == Checkpointing::none) {
+  if (options.memory.checkpoint == ActivationCheckpointing::none) {
     CHECK(flops == Approx(declared).epsilon(1e-12));
   } else {
     CHECK(flops > declared);

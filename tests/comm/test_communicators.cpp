@@ -5,8 +5,9 @@
 #include <thread>
 
 #include "comm/collective_cases.hpp"
-#include "tessera/comm/decorators.hpp"
-#include "tessera/comm/local_world.hpp"
+#include "comm/faulty.hpp"
+#include "local_world/local_world.hpp"
+#include "tessera/comm/emulated.hpp"
 
 using namespace tessera;
 using namespace tessera::test;

@@ -3,8 +3,8 @@
 #include <stdexcept>
 #include <thread>
 
+#include "local_world/local_world.hpp"
 #include "tessera/comm/control_plane.hpp"
-#include "tessera/comm/local_world.hpp"
 
 using namespace tessera;
 

@@ -22,7 +22,7 @@ TEST_CASE("blocks of messages share 16 MiB among the ranks, in pages, at least o
 
 TEST_CASE("a sum over messages takes what it has to, up to its blocks") {
   const auto bytes = [](std::int64_t ranks, std::int64_t elements, DType wire) {
-    return reduce_scratch_bytes(CollectiveWay::messages, ranks, elements, wire, DType::fp32);
+    return reduce_scratch_bytes(CollectiveAlgorithm::messages, ranks, elements, wire, DType::fp32);
   };
   CHECK(bytes(3, 7, DType::fp32) == 3 * 64);
   CHECK(bytes(3, 17, DType::fp32) == 3 * 128);
@@ -30,23 +30,24 @@ TEST_CASE("a sum over messages takes what it has to, up to its blocks") {
   CHECK(bytes(4, 100 * kMiB, DType::fp32) == 16 * kMiB);
   CHECK(bytes(3, 0, DType::fp32) == 0);
   const auto integers = [](std::int64_t ranks, std::int64_t count) {
-    return all_reduce_scratch_bytes(CollectiveWay::messages, ranks, count);
+    return all_reduce_scratch_bytes(CollectiveAlgorithm::messages, ranks, count);
   };
   CHECK(integers(2, 70) == 560);
   CHECK(integers(2, 100 * kMiB) == 16 * kMiB);
 }
 
 TEST_CASE("NCCL takes a copy for its tree, and for a sum that is converted") {
-  const auto bytes = [](CollectiveWay way, DType wire, DType shard) {
+  const auto bytes = [](CollectiveAlgorithm way, DType wire, DType shard) {
     return reduce_scratch_bytes(way, 5, 13, wire, shard);
   };
-  CHECK(bytes(CollectiveWay::nccl_tree, DType::bf16, DType::fp32) == 5 * 13 * 2);
-  CHECK(bytes(CollectiveWay::nccl_tree, DType::fp32, DType::fp32) == 5 * 13 * 4);
-  CHECK(bytes(CollectiveWay::nccl_sum, DType::fp32, DType::fp32) == 0);
-  CHECK(bytes(CollectiveWay::nccl_sum, DType::bf16, DType::fp32) == 13 * 2);
-  for (const CollectiveWay way : {CollectiveWay::shared_memory, CollectiveWay::staged})
+  CHECK(bytes(CollectiveAlgorithm::nccl_tree, DType::bf16, DType::fp32) == 5 * 13 * 2);
+  CHECK(bytes(CollectiveAlgorithm::nccl_tree, DType::fp32, DType::fp32) == 5 * 13 * 4);
+  CHECK(bytes(CollectiveAlgorithm::nccl_sum, DType::fp32, DType::fp32) == 0);
+  CHECK(bytes(CollectiveAlgorithm::nccl_sum, DType::bf16, DType::fp32) == 13 * 2);
+  for (const CollectiveAlgorithm way : {CollectiveAlgorithm::shared_memory, CollectiveAlgorithm::staged})
     CHECK(bytes(way, DType::bf16, DType::fp32) == 0);
-  for (const CollectiveWay way : {CollectiveWay::shared_memory, CollectiveWay::nccl_tree, CollectiveWay::nccl_sum})
+  for (const CollectiveAlgorithm way :
+       {CollectiveAlgorithm::shared_memory, CollectiveAlgorithm::nccl_tree, CollectiveAlgorithm::nccl_sum})
     CHECK(all_reduce_scratch_bytes(way, 5, 13) == 0);
 }
 

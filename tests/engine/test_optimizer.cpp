@@ -22,7 +22,7 @@ struct Steps {
   std::unique_ptr<Kernels> kernels = make_cpu_kernels(pool);
   std::unique_ptr<Stream> stream = make_serial_stream("test");
   Optimizer optimizer;
-  ScalarPayload sums;
+  ReducedScalars sums;
 };
 
 }  // namespace
@@ -30,7 +30,7 @@ struct Steps {
 TEST_CASE("the optimizer halves the loss scale on overflow, skips the update, and recovers") {
   Steps steps(true);
   Optimizer& optimizer = steps.optimizer;
-  ScalarPayload& sums = steps.sums;
+  ReducedScalars& sums = steps.sums;
   sums.loss.add(20.0);
   sums.square_norm.add(std::numeric_limits<double>::infinity());
   optimizer.begin_step(1, 10);
@@ -85,7 +85,7 @@ TEST_CASE("the account of a step starts with its first micro-batch and knows whi
   StepScalars& scalars = steps.optimizer.scalars();
   const auto account = [&](double loss, bool starts) {
     scalars.micro_loss = loss;
-    steps.kernels->account_loss(*steps.stream, {&scalars, &steps.sums, starts});
+    steps.kernels->accumulate_loss(*steps.stream, {&scalars, &steps.sums, starts});
   };
   steps.sums.loss.add(1e9);
   steps.sums.square_norm.add(3.0);

@@ -2,8 +2,8 @@
 #include <catch2/catch.hpp>
 #include <vector>
 
+#include "local_world/local_world.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/comm/local_world.hpp"
 #include "tessera/engine/require_equal.hpp"
 
 using namespace tessera;

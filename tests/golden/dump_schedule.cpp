@@ -30,9 +30,10 @@ constexpr Word<OperationKind> kKinds[] = {{OperationKind::load, "load"},
                                           {OperationKind::norm, "norm"},
                                           {OperationKind::clip, "clip"},
                                           {OperationKind::update, "update"}};
-constexpr Word<Lane> kQueues[] = {{Lane::compute, "q-compute"}, {Lane::gather, "q-gather"}, {Lane::reduce, "q-reduce"},
-                                  {Lane::replica, "q-replica"}, {Lane::load, "q-load"},     {Lane::store, "q-store"},
-                                  {Lane::host, "q-host"}};
+constexpr Word<Queue> kQueues[] = {{Queue::compute, "q-compute"}, {Queue::gather, "q-gather"},
+                                   {Queue::reduce, "q-reduce"},   {Queue::replica, "q-replica"},
+                                   {Queue::load, "q-load"},       {Queue::store, "q-store"},
+                                   {Queue::host, "q-host"}};
 constexpr Word<Group> kGroups[] = {{Group::self, "self"},
                                    {Group::world, "world"},
                                    {Group::shard, "shard"},
@@ -40,7 +41,7 @@ constexpr Word<Group> kGroups[] = {{Group::self, "self"},
                                    {Group::node, "node"}};
 constexpr Word<RegionKind> kRegionWords[] = {
     {RegionKind::at_rest, "rest"}, {RegionKind::shared, "shared"}, {RegionKind::private_, "private"}};
-constexpr Word<Place> kSpaces[] = {{Place::device, "device"}, {Place::host, "host"}};
+constexpr Word<MemorySpace> kSpaces[] = {{MemorySpace::device, "device"}, {MemorySpace::host, "host"}};
 constexpr Word<Category> kCategoryWords[] = {
     {Category::parameters, "parameters"},     {Category::gradients, "gradients"},
     {Category::optimizer_state, "optimizer"}, {Category::gathered_units, "gathered"},
@@ -176,7 +177,7 @@ class Dump {
       for (const Update& u : op.updates) more += fmt::format(" {}>{}", value_(u.before), value_(u.after));
       for (const Edge& e : op.after) more += fmt::format(" after {} {}", e.operation, word(kReasons, e.reason));
       line("op {} {} {} {} unit {} part {} reads {} writes {}{} wire {}", i, word(kKinds, op.kind),
-           word(kQueues, op.lane), word(kGroups, op.group), op.unit, op.part, numbers(op.reads), numbers(op.writes),
+           word(kQueues, op.queue), word(kGroups, op.group), op.unit, op.part, numbers(op.reads), numbers(op.writes),
            more, op.wire_bytes);
     }
   }
@@ -192,7 +193,7 @@ class Dump {
     for (const StorageId id : storage_.ids()) {
       const Storage& storage = s_.storage(id);
       line("storage {} {} {} {} {} carried {} live {} at {}", storage_(id), storage.bytes,
-           word(kRegionWords, storage.region), word(kSpaces, storage.place), word(kCategoryWords, storage.category),
+           word(kRegionWords, storage.region), word(kSpaces, storage.space), word(kCategoryWords, storage.category),
            storage.carried, storage.always_live, plan_.offset[static_cast<std::size_t>(id)]);
     }
     line("workspace {} exchange {} staging {} messages {}", storage_(s_.kernel_workspace), storage_(s_.exchange),
@@ -217,7 +218,7 @@ class Dump {
   }
   void memory() {
     for (const auto& [space, name] : kSpaces) {
-      const PlacePlan& plan = plan_.at(space);
+      const SpacePlan& plan = plan_.at(space);
       for (const auto& [region, region_name] : kRegionWords)
         line("region {} {} {} of {}", name, region_name, plan_.region(space, region).bytes,
              plan_.region(space, region).lower_bound);

@@ -29,14 +29,14 @@ struct Rank {
     settings.comm.backend = backend();
     settings.deterministic = deterministic;
     settings.timeout_seconds = 60;
-    settings.largest_whole = std::max(kTimedBytes, room_for(world().size(), kMostElements));
+    settings.largest_full = std::max(kTimedBytes, room_for(world().size(), kMostElements));
     settings.largest_result = std::max(kTimedBytes, kMostElements * 4);
     communication = make_device_communication(world(), *device, settings);
-    shared = communication->allocate_shared(settings.largest_whole);
+    shared = communication->allocate_shared(settings.largest_full);
     result = device->allocate(MemoryKind::device, settings.largest_result + 16);
     stream = device->make_stream("test");
     group = communication->open(ProcessGrid(world().size(), world().ranks_per_node(), world().size()), Group::world,
-                                "test", settings.largest_whole);
+                                "test", settings.largest_full);
     communication->warm_up(*stream);
   }
   DeviceCommunicationSettings settings;

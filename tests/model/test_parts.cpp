@@ -43,8 +43,8 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
 }
 
 TEST_CASE("what is saved for backward is what the literature counts", "[parts]") {
-  // GPT-2, of an attention part: two norms' numbers, queries, keys and values, the heads' output, and a logarithm for
-  // each head and token (Dao et al. 2022); of an MLP: the norm's numbers and its input of 4 x width. Nothing quadratic.
+  // GPT-2 saves of attention two norms' numbers, queries, keys and values, the heads' output, and one logarithm per
+  // head and token (Dao et al. 2022). Of an MLP: the norm's numbers and its input of 4 x width. Nothing quadratic.
   Architecture a = preset("nano");
   a.layers = 1, a.heads = a.kv_heads = 3, a.width = 21, a.ffn_width = 50, a.vocab = 67, a.context = 12;
   const ModelParts m = declare_parts(a, 5, 11, DType::bf16);

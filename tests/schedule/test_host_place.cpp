@@ -15,7 +15,7 @@ namespace {
 StepSchedule with_host_buffer(std::int64_t bytes, RegionKind region) {
   StepSchedule s = build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), {});
   const bool rests = region == RegionKind::at_rest;
-  s.storages.push_back({"buffer of the host", bytes, region, Place::host, Category::workspace, false, rests});
+  s.storages.push_back({"buffer of the host", bytes, region, MemorySpace::host, Category::workspace, false, rests});
   return s;
 }
 
@@ -44,19 +44,20 @@ bool complains_of_host(const StepSchedule& s) {
 TEST_CASE("storages on the host lie in regions of the host and leave those of the device alone") {
   const StepSchedule without = build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), {});
   const MemoryPlan before = plan_memory(without);
-  REQUIRE(before.at(Place::host).total() == 0);
+  REQUIRE(before.at(MemorySpace::host).total() == 0);
   const StepSchedule s = with_host_buffer(1000, RegionKind::at_rest);
   const MemoryPlan plan = plan_memory(s);
   REQUIRE(check_memory_plan(s, plan).empty());
-  REQUIRE(plan.at(Place::device).total() == before.total());
-  REQUIRE(plan.at(Place::device).at_peak == before.at(Place::device).at_peak);
-  REQUIRE(plan.region(Place::host, RegionKind::at_rest).bytes == 1024);
-  REQUIRE(plan.at(Place::host).lower_bound() == 1024);
-  REQUIRE(plan.at(Place::host).at_peak[static_cast<std::size_t>(Category::workspace)] == 1000);
+  REQUIRE(plan.at(MemorySpace::device).total() == before.total());
+  REQUIRE(plan.at(MemorySpace::device).at_peak == before.at(MemorySpace::device).at_peak);
+  REQUIRE(plan.region(MemorySpace::host, RegionKind::at_rest).bytes == 1024);
+  REQUIRE(plan.at(MemorySpace::host).lower_bound() == 1024);
+  REQUIRE(plan.at(MemorySpace::host).at_peak[static_cast<std::size_t>(Category::workspace)] == 1000);
   REQUIRE(plan.total() == before.total() + 1024);
   MemoryPlan small = plan;
-  small.places[static_cast<std::size_t>(Place::host)].regions[static_cast<std::size_t>(RegionKind::at_rest)].bytes =
-      768;
+  small.spaces[static_cast<std::size_t>(MemorySpace::host)]
+      .regions[static_cast<std::size_t>(RegionKind::at_rest)]
+      .bytes = 768;
   REQUIRE_FALSE(check_memory_plan(s, small).empty());
   const std::string text = print_memory(s, plan);
   REQUIRE(text.find("on the host: buffer 1.00 kB") != std::string::npos);
@@ -68,7 +69,7 @@ TEST_CASE("a GPU's limit is its own memory, a CPU's all of it") {
   const MemoryPlan plan = plan_memory(s);
   REQUIRE(limited_bytes(s, plan) == plan.total());
   s.model.device = DeviceKind::cuda;
-  REQUIRE(limited_bytes(s, plan) == plan.at(Place::device).total());
+  REQUIRE(limited_bytes(s, plan) == plan.at(MemorySpace::device).total());
 }
 
 TEST_CASE("only loads and stores touch the host, and no peer does") {

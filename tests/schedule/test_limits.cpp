@@ -43,5 +43,5 @@ TEST_CASE("a schedule with one more gradient in flight than the limit allows is 
   REQUIRE(limit > 1);
   schedule.gradient_limit = limit - 1;
   REQUIRE(says(verify_schedule(schedule),
-               fmt::format("{} whole gradients may be in flight, the limit is {}", limit, limit - 1)));
+               fmt::format("{} full gradients may be in flight, the limit is {}", limit, limit - 1)));
 }

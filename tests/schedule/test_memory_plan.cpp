@@ -111,8 +111,8 @@ TEST_CASE("fragmentation is at most 5% of the exact bound, over presets and stra
     const MemoryPlan plan = plan_memory(schedule);
     REQUIRE(check_memory_plan(schedule, plan).empty());
     REQUIRE(plan.total() >= plan.lower_bound());
-    REQUIRE(plan.at(Place::device).live_at_peak() <= plan.total());
-    for (const RegionPlan& region : plan.at(Place::device).regions) {
+    REQUIRE(plan.at(MemorySpace::device).live_at_peak() <= plan.total());
+    for (const RegionPlan& region : plan.at(MemorySpace::device).regions) {
       REQUIRE(region.bytes >= region.lower_bound);
       REQUIRE(static_cast<double>(region.bytes) <= 1.05 * static_cast<double>(region.lower_bound));
     }
@@ -141,7 +141,7 @@ TEST_CASE("the bound by a flow is the heaviest set found by trying them all") {
     }
     for (const SegmentView& view : view_segments(schedule)) {
       for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
-        REQUIRE(heaviest_antichain(schedule, view, {Place::device, region}) ==
+        REQUIRE(heaviest_antichain(schedule, view, {MemorySpace::device, region}) ==
                 HeaviestSet(schedule, view, region).find());
         ++compared;
       }
@@ -198,7 +198,7 @@ TEST_CASE("a broken plan is noticed") {
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     MemoryPlan broken = plan;
     auto& offset = broken.offset[static_cast<std::size_t>(id)];
-    const RegionPlan& region = plan.region(schedule.storage(id).place, schedule.storage(id).region);
+    const RegionPlan& region = plan.region(schedule.storage(id).space, schedule.storage(id).region);
     offset =
         region.bytes - round_up(schedule.storage(id).bytes, kStorageAlignment) + kStorageAlignment;  // over the end
     REQUIRE_FALSE(check_memory_plan(schedule, broken).empty());

@@ -47,11 +47,11 @@ TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run 
   CHECK(workspace.bytes == kernel_needs(DeviceKind::cuda).workspace());
   CHECK(workspace.region == RegionKind::at_rest);
   CHECK(workspace.category == Category::workspace);
-  CHECK(gpu.plan.at(Place::device).at_peak[static_cast<std::size_t>(Category::workspace)] >= workspace.bytes);
+  CHECK(gpu.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(Category::workspace)] >= workspace.bytes);
   CHECK(check_memory_plan(gpu.schedule, gpu.plan).empty());
   for (StorageId other = 0; other < static_cast<StorageId>(gpu.schedule.storages.size()); ++other) {
     const Storage& storage = gpu.schedule.storage(other);
-    const bool beside = storage.region == RegionKind::at_rest && storage.place == Place::device;
+    const bool beside = storage.region == RegionKind::at_rest && storage.space == MemorySpace::device;
     if (other == gpu.schedule.kernel_workspace || !beside) continue;
     const std::int64_t at = gpu.plan.offset[static_cast<std::size_t>(other)];
     const std::int64_t here = gpu.plan.offset[static_cast<std::size_t>(gpu.schedule.kernel_workspace)];
@@ -117,7 +117,8 @@ TEST_CASE("sums of NCCL's own need room only where they are converted") {
 TEST_CASE("host memory that a GPU's steps and staged collectives pass through lies in the plan") {
   const PlannedRun nccl = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
   CHECK(nccl.schedule.staging < 0);
-  CHECK(nccl.plan.at(Place::host).total() == round_up(exchange_bytes(nccl.schedule.model.tokens()), kStorageAlignment));
+  CHECK(nccl.plan.at(MemorySpace::host).total() ==
+        round_up(exchange_bytes(nccl.schedule.model.tokens()), kStorageAlignment));
 
   for (const std::int64_t ranks_per_node : {8, 4}) {
     RunShape shape = shape_on(DeviceKind::cuda, Transfer::staged, ranks_per_node);
@@ -134,7 +135,7 @@ TEST_CASE("host memory that a GPU's steps and staged collectives pass through li
     CHECK((s.messages >= 0) == (ranks_per_node < 8));
     if (s.messages >= 0) CHECK(s.storage(s.messages).bytes == 2 * message_block_bytes(2));
   }
-  CHECK(plan_shape(shape_on(DeviceKind::cpu, Transfer::host, 4)).plan.at(Place::host).total() == 0);
+  CHECK(plan_shape(shape_on(DeviceKind::cpu, Transfer::host, 4)).plan.at(MemorySpace::host).total() == 0);
 }
 
 TEST_CASE("GPU plans stay within 5% of the bound") {
@@ -153,7 +154,7 @@ TEST_CASE("GPU plans stay within 5% of the bound") {
         INFO(name << " " << name_of(strategy) << " deterministic=" << deterministic);
         const PlannedRun run = plan_shape(shape);
         REQUIRE(check_memory_plan(run.schedule, run.plan).empty());
-        for (const RegionPlan& region : run.plan.at(Place::device).regions)
+        for (const RegionPlan& region : run.plan.at(MemorySpace::device).regions)
           REQUIRE(static_cast<double>(region.bytes) <= 1.05 * static_cast<double>(region.lower_bound));
       }
     }

@@ -70,7 +70,7 @@ TEST_CASE("columns begin at the same character") {
     else if (line.empty())
       header.clear();
     else if (!header.empty()) {
-      for (const char* column : {"lane", "does", "of", "after", "reads"}) {
+      for (const char* column : {"queue", "does", "of", "after", "reads"}) {
         const auto at = header.find(column);
         REQUIRE(at != std::string::npos);
         REQUIRE(line.size() > at);
@@ -85,8 +85,8 @@ TEST_CASE("columns begin at the same character") {
 TEST_CASE("a student sees where units are gathered, released and reduced") {
   const std::string text = schedule_text(toy(Strategy::zero3));
   REQUIRE(std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; }));  // any terminal
-  REQUIRE(contains(text, "shard h.0 -> whole h.0"));
-  REQUIRE(contains(text, "whole h.0 (last)"));
+  REQUIRE(contains(text, "shard h.0 -> full h.0"));
+  REQUIRE(contains(text, "full h.0 (last)"));
   REQUIRE(contains(text, "grad h.0 (last) -> shard grad h.0"));
   REQUIRE(contains(text, "(prefetch)"));
   REQUIRE(contains(text, "(peak)"));
@@ -149,7 +149,7 @@ TEST_CASE("the account of memory and bytes shows what the plan and the formula s
     const Strategy strategy = rules.strategy;
     const StepSchedule schedule = toy(strategy, 4);
     const MemoryPlan plan = plan_memory(schedule);
-    const PlacePlan& device = plan.at(Place::device);
+    const SpacePlan& device = plan.at(MemorySpace::device);
     const std::string text = print_memory(schedule, plan);
     INFO(text);
     for (std::size_t c = 0; c < kCategories; ++c) {
@@ -207,7 +207,8 @@ TEST_CASE("the comparison has a row for each strategy, and says what is impossib
     REQUIRE(contains(lines[i + 1], format_bytes(row.plan.total())));
     const std::string& line = peaks[++possible];
     REQUIRE(contains(line, format_bytes(row.schedule.wire_bytes_per_step())));
-    for (const std::int64_t bytes : row.plan.at(Place::device).own_peak) REQUIRE(contains(line, format_bytes(bytes)));
+    for (const std::int64_t bytes : row.plan.at(MemorySpace::device).own_peak)
+      REQUIRE(contains(line, format_bytes(bytes)));
   }
 }
 
@@ -247,7 +248,7 @@ TEST_CASE("the formulas of ZeRO are found in each category's own peak") {
       const StepSchedule schedule = toy(strategy, accumulation);
       const MemoryPlan plan = plan_memory(schedule);
       const std::int64_t P = schedule.layout.padded_elements(), n = strategy == Strategy::ddp ? 1 : 4;
-      const auto peak = [&](Category c) { return plan.at(Place::device).own_peak[static_cast<std::size_t>(c)]; };
+      const auto peak = [&](Category c) { return plan.at(MemorySpace::device).own_peak[static_cast<std::size_t>(c)]; };
       INFO(name_of(strategy) << " " << accumulation);
       CHECK(peak(Category::optimizer_state) == 8 * P / n);
       CHECK(peak(Category::parameters) == 4 * P / n + (strategy == Strategy::zero1 ? 4 * P : 0));

@@ -44,9 +44,9 @@ TEST_CASE("a snapshot stores every unit once, each rank its share, and is all th
     std::set<UnitId> units;
     for_each_store(s, [&](const Operation& op) {
       REQUIRE(op.kind == OperationKind::store);
-      REQUIRE(op.lane == Lane::store);
+      REQUIRE(op.queue == Queue::store);
       REQUIRE(op.wire_bytes == 0);
-      REQUIRE(s.storage_of(op.writes.at(0)).place == Place::host);
+      REQUIRE(s.storage_of(op.writes.at(0)).space == MemorySpace::host);
       elements += s.value(op.writes[0]).elements;
       units.insert(op.unit);
     });
@@ -59,9 +59,9 @@ TEST_CASE("a snapshot stores every unit once, each rank its share, and is all th
     REQUIRE(s.operations.size() == without.operations.size() + units.size());
     REQUIRE(s.wire_bytes_per_step() == without.wire_bytes_per_step());
     const MemoryPlan plan = plan_memory(s), before = plan_memory(without);
-    REQUIRE(plan.at(Place::device).total() == before.at(Place::device).total());
-    REQUIRE(plan.at(Place::host).total() >= elements * 4);
-    REQUIRE(plan.at(Place::host).own_peak[static_cast<std::size_t>(Category::optimizer_state)] == elements * 4);
+    REQUIRE(plan.at(MemorySpace::device).total() == before.at(MemorySpace::device).total());
+    REQUIRE(plan.at(MemorySpace::host).total() >= elements * 4);
+    REQUIRE(plan.at(MemorySpace::host).own_peak[static_cast<std::size_t>(Category::optimizer_state)] == elements * 4);
   }
 }
 
@@ -99,7 +99,7 @@ TEST_CASE("wrong snapshots are rejected") {
   CHECK(rejected(half, "on exactly one rank"));
 
   StepSchedule on_device = right;
-  for (Storage& storage : on_device.storages) storage.place = Place::device;
+  for (Storage& storage : on_device.storages) storage.space = MemorySpace::device;
   CHECK(rejected(on_device, "lies on the host"));
 
   StepSchedule untyped = right;
@@ -116,7 +116,7 @@ TEST_CASE("two snapshots, or a snapshot and anything else on the host, share no 
   int moved = 0;
   for (StorageId id = 0; id < static_cast<StorageId>(s.storages.size()); ++id) {
     auto& offset = plan.offset[static_cast<std::size_t>(id)];
-    if (s.storage(id).place != Place::host || offset == 0) continue;
+    if (s.storage(id).space != MemorySpace::host || offset == 0) continue;
     const std::int64_t before = std::exchange(offset, 0);
     REQUIRE_FALSE(check_memory_plan(s, plan).empty());
     offset = before;

@@ -59,7 +59,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.shard.limit_all_gathers = d.of(std::array<std::int64_t, 3>{0, 2, 3});
   o.shard.reshard_after_forward = d.below(3) != 0;
   o.shard.reduce = d.of(std::array{ReduceWhen::micro_step, ReduceWhen::step});
-  o.memory.checkpoint = d.of(std::array{Checkpointing::none, Checkpointing::block});
+  o.memory.checkpoint = d.of(std::array{ActivationCheckpointing::none, ActivationCheckpointing::block});
   o.run.lanes = d.of(std::array{LaneMode::serial, LaneMode::parallel, LaneMode::chaos});
   o.run.threads = 1 + d.below(2);
   c.machine.chaos_seed = seed;

@@ -4,7 +4,7 @@
 #include <mutex>
 #include <vector>
 
-#include "tessera/comm/local_world.hpp"
+#include "local_world/local_world.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera::testing {

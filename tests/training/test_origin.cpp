@@ -1,6 +1,6 @@
 #include "checkpoint/checkpoint_case.hpp"
+#include "local_world/local_world.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/comm/local_world.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/training/origin.hpp"
 

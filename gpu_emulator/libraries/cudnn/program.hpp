@@ -1,6 +1,6 @@
 #pragma once
-// A finalized operation graph as the emulated cuDNN runs it: one operation after the other, every passing tensor whole
-// in memory and rounded to its declared type.
+// A finalized operation graph as the emulated cuDNN runs it: one operation after the other. Every intermediate tensor
+// lies in memory in full, rounded to its declared type.
 
 #include <array>
 #include <cstdint>
@@ -38,8 +38,8 @@ struct GraphMemory {
 /// Whether shapes, strides and types of a step fit together.
 bool is_consistent(const GraphStep& step);
 
-/// Whether the program is one of those that the real library is known to have a fused kernel for: attention forward,
-/// and backward with a head of keys for every head of queries or shared ones.
+/// Returns whether the real library is known to have a fused kernel for the program. Known are attention forward, and
+/// backward with a head of keys for every head of queries or shared ones.
 bool is_known(const GraphProgram& program);
 
 void run(const GraphProgram& program, const GraphMemory& memory);

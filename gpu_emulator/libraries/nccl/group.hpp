@@ -48,8 +48,8 @@ class NcclGroup {
   std::int64_t number() const { return number_; }
   int ranks() const { return ranks_; }
 
-  /// Called by each rank in its stream: meets the others, runs `work` with everybody's buffers, and, when all have,
-  /// `after`; returns when all have done that too. An exception (of a rank, or because calls differ) fails the group.
+  /// Called by each rank in its stream. Meets the others and runs `work` with everybody's buffers. When all have, runs
+  /// `after`; returns when all have done that. An exception (of a rank, or as calls differ) fails the group.
   void meet(int rank, const NcclCall& call, const NcclBuffers& mine,
             const std::function<void(const std::vector<NcclBuffers>&)>& work, const std::function<void()>& after = {});
 

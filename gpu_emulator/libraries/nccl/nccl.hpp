@@ -8,8 +8,8 @@
 
 namespace emulator {
 
-/// The n-th operation from now (1: the next), over all ranks of the process, fails on its rank: the communicator
-/// reports an asynchronous error, and the operation never ends. 0: none.
+/// Makes the n-th operation from now (1: the next), over all ranks of the process, fail on its rank; 0: none. The
+/// communicator reports an asynchronous error, and the operation never ends.
 void fail_nccl_operation(std::int64_t n);
 
 /// From here on a call waits for the other ranks before it returns, as the real one does where it connects to them.

@@ -57,7 +57,7 @@ class Communicator {
   /// Sets an external workspace for the sums of the calls that follow (comm/scratch.hpp gives its size), in the memory
   /// space of the buffers. It must not be touched until they are done. Only for communicators opened without a
   /// workspace of their own; others ignore it.
-  virtual void lend(std::span<std::byte> /*scratch*/) {}
+  virtual void set_workspace(std::span<std::byte> /*scratch*/) {}
 
   virtual CommunicationCount count(Collective collective) const = 0;
 };

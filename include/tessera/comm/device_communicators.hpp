@@ -19,13 +19,14 @@ struct DeviceCommunicationSettings {
   bool deterministic = true;        ///< sums in the CPU's tree; otherwise in NCCL's own order (staged: always the tree)
   double timeout_seconds = 0;       ///< for peers to arrive, at start and in collectives; 0 = for ever
   bool force_pairwise = false;      ///< staged: messages even inside a node (tests)
-  std::int64_t largest_whole = 0;   ///< bytes of the largest gathered buffer or contribution, over all collectives
+  std::int64_t largest_full = 0;    ///< bytes of the largest gathered buffer or contribution, over all collectives
   std::int64_t largest_result = 0;  ///< bytes of the largest shard that a reduce_scatter writes, over all collectives
   /// The staged communicators' buffer of staged_bytes() (comm/scratch.hpp), not pinned yet; null: allocated here.
   /// Outlives this.
   const SharedRegion* staging = nullptr;
   std::span<std::byte> messages;  ///< for sums between nodes, of all communicators; empty: they have their own
-  bool lent = false;  ///< reduce_scatters receive into an external workspace (Communicator::lend), not into own memory
+  bool external_workspace =
+      false;  ///< reduce_scatters receive into an external workspace (Communicator::set_workspace), not into own memory
 };
 
 /// How one rank's GPU talks to the others': made once, then a communicator is opened for each queue and group.
@@ -54,7 +55,7 @@ class DeviceCommunication {
   virtual void warm_up(Stream& stream) = 0;
   /// Applies the time-out to all work given to `stream` so far: for a graph with captured collectives, which are not
   /// watched one by one. Not while the stream is captured. `what`: for the message, "micro-step's graph".
-  virtual void follow(Stream& stream, const std::string& what) = 0;
+  virtual void watch_until_done(Stream& stream, const std::string& what) = 0;
   /// Throws failures of collectives since the last check. Call after a stream was synchronized.
   virtual void check() = 0;
   /// Returns memory outside the plan that this takes: pinned host memory, and device memory of its own (not NCCL's

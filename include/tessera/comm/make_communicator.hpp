@@ -22,8 +22,9 @@ struct CommunicatorOptions {
   /// Threads that share a collective's copies and sums, where the queue's work may use them (serial queues). Not owned.
   /// Results do not depend on it.
   ThreadPool* pool = nullptr;
-  /// Communicators over messages add in an external workspace (Communicator::lend), not in memory of their own.
-  bool lent = false;
+  /// Communicators over messages add in an external workspace (Communicator::set_workspace), not in memory of their
+  /// own.
+  bool external_workspace = false;
 };
 
 /// Makes a communicator. Collective over the group. `name` is for messages ("gather", "reduce", ...). `region` and

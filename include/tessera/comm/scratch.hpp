@@ -1,6 +1,6 @@
 #pragma once
 // Sizes of the workspaces that collectives need. The memory plan holds them before there are communicators, which get
-// them as external workspaces (Communicator::lend).
+// them as external workspaces (Communicator::set_workspace).
 
 #include <algorithm>
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace tessera {
 
 /// The collective algorithm of a group; determines its scratch memory.
-enum class CollectiveWay : std::uint8_t {
+enum class CollectiveAlgorithm : std::uint8_t {
   shared_memory,  ///< within a node
   messages,       ///< between nodes, over the host
   nccl_tree,      ///< NCCL, sums in the fixed tree
@@ -28,26 +28,26 @@ constexpr std::int64_t message_block_bytes(std::int64_t ranks) {
 
 /// Returns the workspace of a reduce_scatter of `elements_per_rank` over `ranks` ranks, in bytes: it receives there
 /// before it can add.
-constexpr std::int64_t reduce_scratch_bytes(CollectiveWay way, std::int64_t ranks, std::int64_t elements_per_rank,
+constexpr std::int64_t reduce_scratch_bytes(CollectiveAlgorithm way, std::int64_t ranks, std::int64_t elements_per_rank,
                                             DType wire, DType shard) {
   const std::int64_t slice = elements_per_rank * size_of(wire);
   switch (way) {
-    case CollectiveWay::messages:  // in blocks, if a slice is longer
+    case CollectiveAlgorithm::messages:  // in blocks, if a slice is longer
       return ranks * std::min(message_block_bytes(ranks), round_up(slice, std::int64_t{64}));
-    case CollectiveWay::nccl_tree:
+    case CollectiveAlgorithm::nccl_tree:
       return ranks * slice;
-    case CollectiveWay::nccl_sum:  // the sum before it is converted
+    case CollectiveAlgorithm::nccl_sum:  // the sum before it is converted
       return wire == shard ? 0 : slice;
-    case CollectiveWay::shared_memory:
-    case CollectiveWay::staged:
+    case CollectiveAlgorithm::shared_memory:
+    case CollectiveAlgorithm::staged:
       return 0;
   }
   return 0;
 }
 
 /// Returns the same of an all_reduce_sum of `count` integers.
-constexpr std::int64_t all_reduce_scratch_bytes(CollectiveWay way, std::int64_t ranks, std::int64_t count) {
-  if (way != CollectiveWay::messages) return 0;
+constexpr std::int64_t all_reduce_scratch_bytes(CollectiveAlgorithm way, std::int64_t ranks, std::int64_t count) {
+  if (way != CollectiveAlgorithm::messages) return 0;
   return std::min(ranks * message_block_bytes(ranks), count * size_of(DType::int64));
 }
 

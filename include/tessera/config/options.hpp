@@ -106,7 +106,7 @@ struct PrecisionOptions {
 
 /// [memory]
 struct MemoryOptions {
-  Checkpointing checkpoint = Checkpointing::none;
+  ActivationCheckpointing checkpoint = ActivationCheckpointing::none;
   bool operator==(const MemoryOptions&) const = default;
 };
 

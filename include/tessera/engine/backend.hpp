@@ -21,9 +21,9 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
-  /// Opens this rank's device. On a machine with as many GPUs as ranks or more, GPU i is rank i's (counted among the
-  /// ranks of the machine); where a process sees only one GPU, that one. UsageError when two ranks of a machine come to
-  /// one GPU and `share` does not allow it. Collective over the world.
+  /// Opens this rank's device. On a machine with as many GPUs as its ranks or more, the machine's rank i takes GPU i.
+  /// Where a process sees only one GPU, it takes that one. Throws UsageError when two ranks of a machine come to one
+  /// GPU and `share` does not allow it. Collective over the world.
   virtual std::unique_ptr<Device> open_device(RankContext& context, bool share) const = 0;
 
   /// Makes threads and kernels. `workspace`: KernelNeeds::workspace() bytes of the device. `model`: whose attention the
@@ -40,20 +40,20 @@ class Backend {
   virtual std::unique_ptr<Player> make_player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                                               const PlayerSettings& settings = {}) const = 0;
 
-  /// What a rank's plan may take of its device's memory, before anything of it is taken. Collective over the world.
+  /// Returns what a rank's plan may take of its device's memory, before any of it is taken. Collective over the world.
   virtual UsableMemory usable_memory(RankContext& context, const Options& options, const StepSchedule& schedule,
                                      int machine_ranks) const = 0;
-  /// Bytes in use: by this process, its part of what it shares; on a GPU of that GPU, by whomever. Collective.
+  /// Returns bytes in use: by this process, its part of what it shares; on a GPU of that GPU, by whomever. Collective.
   virtual std::int64_t used_memory(RankContext& context, bool share) const = 0;
 
-  /// Steps between steps that are timed, where options leave it open.
+  /// Returns the steps between steps that are timed, where options leave it open.
   virtual std::int64_t steps_between_timed() const = 0;
-  /// Whether collectives overlap with computation at no cost, so that queues are parallel unless options say otherwise.
+  /// Returns whether collectives overlap with computation at no cost. If so, queues are parallel by default.
   virtual bool overlaps_freely() const = 0;
 };
 
 const Backend& backend_of(DeviceKind kind);
-/// Of run.device, which is cpu or cuda here.
+/// Returns the backend of run.device, which is cpu or cuda here.
 const Backend& backend_of(const Options& options);
 
 }  // namespace tessera

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-/// Where the time goes in which compute does, or waits for, an operation.
+/// Returns where the time goes in which compute does, or waits for, an operation.
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op);
 
 }  // namespace tessera

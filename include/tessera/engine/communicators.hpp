@@ -20,31 +20,31 @@ namespace tessera {
 using CommunicationCounts = std::array<CommunicationCount, kCollectives>;
 
 /// A queue and the group that its collectives run over.
-using QueueGroup = std::pair<Lane, Group>;
-/// Those that have collectives; ordered, hence opened in the same order on all ranks.
+using QueueGroup = std::pair<Queue, Group>;
+/// Returns those that have collectives; ordered, hence opened in the same order on all ranks.
 std::set<QueueGroup> wanted_communicators(const StepSchedule& schedule);
 
 class Communicators {
  public:
-  /// Between CPUs: `shared` is the rank's shared region. Between GPUs: `shared` is the host's staging (null where there
-  /// is none), `transport` is how they talk (null: one rank alone), and `on_device` the shared region.
+  /// Between CPUs, `shared` is the rank's shared region. Between GPUs it is the host's staging (null where there is
+  /// none), and `on_device` is the shared region. There `transport` is how they talk (null: one rank alone).
   explicit Communicators(std::unique_ptr<SharedRegion> shared, std::unique_ptr<DeviceCommunication> transport = nullptr,
                          std::unique_ptr<DeviceMemory> on_device = nullptr);
 
   void add(QueueGroup key, std::unique_ptr<Communicator> communicator) { all_[key] = std::move(communicator); }
-  /// The communicator of a queue over a group of more than one rank.
-  Communicator& of(Lane lane, Group group) const;
-  /// How GPUs talk to each other; null on CPUs, and for a rank alone.
+  /// Returns the communicator of a queue over a group of more than one rank.
+  Communicator& of(Queue queue, Group group) const;
+  /// Returns how GPUs talk to each other; null on CPUs, and for a rank alone.
   DeviceCommunication* transport() const { return transport_.get(); }
 
   std::span<std::byte> device_shared() const;
   std::span<std::byte> host_shared() const;
 
-  /// What this rank has sent so far, by kind of collective.
+  /// Returns what this rank has sent so far, by kind of collective.
   CommunicationCounts counts() const;
-  /// How long collectives took between two counts; NaN over NCCL, whose calls return before their work ends.
+  /// Returns how long collectives took between two counts; NaN over NCCL, whose calls return before their work ends.
   double seconds_between(const CommunicationCount& before, const CommunicationCount& after) const;
-  /// What a captured graph sends once more: communicators count what goes through their hands.
+  /// Counts what a captured graph sends once more: communicators count what goes through their hands.
   void count_replay(const CommunicationCounts& sent);
 
  private:

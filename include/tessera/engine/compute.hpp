@@ -20,20 +20,20 @@ class RankCompute {
   RankCompute(const RankCompute&) = delete;
   RankCompute& operator=(const RankCompute&) = delete;
 
-  /// All compute threads; not while a schedule is played.
+  /// Returns all compute threads; not while a schedule is played.
   ThreadPool& pool() { return pool_; }
   /// Kernels that may be called from the thread that plays a queue.
-  virtual Kernels& kernels(Lane lane) const = 0;
+  virtual Kernels& kernels(Queue queue) const = 0;
   /// Copies fp32 elements from the device to the host's memory, as a stream's work.
   virtual void store(Stream& stream, float* to, const float* from, std::int64_t elements) const = 0;
-  /// Bytes of `memory`, which lies `offset` bytes into its region, that were ever touched; -1 where that is not known.
+  /// Returns the bytes of `memory`, `offset` bytes into its region, that were ever touched; -1 where that is not known.
   virtual std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const = 0;
 
-  /// What computes, for the log.
+  /// Returns what computes, for the log.
   virtual std::string description() const = 0;
-  /// Which algorithms a GPU's matmuls run with so far, as text, for the same run's next part; empty on a CPU.
+  /// Returns the algorithms of a GPU's matmuls so far, as text, for the same run's next part; empty on a CPU.
   virtual std::string gemm_algorithms() const { return {}; }
-  /// What became of the algorithms of the run's earlier part, for the log; may be empty.
+  /// Returns what became of the algorithms of the run's earlier part, for the log; may be empty.
   virtual std::string gemm_remark() const { return {}; }
 
  private:

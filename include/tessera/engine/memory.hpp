@@ -22,24 +22,24 @@ class RankMemory {
   void attach_shared(const StepSchedule& schedule, const MemoryPlan& plan, std::span<std::byte> device,
                      std::span<std::byte> host);
 
-  /// Where a storage lies on this rank: an address of its memory space. The host reaches a GPU's through Device::copy
-  /// only.
+  /// Returns where a storage lies on this rank: an address of its memory space. The host reaches a GPU's through
+  /// Device::copy only.
   std::byte* address(StorageId storage) const { return address_[static_cast<std::size_t>(storage)]; }
-  /// A region; empty where the plan has none.
-  std::span<std::byte> region(RegionKind kind, Place place = Place::device) const {
-    return regions_[static_cast<std::size_t>(place)][static_cast<std::size_t>(kind)];
+  /// Returns a region; empty where the plan has none.
+  std::span<std::byte> region(RegionKind kind, MemorySpace space = MemorySpace::device) const {
+    return regions_[static_cast<std::size_t>(space)][static_cast<std::size_t>(kind)];
   }
-  /// The bytes of one storage.
+  /// Returns the bytes of one storage.
   std::span<std::byte> bytes_of(const StepSchedule& schedule, StorageId storage) const {
     return {address(storage), static_cast<std::size_t>(schedule.storage(storage).bytes)};
   }
 
  private:
-  void set_region(const StepSchedule& schedule, const MemoryPlan& plan, RegionKind kind, Place place,
+  void set_region(const StepSchedule& schedule, const MemoryPlan& plan, RegionKind kind, MemorySpace space,
                   std::span<std::byte> memory);
 
   std::vector<std::unique_ptr<DeviceMemory>> owned_;
-  std::array<std::array<std::span<std::byte>, kRegions>, kPlaces> regions_;
+  std::array<std::array<std::span<std::byte>, kRegions>, kMemorySpaces> regions_;
   std::vector<std::byte*> address_;
 };
 

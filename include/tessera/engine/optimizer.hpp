@@ -10,9 +10,9 @@
 
 namespace tessera {
 
-/// Learning rate of step `step` (1, 2, ...) of `steps`: linear warm-up over warmup_steps, then constant, or from lr to
-/// min_lr along a cosine or a line, or (wsd) constant until the last decay_fraction of the steps and a line from there.
-/// min_lr itself would be the rate of step steps + 1.
+/// Returns the learning rate of step `step` (1, 2, ...) of `steps`. After a linear warm-up over warmup_steps it is
+/// constant, or goes from lr to min_lr along a cosine or a line. With wsd it is constant until the last decay_fraction
+/// of the steps, then follows a line. min_lr itself would be the rate of step steps + 1.
 double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_t steps);
 
 /// What a step reports.
@@ -39,20 +39,20 @@ class Optimizer {
  public:
   Optimizer(const OptimizerSettings& settings, std::uint64_t seed);
 
-  /// Before step `step` of `steps`: the learning rate.
+  /// Sets the learning rate, before step `step` of `steps`.
   void begin_step(std::int64_t step, std::int64_t steps);
-  /// The schedule's clip operation on scalars and sums at these addresses.
-  ClipArguments clip_arguments(const ScalarPayload* payload, StepScalars* scalars) const;
+  /// Returns the arguments of the schedule's clip operation on scalars and sums at these addresses.
+  ClipArguments clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const;
 
-  /// What a checkpoint keeps between two steps, and going on from it.
+  /// Returns what a checkpoint keeps between two steps; restore goes on from it.
   OptimizerRecord record() const;
   void restore(const OptimizerRecord& record);
 
-  /// The inputs of the coming step and the state that the last one left: as they were read back last
+  /// Returns the inputs of the coming step and the state that the last one left. They are as read back last
   /// (Player::receive_scalars), or to be sent (Player::send_scalars: what a resumed run does).
   const StepScalars& scalars() const { return scalars_; }
   StepScalars& scalars() { return scalars_; }
-  /// Of the last step that was read back.
+  /// Returns the result of the last step that was read back.
   StepResult result() const;
   const OptimizerSettings& settings() const { return settings_; }
   std::int64_t skipped_steps() const { return scalars_.skipped_steps; }

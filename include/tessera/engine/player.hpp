@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/schedule/schedule.hpp"
 #include "tessera/telemetry/step_times.hpp"
 
@@ -39,18 +39,18 @@ class Player {
     for (const Play& segment : segments) play(segment, feed);
   }
 
-  /// Sends the optimizer's scalars to the device: all of them (at start, and when a run is resumed), or what the host
-  /// decides for what is played next (StepInputs). Between a send and the next one lies a receive_scalars().
+  /// Sends the optimizer's scalars to the device: all of them, at start and when a run is resumed. send_inputs sends
+  /// what the host decides for what is played next (StepInputs). Between two sends lies a receive_scalars().
   virtual void send_scalars() = 0;
   virtual void send_inputs() = 0;
-  /// Waits for all that was played; then the optimizer's scalars and payload() are what it left.
+  /// Waits for all that was played; then the optimizer's scalars and reduced_scalars() are what it left.
   virtual void receive_scalars() = 0;
-  /// The sums of the last evaluation segment or step.
-  virtual const ScalarPayload& payload() const = 0;
+  /// Returns the sums of the last evaluation segment or step.
+  virtual const ReducedScalars& reduced_scalars() const = 0;
   /// Waits for all that was played: device memory may be looked at.
   virtual void synchronize() = 0;
 
-  /// How a GPU is driven, for the log: as graphs, or eagerly and why. Empty on a CPU.
+  /// Returns how a GPU is driven, for the log: as graphs, or eagerly and why. Empty on a CPU.
   virtual std::string execution_mode() const = 0;
 
   virtual StepTimes& times() = 0;

@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Collective over the world. UsageError, the same on every rank, where a rank has not what rank 0 has: "rank 1 has
-/// cuBLASLt 12.9.1, rank 0 has cuBLASLt 13.0.2: " + `allowed`.
+/// Throws UsageError, the same on every rank, where a rank differs from rank 0. Collective over the world. The message:
+/// "rank 1 has cuBLASLt 12.9.1, rank 0 has cuBLASLt 13.0.2: " + `allowed`.
 void require_equal(RankContext& context, const std::string& mine, const std::string& allowed);
 
 }  // namespace tessera

@@ -22,8 +22,8 @@ struct ResourceSettings {
   bool force_pairwise = false;                             ///< messages even inside a node (tests, measurements)
   AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU
   bool share_device = false;                               ///< several ranks may compute on one GPU
-  std::string kept_products;  ///< rank 0, GPU: RankCompute::gemm_algorithms() of an earlier part of the run
-  bool measure = false;       ///< a GPU's memory is filled with a pattern first, to be read back (measured_bytes.hpp)
+  std::string kept_algorithms;  ///< rank 0, GPU: RankCompute::gemm_algorithms() of an earlier part of the run
+  bool measure = false;         ///< a GPU's memory is filled with a pattern first, to be read back (measured_bytes.hpp)
 };
 
 /// Memory that a rank takes or keeps free outside its plan. NCCL's own buffers are not in it.
@@ -36,8 +36,8 @@ class Backend;
 
 /// Memory of this rank as the plan says, and what computes and communicates on it.
 struct Resources {
-  /// Collective over the world. IoError or UsageError when the memory cannot be had; UsageError where ranks have other
-  /// kinds of GPU, or other libraries, than rank 0.
+  /// Throws IoError or UsageError when the memory cannot be had. Throws UsageError where ranks have other kinds of GPU,
+  /// or other libraries, than rank 0. Collective over the world.
   Resources(const Backend& backend, RankContext& context, const StepSchedule& schedule, const MemoryPlan& plan,
             const ResourceSettings& settings);
 

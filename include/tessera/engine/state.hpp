@@ -32,7 +32,7 @@ struct SnapshotSlice {
   float* second_moment = nullptr;
 };
 
-/// InternalError in a schedule without snapshot.
+/// Throws InternalError in a schedule without snapshot.
 SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 
 /// This rank's slice of a unit's finished gradient, between the last micro-step and the update.

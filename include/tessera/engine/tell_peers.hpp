@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-/// In a handler: raises the notice with the exception that is being handled, unless it is a peer's.
+/// Raises the notice, in a handler, with the exception that is being handled, unless it is a peer's.
 void tell_peers(RankContext& context);
 
 }  // namespace tessera

@@ -56,14 +56,14 @@ class ProcessGrid {
   std::int64_t world_ = 1, ranks_per_node_ = 1, group_size_ = 1;
 };
 
-/// How the micro-batches of a step are assigned to ranks and micro-steps: in the order in which gradients are summed,
-/// so that a step's gradient is one tree over micro-batches 0..N-1 for every strategy (src/README.md).
+/// How the micro-batches of a step are assigned to ranks and micro-steps: in the order in which gradients are summed.
+/// So a step's gradient is one tree over micro-batches 0..N-1 for every strategy (src/README.md).
 struct MicroBatchAssignment {
   Group inner = Group::world;  ///< the group that sums gradients first: shard or world
   bool reduced_each_micro_step = true;
 
-  /// The number of the micro-batch, in [0, world * K), of `rank` at micro-step k in [0, K). For member f of F in the
-  /// group rho of kind `inner`: reduced each micro-step rho*K*F + k*F + f, reduced once rho*K*F + f*K + k.
+  /// Returns the number of the micro-batch, in [0, world * K), of `rank` at micro-step k in [0, K). For member f of F
+  /// in group rho of kind `inner`: rho*K*F + k*F + f if reduced each micro-step. Reduced once: rho*K*F + f*K + k.
   std::int64_t micro_batch(const ProcessGrid& grid, std::int64_t K, std::int64_t rank, std::int64_t k) const;
 };
 

@@ -5,7 +5,7 @@
 #include <span>
 
 #include "tessera/backend/device_kind.hpp"
-#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/kernels/step_scalars.hpp"
 #include "tessera/kernels/views.hpp"
 
@@ -195,7 +195,7 @@ struct AdamWArguments {
 /// Adds a micro-batch's loss to the step's sums: scalars->micro_loss to the reduced scalars if scalars->counts_loss.
 struct AccountArguments {
   const StepScalars* scalars = nullptr;
-  ScalarPayload* payload = nullptr;
+  ReducedScalars* reduced = nullptr;
   bool starts = false;  ///< the step's first: clears the reduced scalars and notes scalars->stop_requested in them
 };
 
@@ -203,7 +203,7 @@ struct AccountArguments {
 /// bias corrections, and the next loss scale. With scales_loss that is halved on overflow, doubled after 2000 good
 /// steps (Micikevicius et al. 2018).
 struct ClipArguments {
-  const ScalarPayload* payload = nullptr;
+  const ReducedScalars* reduced = nullptr;
   StepScalars* scalars = nullptr;
   std::int64_t global_tokens = 0;  ///< tokens of the global batch
   double clip = 0;                 ///< largest norm; 0: no clipping

@@ -4,14 +4,14 @@
 #include <memory>
 
 #include "tessera/config/enums.hpp"
+#include "tessera/kernels/gemm_algorithms.hpp"
 #include "tessera/kernels/kernels.hpp"
-#include "tessera/kernels/product_choices.hpp"
 
 namespace tessera {
 
 /// Choices among the implementations of the GPU's kernels.
 struct CudaKernelSettings {
-  ProductSettings products;  ///< the algorithms of matmuls
+  GemmSettings products;  ///< the algorithms of matmuls
   AttentionChoice attention = AttentionChoice::automatic;
   bool deterministic = true;  ///< every sum in a fixed order
   /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout. Without

@@ -4,14 +4,14 @@
 #include <cstdint>
 
 #include "tessera/base/math.hpp"
-#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/kernels/step_scalars.hpp"
 
 namespace tessera {
 
 struct ExchangedScalars {
   StepScalars sent, scalars;
-  ScalarPayload payload;
+  ReducedScalars reduced;
 };
 
 /// A slot holds a micro-batch's tokens on their way to the device, behind the number of their first sample. While one

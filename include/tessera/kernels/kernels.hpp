@@ -61,7 +61,7 @@ class Kernels {
   /// set.
   virtual void adamw(Stream& stream, const AdamWArguments& a) = 0;
   /// Adds a micro-batch's loss to the step's sums.
-  virtual void account_loss(Stream& stream, const AccountArguments& a) = 0;
+  virtual void accumulate_loss(Stream& stream, const AccountArguments& a) = 0;
   /// Takes a step's decisions from its sums.
   virtual void clip(Stream& stream, const ClipArguments& a) = 0;
 

@@ -28,18 +28,18 @@ struct SchedulePolicy {
   Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };
 
-/// How long the policy lets full parameters live.
+/// Returns how long the policy lets full parameters live.
 inline ParameterLife life_of(const SchedulePolicy& policy) {
   return rules_of(policy.strategy).life_with(policy.reshard_after_forward);
 }
 
-/// Whether shard.limit_all_gathers applies.
+/// Returns whether shard.limit_all_gathers applies.
 inline bool gathers_are_limited(const SchedulePolicy& policy) { return life_of(policy) == ParameterLife::phase; }
 
 /// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy);
 
-/// Bytes that each rank sends per step by the formula of the strategy (README.md, Strategies), before savings.
+/// Returns the bytes that each rank sends per step by the strategy's formula (README.md, Strategies), before savings.
 std::int64_t formula_wire_bytes(const StepSchedule& schedule);
 
 }  // namespace tessera

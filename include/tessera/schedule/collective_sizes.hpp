@@ -10,9 +10,9 @@ namespace tessera {
 
 /// The largest buffers that collectives touch, in bytes.
 struct LargestBuffers {
-  std::int64_t whole = 0;   ///< gathered, contributed, or summed in place
+  std::int64_t full = 0;    ///< gathered, contributed, or summed in place
   std::int64_t result = 0;  ///< written by a reduce_scatter
-  std::map<std::pair<Lane, Group>, std::int64_t> contribution;
+  std::map<std::pair<Queue, Group>, std::int64_t> contribution;
 };
 
 LargestBuffers largest_buffers(const StepSchedule& schedule);

@@ -26,23 +26,23 @@ struct FitAnswer {
   bool fits() const { return needed <= allowed; }
 };
 
-/// Plans the run and, where it needs more than `allowed` bytes per rank, one changed option after the other:
-/// checkpoints written in the step, one gathered unit at a time, activation checkpointing, strategies that shard more,
-/// a smaller micro-batch (the largest that fits), bf16. Where none is enough, all combinations of these.
+/// Plans the run. Where it needs more than `allowed` bytes per rank, plans one changed option after the other. In
+/// order: checkpoints written in the step, one gathered unit at a time, activation checkpointing, strategies that shard
+/// more, the largest micro-batch that fits, bf16. Where none is enough, plans all combinations of these.
 FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed);
 
-/// The same for a run that is planned already.
+/// Does the same for a run that is planned already.
 FitAnswer examine_fit(const RunShape& shape, const StepSchedule& schedule, const MemoryPlan& plan,
                       std::int64_t allowed);
 
-/// "needs 31.2 GB a rank, 24.0 GB allowed: 7.2 GB too much (peak at backward h.11.mlp). Would fit: ...", or "needs ...:
-/// fits".
+/// Returns "needs 31.2 GB a rank, 24.0 GB allowed: 7.2 GB too much (peak at backward h.11.mlp). Would fit: ...", or
+/// "needs ...: fits".
 std::string describe_fit(const FitAnswer& answer);
 
 /// How the message of require_fit is told from others.
 inline constexpr std::string_view kDoesNotFit = "the run does not fit in it";
 
-/// UsageError with that text when the run does not fit; `limit_name` says whose limit it is ("plan.memory = 24.0 GB").
+/// Throws UsageError with that text when the run does not fit. `limit_name`: whose limit ("plan.memory = 24.0 GB").
 void require_fit(const FitAnswer& answer, const std::string& limit_name);
 
 }  // namespace tessera

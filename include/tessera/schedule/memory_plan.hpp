@@ -1,7 +1,7 @@
 #pragma once
 // The memory plan: an address for every storage, from the schedule alone, before anything is allocated. Two storages
-// may share bytes only if every operation that touches the one happens before every operation that touches the other
-// (happens-before, not list order or predicted time), in every segment in which both are present.
+// may share bytes only if every operation on the one happens before every operation on the other. This holds in every
+// segment in which both are present. Neither list order nor predicted time is enough.
 
 #include <array>
 #include <cstdint>
@@ -19,14 +19,14 @@ using CategoryBytes = std::array<std::int64_t, kCategories>;
 
 struct RegionPlan {
   std::int64_t bytes = 0;  ///< to allocate
-  /// No plan can be smaller: the largest sum alive at one operation in list order or, where `bytes` is more than 1%
-  /// above that and the region has no more than some thousand storages, the heaviest set of them no two of which are
-  /// ordered.
+  /// No plan can be smaller. This is the largest sum alive at one operation in list order, or the heaviest set of
+  /// storages no two of which are ordered. The set counts where `bytes` is more than 1% above that sum and the region
+  /// has no more than some thousand storages.
   std::int64_t lower_bound = 0;
 };
 
-/// One place: its regions, and what lies in them when.
-struct PlacePlan {
+/// One memory space: its regions, and what lies in them when.
+struct SpacePlan {
   std::array<RegionPlan, kRegions> regions;
   CategoryBytes at_peak{};   ///< at the operation where the sum is largest: these add up
   CategoryBytes own_peak{};  ///< each category at its own peak: these do not
@@ -35,19 +35,19 @@ struct PlacePlan {
   std::int64_t total() const;         ///< all regions
   std::int64_t lower_bound() const;   ///< over all regions
   std::int64_t live_at_peak() const;  ///< sum of at_peak
-  /// Allocated, but not in use at the peak: a region is as large as its own peak, which may be at another time.
+  /// Returns what is allocated but not in use at the peak: a region is as large as its own peak, maybe at another time.
   std::int64_t idle_at_peak() const { return total() - live_at_peak(); }
 };
 
 struct MemoryPlan {
   std::vector<std::int64_t> offset;  ///< per storage: bytes from the start of its region
-  std::array<PlacePlan, kPlaces> places;
+  std::array<SpacePlan, kMemorySpaces> spaces;
 
-  const PlacePlan& at(Place place) const { return places[static_cast<std::size_t>(place)]; }
-  const RegionPlan& region(Place place, RegionKind kind) const {
-    return at(place).regions[static_cast<std::size_t>(kind)];
+  const SpacePlan& at(MemorySpace space) const { return spaces[static_cast<std::size_t>(space)]; }
+  const RegionPlan& region(MemorySpace space, RegionKind kind) const {
+    return at(space).regions[static_cast<std::size_t>(kind)];
   }
-  std::int64_t total() const;        ///< all regions of all places
+  std::int64_t total() const;        ///< all regions of both spaces
   std::int64_t lower_bound() const;  ///< over all of them
   double fragmentation() const;      ///< total / lower bound - 1
 };
@@ -62,12 +62,12 @@ struct MemoryPlanOptions {
 /// Plans all storages of a schedule.
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options = {});
 
-/// Bytes of a plan that have to fit into the memory of a device: on a GPU the device's, on a CPU, whose memory both
-/// places are, all.
+/// Returns the bytes of a plan that must fit into a device's memory. On a GPU those are the device's. On a CPU, whose
+/// memory both memory spaces are, those are all.
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 
-/// What is wrong with a plan (storages that may be alive together and overlap, a storage outside its region); empty if
-/// nothing.
+/// Returns what is wrong with a plan (storages that may be alive together and overlap, a storage outside its region);
+/// empty if nothing.
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan);
 
 }  // namespace tessera

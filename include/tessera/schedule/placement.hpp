@@ -26,8 +26,8 @@ struct Redistribution {
   Placement result;
 };
 
-/// The collectives from one placement to another, in order; none where they are equal. Sums go over the inner group
-/// first; what was sharded last is gathered first. The last one changes the type.
+/// Returns the collectives from one placement to another, in order; none where they are equal. Sums go over the inner
+/// group first; what was sharded last is gathered first. The last one changes the type.
 std::vector<Redistribution> redistribute(const Placement& from, const Placement& to);
 
 }  // namespace tessera

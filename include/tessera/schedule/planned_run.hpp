@@ -8,10 +8,10 @@
 
 namespace tessera {
 
-/// The policy that resolved options ask for (defaults by strategy filled in).
+/// Returns the policy that resolved options ask for (defaults by strategy filled in).
 SchedulePolicy policy_from(const Options& options);
 
-/// train.seq_len, or the model's context; UsageError when longer than the context.
+/// Returns train.seq_len, or the model's context. Throws UsageError when longer than the context.
 std::int64_t sequence_length(const Options& options, const Architecture& architecture);
 
 /// A run as far as its memory goes.
@@ -28,7 +28,7 @@ struct RunShape {
 /// Returns the kind of device that run.device names; `auto` that is still open counts as a CPU.
 DeviceKind device_of(const RunOptions& run);
 
-/// The shape that resolved options ask for; run.device = auto counts as cpu (engine/device_choice.hpp resolves it).
+/// Returns the shape that resolved options ask for; run.device = auto counts as cpu (resolved by device_choice.hpp).
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node);
 
@@ -38,14 +38,14 @@ struct PlannedRun {
   MemoryPlan plan;
 };
 
-/// Declares, builds and plans. UsageError where the policy is impossible.
+/// Declares, builds and plans. Throws UsageError where the policy is impossible.
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
 
-/// The same from resolved options, and proves schedule and plan.
+/// Does the same from resolved options, and proves schedule and plan.
 PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
                     std::int64_t ranks_per_node);
 
-/// The same run under another strategy; what that strategy does not use is left at its defaults.
+/// Returns the same run under another strategy; what that strategy does not use is left at its defaults.
 RunShape with_strategy(RunShape shape, Strategy strategy);
 
 }  // namespace tessera

@@ -1,15 +1,15 @@
 #pragma once
 // The step as data. A StepSchedule lists every operation of an optimizer step before the first step runs: what it
-// reads, writes and updates, on which lane, over which group. The builder (build.hpp) makes it; the verifier, the
-// memory plan, the printer and the engine only read it. It names no rank, no address, no time and no backend, and is
-// the same on every rank.
+// reads, writes and updates, and its queue and group. The builder (build.hpp) makes it; the verifier, the memory plan,
+// the printer and the engine only read it. It names no rank, no address, no time and no backend, and is the same on
+// every rank.
 //
-// Reading guide: Storage is memory, Value is what one operation left in a storage (never changed; an update makes a new
-// value in the same storage), Operation reads and makes values, Segment is a run of operations that is played several
-// times at the same addresses, Play says which segment is played for which micro-step.
+// Reading guide: Storage is memory. Value is what one operation left in a storage (never changed; an update makes a new
+// value in the same storage). Operation reads and makes values. Segment is a run of operations that is played several
+// times at the same addresses. Play says which segment is played for which micro-step.
 //
-// Order: list order is issue order. A lane is first-in first-out. An operation waits for the makers of what it reads
-// and updates, and for its `after` edges; edges point backwards. A segment's border joins all lanes.
+// Order: list order is issue order. A queue is first-in first-out. An operation waits for the makers of what it reads
+// and updates, and for its `after` edges; edges point backwards. A segment's border joins all queues.
 
 #include <cstdint>
 #include <string>
@@ -45,16 +45,17 @@ enum class OperationKind : std::uint8_t {
   clip,
   update
 };
-enum class Lane : std::uint8_t { compute, gather, reduce, replica, load, store, host };
-inline constexpr int kLanes = 7;
+enum class Queue : std::uint8_t { compute, gather, reduce, replica, load, store, host };
+inline constexpr int kQueues = 7;
 
 /// What peers may touch decides the region; "at rest" lives as long as the run.
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
 /// Memory in which the device computes; memory of the machine beside it, which only loads and stores touch (pinned on a
-/// GPU's machine). Each place has regions of its own; of the host's, peers reach but what collectives are staged in.
-enum class Place : std::uint8_t { device, host };
-inline constexpr int kPlaces = 2;
+/// GPU's machine). Each memory space has regions of its own; of the host's, peers reach but what collectives are staged
+/// in.
+enum class MemorySpace : std::uint8_t { device, host };
+inline constexpr int kMemorySpaces = 2;
 
 /// Where the bytes of the account go.
 enum class Category : std::uint8_t {
@@ -73,7 +74,7 @@ struct Storage {
   std::string name;
   std::int64_t bytes = 0;
   RegionKind region = RegionKind::private_;
-  Place place = Place::device;
+  MemorySpace space = MemorySpace::device;
   Category category = Category::workspace;
   bool carried = false;      ///< its content crosses segment borders
   bool always_live = false;  ///< holds something at every border: state at rest
@@ -124,7 +125,7 @@ struct Update {
 
 struct Operation {
   OperationKind kind = OperationKind::forward;
-  Lane lane = Lane::compute;
+  Queue queue = Queue::compute;
   Group group = Group::self;
   UnitId unit = -1;
   PartId part = -1;
@@ -168,7 +169,7 @@ struct StepSchedule {
   MicroBatchAssignment micro_batches;
   std::int64_t gather_limit = 0;  ///< block units gathered at a time; 0 = no limit
   std::int64_t gradient_limit =
-      0;  ///< whole gradients of block units between backward and their reduction; 0 = no limit
+      0;  ///< full gradients of block units between backward and their reduction; 0 = no limit
   std::int64_t prefetch_forward = 0,
                prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
 
@@ -194,29 +195,29 @@ struct StepSchedule {
   const Unit& unit(UnitId id) const { return layout.units[static_cast<std::size_t>(id)]; }
   const Part& part(PartId id) const { return model.parts[static_cast<std::size_t>(id)]; }
 
-  /// Whether an operation is a collective of more than one rank (operations that are none have the group `self`).
+  /// Returns whether an operation is a collective of more than one rank (others have the group `self`).
   bool communicates(const Operation& op) const { return grid.size(op.group) > 1; }
-  /// Bytes sent per rank and step over parameters and gradients (scalar reductions apart).
+  /// Returns bytes sent per rank and step over parameters and gradients (scalar reductions apart).
   std::int64_t wire_bytes_per_step() const;
-  /// A hash of everything above except names: equal on all ranks, compared before step 1.
+  /// Returns a hash of everything above except names: equal on all ranks, compared before step 1.
   std::uint64_t hash() const;
 };
 
-/// Operations that must have finished before `id` starts and are not implied by its lane: makers of what it reads or
-/// updates and its `after` edges, on other lanes, deduplicated and reduced to the last of each lane.
+/// Returns the operations that must have finished before `id` starts and are not implied by its queue. They make what
+/// it reads or updates, or are its `after` edges, on other queues. Deduplicated and reduced to the last of each queue.
 std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id);
 
-/// All values that an operation touches, each once: reads, writes, both ends of updates.
+/// Returns all values that an operation touches, each once: reads, writes, both ends of updates.
 std::vector<ValueId> touched_values(const Operation& operation);
 
-/// The scratch that an operation has, -1 if none.
+/// Returns the scratch that an operation has, -1 if none.
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation);
 
 std::string_view name_of(OperationKind kind);
-std::string_view name_of(Lane lane);
+std::string_view name_of(Queue queue);
 std::string_view name_of(Category category);
-std::string_view name_of(Place place);
+std::string_view name_of(MemorySpace space);
 std::string_view name_of(EdgeReason reason);
-std::string name_of_value(const StepSchedule& schedule, ValueId id);  ///< "whole h.0", "saved h.1.attn qkv", ...
+std::string name_of_value(const StepSchedule& schedule, ValueId id);  ///< "full h.0", "saved h.1.attn qkv", ...
 
 }  // namespace tessera

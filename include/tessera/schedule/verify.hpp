@@ -1,7 +1,7 @@
 #pragma once
-// The verifier proves a schedule before it runs: an interpreter over layouts, owed sums, coverage and versions plays
-// two steps, snapshots and an evaluation and checks every rule of the operations; races, the limit on gathered units
-// and the bytes on the wire are checked on the list itself.
+// The verifier proves a schedule before it runs. An interpreter over placements, coverage and versions plays two steps,
+// snapshots and an evaluation. It checks every rule of the operations. Races, the limit on gathered units and the bytes
+// on the wire are checked on the list itself.
 
 #include <string>
 #include <vector>
@@ -11,10 +11,10 @@
 
 namespace tessera {
 
-/// What is wrong, one sentence each, naming segment, operation and value; empty if the schedule is proven.
+/// Returns what is wrong, one sentence each, naming segment, operation and value; empty if the schedule is proven.
 std::vector<std::string> verify_schedule(const StepSchedule& schedule);
 
-/// verify_schedule and check_memory_plan; InternalError with the first problems if there are any.
+/// Calls verify_schedule and check_memory_plan; throws InternalError with the first problems if there are any.
 void require_verified(const StepSchedule& schedule, const MemoryPlan& plan);
 
 }  // namespace tessera

@@ -14,6 +14,6 @@ std::int64_t proportional_set_size();
 /// Returns how many bytes of `memory` lie in pages that are in memory for this mapping (mincore). Of private memory,
 /// the pages that were touched; of shared memory, those that any process touched. Huge pages count in full. -1 if the
 /// kernel does not tell (memory outside of the process, say a device's).
-std::int64_t resident_bytes(std::span<const std::byte> memory);
+std::int64_t measured_bytes(std::span<const std::byte> memory);
 
 }  // namespace tessera

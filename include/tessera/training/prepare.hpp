@@ -39,6 +39,6 @@ class PreparedRun {
 
 /// Returns the shape of this machine. Applies grid.ranks_per_node to `world` and checks the options against the world.
 /// UsageError when ranks were started with different options. Collective.
-MachineShape settle_grid(World& world, const Options& options);
+MachineShape resolve_grid(World& world, const Options& options);
 
 }  // namespace tessera

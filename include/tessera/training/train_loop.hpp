@@ -9,7 +9,7 @@
 #include "tessera/telemetry/provenance.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 #include "tessera/training/invocation.hpp"
-#include "tessera/training/kept_products.hpp"
+#include "tessera/training/kept_algorithms.hpp"
 #include "tessera/training/rank_reports.hpp"
 #include "tessera/training/recorder.hpp"
 #include "tessera/training/session.hpp"
@@ -52,7 +52,7 @@ class TrainLoop {
   RankReports& reports_;
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
-  KeptProducts products_;
+  KeptAlgorithms products_;
   double validation_loss_ = std::nan(""), loss_ = std::nan("");
   double step_seconds_ = 0, evaluation_seconds_ = 0;
   std::optional<double> checkpoint_seconds_;  ///< of the last one

@@ -55,8 +55,8 @@ void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
 void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a) {
   if (attention_.run(cuda_stream(stream), a)) return;
   const AttentionShape& s = a.shape;
-  Carver carver(a.scratch, gpu_kernel_needs().attention_backward(s, a.query.dtype));
-  const CudaAttentionBackwardLayout layout(carver, s);
+  ScratchLayout scratch(a.scratch, gpu_kernel_needs().attention_backward(s, a.query.dtype));
+  const CudaAttentionBackwardLayout layout(scratch, s);
   const std::int64_t units = s.batch * s.sequence * s.heads;
   TESSERA_ASSERT(units < std::int64_t{1} << 26, "attention of {} x {} x {} rows in one launch", s.batch, s.sequence,
                  s.heads);

@@ -16,7 +16,7 @@ CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernel
       fuses_gelu_(!settings.deterministic),
       attention_(settings, workspace_, limits.workspace_floats * static_cast<std::int64_t>(sizeof(float))) {}
 
-void CudaKernels::account_loss(Stream& stream, const AccountArguments& a) {
+void CudaKernels::accumulate_loss(Stream& stream, const AccountArguments& a) {
   launch_account_loss(cuda_stream(stream), a);
 }
 

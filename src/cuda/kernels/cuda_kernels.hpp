@@ -4,7 +4,7 @@
 #include <string>
 
 #include "cuda/kernels/attention_choice.hpp"
-#include "cuda/kernels/matrix_product.hpp"
+#include "cuda/kernels/matmul.hpp"
 #include "kernels/gpu/layouts.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 #include "tessera/kernels/kernels.hpp"
@@ -50,7 +50,7 @@ class CudaKernels final : public Kernels {
            std::int64_t n) override;
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
   void adamw(Stream& stream, const AdamWArguments& a) override;
-  void account_loss(Stream& stream, const AccountArguments& a) override;
+  void accumulate_loss(Stream& stream, const AccountArguments& a) override;
   void clip(Stream& stream, const ClipArguments& a) override;
   std::string description() const override;
 
@@ -64,7 +64,7 @@ class CudaKernels final : public Kernels {
   void store_gradient_product(cudaStream_t stream, Product p, const GradientView& gradient);
   std::int64_t head_scratch_capacity(const HeadArguments& a, bool training) const;
 
-  MatrixProducts products_;
+  Matmuls products_;
   float* workspace_;  ///< limits_.workspace_floats: matmuls by pieces and column sums
   Limits limits_;
   bool fuses_gelu_;  ///< the library's forward GELU may be used

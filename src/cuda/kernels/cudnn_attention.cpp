@@ -144,8 +144,8 @@ void CudnnAttention::forward(cudaStream_t stream, const AttentionForward& a, voi
 
 void CudnnAttention::backward(cudaStream_t stream, const AttentionBackward& a) {
   const Entry& found = backward_.at(AttentionProblem::of(a).key_numbers());
-  Carver carver(a.scratch, gpu_kernel_needs().attention_backward(a.shape, a.query.dtype));
-  const CudnnAttentionBackwardLayout layout(carver, a.shape);
+  ScratchLayout scratch(a.scratch, gpu_kernel_needs().attention_backward(a.shape, a.query.dtype));
+  const CudnnAttentionBackwardLayout layout(scratch, a.shape);
   const Numbers numbers(a.shape);
   Pack pack = pack_of_both(numbers, a);
   pack.add(AttentionTensor::one, &numbers.one);

@@ -161,8 +161,8 @@ void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
 
 void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
   const std::int64_t tokens = a.batch * a.sequence;
-  Carver carver(a.scratch, gpu_kernel_needs().embedding_backward(tokens));
-  const CudaEmbeddingBackwardLayout layout(carver, tokens);
+  ScratchLayout scratch(a.scratch, gpu_kernel_needs().embedding_backward(tokens));
+  const CudaEmbeddingBackwardLayout layout(scratch, tokens);
   const cudaStream_t s = cuda_stream(stream);
   const std::uint64_t* keys = a.token_gradient ? sort_tokens(s, a.tokens, tokens, layout.keys, layout.merged) : nullptr;
   with_float_type(a.output_gradient.dtype, [&]<class T>() {

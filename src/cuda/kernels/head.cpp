@@ -31,8 +31,8 @@ class CudaHead {
         a_(a),
         training_(training),
         cut_(a),
-        carver_(a.scratch, kernels.head_scratch_capacity(a, training)),
-        layout_(carver_, a.tokens, a.width, a.vocab, a.input.dtype,
+        scratch_(a.scratch, kernels.head_scratch_capacity(a, training)),
+        layout_(scratch_, a.tokens, a.width, a.vocab, a.input.dtype,
                 training ? a.table_gradient.view.dtype : DType::fp32, training, kernels.limits_.head_logits) {}
 
   void run() {
@@ -150,15 +150,15 @@ class CudaHead {
   const HeadArguments& a_;
   bool training_;
   VocabularyCut cut_;
-  Carver carver_;
+  ScratchLayout scratch_;
   CudaHeadLayout layout_;
 };
 
 std::int64_t CudaKernels::head_scratch_capacity(const HeadArguments& a, bool training) const {
   const DType gradient = training ? a.table_gradient.view.dtype : DType::fp32;
-  Carver carver;
-  CudaHeadLayout(carver, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training, limits_.head_logits);
-  return carver.used();
+  ScratchLayout scratch;
+  CudaHeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training, limits_.head_logits);
+  return scratch.used();
 }
 
 void CudaKernels::head_loss(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a, false).run(); }

@@ -119,9 +119,9 @@ __device__ __forceinline__ void cp_async_wait() {
   asm volatile("cp.async.wait_group %0;" ::"n"(Pending) : "memory");
 }
 
-// ---- Tensor cores: D[16,8] += A[16,16] B[16,8], 16-bit operands, fp32 sums. A warp holds the matrices in pieces:
-// lane = 4 g + t has of A rows g, g + 8 and columns 2t, 2t + 1 (+ 8); of B rows 2t, 2t + 1 (+ 8) and column g; of D
-// rows g, g + 8 and columns 2t, 2t + 1 (PTX ISA, "mma.m16n8k16").
+// ---- Tensor cores: D[16,8] += A[16,16] B[16,8], 16-bit operands, fp32 sums. A warp holds the matrices in pieces. Lane
+// 4 g + t has of A rows g, g + 8 and columns 2t, 2t + 1 (+ 8). It has of B rows 2t, 2t + 1 (+ 8) and column g. It has
+// of D rows g, g + 8 and columns 2t, 2t + 1 (PTX ISA, "mma.m16n8k16").
 
 template <class T>
 __device__ __forceinline__ void mma_16816(float (&d)[4], const std::uint32_t (&a)[4], std::uint32_t b0,
@@ -139,9 +139,9 @@ __device__ __forceinline__ void mma_16816(float (&d)[4], const std::uint32_t (&a
   }
 }
 
-/// Four 8 x 8 matrices of 16-bit elements from shared memory: lane 8 i + r names row r of matrix i (16 bytes);
-/// afterwards lane 4 g + t holds of each matrix row g, columns 2t and 2t + 1, or with Transposed column g, rows 2t and
-/// 2t + 1.
+/// Loads four 8 x 8 matrices of 16-bit elements from shared memory. Lane 8 i + r names row r of matrix i (16 bytes).
+/// Afterwards lane 4 g + t holds of each matrix row g, columns 2t and 2t + 1. With Transposed it is column g, rows 2t
+/// and 2t + 1.
 template <bool Transposed>
 __device__ __forceinline__ void ldmatrix_x4(std::uint32_t (&x)[4], const void* row) {
   const auto at = static_cast<std::uint32_t>(__cvta_generic_to_shared(row));

@@ -225,8 +225,8 @@ void launch_backward(cudaStream_t stream, const BackwardRows<T>& rows, std::int6
 void CudaKernels::norm_backward(Stream& stream, const NormBackward& a) {
   check_norm_width(a.width);
   TESSERA_ASSERT(a.tokens < std::int64_t{1} << 30, "a norm of {} rows in one launch", a.tokens);
-  Carver carver(a.scratch, gpu_kernel_needs().norm_backward(a.tokens, a.width));
-  const CudaNormBackwardLayout layout(carver, a.tokens, a.width);
+  ScratchLayout scratch(a.scratch, gpu_kernel_needs().norm_backward(a.tokens, a.width));
+  const CudaNormBackwardLayout layout(scratch, a.tokens, a.width);
   with_float_type(a.input.dtype, [&]<class T>() {
     const bool aligned = is_aligned(a.input) && is_aligned(a.output_gradient) && is_aligned(a.input_gradient) &&
                          is_aligned(a.gain.data) && is_aligned(a.bias.data) && is_aligned(a.normalized);

@@ -5,7 +5,7 @@
 #include "engine/backends.hpp"
 #include "engine/cpu/player.hpp"
 #include "tessera/backend/cores.hpp"
-#include "tessera/comm/decorators.hpp"
+#include "tessera/comm/emulated.hpp"
 #include "tessera/telemetry/process_memory.hpp"
 
 namespace tessera {
@@ -21,16 +21,16 @@ class CpuCompute final : public RankCompute {
     communication_kernels_ = make_cpu_kernels(*single_);
   }
 
-  Kernels& kernels(Lane lane) const override {
-    const bool on_caller = lane == Lane::compute || lane == Lane::store;
+  Kernels& kernels(Queue queue) const override {
+    const bool on_caller = queue == Queue::compute || queue == Queue::store;
     return on_caller || communication_kernels_ == nullptr ? *kernels_ : *communication_kernels_;
   }
-  /// By all threads.
+  /// Stores by all threads.
   void store(Stream& stream, float* to, const float* from, std::int64_t elements) const override {
     kernels_->cast(stream, from, DType::fp32, to, DType::fp32, elements);
   }
   std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t) const override {
-    return resident_bytes(memory);
+    return tessera::measured_bytes(memory);
   }
   std::string description() const override { return kernels_->description(); }
 
@@ -44,7 +44,7 @@ class CpuCompute final : public RankCompute {
 std::set<QueueGroup> with_workspace(const StepSchedule& schedule) {
   std::set<QueueGroup> found;
   for (const Operation& op : schedule.operations) {
-    if (schedule.communicates(op) && scratch_of(schedule, op) >= 0) found.insert({op.lane, op.group});
+    if (schedule.communicates(op) && scratch_of(schedule, op) >= 0) found.insert({op.queue, op.group});
   }
   return found;
 }
@@ -63,7 +63,7 @@ std::unique_ptr<Communicators> open_communicators(Resources& all, const StepSche
   const auto planned = with_workspace(schedule);
   std::int64_t staging = 0;
   for (const QueueGroup& key : wanted_communicators(schedule)) {
-    options.lent = planned.contains(key);
+    options.external_workspace = planned.contains(key);
     auto communicator =
         make_communicator(all.context, all.grid, key.second, reached, std::string(name_of(key.first)), options);
     staging += staging_bytes(all.grid, key.second, options);
@@ -90,7 +90,7 @@ class CpuBackend final : public Backend {
     all.compute = std::make_unique<CpuCompute>(all.settings);
     all.description = all.compute->description();
     require_same_kernels(all);
-    all.communicators = open_communicators(all, schedule, plan.region(Place::device, RegionKind::shared).bytes);
+    all.communicators = open_communicators(all, schedule, plan.region(MemorySpace::device, RegionKind::shared).bytes);
   }
 
   std::unique_ptr<Player> make_player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,

@@ -45,7 +45,7 @@ void CpuPlayer::find_border_waits() {
     std::map<TimeCategory, OperationId> last;
     for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
       const Operation& op = schedule_.operation(id);
-      if (!queues_.on_compute(op.lane)) last[category_of(schedule_, op)] = id;
+      if (!queues_.on_compute(op.queue)) last[category_of(schedule_, op)] = id;
     }
     std::vector<OperationId>& waits = border_waits_.emplace_back();
     for (const auto& [category, id] : last) {
@@ -65,7 +65,7 @@ void CpuPlayer::send_inputs() {
 
 void CpuPlayer::receive_scalars() {
   optimizer_.scalars() = *bound_.scalars;
-  payload_ = *bound_.payload;
+  reduced_ = *bound_.reduced;
 }
 
 void CpuPlayer::synchronize() {
@@ -88,11 +88,11 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
   }
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
     const Operation& op = schedule_.operation(id);
-    Stream& stream = queues_.of(op.lane);
+    Stream& stream = queues_.of(op.queue);
     for (const OperationId other : order_.waits(id)) {
       const auto start = Clock::now();
       stream.wait(order_.event(other));
-      if (queues_.on_compute(op.lane))
+      if (queues_.on_compute(op.queue))
         times_.add(category_of(schedule_, schedule_.operation(other)), nanoseconds_since(start));
     }
     if (op.kind == OperationKind::load) {
@@ -138,7 +138,7 @@ void CpuPlayer::execute(OperationId id, Stream& stream) {
     runner_.run(id, stream);
     if (settings_.poison) release(id, stream);  // while its storages are open to it
   }
-  if (queues_.on_compute(op.lane)) times_.add(category_of(schedule_, op), nanoseconds_since(start));
+  if (queues_.on_compute(op.queue)) times_.add(category_of(schedule_, op), nanoseconds_since(start));
 }
 
 /// Poisons the storages whose last operation in this segment this was.
@@ -149,7 +149,7 @@ void CpuPlayer::release(OperationId id, Stream& stream) {
   }
 }
 
-/// Chaos: some operations start late, by seed.
+/// Delays some operations, by seed (chaos).
 void CpuPlayer::delay(OperationId id) {
   const auto bits =
       philox(settings_.chaos_seed, RandomUse::chaos, static_cast<std::uint32_t>(resources_.context.rank()),

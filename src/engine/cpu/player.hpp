@@ -1,5 +1,5 @@
 #pragma once
-// Plays a schedule on cores: compute runs on the caller's thread, which issues everything in list order; communication
+// Plays a schedule on cores. Compute runs on the caller's thread, which issues everything in list order. Communication
 // runs there too (serial), on one thread of its own (parallel), or on a thread per queue (chaos, with random delays).
 
 #include <atomic>
@@ -25,7 +25,7 @@ class CpuPlayer final : public Player {
   void send_scalars() override;
   void send_inputs() override;
   void receive_scalars() override;
-  const ScalarPayload& payload() const override { return payload_; }
+  const ReducedScalars& reduced_scalars() const override { return reduced_; }
   void synchronize() override;
   std::string execution_mode() const override { return {}; }
   StepTimes& times() override { return times_; }
@@ -49,7 +49,7 @@ class CpuPlayer final : public Player {
   StreamOrder order_;
   /// Per segment: the last operation of each kind of collective on another thread; the segment's end waits for them.
   std::vector<std::vector<OperationId>> border_waits_;
-  ScalarPayload payload_;   ///< as received
+  ReducedScalars reduced_;  ///< as received
   bool measures_ = false;   ///< what is played now is timed
   std::int64_t plays_ = 0;  ///< segments played: part of the delays' counter
   StepTimes times_;

@@ -1,6 +1,6 @@
 #pragma once
-// In AddressSanitizer builds, an operation may touch only what its schedule entry names: while a segment is played
-// serially the whole private region is poisoned, and each operation's own storages are opened for its duration.
+// In AddressSanitizer builds, an operation may touch only what its schedule entry names. While a segment is played
+// serially, all of the private region is poisoned. Each operation's own storages are opened for its duration.
 // Elsewhere: nothing.
 
 #include <cstddef>
@@ -58,7 +58,7 @@ class TouchGuard {
     for (const ValueId v : touched_values(op_)) {
       const Storage& storage = schedule_.storage_of(v);
       std::byte* data = memory_.address(schedule_.value(v).storage);
-      const bool guarded = storage.place == Place::device && storage.region == RegionKind::private_;
+      const bool guarded = storage.space == MemorySpace::device && storage.region == RegionKind::private_;
       if (guarded) f(data, static_cast<std::size_t>(storage.bytes));
     }
   }

@@ -14,14 +14,14 @@ namespace tessera {
 
 namespace {
 
-/// A rank's place among the ranks of its machine.
+/// Returns a rank's index among the ranks of its machine.
 std::int64_t local_index(RankContext& context) {
   const std::vector<std::string> machines = context.control().all_gather(context.machine());
   return std::count(machines.begin(), machines.begin() + static_cast<std::ptrdiff_t>(context.rank()),
                     context.machine());
 }
 
-/// Ranks that came to the same GPU by different ways (masks of the job system, for one) are found by its own name.
+/// Finds ranks that came to the same GPU by different ways (masks of the job system, for one), by its own name.
 void require_own_device(RankContext& context, const Device& device) {
   const std::vector<std::string> all = context.control().all_gather(device.identity());
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
@@ -41,8 +41,8 @@ void fill_at_rest(const Resources& all, const StepSchedule& schedule) {
   all.device->fill_pattern(*stream, all.memory->region(RegionKind::at_rest));
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     const Storage& storage = schedule.storage(id);
-    const bool state = storage.place == Place::device && storage.region == RegionKind::at_rest && storage.carried;
-    if (state) all.compute->kernels(Lane::compute).fill_zero(*stream, all.address(id), storage.bytes);
+    const bool state = storage.space == MemorySpace::device && storage.region == RegionKind::at_rest && storage.carried;
+    if (state) all.compute->kernels(Queue::compute).fill_zero(*stream, all.address(id), storage.bytes);
   }
   stream->synchronize();
 }
@@ -82,7 +82,7 @@ class GpuBackend final : public Backend {
     return std::make_unique<GpuPlayer>(schedule, resources, optimizer, settings);
   }
 
-  /// A rank's share, once all that share the GPU have opened it.
+  /// Returns a rank's share, once all that share the GPU have opened it.
   UsableMemory usable_memory(RankContext& context, const Options& options, const StepSchedule& schedule,
                              int) const override {
     const auto device = open_device(context, options.run.share_gpu);

@@ -17,9 +17,9 @@ std::unique_ptr<DeviceCommunication> open_transport(const Resources& all, const 
   settings.deterministic = all.settings.deterministic;
   settings.timeout_seconds = all.settings.timeout_seconds;
   settings.force_pairwise = all.settings.force_pairwise;
-  settings.largest_whole = largest.whole;
+  settings.largest_full = largest.full;
   settings.largest_result = largest.result;
-  settings.lent = true;
+  settings.external_workspace = true;
   settings.staging = staging;
   if (schedule.messages >= 0) settings.messages = all.memory->bytes_of(schedule, schedule.messages);
   return make_device_communication(all.context, *all.device, settings);
@@ -30,7 +30,7 @@ std::unique_ptr<DeviceCommunication> open_transport(const Resources& all, const 
 std::unique_ptr<Communicators> open_gpu_communicators(Resources& all, const StepSchedule& schedule,
                                                       const MemoryPlan& plan) {
   const auto wanted = wanted_communicators(schedule);
-  const std::int64_t shared = plan.region(Place::device, RegionKind::shared).bytes;
+  const std::int64_t shared = plan.region(MemorySpace::device, RegionKind::shared).bytes;
   if (wanted.empty())
     return std::make_unique<Communicators>(nullptr, nullptr, all.device->allocate(MemoryKind::device, shared));
   // Another version may not talk to ours at all: found before NCCL waits.
@@ -39,7 +39,7 @@ std::unique_ptr<Communicators> open_gpu_communicators(Resources& all, const Step
   const LargestBuffers largest = largest_buffers(schedule);
   std::unique_ptr<SharedRegion> staging;
   if (schedule.staging >= 0)
-    staging = std::make_unique<SharedRegion>(all.context, plan.region(Place::host, RegionKind::shared).bytes);
+    staging = std::make_unique<SharedRegion>(all.context, plan.region(MemorySpace::host, RegionKind::shared).bytes);
   auto opened = open_transport(all, schedule, largest, staging.get());
   DeviceCommunication& transport = *opened;
   auto on_device = transport.allocate_shared(shared);

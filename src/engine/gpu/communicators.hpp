@@ -10,8 +10,8 @@ namespace tessera {
 std::unique_ptr<Communicators> open_gpu_communicators(Resources& all, const StepSchedule& schedule,
                                                       const MemoryPlan& plan);
 
-/// Bytes of a GPU with `total` that a rank's plan must leave free: for what cuBLASLt, cuDNN and graphs take, and NCCL
-/// for each communicator. An estimate, for none of them tells beforehand; at most a quarter of the GPU.
+/// Returns the bytes of a GPU with `total` that a rank's plan must leave free. cuBLASLt, cuDNN and graphs take them,
+/// and NCCL for each communicator. An estimate, for none of them tells beforehand; at most a quarter of the GPU.
 std::int64_t kept_free_bytes(const StepSchedule& schedule, CommBackend backend, std::int64_t total);
 
 }  // namespace tessera

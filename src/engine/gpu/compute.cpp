@@ -25,7 +25,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
       wanted.products.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
   }
   kernels_ = make_cuda_kernels(workspace, wanted);
-  take_kept(settings.kept_products);
+  take_kept(settings.kept_algorithms);
 }
 
 void GpuCompute::store(Stream& stream, float* to, const float* from, std::int64_t elements) const {
@@ -39,7 +39,7 @@ std::int64_t GpuCompute::measured_bytes(std::span<const std::byte> memory, std::
 /// Algorithms mean something only to the same library on the same kind of GPU.
 std::string GpuCompute::header() const { return fmt::format("{}, {}", device_.model(), kernels_->description()); }
 
-/// Saved algorithms that no longer apply are selected again, with a remark in the log.
+/// Selects again the saved algorithms that no longer apply, with a remark in the log.
 void GpuCompute::take_kept(const std::string& kept) {
   if (kept.empty()) return;
   const std::string kept_header = kept.substr(0, kept.find('\n'));
@@ -48,7 +48,7 @@ void GpuCompute::take_kept(const std::string& kept) {
     return;
   }
   try {
-    algorithms_ = ProductChoices::parse(kept.substr(kept_header.size() + 1));
+    algorithms_ = GemmAlgorithms::parse(kept.substr(kept_header.size() + 1));
     remark_ = fmt::format("{} algorithms of products as kept", algorithms_.size());
   } catch (const IoError& error) {
     remark_ = fmt::format("algorithms of products chosen anew ({})", error.what());

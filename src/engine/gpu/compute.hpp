@@ -3,7 +3,7 @@
 
 #include "tessera/comm/rank_context.hpp"
 #include "tessera/engine/resources.hpp"
-#include "tessera/kernels/product_choices.hpp"
+#include "tessera/kernels/gemm_algorithms.hpp"
 
 namespace tessera {
 
@@ -13,7 +13,7 @@ class GpuCompute final : public RankCompute {
   GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
              RankContext* peers);
 
-  Kernels& kernels(Lane) const override { return *kernels_; }
+  Kernels& kernels(Queue) const override { return *kernels_; }
   void store(Stream& stream, float* to, const float* from, std::int64_t elements) const override;
   std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const override;
   std::string description() const override { return device_.description() + ", " + kernels_->description(); }
@@ -26,7 +26,7 @@ class GpuCompute final : public RankCompute {
 
   Device& device_;
   bool measures_;  ///< memory was filled with a pattern, to be read back
-  ProductChoices algorithms_;
+  GemmAlgorithms algorithms_;
   std::string remark_;
   std::unique_ptr<Kernels> kernels_;
 };

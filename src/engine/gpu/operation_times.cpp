@@ -21,7 +21,7 @@ void OperationTimes::collect(const Segment& segment, StepTimes& times) {
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
     const Operation& op = schedule_.operation(id);
     if (op.kind == OperationKind::load) continue;
-    if (!queues_.on_compute(op.lane)) {
+    if (!queues_.on_compute(op.queue)) {
       tail = id;
       continue;
     }

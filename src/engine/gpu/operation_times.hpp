@@ -9,8 +9,8 @@
 
 namespace tessera {
 
-/// RankCompute's stream shows all times: between the end of one operation and the start of the next it waits, for what
-/// the next one waits for; behind the last one, for the segment's border.
+/// The compute stream shows all times. Between the end of one operation and the start of the next, it waits for what
+/// the next one waits for. Behind the last one, it waits for the segment's border.
 class OperationTimes {
  public:
   OperationTimes(const StepSchedule& schedule, Device& device, Queues& queues, const StreamOrder& order);

@@ -49,13 +49,13 @@ class PinnedExchange {
   }
 
   /// Reads scalars and sums back and waits for them.
-  void receive(Stream& stream, const StepScalars* scalars, const ScalarPayload* payload) {
+  void receive(Stream& stream, const StepScalars* scalars, const ReducedScalars* reduced) {
     device_.copy(stream, &pinned_.scalars, scalars, sizeof *scalars);
-    device_.copy(stream, &pinned_.payload, payload, sizeof *payload);
+    device_.copy(stream, &pinned_.reduced, reduced, sizeof *reduced);
     stream.synchronize();
   }
   const StepScalars& scalars() const { return pinned_.scalars; }
-  const ScalarPayload& payload() const { return pinned_.payload; }
+  const ReducedScalars& reduced_scalars() const { return pinned_.reduced; }
 
  private:
   struct Slot {

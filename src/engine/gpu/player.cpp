@@ -50,7 +50,7 @@ void GpuPlayer::send_inputs() {
 
 void GpuPlayer::receive_scalars() {
   guarded([&] {
-    exchange_.receive(queues_.compute(), bound_.scalars, bound_.payload);
+    exchange_.receive(queues_.compute(), bound_.scalars, bound_.reduced);
     check();
   });
   optimizer_.scalars() = exchange_.scalars();
@@ -97,7 +97,8 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
     }
   }
   // The time-out holds for a graph with collectives too.
-  if (auto* const transport = resources_.communicators->transport()) transport->follow(queues_.compute(), segment.name);
+  if (auto* const transport = resources_.communicators->transport())
+    transport->watch_until_done(queues_.compute(), segment.name);
   played_[number] = true;
 }
 

@@ -26,7 +26,7 @@ class GpuPlayer final : public Player {
   void send_scalars() override;
   void send_inputs() override;
   void receive_scalars() override;
-  const ScalarPayload& payload() const override { return exchange_.payload(); }
+  const ReducedScalars& reduced_scalars() const override { return exchange_.reduced_scalars(); }
   void synchronize() override;
   std::string execution_mode() const override;
   StepTimes& times() override { return times_; }

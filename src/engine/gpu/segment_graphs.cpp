@@ -38,12 +38,12 @@ void SegmentGraphs::split(const Segment& segment, const StreamOrder& order) {
   auto& pieces = pieces_.emplace_back();
   std::map<OperationId, std::size_t> piece_of;
   std::map<const Stream*, std::size_t> last_on;  // the last piece with an operation that belongs to a stream
-  std::set<std::size_t> behind;                  // pieces that compute's stream has waited for
+  std::set<std::size_t> behind;                  // pieces that the compute stream has waited for
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
     const Operation& op = schedule_.operation(id);
     if (op.kind == OperationKind::load) continue;
     const bool on_host = schedule_.communicates(op) && !has_collectives_;
-    const Stream* const own = &queues_.of(op.lane);
+    const Stream* const own = &queues_.of(op.queue);
     const Stream* const stream = on_host ? own : &queues_.compute();
     std::set<std::size_t> waits;
     const auto comes_after = [&](std::size_t piece) {
@@ -68,10 +68,10 @@ void SegmentGraphs::split(const Segment& segment, const StreamOrder& order) {
 }
 
 Stream& SegmentGraphs::stream_of(const Piece& piece) {
-  return piece.on_host ? queues_.of(schedule_.operation(piece.first).lane) : queues_.compute();
+  return piece.on_host ? queues_.of(schedule_.operation(piece.first).queue) : queues_.compute();
 }
 
-/// A graph comes after all that compute's stream has and before all that it is given, so one alone needs no events.
+/// A graph comes after all that the compute stream has and before all that it is given. So one alone needs no events.
 void SegmentGraphs::play(std::size_t segment) {
   if (!has_collectives_) submitter_.fork();
   for (Piece& piece : pieces_[segment]) {

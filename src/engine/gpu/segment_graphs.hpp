@@ -17,15 +17,15 @@ class SegmentGraphs {
   SegmentGraphs(const StepSchedule& schedule, const Resources& resources, Queues& queues, const StreamOrder& order,
                 Submitter& submitter);
 
-  /// Plays a segment but its loads, from compute's stream to compute's stream; it was played before (what libraries do
-  /// once is done). Captures what was not captured yet.
+  /// Plays a segment but its loads, from compute stream to compute stream. It was played before (what libraries do once
+  /// is done). Captures what was not captured yet.
   void play(std::size_t segment);
-  /// Whether collectives are part of the graphs.
+  /// Returns whether collectives are part of the graphs.
   bool has_collectives() const { return has_collectives_; }
 
  private:
-  /// A stretch of a segment in list order: one collective of the host's on its queue, or operations that make up a
-  /// graph on compute's stream.
+  /// A stretch of a segment in list order. It is one collective of the host's on its queue, or operations that make up
+  /// a graph on the compute stream.
   struct Piece {
     OperationId first = 0, count = 0;
     bool on_host = false;

@@ -20,8 +20,8 @@ Submitter::Submitter(const StepSchedule& schedule, const Resources& resources, O
   if (poison) find_poison();
 }
 
-/// The host does not see when an operation is done: a storage is poisoned on the stream of the last operation that
-/// touches it, where that one is behind all others by its stream or by a wait of its own.
+/// Finds where storages are poisoned, as the host does not see when an operation is done. It is the stream of the last
+/// operation to touch the storage. That one must be behind all others by its stream or by a wait of its own.
 void Submitter::find_poison() {
   const auto passing = passing_storages(schedule_);
   for (const Segment& segment : schedule_.segments) {
@@ -31,9 +31,9 @@ void Submitter::find_poison() {
     }
     for (const auto& [storage, by] : touches) {
       const auto& waits = order_.waits(by.back());
-      const Stream* const stream = &queues_.of(schedule_.operation(by.back()).lane);
+      const Stream* const stream = &queues_.of(schedule_.operation(by.back()).queue);
       const bool behind_all = std::all_of(by.begin(), by.end(), [&](OperationId other) {
-        return &queues_.of(schedule_.operation(other).lane) == stream ||
+        return &queues_.of(schedule_.operation(other).queue) == stream ||
                std::find(waits.begin(), waits.end(), other) != waits.end();
       });
       if (behind_all) poison_[static_cast<std::size_t>(by.back())].push_back(storage);
@@ -59,7 +59,7 @@ void Submitter::submit(OperationId first, OperationId count, OperationTimes* tim
   for (OperationId id = first; id < first + count; ++id) {
     const Operation& op = schedule_.operation(id);
     if (op.kind == OperationKind::load) continue;
-    Stream& stream = queues_.of(op.lane);
+    Stream& stream = queues_.of(op.queue);
     for (const OperationId other : order_.waits(id)) {
       if (other >= first) stream.wait(order_.event(other));
     }

@@ -16,14 +16,14 @@ class Submitter {
   Submitter(const StepSchedule& schedule, const Resources& resources, OperationRunner& runner, Queues& queues,
             StreamOrder& order, bool poison);
 
-  /// Operations from compute's stream to compute's stream, but loads. `times`: of operations that are timed, or null.
+  /// Submits operations but loads, from compute stream to compute stream. `times`: of timed operations, or null.
   void submit(OperationId first, OperationId count, OperationTimes* times);
-  /// One operation, in order behind the stream's others.
+  /// Runs one operation, in order behind the stream's others.
   void run(OperationId id, Stream& stream);
 
-  /// What other streams are given from here on comes after all that compute's stream was given.
+  /// Makes what other streams are given from here on come after all that the compute stream was given.
   void fork();
-  /// RankCompute's stream goes on when the others are done.
+  /// Lets the compute stream go on when the others are done.
   void join();
 
  private:

@@ -15,7 +15,7 @@ namespace {
 class BackwardTask {
  public:
   BackwardTask(const VectorKernels& vector, const AttentionBackward& a, const AttentionBackwardLayout& layout,
-               Carver scratch)
+               ScratchLayout scratch)
       : vector_(vector),
         a_(a),
         layout_(layout),
@@ -33,7 +33,7 @@ class BackwardTask {
     const Tiling query_tiles = Tiling::of_size(a_.shape.sequence, kQueryTile);
     for (std::int64_t head = kv_head * group_; head < (kv_head + 1) * group_; ++head) compute_delta(sequence, head);
     for (std::int64_t k = 0; k < key_tiles.count(); ++k) {
-      Carver scratch = scratch_;
+      ScratchLayout scratch = scratch_;
       const Tile keys = key_tiles[k];
       const ConstView key = head_rows(vector_, scratch, a_.key, a_.shape, sequence, kv_head, keys);
       const ConstView value = head_rows(vector_, scratch, a_.value, a_.shape, sequence, kv_head, keys);
@@ -82,7 +82,7 @@ class BackwardTask {
 
   void add_queries(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys,
                    const ConstView& key, const ConstView& value, bool first_of_keys, bool first_of_queries,
-                   Carver scratch) {
+                   ScratchLayout scratch) {
     const ConstView query = head_rows(vector_, scratch, a_.query, a_.shape, sequence, head, queries);
     const ConstView upstream = head_rows(vector_, scratch, a_.output_gradient, a_.shape, sequence, head, queries);
     const std::int64_t rows = queries.size(), columns = keys.size();
@@ -134,14 +134,14 @@ class BackwardTask {
   const AttentionBackwardLayout& layout_;
   std::int64_t width_, group_;
   float *probabilities_, *gradients_, *mask_, *key_gradient_, *value_gradient_;
-  Carver scratch_;
+  ScratchLayout scratch_;
 };
 
 }  // namespace
 
 void CpuKernels::attention_backward(Stream&, const AttentionBackward& a) {
-  Carver carver(a.scratch, cpu_kernel_needs().attention_backward(a.shape, a.query_gradient.dtype));
-  const AttentionBackwardLayout layout(carver, a.shape, a.query_gradient.dtype);
+  ScratchLayout scratch(a.scratch, cpu_kernel_needs().attention_backward(a.shape, a.query_gradient.dtype));
+  const AttentionBackwardLayout layout(scratch, a.shape, a.query_gradient.dtype);
   pool_.parallel_for(a.shape.batch * a.shape.kv_heads, [&](std::int64_t task, int worker) {
     BackwardTask(vector_, a, layout, scratch_of(worker)).run(task / a.shape.kv_heads, task % a.shape.kv_heads);
   });

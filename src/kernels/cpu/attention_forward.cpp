@@ -11,7 +11,7 @@ namespace {
 
 class ForwardTask {
  public:
-  ForwardTask(const VectorKernels& vector, const AttentionForward& a, Carver scratch)
+  ForwardTask(const VectorKernels& vector, const AttentionForward& a, ScratchLayout scratch)
       : vector_(vector),
         a_(a),
         width_(a.shape.head_width),
@@ -23,7 +23,7 @@ class ForwardTask {
         scratch_(scratch) {}
 
   void run(std::int64_t sequence, std::int64_t head, const Tile& queries) {
-    Carver scratch = scratch_;
+    ScratchLayout scratch = scratch_;
     const ConstView query = head_rows(vector_, scratch, a_.query, a_.shape, sequence, head, queries);
     const Tiling key_tiles = Tiling::of_size(queries.end, kKeyTile);  // later keys are hidden from all of these queries
     for (std::int64_t i = 0; i < queries.size(); ++i) maximum_[i] = -3.0e38f, sum_[i] = 0;
@@ -35,7 +35,7 @@ class ForwardTask {
  private:
   /// Computes output = shrink * output + softmax tile * values.
   void add_keys(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys, bool first,
-                const ConstView& query, Carver scratch) {
+                const ConstView& query, ScratchLayout scratch) {
     const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads);
     const ConstView key = head_rows(vector_, scratch, a_.key, a_.shape, sequence, kv_head, keys);
     const ConstView value = head_rows(vector_, scratch, a_.value, a_.shape, sequence, kv_head, keys);
@@ -75,7 +75,7 @@ class ForwardTask {
   const AttentionForward& a_;
   std::int64_t width_;
   float *scores_, *output_, *maximum_, *sum_, *mask_;
-  Carver scratch_;
+  ScratchLayout scratch_;
 };
 
 }  // namespace

@@ -19,7 +19,7 @@ inline float score_scale(const AttentionShape& shape) {
 }
 
 /// Returns rows [begin, end) of one head of one sequence as an operand of matmuls: in place, or as fp32 in scratch.
-inline ConstView head_rows(const VectorKernels& vector, Carver& scratch, const ConstView& matrix,
+inline ConstView head_rows(const VectorKernels& vector, ScratchLayout& scratch, const ConstView& matrix,
                            const AttentionShape& shape, std::int64_t sequence, std::int64_t head, const Tile& tile) {
   const ConstView rows = matrix.rows_from(sequence * shape.sequence + tile.begin).columns_from(head * shape.head_width);
   if (multiplies(rows.dtype)) return rows;
@@ -32,8 +32,8 @@ inline ConstView head_rows(const VectorKernels& vector, Carver& scratch, const C
 
 /// Returns a finished tile of scores or of their gradients as the operand that matches `rows`. That is fp32 in place,
 /// or rounded to bf16 in scratch (FlashAttention's choice too).
-inline ConstView score_operand(const VectorKernels& vector, Carver& scratch, const float* scores, std::int64_t queries,
-                               std::int64_t keys, const ConstView& rows) {
+inline ConstView score_operand(const VectorKernels& vector, ScratchLayout& scratch, const float* scores,
+                               std::int64_t queries, std::int64_t keys, const ConstView& rows) {
   if (rows.dtype == DType::fp32) return {scores, DType::fp32, keys};
   auto* rounded = scratch.take<std::uint16_t>(queries * keys);
   vector.from_float[storage_index(rows.dtype)](scores, rounded, queries * keys);

@@ -37,12 +37,12 @@ class CpuKernels final : public Kernels {
            std::int64_t n) override;
   void square_sum(Stream& stream, const void* x, DType dtype, std::int64_t n, ExactSum* sum) override;
   void adamw(Stream& stream, const AdamWArguments& a) override;
-  void account_loss(Stream& stream, const AccountArguments& a) override;
+  void accumulate_loss(Stream& stream, const AccountArguments& a) override;
   void clip(Stream& stream, const ClipArguments& a) override;
   std::string description() const override;
 
  private:
-  Carver scratch_of(int worker) { return workers_[static_cast<std::size_t>(worker)].carver(); }
+  ScratchLayout scratch_of(int worker) { return workers_[static_cast<std::size_t>(worker)].scratch(); }
 
   ThreadPool& pool_;
   InstructionSet set_;

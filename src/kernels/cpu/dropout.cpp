@@ -65,7 +65,7 @@ void CpuKernels::dropout(Stream&, ConstView input, View output, std::int64_t row
   const DropoutMask dropout_mask(dropout);
   const int from = storage_index(input.dtype), to = storage_index(output.dtype);
   pool_.parallel_for(rows, [&](std::int64_t row, int worker) {
-    Carver scratch = scratch_of(worker);
+    ScratchLayout scratch = scratch_of(worker);
     auto* mask = scratch.take<float>(columns);
     auto* values = scratch.take<float>(columns);
     dropout_mask.fill_row(row, columns, 0, columns, mask);

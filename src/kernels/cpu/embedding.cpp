@@ -11,7 +11,7 @@ void CpuKernels::embedding_forward(Stream&, const EmbeddingForward& a) {
   const int type = storage_index(a.output.dtype);
   const Tiling tiles = Tiling::of_size(a.batch * a.sequence, 32);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
-    Carver scratch = scratch_of(worker);
+    ScratchLayout scratch = scratch_of(worker);
     auto* sum = scratch.take<float>(a.width);
     auto* other = scratch.take<float>(a.width);
     for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {
@@ -37,7 +37,7 @@ namespace {
 /// Sums rows of the output gradient (with forward's dropout mask) in fp32.
 class GradientRows {
  public:
-  GradientRows(const VectorKernels& vector, const EmbeddingBackward& a, Carver& scratch)
+  GradientRows(const VectorKernels& vector, const EmbeddingBackward& a, ScratchLayout& scratch)
       : vector_(vector),
         a_(a),
         sum_(scratch.take<float>(a.width)),
@@ -82,7 +82,7 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
     const auto token_at = [&](std::int64_t i) { return a.tokens[order[i]]; };
     const Tiling tiles = Tiling::of_size(tokens, 16);
     pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
-      Carver scratch = scratch_of(worker);
+      ScratchLayout scratch = scratch_of(worker);
       GradientRows rows(vector_, a, scratch);
       std::int64_t i = tiles[task].begin;
       while (i > 0 && i < tiles[task].end && token_at(i) == token_at(i - 1))
@@ -97,7 +97,7 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
   }
   if (a.position_gradient) {
     pool_.parallel_for(a.context, [&](std::int64_t position, int worker) {
-      Carver scratch = scratch_of(worker);
+      ScratchLayout scratch = scratch_of(worker);
       if (position >= a.sequence) {
         if (a.position_gradient.adds) return;
         auto* zeros = scratch.take<float>(a.width);

@@ -34,7 +34,7 @@ class HeadChunk {
   std::int64_t product_tasks() const { return product_rows_.count() * layout_.vocab_groups.count(); }
   std::int64_t table_tasks() const { return table_rows_.count() * width_tiles_.count(); }
 
-  void make_logits(std::int64_t task, Carver scratch) const {
+  void make_logits(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = logit_rows_[task % logit_rows_.count()];
     const std::int64_t column_tile = task / logit_rows_.count();
     const Tile columns = layout_.logit_columns[column_tile];
@@ -70,7 +70,7 @@ class HeadChunk {
 
   /// Computes d logits of (rows, group of the vocabulary) in place, rounded to bf16 if bf16 is multiplied. Multiplies
   /// them with the table into the group's partial sum.
-  void make_input_gradient(std::int64_t task, Carver scratch) const {
+  void make_input_gradient(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = product_rows_[task % product_rows_.count()];
     const std::int64_t group = task / product_rows_.count();
     const Tile vocab = layout_.vocab_groups[group];
@@ -93,7 +93,7 @@ class HeadChunk {
   }
 
   /// Sums one row's partial gradients over the groups, in order.
-  void sum_input_gradient(std::int64_t row, Carver scratch) const {
+  void sum_input_gradient(std::int64_t row, ScratchLayout scratch) const {
     auto* sum = scratch.take<float>(a_.width);
     vector_.column_sums[StorageIndex::fp32](layout_.partial_gradient + row * a_.width,
                                             layout_.chunks.largest() * a_.width, layout_.vocab_groups.count(), a_.width,
@@ -103,7 +103,7 @@ class HeadChunk {
 
   /// Computes d table = (d logits)^T normalised input: accumulated over chunks in fp32, in the gradient itself if it is
   /// fp32.
-  void make_table_gradient(std::int64_t task, Carver scratch) const {
+  void make_table_gradient(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = table_rows_[task / width_tiles_.count()];
     const Tile columns = width_tiles_[task % width_tiles_.count()];
     const GradientView& gradient = a_.table_gradient;
@@ -141,7 +141,7 @@ class HeadChunk {
     return layout_.logits + row * layout_.logits_stride + column;
   }
   /// Replaces fp32 values by bf16 ones, from the same address on.
-  void narrow(float* values, std::int64_t count, Carver scratch) const {
+  void narrow(float* values, std::int64_t count, ScratchLayout scratch) const {
     auto* rounded = scratch.take<std::uint16_t>(count);
     vector_.from_float[StorageIndex::bf16](values, rounded, count);
     std::memcpy(values, rounded, static_cast<std::size_t>(count) * sizeof(std::uint16_t));
@@ -169,8 +169,9 @@ class HeadChunk {
 
 HeadLayout layout_of(const HeadArguments& a, bool training) {
   const DType gradient = training ? a.table_gradient.view.dtype : DType::fp32;
-  Carver carver(a.scratch, cpu_kernel_needs().head(a.tokens, a.width, a.vocab, a.input.dtype, gradient, training));
-  return HeadLayout(carver, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training);
+  ScratchLayout scratch(a.scratch,
+                        cpu_kernel_needs().head(a.tokens, a.width, a.vocab, a.input.dtype, gradient, training));
+  return HeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training);
 }
 
 void check_targets(const HeadArguments& a) {

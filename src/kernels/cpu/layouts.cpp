@@ -18,36 +18,36 @@ std::int64_t padded_stride(std::int64_t vocab) {
 
 }  // namespace
 
-NormBackwardLayout::NormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width)
+NormBackwardLayout::NormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width)
     : groups(Tiling::of_size(tokens, 32)),
-      gain_sums(carver.take<float>(groups.count() * width)),
-      bias_sums(carver.take<float>(groups.count() * width)) {}
+      gain_sums(scratch.take<float>(groups.count() * width)),
+      bias_sums(scratch.take<float>(groups.count() * width)) {}
 
-AttentionBackwardLayout::AttentionBackwardLayout(Carver& carver, const AttentionShape& shape, DType dtype)
+AttentionBackwardLayout::AttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape, DType dtype)
     : query_gradient(dtype == DType::fp32
                          ? nullptr
-                         : carver.take<float>(shape.batch * shape.sequence * shape.heads * shape.head_width)),
-      delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)) {}
+                         : scratch.take<float>(shape.batch * shape.sequence * shape.heads * shape.head_width)),
+      delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {}
 
-HeadLayout::HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
-                       DType gradient, bool training)
+HeadLayout::HeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
+                       DType compute, DType gradient, bool training)
     : chunks(head_chunks(tokens, vocab)),
       logit_columns(Tiling::balanced(vocab, 384, 16)),
       vocab_groups(Tiling::balanced(vocab, std::max<std::int64_t>(3200, ceil_div(vocab, 16)), 16)),
       logits_stride(padded_stride(vocab)),
-      normalized(carver.take_bytes(tokens * width * size_of(compute))),
-      mean(carver.take<float>(tokens)),
-      reciprocal_deviation(carver.take<float>(tokens)),
-      logits(carver.take<float>(checked_multiply(chunks.largest(), logits_stride))),
-      tile_maximum(carver.take<float>(chunks.largest() * logit_columns.count())),
-      tile_sum(carver.take<float>(chunks.largest() * logit_columns.count())),
-      log_sum_exp(carver.take<float>(chunks.largest())),
-      token_loss(carver.take<double>(chunks.largest())) {
+      normalized(scratch.take_bytes(tokens * width * size_of(compute))),
+      mean(scratch.take<float>(tokens)),
+      reciprocal_deviation(scratch.take<float>(tokens)),
+      logits(scratch.take<float>(checked_multiply(chunks.largest(), logits_stride))),
+      tile_maximum(scratch.take<float>(chunks.largest() * logit_columns.count())),
+      tile_sum(scratch.take<float>(chunks.largest() * logit_columns.count())),
+      log_sum_exp(scratch.take<float>(chunks.largest())),
+      token_loss(scratch.take<double>(chunks.largest())) {
   if (!training) return;
-  normalized_gradient = carver.take_bytes(tokens * width * size_of(compute));
-  partial_gradient = carver.take<float>(vocab_groups.count() * chunks.largest() * width);
-  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = carver.take<float>(checked_multiply(vocab, width));
-  norm_scratch = carver.take_bytes(cpu_kernel_needs().norm_backward(tokens, width));
+  normalized_gradient = scratch.take_bytes(tokens * width * size_of(compute));
+  partial_gradient = scratch.take<float>(vocab_groups.count() * chunks.largest() * width);
+  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = scratch.take<float>(checked_multiply(vocab, width));
+  norm_scratch = scratch.take_bytes(cpu_kernel_needs().norm_backward(tokens, width));
 }
 
 namespace {
@@ -55,19 +55,19 @@ namespace {
 class CpuKernelNeeds final : public KernelNeeds {
  public:
   std::int64_t embedding_backward(std::int64_t tokens) const override {
-    Carver carver;
-    carver.take<std::int32_t>(tokens);  // places in order of their token
-    return carver.used();
+    ScratchLayout scratch;
+    scratch.take<std::int32_t>(tokens);  // places in order of their token
+    return scratch.used();
   }
   std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
-    return bytes_of<NormBackwardLayout>(tokens, width);
+    return scratch_bytes_of<NormBackwardLayout>(tokens, width);
   }
   std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
-    return bytes_of<AttentionBackwardLayout>(shape, dtype);
+    return scratch_bytes_of<AttentionBackwardLayout>(shape, dtype);
   }
   std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
                     bool training) const override {
-    return bytes_of<HeadLayout>(tokens, width, vocab, compute, gradient, training);
+    return scratch_bytes_of<HeadLayout>(tokens, width, vocab, compute, gradient, training);
   }
   /// Rows a multiple of 4 KiB apart would share their cache sets, and matmuls that walk down columns are 10% slower.
   std::int64_t row_stride(std::int64_t width) const override { return width % 1024 == 0 ? width + 256 : width; }

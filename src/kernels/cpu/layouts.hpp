@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "kernels/carver.hpp"
+#include "kernels/scratch_layout.hpp"
 #include "kernels/tiling.hpp"
 #include "tessera/kernels/needs.hpp"
 
@@ -12,7 +12,7 @@ namespace tessera {
 
 /// Norm backward: tokens are summed into gain and bias gradients in groups of 32, then the groups in order.
 struct NormBackwardLayout {
-  NormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width);
+  NormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width);
   Tiling groups;
   float* gain_sums;  ///< [groups, width]
   float* bias_sums;  ///< [groups, width]
@@ -20,15 +20,15 @@ struct NormBackwardLayout {
 
 /// Attention backward: fp32 accumulator of the query gradient (16-bit storage only) and dot(output, d output) per row.
 struct AttentionBackwardLayout {
-  AttentionBackwardLayout(Carver& carver, const AttentionShape& shape, DType dtype);
+  AttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape, DType dtype);
   float* query_gradient;  ///< [tokens, heads * head_width], or null for fp32
   float* delta;           ///< [batch, heads, sequence]
 };
 
 /// The head's chunks of tokens and everything that lives between its steps.
 struct HeadLayout {
-  HeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
-             bool training);
+  HeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+             DType gradient, bool training);
   Tiling chunks;         ///< of tokens
   Tiling logit_columns;  ///< of vocab, for logits
   Tiling vocab_groups;   ///< of vocab, for partial sums of the input gradient

@@ -60,7 +60,7 @@ class LinearBackwardTasks {
 
   std::int64_t count() const { return input_tasks_ + weight_tasks_ + bias_tasks_; }
 
-  void run(std::int64_t task, Carver scratch) const {
+  void run(std::int64_t task, ScratchLayout scratch) const {
     if (task < input_tasks_) return input_gradient(task, scratch);
     task -= input_tasks_;
     if (task < weight_tasks_) return weight_gradient(task, scratch);
@@ -69,7 +69,7 @@ class LinearBackwardTasks {
 
  private:
   /// Computes d input = or += d output W^T, taken through the GELU that made the input.
-  void input_gradient(std::int64_t task, Carver scratch) const {
+  void input_gradient(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = input_.row_tile(task), columns = input_.column_tile(task);
     const Operand gradient{a_.output_gradient, false};
     const Operand weight{a_.weight, a_.layout == WeightLayout::in_out};
@@ -88,7 +88,7 @@ class LinearBackwardTasks {
   }
 
   /// Computes d W = input^T d output ([in, out]) or d output^T input ([out, in]).
-  void weight_gradient(std::int64_t task, Carver scratch) const {
+  void weight_gradient(std::int64_t task, ScratchLayout scratch) const {
     const Tile rows = weight_.row_tile(task), columns = weight_.column_tile(task);
     const bool in_out = a_.layout == WeightLayout::in_out;
     const Operand left{in_out ? a_.input : a_.output_gradient, true};
@@ -106,7 +106,7 @@ class LinearBackwardTasks {
     }
   }
 
-  void bias_gradient(const Tile& columns, Carver scratch) const {
+  void bias_gradient(const Tile& columns, ScratchLayout scratch) const {
     auto* sums = scratch.take<float>(columns.size());
     const ConstView& gradient = a_.output_gradient;
     vector_.column_sums[storage_index(gradient.dtype)](gradient.at(0, columns.begin), gradient.stride, a_.tokens,
@@ -131,7 +131,7 @@ void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
     const Tile rows = tiles.row_tile(task), columns = tiles.column_tile(task);
     const Operand input{a.input, false};
     const Operand weight{a.weight, a.layout == WeightLayout::out_in};
-    Carver scratch = scratch_of(worker);
+    ScratchLayout scratch = scratch_of(worker);
     auto* mask = a.dropout.on() ? scratch.take<float>(columns.size()) : nullptr;
     auto* c = scratch.take<float>(rows.size() * columns.size());
     tile_product(vector_, scratch, input.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),

@@ -26,7 +26,7 @@ namespace {
 
 /// Sums the groups' rows [groups, width] in order, columns of one tile, and writes the gradient.
 void finish_column_gradient(const VectorKernels& vector, const float* groups, std::int64_t count, std::int64_t width,
-                            const Tile& columns, const GradientView& gradient, Carver scratch) {
+                            const Tile& columns, const GradientView& gradient, ScratchLayout scratch) {
   auto* sum = scratch.take<float>(columns.size());
   vector.column_sums[StorageIndex::fp32](groups + columns.begin, width, count, columns.size(), sum);
   write_gradient_row(vector, gradient, 0, columns.begin, sum, columns.size());
@@ -36,8 +36,8 @@ void finish_column_gradient(const VectorKernels& vector, const float* groups, st
 
 void CpuKernels::norm_backward(Stream&, const NormBackward& a) {
   const int type = storage_index(a.input.dtype);
-  Carver carver(a.scratch, cpu_kernel_needs().norm_backward(a.tokens, a.width));
-  const NormBackwardLayout layout(carver, a.tokens, a.width);
+  ScratchLayout scratch(a.scratch, cpu_kernel_needs().norm_backward(a.tokens, a.width));
+  const NormBackwardLayout layout(scratch, a.tokens, a.width);
   const bool with_bias = static_cast<bool>(a.bias_gradient);
   pool_.parallel_for(layout.groups.count(), [&](std::int64_t group, int) {
     float* gain_sums = layout.gain_sums + group * a.width;

@@ -10,7 +10,7 @@ void CpuKernels::rotary(Stream&, const RotaryArguments& a) {
   const std::int64_t half = a.head_width / 2;
   const Tiling tiles = Tiling::of_size(a.batch * a.sequence, 16);
   pool_.parallel_for(tiles.count(), [&](std::int64_t task, int worker) {
-    Carver scratch = scratch_of(worker);
+    ScratchLayout scratch = scratch_of(worker);
     auto* cosine = scratch.take<float>(half);
     auto* sine = scratch.take<float>(half);
     for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {

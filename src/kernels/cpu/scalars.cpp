@@ -3,7 +3,7 @@
 
 namespace tessera {
 
-void CpuKernels::account_loss(Stream&, const AccountArguments& a) { account_loss_rule(a); }
+void CpuKernels::accumulate_loss(Stream&, const AccountArguments& a) { account_loss_rule(a); }
 
 void CpuKernels::clip(Stream&, const ClipArguments& a) { clip_rule(a); }
 

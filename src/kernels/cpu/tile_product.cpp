@@ -37,7 +37,7 @@ void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, st
 }
 
 /// Converts [rows, columns] (as read) of a 16-bit operand to fp32, stored the way the operand is.
-Operand to_panel(const VectorKernels& vector, Carver& scratch, const Operand& operand, std::int64_t rows,
+Operand to_panel(const VectorKernels& vector, ScratchLayout& scratch, const Operand& operand, std::int64_t rows,
                  std::int64_t columns) {
   if (operand.view.dtype == DType::fp32) return operand;
   if (operand.transposed) std::swap(rows, columns);
@@ -56,15 +56,15 @@ bool multiplies(DType dtype) {
   return dtype == DType::fp32 || (dtype == DType::bf16 && has_bf16);
 }
 
-void tile_product(const VectorKernels& vector, Carver scratch, const Operand& a, const Operand& b, std::int64_t m,
-                  std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride) {
+void tile_product(const VectorKernels& vector, ScratchLayout scratch, const Operand& a, const Operand& b,
+                  std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride) {
   if (a.view.dtype == b.view.dtype && multiplies(a.view.dtype)) {
     gemm(a, b, m, n, k, adds, c, c_stride);
     return;
   }
   for (std::int64_t first = 0; first < k; first += kPanelDepth) {
     const std::int64_t depth = std::min(kPanelDepth, k - first);
-    Carver panels = scratch;
+    ScratchLayout panels = scratch;
     const Operand a_panel = to_panel(vector, panels, a.from(0, first), m, depth);
     const Operand b_panel = to_panel(vector, panels, b.from(first, 0), depth, n);
     gemm(a_panel, b_panel, m, n, depth, adds || first > 0, c, c_stride);

@@ -6,7 +6,7 @@
 #include <memory>
 #include <new>
 
-#include "kernels/carver.hpp"
+#include "kernels/scratch_layout.hpp"
 
 namespace tessera {
 
@@ -20,7 +20,7 @@ class WorkerScratch {
     if (memory_ == nullptr) throw std::bad_alloc();
   }
   /// Returns the full workspace, free again: each task starts with one.
-  Carver carver() { return Carver(memory_.get(), kBytes); }
+  ScratchLayout scratch() { return ScratchLayout(memory_.get(), kBytes); }
 
  private:
   struct Free {

@@ -17,21 +17,21 @@ void* aligned(void* memory, std::int64_t alignment) {
 
 }  // namespace
 
-CudaEmbeddingBackwardLayout::CudaEmbeddingBackwardLayout(Carver& carver, std::int64_t tokens)
-    : keys(carver.take<std::uint64_t>(tokens)), merged(carver.take<std::uint64_t>(tokens)) {}
+CudaEmbeddingBackwardLayout::CudaEmbeddingBackwardLayout(ScratchLayout& scratch, std::int64_t tokens)
+    : keys(scratch.take<std::uint64_t>(tokens)), merged(scratch.take<std::uint64_t>(tokens)) {}
 
-CudaNormBackwardLayout::CudaNormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width)
+CudaNormBackwardLayout::CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width)
     : groups(Tiling::of_size(tokens, std::max<std::int64_t>(16, ceil_div(tokens, 512)))),
-      gain_sums(carver.take<float>(groups.count() * width)),
-      bias_sums(carver.take<float>(groups.count() * width)) {}
+      gain_sums(scratch.take<float>(groups.count() * width)),
+      bias_sums(scratch.take<float>(groups.count() * width)) {}
 
-CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(Carver& carver, const AttentionShape& shape)
-    : delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)) {}
+CudaAttentionBackwardLayout::CudaAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape)
+    : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)) {}
 
-CudnnAttentionBackwardLayout::CudnnAttentionBackwardLayout(Carver& carver, const AttentionShape& shape)
-    : delta(carver.take<float>(shape.batch * shape.heads * shape.sequence)),
-      query_gradient_sum(carver.take<float>(shape.batch * shape.heads * shape.sequence * shape.head_width)),
-      workspace(carver.take_bytes(workspace_bytes(shape) + kWorkspaceAlignment)) {
+CudnnAttentionBackwardLayout::CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape)
+    : delta(scratch.take<float>(shape.batch * shape.heads * shape.sequence)),
+      query_gradient_sum(scratch.take<float>(shape.batch * shape.heads * shape.sequence * shape.head_width)),
+      workspace(scratch.take_bytes(workspace_bytes(shape) + kWorkspaceAlignment)) {
   workspace = aligned(workspace, kWorkspaceAlignment);
 }
 
@@ -45,19 +45,19 @@ std::int64_t CudnnAttentionBackwardLayout::workspace_bytes(const AttentionShape&
   return kAnything + (shape.heads == shape.kv_heads ? 0 : 2 * every_head);
 }
 
-CudaHeadLayout::CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
+CudaHeadLayout::CudaHeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab,
                                DType compute, DType gradient, bool training, std::int64_t most_logits)
     : chunks(Tiling::balanced(tokens, std::max<std::int64_t>(128, most_logits / vocab), 128)),
       logits_stride(round_up(vocab, 64)),
-      normalized(carver.take_bytes(tokens * width * size_of(compute))),
-      mean(carver.take<float>(tokens)),
-      reciprocal_deviation(carver.take<float>(tokens)),
-      token_loss(carver.take<double>(tokens)),
-      logits(carver.take<float>(checked_multiply(chunks.largest(), logits_stride))) {
+      normalized(scratch.take_bytes(tokens * width * size_of(compute))),
+      mean(scratch.take<float>(tokens)),
+      reciprocal_deviation(scratch.take<float>(tokens)),
+      token_loss(scratch.take<double>(tokens)),
+      logits(scratch.take<float>(checked_multiply(chunks.largest(), logits_stride))) {
   if (!training) return;
-  normalized_gradient = carver.take_bytes(tokens * width * size_of(compute));
-  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = carver.take<float>(checked_multiply(vocab, width));
-  norm_scratch = carver.take_bytes(gpu_kernel_needs().norm_backward(tokens, width));
+  normalized_gradient = scratch.take_bytes(tokens * width * size_of(compute));
+  if (gradient != DType::fp32 && chunks.count() > 1) table_sum = scratch.take<float>(checked_multiply(vocab, width));
+  norm_scratch = scratch.take_bytes(gpu_kernel_needs().norm_backward(tokens, width));
 }
 
 namespace {
@@ -65,19 +65,20 @@ namespace {
 class GpuKernelNeeds final : public KernelNeeds {
  public:
   std::int64_t embedding_backward(std::int64_t tokens) const override {
-    return bytes_of<CudaEmbeddingBackwardLayout>(tokens);
+    return scratch_bytes_of<CudaEmbeddingBackwardLayout>(tokens);
   }
   std::int64_t norm_backward(std::int64_t tokens, std::int64_t width) const override {
-    return bytes_of<CudaNormBackwardLayout>(tokens, width);
+    return scratch_bytes_of<CudaNormBackwardLayout>(tokens, width);
   }
   std::int64_t attention_backward(const AttentionShape& shape, DType dtype) const override {
     const bool by_cudnn =
         CudnnAttentionBackwardLayout::is_possible(shape, dtype);  // it needs more than our own kernels
-    return by_cudnn ? bytes_of<CudnnAttentionBackwardLayout>(shape) : bytes_of<CudaAttentionBackwardLayout>(shape);
+    return by_cudnn ? scratch_bytes_of<CudnnAttentionBackwardLayout>(shape)
+                    : scratch_bytes_of<CudaAttentionBackwardLayout>(shape);
   }
   std::int64_t head(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute, DType gradient,
                     bool training) const override {
-    return bytes_of<CudaHeadLayout>(tokens, width, vocab, compute, gradient, training);
+    return scratch_bytes_of<CudaHeadLayout>(tokens, width, vocab, compute, gradient, training);
   }
   /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }

@@ -1,10 +1,10 @@
 #pragma once
-// How the scratch of the GPU's kernels is divided: computed from shapes, used by the implementation (src/cuda) and by
-// the declared sizes, which a build without CUDA has too.
+// How the scratch of the GPU's kernels is divided, computed from shapes. The implementation (src/cuda) uses it, and so
+// do the declared sizes, which a build without CUDA has too.
 
 #include <cstdint>
 
-#include "kernels/carver.hpp"
+#include "kernels/scratch_layout.hpp"
 #include "kernels/tiling.hpp"
 #include "tessera/kernels/needs.hpp"
 
@@ -17,13 +17,13 @@ inline constexpr std::int64_t kSumWorkspaceBytes = std::int64_t{32} << 20;
 
 /// Embedding backward on a GPU: token and position of each row as one number, sorted, and memory to merge into.
 struct CudaEmbeddingBackwardLayout {
-  CudaEmbeddingBackwardLayout(Carver& carver, std::int64_t tokens);
+  CudaEmbeddingBackwardLayout(ScratchLayout& scratch, std::int64_t tokens);
   std::uint64_t *keys, *merged;  ///< [tokens] each
 };
 
 /// Norm backward on a GPU: a thread block sums a group of tokens into one row; at most 512 groups of at least 16.
 struct CudaNormBackwardLayout {
-  CudaNormBackwardLayout(Carver& carver, std::int64_t tokens, std::int64_t width);
+  CudaNormBackwardLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width);
   Tiling groups;
   float* gain_sums;  ///< [groups, width]
   float* bias_sums;  ///< [groups, width]
@@ -31,7 +31,7 @@ struct CudaNormBackwardLayout {
 
 /// Attention backward on a GPU: key/value and query gradients are two kernels that share nothing but delta.
 struct CudaAttentionBackwardLayout {
-  CudaAttentionBackwardLayout(Carver& carver, const AttentionShape& shape);
+  CudaAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape);
   float* delta;  ///< [batch, heads, sequence]
 };
 
@@ -39,7 +39,7 @@ struct CudaAttentionBackwardLayout {
 /// was read off plans of 9.19 and 9.26 (tests/cudnn_plans): 256 bytes. With shared heads there is also a gradient for
 /// every query head of both keys and values. A plan that needs more is refused.
 struct CudnnAttentionBackwardLayout {
-  CudnnAttentionBackwardLayout(Carver& carver, const AttentionShape& shape);
+  CudnnAttentionBackwardLayout(ScratchLayout& scratch, const AttentionShape& shape);
   /// Returns whether cuDNN is tried for this storage and these heads.
   static bool is_possible(const AttentionShape& shape, DType dtype);
   static std::int64_t workspace_bytes(const AttentionShape& shape);
@@ -54,7 +54,7 @@ struct CudaHeadLayout {
   static constexpr std::int64_t kLogits = std::int64_t{1} << 28;
 
   /// `logits`: the most in a chunk.
-  CudaHeadLayout(Carver& carver, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
+  CudaHeadLayout(ScratchLayout& scratch, std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
                  DType gradient, bool training, std::int64_t logits = kLogits);
   Tiling chunks;                       ///< of tokens
   std::int64_t logits_stride;          ///< in fp32 elements: rows are 256 bytes aligned

@@ -58,8 +58,8 @@ Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<Segment
   };
   for (std::size_t s = 0; s < views.size(); ++s) {
     for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
-      for (const Place place : {Place::device, Place::host}) {
-        const auto intervals = intervals_of(schedule, views[s], schedule.segments[s], {place, region});
+      for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
+        const auto intervals = intervals_of(schedule, views[s], schedule.segments[s], {space, region});
         for (auto a = intervals.begin(); a != intervals.end(); ++a) {
           for (auto b = std::next(a); b != intervals.end() && b->begin < a->end; ++b) {
             if (!wholly_before(views[s].order, *a->presence, *b->presence))

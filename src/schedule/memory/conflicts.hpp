@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// True if `a` is wholly done before `b` begins, in this segment.
+/// Returns whether `a` is wholly done before `b` begins, in this segment.
 bool wholly_before(const SegmentOrder& order, const Presence& a, const Presence& b);
 
 /// Per storage: the storages of the same region that it may not overlap.
@@ -22,22 +22,22 @@ struct SegmentView {
   std::vector<Presence> present;
 };
 
-/// One region of one place.
+/// One region of one memory space.
 struct RegionKey {
-  Place place = Place::device;
+  MemorySpace space = MemorySpace::device;
   RegionKind kind = RegionKind::private_;
-  bool holds(const Storage& storage) const { return storage.place == place && storage.region == kind; }
+  bool holds(const Storage& storage) const { return storage.space == space && storage.region == kind; }
 };
 
 std::vector<SegmentView> view_segments(const StepSchedule& schedule);
 Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views);
 
-/// The heaviest set of pairwise unordered storages of `region` in one segment: an exact lower bound of the region's
-/// size. "Wholly before" is a partial order, so by Dilworth's theorem (weighted) this is the total weight less a
-/// maximum flow in the bipartite graph of its comparable pairs.
+/// Returns the weight of the heaviest set of pairwise unordered storages of `region` in one segment. It is an exact
+/// lower bound of the region's size. "Wholly before" is a partial order, so Dilworth's theorem (weighted) applies. The
+/// weight is the total less a maximum flow in the bipartite graph of comparable pairs.
 std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKey region);
 
-/// Bytes as planned: rounded up to the storages' alignment.
+/// Returns bytes as planned: rounded up to the storages' alignment.
 std::int64_t planned_bytes(const Storage& storage);
 
 }  // namespace tessera

@@ -11,23 +11,25 @@
 
 namespace tessera {
 
-std::int64_t PlacePlan::total() const {
+std::int64_t SpacePlan::total() const {
   return std::accumulate(regions.begin(), regions.end(), std::int64_t{0},
                          [](std::int64_t sum, const RegionPlan& region) { return sum + region.bytes; });
 }
 
-std::int64_t PlacePlan::lower_bound() const {
+std::int64_t SpacePlan::lower_bound() const {
   return std::accumulate(regions.begin(), regions.end(), std::int64_t{0},
                          [](std::int64_t sum, const RegionPlan& region) { return sum + region.lower_bound; });
 }
 
-std::int64_t PlacePlan::live_at_peak() const {
+std::int64_t SpacePlan::live_at_peak() const {
   return std::accumulate(at_peak.begin(), at_peak.end(), std::int64_t{0});
 }
 
-std::int64_t MemoryPlan::total() const { return at(Place::device).total() + at(Place::host).total(); }
+std::int64_t MemoryPlan::total() const { return at(MemorySpace::device).total() + at(MemorySpace::host).total(); }
 
-std::int64_t MemoryPlan::lower_bound() const { return at(Place::device).lower_bound() + at(Place::host).lower_bound(); }
+std::int64_t MemoryPlan::lower_bound() const {
+  return at(MemorySpace::device).lower_bound() + at(MemorySpace::host).lower_bound();
+}
 
 double MemoryPlan::fragmentation() const {
   return lower_bound() > 0 ? static_cast<double>(total()) / static_cast<double>(lower_bound()) - 1.0 : 0.0;
@@ -71,8 +73,8 @@ class Placer {
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
-/// Storages of a region for which the exact bound is looked for: its graph has an edge for every ordered pair, about
-/// 100 MB and 0.2 s for so many.
+/// Storages of a region for which the exact bound is looked for. Its graph has an edge for every ordered pair: about
+/// 100 MB and 0.2 s at this count.
 constexpr std::size_t kMostForExactBound = 2500;
 
 /// First and last operation that touch a storage, over all segments: its lifetime in list order.
@@ -93,7 +95,7 @@ std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vect
   return result;
 }
 
-/// The largest sum of a region alive at one operation in list order: a quick lower bound.
+/// Returns the largest sum of a region alive at one operation in list order: a quick lower bound.
 std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, const Segment& segment,
                          RegionKey region) {
   std::vector<std::int64_t> change(static_cast<std::size_t>(segment.count) + 1, 0);
@@ -108,7 +110,7 @@ std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, 
   return peak;
 }
 
-/// The largest bound of a region over all segments.
+/// Returns the largest bound of a region over all segments.
 template <class Bound>
 std::int64_t over_segments(const StepSchedule& schedule, const std::vector<SegmentView>& views, Bound bound) {
   std::int64_t largest = 0;
@@ -124,7 +126,7 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
     if (region.holds(schedule.storage(id))) members.push_back(id);
   }
   RegionPlan& result =
-      plan.places[static_cast<std::size_t>(region.place)].regions[static_cast<std::size_t>(region.kind)];
+      plan.spaces[static_cast<std::size_t>(region.space)].regions[static_cast<std::size_t>(region.kind)];
   if (members.empty()) return;
   result.lower_bound = over_segments(schedule, views, [&](const SegmentView& view, const Segment& segment) {
     return largest_sum(schedule, view, segment, region);
@@ -189,8 +191,8 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
   result.bytes = best;
 }
 
-/// What lies in a place when.
-void account(const StepSchedule& schedule, const std::vector<SegmentView>& views, Place place, PlacePlan& plan) {
+/// Accounts for what lies in a memory space when.
+void account(const StepSchedule& schedule, const std::vector<SegmentView>& views, MemorySpace space, SpacePlan& plan) {
   std::int64_t peak = -1;
   for (std::size_t i = 0; i < views.size(); ++i) {
     const Segment& segment = schedule.segments[i];
@@ -198,7 +200,7 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
     std::vector<CategoryBytes> change(static_cast<std::size_t>(segment.count) + 1, CategoryBytes{});
     for (const Presence& p : views[i].present) {
       const Storage& storage = schedule.storage(p.storage);
-      if (storage.place != place) continue;
+      if (storage.space != space) continue;
       const auto category = static_cast<std::size_t>(storage.category);
       change[static_cast<std::size_t>(p.first_in(segment) - segment.first)][category] += storage.bytes;
       change[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1][category] -= storage.bytes;
@@ -227,16 +229,17 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
   const std::vector<Lifetime> lifetimes = lifetimes_of(schedule, views);
   MemoryPlan plan;
   plan.offset.assign(schedule.storages.size(), 0);
-  for (const Place place : {Place::device, Place::host}) {
+  for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
     for (const RegionKind kind : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_})
-      plan_region(schedule, views, conflicts, lifetimes, {place, kind}, options, plan);
-    account(schedule, views, place, plan.places[static_cast<std::size_t>(place)]);
+      plan_region(schedule, views, conflicts, lifetimes, {space, kind}, options, plan);
+    account(schedule, views, space, plan.spaces[static_cast<std::size_t>(space)]);
   }
   return plan;
 }
 
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
-  return kernel_needs(schedule.model.device).limited(plan.at(Place::device).total(), plan.at(Place::host).total());
+  return kernel_needs(schedule.model.device)
+      .limited(plan.at(MemorySpace::device).total(), plan.at(MemorySpace::host).total());
 }
 
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan) {
@@ -245,7 +248,7 @@ std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const M
   for (StorageId a = 0; a < static_cast<StorageId>(schedule.storages.size()); ++a) {
     const Storage& sa = schedule.storage(a);
     const std::int64_t at = plan.offset[static_cast<std::size_t>(a)];
-    if (at < 0 || at % kStorageAlignment != 0 || at + sa.bytes > plan.region(sa.place, sa.region).bytes) {
+    if (at < 0 || at % kStorageAlignment != 0 || at + sa.bytes > plan.region(sa.space, sa.region).bytes) {
       problems.push_back(fmt::format("{} lies outside its region or is not aligned", sa.name));
     }
     for (const StorageId b : conflicts.of[static_cast<std::size_t>(a)]) {

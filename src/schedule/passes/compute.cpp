@@ -4,7 +4,7 @@ namespace tessera {
 
 namespace {
 
-/// "micro-step merging 2": what tells the kinds of a step's micro-steps apart.
+/// Returns what tells the kinds of a step's micro-steps apart: "micro-step merging 2".
 std::string name_of(const MicroStepKind& kind, const SchedulePolicy& policy) {
   if (policy.accumulation == 1) return "micro-step";
   if (kind.first || kind.last) return kind.first ? "micro-step first" : "micro-step last";
@@ -75,7 +75,7 @@ void Compute::begin() {
   const StepSchedule& s = w_.schedule();
   activations_.assign(s.model.parts.size(), -1);
   saved_.assign(s.model.parts.size(), {});
-  Operation op = operation_of(OperationKind::load, Lane::load, -1);
+  Operation op = operation_of(OperationKind::load, Queue::load, -1);
   const Value tokens = value_of(ValueKind::tokens, DType::int32, 2 * s.model.tokens());  // inputs, then targets
   tokens_ = w_.write(op, local("tokens", Category::activations), tokens);
   w_.emit(std::move(op));
@@ -108,7 +108,7 @@ void Compute::note_savings(const GatherPlan& plan) {
 }
 
 Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs) {
-  Operation op = operation_of(step.kind, Lane::compute, -1);
+  Operation op = operation_of(step.kind, Queue::compute, -1);
   op.part = step.part;
   op.reads = std::move(inputs);
   for (const UnitId unit : step.units) op.reads.push_back(parameters_.full(unit));

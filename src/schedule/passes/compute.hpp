@@ -21,11 +21,11 @@ class Compute {
  private:
   /// Emits the load of tokens, and forgets the segment before.
   void begin();
-  /// When the units that are not there are gathered.
+  /// Plans when the units that are not there are gathered.
   GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step) const;
   /// Emits the gathers that are planned for `position`, after operation `after` (-1: at once).
   void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
-  /// A part's operation that reads the full parameters of the step's units and the part's constants, after `inputs`.
+  /// Returns a part's operation that reads the step's units in full and the part's constants, after `inputs`.
   Operation compute(const ComputeStep& step, std::vector<ValueId> inputs);
   /// Emits a part's forward or recompute, which writes its output and what backward needs.
   OperationId forward(const ComputeStep& step);

@@ -38,7 +38,7 @@ std::vector<Uses> uses_of(std::size_t units, const std::vector<ComputeStep>& ste
   return uses;
 }
 
-/// Whether every compute step strictly between two is the head: then releasing and gathering again would only cost.
+/// Returns whether only the head is strictly between two steps: then releasing and gathering again would only cost.
 bool only_head_between(const std::vector<ComputeStep>& steps, std::int64_t from, std::int64_t to) {
   for (std::int64_t i = from + 1; i < to; ++i) {
     if (!steps[static_cast<std::size_t>(i)].is_head) return false;
@@ -46,8 +46,8 @@ bool only_head_between(const std::vector<ComputeStep>& steps, std::int64_t from,
   return true;
 }
 
-/// A gather may not be issued while `limit` counted units are alive: it waits for enough earlier ones to be read for
-/// the last time. Returns the earliest position allowed.
+/// Returns the earliest position allowed. A gather may not be issued while `limit` counted units are alive: it waits
+/// for enough earlier ones to be read for the last time.
 std::int64_t position_under_limit(const StepSchedule& schedule, const std::vector<GatherInstance>& earlier,
                                   const GatherInstance& instance, std::int64_t limit) {
   std::vector<std::int64_t> last_uses;
@@ -158,7 +158,7 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
       if (other.unit == instance.unit && other.last_use + 1 > instance.position) instance.position = other.last_use + 1;
     }
     if (!plan.instances.empty() &&
-        plan.instances.back().position > instance.position) {  // the lane is first-in first-out
+        plan.instances.back().position > instance.position) {  // the queue is first-in first-out
       instance.position = plan.instances.back().position;
       instance.reason = plan.instances.back().reason;
     }

@@ -1,6 +1,6 @@
 #pragma once
-// When units are gathered: for one run of compute operations, which unit is whole from where to where, and at which
-// place of the list its gather is issued, so that prefetch distance and the limit on gathered units hold.
+// When units are gathered, for one run of compute operations. Says from where to where a unit is full, and where in the
+// list its gather is issued. Prefetch distance and the limit on gathered units hold.
 
 #include <cstdint>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace tessera {
 
-/// One compute operation to come, and the units that it reads whole.
+/// One compute operation to come, and the units that it reads in full.
 struct ComputeStep {
   OperationKind kind = OperationKind::forward;  ///< forward, recompute or backward
   PartId part = -1;
@@ -18,11 +18,11 @@ struct ComputeStep {
   std::vector<UnitId> units;
 };
 
-/// The compute operations of a training micro-step (or, with `training` false, of an evaluation: forward only).
+/// Returns the compute operations of a training micro-step (with `training` false, of an evaluation: forward only).
 std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks,
                                        bool training);
 
-/// A whole copy of a unit: gathered, read, released.
+/// A full copy of a unit: gathered, read, released.
 struct GatherInstance {
   UnitId unit = -1;
   std::int64_t first_use = 0, last_use = 0;  ///< indices of compute steps
@@ -42,7 +42,7 @@ struct GatherPlan {
   std::vector<KeptUnit> kept;
 };
 
-/// Places the gathers. UsageError where the limit is below what one compute step needs.
+/// Places the gathers. Throws UsageError where the limit is below what one compute step needs.
 GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
                         const std::vector<ComputeStep>& steps);
 

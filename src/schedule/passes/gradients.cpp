@@ -45,8 +45,8 @@ bool Gradients::contributes_apart(UnitId unit) const {
 
 Placement Gradients::measured(const Placement& gradient) const {
   Placement to{contributed_.partial, {}, gradient.dtype};
-  // What is gathered back for the update is rounded to the wire's type first, so that what the norm saw (an overflow,
-  // say) is what the update applies.
+  // What is gathered back for the update is rounded to the wire's type first. So what the norm saw (an overflow, say)
+  // is what the update applies.
   if (!gradient.partial.empty()) to.dtype = to.shard == updated_.shard ? DType::fp32 : contributed_.dtype;
   return to;
 }
@@ -134,9 +134,9 @@ ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
                     result.bytes());
     }
     const bool was_full = w_.value(gradient).shard.empty();
-    const Lane lane = step.group == Group::replica ? Lane::replica : Lane::reduce;
+    const Queue queue = step.group == Group::replica ? Queue::replica : Queue::reduce;
     const bool counts = w_.schedule().unit(result.unit).is_block;
-    gradient = w_.emit_collective(gradient, step, lane, std::move(result), into);
+    gradient = w_.emit_collective(gradient, step, queue, std::move(result), into);
     if (was_full && counts) reduced_by_.push_back(w_.value(gradient).maker);
   }
   return gradient;
@@ -146,7 +146,7 @@ ValueId Gradients::join(UnitId unit) {
   ValueId sum = pieces_.at(unit).front();
   for (std::size_t i = 1; i < pieces_.at(unit).size(); ++i) {
     const ValueId piece = pieces_.at(unit)[i];
-    Operation op = operation_of(OperationKind::accumulate, Lane::compute, unit);
+    Operation op = operation_of(OperationKind::accumulate, Queue::compute, unit);
     op.reads.push_back(piece);
     Value joined = w_.value(sum);
     joined.covers.insert(joined.covers.end(), w_.value(piece).covers.begin(), w_.value(piece).covers.end());
@@ -169,7 +169,7 @@ ValueId Gradients::accumulate(UnitId unit, ValueId gradient) {
   if (kind_.merged_slots.empty()) {
     const StorageId target = accumulator(unit, kind_.result_slot, sum);
     if (w_.value(gradient).storage == target) return gradient;
-    Operation op = operation_of(OperationKind::accumulate, Lane::compute, unit);  // a copy: widens a 16-bit gradient
+    Operation op = operation_of(OperationKind::accumulate, Queue::compute, unit);  // a copy: widens a 16-bit gradient
     op.reads.push_back(gradient);
     const ValueId result = w_.write(op, target, sum);
     w_.emit(std::move(op));
@@ -179,7 +179,7 @@ ValueId Gradients::accumulate(UnitId unit, ValueId gradient) {
     const int slot = kind_.merged_slots[i];
     const bool final_merge = i + 1 == kind_.merged_slots.size();
     const ValueId held = w_.current(accumulator(unit, slot, sum));
-    Operation op = operation_of(OperationKind::accumulate, Lane::compute, unit);
+    Operation op = operation_of(OperationKind::accumulate, Queue::compute, unit);
     op.reads.push_back(gradient);
     if (final_merge && kind_.last && goes_on_wire(sum)) {
       op.reads.push_back(held);

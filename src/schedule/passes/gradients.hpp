@@ -15,7 +15,7 @@ class Gradients {
   /// `updated` is the placement of masters and moments, which the update wants its gradients to have.
   Gradients(Writer& writer, const SchedulePolicy& policy, const Placement& updated, Scalars& scalars);
 
-  /// How many full gradients of block units may be in flight; 0: no limit.
+  /// Returns how many full gradients of block units may be in flight; 0: no limit.
   std::int64_t limit() const { return reduces_at_once() ? kGradientStaging : 0; }
   /// Begins a micro-step: notes which parts have to contribute to each unit's gradient.
   void begin(const MicroStepKind& kind);
@@ -26,21 +26,21 @@ class Gradients {
   /// Emits the norms of finished gradients, all but the last `keep`, so that a reduction has time before it is
   /// measured.
   void measure_all_but(std::size_t keep);
-  /// The gradient that the update of a unit reads.
+  /// Returns the gradient that the update of a unit reads.
   ValueId finished(UnitId unit) { return w_.current(finished_.at(unit)); }
   /// Notes the bytes that gradients send less, or more, than the formula of the strategy says.
   void note_savings() const;
 
  private:
-  /// Whether each micro-step's full gradient goes into the inner reduction at once.
+  /// Returns whether each micro-step's full gradient goes into the inner reduction at once.
   bool reduces_at_once() const { return !waiting_.shard.empty(); }
-  /// Whether a micro-step's gradient is the first of its sum and waits for the next.
+  /// Returns whether a micro-step's gradient is the first of its sum and waits for the next.
   bool begins_sum() const { return accumulation_ > 1 && !kind_.last && kind_.merged_slots.empty(); }
-  /// True for a tied table whose two contributions are reduced one by one (shard.tied_reduce = twice).
+  /// Returns true for a tied table whose two contributions are reduced one by one (shard.tied_reduce = twice).
   bool contributes_apart(UnitId unit) const;
-  /// The placement in which the norm reads a gradient: complete, each element on one rank.
+  /// Returns the placement in which the norm reads a gradient: complete, each element on one rank.
   Placement measured(const Placement& gradient) const;
-  /// Whether the next reader of a finished sum is a collective that wants it in its own type and in shared memory.
+  /// Returns whether a finished sum is next read by a collective that wants its own type and shared memory.
   bool goes_on_wire(const Placement& sum) const;
   /// Emits the collectives from a gradient's placement to another. The result goes into `slot` of the unit's sum (-1:
   /// into a storage of its own).
@@ -51,7 +51,7 @@ class Gradients {
   ValueId join(UnitId unit);
   /// Adds a micro-step's gradient to the slots that are merged, or puts it into its own; returns the sum.
   ValueId accumulate(UnitId unit, ValueId gradient);
-  /// The fp32 sum of a unit in slot `slot` of the tree, made on first use for gradients such as `like`.
+  /// Returns the fp32 sum of a unit in slot `slot` of the tree, made on first use for gradients such as `like`.
   StorageId accumulator(UnitId unit, int slot, const Value& like);
 
   Writer& w_;

@@ -25,9 +25,9 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy) : w_(writer
     value.elements = s.unit(unit).padded;
     static_cast<Placement&>(value) = full_;
     if (copied && life == ParameterLife::rest) {
-      of.for_ever = w_.add(at_rest("whole " + name, Category::parameters, RegionKind::shared), value);
+      of.for_ever = w_.add(at_rest("full " + name, Category::parameters, RegionKind::shared), value);
     } else if (copied && life == ParameterLife::step && policy.accumulation > 1) {
-      of.for_a_step = w_.add(carried("whole " + name, Category::gathered_units, RegionKind::shared), value);
+      of.for_a_step = w_.add(carried("full " + name, Category::gathered_units, RegionKind::shared), value);
     }
     units_.push_back(of);
   }
@@ -42,11 +42,10 @@ void Parameters::gather(UnitId unit, std::vector<Edge> after) {
     of.gathered = of.for_ever;
     if (of.gathered < 0 && w_.role() == SegmentRole::micro_step) of.gathered = of.for_a_step;
     if (of.gathered < 0) {
-      of.gathered =
-          w_.add(local("whole " + w_.schedule().unit(unit).name, Category::gathered_units, RegionKind::shared),
-                 result.bytes());
+      of.gathered = w_.add(local("full " + w_.schedule().unit(unit).name, Category::gathered_units, RegionKind::shared),
+                           result.bytes());
     }
-    value = w_.emit_collective(value, step, Lane::gather, std::move(result), of.gathered, std::move(after));
+    value = w_.emit_collective(value, step, Queue::gather, std::move(result), of.gathered, std::move(after));
   }
 }
 

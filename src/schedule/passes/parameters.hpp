@@ -10,20 +10,20 @@ class Parameters {
   /// Adds the storages that outlive a segment: masters, moments, copies that stay.
   Parameters(Writer& writer, const SchedulePolicy& policy);
 
-  /// The placement of masters and moments.
+  /// Returns the placement of masters and moments.
   const Placement& sharded() const { return sharded_; }
-  /// The fp32 master of a unit, and both moments, as they are now.
+  /// Returns the fp32 master of a unit (moments: both moments) as it is now.
   ValueId master(UnitId unit) { return w_.current(units_.at(unit).master); }
   ValueId moments(UnitId unit) { return w_.current(units_.at(unit).moments); }
   /// Brings a unit from its master's placement to the one that compute reads, not before the ends of `after`.
   void gather(UnitId unit, std::vector<Edge> after);
-  /// The full parameters that compute reads.
+  /// Returns the full parameters that compute reads.
   ValueId full(UnitId unit);
-  /// Whether full parameters are there without a gather in this micro-step: they are the master, stay for ever, or
-  /// stay since the first micro-step of the step.
+  /// Returns whether full parameters are there without a gather in this micro-step. They are the master, stay for ever,
+  /// or stay since the first micro-step of the step.
   bool are_there(UnitId unit, bool after_first_micro_step) const;
 
-  /// Whether copies live from step to step, which are gathered once before the first one.
+  /// Returns whether copies live from step to step, which are gathered once before the first one.
   bool stay_for_ever() const;
   /// Appends the segment that gathers those copies.
   SegmentId write_prologue();

@@ -1,6 +1,6 @@
 #include "schedule/passes/scalars.hpp"
 
-#include "tessera/kernels/scalar_payload.hpp"
+#include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/kernels/step_scalars.hpp"
 
 namespace tessera {
@@ -8,9 +8,9 @@ namespace tessera {
 Scalars::Scalars(Writer& writer) : w_(writer) {
   sum_of_rank_.kind = ValueKind::scalar;
   sum_of_rank_.dtype = DType::int64;
-  sum_of_rank_.elements = kPayloadIntegers;
+  sum_of_rank_.elements = kReducedIntegers;
   sum_of_rank_.partial = w_.schedule().grid.larger_than_one({Group::world});
-  sums_ = w_.add(carried("payload", Category::communication), sum_of_rank_);
+  sums_ = w_.add(carried("scalars", Category::communication), sum_of_rank_);
   // Of all these only the clip's result is a value of the schedule, and it ends with its segment.
   results_ = w_.add(reserved("scalars", Category::communication, sizeof(StepScalars)));
 }
@@ -24,7 +24,7 @@ void Scalars::count_loss(Operation& head, bool starts) {
 }
 
 void Scalars::measure(ValueId gradient) {
-  Operation op = operation_of(OperationKind::norm, Lane::compute, w_.value(gradient).unit);
+  Operation op = operation_of(OperationKind::norm, Queue::compute, w_.value(gradient).unit);
   op.reads.push_back(gradient);
   const ValueId before = w_.current(sums_);
   w_.update(op, before, w_.value(before));
@@ -35,12 +35,12 @@ void Scalars::reduce() {
   const Placement summed{{}, {}, DType::int64};
   for (const Redistribution& step : redistribute(sum_of_rank_, summed)) {
     const ValueId before = w_.current(sums_);
-    w_.emit_collective(before, step, Lane::reduce, w_.redistributed(before, step), sums_);
+    w_.emit_collective(before, step, Queue::reduce, w_.redistributed(before, step), sums_);
   }
 }
 
 ValueId Scalars::clip() {
-  Operation op = operation_of(OperationKind::clip, Lane::compute, -1);
+  Operation op = operation_of(OperationKind::clip, Queue::compute, -1);
   op.reads.push_back(w_.current(sums_));
   Value coefficient;
   coefficient.kind = ValueKind::scalar;

@@ -9,7 +9,7 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
   const ValueId clipped = scalars.clip();
   // In forward order, so that the copies that the next step reads first are made first.
   for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
-    Operation op = operation_of(OperationKind::update, Lane::compute, unit);
+    Operation op = operation_of(OperationKind::update, Queue::compute, unit);
     op.reads = {gradients.finished(unit), clipped};
     for (const ValueId before : {parameters.master(unit), parameters.moments(unit)}) {
       Value after = writer.value(before);
@@ -26,7 +26,7 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
   const StepSchedule& s = writer.schedule();
   writer.open_segment(SegmentRole::snapshot, "snapshot");
   for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
-    Operation op = operation_of(OperationKind::store, Lane::store, unit);
+    Operation op = operation_of(OperationKind::store, Queue::store, unit);
     op.reads = {parameters.master(unit), parameters.moments(unit)};
     // Ranks that hold the same slice share it, so that every element is stored once: master, then both moments.
     Value copy;
@@ -36,7 +36,7 @@ SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
     copy.elements = 3 * s.unit(unit).share(s.grid.world());
     copy.shard = s.grid.larger_than_one({Group::shard, Group::replica});
     Storage storage = at_rest("snapshot " + s.unit(unit).name, Category::optimizer_state);
-    storage.place = Place::host;
+    storage.space = MemorySpace::host;
     writer.write(op, std::move(storage), copy);
     writer.emit(std::move(op));
   }

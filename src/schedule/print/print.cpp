@@ -24,7 +24,7 @@ std::string verb_of(const StepSchedule& s, const Operation& op) {
 std::string object_of(const StepSchedule& s, const Operation& op) {
   if (op.part >= 0) return s.part(op.part).name;
   if (op.unit >= 0) return s.unit(op.unit).name;
-  return op.kind == OperationKind::load ? "tokens" : "payload";
+  return op.kind == OperationKind::load ? "tokens" : "scalars";
 }
 
 /// One segment's facts that a line needs.
@@ -34,7 +34,7 @@ class SegmentText {
               const std::vector<Presence>& present)
       : s_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
     for (const Presence& p : present) {
-      const std::int64_t bytes = s.storage(p.storage).place == Place::device ? s.storage(p.storage).bytes : 0;
+      const std::int64_t bytes = s.storage(p.storage).space == MemorySpace::device ? s.storage(p.storage).bytes : 0;
       alive_[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
       alive_[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
       if (!p.live_at_exit && !p.touches.empty()) released_by_[p.storage] = p.touches.back();
@@ -44,10 +44,10 @@ class SegmentText {
 
   std::vector<std::string> line(OperationId id) const {
     const Operation& op = s_.operation(id);
-    const bool peak = id == plan_.at(Place::device).peak_operation;
+    const bool peak = id == plan_.at(MemorySpace::device).peak_operation;
     const std::int64_t alive = alive_[static_cast<std::size_t>(id - segment_.first)];
     return {std::to_string(id),
-            std::string(name_of(op.lane)),
+            std::string(name_of(op.queue)),
             verb_of(s_, op),
             object_of(s_, op),
             waits(id),
@@ -57,16 +57,16 @@ class SegmentText {
   }
 
  private:
-  /// Makers of what it reads and edges, the last of each lane; the reason where no data asks for it.
+  /// Makers of what it reads and edges, the last of each queue; the reason where no data asks for it.
   std::string waits(OperationId id) const {
     const Operation& op = s_.operation(id);
-    std::array<OperationId, kLanes> last;
+    std::array<OperationId, kQueues> last;
     last.fill(-1);
     std::map<OperationId, std::string> reasons;
     auto need = [&](OperationId other) {
       if (other < 0) return;
-      auto& of_lane = last[static_cast<std::size_t>(s_.operation(other).lane)];
-      of_lane = std::max(of_lane, other);
+      auto& of_queue = last[static_cast<std::size_t>(s_.operation(other).queue)];
+      of_queue = std::max(of_queue, other);
     };
     for (const Edge& edge : op.after) need(edge.operation), reasons[edge.operation] = name_of(edge.reason);
     auto need_data = [&](OperationId other) { need(other), reasons.erase(other); };
@@ -83,7 +83,7 @@ class SegmentText {
     return text;
   }
 
-  /// A name per value, the saved values of a part together.
+  /// Returns a name per value, the saved values of a part together.
   std::string name(ValueId v) const {
     const Value& value = s_.value(v);
     return value.kind == ValueKind::saved ? "saved " + s_.part(value.part).name : name_of_value(s_, v);
@@ -130,7 +130,7 @@ class SegmentText {
   std::map<StorageId, OperationId> released_by_;
 };
 
-/// How often a segment is played, in words.
+/// Returns how often a segment is played, in words.
 std::string played(const StepSchedule& s, SegmentId id) {
   switch (s.segments[static_cast<std::size_t>(id)].role) {
     case SegmentRole::prologue:
@@ -180,9 +180,9 @@ std::string describe_grid(const StepSchedule& schedule) {
 std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan) {
   std::string text = fmt::format(
       "step schedule: {}, {} operations in {} segments\n"
-      "  lane: a queue, first in, first out; lanes run side by side. after: the operations it waits for besides\n"
+      "  queue: first in, first out; queues run side by side. after: the other operations that it waits for\n"
       "  (last): released after it. alive: bytes in use on the device meanwhile. sent: bytes that a rank sends\n"
-      "  whole: unsharded; shard: this rank's slice; grad: gradient; payload: loss, gradient norm and flags of the "
+      "  full: unsharded; shard: this rank's slice; grad: gradient; scalars: loss, gradient norm and flags of the "
       "step\n",
       describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
   const auto presence = presence_of(schedule);
@@ -191,7 +191,7 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
     text += fmt::format("\n{}: {}\n", segment.name, played(schedule, static_cast<SegmentId>(i)));
     const SegmentText lines(schedule, plan, segment, presence[i]);
     TextTable table({{"op", Align::right},
-                     {"lane", Align::left},
+                     {"queue", Align::left},
                      {"does", Align::left},
                      {"of", Align::left},
                      {"after", Align::left},

@@ -23,14 +23,14 @@ void for_each_played(const StepSchedule& s, F&& f) {
 }
 
 std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
-  const PlacePlan& plan = whole.at(Place::device);
+  const SpacePlan& plan = whole.at(MemorySpace::device);
   TextTable table({{"category", Align::left}, {"at the peak", Align::right}, {"own peak", Align::right}});
   for (std::size_t c = 0; c < kCategories; ++c) {
     table.row({std::string(name_of(static_cast<Category>(c))), format_bytes(plan.at_peak[c]),
                format_bytes(plan.own_peak[c])});
   }
   table.row({"idle", format_bytes(plan.idle_at_peak()), ""});
-  const bool on_host = whole.at(Place::host).total() > 0;
+  const bool on_host = whole.at(MemorySpace::host).total() > 0;
   table.row({on_host ? "to allocate on the device" : "to allocate", format_bytes(plan.total()), ""});
   if (on_host) table.line("on the host: " + describe_host_memory(s));
   return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
@@ -46,11 +46,12 @@ std::string print_regions(const MemoryPlan& plan) {
     const double fragmentation = bound > 0 ? static_cast<double>(bytes) / static_cast<double>(bound) - 1.0 : 0.0;
     table.row({name, format_bytes(bytes), format_bytes(bound), format_percent(fragmentation)});
   };
-  for (const Place place : {Place::device, Place::host}) {
+  for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
     for (std::size_t r = 0; r < kRegions; ++r) {
-      const RegionPlan& region = plan.at(place).regions[r];
-      if (place == Place::device || region.bytes > 0)
-        add((place == Place::host ? "host, " : "") + std::string(kRegionNames[r]), region.bytes, region.lower_bound);
+      const RegionPlan& region = plan.at(space).regions[r];
+      if (space == MemorySpace::device || region.bytes > 0)
+        add((space == MemorySpace::host ? "host, " : "") + std::string(kRegionNames[r]), region.bytes,
+            region.lower_bound);
     }
   }
   add("to allocate", plan.total(), plan.lower_bound());
@@ -60,7 +61,7 @@ std::string print_regions(const MemoryPlan& plan) {
          "  lower bound: no plan can be smaller; fragmentation: how much larger this one is\n";
 }
 
-/// "12.4 MB: kept from forward to backward (wte, h.11)", a line per reason.
+/// Adds a line per reason: "12.4 MB: kept from forward to backward (wte, h.11)".
 void add_savings(const StepSchedule& s, TextTable& table) {
   struct Reason {
     std::int64_t bytes = 0;
@@ -145,9 +146,9 @@ constexpr std::array<const char*, kCategories> kCategoryTitles{"parameters",  "g
 
 std::string title_of(const StrategyRow& row) { return std::string(name_of(row.strategy)) + (row.chosen ? " *" : ""); }
 
-/// What of `to allocate` lies in the host's memory: counted where device and host are one.
+/// Returns what of `to allocate` lies in the host's memory: counted where device and host are one.
 std::int64_t host_part(const StrategyRow& row) {
-  return limited_bytes(row.schedule, row.plan) - row.plan.at(Place::device).total();
+  return limited_bytes(row.schedule, row.plan) - row.plan.at(MemorySpace::device).total();
 }
 
 }  // namespace
@@ -169,7 +170,7 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule) {
 std::string describe_host_memory(const StepSchedule& schedule) {
   std::map<std::string, std::int64_t> bytes;
   for (const Storage& storage : schedule.storages) {
-    if (storage.place == Place::host) bytes[storage.name.substr(0, storage.name.find(' '))] += storage.bytes;
+    if (storage.space == MemorySpace::host) bytes[storage.name.substr(0, storage.name.find(' '))] += storage.bytes;
   }
   std::string text;
   for (const auto& [name, sum] : bytes)
@@ -201,7 +202,7 @@ std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
       table.line(title_of(row) + ": " + row.impossible);
       continue;
     }
-    const PlacePlan& device = row.plan.at(Place::device);
+    const SpacePlan& device = row.plan.at(MemorySpace::device);
     std::vector<std::string> cells{title_of(row), fmt::format("{} x {}", row.schedule.grid.size(Group::shard),
                                                               row.schedule.grid.size(Group::replica))};
     for (const std::int64_t bytes : device.at_peak) cells.push_back(format_bytes(bytes));
@@ -221,7 +222,7 @@ std::string print_strategy_peaks(const std::vector<StrategyRow>& rows) {
   for (const StrategyRow& row : rows) {
     if (!row.impossible.empty()) continue;
     std::vector<std::string> cells{title_of(row)};
-    for (const std::int64_t bytes : row.plan.at(Place::device).own_peak) cells.push_back(format_bytes(bytes));
+    for (const std::int64_t bytes : row.plan.at(MemorySpace::device).own_peak) cells.push_back(format_bytes(bytes));
     cells.push_back(format_bytes(row.schedule.wire_bytes_per_step()));
     cells.push_back(std::to_string(collectives_per_step(row.schedule)));
     table.row(std::move(cells));

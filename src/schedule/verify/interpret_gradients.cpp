@@ -1,4 +1,4 @@
-// The interpreter's rules from a contribution to a gradient to the update: who made it, who is still owed, what was
+// The interpreter's rules from a contribution to a gradient to the update: who made it, what is still partial, what was
 // measured.
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
     state.covers = {op.part};
     state.from = micro_step_, state.to = micro_step_ + 1;
     demand(wanted.erase(v.unit) == 1, "writes a gradient of a unit that is not its own");
-    demand(v.shard.empty() && v.elements == s_.unit(v.unit).padded, "backward makes whole gradients");
+    demand(v.shard.empty() && v.elements == s_.unit(v.unit).padded, "backward makes full gradients");
     write(id, std::move(state));
   }
   for (const Update& u : op.updates) {
@@ -51,7 +51,7 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
   for (const UnitId unit : wanted) complain(fmt::format("leaves out the gradient of {}", s_.unit(unit).name));
 }
 
-/// What a collective writes from `first` on is room to receive in.
+/// Checks a reduce-scatter. What a collective writes from `first` on is space to receive in.
 void Interpreter::reduce_scatter(const Operation& op) {
   if (op.reads.size() != 1 || op.writes.empty()) return complain("a reduce-scatter reads one value and writes one");
   write_scratch(op, 1);
@@ -59,7 +59,7 @@ void Interpreter::reduce_scatter(const Operation& op) {
   if (source == nullptr) return;
   const Value& out = s_.value(op.writes[0]);
   demand(source->type.kind == ValueKind::gradient, "only gradients are reduced");
-  demand(source->type.partial.has(op.group), "the group's sum is not owed");
+  demand(source->type.partial.has(op.group), "the value is not partial over the group");
   demand(!source->type.shard.has(op.group), "the value is already split over the group");
   demand(out.partial == source->type.partial.without(op.group), "owes other sums than the source less the group");
   demand(out.shard == source->type.shard.with(op.group), "the layout is not the source's split over the group");
@@ -73,7 +73,7 @@ void Interpreter::all_reduce(const Operation& op) {
   write_scratch(op, 0);
   const State* before = read(op.updates[0].before);
   if (before == nullptr) return;
-  demand(before->type.partial.has(op.group), "the group's sum is not owed");
+  demand(before->type.partial.has(op.group), "the value is not partial over the group");
   demand(s_.value(op.updates[0].after).partial == before->type.partial.without(op.group),
          "owes other sums than before less the group");
   write(op.updates[0].after, *before);
@@ -93,7 +93,7 @@ void Interpreter::accumulate(const Operation& op) {
   for (const State* term : terms) {
     demand(term->type.kind == ValueKind::gradient && term->type.unit == out.unit, "adds gradients of different units");
     demand(term->type.shard == out.shard && term->type.partial == out.partial && term->type.elements == out.elements,
-           "adds values of different layouts or owed sums");
+           "adds values of different placements");
   }
   if (terms.size() == 2) {
     const State& a = *terms[0];
@@ -117,16 +117,16 @@ void Interpreter::accumulate(const Operation& op) {
 
 void Interpreter::norm(const Operation& op) {
   if (op.reads.size() != 1 || op.updates.size() != 1)
-    return complain("a norm reads one gradient and updates the payload");
+    return complain("a norm reads one gradient and updates the reduced scalars");
   const State* gradient = read(op.reads[0]);
-  const State* payload = read(op.updates[0].before);
-  if (gradient == nullptr || payload == nullptr) return;
+  const State* scalars = read(op.updates[0].before);
+  if (gradient == nullptr || scalars == nullptr) return;
   const UnitId unit = gradient->type.unit;
   demand(gradient->type.partial.empty(), "measures a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation,
          "measures a gradient that does not cover everything");
   demand(owners_of(gradient->type) == s_.grid.world(), "each element must be measured on exactly one rank");
-  State state = *payload;
+  State state = *scalars;
   demand(state.norms.insert(unit).second, "measures a unit twice");
   measured_[unit] = gradient->type.dtype;
   write(op.updates[0].after, std::move(state));

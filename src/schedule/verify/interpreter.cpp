@@ -131,7 +131,7 @@ void Interpreter::execute(OperationId id) {
   const Operation& op = s_.operation(id);
   const bool reaches_host = op.kind == OperationKind::load || op.kind == OperationKind::store;
   for (const ValueId v : touched_values(op)) {
-    demand(reaches_host || s_.storage_of(v).place == Place::device,
+    demand(reaches_host || s_.storage_of(v).space == MemorySpace::device,
            fmt::format("touches {}, which lies on the host", name_of_value(s_, v)));
   }
   for (const ValueId v : op.reads) read(v);
@@ -176,7 +176,7 @@ void Interpreter::load(const Operation& op) {
   }
 }
 
-/// A unit's state goes to the host: master and moments of one version, each element by exactly one rank.
+/// Takes a unit's state to the host: master and moments of one version, each element by exactly one rank.
 void Interpreter::store(const Operation& op) {
   const State* master = find_read(op, ValueKind::master, op.unit);
   const State* moments = find_read(op, ValueKind::moments, op.unit);
@@ -185,7 +185,7 @@ void Interpreter::store(const Operation& op) {
   demand(master->version == step_ && moments->version == step_, "stores state of another version");
   const Value& out = s_.value(op.writes[0]);
   demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype &&
-             s_.storage_of(op.writes[0]).place == Place::host,
+             s_.storage_of(op.writes[0]).space == MemorySpace::host,
          "a snapshot is of the unit, in its type, and lies on the host");
   demand(owners_of(out) == s_.grid.world() && out.elements * s_.grid.world() == 3 * s_.unit(op.unit).padded,
          "each element must be stored on exactly one rank");
@@ -199,12 +199,12 @@ void Interpreter::gather(const Operation& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a gather reads one value and writes one");
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
-  State whole = *source;
+  State full = *source;
   const Value& out = s_.value(op.writes[0]);
   const Groups expected = s_.grid.size(op.group) > 1 ? source->type.shard.without(op.group) : source->type.shard;
   demand(op.group == Group::self || source->type.shard.has(op.group),
          "gathers over a group that the value is not split over");
-  demand(out.shard == expected, "the gathered value's layout is not the source's without the group");
+  demand(out.shard == expected, "the gathered value's placement is not the source's without the group");
   demand(out.elements == source->type.elements * s_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
   demand(out.partial == source->type.partial, "a gather pays no sums");
@@ -215,7 +215,7 @@ void Interpreter::gather(const Operation& op) {
     demand(source->type.kind == ValueKind::gradient && source->type.partial.empty(),
            "only masters and finished gradients are gathered");
   }
-  write(op.writes[0], std::move(whole));
+  write(op.writes[0], std::move(full));
 }
 
 void Interpreter::need_parameters(const Operation& op, const Part& part) {
@@ -226,7 +226,7 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
     const State* state = find_read(op, ValueKind::parameter, unit);
     if (state == nullptr) state = find_read(op, ValueKind::master, unit);
     if (state == nullptr) {
-      complain(fmt::format("{} runs without whole {}", part.name, s_.unit(unit).name));
+      complain(fmt::format("{} runs without full {}", part.name, s_.unit(unit).name));
       continue;
     }
     demand(state->type.shard.empty(), fmt::format("{} reads a slice of {}", part.name, s_.unit(unit).name));
@@ -269,7 +269,7 @@ void Interpreter::compute(const Operation& op) {
       need_content(op, {ValueKind::saved, op.part, static_cast<std::int32_t>(slot), now});
     }
   }
-  if (head) account_loss(op, backward);
+  if (head) accumulate_loss(op, backward);
   if (backward) contribute(op, part);
   for (const ValueId id : op.writes) {
     const Value& v = s_.value(id);
@@ -292,7 +292,7 @@ void Interpreter::compute(const Operation& op) {
   }
 }
 
-void Interpreter::account_loss(const Operation& op, bool training) {
+void Interpreter::accumulate_loss(const Operation& op, bool training) {
   bool counted = false;
   for (const ValueId id : op.writes) {
     if (s_.value(id).kind != ValueKind::scalar) continue;
@@ -314,7 +314,7 @@ void Interpreter::account_loss(const Operation& op, bool training) {
   demand(counted, "the head does not account its loss");
 }
 
-/// What an evaluation is for: the caller reads the loss from the payload when the segment has ended.
+/// Demands what an evaluation is for: the caller reads the loss from the reduced scalars when the segment has ended.
 void Interpreter::need_evaluated_loss() {
   bool complete = false;
   for (const auto& [storage, state] : holds_) {

@@ -1,6 +1,6 @@
 #pragma once
-// Plays a schedule on descriptions instead of data: what each storage holds is tracked as (layout, owed sums, coverage,
-// version, content), and every operation's demands on it are checked.
+// Plays a schedule on descriptions instead of data. What each storage holds is tracked as (placement, coverage,
+// version, content). Every operation's demands on it are checked.
 
 #include <map>
 #include <optional>
@@ -16,7 +16,7 @@ class Interpreter {
  public:
   explicit Interpreter(const StepSchedule& schedule);
 
-  /// State as it is before the prologue: masters, moments and constants there, nothing else.
+  /// Sets the state before the prologue: masters, moments and constants there, nothing else.
   void start();
   void play_prologue();
   void play_step();
@@ -36,13 +36,13 @@ class Interpreter {
   };
   /// What a storage holds.
   struct State {
-    Value type;  ///< kind, unit, dtype, elements, split, owed
+    Value type;  ///< kind, unit, elements, placement
     std::set<PartId> covers;
     std::int64_t from = 0, to = 0;  ///< gradients: micro-steps [from, to) are in it
     std::int64_t version = 0;       ///< absolute: steps done
     Content content;
-    std::set<UnitId> norms;   ///< the payload: units measured
-    std::int64_t losses = 0;  ///< the payload: micro-steps counted
+    std::set<UnitId> norms;   ///< the reduced scalars: units measured
+    std::int64_t losses = 0;  ///< the reduced scalars: micro-steps counted
   };
 
   void play(const Play& play);
@@ -62,10 +62,10 @@ class Interpreter {
   void need_parameters(const Operation& op, const Part& part);
   void need_content(const Operation& op, const Content& wanted);
   void contribute(const Operation& op, const Part& part);
-  void account_loss(const Operation& op, bool training);
+  void accumulate_loss(const Operation& op, bool training);
   void need_evaluated_loss();
   std::set<PartId> parts_of(UnitId unit) const;
-  /// Ranks that hold parts of one copy of a value: over how many it is split.
+  /// Returns the ranks that hold parts of one copy of a value: over how many it is split.
   std::int64_t owners_of(const Value& value) const;
 
   State* read(ValueId id);

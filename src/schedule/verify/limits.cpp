@@ -28,7 +28,7 @@ struct SegmentFacts {
     }
   }
 
-  /// The compute operation before `id`, -1 if there is none.
+  /// Returns the compute operation before `id`, -1 if there is none.
   OperationId compute_before(OperationId id) const {
     OperationId before = -1;
     for (const OperationId c : compute) {
@@ -45,7 +45,7 @@ struct SegmentFacts {
   std::vector<OperationId> compute, gathers;
 };
 
-/// At each gather of a block unit: it, and the block units gathered before it whose last reader may still be running.
+/// Counts at each gather of a block unit: it, and those gathered before it whose last reader may still be running.
 void check_gathered(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   if (s.gather_limit <= 0) return;
@@ -65,7 +65,7 @@ void check_gathered(const SegmentFacts& facts, std::vector<std::string>& problem
   }
 }
 
-/// At each fresh gradient of a block unit that is to be reduced: it, and those before it that may still be read.
+/// Counts at each fresh gradient of a block unit to be reduced: it, and those before it that may still be read.
 void check_gradients(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   if (s.gradient_limit <= 0) return;
@@ -79,7 +79,7 @@ void check_gradients(const SegmentFacts& facts, std::vector<std::string>& proble
         if (!facts.order.all_before(facts.touches.at(earlier), {id})) ++alive;
       }
       if (alive > s.gradient_limit) {
-        problems.push_back(fmt::format("{}, operation {}: {} whole gradients may be in flight, the limit is {}",
+        problems.push_back(fmt::format("{}, operation {}: {} full gradients may be in flight, the limit is {}",
                                        facts.segment.name, id, alive, s.gradient_limit));
       }
       counted.push_back(value.storage);
@@ -87,8 +87,8 @@ void check_gradients(const SegmentFacts& facts, std::vector<std::string>& proble
   }
 }
 
-/// A gather waits for the compute operation before the first reader of the block unit gathered `distance` before it
-/// (before its own first reader when prefetching is off).
+/// Checks that a gather waits for the compute operation before the first reader of the block unit gathered `distance`
+/// before it. When prefetching is off, it waits for the one before its own first reader.
 void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   std::vector<OperationId> first_readers;  // of the block units gathered so far

@@ -34,7 +34,7 @@ bool modifies(const StepSchedule& schedule, OperationId id, StorageId storage) {
          std::ranges::any_of(op.updates, [&](const Update& u) { return lies_there(u.after); });
 }
 
-/// Two operations that touch one storage, one of them changing it, must be ordered.
+/// Checks that two operations that touch one storage, one of them changing it, are ordered.
 void check_races(const StepSchedule& schedule, Problems& problems) {
   const auto presence = presence_of(schedule);
   for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
@@ -54,11 +54,11 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
   }
 }
 
-/// What peers read or write must lie where they can reach it.
+/// Checks that what peers read or write lies where they can reach it.
 void check_regions(const StepSchedule& schedule, Problems& problems) {
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
     const Storage& storage = schedule.storage(id);
-    if (storage.place == Place::host && storage.region == RegionKind::shared && id != schedule.staging)
+    if (storage.space == MemorySpace::host && storage.region == RegionKind::shared && id != schedule.staging)
       problems.push_back(fmt::format("{} lies on the host, where no peer reaches it", storage.name));
   }
   for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
@@ -79,9 +79,9 @@ void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
     const Operation& op = schedule.operation(id);
     if (op.kind != OperationKind::gather && op.kind != OperationKind::reduce_scatter) continue;
     if (op.reads.empty() || op.writes.empty()) continue;
-    const Value& whole = schedule.value(op.kind == OperationKind::gather ? op.writes[0] : op.reads[0]);
+    const Value& full = schedule.value(op.kind == OperationKind::gather ? op.writes[0] : op.reads[0]);
     const std::int64_t n = schedule.grid.size(op.group);
-    const std::int64_t expected = whole.elements / n * (n - 1) * size_of(whole.dtype);
+    const std::int64_t expected = full.elements / n * (n - 1) * size_of(full.dtype);
     if (op.wire_bytes != expected) {
       problems.push_back(fmt::format("operation {}: {} bytes on the wire instead of {}", id, op.wire_bytes, expected));
     }

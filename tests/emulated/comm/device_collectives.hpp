@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "comm/collective_cases.hpp"
+#include "local_world/local_world.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/comm/device_communicators.hpp"
-#include "tessera/comm/local_world.hpp"
 
 namespace tessera::test {
 

@@ -18,7 +18,7 @@ DeviceCommunicationSettings settings_for(CommBackend backend, std::int64_t ranks
   DeviceCommunicationSettings settings;
   settings.comm.backend = backend;
   settings.timeout_seconds = 60;
-  settings.largest_whole = room_for(ranks, kMostElements);
+  settings.largest_full = room_for(ranks, kMostElements);
   settings.largest_result = kMostElements * 4;
   return settings;
 }
@@ -45,10 +45,10 @@ std::string run_world(std::int64_t ranks, std::int64_t per_node, std::int64_t gr
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
     const ProcessGrid grid(ranks, per_node, group_size);
     const auto communication = make_device_communication(context, *device, settings);
-    const auto shared = communication->allocate_shared(settings.largest_whole);
+    const auto shared = communication->allocate_shared(settings.largest_full);
     const auto result = device->allocate(MemoryKind::device, settings.largest_result + 16);
     const auto stream = device->make_stream("gather");
-    const auto communicator = communication->open(grid, group, "test", settings.largest_whole);
+    const auto communicator = communication->open(grid, group, "test", settings.largest_full);
     communication->warm_up(*stream);
     std::string& mine = wrong[static_cast<std::size_t>(context.rank())];
     for (const DeviceCase& one : cases(settings.deterministic || settings.comm.backend == CommBackend::staged)) {

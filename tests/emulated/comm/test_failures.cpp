@@ -23,7 +23,7 @@ DeviceCommunicationSettings small(CommBackend backend, double timeout_seconds = 
   DeviceCommunicationSettings settings;
   settings.comm.backend = backend;
   settings.timeout_seconds = timeout_seconds;
-  settings.largest_whole = 4096;
+  settings.largest_full = 4096;
   settings.largest_result = 4096;
   return settings;
 }
@@ -292,7 +292,7 @@ TEST_CASE("child: a rank does not replay its graph", "[.]") {
     const auto graph = device->end_capture(stream);
     if (context.rank() == 0) {
       graph->launch(stream);
-      communication.follow(stream, "the graph of a step");
+      communication.watch_until_done(stream, "the graph of a step");
     }
     std::this_thread::sleep_for(std::chrono::seconds(20));
   });

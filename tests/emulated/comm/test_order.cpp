@@ -19,18 +19,18 @@ struct TwoLanes {
     DeviceCommunicationSettings settings;
     settings.comm.backend = backend;
     settings.timeout_seconds = 60;
-    settings.largest_whole = context.size() * kElements * 4;
+    settings.largest_full = context.size() * kElements * 4;
     settings.largest_result = kElements * 4;
     const ProcessGrid grid(context.size(), context.size(), context.size());
     communication = make_device_communication(context, *device, settings);
-    shared = communication->allocate_shared(2 * settings.largest_whole);
+    shared = communication->allocate_shared(2 * settings.largest_full);
     shard = device->allocate(MemoryKind::device, kElements * 4);
-    whole = shared->data(), contribution = shared->data() + settings.largest_whole;
+    whole = shared->data(), contribution = shared->data() + settings.largest_full;
     compute = device->make_stream("compute");
     lanes.push_back(device->make_stream("gather"));
     lanes.push_back(device->make_stream("reduce"));
     gathers = communication->open(grid, Group::world, "gather", 0);
-    reduces = communication->open(grid, Group::world, "reduce", settings.largest_whole);
+    reduces = communication->open(grid, Group::world, "reduce", settings.largest_full);
     for (int i = 0; i < 3; ++i) events.push_back(device->make_event());
   }
   /// Gather and reduce at once, between two points of the compute stream.

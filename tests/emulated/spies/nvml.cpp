@@ -1,6 +1,6 @@
-// A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, 1.5 J more at each question,
-// driver 550.54.15, and NVML_SPY_PROCESSES processes (else none). NVML_SPY_LACKS = energy: as on GPUs that do not count
-// it.
+// A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, 1.5 J more at each question.
+// Its driver is 550.54.15, and it has NVML_SPY_PROCESSES processes (else none). NVML_SPY_LACKS = energy: as on GPUs
+// that do not count it.
 
 #include <cstdlib>
 #include <cstring>

@@ -25,8 +25,10 @@ Said said_by(const Options& options, std::int64_t world) {
     const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data);
     if (context.rank() != 0) return;
-    said = {
-        session.player().execution_mode(), session.resources().description, {}, planned.plan.at(Place::host).total()};
+    said = {session.player().execution_mode(),
+            session.resources().description,
+            {},
+            planned.plan.at(MemorySpace::host).total()};
     for (const UnplannedMemory& one : session.resources().unplanned) said.unplanned[one.use] = one.bytes;
   });
   return said;
@@ -56,7 +58,7 @@ TEST_CASE("a run says how it drives its GPU, and what that takes outside the pla
   CHECK_THAT(nccl.description, Contains("NCCL 2."));
   CHECK(!nccl.unplanned.contains(kOnHost));
   CHECK(nccl.unplanned.at(kOnDevice) > 0);     // for barriers
-  CHECK(nccl.unplanned.at(kOnDevice) < 8192);  // less than what a sum receives, which is lent
+  CHECK(nccl.unplanned.at(kOnDevice) < 8192);  // less than what a sum receives, which is an external workspace
   CHECK(nccl.on_host == alone.on_host);
 
   options.run.graph = false;

@@ -19,8 +19,8 @@ Measured measured(const Options& options, std::int64_t world, bool measure) {
   const Architecture architecture = tiny_gpt2();
   const PlannedRun planned = plan_run(options, architecture, world, world);
   Measured found;
-  found.planned = planned.plan.at(Place::device).own_peak;
-  found.private_bytes = planned.plan.region(Place::device, RegionKind::private_).bytes;
+  found.planned = planned.plan.at(MemorySpace::device).own_peak;
+  found.private_bytes = planned.plan.region(MemorySpace::device, RegionKind::private_).bytes;
   MachineShape machine;
   machine.measure = measure;
   run_ranks(world, world, [&](RankContext& context) {

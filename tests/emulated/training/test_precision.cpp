@@ -66,7 +66,7 @@ TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what che
   const RunOutcome forward = train_locally(options, architecture, 1, 1);
   options.run.deterministic = Deterministic::no;
   const RunOutcome library = train_locally(options, architecture, 1, 1);
-  options.memory.checkpoint = Checkpointing::block;
+  options.memory.checkpoint = ActivationCheckpointing::block;
   const RunOutcome again = train_locally(options, architecture, 1, 1);
   CHECK(again.losses == library.losses);
   CHECK((again.weights == library.weights));

@@ -5,8 +5,8 @@
 #include <catch2/catch.hpp>
 #include <set>
 
-#include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
 #include "gpu_case.hpp"
+#include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -27,7 +27,7 @@ Left run(const Options& options, std::int64_t world, const std::string& kept = {
   run_ranks(world, world, [&](RankContext& context) {
     const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
     MachineShape machine;
-    if (context.rank() == 0) machine.kept_products = kept;
+    if (context.rank() == 0) machine.kept_algorithms = kept;
     TrainingSession session(context, options, planned, data, machine);
     session.train_step();
     session.evaluate(1);

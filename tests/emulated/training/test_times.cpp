@@ -55,7 +55,7 @@ TEST_CASE("collectives that nothing hides are exposed communication, and no time
     const StepTimeTotals& times = steps[i].times;
     INFO("step " << i + 1);
     REQUIRE(times.measured);
-    // The first gather of a step, its last sum of gradients and the sum of its payload have nothing beside them.
+    // The first gather of a step, its last sum of gradients and the sum of its reduced have nothing beside them.
     for (const TimeCategory category :
          {TimeCategory::exposed_gather, TimeCategory::exposed_reduce_scatter, TimeCategory::exposed_all_reduce}) {
       INFO(name_of(category));

@@ -69,10 +69,10 @@ Tested open_tested(int threads, InstructionSet, Pieces pieces) {
 
 std::int64_t head_scratch_of_tested(std::int64_t tokens, std::int64_t width, std::int64_t vocab, DType compute,
                                     DType gradient, bool training, Pieces pieces) {
-  Carver carver;
-  CudaHeadLayout(carver, tokens, width, vocab, compute, gradient, training,
+  ScratchLayout scratch;
+  CudaHeadLayout(scratch, tokens, width, vocab, compute, gradient, training,
                  pieces == Pieces::small ? kFewLogits : CudaHeadLayout::kLogits);
-  return carver.used();
+  return scratch.used();
 }
 
 }  // namespace tessera::testing

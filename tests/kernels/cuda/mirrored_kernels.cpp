@@ -255,17 +255,17 @@ class MirroredKernels final : public Kernels {
     kernels_.adamw(stream, a);
     m.finish();
   }
-  void account_loss(Stream& stream, const AccountArguments& arguments) override {
+  void accumulate_loss(Stream& stream, const AccountArguments& arguments) override {
     Mirror m(device_, stream);
     AccountArguments a = arguments;
-    a.scalars = m.read(a.scalars, sizeof(StepScalars)), a.payload = m.write(a.payload, sizeof(ScalarPayload));
-    kernels_.account_loss(stream, a);
+    a.scalars = m.read(a.scalars, sizeof(StepScalars)), a.reduced = m.write(a.reduced, sizeof(ReducedScalars));
+    kernels_.accumulate_loss(stream, a);
     m.finish();
   }
   void clip(Stream& stream, const ClipArguments& arguments) override {
     Mirror m(device_, stream);
     ClipArguments a = arguments;
-    a.payload = m.read(a.payload, sizeof(ScalarPayload)), a.scalars = m.write(a.scalars, sizeof(StepScalars));
+    a.reduced = m.read(a.reduced, sizeof(ReducedScalars)), a.scalars = m.write(a.scalars, sizeof(StepScalars));
     kernels_.clip(stream, a);
     m.finish();
   }

@@ -84,20 +84,20 @@ NcclCommunication::NcclCommunication(RankContext& context, Device& device,
   }
   check_options(nccl_api(), settings.comm);
   watchdog_ = std::make_unique<NcclWatchdog>(context, device, settings.timeout_seconds);
-  ground_.context = &context;
-  ground_.device = &device;
-  ground_.watchdog = watchdog_.get();
-  ground_.options = settings.comm;
-  ground_.deterministic = settings.deterministic;
-  ground_.lent = settings.lent;
-  ground_.timeout_seconds = settings.timeout_seconds;
+  context_.context = &context;
+  context_.device = &device;
+  context_.watchdog = watchdog_.get();
+  context_.options = settings.comm;
+  context_.deterministic = settings.deterministic;
+  context_.external_workspace = settings.external_workspace;
+  context_.timeout_seconds = settings.timeout_seconds;
 }
 
 std::string NcclCommunication::description() const {
   const NcclApi& nccl = nccl_api();
   std::vector<std::string> parts{fmt::format("NCCL {} ({})", nccl.version_text(), nccl.path)};
-  parts.emplace_back(ground_.deterministic ? "sums in a fixed tree" : "sums in NCCL's order");
-  const CommOptions& options = ground_.options;
+  parts.emplace_back(context_.deterministic ? "sums in a fixed tree" : "sums in NCCL's order");
+  const CommOptions& options = context_.options;
   if (options.symmetric) parts.emplace_back("symmetric windows");
   if (options.copy_engine_gather) parts.emplace_back("gathers by copy engines");
   if (options.register_buffers) parts.emplace_back("registered buffers");
@@ -108,15 +108,15 @@ std::string NcclCommunication::description() const {
 }
 
 std::unique_ptr<DeviceMemory> NcclCommunication::allocate_shared(std::int64_t bytes) {
-  TESSERA_ASSERT(open_.empty() && ground_.shared == nullptr, "the shared region comes once, before communicators");
+  TESSERA_ASSERT(open_.empty() && context_.shared == nullptr, "the shared region comes once, before communicators");
   std::unique_ptr<DeviceMemory> memory;
-  if (ground_.options.symmetric || ground_.options.register_buffers) {
+  if (context_.options.symmetric || context_.options.register_buffers) {
     memory = std::make_unique<WindowMemory>(bytes);
   } else {
-    memory = ground_.device->allocate(MemoryKind::device, bytes);
+    memory = context_.device->allocate(MemoryKind::device, bytes);
   }
-  ground_.shared = memory->data();
-  ground_.shared_bytes = bytes;
+  context_.shared = memory->data();
+  context_.shared_bytes = bytes;
   return memory;
 }
 
@@ -124,7 +124,7 @@ std::unique_ptr<Communicator> NcclCommunication::open(const ProcessGrid& grid, G
                                                       std::int64_t largest_contribution) {
   TESSERA_ASSERT(grid.size(group) > 1, "communicator '{}' has one rank: there is nobody to talk to", name);
   auto communicator =
-      std::make_unique<NcclCommunicator>(ground_, grid.members(group, ground_.context->rank()),
+      std::make_unique<NcclCommunicator>(context_, grid.members(group, context_.context->rank()),
                                          fmt::format("{}/{}", name_of(group), name), largest_contribution);
   open_.push_back(communicator.get());
   return communicator;
@@ -137,8 +137,8 @@ void NcclCommunication::warm_up(Stream& stream) {
   check();
 }
 
-void NcclCommunication::follow(Stream& stream, const std::string& what) {
-  watchdog_->follow(cuda_stream(stream), what);
+void NcclCommunication::watch_until_done(Stream& stream, const std::string& what) {
+  watchdog_->watch_until_done(cuda_stream(stream), what);
 }
 
 void NcclCommunication::check() {

@@ -21,13 +21,13 @@ class NcclCommunication final : public DeviceCommunication {
   std::unique_ptr<Communicator> open(const ProcessGrid& grid, Group group, const std::string& name,
                                      std::int64_t largest_contribution) override;
   void warm_up(Stream& stream) override;
-  void follow(Stream& stream, const std::string& what) override;
+  void watch_until_done(Stream& stream, const std::string& what) override;
   void check() override;
   std::int64_t pinned_bytes() const override { return 0; }
   std::int64_t device_bytes() const override;
 
  private:
-  NcclGround ground_;
+  NcclContext context_;
   std::vector<std::string> environment_;  ///< the variables set here, for the log
   std::unique_ptr<NcclWatchdog> watchdog_;
   std::vector<NcclCommunicator*> open_;  ///< in the order in which they were opened

@@ -36,25 +36,25 @@ bool is_window(ncclWindow_t window) {
 
 }  // namespace
 
-NcclCommunicator::NcclCommunicator(const NcclGround& ground, const std::vector<std::int64_t>& members, std::string name,
-                                   std::int64_t largest_contribution)
-    : ground_(ground),
+NcclCommunicator::NcclCommunicator(const NcclContext& context, const std::vector<std::int64_t>& members,
+                                   std::string name, std::int64_t largest_contribution)
+    : context_(context),
       nccl_(nccl_api()),
       size_(static_cast<std::int64_t>(members.size())),
-      index_(std::find(members.begin(), members.end(), ground.context->rank()) - members.begin()),
+      index_(std::find(members.begin(), members.end(), context.context->rank()) - members.begin()),
       name_(std::move(name)),
       largest_contribution_(largest_contribution),
-      own_(ground.device->allocate(MemoryKind::device, ground.lent ? 0 : largest_contribution)),
-      token_(ground.device->allocate(MemoryKind::device, 2 * size_ * kTokenElements * 8)),
+      own_(context.device->allocate(MemoryKind::device, context.external_workspace ? 0 : largest_contribution)),
+      token_(context.device->allocate(MemoryKind::device, 2 * size_ * kTokenElements * 8)),
       received_(own_->data(), static_cast<std::size_t>(own_->size())) {
   const SignalsBlocked threads_of_nccl;
   const ncclUniqueId id = agree_on_id(members);
   ncclConfig_t config = configuration();
   {
-    const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the start of NCCL on '{}'", name_));
+    const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the start of NCCL on '{}'", name_));
     call(nccl_.init(&comm_, size(), id, rank(), &config), "ncclCommInitRankConfig");
   }
-  ground_.watchdog->add(comm_, name_);
+  context_.watchdog->add(comm_, name_);
   register_shared();
 }
 
@@ -63,11 +63,11 @@ ncclConfig_t NcclCommunicator::configuration() const {
   config.blocking = 1;
   config.splitShare = 0;
   config.commName = name_.c_str();
-  const auto least = static_cast<int>(ground_.options.min_ctas), most = static_cast<int>(ground_.options.max_ctas);
+  const auto least = static_cast<int>(context_.options.min_ctas), most = static_cast<int>(context_.options.max_ctas);
   if (least > 0) config.minCTAs = least;
   // NCCL compares the two before it fills in unset ones, and unset is less than any least.
   if (most > 0 || least > 0) config.maxCTAs = most > 0 ? most : kNcclMostCtas;
-  if (ground_.options.copy_engine_gather) config.CTAPolicy = kNcclZeroCtas;
+  if (context_.options.copy_engine_gather) config.CTAPolicy = kNcclZeroCtas;
   return config;
 }
 
@@ -77,34 +77,35 @@ ncclUniqueId NcclCommunicator::agree_on_id(const std::vector<std::int64_t>& memb
   ncclResult_t made = ncclSuccess;
   if (index_ == 0) made = nccl_.unique_id(&id);
   call(made, "ncclGetUniqueId");
-  ControlPlane group = ground_.context->control().part(members);
+  ControlPlane group = context_.context->control().part(members);
   group.broadcast(std::as_writable_bytes(std::span(id.internal)), 0);
   return id;
 }
 
 void NcclCommunicator::register_shared() {
-  const auto bytes = static_cast<std::size_t>(ground_.shared_bytes);
+  const auto bytes = static_cast<std::size_t>(context_.shared_bytes);
   if (bytes == 0) return;
-  const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the registration of buffers on '{}'", name_));
-  if (ground_.options.symmetric) {
-    call(nccl_.register_window(comm_, ground_.shared, bytes, &window_, kNcclSymmetricWindow), "ncclCommWindowRegister");
+  const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the registration of buffers on '{}'", name_));
+  if (context_.options.symmetric) {
+    call(nccl_.register_window(comm_, context_.shared, bytes, &window_, kNcclSymmetricWindow),
+         "ncclCommWindowRegister");
     if (!is_window(window_)) {
       throw CommunicationError(
           "NCCL made no symmetric window on '{}' (no peer access between the GPUs, or no cuMem in this driver): "
           "comm.symmetric = false",
           name_);
     }
-  } else if (ground_.options.register_buffers) {
-    call(nccl_.register_buffer(comm_, ground_.shared, bytes, &registration_), "ncclCommRegister");
+  } else if (context_.options.register_buffers) {
+    call(nccl_.register_buffer(comm_, context_.shared, bytes, &registration_), "ncclCommRegister");
   }
 }
 
 /// Shuts down in NCCL's order: work, registrations, finalize, destroy. Peers must do the same, so after a failure (and
 /// after MPI) nothing is done: the process is about to end.
 NcclCommunicator::~NcclCommunicator() {
-  ground_.watchdog->remove(comm_);
-  if (comm_ == nullptr || mpi_is_over() || ground_.context->notice().raised()) return;
-  const NcclWatchdog::Guard guard(*ground_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
+  context_.watchdog->remove(comm_);
+  if (comm_ == nullptr || mpi_is_over() || context_.context->notice().raised()) return;
+  const NcclWatchdog::Guard guard(*context_.watchdog, fmt::format("the end of NCCL on '{}'", name_));
   static_cast<void>(cudaDeviceSynchronize());
   if (window_ != nullptr) nccl_.deregister_window(comm_, window_);
   if (registration_ != nullptr) nccl_.deregister_buffer(comm_, registration_);
@@ -113,21 +114,21 @@ NcclCommunicator::~NcclCommunicator() {
 }
 
 NcclWatchdog::Guard NcclCommunicator::guarded(const CallShape& shape) const {
-  return {*ground_.watchdog, fmt::format("{} on '{}'", shape.text(), name_)};
+  return {*context_.watchdog, fmt::format("{} on '{}'", shape.text(), name_)};
 }
 
 /// Counts a call.
 void NcclCommunicator::done(Stream& stream, Collective collective, const CallShape& shape) {
   counters_.add(collective, bytes_sent(collective, size_, shape.elements, shape.wire), 0);
-  follow(stream, shape);
+  watch_until_done(stream, shape);
 }
 
 /// Watches the call, unless it is being captured.
-void NcclCommunicator::follow(Stream& stream, const CallShape& shape) {
+void NcclCommunicator::watch_until_done(Stream& stream, const CallShape& shape) {
   cudaStreamCaptureStatus status = cudaStreamCaptureStatusNone;
   TESSERA_CHECK_CUDA(cudaStreamIsCapturing(cuda_stream(stream), &status));
   if (status == cudaStreamCaptureStatusNone) {
-    ground_.watchdog->follow(cuda_stream(stream), fmt::format("{} on '{}'", shape.text(), name_));
+    context_.watchdog->watch_until_done(cuda_stream(stream), fmt::format("{} on '{}'", shape.text(), name_));
   }
 }
 
@@ -167,12 +168,13 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
   const auto guard = guarded(shape);
   const auto* const base = static_cast<const std::byte*>(contribution);
   const std::int64_t bytes = elements_per_rank * size_of(wire_dtype);
-  const CollectiveWay way = ground_.deterministic ? CollectiveWay::nccl_tree : CollectiveWay::nccl_sum;
+  const CollectiveAlgorithm way =
+      context_.deterministic ? CollectiveAlgorithm::nccl_tree : CollectiveAlgorithm::nccl_sum;
   const auto room = static_cast<std::int64_t>(received_.size());
   TESSERA_ASSERT(reduce_scratch_bytes(way, size_, elements_per_rank, wire_dtype, shard_dtype) <= room,
                  "a contribution of {} bytes on '{}' is received in {}", size_ * bytes, name_, room);
   auto* const native = cuda_stream(stream);
-  if (ground_.deterministic) {
+  if (context_.deterministic) {
     exchange(native, base, received_.data(), wire_dtype, elements_per_rank);
     enqueue_tree_sum(native, {received_.data(), base + index_ * bytes, size_, index_}, wire_dtype, shard, shard_dtype,
                      elements_per_rank);
@@ -211,11 +213,11 @@ void NcclCommunicator::barrier(Stream& stream) {
   const auto guard = guarded(shape);
   call(nccl_.all_reduce(token_->data(), token_->data(), 1, ncclInt64, ncclSum, comm_, cuda_stream(stream)),
        "ncclAllReduce");
-  follow(stream, shape);
+  watch_until_done(stream, shape);
 }
 
-void NcclCommunicator::lend(std::span<std::byte> scratch) {
-  if (ground_.lent) received_ = scratch;
+void NcclCommunicator::set_workspace(std::span<std::byte> scratch) {
+  if (context_.external_workspace) received_ = scratch;
 }
 
 void NcclCommunicator::warm_up(Stream& stream) {
@@ -226,12 +228,12 @@ void NcclCommunicator::warm_up(Stream& stream) {
   call(nccl_.all_reduce(token, token, kTokenElements, ncclInt64, ncclSum, comm_, native), "ncclAllReduce");
   call(nccl_.broadcast(token, token, kTokenElements, ncclInt64, 0, comm_, native), "ncclBroadcast");
   if (largest_contribution_ == 0) return;
-  if (ground_.deterministic) {
+  if (context_.deterministic) {
     exchange(native, token_->data(), token_->data() + size_ * elements * 8, DType::int64, elements);
     return;
   }
   // As long as the longest one to come: NCCL's algorithm depends on the length.
-  auto* const memory = ground_.lent ? static_cast<std::byte*>(ground_.shared) : own_->data();
+  auto* const memory = context_.external_workspace ? static_cast<std::byte*>(context_.shared) : own_->data();
   const std::int64_t longest = largest_contribution_ / size_ / size_of(DType::fp32);
   call(nccl_.reduce_scatter(memory, memory + index_ * longest * 4, static_cast<std::size_t>(longest), ncclFloat32,
                             ncclSum, comm_, native),

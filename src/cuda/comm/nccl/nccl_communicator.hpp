@@ -14,13 +14,13 @@
 namespace tessera {
 
 /// The common settings of one rank's communicators. All outlives them.
-struct NcclGround {
+struct NcclContext {
   RankContext* context = nullptr;
   Device* device = nullptr;
   NcclWatchdog* watchdog = nullptr;
   CommOptions options;
   bool deterministic = true;
-  bool lent = false;  ///< receives go into an external workspace
+  bool external_workspace = false;  ///< receives go into an external workspace
   double timeout_seconds = 0;
   void* shared = nullptr;  ///< the rank's shared region, to be registered
   std::int64_t shared_bytes = 0;
@@ -30,7 +30,7 @@ class NcclCommunicator final : public Communicator {
  public:
   /// Collective over `members` (world ranks, the caller among them). `largest_contribution`: bytes of the largest one
   /// that is reduced here.
-  NcclCommunicator(const NcclGround& ground, const std::vector<std::int64_t>& members, std::string name,
+  NcclCommunicator(const NcclContext& context, const std::vector<std::int64_t>& members, std::string name,
                    std::int64_t largest_contribution);
   ~NcclCommunicator() override;
   NcclCommunicator(const NcclCommunicator&) = delete;
@@ -45,7 +45,7 @@ class NcclCommunicator final : public Communicator {
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void barrier(Stream& stream) override;
-  void lend(std::span<std::byte> scratch) override;
+  void set_workspace(std::span<std::byte> scratch) override;
   /// Nanoseconds are not known here: events on the stream measure them.
   CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 
@@ -64,15 +64,15 @@ class NcclCommunicator final : public Communicator {
   void exchange(cudaStream_t stream, const std::byte* contribution, std::byte* received, DType dtype,
                 std::int64_t elements);
   void call(ncclResult_t result, const char* function) const {
-    if (result != ncclSuccess && result != ncclInProgress) ground_.watchdog->look_now();
+    if (result != ncclSuccess && result != ncclInProgress) context_.watchdog->look_now();
     check_nccl(result, function, name_);
   }
   /// Guards a call of NCCL: it may wait for peers, if it connects to them first.
   NcclWatchdog::Guard guarded(const CallShape& shape) const;
   void done(Stream& stream, Collective collective, const CallShape& shape);
-  void follow(Stream& stream, const CallShape& shape);
+  void watch_until_done(Stream& stream, const CallShape& shape);
 
-  NcclGround ground_;
+  NcclContext context_;
   const NcclApi& nccl_;
   std::int64_t size_, index_;
   std::string name_;

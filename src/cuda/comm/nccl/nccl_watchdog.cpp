@@ -61,7 +61,7 @@ void NcclWatchdog::look_now() {
 
 /// Only this thread uses the slot behind the last mark: the asker changes the ring meanwhile, but at its front. In a
 /// full ring the new mark replaces the last one: a hanging collective must always be watched.
-void NcclWatchdog::follow(cudaStream_t stream, const std::string& what) {
+void NcclWatchdog::watch_until_done(cudaStream_t stream, const std::string& what) {
   Mark* mark = nullptr;
   {
     const std::lock_guard lock(lock_);

@@ -40,7 +40,7 @@ class NcclWatchdog {
 
   /// Watches the work that `stream` has so far, "all_gather of 640 bf16 a rank on 'world/gather'". Not while the stream
   /// is captured. While many are under way some are not watched, but the last one always is.
-  void follow(cudaStream_t stream, const std::string& what);
+  void watch_until_done(cudaStream_t stream, const std::string& what);
 
   /// During its lifetime the calling thread may be stuck in a call of NCCL: the process ends after the time-out.
   class Guard {

@@ -2,7 +2,7 @@
 
 #include "cuda/comm/staged/staged_communicator.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/comm/decorators.hpp"
+#include "tessera/comm/emulated.hpp"
 
 namespace tessera {
 
@@ -11,7 +11,7 @@ StagedCommunication::StagedCommunication(RankContext& context, Device& device,
     : context_(context),
       device_(device),
       settings_(settings),
-      channel_(context, device, settings.largest_whole, settings.largest_result, settings.staging) {}
+      channel_(context, device, settings.largest_full, settings.largest_result, settings.staging) {}
 
 std::string StagedCommunication::description() const {
   return fmt::format("staged through {} of pinned host memory, sums in a fixed tree on the host",
@@ -29,10 +29,10 @@ std::unique_ptr<Communicator> StagedCommunication::open(const ProcessGrid& grid,
   CommunicatorOptions options;
   options.timeout_seconds = settings_.timeout_seconds;
   options.force_pairwise = settings_.force_pairwise;
-  options.lent = !settings_.messages.empty();
+  options.external_workspace = !settings_.messages.empty();
   auto inner = make_communicator(context_, grid, group, channel_.region(), name, options);
   message_bytes_ += staging_bytes(grid, group, options);
-  inner->lend(settings_.messages);
+  inner->set_workspace(settings_.messages);
   const Emulation& emulate = settings_.comm.emulate;
   if (emulate.on()) {
     inner = make_emulated(std::move(inner), emulate.latency, emulate.bandwidth > 0 ? emulate.bandwidth : 1e18);

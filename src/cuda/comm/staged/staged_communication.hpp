@@ -20,8 +20,8 @@ class StagedCommunication final : public DeviceCommunication {
   std::unique_ptr<DeviceMemory> allocate_shared(std::int64_t bytes) override;
   std::unique_ptr<Communicator> open(const ProcessGrid& grid, Group group, const std::string& name,
                                      std::int64_t largest_contribution) override;
-  void warm_up(Stream&) override {}                     // nothing of it is captured
-  void follow(Stream&, const std::string&) override {}  // the host's collectives end by themselves
+  void warm_up(Stream&) override {}                               // nothing of it is captured
+  void watch_until_done(Stream&, const std::string&) override {}  // the host's collectives end by themselves
   void check() override { channel_.check(); }
   std::int64_t pinned_bytes() const override { return channel_.own_bytes() + message_bytes_; }
   std::int64_t device_bytes() const override { return 0; }

@@ -11,21 +11,21 @@
 
 namespace tessera {
 
-StagingChannel::StagingChannel(RankContext& context, Device& device, std::int64_t largest_whole,
+StagingChannel::StagingChannel(RankContext& context, Device& device, std::int64_t largest_full,
                                std::int64_t largest_result, const SharedRegion* region)
     : context_(context),
       device_(device),
-      result_offset_(round_up(largest_whole, std::int64_t{256})),
+      result_offset_(round_up(largest_full, std::int64_t{256})),
       own_(region != nullptr ? nullptr
-                             : std::make_unique<SharedRegion>(context, staged_bytes(largest_whole, largest_result))),
+                             : std::make_unique<SharedRegion>(context, staged_bytes(largest_full, largest_result))),
       region_(region != nullptr ? region : own_.get()),
       stream_(device.make_stream("staging")),
       host_(make_serial_stream("staging")),
       ready_(device.make_event()),
       done_(device.make_event()) {
   for (Slot& slot : slots_) slot.channel = this;
-  TESSERA_ASSERT(region_->size() >= staged_bytes(largest_whole, largest_result), "{} bytes to stage {} and {} in",
-                 region_->size(), largest_whole, largest_result);
+  TESSERA_ASSERT(region_->size() >= staged_bytes(largest_full, largest_result), "{} bytes to stage {} and {} in",
+                 region_->size(), largest_full, largest_result);
   // Pinned in place, because peers of the node open it as shared memory.
   if (region_->size() > 0) {
     TESSERA_CHECK_CUDA(

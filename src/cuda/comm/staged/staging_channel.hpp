@@ -31,9 +31,9 @@ struct StagedWork {
 
 class StagingChannel {
  public:
-  /// Reserves full buffers of `largest_whole` bytes and shards of `largest_result`, in `region`. If that is null,
+  /// Reserves full buffers of `largest_full` bytes and shards of `largest_result`, in `region`. If that is null,
   /// allocates its own memory, and is collective over the node.
-  StagingChannel(RankContext& context, Device& device, std::int64_t largest_whole, std::int64_t largest_result,
+  StagingChannel(RankContext& context, Device& device, std::int64_t largest_full, std::int64_t largest_result,
                  const SharedRegion* region);
   ~StagingChannel();
   StagingChannel(const StagingChannel&) = delete;

@@ -12,9 +12,9 @@
 namespace tessera {
 
 /// Communicators over the world, with their memory.
-class CommWays {
+class Transports {
  public:
-  virtual ~CommWays() = default;
+  virtual ~Transports() = default;
   virtual std::vector<Contender> contenders() = 0;
   /// Names their device, for the table's head.
   virtual std::string description() const = 0;
@@ -23,10 +23,10 @@ class CommWays {
 /// Makes the communicators of run.device, which is cpu or cuda here, for buffers of up to `bytes`. CPU: shared memory
 /// if the world is one node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective. Errors:
 /// Backend::open_device's and make_device_communication's.
-std::unique_ptr<CommWays> make_comm_ways(RankContext& context, const Options& options, const MachineShape& machine,
-                                         std::int64_t bytes);
+std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
+                                            std::int64_t bytes);
 
 /// Makes a contender of a communicator that works on the host's memory, with its own buffers: MPI's.
-std::unique_ptr<CommWays> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes);
+std::unique_ptr<Transports> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes);
 
 }  // namespace tessera

@@ -8,7 +8,7 @@
 
 namespace tessera {
 
-struct ScalarPayload {
+struct ReducedScalars {
   ExactSum loss;         ///< sum of token losses, a term per micro-batch
   ExactSum square_norm;  ///< of the summed gradient (times the loss scale, squared), every element counted once
   std::int64_t stop_requested = 0;  ///< the ranks' requests: see training/stop.hpp
@@ -16,7 +16,7 @@ struct ScalarPayload {
   TESSERA_HOST_DEVICE void clear() { loss.clear(), square_norm.clear(), stop_requested = 0; }
 };
 
-inline constexpr std::int64_t kPayloadIntegers = sizeof(ScalarPayload) / sizeof(std::int64_t);
-static_assert(sizeof(ScalarPayload) % sizeof(std::int64_t) == 0);
+inline constexpr std::int64_t kReducedIntegers = sizeof(ReducedScalars) / sizeof(std::int64_t);
+static_assert(sizeof(ReducedScalars) % sizeof(std::int64_t) == 0);
 
 }  // namespace tessera

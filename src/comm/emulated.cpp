@@ -1,11 +1,12 @@
 // A communicator that emulates a slower network.
 
+#include "tessera/comm/emulated.hpp"
+
 #include <chrono>
 #include <thread>
 
 #include "comm/collective_call.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/comm/decorators.hpp"
 
 namespace tessera {
 
@@ -42,7 +43,7 @@ class EmulatedCommunicator final : public Communicator {
     inner_->barrier(stream);
     if (size() > 1) std::this_thread::sleep_until(end);
   }
-  void lend(std::span<std::byte> scratch) override { inner_->lend(scratch); }
+  void set_workspace(std::span<std::byte> scratch) override { inner_->set_workspace(scratch); }
   /// As seen by the caller: the delay is part of the time.
   CommunicationCount count(Collective collective) const override { return counters_.get(collective); }
 

@@ -1,4 +1,4 @@
-#include "tessera/kernels/product_choices.hpp"
+#include "tessera/kernels/gemm_algorithms.hpp"
 
 #include <fmt/format.h>
 
@@ -8,12 +8,12 @@
 
 namespace tessera {
 
-const ProductChoice* ProductChoices::find(const Key& key) const {
+const GemmAlgorithm* GemmAlgorithms::find(const Key& key) const {
   const auto found = all_.find(key);
   return found == all_.end() ? nullptr : &found->second;
 }
 
-std::string ProductChoices::text() const {
+std::string GemmAlgorithms::text() const {
   std::string text;
   for (const auto& [key, choice] : all_) {
     for (const std::int64_t number : key) text += fmt::format("{} ", number);
@@ -27,7 +27,7 @@ std::string ProductChoices::text() const {
 namespace {
 
 /// Reads one line; false if it is not one.
-bool read_line(const std::string& line, ProductChoices::Key& key, ProductChoice& choice) {
+bool read_line(const std::string& line, GemmAlgorithms::Key& key, GemmAlgorithm& choice) {
   const std::size_t colon = line.find(" : ");
   if (colon == std::string::npos) return false;
   std::istringstream numbers(line.substr(0, colon)), rest(line.substr(colon + 3));
@@ -41,14 +41,14 @@ bool read_line(const std::string& line, ProductChoices::Key& key, ProductChoice&
 
 }  // namespace
 
-ProductChoices ProductChoices::parse(const std::string& text) {
-  ProductChoices choices;
+GemmAlgorithms GemmAlgorithms::parse(const std::string& text) {
+  GemmAlgorithms choices;
   std::istringstream lines(text);
   int number = 0;
   for (std::string line; std::getline(lines, line);) {
     ++number;
     Key key;
-    ProductChoice choice;
+    GemmAlgorithm choice;
     if (!read_line(line, key, choice)) throw IoError("line {} of the algorithms of products is damaged", number);
     choices.set(key, choice);
   }

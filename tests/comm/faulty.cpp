@@ -1,4 +1,4 @@
-// A communicator with injected faults, by seed.
+#include "comm/faulty.hpp"
 
 #include <array>
 #include <chrono>
@@ -7,7 +7,6 @@
 #include "comm/wait.hpp"
 #include "tessera/base/counter_rng.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/comm/decorators.hpp"
 
 namespace tessera {
 
@@ -38,7 +37,7 @@ class FaultyCommunicator final : public Communicator {
   void barrier(Stream& stream) override {
     badly([&] { inner_->barrier(stream); }, nullptr, 0);
   }
-  void lend(std::span<std::byte> scratch) override { inner_->lend(scratch); }
+  void set_workspace(std::span<std::byte> scratch) override { inner_->set_workspace(scratch); }
   CommunicationCount count(Collective collective) const override { return inner_->count(collective); }
 
  private:

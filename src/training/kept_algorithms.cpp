@@ -1,4 +1,4 @@
-#include "tessera/training/kept_products.hpp"
+#include "tessera/training/kept_algorithms.hpp"
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/byte_file.hpp"
@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-std::string KeptProducts::read() {
+std::string KeptAlgorithms::read() {
   for (const char* name : {kName, kOldName}) {
     const std::filesystem::path path = folder_ / name;
     std::error_code none;
@@ -20,7 +20,7 @@ std::string KeptProducts::read() {
   return {};
 }
 
-void KeptProducts::write(const std::string& text) {
+void KeptAlgorithms::write(const std::string& text) {
   if (text.empty() || text == known_) return;
   write_text_atomically(folder_ / kName, text);
   known_ = text;

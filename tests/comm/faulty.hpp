@@ -1,5 +1,5 @@
 #pragma once
-// Decorators of a communicator: slower on purpose (comm.emulate), or failing on purpose (tests).
+// A communicator that fails on purpose.
 
 #include <cstdint>
 #include <memory>
@@ -8,12 +8,6 @@
 #include "tessera/comm/notice.hpp"
 
 namespace tessera {
-
-/// Makes every collective last at least latency + bytes / bandwidth, bytes as in CommunicationCount. The calling queue
-/// sleeps for the rest of the time, without using its core. `bytes_per_second` > 0, `latency_seconds` >= 0, else
-/// UsageError.
-std::unique_ptr<Communicator> make_emulated(std::unique_ptr<Communicator> inner, double latency_seconds,
-                                            double bytes_per_second);
 
 /// Injected faults, by seed: each call draws from (seed, rank, number of the call). Probabilities are in [0, 1].
 struct FaultPlan {

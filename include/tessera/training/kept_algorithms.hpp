@@ -7,12 +7,12 @@
 
 namespace tessera {
 
-class KeptProducts {
+class KeptAlgorithms {
  public:
   static constexpr const char* kName = "gemm_algorithms.txt";
   static constexpr const char* kOldName = "products.txt";
 
-  explicit KeptProducts(std::filesystem::path run_folder) : folder_(std::move(run_folder)) {}
+  explicit KeptAlgorithms(std::filesystem::path run_folder) : folder_(std::move(run_folder)) {}
   /// Returns the text that an earlier part of the run kept; empty if there is none. IoError.
   std::string read();
   /// Replaces the file if it would change. IoError.

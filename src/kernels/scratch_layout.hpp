@@ -10,14 +10,14 @@
 
 namespace tessera {
 
-class Carver {
+class ScratchLayout {
  public:
   static constexpr std::int64_t kAlignment = 64;
 
   /// Counts only: take() returns null.
-  Carver() = default;
+  ScratchLayout() = default;
   /// Cuts up `capacity` bytes at `memory` (aligned to 64).
-  Carver(void* memory, std::int64_t capacity) : memory_(static_cast<std::byte*>(memory)), capacity_(capacity) {}
+  ScratchLayout(void* memory, std::int64_t capacity) : memory_(static_cast<std::byte*>(memory)), capacity_(capacity) {}
 
   template <class T>
   T* take(std::int64_t elements) {
@@ -38,10 +38,10 @@ class Carver {
 
 /// The bytes that a layout takes.
 template <class Layout, class... Shape>
-std::int64_t bytes_of(const Shape&... shape) {
-  Carver carver;
-  Layout(carver, shape...);
-  return carver.used();
+std::int64_t scratch_bytes_of(const Shape&... shape) {
+  ScratchLayout scratch;
+  Layout(scratch, shape...);
+  return scratch.used();
 }
 
 }  // namespace tessera

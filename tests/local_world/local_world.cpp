@@ -1,4 +1,4 @@
-#include "tessera/comm/local_world.hpp"
+#include "local_world/local_world.hpp"
 
 #include <algorithm>
 #include <exception>
@@ -8,8 +8,8 @@
 #include <thread>
 
 #include "comm/anonymous_memory.hpp"
-#include "comm/local/mail_room.hpp"
 #include "comm/notice_block.hpp"
+#include "local_world/thread_transport.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/threads.hpp"
 
@@ -27,11 +27,11 @@ class Hub {
 
   /// Returns the mail room of the `ordinal`-th transport over these members: the first to arrive makes it, the last
   /// removes it.
-  std::shared_ptr<MailRoom> room(const std::vector<std::int64_t>& members, std::int64_t ordinal) {
+  std::shared_ptr<ThreadMailbox> room(const std::vector<std::int64_t>& members, std::int64_t ordinal) {
     const std::lock_guard lock(lock_);
     auto& [room, joined] = rooms_[{members, ordinal}];
-    if (!room) room = std::make_shared<MailRoom>(static_cast<std::int64_t>(members.size()));
-    std::shared_ptr<MailRoom> result = room;
+    if (!room) room = std::make_shared<ThreadMailbox>(static_cast<std::int64_t>(members.size()));
+    std::shared_ptr<ThreadMailbox> result = room;
     if (++joined == static_cast<std::int64_t>(members.size())) rooms_.erase({members, ordinal});
     return result;
   }
@@ -52,7 +52,7 @@ class Hub {
 
  private:
   struct Room {
-    std::shared_ptr<MailRoom> room;
+    std::shared_ptr<ThreadMailbox> room;
     std::int64_t joined = 0;
   };
   std::mutex lock_;

@@ -1,4 +1,4 @@
-#include "comm/pairwise/pairwise_communicator.hpp"
+#include "comm/point_to_point/point_to_point_communicator.hpp"
 
 #include "comm/tree_sum.hpp"
 #include "tessera/base/error.hpp"
@@ -24,26 +24,26 @@ struct Heading {
 
 }  // namespace
 
-PairwiseCommunicator::PairwiseCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
-                                           const CommunicatorOptions& options)
+PointToPointCommunicator::PointToPointCommunicator(RankContext& context, std::vector<std::int64_t> members,
+                                                   std::string name, const CommunicatorOptions& options)
     : MemberCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
       transport_(context.open_transport(members_)),
-      own_(options.lent ? 0 : static_cast<std::size_t>(staging_bytes(size_))),
+      own_(options.external_workspace ? 0 : static_cast<std::size_t>(staging_bytes(size_))),
       staging_(own_),
       sources_(static_cast<std::size_t>(size_)) {}
 
-void PairwiseCommunicator::lend(std::span<std::byte> scratch) {
+void PointToPointCommunicator::set_workspace(std::span<std::byte> scratch) {
   if (own_.empty()) staging_ = scratch;
 }
 
-std::int64_t PairwiseCommunicator::block() const {
+std::int64_t PointToPointCommunicator::block() const {
   const std::int64_t bytes = static_cast<std::int64_t>(staging_.size()) / size_ / 64 * 64;
   TESSERA_ASSERT(bytes > 0, "'{}' is to add up in {} bytes", name_, staging_.size());
   return bytes;
 }
 
 template <class F>
-void PairwiseCommunicator::call(const CallShape& shape, F&& work) {
+void PointToPointCommunicator::call(const CallShape& shape, F&& work) {
   begin_call(shape);
   try {
     compare_with_neighbour();
@@ -57,7 +57,7 @@ void PairwiseCommunicator::call(const CallShape& shape, F&& work) {
   }
 }
 
-void PairwiseCommunicator::compare_with_neighbour() {
+void PointToPointCommunicator::compare_with_neighbour() {
   const std::int64_t before = (index_ + size_ - 1) % size_;
   const Heading mine{number_, shape_.packed()};
   Heading theirs{};
@@ -73,7 +73,7 @@ void PairwiseCommunicator::compare_with_neighbour() {
       CallShape::unpacked(theirs.shape).text());
 }
 
-void PairwiseCommunicator::send(std::int64_t peer, const void* data, std::int64_t bytes) {
+void PointToPointCommunicator::send(std::int64_t peer, const void* data, std::int64_t bytes) {
   std::int64_t begin = 0;
   do {  // an empty message is a message too
     make_room(1);
@@ -85,7 +85,7 @@ void PairwiseCommunicator::send(std::int64_t peer, const void* data, std::int64_
   } while (begin < bytes);
 }
 
-void PairwiseCommunicator::receive(std::int64_t peer, void* data, std::int64_t bytes) {
+void PointToPointCommunicator::receive(std::int64_t peer, void* data, std::int64_t bytes) {
   std::int64_t begin = 0;
   do {
     make_room(1);
@@ -98,7 +98,7 @@ void PairwiseCommunicator::receive(std::int64_t peer, void* data, std::int64_t b
 }
 
 /// Waits until `messages` more fit into the window.
-void PairwiseCommunicator::make_room(std::size_t messages) {
+void PointToPointCommunicator::make_room(std::size_t messages) {
   for (PollPause wait(notice_); under_way_ + messages > kWindow;) {
     if (poll()) {
       wait.restart();
@@ -110,7 +110,7 @@ void PairwiseCommunicator::make_room(std::size_t messages) {
 }
 
 /// Removes finished messages from the window; returns whether there were any.
-bool PairwiseCommunicator::poll() {
+bool PointToPointCommunicator::poll() {
   const std::size_t before = under_way_;
   for (std::size_t i = 0; i < under_way_;) {
     if (transport_->finished(pending_[i].slot)) {
@@ -122,7 +122,7 @@ bool PairwiseCommunicator::poll() {
   return under_way_ < before;
 }
 
-void PairwiseCommunicator::timed_out() {
+void PointToPointCommunicator::timed_out() {
   std::vector<std::int64_t> missing;
   for (std::size_t i = 0; i < under_way_; ++i) missing.push_back(world_rank(pending_[i].peer));
   std::sort(missing.begin(), missing.end());
@@ -131,7 +131,7 @@ void PairwiseCommunicator::timed_out() {
                            rank_list(missing), timeout_seconds_);
 }
 
-void PairwiseCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {
+void PointToPointCommunicator::all_gather(Stream&, void* whole, std::int64_t elements_per_rank, DType dtype) {
   CountedCall counted(counters_, Collective::all_gather,
                       bytes_sent(Collective::all_gather, size_, elements_per_rank, dtype));
   const std::int64_t bytes = elements_per_rank * size_of(dtype);
@@ -146,8 +146,8 @@ void PairwiseCommunicator::all_gather(Stream&, void* whole, std::int64_t element
   counted.done();
 }
 
-void PairwiseCommunicator::reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard,
-                                          DType shard_dtype, std::int64_t elements_per_rank) {
+void PointToPointCommunicator::reduce_scatter(Stream&, const void* contribution, DType wire_dtype, void* shard,
+                                              DType shard_dtype, std::int64_t elements_per_rank) {
   CountedCall counted(counters_, Collective::reduce_scatter,
                       bytes_sent(Collective::reduce_scatter, size_, elements_per_rank, wire_dtype));
   const std::int64_t element = size_of(wire_dtype), staged_bytes = block(), most = staged_bytes / element;
@@ -175,7 +175,7 @@ void PairwiseCommunicator::reduce_scatter(Stream&, const void* contribution, DTy
 }
 
 /// Reduces in a binomial tree: a member's parent has its lowest set bit cleared.
-void PairwiseCommunicator::reduce_to_first(std::int64_t* values, std::int64_t count) {
+void PointToPointCommunicator::reduce_to_first(std::int64_t* values, std::int64_t count) {
   const std::int64_t bytes = count * 8;
   auto* const theirs = reinterpret_cast<std::int64_t*>(staging_.data());
   for (std::int64_t bit = 1; bit < size_; bit *= 2) {
@@ -194,7 +194,7 @@ void PairwiseCommunicator::reduce_to_first(std::int64_t* values, std::int64_t co
   }
 }
 
-void PairwiseCommunicator::broadcast_block(std::byte* data, std::int64_t bytes, std::int64_t root) {
+void PointToPointCommunicator::broadcast_block(std::byte* data, std::int64_t bytes, std::int64_t root) {
   const std::int64_t place = (index_ + size_ - root) % size_;  // members counted from the root
   std::int64_t bit = 1;
   while (bit < size_ && !(place & bit)) bit *= 2;
@@ -207,7 +207,7 @@ void PairwiseCommunicator::broadcast_block(std::byte* data, std::int64_t bytes, 
   }
 }
 
-void PairwiseCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) {
+void PointToPointCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::int64_t count) {
   CountedCall counted(counters_, Collective::all_reduce,
                       bytes_sent(Collective::all_reduce, size_, count, DType::int64));
   const std::int64_t room = static_cast<std::int64_t>(staging_.size()) / 8;
@@ -223,7 +223,7 @@ void PairwiseCommunicator::all_reduce_sum(Stream&, std::int64_t* values, std::in
   counted.done();
 }
 
-void PairwiseCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int root) {
+void PointToPointCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, int root) {
   TESSERA_ASSERT(root >= 0 && root < size_, "a broadcast from member {} of {}", root, size_);
   CountedCall counted(counters_, Collective::broadcast, bytes_sent(Collective::broadcast, size_, bytes, DType::byte));
   call({CallKind::broadcast, DType::byte, DType::byte, root, bytes}, [&] {
@@ -237,7 +237,7 @@ void PairwiseCommunicator::broadcast(Stream&, void* data, std::int64_t bytes, in
 }
 
 /// Uses dissemination: after round i a member has heard, through others, of 2^(i+1) members.
-void PairwiseCommunicator::barrier(Stream&) {
+void PointToPointCommunicator::barrier(Stream&) {
   call({}, [&] {
     for (std::int64_t distance = 1; distance < size_; distance *= 2) {
       receive((index_ + size_ - distance) % size_, nullptr, 0);

@@ -12,9 +12,9 @@
 namespace tessera {
 
 /// The shared state of one group's ranks.
-class MailRoom {
+class ThreadMailbox {
  public:
-  explicit MailRoom(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
+  explicit ThreadMailbox(std::int64_t ranks) : ranks_(static_cast<std::size_t>(ranks)) {}
 
   MessageSlot post(int rank, int peer, int tag, bool sends, void* data, std::int64_t bytes);
   bool finished(int rank, MessageSlot slot);
@@ -41,7 +41,7 @@ class MailRoom {
 /// One rank's end of a mail room.
 class LocalTransport final : public Transport {
  public:
-  LocalTransport(std::shared_ptr<MailRoom> room, int rank) : room_(std::move(room)), rank_(rank) {}
+  LocalTransport(std::shared_ptr<ThreadMailbox> room, int rank) : room_(std::move(room)), rank_(rank) {}
   ~LocalTransport() override { room_->cancel(rank_); }
 
   int rank() const override { return rank_; }
@@ -56,7 +56,7 @@ class LocalTransport final : public Transport {
   void cancel() override { room_->cancel(rank_); }
 
  private:
-  std::shared_ptr<MailRoom> room_;
+  std::shared_ptr<ThreadMailbox> room_;
   int rank_;
 };
 

@@ -14,35 +14,35 @@
 namespace tessera {
 
 /// A library's algorithm for one kind of matmul, opaque outside of the library.
-struct ProductChoice {
+struct GemmAlgorithm {
   std::array<std::uint64_t, 8> algorithm{};
   std::int64_t workspace_bytes = 0;
   std::int64_t possible = 0;  ///< 0: the library has none
-  bool operator==(const ProductChoice&) const = default;
+  bool operator==(const GemmAlgorithm&) const = default;
 };
 
-class ProductChoices {
+class GemmAlgorithms {
  public:
   /// Shapes, strides, types and alignments: they distinguish kinds of matmuls.
   using Key = std::vector<std::int64_t>;
 
   /// Returns null where nothing was chosen yet.
-  const ProductChoice* find(const Key& key) const;
-  void set(const Key& key, const ProductChoice& choice) { all_[key] = choice; }
+  const GemmAlgorithm* find(const Key& key) const;
+  void set(const Key& key, const GemmAlgorithm& choice) { all_[key] = choice; }
   std::size_t size() const { return all_.size(); }
 
   /// Writes a line for each: numbers of the key, a colon, workspace and algorithm.
   std::string text() const;
   /// Parses that text. IoError for anything that text() does not make.
-  static ProductChoices parse(const std::string& text);
+  static GemmAlgorithms parse(const std::string& text);
 
  private:
-  std::map<Key, ProductChoice> all_;
+  std::map<Key, GemmAlgorithm> all_;
 };
 
 /// How a rank's kernels select algorithms.
-struct ProductSettings {
-  ProductChoices* choices = nullptr;  ///< kept choices, to which new ones are added; outlives the kernels; may be null
+struct GemmSettings {
+  GemmAlgorithms* choices = nullptr;  ///< kept choices, to which new ones are added; outlives the kernels; may be null
   /// Replaces all ranks' bytes by rank 0's. Called at the first matmul of a kind, in the order of the calls, which is
   /// the same on all ranks. Empty: a single rank.
   std::function<void(std::span<std::byte>)> agree;

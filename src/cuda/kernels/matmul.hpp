@@ -1,7 +1,7 @@
 #pragma once
 // Matmuls by cuBLASLt. An algorithm is chosen once per kind of matmul and kept: the same shapes, strides, types and
 // alignments always run the same one. Algorithms with an order of summation of their own are excluded: split sums only
-// go through the workspace, in order. Rank 0 chooses for all ranks (kernels/product_choices.hpp).
+// go through the workspace, in order. Rank 0 chooses for all ranks (kernels/gemm_algorithms.hpp).
 
 #include <cublasLt.h>
 
@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "cuda/kernels/cublaslt.hpp"
-#include "tessera/kernels/product_choices.hpp"
+#include "tessera/kernels/gemm_algorithms.hpp"
 #include "tessera/kernels/views.hpp"
 
 namespace tessera {
@@ -42,10 +42,10 @@ struct Product {
   View before_gelu;   ///< bias_gelu: [m, n], of d's dtype
 };
 
-class MatrixProducts {
+class Matmuls {
  public:
   /// `workspace`: `workspace_bytes` of device memory, aligned to 256 bytes.
-  MatrixProducts(void* workspace, std::int64_t workspace_bytes, ProductSettings settings = {});
+  Matmuls(void* workspace, std::int64_t workspace_bytes, GemmSettings settings = {});
 
   /// Launches the matmul. The first one of a kind selects an algorithm, agreed by all ranks. Returns false without
   /// launching if cuBLASLt does not support it: types (d has a's type or fp32), an epilogue on unaligned memory, no
@@ -61,7 +61,7 @@ class MatrixProducts {
   struct Plan {
     CublasLtHandle<cublasLtMatmulDesc_t> description;
     CublasLtHandle<cublasLtMatrixLayout_t> a, b, d;  ///< c has d's layout
-    ProductChoice choice;
+    GemmAlgorithm choice;
   };
   /// Shapes, strides, types, flags and alignments.
   using Key = std::array<std::int64_t, 16>;
@@ -71,15 +71,15 @@ class MatrixProducts {
   /// Sets the addresses of the epilogue's bias and gelu's input in the plan's description; null: it has none.
   void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;
   /// Returns this rank's choice: the kept one, if the library still takes it, or a new one.
-  ProductChoice choose(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice* kept) const;
+  GemmAlgorithm choose(cudaStream_t stream, const Product& p, const Plan& plan, const GemmAlgorithm* kept) const;
   /// Returns the library's candidates, its favourite first.
-  std::vector<ProductChoice> candidates(const Product& p, const Plan& plan) const;
+  std::vector<GemmAlgorithm> candidates(const Product& p, const Plan& plan) const;
   /// Returns the fastest of them on the product's own operands, whose result is written several times.
-  ProductChoice fastest(cudaStream_t stream, const Product& p, const Plan& plan,
-                        const std::vector<ProductChoice>& all) const;
+  GemmAlgorithm fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+                        const std::vector<GemmAlgorithm>& all) const;
   /// Returns whether the library runs the choice here; fills in the workspace that it needs.
-  bool accepts(const Plan& plan, ProductChoice& choice) const;
-  cublasStatus_t launch(cudaStream_t stream, const Product& p, const Plan& plan, const ProductChoice& choice) const;
+  bool accepts(const Plan& plan, GemmAlgorithm& choice) const;
+  cublasStatus_t launch(cudaStream_t stream, const Product& p, const Plan& plan, const GemmAlgorithm& choice) const;
   CublasLtHandle<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,
                                                 std::int64_t stride) const;
 
@@ -88,7 +88,7 @@ class MatrixProducts {
   std::map<Key, Plan> plans_;
   void* workspace_;
   std::int64_t workspace_bytes_;
-  ProductSettings settings_;
+  GemmSettings settings_;
 };
 
 }  // namespace tessera

@@ -1,9 +1,9 @@
-#include "bench/comm_ways.hpp"
+#include "bench/transports.hpp"
 
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/comm/decorators.hpp"
 #include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/emulated.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/engine/backend.hpp"
 
@@ -12,9 +12,9 @@ namespace tessera {
 namespace {
 
 /// Communicators of the ranks' cores, through shared memory.
-class HostWays final : public CommWays {
+class HostTransports final : public Transports {
  public:
-  HostWays(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes)
+  HostTransports(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes)
       : threads_(threads_of(options, machine)),
         serial_(lanes_of(options, threads_, machine) == LaneMode::serial),
         threads_on_cores_(threads_on_cores(threads_, machine)),
@@ -60,9 +60,9 @@ class HostWays final : public CommWays {
 };
 
 /// Communicators of GPUs.
-class DeviceWays final : public CommWays {
+class DeviceTransports final : public Transports {
  public:
-  DeviceWays(RankContext& context, const Options& options, std::int64_t bytes)
+  DeviceTransports(RankContext& context, const Options& options, std::int64_t bytes)
       : device_(backend_of(options).open_device(context, options.run.share_gpu)),
         stream_(device_->make_stream("bench")) {
     if (options.comm.backend != CommBackend::staged) open("NCCL", CommBackend::nccl, context, options, bytes);
@@ -99,7 +99,7 @@ class DeviceWays final : public CommWays {
     settings.comm.backend = backend;
     settings.deterministic = is_deterministic(options.run);
     settings.timeout_seconds = options.run.timeout;
-    settings.largest_whole = settings.largest_result = bytes;
+    settings.largest_full = settings.largest_result = bytes;
     Way way;
     way.name = name;
     way.communication = make_device_communication(context, *device_, settings);
@@ -115,9 +115,9 @@ class DeviceWays final : public CommWays {
   std::vector<Way> ways_;
 };
 
-class HostWay final : public CommWays {
+class HostTransport final : public Transports {
  public:
-  HostWay(const std::string& name, Communicator& communicator, std::int64_t bytes)
+  HostTransport(const std::string& name, Communicator& communicator, std::int64_t bytes)
       : device_(make_cpu_device()),
         stream_(make_serial_stream("bench")),
         buffer_(device_->allocate(MemoryKind::device, bytes)),
@@ -134,14 +134,14 @@ class HostWay final : public CommWays {
 
 }  // namespace
 
-std::unique_ptr<CommWays> make_comm_ways(RankContext& context, const Options& options, const MachineShape& machine,
-                                         std::int64_t bytes) {
-  if (options.run.device == DeviceChoice::cuda) return std::make_unique<DeviceWays>(context, options, bytes);
-  return std::make_unique<HostWays>(context, options, machine, bytes);
+std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
+                                            std::int64_t bytes) {
+  if (options.run.device == DeviceChoice::cuda) return std::make_unique<DeviceTransports>(context, options, bytes);
+  return std::make_unique<HostTransports>(context, options, machine, bytes);
 }
 
-std::unique_ptr<CommWays> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes) {
-  return std::make_unique<HostWay>(name, communicator, bytes);
+std::unique_ptr<Transports> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes) {
+  return std::make_unique<HostTransport>(name, communicator, bytes);
 }
 
 }  // namespace tessera

@@ -1,7 +1,7 @@
 // All matrices here are row-major and cuBLASLt's are column-major. So it computes the transposed product: d^T [n, m] =
 // b^T [n, k] a^T [k, m]. A row-major matrix in memory *is* its transpose.
 
-#include "cuda/kernels/matrix_product.hpp"
+#include "cuda/kernels/matmul.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -83,9 +83,9 @@ cublasLtEpilogue_t epilogue_of(ProductEpilogue epilogue) {
   return CUBLASLT_EPILOGUE_DEFAULT;
 }
 
-static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(ProductChoice::algorithm));
+static_assert(sizeof(cublasLtMatmulAlgo_t) == sizeof(GemmAlgorithm::algorithm));
 
-cublasLtMatmulAlgo_t algorithm_of(const ProductChoice& choice) {
+cublasLtMatmulAlgo_t algorithm_of(const GemmAlgorithm& choice) {
   cublasLtMatmulAlgo_t algorithm{};
   std::memcpy(&algorithm, choice.algorithm.data(), sizeof algorithm);
   return algorithm;
@@ -100,20 +100,20 @@ void check_cublaslt(cublasStatus_t status, const char* call) {
 CublasLt::CublasLt()
     : library(open_cuda_library({"cuBLASLt", {"libcublasLt.so.13", "libcublasLt.so.12"}, {"cu13", "cublas"}})) {}
 
-MatrixProducts::MatrixProducts(void* workspace, std::int64_t workspace_bytes, ProductSettings settings)
+Matmuls::Matmuls(void* workspace, std::int64_t workspace_bytes, GemmSettings settings)
     : workspace_(workspace), workspace_bytes_(workspace_bytes), settings_(std::move(settings)) {
   cublasLtHandle_t handle = nullptr;
   check_cublaslt(library_.create(&handle), "cublasLtCreate");
   handle_ = {handle, {library_.destroy}};
 }
 
-std::string MatrixProducts::library_name() const {
+std::string Matmuls::library_name() const {
   const std::size_t version = library_.version();
   return version >= 100000 ? fmt::format("cuBLASLt {}.{}.{}", version / 10000, version / 100 % 100, version % 100)
                            : fmt::format("cuBLASLt {}", version);
 }
 
-MatrixProducts::Key MatrixProducts::key_of(const Product& p) {
+Matmuls::Key Matmuls::key_of(const Product& p) {
   const std::int64_t flags =
       (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) | static_cast<std::int64_t>(p.epilogue) << 3 |
       static_cast<std::int64_t>(p.a.view.dtype) << 8 | static_cast<std::int64_t>(p.d.dtype) << 16;
@@ -135,8 +135,8 @@ MatrixProducts::Key MatrixProducts::key_of(const Product& p) {
           alignment_of(p.before_gelu)};
 }
 
-CublasLtHandle<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::int64_t rows, std::int64_t columns,
-                                                              std::int64_t stride) const {
+CublasLtHandle<cublasLtMatrixLayout_t> Matmuls::layout(DType dtype, std::int64_t rows, std::int64_t columns,
+                                                       std::int64_t stride) const {
   cublasLtMatrixLayout_t made = nullptr;
   check_cublaslt(library_.layout_create(&made, type_of(dtype), static_cast<std::uint64_t>(rows),
                                         static_cast<std::uint64_t>(columns), stride),
@@ -145,7 +145,7 @@ CublasLtHandle<cublasLtMatrixLayout_t> MatrixProducts::layout(DType dtype, std::
 }
 
 /// Unsupported matmuls are the same on all ranks, so the ranks need no agreement.
-MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Product& p) {
+Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Product& p) {
   Plan plan;
   const DType in = p.a.view.dtype;
   if (p.b.view.dtype != in || (p.d.dtype != in && p.d.dtype != DType::fp32) || !epilogue_allowed(p)) return plan;
@@ -173,9 +173,9 @@ MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Produc
   plan.d = layout(p.d.dtype, p.n, p.m, p.d.stride);
 
   const Key numbers = key_of(p);
-  const ProductChoices::Key key(numbers.begin(), numbers.end());
-  const ProductChoice* const kept = settings_.choices != nullptr ? settings_.choices->find(key) : nullptr;
-  ProductChoice choice;
+  const GemmAlgorithms::Key key(numbers.begin(), numbers.end());
+  const GemmAlgorithm* const kept = settings_.choices != nullptr ? settings_.choices->find(key) : nullptr;
+  GemmAlgorithm choice;
   if (settings_.chooses) choice = choose(stream, p, plan, kept);
   if (settings_.agree) settings_.agree(std::as_writable_bytes(std::span(&choice, 1)));
   const bool told = !settings_.chooses && choice.possible != 0;
@@ -190,16 +190,16 @@ MatrixProducts::Plan MatrixProducts::make_plan(cudaStream_t stream, const Produc
   return plan;
 }
 
-void MatrixProducts::set_places(const Plan& plan, const void* bias, const void* gelu_input) const {
+void Matmuls::set_places(const Plan& plan, const void* bias, const void* gelu_input) const {
   if (bias != nullptr) set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias);
   if (gelu_input == nullptr) return;
   set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input);
 }
 
-ProductChoice MatrixProducts::choose(cudaStream_t stream, const Product& p, const Plan& plan,
-                                     const ProductChoice* kept) const {
+GemmAlgorithm Matmuls::choose(cudaStream_t stream, const Product& p, const Plan& plan,
+                              const GemmAlgorithm* kept) const {
   if (kept != nullptr) {
-    ProductChoice again = *kept;
+    GemmAlgorithm again = *kept;
     if (again.possible == 0 || accepts(plan, again)) return again;
   }
   if (settings_.times &&
@@ -208,16 +208,16 @@ ProductChoice MatrixProducts::choose(cudaStream_t stream, const Product& p, cons
     stored.c = {};
     const auto timed = plans_.find(key_of(stored));
     if (timed != plans_.end() && timed->second.choice.possible != 0) {
-      ProductChoice same = timed->second.choice;
+      GemmAlgorithm same = timed->second.choice;
       if (accepts(plan, same)) return same;
     }
   }
-  const std::vector<ProductChoice> all = candidates(p, plan);
+  const std::vector<GemmAlgorithm> all = candidates(p, plan);
   if (all.empty()) return {};
   return settings_.times ? fastest(stream, p, plan, all) : all.front();
 }
 
-bool MatrixProducts::accepts(const Plan& plan, ProductChoice& choice) const {
+bool Matmuls::accepts(const Plan& plan, GemmAlgorithm& choice) const {
   const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
   cublasLtMatmulHeuristicResult_t result{};
   const cublasStatus_t status = library_.check(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(),
@@ -227,7 +227,7 @@ bool MatrixProducts::accepts(const Plan& plan, ProductChoice& choice) const {
   return choice.workspace_bytes <= workspace_bytes_;
 }
 
-std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Plan& plan) const {
+std::vector<GemmAlgorithm> Matmuls::candidates(const Product& p, const Plan& plan) const {
   cublasLtMatmulPreference_t made = nullptr;
   check_cublaslt(library_.preference_create(&made), "cublasLtMatmulPreferenceCreate");
   const CublasLtHandle<cublasLtMatmulPreference_t> preference(made, {library_.preference_destroy});
@@ -255,11 +255,11 @@ std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Pl
       library_.heuristic(handle_.get(), plan.description.get(), plan.a.get(), plan.b.get(), plan.d.get(), plan.d.get(),
                          preference.get(), settings_.times ? kWanted : 1, results.data(), &found);
   set_places(plan, bias_of(p), gelu_input_of(p));
-  std::vector<ProductChoice> all;
+  std::vector<GemmAlgorithm> all;
   for (int i = 0; status == CUBLAS_STATUS_SUCCESS && i < found; ++i) {
     const cublasLtMatmulHeuristicResult_t& result = results[static_cast<std::size_t>(i)];
     if (result.state != CUBLAS_STATUS_SUCCESS) continue;
-    ProductChoice& choice = all.emplace_back();
+    GemmAlgorithm& choice = all.emplace_back();
     std::memcpy(choice.algorithm.data(), &result.algo, sizeof result.algo);
     choice.workspace_bytes = static_cast<std::int64_t>(result.workspaceSize);
     choice.possible = 1;
@@ -268,16 +268,16 @@ std::vector<ProductChoice> MatrixProducts::candidates(const Product& p, const Pl
 }
 
 /// Not if it would show: in a product that is added to its own result (choose), or in a graph.
-ProductChoice MatrixProducts::fastest(cudaStream_t stream, const Product& p, const Plan& plan,
-                                      const std::vector<ProductChoice>& all) const {
+GemmAlgorithm Matmuls::fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+                               const std::vector<GemmAlgorithm>& all) const {
   cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
   TESSERA_CHECK_CUDA(cudaStreamIsCapturing(stream, &captured));
   if (all.size() == 1 || p.c.data == p.d.data || captured != cudaStreamCaptureStatusNone) return all.front();
   constexpr int kRuns = 4;  // the first warms up
   CudaEvent begin(EventUse::timing), end(EventUse::timing);
-  ProductChoice best = all.front();
+  GemmAlgorithm best = all.front();
   float best_time = std::numeric_limits<float>::max();
-  for (const ProductChoice& choice : all) {
+  for (const GemmAlgorithm& choice : all) {
     for (int i = 0; i < kRuns; ++i) {
       TESSERA_CHECK_CUDA(cudaEventRecord(begin.native(), stream));
       if (launch(stream, p, plan, choice) != CUBLAS_STATUS_SUCCESS) break;
@@ -293,8 +293,8 @@ ProductChoice MatrixProducts::fastest(cudaStream_t stream, const Product& p, con
   return best;
 }
 
-cublasStatus_t MatrixProducts::launch(cudaStream_t stream, const Product& p, const Plan& plan,
-                                      const ProductChoice& choice) const {
+cublasStatus_t Matmuls::launch(cudaStream_t stream, const Product& p, const Plan& plan,
+                               const GemmAlgorithm& choice) const {
   const float one = 1.0f, zero = 0.0f;
   const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
   const void* c = p.c ? p.c.data : p.d.data;
@@ -303,7 +303,7 @@ cublasStatus_t MatrixProducts::launch(cudaStream_t stream, const Product& p, con
                          workspace_, static_cast<std::size_t>(choice.workspace_bytes), stream);
 }
 
-bool MatrixProducts::run(cudaStream_t stream, const Product& p) {
+bool Matmuls::run(cudaStream_t stream, const Product& p) {
   const Key key = key_of(p);
   auto found = plans_.find(key);
   if (found == plans_.end()) found = plans_.emplace(key, make_plan(stream, p)).first;
@@ -314,7 +314,7 @@ bool MatrixProducts::run(cudaStream_t stream, const Product& p) {
   return true;
 }
 
-void MatrixProducts::require(cudaStream_t stream, const Product& p) {
+void Matmuls::require(cudaStream_t stream, const Product& p) {
   if (run(stream, p)) return;
   throw UsageError("a matrix product {} x {} x {} of {} into {} (cuBLASLt has no algorithm for it): another {}", p.m,
                    p.n, p.k, name_of(p.a.view.dtype), name_of(p.d.dtype), library_name());

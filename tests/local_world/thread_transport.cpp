@@ -1,4 +1,4 @@
-#include "comm/local/mail_room.hpp"
+#include "local_world/thread_transport.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -7,7 +7,7 @@
 
 namespace tessera {
 
-MailRoom::Message* MailRoom::find_match(int rank, int peer, int tag, bool sends) {
+ThreadMailbox::Message* ThreadMailbox::find_match(int rank, int peer, int tag, bool sends) {
   Message* oldest = nullptr;
   for (Message& message : ranks_[static_cast<std::size_t>(peer)]) {
     const bool matches = message.state == Message::State::waiting && message.sends != sends && message.peer == rank &&
@@ -17,7 +17,7 @@ MailRoom::Message* MailRoom::find_match(int rank, int peer, int tag, bool sends)
   return oldest;
 }
 
-MessageSlot MailRoom::post(int rank, int peer, int tag, bool sends, void* data, std::int64_t bytes) {
+MessageSlot ThreadMailbox::post(int rank, int peer, int tag, bool sends, void* data, std::int64_t bytes) {
   const std::lock_guard lock(lock_);
   Slots& mine = ranks_[static_cast<std::size_t>(rank)];
   const auto slot =
@@ -37,7 +37,7 @@ MessageSlot MailRoom::post(int rank, int peer, int tag, bool sends, void* data, 
   return {static_cast<int>(slot - mine.begin())};
 }
 
-bool MailRoom::finished(int rank, MessageSlot slot) {
+bool ThreadMailbox::finished(int rank, MessageSlot slot) {
   const std::lock_guard lock(lock_);
   Message& message = ranks_[static_cast<std::size_t>(rank)][static_cast<std::size_t>(slot.index)];
   TESSERA_ASSERT(message.state != Message::State::free, "a message that is not under way");
@@ -46,7 +46,7 @@ bool MailRoom::finished(int rank, MessageSlot slot) {
   return true;
 }
 
-void MailRoom::cancel(int rank) {
+void ThreadMailbox::cancel(int rank) {
   const std::lock_guard lock(lock_);
   for (Message& message : ranks_[static_cast<std::size_t>(rank)]) message.state = Message::State::free;
 }

@@ -37,17 +37,17 @@ TEST_CASE("ranks that are bound to different cores have the union of them") {
   const std::vector<int> cores = allowed_core_numbers();
   const Options options;
   const auto count = static_cast<std::int64_t>(cores.size());
-  REQUIRE_ALL(settle_grid(world(), options).machine_cores == count);
+  REQUIRE_ALL(resolve_grid(world(), options).machine_cores == count);
   {
     const Bound bound(cores[static_cast<std::size_t>(world().rank() % count)]);
-    const MachineShape machine = settle_grid(world(), options);
+    const MachineShape machine = resolve_grid(world(), options);
     REQUIRE_ALL(machine.machine_cores == std::min(count, world().size()));
     REQUIRE_ALL(threads_of(options, machine) == 1);
     // Waits may spin where every rank has a core of its own.
     REQUIRE_ALL((threads_on_cores(1, machine) == 1) == (world().size() <= count));
   }
   const Bound bound(cores[0]);
-  const MachineShape machine = settle_grid(world(), options);
+  const MachineShape machine = resolve_grid(world(), options);
   REQUIRE_ALL(machine.machine_cores == 1);
   REQUIRE_ALL(threads_on_cores(1, machine) == world().size());
 }
@@ -56,10 +56,10 @@ TEST_CASE("smaller nodes leave the machine its ranks") {
   const std::int64_t before = world().ranks_per_node();
   Options options;
   options.grid.ranks_per_node = 1;
-  const MachineShape machine = settle_grid(world(), options);
+  const MachineShape machine = resolve_grid(world(), options);
   REQUIRE_ALL(world().ranks_per_node() == 1);
   REQUIRE_ALL(machine.machine_ranks == static_cast<std::int64_t>(world().machine_members().size()));
-  REQUIRE_ALL(settle_grid(world(), options).machine_ranks == machine.machine_ranks);
+  REQUIRE_ALL(resolve_grid(world(), options).machine_ranks == machine.machine_ranks);
   world().set_ranks_per_node(before);
 }
 
@@ -69,7 +69,7 @@ TEST_CASE("ranks with different options find out before they wait for each other
   if (world().rank() == world().size() - 1) options.grid.ranks_per_node = 1;  // only this rank would make new nodes
   std::string message;
   try {
-    settle_grid(world(), options);
+    resolve_grid(world(), options);
   } catch (const UsageError& error) {
     message = error.what();
   }

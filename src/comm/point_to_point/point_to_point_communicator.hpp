@@ -14,14 +14,14 @@
 
 namespace tessera {
 
-class PairwiseCommunicator final : public MemberCommunicator {
+class PointToPointCommunicator final : public MemberCommunicator {
  public:
   /// Returns the staging bytes of a reduction: a block from each member.
   static std::int64_t staging_bytes(std::int64_t size) { return size * message_block_bytes(size); }
 
   /// Collective over `members` (world ranks, the caller among them).
-  PairwiseCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
-                       const CommunicatorOptions& options);
+  PointToPointCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name,
+                           const CommunicatorOptions& options);
 
   void all_gather(Stream& stream, void* whole, std::int64_t elements_per_rank, DType dtype) override;
   void reduce_scatter(Stream& stream, const void* contribution, DType wire_dtype, void* shard, DType shard_dtype,
@@ -29,7 +29,7 @@ class PairwiseCommunicator final : public MemberCommunicator {
   void all_reduce_sum(Stream& stream, std::int64_t* values, std::int64_t count) override;
   void broadcast(Stream& stream, void* data, std::int64_t bytes, int root) override;
   void barrier(Stream& stream) override;
-  void lend(std::span<std::byte> scratch) override;
+  void set_workspace(std::span<std::byte> scratch) override;
 
  private:
   /// A message under way, with its peer.
