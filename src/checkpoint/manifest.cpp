@@ -216,14 +216,17 @@ Manifest manifest_from(const std::string& text, const std::filesystem::path& fol
     throw IoError("{} is damaged ({})", path.string(), error.what());
   }
   const nlohmann::json schema = json.is_object() && json.contains("schema") ? json["schema"] : nlohmann::json();
-  if (json.is_object() && schema != kCheckpointSchema) {
-    throw IoError("{} has schema {} ({}): this program reads schema {}", path.string(), schema.dump(),
-                  schema.is_number_integer() && schema > kCheckpointSchema ? "a newer program wrote it" : "unknown",
+  const auto refuse_schema = [&](const char* why) {
+    throw IoError("{} has schema {} ({}): this program reads schema {}", path.string(), schema.dump(), why,
                   kCheckpointSchema);
-  }
+  };
+  // Another schema may keep its checksum elsewhere.
+  if (schema.is_number_integer() && schema != kCheckpointSchema)
+    refuse_schema(schema > kCheckpointSchema ? "a newer program wrote it" : "unknown");
   const std::size_t place = place_of_checksum(text);
   if (place == std::string::npos || text.substr(place, kHexDigits) != checksum_of_text(text, place))
     throw IoError("{} is damaged (its checksum is wrong)", path.string());
+  if (schema != kCheckpointSchema) refuse_schema("unknown");
   try {
     return parse_manifest(json, path);
   } catch (const UsageError& error) {

@@ -125,7 +125,7 @@ void add_optim(Rows& t) {
   t.push_back(number_option("optim.weight_decay", Field{&O::optim, &S::weight_decay}, {0.0, 1e6},
                             "AdamW: decoupled weight decay, of tensors with two or more dimensions"));
   t.push_back(number_option("optim.clip", Field{&O::optim, &S::clip}, {0.0, kInfinity},
-                            "largest norm of the whole gradient, which is scaled down to it; 0: no clipping"));
+                            "largest norm of the full gradient, which is scaled down to it; 0: no clipping"));
 }
 
 /// "ddp nothing, zero1 optimizer state, ...".
@@ -239,7 +239,7 @@ void add_commands(Rows& t) {
       choice_option("plan.view", Field{&O::plan, &PlanOptions::view},
                     "table: all strategies side by side; schedule: every operation; units: what is gathered together"));
   t.push_back(choice_option("export.optimizer", Field{&O::export_, &ExportOptions::optimizer},
-                            "write state.h5 as well: whole parameters, both moments and the optimizer's scalars"));
+                            "write state.h5 as well: full parameters, both moments and the optimizer's scalars"));
   t.push_back(choice_option("export.dtype", Field{&O::export_, &ExportOptions::dtype}, "type of exported weights"));
   t.push_back(bytes_option("export.largest_file", Field{&O::export_, &ExportOptions::largest_file},
                            "weights are divided into files of at most so many bytes; 0: one file"));

@@ -9,18 +9,18 @@ namespace tessera {
 
 namespace {
 
-struct RegionOfPlace {
+struct RegionOfSpace {
   MemorySpace space;
   RegionKind kind;
 };
-constexpr RegionOfPlace kAllRegions[] = {
+constexpr RegionOfSpace kAllRegions[] = {
     {MemorySpace::device, RegionKind::at_rest},  {MemorySpace::device, RegionKind::shared},
     {MemorySpace::device, RegionKind::private_}, {MemorySpace::host, RegionKind::at_rest},
     {MemorySpace::host, RegionKind::shared},     {MemorySpace::host, RegionKind::private_}};
 
 /// Returns where a category's storages lie in a region: offsets, each once, in order.
 std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& resources, Category category,
-                               RegionOfPlace region) {
+                               RegionOfSpace region) {
   const std::byte* const start = resources.memory->region(region.kind, region.space).data();
   std::vector<Extent> all;
   for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
@@ -43,7 +43,7 @@ std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& re
 }
 
 /// Returns what is there of an extent; -1 where that is not known.
-std::int64_t bytes_there(const Resources& resources, RegionOfPlace region, Extent extent) {
+std::int64_t bytes_there(const Resources& resources, RegionOfSpace region, Extent extent) {
   const auto memory =
       resources.memory->region(region.kind, region.space)
           .subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(extent.end - extent.begin));
@@ -56,7 +56,7 @@ std::int64_t bytes_there(const Resources& resources, RegionOfPlace region, Exten
 CategoryBytes measured_bytes(const StepSchedule& schedule, const Resources& resources) {
   CategoryBytes bytes{};
   for (std::size_t c = 0; c < kCategories; ++c) {
-    for (const RegionOfPlace region : kAllRegions) {
+    for (const RegionOfSpace region : kAllRegions) {
       for (const Extent extent : extents_of(schedule, resources, static_cast<Category>(c), region)) {
         const std::int64_t here = bytes_there(resources, region, extent);
         bytes[c] = here < 0 || bytes[c] < 0 ? -1 : bytes[c] + here;

@@ -47,8 +47,8 @@ std::vector<Change> fewer_gathers(const RunShape& shape) {
 }
 
 std::vector<Change> recompute(const RunShape& shape) {
-  if (shape.policy.checkpoint_blocks) return {};
-  return {changed(shape, "memory.checkpoint=block", [](RunShape& s) { s.policy.checkpoint_blocks = true; })};
+  if (shape.policy.recompute_blocks) return {};
+  return {changed(shape, "memory.checkpoint=block", [](RunShape& s) { s.policy.recompute_blocks = true; })};
 }
 
 std::vector<Change> more_sharding(const RunShape& shape) {

@@ -33,8 +33,8 @@ Operation operation_of(OperationKind kind, Queue queue, UnitId unit) {
 }
 
 StorageId Writer::add(Storage storage) {
-  s_.storages.push_back(std::move(storage));
-  return static_cast<StorageId>(s_.storages.size()) - 1;
+  schedule_.storages.push_back(std::move(storage));
+  return static_cast<StorageId>(schedule_.storages.size()) - 1;
 }
 
 StorageId Writer::add(Storage storage, std::int64_t bytes) {
@@ -51,38 +51,38 @@ StorageId Writer::add(Storage storage, const Value& entry) {
 }
 
 StorageId Writer::carry(ValueId value) {
-  const StorageId storage = s_.value(value).storage;
-  s_.storages[static_cast<std::size_t>(storage)].carried = true;
-  entry_[storage] = s_.value(value);
+  const StorageId storage = schedule_.value(value).storage;
+  schedule_.storages[static_cast<std::size_t>(storage)].carried = true;
+  entry_[storage] = schedule_.value(value);
   entry_[storage].maker = -1;
   return storage;
 }
 
 void Writer::open_segment(SegmentRole role, const std::string& name) {
   TESSERA_ASSERT(!open_.has_value(), "segments do not nest");
-  open_ = Segment{role, name, static_cast<OperationId>(s_.operations.size()), 0, {}, {}};
+  open_ = Segment{role, name, static_cast<OperationId>(schedule_.operations.size()), 0, {}, {}};
   current_.clear();
 }
 
 SegmentId Writer::close_segment() {
-  open_->count = static_cast<OperationId>(s_.operations.size()) - open_->first;
-  s_.segments.push_back(*open_);
+  open_->count = static_cast<OperationId>(schedule_.operations.size()) - open_->first;
+  schedule_.segments.push_back(*open_);
   open_.reset();
-  return static_cast<SegmentId>(s_.segments.size()) - 1;
+  return static_cast<SegmentId>(schedule_.segments.size()) - 1;
 }
 
 ValueId Writer::add_value(StorageId storage, Value value) {
-  const auto id = static_cast<ValueId>(s_.values.size());
+  const auto id = static_cast<ValueId>(schedule_.values.size());
   value.storage = storage;
   current_[storage] = id;
-  s_.values.push_back(std::move(value));
+  schedule_.values.push_back(std::move(value));
   return id;
 }
 
 ValueId Writer::current(StorageId storage) {
   if (const auto it = current_.find(storage); it != current_.end()) return it->second;
   const auto entry = entry_.find(storage);
-  TESSERA_ASSERT(entry != entry_.end(), "storage {} is read before anything wrote it", s_.storage(storage).name);
+  TESSERA_ASSERT(entry != entry_.end(), "storage {} is read before anything wrote it", schedule_.storage(storage).name);
   const ValueId id = add_value(storage, entry->second);
   open_->carried_in.push_back(id);
   return id;
@@ -99,7 +99,7 @@ ValueId Writer::write(Operation& op, Storage storage, Value value) {
 }
 
 ValueId Writer::update(Operation& op, ValueId before, Value after) {
-  const ValueId id = add_value(s_.value(before).storage, std::move(after));
+  const ValueId id = add_value(schedule_.value(before).storage, std::move(after));
   op.updates.push_back({before, id});
   return id;
 }
@@ -115,16 +115,16 @@ void Writer::add_scratch(Operation& op, const std::string& name, Category catego
 
 OperationId Writer::emit(Operation operation) {
   TESSERA_ASSERT(open_.has_value(), "operations belong to a segment");
-  const auto id = static_cast<OperationId>(s_.operations.size());
-  for (const ValueId v : operation.writes) s_.values[static_cast<std::size_t>(v)].maker = id;
-  for (const Update& u : operation.updates) s_.values[static_cast<std::size_t>(u.after)].maker = id;
-  s_.operations.push_back(std::move(operation));
+  const auto id = static_cast<OperationId>(schedule_.operations.size());
+  for (const ValueId v : operation.writes) schedule_.values[static_cast<std::size_t>(v)].maker = id;
+  for (const Update& u : operation.updates) schedule_.values[static_cast<std::size_t>(u.after)].maker = id;
+  schedule_.operations.push_back(std::move(operation));
   return id;
 }
 
 Value Writer::redistributed(ValueId source, const Redistribution& step) const {
-  Value result = s_.value(source);
-  const std::int64_t ranks = s_.grid.size(step.group);
+  Value result = schedule_.value(source);
+  const std::int64_t ranks = schedule_.grid.size(step.group);
   if (step.kind == OperationKind::reduce_scatter) result.elements /= ranks;
   if (step.kind == OperationKind::gather) result.elements *= ranks;
   static_cast<Placement&>(result) = step.result;
@@ -133,8 +133,8 @@ Value Writer::redistributed(ValueId source, const Redistribution& step) const {
 
 ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Queue queue, Value result, StorageId into,
                                 std::vector<Edge> after) {
-  const Value from = s_.value(source);
-  const std::int64_t ranks = s_.grid.size(step.group);
+  const Value from = schedule_.value(source);
+  const std::int64_t ranks = schedule_.grid.size(step.group);
   const bool reduces_all = step.kind == OperationKind::all_reduce;
   Operation op = operation_of(step.kind, queue, from.unit);
   op.group = step.group;
@@ -151,53 +151,53 @@ ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Queu
       scratch = reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements, from.dtype, result.dtype);
   }
   const ValueId made = reduces_all ? update(op, source, std::move(result)) : write(op, into, std::move(result));
-  const std::string of = op.unit >= 0 ? s_.unit(op.unit).name : "scalars";
+  const std::string of = op.unit >= 0 ? schedule_.unit(op.unit).name : "sums";
   add_scratch(op, "received " + of, Category::communication, scratch);
   emit(std::move(op));
   return made;
 }
 
 std::int64_t Writer::wire_bytes(std::int64_t elements, DType dtype, Group group) const {
-  const std::int64_t n = s_.grid.size(group);
+  const std::int64_t n = schedule_.grid.size(group);
   return elements / n * (n - 1) * size_of(dtype);
 }
 
 CollectiveAlgorithm Writer::algorithm_over(Group group) const {
   switch (transfer_) {
     case Transfer::nccl:
-      return s_.deterministic ? CollectiveAlgorithm::nccl_tree : CollectiveAlgorithm::nccl_sum;
+      return schedule_.deterministic ? CollectiveAlgorithm::nccl_tree : CollectiveAlgorithm::nccl_sum;
     case Transfer::staged:
       return CollectiveAlgorithm::staged;
     case Transfer::host:
       break;
   }
-  return s_.grid.within_node(group) ? CollectiveAlgorithm::shared_memory : CollectiveAlgorithm::messages;
+  return schedule_.grid.within_node(group) ? CollectiveAlgorithm::shared_memory : CollectiveAlgorithm::messages;
 }
 
 void Writer::add_kernel_workspace() {
-  const std::int64_t bytes = kernel_needs(s_.model.device).workspace();
-  if (bytes > 0) s_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));
+  const std::int64_t bytes = kernel_needs(schedule_.model.device).workspace();
+  if (bytes > 0) schedule_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));
 }
 
 void Writer::add_host_memory() {
-  const std::int64_t exchange = kernel_needs(s_.model.device).exchange(s_.model.tokens());
+  const std::int64_t exchange = kernel_needs(schedule_.model.device).exchange(schedule_.model.tokens());
   if (exchange == 0) return;
   const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
     Storage storage = reserved(name, Category::communication, bytes, region);
     storage.space = MemorySpace::host;
     return add(std::move(storage));
   };
-  s_.exchange = on_host("exchange with the device", exchange, RegionKind::at_rest);
-  const LargestBuffers largest = largest_buffers(s_);
+  schedule_.exchange = on_host("exchange with the device", exchange, RegionKind::at_rest);
+  const LargestBuffers largest = largest_buffers(schedule_);
   if (transfer_ != Transfer::staged || largest.full == 0) return;
-  s_.staging = on_host("staging of collectives", staged_bytes(largest.full, largest.result), RegionKind::shared);
+  schedule_.staging = on_host("staging of collectives", staged_bytes(largest.full, largest.result), RegionKind::shared);
   std::int64_t messages = 0;  // all pass one by one
-  for (const Operation& op : s_.operations) {
-    if (!s_.communicates(op) || s_.grid.within_node(op.group)) continue;
-    const std::int64_t ranks = s_.grid.size(op.group);
+  for (const Operation& op : schedule_.operations) {
+    if (!schedule_.communicates(op) || schedule_.grid.within_node(op.group)) continue;
+    const std::int64_t ranks = schedule_.grid.size(op.group);
     messages = std::max(messages, ranks * message_block_bytes(ranks));
   }
-  if (messages > 0) s_.messages = on_host("messages between nodes", messages, RegionKind::at_rest);
+  if (messages > 0) schedule_.messages = on_host("messages between nodes", messages, RegionKind::at_rest);
 }
 
 }  // namespace tessera

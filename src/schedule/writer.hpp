@@ -26,10 +26,10 @@ Operation operation_of(OperationKind kind, Queue queue, UnitId unit);
 class Writer {
  public:
   /// `transfer` decides what collectives need besides the values that they move.
-  Writer(StepSchedule& schedule, Transfer transfer) : s_(schedule), transfer_(transfer) {}
+  Writer(StepSchedule& schedule, Transfer transfer) : schedule_(schedule), transfer_(transfer) {}
 
-  const StepSchedule& schedule() const { return s_; }
-  const Value& value(ValueId id) const { return s_.value(id); }
+  const StepSchedule& schedule() const { return schedule_; }
+  const Value& value(ValueId id) const { return schedule_.value(id); }
 
   // --- storages
   StorageId add(Storage storage);
@@ -70,7 +70,7 @@ class Writer {
   std::int64_t wire_bytes(std::int64_t elements, DType dtype, Group group) const;
 
   /// Notes communication that the strategy's formula counts and the schedule leaves out.
-  void add_saving(std::string name, std::int64_t bytes) { s_.savings.push_back({std::move(name), bytes}); }
+  void add_saving(std::string name, std::int64_t bytes) { schedule_.savings.push_back({std::move(name), bytes}); }
   /// Adds memory that no operation names: the kernels' workspace.
   void add_kernel_workspace();
   /// Adds the host memory that a GPU's collectives and steps pass through; once all operations are there.
@@ -80,7 +80,7 @@ class Writer {
   ValueId add_value(StorageId storage, Value value);
   CollectiveAlgorithm algorithm_over(Group group) const;
 
-  StepSchedule& s_;
+  StepSchedule& schedule_;
   Transfer transfer_;
   std::optional<Segment> open_;
   std::map<StorageId, ValueId> current_;

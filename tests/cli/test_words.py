@@ -85,7 +85,7 @@ class Words(Case):
 
     def test_words_of_the_views_are_explained_below_them(self):
         for view, words in (("table", ("idle", "at rest", "lower bound", "fragmentation", r"\(apart\)")),
-                            ("schedule", ("queue", "scalars", "alive", "sent")), ("units", ("unit", "block"))):
+                            ("schedule", ("queue", "sums", "alive", "sent")), ("units", ("unit", "block"))):
             job = self.job("plan", *TINY, "--plan.ranks=2", f"--plan.view={view}")
             for word in words:
                 self.assertRegex(job.out, rf"{word}: ", view)

@@ -144,7 +144,7 @@ std::vector<PolicyCase> subjects() {
       p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16;
     });
     add(strategy, 4, group,
-        [&](SchedulePolicy& p) { p.reduce_each_micro_step = !each, p.accumulation = 3, p.checkpoint_blocks = true; });
+        [&](SchedulePolicy& p) { p.reduce_each_micro_step = !each, p.accumulation = 3, p.recompute_blocks = true; });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2,
       p.tied_reduce = TiedReduce::twice;
@@ -152,13 +152,12 @@ std::vector<PolicyCase> subjects() {
     add(strategy, 4, group,
         [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
     add(strategy, 4, group,
-        [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 0, p.checkpoint_blocks = true; });
+        [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 0, p.recompute_blocks = true; });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2,
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
-    add(strategy, 1, rules.is_hybrid() ? 1 : 0,
-        [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
+    add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
     if (rules.is_hybrid()) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
   }
   return cases;

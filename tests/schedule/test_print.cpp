@@ -102,13 +102,13 @@ TEST_CASE("every released storage that is read says so exactly once a segment") 
   const StepSchedule schedule = toy(Strategy::zero3);
   const std::string text = schedule_text(schedule);
   const std::string micro_step = text.substr(0, text.find("\nupdate:"));
-  int whole = 0;  // 5 units; h.0 is gathered again for backward, h.1 is kept
+  int full = 0;  // 5 units; h.0 is gathered again for backward, h.1 is kept
   for (const std::string& line : lines_of(micro_step)) {
-    static const std::regex released(R"(whole \S+ \(last\))");
-    whole += static_cast<int>(
+    static const std::regex released(R"(full \S+ \(last\))");
+    full += static_cast<int>(
         std::distance(std::sregex_iterator(line.begin(), line.end(), released), std::sregex_iterator()));
   }
-  REQUIRE(whole == 6);
+  REQUIRE(full == 6);
 }
 
 TEST_CASE("how often a segment is played is said with its micro-steps") {

@@ -19,7 +19,7 @@ struct SchedulePolicy {
   std::int64_t limit_all_gathers = 2;                        ///< block units gathered at a time (zero3, hsdp)
   bool reduce_each_micro_step = true;
   TiedReduce tied_reduce = TiedReduce::once;
-  bool checkpoint_blocks = false;
+  bool recompute_blocks = false;
   std::int64_t accumulation = 1;
   DType compute = DType::fp32, reduce = DType::fp32;
   bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum

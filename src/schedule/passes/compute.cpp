@@ -37,7 +37,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
   w_.open_segment(SegmentRole::micro_step, name_of(kind, policy_));
   gradients.begin(kind);
   begin();
-  const auto steps = compute_order(s.model, s.layout, policy_.checkpoint_blocks, true);
+  const auto steps = compute_order(s.model, s.layout, policy_.recompute_blocks, true);
   const GatherPlan gathers = plan(steps, !kind.first);
   if (kind.first) note_savings(gathers), gradients.note_savings();
   emit_gathers(gathers, 0, -1);

@@ -68,7 +68,7 @@ std::int64_t position_under_limit(const StepSchedule& schedule, const std::vecto
 
 }  // namespace
 
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks,
+std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool recompute_blocks,
                                        bool training) {
   std::vector<ComputeStep> steps;
   const auto parts = static_cast<PartId>(model.parts.size());
@@ -87,7 +87,7 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
   }
   add(OperationKind::backward, head, true);
   for (PartId id = head - 1; id >= 0; --id) {
-    if (checkpoint_blocks && kind_of(id) == PartKind::mlp) {  // the block's last part: make its saved values again
+    if (recompute_blocks && kind_of(id) == PartKind::mlp) {  // the block's last part: make its saved values again
       add(OperationKind::recompute, id - 1, true);
       add(OperationKind::recompute, id, true);
     }

@@ -19,7 +19,7 @@ struct ComputeStep {
 };
 
 /// Returns the compute operations of a training micro-step (with `training` false, of an evaluation: forward only).
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool checkpoint_blocks,
+std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool recompute_blocks,
                                        bool training);
 
 /// A full copy of a unit: gathered, read, released.

@@ -10,7 +10,7 @@ Scalars::Scalars(Writer& writer) : w_(writer) {
   sum_of_rank_.dtype = DType::int64;
   sum_of_rank_.elements = kReducedIntegers;
   sum_of_rank_.partial = w_.schedule().grid.larger_than_one({Group::world});
-  sums_ = w_.add(carried("scalars", Category::communication), sum_of_rank_);
+  sums_ = w_.add(carried("sums", Category::communication), sum_of_rank_);
   // Of all these only the clip's result is a value of the schedule, and it ends with its segment.
   results_ = w_.add(reserved("scalars", Category::communication, sizeof(StepScalars)));
 }

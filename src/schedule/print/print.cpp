@@ -24,7 +24,7 @@ std::string verb_of(const StepSchedule& s, const Operation& op) {
 std::string object_of(const StepSchedule& s, const Operation& op) {
   if (op.part >= 0) return s.part(op.part).name;
   if (op.unit >= 0) return s.unit(op.unit).name;
-  return op.kind == OperationKind::load ? "tokens" : "scalars";
+  return op.kind == OperationKind::load ? "tokens" : "sums";
 }
 
 /// One segment's facts that a line needs.
@@ -32,7 +32,7 @@ class SegmentText {
  public:
   SegmentText(const StepSchedule& s, const MemoryPlan& plan, const Segment& segment,
               const std::vector<Presence>& present)
-      : s_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
+      : schedule_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
     for (const Presence& p : present) {
       const std::int64_t bytes = s.storage(p.storage).space == MemorySpace::device ? s.storage(p.storage).bytes : 0;
       alive_[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
@@ -43,13 +43,13 @@ class SegmentText {
   }
 
   std::vector<std::string> line(OperationId id) const {
-    const Operation& op = s_.operation(id);
+    const Operation& op = schedule_.operation(id);
     const bool peak = id == plan_.at(MemorySpace::device).peak_operation;
     const std::int64_t alive = alive_[static_cast<std::size_t>(id - segment_.first)];
     return {std::to_string(id),
             std::string(name_of(op.queue)),
-            verb_of(s_, op),
-            object_of(s_, op),
+            verb_of(schedule_, op),
+            object_of(schedule_, op),
             waits(id),
             reads(id) + "-> " + writes(op),
             format_bytes(alive) + (peak ? " (peak)" : ""),
@@ -59,19 +59,19 @@ class SegmentText {
  private:
   /// Makers of what it reads and edges, the last of each queue; the reason where no data asks for it.
   std::string waits(OperationId id) const {
-    const Operation& op = s_.operation(id);
+    const Operation& op = schedule_.operation(id);
     std::array<OperationId, kQueues> last;
     last.fill(-1);
     std::map<OperationId, std::string> reasons;
     auto need = [&](OperationId other) {
       if (other < 0) return;
-      auto& of_queue = last[static_cast<std::size_t>(s_.operation(other).queue)];
+      auto& of_queue = last[static_cast<std::size_t>(schedule_.operation(other).queue)];
       of_queue = std::max(of_queue, other);
     };
     for (const Edge& edge : op.after) need(edge.operation), reasons[edge.operation] = name_of(edge.reason);
     auto need_data = [&](OperationId other) { need(other), reasons.erase(other); };
-    for (const ValueId v : op.reads) need_data(s_.value(v).maker);
-    for (const Update& u : op.updates) need_data(s_.value(u.before).maker);
+    for (const ValueId v : op.reads) need_data(schedule_.value(v).maker);
+    for (const Update& u : op.updates) need_data(schedule_.value(u.before).maker);
     std::sort(last.begin(), last.end());
     std::string text;
     for (const OperationId other : last) {
@@ -85,15 +85,15 @@ class SegmentText {
 
   /// Returns a name per value, the saved values of a part together.
   std::string name(ValueId v) const {
-    const Value& value = s_.value(v);
-    return value.kind == ValueKind::saved ? "saved " + s_.part(value.part).name : name_of_value(s_, v);
+    const Value& value = schedule_.value(v);
+    return value.kind == ValueKind::saved ? "saved " + schedule_.part(value.part).name : name_of_value(schedule_, v);
   }
 
   std::string reads(OperationId id) const {
-    const Operation& op = s_.operation(id);
+    const Operation& op = schedule_.operation(id);
     std::vector<std::pair<std::string, bool>> names;  // and whether it is released here
     auto add = [&](ValueId v, bool updated) {
-      const auto released = released_by_.find(s_.value(v).storage);
+      const auto released = released_by_.find(schedule_.value(v).storage);
       const bool last = !updated && released != released_by_.end() && released->second == id;
       const std::string text = name(v);
       const auto known = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.first == text; });
@@ -112,7 +112,7 @@ class SegmentText {
   std::string writes(const Operation& op) const {
     std::vector<std::string> names;
     auto add = [&](ValueId v) {
-      if (s_.value(v).kind == ValueKind::scratch) return;
+      if (schedule_.value(v).kind == ValueKind::scratch) return;
       const std::string text = name(v);
       if (std::find(names.begin(), names.end(), text) == names.end()) names.push_back(text);
     };
@@ -123,7 +123,7 @@ class SegmentText {
     return text;
   }
 
-  const StepSchedule& s_;
+  const StepSchedule& schedule_;
   const MemoryPlan& plan_;
   const Segment& segment_;
   std::vector<std::int64_t> alive_;  ///< bytes on the device, per operation in list order
@@ -182,7 +182,7 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
       "step schedule: {}, {} operations in {} segments\n"
       "  queue: first in, first out; queues run side by side. after: the other operations that it waits for\n"
       "  (last): released after it. alive: bytes in use on the device meanwhile. sent: bytes that a rank sends\n"
-      "  full: unsharded; shard: this rank's slice; grad: gradient; scalars: loss, gradient norm and flags of the "
+      "  full: unsharded; shard: this rank's slice; grad: gradient; sums: loss, gradient norm and flags of the "
       "step\n",
       describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
   const auto presence = presence_of(schedule);

@@ -10,8 +10,8 @@ namespace tessera {
 
 std::set<PartId> Interpreter::parts_of(UnitId unit) const {
   std::set<PartId> parts;
-  for (PartId id = 0; id < static_cast<PartId>(s_.model.parts.size()); ++id) {
-    if (std::ranges::count(s_.layout.units_of(s_.part(id).tensors), unit) > 0) parts.insert(id);
+  for (PartId id = 0; id < static_cast<PartId>(schedule_.model.parts.size()); ++id) {
+    if (std::ranges::count(schedule_.layout.units_of(schedule_.part(id).tensors), unit) > 0) parts.insert(id);
   }
   return parts;
 }
@@ -19,26 +19,26 @@ std::set<PartId> Interpreter::parts_of(UnitId unit) const {
 std::int64_t Interpreter::owners_of(const Value& value) const {
   std::int64_t owners = 1;
   for (const Group group : {Group::world, Group::shard, Group::replica}) {
-    if (value.shard.has(group)) owners *= s_.grid.size(group);
+    if (value.shard.has(group)) owners *= schedule_.grid.size(group);
   }
   return owners;
 }
 
 void Interpreter::contribute(const Operation& op, const Part& part) {
-  const std::vector<UnitId> units = s_.layout.units_of(part.tensors);
+  const std::vector<UnitId> units = schedule_.layout.units_of(part.tensors);
   std::set<UnitId> wanted(units.begin(), units.end());
   for (const ValueId id : op.writes) {
-    const Value& v = s_.value(id);
+    const Value& v = schedule_.value(id);
     if (v.kind != ValueKind::gradient) continue;
     State state;
     state.covers = {op.part};
     state.from = micro_step_, state.to = micro_step_ + 1;
     demand(wanted.erase(v.unit) == 1, "writes a gradient of a unit that is not its own");
-    demand(v.shard.empty() && v.elements == s_.unit(v.unit).padded, "backward makes full gradients");
+    demand(v.shard.empty() && v.elements == schedule_.unit(v.unit).padded, "backward makes full gradients");
     write(id, std::move(state));
   }
   for (const Update& u : op.updates) {
-    const Value& v = s_.value(u.after);
+    const Value& v = schedule_.value(u.after);
     if (v.kind != ValueKind::gradient) continue;
     const State* before = read(u.before);
     if (before == nullptr) continue;
@@ -48,7 +48,7 @@ void Interpreter::contribute(const Operation& op, const Part& part) {
     demand(state.covers.insert(op.part).second, "contributes twice to one gradient");
     write(u.after, std::move(state));
   }
-  for (const UnitId unit : wanted) complain(fmt::format("leaves out the gradient of {}", s_.unit(unit).name));
+  for (const UnitId unit : wanted) complain(fmt::format("leaves out the gradient of {}", schedule_.unit(unit).name));
 }
 
 /// Checks a reduce-scatter. What a collective writes from `first` on is space to receive in.
@@ -57,13 +57,13 @@ void Interpreter::reduce_scatter(const Operation& op) {
   write_scratch(op, 1);
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
-  const Value& out = s_.value(op.writes[0]);
+  const Value& out = schedule_.value(op.writes[0]);
   demand(source->type.kind == ValueKind::gradient, "only gradients are reduced");
   demand(source->type.partial.has(op.group), "the value is not partial over the group");
   demand(!source->type.shard.has(op.group), "the value is already split over the group");
   demand(out.partial == source->type.partial.without(op.group), "owes other sums than the source less the group");
   demand(out.shard == source->type.shard.with(op.group), "the layout is not the source's split over the group");
-  demand(out.elements * s_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
+  demand(out.elements * schedule_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
   State state = *source;
   write(op.writes[0], std::move(state));
 }
@@ -74,7 +74,7 @@ void Interpreter::all_reduce(const Operation& op) {
   const State* before = read(op.updates[0].before);
   if (before == nullptr) return;
   demand(before->type.partial.has(op.group), "the value is not partial over the group");
-  demand(s_.value(op.updates[0].after).partial == before->type.partial.without(op.group),
+  demand(schedule_.value(op.updates[0].after).partial == before->type.partial.without(op.group),
          "owes other sums than before less the group");
   write(op.updates[0].after, *before);
 }
@@ -89,7 +89,7 @@ void Interpreter::accumulate(const Operation& op) {
     return complain("an accumulation adds one or two values into one");
   }
   State sum = *terms[0];
-  const Value& out = s_.value(result);
+  const Value& out = schedule_.value(result);
   for (const State* term : terms) {
     demand(term->type.kind == ValueKind::gradient && term->type.unit == out.unit, "adds gradients of different units");
     demand(term->type.shard == out.shard && term->type.partial == out.partial && term->type.elements == out.elements,
@@ -105,7 +105,7 @@ void Interpreter::accumulate(const Operation& op) {
       const State& late = a.from < b.from ? b : a;
       demand(early.covers == late.covers, "adds sums of different contributions");
       demand(early.to == late.from, "adds sums of micro-steps that are not neighbours");
-      if (s_.deterministic) {
+      if (schedule_.deterministic) {
         demand(early.to - early.from == tree_split(late.to - early.from),
                "the sum over micro-steps is not the fixed tree");
       }
@@ -123,9 +123,9 @@ void Interpreter::norm(const Operation& op) {
   if (gradient == nullptr || scalars == nullptr) return;
   const UnitId unit = gradient->type.unit;
   demand(gradient->type.partial.empty(), "measures a gradient whose sum is not complete");
-  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == s_.accumulation,
+  demand(gradient->covers == parts_of(unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
          "measures a gradient that does not cover everything");
-  demand(owners_of(gradient->type) == s_.grid.world(), "each element must be measured on exactly one rank");
+  demand(owners_of(gradient->type) == schedule_.grid.world(), "each element must be measured on exactly one rank");
   State state = *scalars;
   demand(state.norms.insert(unit).second, "measures a unit twice");
   measured_[unit] = gradient->type.dtype;
@@ -137,8 +137,8 @@ void Interpreter::clip(const Operation& op) {
   for (const ValueId id : op.reads) {
     const State* state = read(id);
     if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
-    complete = state->type.partial.empty() && state->norms.size() == s_.layout.units.size() &&
-               state->losses == s_.accumulation;
+    complete = state->type.partial.empty() && state->norms.size() == schedule_.layout.units.size() &&
+               state->losses == schedule_.accumulation;
   }
   demand(complete, "clips before loss and norm of all units are summed over all ranks");
   State state;
@@ -150,13 +150,13 @@ void Interpreter::update(const Operation& op) {
   const State* gradient = find_read(op, ValueKind::gradient, op.unit);
   bool clipped = false;
   for (const ValueId id : op.reads) {
-    const State* state = s_.value(id).kind == ValueKind::scalar ? read(id) : nullptr;
+    const State* state = schedule_.value(id).kind == ValueKind::scalar ? read(id) : nullptr;
     clipped = clipped || (state != nullptr && state->version == step_);
   }
   demand(clipped, "updates before the clip coefficient is known");
   if (gradient == nullptr) return complain("updates without a gradient");
   demand(gradient->type.partial.empty(), "updates with a gradient whose sum is not complete");
-  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == s_.accumulation,
+  demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
          "updates with a gradient that does not cover everything");
   demand(updated_.insert(op.unit).second, "updates a unit twice");
   demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype,

@@ -6,21 +6,21 @@
 
 namespace tessera {
 
-Interpreter::Interpreter(const StepSchedule& schedule) : s_(schedule) {}
+Interpreter::Interpreter(const StepSchedule& schedule) : schedule_(schedule) {}
 
 void Interpreter::complain(const std::string& what) {
   const std::string where = operation_ < 0 ? std::string("between segments")
                                            : fmt::format("{}, operation {} ({})", segment_->name, operation_,
-                                                         name_of(s_.operation(operation_).kind));
+                                                         name_of(schedule_.operation(operation_).kind));
   problems_.push_back(where + ": " + what);
 }
 
 void Interpreter::start() {
   holds_.clear();
   // Values of masters, moments and constants at some segment's start tell what those storages hold.
-  for (const Segment& segment : s_.segments) {
+  for (const Segment& segment : schedule_.segments) {
     for (const ValueId id : segment.carried_in) {
-      const Value& v = s_.value(id);
+      const Value& v = schedule_.value(id);
       if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
         holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
       if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, -1, v.slot, -1}, {}, 0};
@@ -30,70 +30,70 @@ void Interpreter::start() {
 }
 
 void Interpreter::play_prologue() {
-  for (const Play& p : s_.prologue) play(p);
+  for (const Play& p : schedule_.prologue) play(p);
 }
 
 void Interpreter::play_step() {
   updated_.clear();
-  for (const Play& p : s_.step) {
+  for (const Play& p : schedule_.step) {
     play(p);
-    if (s_.segments[static_cast<std::size_t>(p.segment)].role == SegmentRole::micro_step) ++micro_steps_played_;
+    if (schedule_.segments[static_cast<std::size_t>(p.segment)].role == SegmentRole::micro_step) ++micro_steps_played_;
   }
   operation_ = -1;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
-    demand(updated_.contains(unit), fmt::format("unit {} was not updated in the step", s_.unit(unit).name));
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule_.layout.units.size()); ++unit) {
+    demand(updated_.contains(unit), fmt::format("unit {} was not updated in the step", schedule_.unit(unit).name));
   }
   ++step_;
   for (const auto& [storage, state] : holds_) {
     const bool of_the_step = state.type.kind != ValueKind::constant && state.type.kind != ValueKind::snapshot;
-    if (s_.storage(storage).always_live && of_the_step) {
+    if (schedule_.storage(storage).always_live && of_the_step) {
       demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
-                                                 s_.storage(storage).name, state.version, step_));
+                                                 schedule_.storage(storage).name, state.version, step_));
     }
   }
 }
 
 void Interpreter::play_evaluation() {
-  for (const Play& p : s_.evaluation) play(p);
+  for (const Play& p : schedule_.evaluation) play(p);
   ++micro_steps_played_;
 }
 
 void Interpreter::play_snapshot() {
-  if (s_.snapshot.empty()) return;
+  if (schedule_.snapshot.empty()) return;
   stored_.clear();
-  for (const Play& p : s_.snapshot) play(p);
+  for (const Play& p : schedule_.snapshot) play(p);
   operation_ = -1;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(s_.layout.units.size()); ++unit) {
-    demand(stored_.contains(unit), fmt::format("unit {} is not in the snapshot", s_.unit(unit).name));
+  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule_.layout.units.size()); ++unit) {
+    demand(stored_.contains(unit), fmt::format("unit {} is not in the snapshot", schedule_.unit(unit).name));
   }
 }
 
 void Interpreter::play(const Play& play) {
-  segment_ = &s_.segments[static_cast<std::size_t>(play.segment)];
+  segment_ = &schedule_.segments[static_cast<std::size_t>(play.segment)];
   micro_step_ = play.micro_step;
   holder_.clear();
   for (const ValueId id : segment_->carried_in) {
     operation_ = -1;
-    const Value& v = s_.value(id);
+    const Value& v = schedule_.value(id);
     const auto held = holds_.find(v.storage);
     if (held == holds_.end()) {
-      complain(fmt::format("{} expects {} to be there", segment_->name, name_of_value(s_, id)));
+      complain(fmt::format("{} expects {} to be there", segment_->name, name_of_value(schedule_, id)));
       continue;
     }
     const Value& t = held->second.type;
     demand(t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements &&
                t.shard == v.shard && t.partial == v.partial,
            fmt::format("{} finds {} in another layout, type or sum than it expects", segment_->name,
-                       name_of_value(s_, id)));
+                       name_of_value(schedule_, id)));
     holder_[v.storage] = id;
   }
   for (OperationId id = segment_->first; id < segment_->first + segment_->count; ++id) execute(id);
   if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
   // What is not carried ends here.
   std::set<StorageId> carried;
-  for (const ValueId id : segment_->carried_out) carried.insert(s_.value(id).storage);
+  for (const ValueId id : segment_->carried_out) carried.insert(schedule_.value(id).storage);
   for (auto it = holds_.begin(); it != holds_.end();) {
-    const Storage& storage = s_.storage(it->first);
+    const Storage& storage = schedule_.storage(it->first);
     const bool local =
         !storage.carried || (holder_.contains(it->first) && !carried.contains(it->first) && !storage.always_live);
     it = local ? holds_.erase(it) : std::next(it);
@@ -101,19 +101,20 @@ void Interpreter::play(const Play& play) {
 }
 
 Interpreter::State* Interpreter::read(ValueId id) {
-  const Value& v = s_.value(id);
+  const Value& v = schedule_.value(id);
   const auto holder = holder_.find(v.storage);
   if (holder == holder_.end() || holder->second != id) {
-    complain(fmt::format("reads {}, which is not there", name_of_value(s_, id)));
+    complain(fmt::format("reads {}, which is not there", name_of_value(schedule_, id)));
     return nullptr;
   }
   return &holds_[v.storage];
 }
 
 void Interpreter::write(ValueId id, State state) {
-  const Value& v = s_.value(id);
+  const Value& v = schedule_.value(id);
   if (const auto held = holds_.find(v.storage); held != holds_.end())
-    demand(held->second.type.kind != ValueKind::constant, fmt::format("overwrites {}", s_.storage(v.storage).name));
+    demand(held->second.type.kind != ValueKind::constant,
+           fmt::format("overwrites {}", schedule_.storage(v.storage).name));
   state.type = v;
   holds_[v.storage] = std::move(state);
   holder_[v.storage] = id;
@@ -121,23 +122,23 @@ void Interpreter::write(ValueId id, State state) {
 
 const Interpreter::State* Interpreter::find_read(const Operation& op, ValueKind kind, UnitId unit) {
   for (const ValueId id : op.reads) {
-    if (s_.value(id).kind == kind && s_.value(id).unit == unit) return read(id);
+    if (schedule_.value(id).kind == kind && schedule_.value(id).unit == unit) return read(id);
   }
   return nullptr;
 }
 
 void Interpreter::execute(OperationId id) {
   operation_ = id;
-  const Operation& op = s_.operation(id);
+  const Operation& op = schedule_.operation(id);
   const bool reaches_host = op.kind == OperationKind::load || op.kind == OperationKind::store;
   for (const ValueId v : touched_values(op)) {
-    demand(reaches_host || s_.storage_of(v).space == MemorySpace::device,
-           fmt::format("touches {}, which lies on the host", name_of_value(s_, v)));
+    demand(reaches_host || schedule_.storage_of(v).space == MemorySpace::device,
+           fmt::format("touches {}, which lies on the host", name_of_value(schedule_, v)));
   }
   for (const ValueId v : op.reads) read(v);
   for (const Update& u : op.updates) {
     read(u.before);
-    demand(s_.value(u.before).storage == s_.value(u.after).storage, "an update leaves its storage");
+    demand(schedule_.value(u.before).storage == schedule_.value(u.after).storage, "an update leaves its storage");
   }
   switch (op.kind) {
     case OperationKind::load:
@@ -183,11 +184,12 @@ void Interpreter::store(const Operation& op) {
   if (master == nullptr || moments == nullptr || op.reads.size() != 2 || op.writes.size() != 1)
     return complain("a store reads master and moments of its unit and writes its snapshot");
   demand(master->version == step_ && moments->version == step_, "stores state of another version");
-  const Value& out = s_.value(op.writes[0]);
+  const Value& out = schedule_.value(op.writes[0]);
   demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype &&
-             s_.storage_of(op.writes[0]).space == MemorySpace::host,
+             schedule_.storage_of(op.writes[0]).space == MemorySpace::host,
          "a snapshot is of the unit, in its type, and lies on the host");
-  demand(owners_of(out) == s_.grid.world() && out.elements * s_.grid.world() == 3 * s_.unit(op.unit).padded,
+  demand(owners_of(out) == schedule_.grid.world() &&
+             out.elements * schedule_.grid.world() == 3 * schedule_.unit(op.unit).padded,
          "each element must be stored on exactly one rank");
   demand(stored_.insert(op.unit).second, "stores a unit twice");
   State state;
@@ -200,16 +202,16 @@ void Interpreter::gather(const Operation& op) {
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
   State full = *source;
-  const Value& out = s_.value(op.writes[0]);
-  const Groups expected = s_.grid.size(op.group) > 1 ? source->type.shard.without(op.group) : source->type.shard;
+  const Value& out = schedule_.value(op.writes[0]);
+  const Groups expected = schedule_.grid.size(op.group) > 1 ? source->type.shard.without(op.group) : source->type.shard;
   demand(op.group == Group::self || source->type.shard.has(op.group),
          "gathers over a group that the value is not split over");
   demand(out.shard == expected, "the gathered value's placement is not the source's without the group");
-  demand(out.elements == source->type.elements * s_.grid.size(op.group),
+  demand(out.elements == source->type.elements * schedule_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
   demand(out.partial == source->type.partial, "a gather pays no sums");
   if (source->type.kind == ValueKind::master) {
-    demand(out.kind == ValueKind::parameter && out.dtype == s_.compute,
+    demand(out.kind == ValueKind::parameter && out.dtype == schedule_.compute,
            "a gathered master is a parameter in the compute type");
   } else {
     demand(source->type.kind == ValueKind::gradient && source->type.partial.empty(),
@@ -222,18 +224,18 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
   const bool backward_only = op.kind == OperationKind::backward && part.kind != PartKind::head;
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     if (backward_only && !part.read_in_backward[i]) continue;
-    const UnitId unit = s_.layout.unit_of[static_cast<std::size_t>(part.tensors[i])];
+    const UnitId unit = schedule_.layout.unit_of[static_cast<std::size_t>(part.tensors[i])];
     const State* state = find_read(op, ValueKind::parameter, unit);
     if (state == nullptr) state = find_read(op, ValueKind::master, unit);
     if (state == nullptr) {
-      complain(fmt::format("{} runs without full {}", part.name, s_.unit(unit).name));
+      complain(fmt::format("{} runs without full {}", part.name, schedule_.unit(unit).name));
       continue;
     }
-    demand(state->type.shard.empty(), fmt::format("{} reads a slice of {}", part.name, s_.unit(unit).name));
-    demand(state->type.dtype == s_.compute,
-           fmt::format("{} reads {} in another type than it computes in", part.name, s_.unit(unit).name));
-    demand(state->version == step_,
-           fmt::format("{} reads {} of version {} in step {}", part.name, s_.unit(unit).name, state->version, step_));
+    demand(state->type.shard.empty(), fmt::format("{} reads a slice of {}", part.name, schedule_.unit(unit).name));
+    demand(state->type.dtype == schedule_.compute,
+           fmt::format("{} reads {} in another type than it computes in", part.name, schedule_.unit(unit).name));
+    demand(state->version == step_, fmt::format("{} reads {} of version {} in step {}", part.name,
+                                                schedule_.unit(unit).name, state->version, step_));
   }
 }
 
@@ -254,7 +256,7 @@ void Interpreter::need_content(const Operation& op, const Content& wanted) {
 }
 
 void Interpreter::compute(const Operation& op) {
-  const Part& part = s_.part(op.part);
+  const Part& part = schedule_.part(op.part);
   const bool embedding = part.kind == PartKind::embedding;
   const bool head = part.kind == PartKind::head;
   const bool backward = op.kind == OperationKind::backward;
@@ -272,7 +274,7 @@ void Interpreter::compute(const Operation& op) {
   if (head) accumulate_loss(op, backward);
   if (backward) contribute(op, part);
   for (const ValueId id : op.writes) {
-    const Value& v = s_.value(id);
+    const Value& v = schedule_.value(id);
     State state;
     if (v.kind == ValueKind::activation)
       state.content = {v.kind, op.part, -1, now};
@@ -285,7 +287,7 @@ void Interpreter::compute(const Operation& op) {
     write(id, std::move(state));
   }
   for (const Update& u : op.updates) {
-    if (s_.value(u.after).kind != ValueKind::activation_gradient) continue;
+    if (schedule_.value(u.after).kind != ValueKind::activation_gradient) continue;
     State state;
     state.content = {ValueKind::activation_gradient, op.part - 1, -1, now};
     write(u.after, std::move(state));
@@ -295,7 +297,7 @@ void Interpreter::compute(const Operation& op) {
 void Interpreter::accumulate_loss(const Operation& op, bool training) {
   bool counted = false;
   for (const ValueId id : op.writes) {
-    if (s_.value(id).kind != ValueKind::scalar) continue;
+    if (schedule_.value(id).kind != ValueKind::scalar) continue;
     State state;
     state.losses = 1;
     write(id, std::move(state));
@@ -303,7 +305,7 @@ void Interpreter::accumulate_loss(const Operation& op, bool training) {
     counted = true;
   }
   for (const Update& u : op.updates) {
-    if (s_.value(u.after).kind != ValueKind::scalar) continue;
+    if (schedule_.value(u.after).kind != ValueKind::scalar) continue;
     const State* before = read(u.before);
     if (before == nullptr) continue;
     State state = *before;
@@ -325,7 +327,7 @@ void Interpreter::need_evaluated_loss() {
 
 void Interpreter::write_scratch(const Operation& op, std::size_t first) {
   for (std::size_t i = first; i < op.writes.size(); ++i) {
-    demand(s_.value(op.writes[i]).kind == ValueKind::scratch, "writes more than its result");
+    demand(schedule_.value(op.writes[i]).kind == ValueKind::scratch, "writes more than its result");
     write(op.writes[i], {});
   }
 }

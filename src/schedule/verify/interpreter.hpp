@@ -76,7 +76,7 @@ class Interpreter {
     if (!condition) complain(what);
   }
 
-  const StepSchedule& s_;
+  const StepSchedule& schedule_;
   std::map<StorageId, State> holds_;
   std::map<StorageId, ValueId> holder_;  ///< the value that a storage holds in this play
   std::vector<std::string> problems_;
