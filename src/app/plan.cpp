@@ -126,12 +126,12 @@ std::string plan_text(const Options& options) {
 int run_plan(const Options& options) {
   const RunShape shape = shape_of(options);
   const PlannedRun planned = planned_and_proven(shape);
-  fmt::print("{}", text_of(options, shape, planned));
+  std::fputs(text_of(options, shape, planned).c_str(), stdout);
   std::fflush(stdout);  // before output on stderr
   if (options.plan.memory > 0) {
     const FitAnswer answer = examine_fit(shape, planned.schedule, planned.plan, options.plan.memory);
     require_fit(answer, fmt::format("plan.memory = {}", format_bytes(options.plan.memory)));
-    fmt::print("\nplan.memory: {}\n", describe_fit(answer));
+    std::fputs(fmt::format("\nplan.memory: {}\n", describe_fit(answer)).c_str(), stdout);
   }
   return static_cast<int>(ExitCode::finished);
 }

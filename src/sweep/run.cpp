@@ -19,7 +19,7 @@ namespace tessera {
 namespace {
 
 void say(const std::string& line) {
-  fmt::print("{}\n", line);
+  std::fputs(fmt::format("{}\n", line).c_str(), stdout);
   std::fflush(stdout);
 }
 

@@ -56,8 +56,10 @@ int print_sweep(const Sweep& sweep) {
                verdict(needs)});
     commands += fmt::format("\n# {}\n{}\n", row.name, shell_text(command_of(sweep, folder, row)));
   }
-  fmt::print("{}{}{}\nTo start them: --sweep.action=run (here, one after the other) or submit (Slurm).\n", text,
-             table.text(), commands);
+  std::fputs(fmt::format("{}{}{}\nTo start them: --sweep.action=run (here, one after the other) or submit (Slurm).\n",
+                         text, table.text(), commands)
+                 .c_str(),
+             stdout);
   return 0;
 }
 
@@ -75,7 +77,7 @@ int show_status(const Sweep& sweep) {
     table.row({row.name, std::to_string(row.ranks), std::string(name_of(status.state)),
                progress_of(folder.run(row, repeat)), std::to_string(status.attempts), note});
   }
-  fmt::print("{}", table.text());
+  std::fputs(table.text().c_str(), stdout);
   return 0;
 }
 

@@ -224,7 +224,7 @@ int submit_rows(const Sweep& sweep) {
       status.state = RowState::does_not_fit;
       status.message = needs.misfit;
       folder.write_status(row, status);
-      fmt::print("{:<20} does-not-fit  {}\n", row.name, needs.misfit);
+      std::fputs(fmt::format("{:<20} does-not-fit  {}\n", row.name, needs.misfit).c_str(), stdout);
       continue;
     }
     const DeviceChoice device = row.options.run.device;
@@ -236,7 +236,7 @@ int submit_rows(const Sweep& sweep) {
     arrays[{row.ranks, gpus}].push_back(row);
   }
   if (arrays.empty()) {
-    fmt::print("nothing to submit: every row has ended (retry starts those that failed)\n");
+    std::fputs("nothing to submit: every row has ended (retry starts those that failed)\n", stdout);
     return 0;
   }
   for (const auto& [shape, rows] : arrays) {
@@ -247,10 +247,14 @@ int submit_rows(const Sweep& sweep) {
   for (const auto& [shape, rows] : arrays) {
     jobs.push_back(submission.array(shape, rows));
     submission.record(jobs);
-    fmt::print("job {}: {} row{} on {} rank{}{}\n", jobs.back(), rows.size(), rows.size() == 1 ? "" : "s", shape.ranks,
-               shape.ranks == 1 ? "" : "s", shape.gpus ? ", a GPU each" : "");
+    std::fputs(fmt::format("job {}: {} row{} on {} rank{}{}\n", jobs.back(), rows.size(), rows.size() == 1 ? "" : "s",
+                           shape.ranks, shape.ranks == 1 ? "" : "s", shape.gpus ? ", a GPU each" : "")
+                   .c_str(),
+               stdout);
   }
-  fmt::print("job {}: the table, after them, into {}\n", submission.report(jobs), folder.path().string());
+  std::fputs(
+      fmt::format("job {}: the table, after them, into {}\n", submission.report(jobs), folder.path().string()).c_str(),
+      stdout);
   std::fflush(stdout);
   return 0;
 }
