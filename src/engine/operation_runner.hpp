@@ -9,8 +9,13 @@ class OperationRunner {
  public:
   /// All must outlive the runner.
   OperationRunner(const StepSchedule& schedule, const BoundSchedule& bound, const Resources& resources,
-                  const Optimizer& optimizer)
-      : schedule_(schedule), bound_(bound), resources_(resources), optimizer_(optimizer) {}
+                  const Optimizer& optimizer, std::uint64_t chaos_seed)
+      : schedule_(schedule), bound_(bound), resources_(resources), optimizer_(optimizer), chaos_seed_(chaos_seed) {}
+
+  /// Counts the segments played, on which delays depend.
+  void begin_segment() { ++plays_; }
+  /// Starts some operations late, by seed, under LaneMode::chaos.
+  void delay(OperationId id) const;
 
   /// Runs an operation where the stream's work is (Task). Loads are not run here: they need a feed.
   void run(OperationId id, Stream& stream);
@@ -27,6 +32,8 @@ class OperationRunner {
   const BoundSchedule& bound_;
   const Resources& resources_;
   const Optimizer& optimizer_;
+  std::uint64_t chaos_seed_;
+  std::int64_t plays_ = 0;
 };
 
 }  // namespace tessera

@@ -26,9 +26,8 @@ struct Piece {
   std::int64_t count = 0;
 };
 
-/// Returns what is to be filled of a slice whose values are at `values`; its padding becomes zero here.
-std::vector<Piece> divided(const StateSlice& slice, float* values) {
-  std::vector<Piece> pieces;
+/// Adds what is to be filled of a slice whose values are at `values`; its padding becomes zero here.
+void divide(const StateSlice& slice, float* values, std::vector<Piece>& pieces) {
   std::int64_t end = 0;
   for (const TensorRun& run : slice.runs) {
     std::fill(values + end, values + run.offset, 0.0f);
@@ -37,7 +36,6 @@ std::vector<Piece> divided(const StateSlice& slice, float* values) {
       pieces.push_back({run.tensor, run.first + done, values + run.offset + done, std::min(kGrain, run.count - done)});
   }
   std::fill(values + end, values + slice.count, 0.0f);
-  return pieces;
 }
 
 void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>& pieces) {
@@ -100,13 +98,19 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
 }
 
 void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
-  // Fresh memory is zero already: moments are not touched, so that their pages are taken at the first update.
+  std::vector<StateSlice> slices;
+  std::vector<std::span<std::byte>> masters;
   for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
-    const StateSlice slice = state_slice(schedule, resources, unit);
-    resources.device->fill_by_host(slice.master, slice.count * size_of(DType::fp32), [&](void* host) {
-      fill(resources.compute->pool(), source, divided(slice, static_cast<float*>(host)));
-    });
+    const StateSlice& slice = slices.emplace_back(state_slice(schedule, resources, unit));
+    masters.push_back(std::as_writable_bytes(std::span(slice.master, static_cast<std::size_t>(slice.count))));
   }
+  // All threads fill all units at once where the host reaches them. Fresh memory is zero already: moments are not
+  // touched, so that their pages are taken at the first update.
+  resources.device->fill_by_host(masters, [&](std::size_t first, std::span<void* const> host) {
+    std::vector<Piece> pieces;
+    for (std::size_t i = 0; i < host.size(); ++i) divide(slices[first + i], static_cast<float*>(host[i]), pieces);
+    fill(resources.compute->pool(), source, pieces);
+  });
 }
 
 }  // namespace tessera

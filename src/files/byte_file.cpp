@@ -14,6 +14,21 @@ namespace tessera {
 
 namespace {
 
+/// Reads until `bytes` are there or the file ends; returns how many are.
+std::int64_t read_some(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,
+                       std::int64_t bytes) {
+  std::int64_t got = 0;
+  while (got < bytes) {
+    const ssize_t n =
+        ::pread(file.get(), static_cast<char*>(out) + got, static_cast<std::size_t>(bytes - got), offset + got);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) fail_to_read("read", path);
+    if (n == 0) break;
+    got += n;
+  }
+  return got;
+}
+
 std::int64_t size_of(const struct stat& status, const std::filesystem::path& path) {
   if (!S_ISREG(status.st_mode)) throw IoError("{} is not a file", path.string());
   return status.st_size;
@@ -50,14 +65,13 @@ std::int64_t size_of_file(const std::filesystem::path& path) {
 
 void read_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,
              std::int64_t bytes) {
-  auto* to = static_cast<char*>(out);
-  while (bytes > 0) {
-    const ssize_t n = ::pread(file.get(), to, static_cast<std::size_t>(bytes), offset);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_to_read("read", path);
-    if (n == 0) throw IoError("{} ends early ({} bytes are missing at byte {})", path.string(), bytes, offset);
-    to += n, offset += n, bytes -= n;
-  }
+  const std::int64_t got = read_some(file, path, offset, out, bytes);
+  if (got < bytes)
+    throw IoError("{} ends early ({} bytes are missing at byte {})", path.string(), bytes - got, offset + got);
+}
+
+std::int64_t read_up_to(const FileDescriptor& file, const std::filesystem::path& path, void* out, std::int64_t bytes) {
+  return read_some(file, path, 0, out, bytes);
 }
 
 void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,

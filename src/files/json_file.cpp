@@ -29,15 +29,7 @@ std::string read_text_file(const std::filesystem::path& path, std::int64_t limit
   if (status.st_size > limit)
     throw UsageError("{} has {} bytes: at most {} are read", path.string(), status.st_size, limit);
   std::string text(static_cast<std::size_t>(status.st_size), '\0');
-  std::size_t got = 0;
-  while (got < text.size()) {
-    const ssize_t n = ::read(file.get(), text.data() + got, text.size() - got);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) fail_to_read("read", path);
-    if (n == 0) break;
-    got += static_cast<std::size_t>(n);
-  }
-  text.resize(got);
+  text.resize(static_cast<std::size_t>(read_up_to(file, path, text.data(), status.st_size)));
   return text;
 }
 

@@ -15,7 +15,7 @@ std::optional<std::string> read_small_file(const std::filesystem::path& path) {
   if (!std::filesystem::exists(path, error) && !error) return std::nullopt;
   const FileDescriptor file = open_file(path, OpenFor::reading);
   std::string text(static_cast<std::size_t>(size_of_file(file, path)), '\0');
-  read_at(file, path, 0, text.data(), static_cast<std::int64_t>(text.size()));
+  text.resize(static_cast<std::size_t>(read_up_to(file, path, text.data(), static_cast<std::int64_t>(text.size()))));
   return text;
 }
 

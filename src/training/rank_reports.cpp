@@ -64,9 +64,9 @@ void MemorySamples::sample(bool must) {
   std::copy(categories.begin(), categories.end(), measured_.begin());
   const std::int64_t now = proportional_set_size();
   measured_.back() = now < 0 ? -1 : now - before_;
-  const std::int64_t of_gpu = session_.resources().device->memory_taken();
-  if (of_gpu >= 0 || now >= 0) {
-    const auto used = static_cast<double>(of_gpu >= 0 ? of_gpu : measured_.back());
+  const std::optional<std::int64_t> of_gpu = session_.resources().device->memory_taken();
+  if (of_gpu || now >= 0) {
+    const auto used = static_cast<double>(of_gpu.value_or(measured_.back()));
     peak_ = std::fmax(peak_, used);
     sum_ += used;
     ++samples_;

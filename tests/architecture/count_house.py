@@ -51,8 +51,11 @@ WORDS = {  # word: (pattern, files)
 
 
 def files(root, *suffixes):
-    listed = subprocess.run(["git", "-C", str(root), "ls-files"], check=True, capture_output=True, text=True).stdout.split("\n")
-    return [name for name in listed if Path(name).suffix in suffixes]
+    """The tree's files with these suffixes: what git tracks; without git all but builds."""
+    done = subprocess.run(["git", "-C", str(root), "ls-files"], capture_output=True, text=True, check=False)
+    listed = done.stdout.split("\n") if done.returncode == 0 else [
+        path.relative_to(root).as_posix() for path in root.rglob("*") if path.relative_to(root).parts[0] != "build"]
+    return [name for name in listed if Path(name).suffix in suffixes and (root / name).is_file()]
 
 
 def code(text):

@@ -17,7 +17,7 @@ using namespace tessera::testing;
 
 namespace {
 
-constexpr std::size_t kConfigurations = 300;
+constexpr std::size_t kConfigurations = 315;
 
 std::string dump_of(const DrawnArguments& drawn) {
   try {

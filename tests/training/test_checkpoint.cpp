@@ -15,10 +15,11 @@ using namespace tessera::testing;
 namespace {
 
 const std::vector<Shape> kShapes{
-    {Strategy::ddp, 4, 4, 0, Wrap::block, 4},   {Strategy::zero1, 4, 2, 0, Wrap::block, 4},
-    {Strategy::zero2, 2, 2, 0, Wrap::block, 4}, {Strategy::zero3, 4, 4, 0, Wrap::block, 8},
-    {Strategy::hsdp, 4, 2, 2, Wrap::model, 4},  {Strategy::hsdp_zero2, 4, 4, 2, Wrap::block, 4},
-    {Strategy::zero3, 1, 1, 0, Wrap::model, 4}, {Strategy::zero3, 3, 3, 0, Wrap::block, 3}};
+    {Strategy::ddp, 4, 4, 0, Wrap::block, 4},       {Strategy::zero1, 4, 2, 0, Wrap::block, 4},
+    {Strategy::zero2, 2, 2, 0, Wrap::block, 4},     {Strategy::zero3, 4, 4, 0, Wrap::block, 8},
+    {Strategy::hsdp, 4, 2, 2, Wrap::model, 4},      {Strategy::hsdp_zero2, 4, 4, 2, Wrap::block, 4},
+    {Strategy::zero3, 1, 1, 0, Wrap::model, 4},     {Strategy::zero3, 3, 3, 0, Wrap::block, 3},
+    {Strategy::hsdp_zero1, 4, 2, 2, Wrap::block, 4}};
 
 /// Runs every shape in every way.
 template <class Ways>

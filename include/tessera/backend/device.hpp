@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -57,8 +58,8 @@ class Device {
   /// Returns the bytes of device memory that this process may still take, and the total; 0 where that is not known.
   virtual std::int64_t free_memory() const = 0;
   virtual std::int64_t total_memory() const = 0;
-  /// Returns how much more of a GPU's memory is in use, by any process, than when it was opened; -1 on the CPU.
-  virtual std::int64_t memory_taken() const = 0;
+  /// Returns how much more of a GPU's memory is in use, by any process, than when it was opened; nothing on the CPU.
+  virtual std::optional<std::int64_t> memory_taken() const = 0;
 
   /// Makes a stream for the work of the calling thread. CPU: it runs there at once. GPU: a stream like others.
   virtual std::unique_ptr<Stream> make_caller_stream(const std::string& name) = 0;
@@ -76,9 +77,11 @@ class Device {
   /// Copies between device and host (or within either) and returns when it is done. Waits for no stream: the caller
   /// ensures that nothing is writing there.
   virtual void copy(void* to, const void* from, std::int64_t bytes) = 0;
-  /// Fills `bytes` of device memory from the host: `write` gets that memory itself on the CPU, on a GPU a buffer that
-  /// is copied afterwards. Returns when it is done.
-  virtual void fill_by_host(void* memory, std::int64_t bytes, const std::function<void(void* host)>& write) = 0;
+  /// Fills stretches of device memory from the host and returns when it is done. `write` gets the number of a stretch,
+  /// and host memory for it and those after it. The CPU calls it once, with all of them in place. A GPU calls it for
+  /// each stretch, with a buffer that is copied afterwards.
+  virtual void fill_by_host(std::span<const std::span<std::byte>> memory,
+                            const std::function<void(std::size_t first, std::span<void* const> host)>& write) = 0;
   /// Copies as work of a stream. Called where its tasks are called, as kernels are. On the CPU it copies at once; on a
   /// GPU it is enqueued. Host memory must then be pinned, and stay unchanged until the copy is done.
   virtual void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) = 0;

@@ -87,7 +87,7 @@ struct OptimOptions {
 /// [shard]: src/README.md, the strategies.
 struct ShardOptions {
   Strategy strategy = Strategy::zero3;
-  std::int64_t group_size = 0;  ///< ranks of a shard group (hsdp, hsdp-zero2); 0 = the ranks of a node
+  std::int64_t group_size = 0;  ///< ranks of a shard group (hybrid strategies); 0 = the ranks of a node
   Wrap wrap = Wrap::block;
   std::int64_t min_params = 1'000'000;  ///< wrap = size
   bool reshard_after_forward = true;

@@ -21,6 +21,8 @@ std::int64_t size_of_file(const std::filesystem::path& path);
 /// Reads all `bytes` bytes from `offset` on; IoError naming the file, also when it ends early.
 void read_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, void* out,
              std::int64_t bytes);
+/// The same up to the file's end; returns the bytes read.
+std::int64_t read_up_to(const FileDescriptor& file, const std::filesystem::path& path, void* out, std::int64_t bytes);
 void write_at(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t offset, const void* data,
               std::int64_t bytes);
 /// Writes `text` at the file's position, in one write(2) unless the disk is full or a signal interrupts it. IoError.

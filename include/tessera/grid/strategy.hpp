@@ -71,7 +71,7 @@ inline std::string_view name_of(Strategy strategy) { return rules_of(strategy).n
 /// Strategies that leave less on a rank, in the order of what they send more.
 std::vector<Strategy> strategies_that_shard_more(Strategy strategy);
 
-/// "hsdp and hsdp-zero2": the strategies with a shard group smaller than the world.
+/// "hsdp, hsdp-zero2 and hsdp-zero1": the strategies with a shard group smaller than the world.
 std::string names_of_hybrids();
 
 /// The grid of a strategy. Parameters are split over one rank where state is full, over `group_size` ranks (0: those of

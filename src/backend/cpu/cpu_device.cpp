@@ -1,6 +1,7 @@
 // The machine's cores as a device: streams are threads, memory is the process's own.
 
 #include <cstring>
+#include <vector>
 
 #include "backend/cpu/host_event.hpp"
 #include "tessera/backend/cores.hpp"
@@ -33,7 +34,7 @@ class CpuDevice final : public Device {
   std::string identity() const override { return {}; }
   std::int64_t free_memory() const override { return usable_memory(); }
   std::int64_t total_memory() const override { return 0; }
-  std::int64_t memory_taken() const override { return -1; }
+  std::optional<std::int64_t> memory_taken() const override { return std::nullopt; }
 
   std::unique_ptr<Stream> make_caller_stream(const std::string& name) override { return make_serial_stream(name); }
   std::unique_ptr<Stream> make_stream(const std::string& name, StreamPriority) override {
@@ -51,7 +52,12 @@ class CpuDevice final : public Device {
   void copy(void* to, const void* from, std::int64_t bytes) override {
     std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
-  void fill_by_host(void* memory, std::int64_t, const std::function<void(void*)>& write) override { write(memory); }
+  void fill_by_host(std::span<const std::span<std::byte>> memory,
+                    const std::function<void(std::size_t, std::span<void* const>)>& write) override {
+    std::vector<void*> in_place;
+    for (const std::span<std::byte> stretch : memory) in_place.push_back(stretch.data());
+    write(0, in_place);
+  }
   void copy(Stream&, void* to, const void* from, std::int64_t bytes) override { copy(to, from, bytes); }
   void fill_pattern(Stream&, std::span<std::byte> memory) override { tessera::fill_pattern(memory); }
   std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) override {

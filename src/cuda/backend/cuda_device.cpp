@@ -100,7 +100,7 @@ class CudaDevice final : public Device {
   std::string identity() const override { return uuid_text(properties_.uuid); }
   std::int64_t free_memory() const override { return memory().first; }
   std::int64_t total_memory() const override { return memory().second; }
-  std::int64_t memory_taken() const override { return free_at_start_ - free_memory(); }
+  std::optional<std::int64_t> memory_taken() const override { return free_at_start_ - free_memory(); }
 
   std::unique_ptr<Stream> make_caller_stream(const std::string&) override { return std::make_unique<CudaStream>(); }
 
@@ -125,10 +125,15 @@ class CudaDevice final : public Device {
                                        static_cast<cudaStream_t>(copies_->native())));
     copies_->synchronize();
   }
-  void fill_by_host(void* memory, std::int64_t bytes, const std::function<void(void*)>& write) override {
-    std::vector<std::byte> buffer(static_cast<std::size_t>(bytes));
-    write(buffer.data());
-    copy(memory, buffer.data(), bytes);
+  void fill_by_host(std::span<const std::span<std::byte>> memory,
+                    const std::function<void(std::size_t, std::span<void* const>)>& write) override {
+    std::vector<std::byte> buffer;
+    for (std::size_t i = 0; i < memory.size(); ++i) {
+      buffer.resize(memory[i].size());
+      void* const host = buffer.data();
+      write(i, {&host, 1});
+      copy(memory[i].data(), host, static_cast<std::int64_t>(buffer.size()));
+    }
   }
   void copy(Stream& stream, void* to, const void* from, std::int64_t bytes) override {
     if (bytes == 0) return;

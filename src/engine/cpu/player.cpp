@@ -29,7 +29,7 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       optimizer_(optimizer),
       settings_(settings),
       bound_(bind(schedule, resources, optimizer)),
-      runner_(schedule, bound_, resources, optimizer),
+      runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
       queues_(*resources.device, resources.settings.lanes, resources.settings.lanes != LaneMode::chaos),
       order_(schedule, *resources.device, queues_),
       touches_left_(schedule.storages.size()) {
@@ -77,7 +77,7 @@ void CpuPlayer::play(const Play& segment, const TokenFeed& feed) {
 }
 
 void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
-  ++plays_;
+  runner_.begin_segment();
   const auto number = static_cast<std::size_t>(play.segment);
   const Segment& segment = schedule_.segments[number];
   const SegmentGuard guard(resources_.memory->region(RegionKind::private_),
@@ -131,7 +131,7 @@ void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {
 
 void CpuPlayer::execute(OperationId id, Stream& stream) {
   const Operation& op = schedule_.operation(id);
-  if (resources_.settings.lanes == LaneMode::chaos) delay(id);
+  runner_.delay(id);
   const auto start = Clock::now();
   {
     const TouchGuard touch(SegmentGuard::current(), schedule_, *resources_.memory, op);
@@ -147,14 +147,6 @@ void CpuPlayer::release(OperationId id, Stream& stream) {
     if (--touches_left_[static_cast<std::size_t>(storage)] > 0) continue;
     resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
   }
-}
-
-/// Delays some operations, by seed (chaos).
-void CpuPlayer::delay(OperationId id) {
-  const auto bits =
-      philox(settings_.chaos_seed, RandomUse::chaos, static_cast<std::uint32_t>(resources_.context.rank()),
-             static_cast<std::uint64_t>(plays_) << 32 | static_cast<std::uint32_t>(id));
-  if (bits[0] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(bits[1] % 300));
 }
 
 }  // namespace tessera

@@ -37,7 +37,6 @@ class CpuPlayer final : public Player {
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
   void release(OperationId id, Stream& stream);
-  void delay(OperationId id);
 
   const StepSchedule& schedule_;
   Resources& resources_;
@@ -51,7 +50,6 @@ class CpuPlayer final : public Player {
   std::vector<std::vector<OperationId>> border_waits_;
   ReducedScalars reduced_;  ///< as received
   bool measures_ = false;   ///< what is played now is timed
-  std::int64_t plays_ = 0;  ///< segments played: part of the delays' counter
   StepTimes times_;
   std::vector<std::vector<StorageId>> passing_;          ///< poison: per operation
   std::vector<std::atomic<std::int32_t>> touches_left_;  ///< poison: per storage, in the segment being played

@@ -18,7 +18,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       optimizer_(optimizer),
       settings_(settings),
       bound_(bind(schedule, resources, optimizer)),
-      runner_(schedule, bound_, resources, optimizer),
+      runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
       exchange_(*resources.device, schedule.model.tokens(), resources.address(schedule.exchange)),
       queues_(*resources.device, resources.settings.lanes, false),
       order_(schedule, *resources.device, queues_),
@@ -73,6 +73,7 @@ void GpuPlayer::play(const Play& segment, const TokenFeed& feed) {
 }
 
 void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
+  runner_.begin_segment();
   const auto number = static_cast<std::size_t>(play.segment);
   const Segment& segment = schedule_.segments[number];
   for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {

@@ -72,6 +72,7 @@ void Submitter::submit(OperationId first, OperationId count, OperationTimes* tim
 }
 
 void Submitter::run(OperationId id, Stream& stream) {
+  runner_.delay(id);
   runner_.run(id, stream);
   for (const StorageId storage : poison_[static_cast<std::size_t>(id)])
     resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
