@@ -89,9 +89,9 @@ TEST_CASE("virtual tensors are compared with the shards, and may be missing if n
   // Those of a checkpoint whose shards have the same elements in another order.
   std::vector<FileRecord> files = edited.manifest.files;
   std::erase_if(files, [](const FileRecord& file) { return !file.is_shard(); });
-  ElementRun& run = files[0].runs[0];
+  const ElementRun run = files[0].runs[0];
+  files[0].runs[0] = {run.tensor, run.first + run.count / 2, run.count - run.count / 2};
   files[0].runs.insert(files[0].runs.begin() + 1, {run.tensor, run.first, run.count / 2});
-  run = {run.tensor, run.first + run.count / 2, run.count - run.count / 2};
   std::filesystem::remove(edited.path / name);
   write_virtual_tensors(edited.path, edited.manifest.tensors, files);
   edited.seal(name);
