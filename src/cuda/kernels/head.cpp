@@ -4,6 +4,7 @@
 #include "cuda/kernels/cross_entropy.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/finish_product.hpp"
+#include "kernels/final_norm.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
@@ -36,7 +37,7 @@ class CudaHead {
                 training ? a.table_gradient.view.dtype : DType::fp32, training, kernels.limits_.head_logits) {}
 
   void run() {
-    kernels_.norm_forward(stream_, final_norm());
+    kernels_.norm_forward(stream_, final_norm(a_, layout_));
     for (std::int64_t chunk = 0; chunk < layout_.chunks.count(); ++chunk) {
       const Tile tokens = layout_.chunks[chunk];
       make_logits(tokens);
@@ -46,7 +47,7 @@ class CudaHead {
       make_table_gradient(tokens, chunk == 0, chunk == layout_.chunks.count() - 1);
     }
     sum_losses(cuda_stream_, layout_.token_loss, a_.tokens, a_.loss);
-    if (training_) kernels_.norm_backward(stream_, final_norm_backward());
+    if (training_) kernels_.norm_backward(stream_, final_norm_backward(a_, layout_));
   }
 
  private:
@@ -121,27 +122,6 @@ class CudaHead {
   /// Returns [chunk, vocab] in the compute type, rows as far apart as the logits'.
   ConstView logit_gradient() const {
     return {layout_.logits, a_.input.dtype, layout_.logits_stride * 4 / size_of(a_.input.dtype)};
-  }
-
-  NormForward final_norm() const {
-    NormForward norm;
-    norm.tokens = a_.tokens, norm.width = a_.width;
-    norm.epsilon = a_.epsilon, norm.subtract_mean = a_.subtract_mean;
-    norm.input = a_.input, norm.gain = a_.gain, norm.bias = a_.bias;
-    norm.output = {layout_.normalized, a_.input.dtype, a_.width};
-    norm.mean = layout_.mean, norm.reciprocal_deviation = layout_.reciprocal_deviation;
-    return norm;
-  }
-  NormBackward final_norm_backward() const {
-    NormBackward norm;
-    norm.tokens = a_.tokens, norm.width = a_.width, norm.subtract_mean = a_.subtract_mean;
-    norm.input = a_.input, norm.gain = a_.gain;
-    norm.mean = layout_.mean, norm.reciprocal_deviation = layout_.reciprocal_deviation;
-    norm.output_gradient = {layout_.normalized_gradient, a_.input.dtype, a_.width};
-    norm.input_gradient = a_.input_gradient;
-    norm.gain_gradient = a_.gain_gradient, norm.bias_gradient = a_.bias_gradient;
-    norm.scratch = layout_.norm_scratch;
-    return norm;
   }
 
   CudaKernels& kernels_;

@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <chrono>
 #include <map>
-#include <thread>
 
 #include "engine/cpu/touch_guard.hpp"
 #include "engine/poison.hpp"
-#include "tessera/base/counter_rng.hpp"
 #include "tessera/engine/categories.hpp"
 
 namespace tessera {

@@ -10,6 +10,7 @@
 #include "kernels/cpu/gradient_row.hpp"
 #include "kernels/cpu/layouts.hpp"
 #include "kernels/cpu/tile_product.hpp"
+#include "kernels/final_norm.hpp"
 
 namespace tessera {
 
@@ -179,28 +180,6 @@ void check_targets(const HeadArguments& a) {
     TESSERA_ASSERT(a.targets[t] >= 0 && a.targets[t] < a.vocab, "target {} at place {} of the micro-batch: 0 to {}",
                    a.targets[t], t, a.vocab - 1);
   }
-}
-
-NormForward final_norm(const HeadArguments& a, const HeadLayout& layout) {
-  NormForward norm;
-  norm.tokens = a.tokens, norm.width = a.width;
-  norm.epsilon = a.epsilon, norm.subtract_mean = a.subtract_mean;
-  norm.input = a.input, norm.gain = a.gain, norm.bias = a.bias;
-  norm.output = {layout.normalized, a.input.dtype, a.width};
-  norm.mean = layout.mean, norm.reciprocal_deviation = layout.reciprocal_deviation;
-  return norm;
-}
-
-NormBackward final_norm_backward(const HeadArguments& a, const HeadLayout& layout) {
-  NormBackward norm;
-  norm.tokens = a.tokens, norm.width = a.width, norm.subtract_mean = a.subtract_mean;
-  norm.input = a.input, norm.gain = a.gain;
-  norm.mean = layout.mean, norm.reciprocal_deviation = layout.reciprocal_deviation;
-  norm.output_gradient = {layout.normalized_gradient, a.input.dtype, a.width};
-  norm.input_gradient = a.input_gradient;
-  norm.gain_gradient = a.gain_gradient, norm.bias_gradient = a.bias_gradient;
-  norm.scratch = layout.norm_scratch;
-  return norm;
 }
 
 }  // namespace

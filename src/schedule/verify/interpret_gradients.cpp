@@ -62,7 +62,7 @@ void Interpreter::reduce_scatter(const Operation& op) {
   demand(source->type.partial.has(op.group), "the value is not partial over the group");
   demand(!source->type.shard.has(op.group), "the value is already split over the group");
   demand(out.partial == source->type.partial.without(op.group), "owes other sums than the source less the group");
-  demand(out.shard == source->type.shard.with(op.group), "the layout is not the source's split over the group");
+  demand(out.shard == source->type.shard.with(op.group), "the placement is not the source's sharded over the group");
   demand(out.elements * schedule_.grid.size(op.group) == source->type.elements, "slices do not add up to the source");
   State state = *source;
   write(op.writes[0], std::move(state));

@@ -81,10 +81,10 @@ void Interpreter::play(const Play& play) {
       continue;
     }
     const Value& t = held->second.type;
-    demand(t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements &&
-               t.shard == v.shard && t.partial == v.partial,
-           fmt::format("{} finds {} in another layout, type or sum than it expects", segment_->name,
-                       name_of_value(schedule_, id)));
+    demand(
+        t.kind == v.kind && t.unit == v.unit && t.dtype == v.dtype && t.elements == v.elements && t.shard == v.shard &&
+            t.partial == v.partial,
+        fmt::format("{} finds {} in another placement than it expects", segment_->name, name_of_value(schedule_, id)));
     holder_[v.storage] = id;
   }
   for (OperationId id = segment_->first; id < segment_->first + segment_->count; ++id) execute(id);

@@ -1,4 +1,4 @@
-// Numerics contract 1 on an emulated GPU: cuBLASLt's products are the emulator's there, all other kernels ours.
+// docs/numerics.md, contract 1, on an emulated GPU: cuBLASLt's matmuls are the emulator's, other kernels Tessera's.
 #include <cstdlib>
 
 #include "training/golden_case.hpp"
