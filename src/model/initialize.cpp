@@ -44,7 +44,7 @@ void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t 
       break;
   }
   const auto deviation = static_cast<float>(tensor.standard_deviation);
-  const auto stream = static_cast<std::uint32_t>(id);
+  const auto stream = static_cast<std::uint32_t>(id.number());
   const auto end = static_cast<std::uint64_t>(first_element) + out.size();
   auto element = static_cast<std::uint64_t>(first_element);
   float* next = out.data();

@@ -25,7 +25,7 @@ void add_unit(StateView& view, std::int64_t first, const float* master, const fl
 
 StateView state_view(const StepSchedule& schedule, const Resources& resources) {
   StateView view;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     add_unit(view, 0, slice.master, slice.first_moment, slice.second_moment);
   }
@@ -35,7 +35,7 @@ StateView state_view(const StepSchedule& schedule, const Resources& resources) {
 
 StateView snapshot_view(const StepSchedule& schedule, const Resources& resources) {
   StateView view;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const SnapshotSlice slice = snapshot_slice(schedule, resources, unit);
     add_unit(view, slice.first, slice.master, slice.first_moment, slice.second_moment);
   }
@@ -56,7 +56,7 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
     TESSERA_ASSERT(one != owned_.end(), "element {} of {} that this rank writes", first + done, elements());
     const std::int64_t into = first + done - one->file_offset;
     const std::int64_t count = std::min(one->run.count - into, static_cast<std::int64_t>(out.size()) - done);
-    const auto& slice = view_.slices[static_cast<std::size_t>(kind)][static_cast<std::size_t>(one->unit)];
+    const auto& slice = view_.slices[static_cast<std::size_t>(kind)][one->unit];
     const float* const from = slice.data + (one->offset - slice.first) + into;
     if (view_.device != nullptr) {
       view_.device->copy(out.data() + done, from, count * size_of(DType::fp32));

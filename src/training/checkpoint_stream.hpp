@@ -19,8 +19,8 @@ struct StateView {
     const float* data = nullptr;
     std::int64_t first = 0;  ///< element of the rank's slice of the unit, at the start of `data`
   };
-  std::array<std::vector<Slice>, kStateKinds> slices;  ///< by kind, then by unit
-  Device* device = nullptr;                            ///< whose memory it is; none: memory of the host
+  std::array<IndexedVector<UnitId, Slice>, kStateKinds> slices;  ///< by kind
+  Device* device = nullptr;                                      ///< whose memory it is; none: memory of the host
 };
 
 /// Returns a view of the state itself.

@@ -86,7 +86,8 @@ std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const O
     source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
   if (parent_ != nullptr) {
     source = [this](TensorId tensor, std::int64_t first, std::span<float> out) {
-      const WantedRun want{StateKind::parameter, tensor, first, static_cast<std::int64_t>(out.size()), out.data()};
+      const WantedRun want{StateKind::parameter, tensor.number(), first, static_cast<std::int64_t>(out.size()),
+                           out.data()};
       parent_->read({&want, 1}, 1);
     };
   }

@@ -149,14 +149,14 @@ class Comparison {
 /// Returns the runs that this rank needs, with their destinations; padding becomes zero.
 std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& resources) {
   std::vector<WantedRun> wanted;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     const std::pair<StateKind, float*> kinds[] = {{StateKind::parameter, slice.master},
                                                   {StateKind::first_moment, slice.first_moment},
                                                   {StateKind::second_moment, slice.second_moment}};
     for (const auto& [kind, memory] : kinds) {
       for (const TensorRun& run : slice.runs)
-        wanted.push_back({kind, run.tensor, run.first, run.count, memory + run.offset});
+        wanted.push_back({kind, run.tensor.number(), run.first, run.count, memory + run.offset});
     }
   }
   return wanted;
@@ -171,7 +171,7 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
       resources.device->copy(first, zeros.data(), static_cast<std::int64_t>(count * sizeof(float)));
     }
   };
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (float* memory : {slice.master, slice.first_moment, slice.second_moment}) {
       std::int64_t end = 0;

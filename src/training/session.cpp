@@ -99,7 +99,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   player_ = backend.make_player(schedule, *resources_, *optimizer_,
                                 player_settings(options, machine, schedule.model.device, steps_));
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
-    initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
+    initialize_slice(schedule.model.tensors[tensor], tensor, seed, first, out);
   };
   std::optional<StartPoint> start;
   if (load) start = load(schedule, *resources_);
@@ -172,7 +172,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
     return batch.first_sample;
   };
   for (const Play& play : schedule.step) {
-    const bool updates = schedule.segments[static_cast<std::size_t>(play.segment)].role == SegmentRole::update;
+    const bool updates = schedule.segments[play.segment].role == SegmentRole::update;
     if (updates && before_update) {
       player_->synchronize();
       before_update();

@@ -44,7 +44,7 @@ class CpuCompute final : public RankCompute {
 std::set<QueueGroup> with_workspace(const StepSchedule& schedule) {
   std::set<QueueGroup> found;
   for (const Operation& op : schedule.operations) {
-    if (schedule.communicates(op) && scratch_of(schedule, op) >= 0) found.insert({op.queue, op.group});
+    if (schedule.communicates(op) && scratch_of(schedule, op)) found.insert({op.queue, op.group});
   }
   return found;
 }

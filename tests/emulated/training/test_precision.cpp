@@ -15,7 +15,7 @@ namespace {
 /// The usual initial weights, but the last norm's gain: gradients of the token table grow with it.
 TensorSource with_last_gain(const Architecture& architecture, float gain) {
   return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
-    const ParameterTensor& t = tensors[static_cast<std::size_t>(tensor)];
+    const ParameterTensor& t = tensors[tensor];
     initialize_slice(t, tensor, 1, first, out);
     if (t.name == "transformer.ln_f.weight") std::fill(out.begin(), out.end(), gain);
   };
@@ -104,9 +104,9 @@ TEST_CASE("fp16: an overflow is skipped on the device, in graphs as without") {
   options.train.steps = 1;
   const RunOutcome skipped = train_locally(options, architecture, 1, 1, {}, weights);
   REQUIRE(skipped.skipped == 1);
-  for (std::size_t t = 0; t < skipped.weights.size(); ++t) {
+  for (const TensorId t : skipped.weights.ids()) {
     std::vector<float> initial(skipped.weights[t].size());
-    weights(static_cast<TensorId>(t), 0, initial);
+    weights(TensorId(t), 0, initial);
     CHECK(skipped.weights[t] == initial);
   }
 }
