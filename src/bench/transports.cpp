@@ -136,8 +136,9 @@ class HostTransport final : public Transports {
 
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
                                             std::int64_t bytes) {
-  if (options.run.device == DeviceChoice::cuda) return std::make_unique<DeviceTransports>(context, options, bytes);
-  return std::make_unique<HostTransports>(context, options, machine, bytes);
+  if (traits_of(device_of(options.run)).uses_host_network)
+    return std::make_unique<HostTransports>(context, options, machine, bytes);
+  return std::make_unique<DeviceTransports>(context, options, bytes);
 }
 
 std::unique_ptr<Transports> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes) {

@@ -11,8 +11,9 @@ namespace tessera {
   }
 
 TESSERA_CHOICES(bool, {{true, "true"}, {false, "false"}})
-TESSERA_CHOICES(DeviceChoice,
-                {{DeviceChoice::automatic, "auto"}, {DeviceChoice::cpu, "cpu"}, {DeviceChoice::cuda, "cuda"}})
+TESSERA_CHOICES(DeviceChoice, {{std::nullopt, "auto"},
+                               {DeviceKind::cpu, name_of(DeviceKind::cpu)},
+                               {DeviceKind::cuda, name_of(DeviceKind::cuda)}})
 TESSERA_CHOICES(Deterministic,
                 {{Deterministic::automatic, "auto"}, {Deterministic::yes, "true"}, {Deterministic::no, "false"}})
 TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},

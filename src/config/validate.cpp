@@ -72,11 +72,9 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
       out.push_back({name, reason});
     }
   };
-  if (options.run.device == DeviceChoice::cpu) {
+  if (options.run.device && traits_of(*options.run.device).uses_host_network) {
     const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
     out.push_back({"comm.backend", reason});
-    for (const auto* name : {"run.attention", "run.graph", "run.share_gpu"})
-      out.push_back({name, "run.device = cpu, or auto without a GPU: the choice is a GPU's"});
     unused(reason);
   } else if (comm.backend == CommBackend::staged) {
     unused("comm.backend = staged does not use NCCL");
@@ -85,6 +83,14 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
   } else {
     out.push_back({"comm.register_buffers", "comm.symmetric = true registers them as windows"});
   }
+}
+
+/// Options of [run] that a device of this kind has no use for.
+void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out) {
+  const char* const reason = "run.device = cpu, or auto without a GPU: the choice is a GPU's";
+  if (!device.has_libraries)
+    for (const auto* name : {"run.attention", "run.graph"}) out.push_back({name, reason});
+  if (!device.is_allotted) out.push_back({"run.share_gpu", reason});
 }
 
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
@@ -158,6 +164,7 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_by_strategy(options.shard, out);
   unused_by_model(options.model, out);
   unused_elsewhere(options, out);
+  if (options.run.device) unused_by_device(traits_of(*options.run.device), out);
   unused_by_backend(options, out);
   unused_by_data(options, out);
   unused_by_checkpoint(options.checkpoint, out);

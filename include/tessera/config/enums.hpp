@@ -2,14 +2,17 @@
 // The choices that options offer, and how users spell them.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
+#include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
 #include "tessera/grid/strategy.hpp"
 
 namespace tessera {
 
-enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
+/// The device that run.device names; nothing (spelled "auto") while it is open.
+using DeviceChoice = std::optional<DeviceKind>;
 /// Whether sums have one fixed order; automatic: see is_deterministic.
 enum class Deterministic : std::uint8_t { automatic, no, yes };
 /// The implementation of attention on a GPU; automatic: cuDNN where it is found and can, Tessera's own kernels

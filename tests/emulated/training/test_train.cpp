@@ -28,7 +28,7 @@ TEST_CASE("one GPU follows the CPU") {
   Options options = gpu_options();
   const Architecture architecture = tiny_gpt2();
   const RunOutcome gpu = train_locally(options, architecture, 1, 1);
-  options.run.device = DeviceChoice::cpu;
+  options.run.device = DeviceKind::cpu;
   const RunOutcome cpu = train_locally(options, architecture, 1, 1);
   REQUIRE(gpu.losses.size() == cpu.losses.size());
   for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
