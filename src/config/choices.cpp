@@ -21,10 +21,10 @@ TESSERA_CHOICES(AttentionChoice, {{AttentionChoice::automatic, "auto"},
                                   {AttentionChoice::cudnn, "cudnn"}})
 TESSERA_CHOICES(CommBackend,
                 {{CommBackend::automatic, "auto"}, {CommBackend::nccl, "nccl"}, {CommBackend::staged, "staged"}})
-TESSERA_CHOICES(LaneMode, {{LaneMode::automatic, "auto"},
-                           {LaneMode::serial, "serial"},
-                           {LaneMode::chaos, "chaos"},
-                           {LaneMode::parallel, "parallel"}})
+TESSERA_CHOICES(QueueMode, {{QueueMode::automatic, "auto"},
+                            {QueueMode::serial, "serial"},
+                            {QueueMode::chaos, "chaos"},
+                            {QueueMode::parallel, "parallel"}})
 #define TESSERA_ROW(enumerator, name, ...) {Strategy::enumerator, name},
 TESSERA_CHOICES(Strategy, {TESSERA_STRATEGIES(TESSERA_ROW)})
 #undef TESSERA_ROW
@@ -56,7 +56,7 @@ std::string_view name_of(DeviceChoice value) { return spelling(value); }
 std::string_view name_of(Deterministic value) { return spelling(value); }
 std::string_view name_of(AttentionChoice value) { return spelling(value); }
 std::string_view name_of(CommBackend value) { return spelling(value); }
-std::string_view name_of(LaneMode value) { return spelling(value); }
+std::string_view name_of(QueueMode value) { return spelling(value); }
 std::string_view name_of(DirectWrites value) { return spelling(value); }
 std::string_view name_of(Wrap value) { return spelling(value); }
 std::string_view name_of(ReduceWhen value) { return spelling(value); }

@@ -8,7 +8,7 @@
 using namespace tessera;
 
 TEMPLATE_TEST_CASE("Every choice has a spelling of its own that reads back", "", bool, DeviceChoice, Deterministic,
-                   AttentionChoice, CommBackend, LaneMode, Strategy, Wrap, ReduceWhen, TiedReduce,
+                   AttentionChoice, CommBackend, QueueMode, Strategy, Wrap, ReduceWhen, TiedReduce,
                    ActivationCheckpointing, DirectWrites, SampleOrder, LearningRateSchedule, PlanView, SweepAction,
                    DType) {
   std::set<std::string_view> names;

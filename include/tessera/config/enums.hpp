@@ -20,8 +20,8 @@ enum class Deterministic : std::uint8_t { automatic, no, yes };
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
 /// How ranks on GPUs talk; automatic: NCCL.
 enum class CommBackend : std::uint8_t { automatic, nccl, staged };
-/// How the queues of a schedule run; automatic: see lanes_of.
-enum class LaneMode : std::uint8_t {
+/// How the queues of a schedule run; automatic: see queue_mode_of.
+enum class QueueMode : std::uint8_t {
   automatic,
   serial,    ///< one operation after the other, in list order: the reference
   parallel,  ///< communication on a thread of its own
@@ -45,7 +45,7 @@ std::string_view name_of(DeviceChoice value);
 std::string_view name_of(Deterministic value);
 std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
-std::string_view name_of(LaneMode value);
+std::string_view name_of(QueueMode value);
 std::string_view name_of(DirectWrites value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);

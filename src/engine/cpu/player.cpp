@@ -28,7 +28,7 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       settings_(settings),
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
-      queues_(*resources.device, resources.settings.lanes, resources.settings.lanes != LaneMode::chaos),
+      queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos),
       order_(schedule, *resources.device, queues_),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
@@ -79,7 +79,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
   const auto number = static_cast<std::size_t>(play.segment);
   const Segment& segment = schedule_.segments[number];
   const SegmentGuard guard(resources_.memory->region(RegionKind::private_),
-                           resources_.settings.lanes == LaneMode::serial);
+                           resources_.settings.queue_mode == QueueMode::serial);
   for (OperationId id = segment.first; settings_.poison && id < segment.first + segment.count; ++id) {
     for (const StorageId storage : passing_[static_cast<std::size_t>(id)])
       ++touches_left_[static_cast<std::size_t>(storage)];
