@@ -18,9 +18,9 @@ namespace tessera {
 /// (`one_for_all`) is legal, because list order is issue order. In serial mode all share the compute stream.
 class Queues {
  public:
-  Queues(Device& device, LaneMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {
+  Queues(Device& device, QueueMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {
     streams_.fill(compute_.get());
-    if (mode == LaneMode::serial) return;
+    if (mode == QueueMode::serial) return;
     for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica}) {
       if (!one_for_all || others_.empty()) {
         const std::string name = one_for_all ? "communication" : std::string(name_of(queue));

@@ -84,7 +84,7 @@ StreamReceiver::StreamReceiver(ControlPlane& plane, const std::vector<std::int64
     : plane_(plane) {
   std::int64_t begin = 0;
   for (std::size_t i = 1; i < members.size(); ++i) {
-    members_.push_back({static_cast<int>(members[i]), begin, begin + counts[i]});
+    senders_.push_back({static_cast<int>(members[i]), begin, begin + counts[i]});
     begin += counts[i];
   }
 }
@@ -95,11 +95,11 @@ void StreamReceiver::read(StateKind kind, std::int64_t first, std::span<float> o
   for (std::int64_t done = 0; done < static_cast<std::int64_t>(out.size());) {
     const std::int64_t at = first + done;
     if (at < message_first_ || at >= message_first_ + static_cast<std::int64_t>(message_.size())) {
-      const auto member = std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return at < m.end; });
-      TESSERA_ASSERT(member != members_.end() && (at - member->begin) % kMessage == 0, "element {} out of turn", at);
+      const auto sender = std::find_if(senders_.begin(), senders_.end(), [&](const Sender& m) { return at < m.end; });
+      TESSERA_ASSERT(sender != senders_.end() && (at - sender->begin) % kMessage == 0, "element {} out of order", at);
       message_first_ = at;
-      message_.resize(static_cast<std::size_t>(message_size(at - member->begin, member->end - member->begin)));
-      plane_.receive(member->rank, std::as_writable_bytes(std::span(message_)));
+      message_.resize(static_cast<std::size_t>(message_size(at - sender->begin, sender->end - sender->begin)));
+      plane_.receive(sender->rank, std::as_writable_bytes(std::span(message_)));
     }
     const std::int64_t into = at - message_first_;
     const std::int64_t count =

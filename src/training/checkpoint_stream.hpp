@@ -52,12 +52,12 @@ class StreamReceiver {
   void read(StateKind kind, std::int64_t first, std::span<float> out);
 
  private:
-  struct Member {
+  struct Sender {
     int rank = 0;
     std::int64_t begin = 0, end = 0;  ///< elements, over all other members
   };
   ControlPlane& plane_;
-  std::vector<Member> members_;
+  std::vector<Sender> senders_;
   StateKind kind_ = StateKind::parameter;
   std::vector<float> message_;
   std::int64_t message_first_ = 0;  ///< the element that message_ starts with

@@ -62,7 +62,7 @@ Options PreparedRun::resolved(const Options& options) const {
   Options out = options;
   const int threads = threads_of(options, machine_);
   out.run.threads = threads;
-  out.run.lanes = lanes_of(options, threads, machine_);
+  out.run.lanes = queue_mode_of(options, threads, machine_);
   if (options.model.from.empty()) {  // a folder names its own sizes
     const Architecture& a = schedule.model.architecture;
     out.model.layers = a.layers;

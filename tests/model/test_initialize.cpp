@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
 #include <cmath>
+#include <numbers>
 #include <random>
 
 #include "tessera/base/counter_rng.hpp"
@@ -23,6 +24,15 @@ std::vector<float> slice(const ParameterTensor& t, TensorId id, std::uint64_t se
   std::vector<float> out(static_cast<std::size_t>(n), NAN);
   initialize_slice(t, id, seed, first, out);
   return out;
+}
+
+/// The standard normal of one element, by itself.
+float normal_at(std::uint64_t seed, std::uint32_t stream, std::uint64_t index) {
+  const auto bits = philox(seed, RandomUse::initialization, stream, index / 4);
+  const std::uint64_t pair = (index % 4) / 2;
+  const double u1 = (bits[2 * pair] + 1.0) * 0x1p-32, u2 = bits[2 * pair + 1] * 0x1p-32;
+  const double radius = std::sqrt(-2.0 * std::log(u1)), angle = 2.0 * std::numbers::pi * u2;
+  return static_cast<float>(radius * (index % 2 == 0 ? std::cos(angle) : std::sin(angle)));
 }
 
 }  // namespace

@@ -28,7 +28,7 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       settings_(settings),
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
-      queues_(*resources.device, resources.settings.lanes, resources.settings.lanes != LaneMode::chaos),
+      queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos),
       order_(schedule, *resources.device, queues_),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
@@ -78,7 +78,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
   const Segment& segment = schedule_.segments[play.segment];
   const SegmentGuard guard(resources_.memory->region(RegionKind::private_),
-                           resources_.settings.lanes == LaneMode::serial);
+                           resources_.settings.queue_mode == QueueMode::serial);
   if (settings_.poison) {
     for (const OperationId id : segment.operations()) {
       for (const StorageId storage : passing_[id]) ++touches_left_[storage];

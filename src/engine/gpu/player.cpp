@@ -20,7 +20,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
       exchange_(*resources.device, schedule.model.tokens(), resources.address(schedule.exchange)),
-      queues_(*resources.device, resources.settings.lanes, false),
+      queues_(*resources.device, resources.settings.queue_mode, false),
       order_(schedule, *resources.device, queues_),
       submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
       graphs_(schedule, resources, queues_, order_, submitter_),

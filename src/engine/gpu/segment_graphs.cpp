@@ -15,7 +15,7 @@ CommunicationCounts difference(CommunicationCounts counts, const CommunicationCo
   return counts;
 }
 
-bool captures_all(const DeviceCommunication* transport) {
+bool captures_all(const DeviceCommBackend* transport) {
   return transport == nullptr || transport->backend() == CommBackend::nccl;
 }
 
