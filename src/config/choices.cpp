@@ -41,6 +41,7 @@ TESSERA_CHOICES(LearningRateSchedule, {{LearningRateSchedule::constant, "constan
                                        {LearningRateSchedule::linear, "linear"},
                                        {LearningRateSchedule::wsd, "wsd"}})
 TESSERA_CHOICES(PlanView, {{PlanView::table, "table"}, {PlanView::schedule, "schedule"}, {PlanView::units, "units"}})
+TESSERA_CHOICES(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}})
 TESSERA_CHOICES(SweepAction, {{SweepAction::print, "print"},
                               {SweepAction::run, "run"},
                               {SweepAction::submit, "submit"},
@@ -64,6 +65,7 @@ std::string_view name_of(ActivationCheckpointing value) { return spelling(value)
 std::string_view name_of(SampleOrder value) { return spelling(value); }
 std::string_view name_of(LearningRateSchedule value) { return spelling(value); }
 std::string_view name_of(PlanView value) { return spelling(value); }
+std::string_view name_of(PlanFormat value) { return spelling(value); }
 std::string_view name_of(SweepAction value) { return spelling(value); }
 
 }  // namespace tessera
