@@ -46,7 +46,7 @@ TEST_CASE("the JSON has every operation once, in order, as the schedule has it")
     REQUIRE(operations.size() == s.operations.size());
     for (std::size_t i = 0; i < operations.size(); ++i) {
       const Json& json = operations[i];
-      const Operation& op = s.operations[i];
+      const Operation& op = s.operation(OperationId(i));
       const auto id = OperationId(i);
       REQUIRE(json.at("id") == i);
       REQUIRE(json.at("kind") == name_of(op.kind));
