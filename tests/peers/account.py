@@ -24,6 +24,7 @@ class Account:
         self.load = os.getloadavg()[0]
         self.peak_flops = peak_flops(options) if options.run_dir else None
         if options.device == "cpu":
+            _load_libraries(options)
             Path("/proc/self/clear_refs").write_text("5")  # the highest resident size counts from here
         self.before = _status_bytes("VmRSS")
         self.found: list[int] = []  # bytes after each step since the report before
@@ -42,6 +43,20 @@ class Account:
         own = {"peak": float(peak), "average": sum(self.found) / len(self.found), "now": float(self.found[-1])}
         self.found = []
         return dict(zip(own, _of_ranks(list(own.values()), self.options)))
+
+
+def _load_libraries(options: argparse.Namespace) -> None:
+    """Has PyTorch load what it loads late, some 150 MB (dynamo, sharding, kernels): it is none of the training's memory."""
+    import torch._dynamo  # noqa: F401
+    import torch.distributed.fsdp  # noqa: F401
+
+    if options.run_dir:
+        import metrics  # noqa: F401
+    layers = torch.nn.Sequential(torch.nn.Linear(32, 32), torch.nn.LayerNorm(32), torch.nn.Linear(32, 32))
+    optimizer = torch.optim.AdamW(layers.parameters(), fused=True)
+    with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
+        layers(torch.ones(8, 32)).float().sum().backward()
+    optimizer.step()
 
 
 def peak_flops(options: argparse.Namespace) -> float:

@@ -65,7 +65,7 @@ def _add_sharding(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--strategy", choices=["single", "ddp", *SHARDED], default="single")
     group.add_argument("--ranks", type=count, default=1, help="processes, all on this machine")
     group.add_argument("--threads", type=count, default=1, help="threads of each rank; 0: allowed cores / ranks")
-    group.add_argument("--device", choices=["cpu", "cuda"], default="cpu", help="cuda: a GPU for each rank")
+    group.add_argument("--device", choices=["auto", "cpu", "cuda"], default="cpu", help="cuda: a GPU for each rank; auto: where there is one")
     group.add_argument("--wrap", choices=["block", "size", "model"], help="fsdp1, fsdp2: what is gathered together (block); size (fsdp1): PyTorch's size_based_auto_wrap_policy")
     group.add_argument("--min-params", type=count, help="--wrap size: its min_num_params (1M)")
     group.add_argument("--reshard-after-forward", type=truth, help="fsdp1, fsdp2: false is fsdp1's SHARD_GRAD_OP (true)")
@@ -172,7 +172,7 @@ def _refuse_rest(options: argparse.Namespace, parser: argparse.ArgumentParser) -
         parser.error("--steps and --epochs: one of them")
     if not 0 <= options.val_fraction < 1:
         parser.error(f"--val-fraction {options.val_fraction}: 0 up to, not including, 1")
-    if options.attention != "auto" and options.device != "cuda":
+    if options.attention != "auto" and options.device == "cpu":
         parser.error(f"--attention {options.attention} is a choice among a GPU's kernels: --device cuda")
     if (options.checkpoint_every or options.resume == "auto") and not options.run_dir:
         parser.error("--checkpoint-every and --resume auto need --run-dir")

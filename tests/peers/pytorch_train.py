@@ -236,6 +236,10 @@ def run_rank(rank: int, options: argparse.Namespace, store: str, began: float) -
 
 def prepare(options: argparse.Namespace) -> None:
     """Everything that may be refused is, before processes start; adds what they have in common to the options."""
+    if options.device == "auto":
+        options.device = "cuda" if torch.cuda.is_available() else "cpu"
+    if options.device == "cuda" and torch.cuda.device_count() < options.ranks:
+        raise SystemExit(f"--ranks {options.ranks} with --device cuda: PyTorch finds {torch.cuda.device_count()} GPUs, and a rank has one of its own")
     options.config = models.shape(options)
     samples = Samples(options)
     options.tokens, options.total_steps = len(samples.tokens), samples.steps()
