@@ -17,8 +17,8 @@ constexpr std::array<const char*, kRegions> kRegionNames{"at rest", "shared with
 template <class F>
 void for_each_played(const StepSchedule& s, F&& f) {
   for (const Play& play : s.step) {
-    const Segment& segment = s.segments[static_cast<std::size_t>(play.segment)];
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) f(s.operation(id));
+    const Segment& segment = s.segments[play.segment];
+    for (const OperationId id : segment.operations()) f(s.operation(id));
   }
 }
 
