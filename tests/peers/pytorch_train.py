@@ -82,7 +82,7 @@ def forward_backward(trained: strategies.Trained, samples: Samples, options: arg
     """All micro-batches of this rank in a step (from 0); the sum of their shares of the loss."""
     total = torch.zeros((), device=options.device)
     for k in range(options.accumulation):
-        ids = torch.from_numpy(samples.micro_batch(step, k * options.ranks + rank, options.config.vocab))
+        ids = torch.from_numpy(samples.micro_batch(step, k * options.ranks + rank))
         if options.device == "cuda":
             ids = ids.pin_memory().to("cuda", non_blocking=True)
         watch.ends("data")
@@ -242,6 +242,7 @@ def prepare(options: argparse.Namespace) -> None:
         raise SystemExit(f"--ranks {options.ranks} with --device cuda: PyTorch finds {torch.cuda.device_count()} GPUs, and a rank has one of its own")
     options.config = models.shape(options)
     samples = Samples(options)
+    samples.require_vocabulary(options.config.vocab)
     options.tokens, options.total_steps = len(samples.tokens), samples.steps()
     if options.run_dir and options.resume == "none":
         from metrics import files
@@ -268,7 +269,10 @@ def main(options: argparse.Namespace) -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         os.environ["OMP_NUM_THREADS"] = str(options.threads)
-        multiprocessing.spawn(run_rank, args=(options, os.path.join(folder, "store"), BEGAN), nprocs=options.ranks)
+        try:
+            multiprocessing.spawn(run_rank, args=(options, os.path.join(folder, "store"), BEGAN), nprocs=options.ranks)
+        except multiprocessing.ProcessExitedException as end:
+            raise SystemExit(f"rank {end.error_index} ended with exit code {end.exit_code}; its own words stand above") from None
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ from tessera_random import permutation
 
 LLM_C_DTYPES = {20240520: "<u2", 20240801: "<u4"}  # magic of llm.c's header
 HEADER = 1024  # bytes of it
+PIECE = 1 << 24  # tokens that are looked at together
 
 
 def open_tokens(path: str) -> np.ndarray:
@@ -62,12 +63,15 @@ class Samples:
                 places[of_it] = permutation(self.per_epoch, self.options.data_seed, int(epoch), places[of_it])
         return places * self.options.seq_len
 
-    def micro_batch(self, step: int, number: int, vocab: int) -> np.ndarray:
+    def require_vocabulary(self, vocab: int) -> None:
+        """SystemExit where a token is not below `vocab`. Reads all tokens."""
+        largest = max(int(self.tokens[first : first + PIECE].max()) for first in range(0, len(self.tokens), PIECE))
+        if largest >= vocab:
+            raise SystemExit(f"{self.options.source}: it has a token {largest} (the model's vocabulary is {vocab}): a larger --vocab")
+
+    def micro_batch(self, step: int, number: int) -> np.ndarray:
         """Micro-batch `number` of a step (from 0), of all ranks' counted together: [micro_batch, seq_len + 1] int64."""
         size = self.options.micro_batch
         first = step * self.per_step + number * size
         starts = self.first_tokens(np.arange(first, first + size))
-        ids = np.stack([self.tokens[start : start + self.options.seq_len + 1] for start in starts]).astype(np.int64)
-        if ids.max() >= vocab:
-            raise SystemExit(f"{self.options.source}: token {ids.max()} in step {step + 1} (the model's vocabulary is {vocab}): a larger --vocab")
-        return ids
+        return np.stack([self.tokens[start : start + self.options.seq_len + 1] for start in starts]).astype(np.int64)

@@ -90,7 +90,7 @@ class Refusals(PeerCase):
         (["--family", "llama", "--width", 32], "--family llama needs --layers, --heads, --vocab, --context"),
         (["--preset", "nano", "--heads", 3], "--width 128 is no multiple of --heads 3"),
         (["--preset", "nano", "--seq-len", 512], "--seq-len 512 is longer than the model's context 256"),
-        (["--preset", "nano", "--vocab", 100], r"token 255 in step 1 \(the model's vocabulary is 100\)"),
+        (["--preset", "nano", "--vocab", 100], r"it has a token 255 \(the model's vocabulary is 100\)"),
         (["--from", "."], "it has no config.json"),
         (["--preset", "nano", "--epochs", "many"], "--epochs many: a number above 0"),
     ]
