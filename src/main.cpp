@@ -78,8 +78,10 @@ int run_plan_here(const Command& command) {
   const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(command.input);
   if (ranks) {
     options.plan.ranks = *ranks;
-    Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
-                               *ranks == 1 ? "" : "s", command.input.string()));
+    if (options.plan.format == PlanFormat::text) {
+      Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
+                                 *ranks == 1 ? "" : "s", command.input.string()));
+    }
   }
   if (!options.run.device) resolve_device(options, Log(0, 1));
   return run_plan(options);

@@ -60,6 +60,18 @@ Hdf5Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, co
                     creating(parent, name)));
 }
 
+Hdf5Dataset write_texts(hid_t parent, const std::string& name, const std::vector<std::int64_t>& shape,
+                        const std::vector<const char*>& texts) {
+  hdf5_quiet();
+  const Hdf5Type type = hdf5_text_type();
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
+  Hdf5Dataset dataset = create_dataset(parent, name, type.id(), simple_space(shape), properties);
+  if (texts.empty()) return dataset;
+  hdf5_check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data()),
+             fmt::format("cannot write {}", hdf5_name(dataset.id())));
+  return dataset;
+}
+
 Hdf5Dataset open_dataset(hid_t parent, const std::string& name, H5T_class_t wanted) {
   hdf5_quiet();
   const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(parent));
@@ -263,17 +275,14 @@ std::vector<T> hdf5_read(hid_t parent, const std::string& name) {
 }
 
 void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector<std::string>& values) {
-  hdf5_quiet();
-  const Hdf5Type type = hdf5_text_type();
-  const Hdf5Space space = simple_space({static_cast<std::int64_t>(values.size())});
-  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
-  const Hdf5Dataset dataset = create_dataset(parent, name, type.id(), space, properties);
   std::vector<const char*> pointers;
   pointers.reserve(values.size());
   for (const std::string& value : values) pointers.push_back(value.c_str());
-  if (values.empty()) return;
-  hdf5_check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()),
-             fmt::format("cannot write {}", hdf5_name(dataset.id())));
+  write_texts(parent, name, {static_cast<std::int64_t>(values.size())}, pointers);
+}
+
+Hdf5Dataset hdf5_write_text(hid_t parent, const std::string& name, const std::string& text) {
+  return write_texts(parent, name, {}, {text.c_str()});
 }
 
 std::vector<std::string> hdf5_read_strings(hid_t parent, const std::string& name) {

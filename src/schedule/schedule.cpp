@@ -145,6 +145,16 @@ std::string_view name_of(EdgeReason reason) {
   return names[static_cast<std::size_t>(reason)];
 }
 
+std::string_view name_of(SegmentRole role) {
+  constexpr std::array<std::string_view, 5> names{"prologue", "micro_step", "update", "evaluation", "snapshot"};
+  return names[static_cast<std::size_t>(role)];
+}
+
+std::string_view name_of(RegionKind region) {
+  constexpr std::array<std::string_view, kRegions> names{"at rest", "shared with peers", "private"};
+  return names[static_cast<std::size_t>(region)];
+}
+
 std::string name_of_value(const StepSchedule& schedule, ValueId id) {
   const Value& v = schedule.value(id);
   const std::string of = v.unit ? schedule.unit(v.unit).name : v.part ? schedule.part(v.part).name : std::string();

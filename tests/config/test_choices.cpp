@@ -9,8 +9,8 @@ using namespace tessera;
 
 TEMPLATE_TEST_CASE("Every choice has a spelling of its own that reads back", "", bool, DeviceChoice, Deterministic,
                    AttentionChoice, CommBackend, QueueMode, Strategy, Wrap, ReduceWhen, TiedReduce,
-                   ActivationCheckpointing, DirectWrites, SampleOrder, LearningRateSchedule, PlanView, SweepAction,
-                   DType) {
+                   ActivationCheckpointing, DirectWrites, SampleOrder, LearningRateSchedule, PlanView, PlanFormat,
+                   SweepAction, DType) {
   std::set<std::string_view> names;
   std::set<TestType> values;
   for (const auto& [value, name] : choices<TestType>()) {

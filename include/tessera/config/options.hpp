@@ -166,6 +166,7 @@ struct PlanOptions {
   std::int64_t ranks = 8;
   std::int64_t memory = 0;  ///< bytes per rank that must suffice; 0 = not checked
   PlanView view = PlanView::table;
+  PlanFormat format = PlanFormat::text;
   bool operator==(const PlanOptions&) const = default;
 };
 

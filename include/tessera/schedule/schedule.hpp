@@ -220,6 +220,8 @@ std::string_view name_of(Queue queue);
 std::string_view name_of(Category category);
 std::string_view name_of(MemorySpace space);
 std::string_view name_of(EdgeReason reason);
+std::string_view name_of(SegmentRole role);
+std::string_view name_of(RegionKind region);
 std::string name_of_value(const StepSchedule& schedule, ValueId id);  ///< "full h.0", "saved h.1.attn qkv", ...
 
 }  // namespace tessera

@@ -7,6 +7,7 @@
 #include <set>
 
 #include "schedule/liveness.hpp"
+#include "schedule/print/segment_life.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 
@@ -32,20 +33,12 @@ class SegmentText {
  public:
   SegmentText(const StepSchedule& s, const MemoryPlan& plan, const Segment& segment,
               const std::vector<Presence>& present)
-      : schedule_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
-    for (const Presence& p : present) {
-      const std::int64_t bytes = s.storage(p.storage).space == MemorySpace::device ? s.storage(p.storage).bytes : 0;
-      alive_[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
-      alive_[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
-      if (!p.live_at_exit && !p.touches.empty()) released_by_[p.storage] = p.touches.back();
-    }
-    for (std::size_t i = 1; i < alive_.size(); ++i) alive_[i] += alive_[i - 1];
-  }
+      : schedule_(s), plan_(plan), life_(s, segment, present) {}
 
   std::vector<std::string> line(OperationId id) const {
     const Operation& op = schedule_.operation(id);
     const bool peak = id == plan_.at(MemorySpace::device).peak_operation;
-    const std::int64_t alive = alive_[static_cast<std::size_t>(id - segment_.first)];
+    const std::int64_t alive = life_.alive_bytes(id);
     return {fmt::format("{}", id),
             std::string(name_of(op.queue)),
             verb_of(schedule_, op),
@@ -93,8 +86,7 @@ class SegmentText {
     const Operation& op = schedule_.operation(id);
     std::vector<std::pair<std::string, bool>> names;  // and whether it is released here
     auto add = [&](ValueId v, bool updated) {
-      const auto released = released_by_.find(schedule_.value(v).storage);
-      const bool last = !updated && released != released_by_.end() && released->second == id;
+      const bool last = !updated && life_.releases(id, schedule_.value(v).storage);
       const std::string text = name(v);
       const auto known = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.first == text; });
       if (known == names.end())
@@ -125,9 +117,7 @@ class SegmentText {
 
   const StepSchedule& schedule_;
   const MemoryPlan& plan_;
-  const Segment& segment_;
-  std::vector<std::int64_t> alive_;  ///< bytes on the device, per operation in list order
-  std::map<StorageId, OperationId> released_by_;
+  SegmentLife life_;
 };
 
 /// Returns how often a segment is played, in words.
