@@ -41,6 +41,9 @@ def _flag_options(row: Row, baseline: Row) -> None:
     data = {name for name in own if name.startswith("data.")} - NOT_DATA
     if own.get("data.source") == "synthetic":
         data.add("data.synthetic_tokens")
+    samples, others = (of.metrics.model.get("samples_per_epoch") for of in (row, baseline))
+    if samples and others and samples != others and own.get("train.seq_len") == other.get("train.seq_len"):
+        row.flag("data", f"{samples:g} samples an epoch, {baseline.name} {others:g}")
     model = {name for name in own if name.startswith("model.")} - {"model.preset"} | {"train.seq_len"}
     for word, names in (("data", data), ("seed", {"run.seed", "data.seed"}), ("model", model)):
         for name in sorted(names):

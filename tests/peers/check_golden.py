@@ -3,7 +3,7 @@
 
     VENV/bin/python check_golden.py [FOLDER...]       needs h5py too
 
-Plain, with compiled blocks, and FSDP2 on one rank. Fails where a loss is more than 1e-6 off, or a norm more than 5e-6.
+Plain, with compiled blocks, and FSDP1 and FSDP2 on one rank. Fails where a loss is more than 1e-6 off, or a norm more than 5e-6.
 """
 
 import json
@@ -33,7 +33,7 @@ def main():
     status = 0
     for name in sys.argv[1:] or sorted(path.parent.name for path in REFERENCE.glob("*/golden.h5")):
         words, golden = options_of(REFERENCE / name)
-        for setting in ([], ["--compile", "blocks"], ["--strategy", "fsdp2"]):
+        for setting in ([], ["--compile", "blocks"], ["--strategy", "fsdp1"], ["--strategy", "fsdp2"]):
             with tempfile.NamedTemporaryFile(suffix=".json") as out:
                 subprocess.run([sys.executable, str(HERE / "pytorch_train.py"), *words, *setting, "--output", out.name],
                                check=True, capture_output=True)

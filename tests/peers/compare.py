@@ -51,7 +51,7 @@ def tessera(args, ranks, sequence, micro_batch, strategy, steps, *more):
 
 def pytorch(args, sequence, micro_batch, steps, *more):
     with tempfile.NamedTemporaryFile(suffix=".json") as out:
-        command = [sys.executable, str(HERE / "pytorch_train.py"), "--source", args.source, "--preset", args.preset,
+        command = [sys.executable, str(HERE / "pytorch_train.py"), "--source", args.source, "--preset", args.preset, "--init", "torch",
                    "--micro-batch", str(micro_batch), "--warm-up", "3", "--output", out.name,
                    "--seq-len", str(sequence), "--steps", str(steps + 3), *more]
         output_of(args, command)

@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from gpt2_torch import stored_tensors
+
 
 @dataclass(frozen=True)
 class Config:
@@ -97,7 +99,10 @@ class Block(nn.Module):
 
 
 class Decoder(nn.Module):
-    """Maps token ids and targets [batch, tokens] to the mean cross-entropy. `sequence`: the longest that it will see."""
+    """Maps token ids and targets [batch, tokens] to the mean cross-entropy. `sequence`: the longest that it will see.
+
+    Without a seed the caller gives first weights.
+    """
 
     def __init__(self, config, seed=0, sequence=None):
         super().__init__()
@@ -112,7 +117,8 @@ class Decoder(nn.Module):
         device = self.norm.weight.device
         self.register_buffer("cosine", angles.cos().float().to(device), persistent=False)
         self.register_buffer("sine", angles.sin().float().to(device), persistent=False)
-        self.initialize(seed)
+        if seed is not None:
+            self.initialize(seed)
 
     def initialize(self, seed):
         """Normal 0.02, biases zero, gains one."""
@@ -142,21 +148,23 @@ class Decoder(nn.Module):
         return torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
 
 
-def from_hugging_face(folder, sequence=None):
-    """The model of a Hugging Face Qwen2 or Llama folder (config.json + model.safetensors)."""
-    from safetensors.torch import load_file
-
-    keys = json.loads((Path(folder) / "config.json").read_text())
+def config_of(keys):
+    """The shape that a Hugging Face config.json tells."""
     rope = keys.get("rope_parameters") or {}
     scaling = keys.get("rope_scaling") or (rope if rope.get("rope_type") == "llama3" else {})
     scaled = tuple(scaling[name] for name in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings")) \
         if scaling.get("rope_type") == "llama3" else ()
-    config = Config(keys["vocab_size"], keys["max_position_embeddings"], keys["hidden_size"], keys["num_attention_heads"],
-                    keys["num_key_value_heads"], keys["num_hidden_layers"], keys["intermediate_size"], keys["rms_norm_eps"],
-                    keys.get("rope_theta") or rope.get("rope_theta"), keys.get("tie_word_embeddings", False),
-                    keys["model_type"] == "qwen2", scaled)
-    model = Decoder(config, sequence=sequence)
-    stored = {name.removeprefix("model."): t for name, t in load_file(Path(folder) / "model.safetensors").items()}
+    return Config(keys["vocab_size"], keys["max_position_embeddings"], keys["hidden_size"], keys["num_attention_heads"],
+                  keys["num_key_value_heads"], keys["num_hidden_layers"], keys["intermediate_size"], keys["rms_norm_eps"],
+                  keys.get("rope_theta") or rope.get("rope_theta"), keys.get("tie_word_embeddings", False),
+                  keys["model_type"] == "qwen2", scaled)
+
+
+def from_hugging_face(folder, sequence=None):
+    """The model of a Hugging Face Qwen2 or Llama folder (config.json + model.safetensors)."""
+    config = config_of(json.loads((Path(folder) / "config.json").read_text()))
+    model = Decoder(config, None, sequence)
+    stored = {name.removeprefix("model."): t for name, t in stored_tensors(folder).items()}
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             parameter.copy_(stored["layers" + name[1:] if name.startswith("h.") else name].float())

@@ -70,7 +70,7 @@ class Block(nn.Module):
 
 
 class Gpt2(nn.Module):
-    """Maps token ids and targets [batch, tokens] to the mean cross-entropy."""
+    """Maps token ids and targets [batch, tokens] to the mean cross-entropy. Without a seed the caller gives first weights."""
 
     def __init__(self, config, seed=0, sequence=None):
         super().__init__()
@@ -79,7 +79,8 @@ class Gpt2(nn.Module):
         self.wpe = nn.Embedding(config.context, config.width)
         self.h = nn.ModuleList(Block(config) for _ in range(config.layers))
         self.ln_f = nn.LayerNorm(config.width, config.norm_epsilon)
-        self.initialize(seed)
+        if seed is not None:
+            self.initialize(seed)
 
     def initialize(self, seed):
         """GPT-2's: normal 0.02, residual projections divided by sqrt(2 layers), biases zero."""
@@ -103,15 +104,27 @@ class Gpt2(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
 
-def from_hugging_face(folder, sequence=None):
-    """The model of a Hugging Face GPT-2 folder (config.json + model.safetensors); Conv1D weights are transposed."""
+def config_of(keys):
+    """The shape that a Hugging Face config.json tells."""
+    return Config(keys["vocab_size"], keys["n_positions"], keys["n_embd"], keys["n_head"], keys["n_layer"],
+                  keys.get("n_inner") or 4 * keys["n_embd"], keys.get("layer_norm_epsilon", 1e-5))
+
+
+def stored_tensors(folder):
+    """All tensors of a folder's safetensors files. SystemExit where there are none."""
     from safetensors.torch import load_file
 
-    keys = json.loads((Path(folder) / "config.json").read_text())
-    config = Config(keys["vocab_size"], keys["n_positions"], keys["n_embd"], keys["n_head"], keys["n_layer"],
-                    keys.get("n_inner") or 4 * keys["n_embd"], keys.get("layer_norm_epsilon", 1e-5))
-    model = Gpt2(config)
-    stored = {name.removeprefix("transformer."): t for name, t in load_file(Path(folder) / "model.safetensors").items()}
+    files = sorted(Path(folder).glob("*.safetensors"))
+    if not files:
+        raise SystemExit(f"--from {folder}: it has no model.safetensors")
+    return {name: tensor for file in files for name, tensor in load_file(file).items()}
+
+
+def from_hugging_face(folder, sequence=None):
+    """The model of a Hugging Face GPT-2 folder (config.json + model.safetensors); Conv1D weights are transposed."""
+    config = config_of(json.loads((Path(folder) / "config.json").read_text()))
+    model = Gpt2(config, None)
+    stored = {name.removeprefix("transformer."): t for name, t in stored_tensors(folder).items()}
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             tensor = stored[name].float()

@@ -2,31 +2,18 @@
 
 TESSERA_TORCH_PYTHON names a Python with PyTorch (python3); without one this ends with 77.
 """
-import os
 import re
-import shutil
-import subprocess
-import sys
-import unittest
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests/postprocess"))
+from with_torch import ROOT, PeerCase, run_tests  # first: it says where the next two are
 
-from reporting import Report  # noqa: E402
-from job import REFERENCE, Case, main  # noqa: E402
+from job import REFERENCE
+from reporting import Report
 
 MODEL = REFERENCE / "deep"
 STEPS = 12
 STRATEGIES = {"1-ddp": "ddp", "1-zero3": "zero3", "2-ddp": "ddp", "2-zero3": "zero3",
-              "1-pytorch": "PyTorch", "2-pytorch-ddp": "PyTorch DDP", "2-pytorch-fsdp2": "PyTorch FSDP2"}
-
-
-def torch_python():
-    """A Python that imports torch; None without."""
-    python = shutil.which(os.environ.get("TESSERA_TORCH_PYTHON") or "python3")
-    has_torch = python and subprocess.run([python, "-c", "import torch"], capture_output=True).returncode == 0
-    return python if has_torch else None
+              "1-pytorch": "PyTorch", "2-pytorch-ddp": "PyTorch DDP", "2-pytorch-fsdp1": "PyTorch FSDP1",
+              "2-pytorch-fsdp2": "PyTorch FSDP2"}
 
 
 def changed(text, *pairs):
@@ -37,11 +24,11 @@ def changed(text, *pairs):
     return text
 
 
-class PyTorchRows(Case):
+class PyTorchRows(PeerCase):
     def setUp(self):
         super().setUp()
         text = changed((ROOT / "inputs/sweeps/pytorch.ini").read_text(),
-                       (" python3 tests/", f" {PYTHON} {ROOT}/tests/"), ("--preset nano", f"--from {MODEL}"),
+                       (" python3 tests/", f" {self.python} {ROOT}/tests/"), ("--preset nano", f"--from {MODEL}"),
                        ("^preset = nano", f"from = {MODEL}"), ("--steps 50", f"--steps {STEPS}"), ("^steps = 50", f"steps = {STEPS}"),
                        ("--seq-len 128", "--seq-len 16"), ("^seq_len = 128", "seq_len = 16"))
         (self.folder / "pytorch.ini").write_text(text)
@@ -61,7 +48,7 @@ class PyTorchRows(Case):
                 self.assertEqual(row["steps_per_epoch"], rows["1-ddp"]["steps_per_epoch"])
                 self.assertEqual(row["parameters"], rows["1-ddp"]["parameters"])
                 self.assertEqual(set(row["flags"]) - {"load"}, set())
-                for title in ("tokens/s", "speed-up", "loss", "best", "step", "batch", "epoch", "peak", "average", "start-up"):
+                for title in ("tokens/s", "speed-up", "loss", "best", "step", "batch", "epoch", "peak", "average", "start-up", "data", "MFU"):
                     self.assertRegex(cells[name][title], r"^\d", title)
         print("long:", ", ".join(f"{name} {cells[name]['tokens/s']} tokens/s" for name in rows))
 
@@ -74,8 +61,4 @@ class PyTorchRows(Case):
 
 
 if __name__ == "__main__":
-    PYTHON = torch_python()
-    if PYTHON is None:
-        print("no PyTorch in TESSERA_TORCH_PYTHON or python3: pip install -r tests/peers/requirements.txt")
-        sys.exit(77)
-    main(at_once=1)
+    run_tests(at_once=1)

@@ -4,6 +4,7 @@ import math
 import unittest
 import xml.etree.ElementTree
 
+import h5py
 import numpy as np
 
 from reporting import ROOT, Report, write_metrics
@@ -117,6 +118,15 @@ class Sweep(Case):
                      "load: load average at the start 3.5, base 0.4", "batch: 1024 tokens a step, base 512"):
             self.assertIn(note, text)
         self.assertEqual([report.cells()[name]["flags"] for name in ("same", "host")], ["-", "host"])
+
+    def test_another_corpus_shows_in_the_samples_of_an_epoch(self):
+        for name, samples in (("a", 300), ("b", 300), ("c", 299)):
+            made(self.folder / name)
+            with h5py.File(self.folder / name / "metrics.h5", "a") as file:
+                file.require_group("model").attrs["samples_per_epoch"] = samples
+        report = self.read(paths=[self.folder / name for name in "abc"])
+        self.assertEqual([report.rows[name]["flags"] for name in "abc"], [[], [], ["data"]])
+        self.assertIn("c: 299 samples an epoch, a 300", report.out)
 
     def test_equal_names(self):
         for folder in ("x/run", "y/run", "z"):
