@@ -25,6 +25,10 @@ class Claim:
     holds: str
 
 
+def _tenths(value: float) -> str:
+    return f"{value:.1f}"
+
+
 NOTHING = text("no such rows")
 
 
@@ -47,7 +51,7 @@ def _pairs(study: Study, one: str, other: str) -> list[tuple[Traced, Traced]]:
 
 def state_shrinks(study: Study, ranks: int) -> Claim:
     """State divided by W: 4, 8."""
-    expected = text("Training state of zero3 on {ranks} ranks is a {part}th of one rank's.", ranks=ranks, part=ranks)
+    expected = text("Training state of zero3 on {ranks} ranks: ÷{ranks} of one rank's.", ranks=ranks)
     formula = text("parameters, gradients and two moments are sharded: {bytes}·P/W bytes, W = {ranks}", bytes=ADAM_BYTES, ranks=ranks)
     for row in study.trained:
         if row.option("shard.strategy") != "zero3" or row.values["ranks"] != ranks or row.state() is None:
@@ -64,21 +68,21 @@ def state_shrinks(study: Study, ranks: int) -> Claim:
 
 def folklore_bytes(study: Study, ranks: int) -> Claim:
     """3.0, 0.75 and 0.37 GB for GPT-2, in bytes of a parameter."""
-    claimed = FOLKLORE_GB[ranks] * 1e9 / GPT2_PARAMETERS
-    formula_bytes = ADAM_BYTES * GPT2_PARAMETERS / ranks
-    expected = text("GPT-2 124M on {ranks} ranks: {gb} GB of state a rank, {each} bytes a parameter.", ranks=ranks, gb=FOLKLORE_GB[ranks],
-                    each=f"{claimed:.1f}")
+    claimed = constant(FOLKLORE_GB[ranks]) * 1_000_000_000 / GPT2_PARAMETERS
+    on = "1 rank" if ranks == 1 else f"{ranks} ranks"
+    expected = text("GPT-2 124M on {on}: {gb} GB of state a rank, {each} bytes a parameter.", on=on, gb=FOLKLORE_GB[ranks],
+                    each=show(claimed, _tenths))
     formula = text("{bytes}·P/W = {total}, {each} bytes a parameter: {bytes} bytes do not give it", bytes=ADAM_BYTES,
-                   total=size(formula_bytes), each=f"{ADAM_BYTES / ranks:.1f}")
+                   total=show(constant(ADAM_BYTES) * GPT2_PARAMETERS / ranks, size), each=show(constant(ADAM_BYTES) / ranks, _tenths))
     rows = [row for row in study.trained if row.values["ranks"] == ranks and row.state() and row.key("parameters")
             and (ranks == 1 or row.option("shard.strategy") == "zero3")]
     if not rows:
         return Claim(expected, formula, NOTHING, UNKNOWN)
     row = next((row for row in rows if row.values["parameters"] == GPT2_PARAMETERS), rows[0])
     each = row.state() / row.key("parameters")
-    measured = text("{row}: {each} bytes of each of {parameters} parameters", row=name(row.name), each=show(each, lambda value: f"{value:.1f}"),
+    measured = text("{row}: {each} bytes of each of {parameters} parameters", row=name(row.name), each=show(each, _tenths),
                     parameters=show(row.key("parameters"), whole))
-    return Claim(expected, formula, measured, _verdict(each, 0.9 * claimed, 1.1 * claimed))
+    return Claim(expected, formula, measured, _verdict(each, 0.9 * claimed.value, 1.1 * claimed.value))
 
 
 def zero3_memory(study: Study) -> Claim:

@@ -65,9 +65,9 @@ def near_losses(study: Study) -> Optional[Html]:
                 difference=show(worst, scientific))
 
 
-def same_tokens(study: Study) -> list[Traced]:
-    """Rows other than the baseline with its data, seed, model and batch, that share steps with it."""
-    base = study.baseline
+def same_tokens(study: Study, base: Optional[Traced] = None) -> list[Traced]:
+    """Rows with the baseline's data, seed, model and batch that share steps with `base` (the baseline itself by default)."""
+    base = base or study.baseline
     if base is None or not base.row.metrics or "loss" not in base.row.metrics.steps:
         return []
     return [row for row in study.alike if row is not base and not {"batch", "nan"} & set(row.values["flags"])
@@ -141,7 +141,7 @@ def _counted(row: Traced) -> Optional[Quantity]:
 
 def plan_and_memory(study: Study) -> Optional[Html]:
     """Rows that measured more memory than planned."""
-    rows = [(row, row.key("memory_peak") / row.key("memory_planned")) for row in study.trained
+    rows = [(row, row.key("memory_peak") / row.key("memory_planned")) for row in study.alike
             if row.values["memory_peak"] and row.values["memory_planned"]]
     over = [(row, ratio) for row, ratio in rows if ratio.value > 1 + APART]
     if not over:

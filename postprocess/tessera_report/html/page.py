@@ -143,7 +143,7 @@ def _claims(study: Study) -> Html:
 def _checklist(study: Study) -> Html:
     marks = {True: Html('<span class="holds yes">✓ yes</span>'), False: Html('<span class="holds no">✗ no</span>'),
              None: Html('<span class="holds open">not shown</span>')}
-    return table(["item", "ticked", "figure"], [[escaped(check.item), marks[check.ticked], check.figure] for check in checklist(study)], "text-table")
+    return table(["item", "ticked", "figure"], [[check.item, marks[check.ticked], check.figure] for check in checklist(study)], "text-table")
 
 
 def _tasks(study: Study) -> Html:

@@ -138,7 +138,7 @@ def join(parts: list[Any], separator: str = "") -> Html:
 
 def name(value: str) -> Html:
     """A row's name, an option, a value: what stands in code type."""
-    return Html(f"<code>{html.escape(value)}</code>")
+    return Html(f"<code{' class=long' if len(value) > 36 else ''}>{html.escape(value)}</code>")
 
 
 def names(values: list[str], most: int = 6) -> Html:

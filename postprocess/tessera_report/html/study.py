@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, Sequence
 
@@ -25,7 +25,8 @@ class Study:
     file: Optional[str] = None
     asked: Optional[str] = None
     warmup: Optional[int] = None
-    problems: list[str] = field(default_factory=list)
+    suffix: str = ""  # of the keys of pictures, and of their titles: of a part of the rows
+    scale: str = ""
 
     @property
     def trained(self) -> list[Traced]:
@@ -36,6 +37,19 @@ class Study:
     def alike(self) -> list[Traced]:
         """Trained rows that train the baseline's model on its data with its seed."""
         return [row for row in self.trained if not {"model", "data", "seed"} & set(row.values["flags"])]
+
+    def scales(self) -> list["Study"]:
+        """This study cut into models of one scale, so that bars can be compared: the baseline's model and those within a
+        factor of 10 of its parameters, then the others. Rows that trained nothing are in the first."""
+        middle = self.baseline.values["parameters"] if self.baseline else None
+
+        def near(row: Traced) -> bool:
+            own = row.values["parameters"]
+            return not own or not middle or 0.1 <= own / middle <= 10
+
+        others = [row for row in self.rows if not near(row)]
+        first = replace(self, rows=[row for row in self.rows if near(row)])
+        return [first, replace(self, rows=others, suffix="-others", scale=": models of another scale")] if others else [first]
 
     def speedup(self, row: Traced) -> Optional[Quantity]:
         own, other = row.key("tokens_per_second"), self.baseline.key("tokens_per_second") if self.baseline else None

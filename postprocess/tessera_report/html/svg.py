@@ -28,11 +28,9 @@ STYLE: dict[str, Any] = {
 
 
 def figure(height: float, columns: int = 1, lines: int = 1, width: float = WIDTH, **options: Any) -> tuple[Figure, Any]:
-    """A figure in the report's style (inches) and its axes, as plt.subplots gives them."""
-    with matplotlib.rc_context(STYLE):
-        made = Figure(figsize=(width, height), layout="constrained")
-        axes = made.subplots(lines, columns, **options)
-    return made, axes
+    """A figure (inches) and its axes, as plt.subplots gives them. The caller has set STYLE."""
+    made = Figure(figsize=(width, height), layout="constrained")
+    return made, made.subplots(lines, columns, **options)
 
 
 def bar_axes(names: list[str], extra: float = 0.8) -> tuple[Figure, Axes]:
@@ -46,6 +44,14 @@ def bar_axes(names: list[str], extra: float = 0.8) -> tuple[Figure, Axes]:
     return made, axes
 
 
+def ranks_axis(axes: Axes, ranks: list[int]) -> None:
+    """Ticks at the ranks; over a wide range both axes are logarithmic, so that the ideal stays a straight line."""
+    if max(ranks) > 8 * min(ranks):
+        axes.set_xscale("log", base=2)
+    axes.set_xticks(ranks, [str(rank) for rank in ranks])
+    axes.minorticks_off()
+
+
 def style_of(place: int) -> dict[str, Any]:
     """Colour and line of the n-th curve: they differ for the colour-blind too."""
     return {"color": COLOURS[place % len(COLOURS)], "linestyle": LINES[place // len(COLOURS) % len(LINES)]}
@@ -54,12 +60,14 @@ def style_of(place: int) -> dict[str, Any]:
 def inline(made: Figure, key: str, title: str) -> str:
     """The figure as an <svg> element; ids begin with `key`."""
     buffer = io.StringIO()
-    with matplotlib.rc_context({**STYLE, "svg.hashsalt": key}):
+    with matplotlib.rc_context({"svg.hashsalt": key}):
         made.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     text = buffer.getvalue()
     text = text[text.index("<svg"):]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.S)
+    used = set(re.findall(r'(?:url\(|href=")#([^")]*)', text))
+    text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
     text = re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{key}-", text).replace("xlink:href", "href")
     text = re.sub(r"font: (?:bold )?([\d.]+)px [^;\"]*", r"font-size: \1px", text)  # the page's own letters
     text = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", text)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Any, Callable, Optional
 
+from ..table import flops_text
 from .quantity import Html, decimals, duration, escaped, join, name, optional, percent, short, show, size, text, times, whole
 from .study import Study
 from .traced import NEUTRAL, Traced
@@ -84,7 +85,7 @@ def provenance(study: Study) -> Html:
     peak = [row.attribute("/model/device_peak_flops") for row in study.trained]
     if any(peak):
         row = next(row for row in study.trained if row.attribute("/model/device_peak_flops"))
-        lines.append([text("peak of a device"), text("{flops} FLOP/s in {row} ({source})", flops=show(row.attribute("/model/device_peak_flops"), short),
+        lines.append([text("peak of a device"), text("{flops} in {row} ({source})", flops=show(row.attribute("/model/device_peak_flops"), flops_text),
                                                      row=name(row.name), source=row.values["device_peak_source"] or "source not named")])
     parts = [table(["fact, of all rows", "value"], lines)] if lines else []
     other = [key for key in keys if key not in same]

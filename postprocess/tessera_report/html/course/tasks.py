@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Optional
 
-from ..panels.bandwidth import measured
+from ..panels.bandwidth import Measured, measured
 from ..panels.scaling import weak_groups
 from ..quantity import (Html, call, decimals, duration, gigabytes_per_second, name, optional, percent, scientific, short, show, size, text, times,
                         whole)
@@ -52,13 +52,21 @@ def memory(study: Study) -> Optional[Result]:
 
 
 def collectives(study: Study) -> Optional[Result]:
-    """Time and bandwidth of all-gather and reduce-scatter."""
+    """Time and bandwidth of all-gather and reduce-scatter, a line for each communicator."""
     lines = [line for line in measured(study) if line.collective in ("all_gather", "reduce_scatter")]
     if not lines:
         return None
-    cells = [[name(line.row.name), text("{kind}", kind=line.collective.replace("_", "-")), text("{by}", by=line.by), show(line.size, size),
-              show(line.seconds, duration), show(line.bandwidth, gigabytes_per_second)] for line in lines]
-    return Result(text("Bytes are those of the full buffer."), ["row", "collective", "by", "size", "time", "bus bandwidth"], cells)
+    sizes = sorted({line.size.value for line in lines})
+    by_place: dict[tuple[str, str, str], dict[float, Measured]] = {}
+    for line in lines:
+        by_place.setdefault((line.row.name, line.collective, line.by), {})[line.size.value] = line
+    cells = []
+    for (row, collective, by), found in by_place.items():
+        seconds = [optional(found[one].seconds if one in found else None, duration) for one in sizes]
+        bandwidth = [optional(found[one].bandwidth if one in found else None, gigabytes_per_second) for one in sizes]
+        cells.append([name(row), text("{kind}", kind=collective.replace("_", "-")), text("{by}", by=by), *seconds, *bandwidth])
+    return Result(text("Time and bus bandwidth; sizes are those of the full buffer."),
+                  ["row", "collective", "by", *(size(one) for one in sizes), *(size(one) for one in sizes)], cells)
 
 
 def _paired(pairs: list[tuple[Traced, Traced]], sentence: str) -> Optional[Result]:
@@ -125,7 +133,7 @@ def toy(study: Study) -> Optional[Result]:
                     parameters=show(one.key("parameters"), whole))
     for what, difference, norm in dump_differences(one, other):
         sentence = text("{sentence} L2 difference of the final {what}: {difference} (their norm: {norm}).", sentence=sentence, what=what,
-                        difference=show(difference, scientific), norm=show(norm, scientific))
+                        difference=show(difference, scientific), norm=show(norm))
     return Result(sentence, ["step", "baseline loss", "sharded loss", "difference"], cells)
 
 

@@ -3,7 +3,10 @@ from __future__ import annotations
 
 from typing import Callable, Optional
 
+import matplotlib
+
 from ..study import Study
+from ..svg import STYLE
 from .bandwidth import bandwidth
 from .communication import volume
 from .losses import losses
@@ -32,15 +35,18 @@ PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
 ]
 TIMELINE = ("Timeline of a step", "a run that keeps its schedule in metrics.h5")
 
+# Pictures with bars, or with losses: models of other scales get a picture of their own.
+BY_SCALE = (throughput, losses, categories, breakdown, volume, over_ranks, strong)
+
 
 def draw(study: Study) -> tuple[list[Panel], list[tuple[str, str]]]:
     """The panels that have data, and of the others the title and what they need."""
     found, left_out = [], []
-    for title, panel, needs in PANELS:
-        made = panel(study)
-        if made is None:
-            left_out.append((title, needs))
-        else:
-            found.append(made)
-    lines = timelines(study)
+    with matplotlib.rc_context(STYLE):
+        for title, panel, needs in PANELS:
+            parts = study.scales() if panel in BY_SCALE else [study]
+            made = [one for part in parts if (one := panel(part)) is not None]
+            found += made
+            left_out += [] if made else [(title, needs)]
+        lines = timelines(study)
     return found + lines, left_out + ([] if lines else [TIMELINE])

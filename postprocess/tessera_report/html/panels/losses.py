@@ -41,7 +41,7 @@ def losses(study: Study) -> Optional[Panel]:
                    same=" Rows with the same bits at every step share a curve." if len(together) < len(rows) else "")
     cells = [[name(row.name), optional(row.key("final_loss"), decimals), optional(row.key("best_loss"), decimals),
               optional(row.key("final_validation_loss"), decimals)] for row in rows]
-    return drawn(figure, "losses", "Loss", caption, ["row", "last", "best", "validation"], cells)
+    return drawn(figure, "losses" + study.suffix, "Loss" + study.scale, caption, ["row", "last", "best", "validation"], cells)
 
 
 def _label(same: list[Traced]) -> str:

@@ -9,8 +9,8 @@ from .. import svg
 from ..quantity import Html, name, optional, short, show, size, text, whole
 from ..study import BATCH, OF_RANKS, Study, groups
 from ..traced import CATEGORIES, STATE, Traced
-from .panel import Panel, drawn, unit_of
-from .scaling import growing
+from .panel import Panel, drawn, tick, unit_of
+from .scaling import growing, label_of
 
 # Okabe and Ito's colours.
 COLOURS = {"parameters": "#0072B2", "gradients": "#D55E00", "optimizer_state": "#009E73", "gathered_units": "#E69F00",
@@ -43,7 +43,7 @@ def categories(study: Study) -> Optional[Panel]:
                                 for kind in ("planned", "measured"))] for row in rows]
     caption = text("Upper bar: planned before the run. Lower bar, hatched: measured. Each category stands at its own peak, "
                    "so a bar may be longer than what is allocated. Buffers that are never alive together share addresses.")
-    return drawn(figure, "memory", "Memory by category", caption, head, cells)
+    return drawn(figure, "memory" + study.suffix, "Memory by category" + study.scale, caption, head, cells)
 
 
 def _bytes(row: Traced, category: str, kind: str) -> float:
@@ -63,7 +63,7 @@ def over_ranks(study: Study) -> Optional[Panel]:
     for place, group in enumerate(found):
         values = [row.state().value for row in group]
         ranks = [row.values["ranks"] for row in group]
-        axes.plot(ranks, np.array(values) / scale, marker="o", markersize=4, linewidth=1.3, label=_group_name(group, study),
+        axes.plot(ranks, np.array(values) / scale, marker="o", markersize=4, linewidth=1.3, label=label_of(group, study),
                   **svg.style_of(place))
         lines[round(values[0] * ranks[0])] = (values[0] * ranks[0], ranks)
         cells += [[name(row.name), show(row.ranks, whole), show(row.state(), size), *(optional(row.memory(part, "planned"), size) for part in STATE)]
@@ -71,23 +71,15 @@ def over_ranks(study: Study) -> Optional[Panel]:
     every = np.array(sorted({rank for group in found for rank in (row.values["ranks"] for row in group)}))
     for place, (whole_state, _) in enumerate(lines.values()):
         axes.plot(every, whole_state / every / scale, ":", color=svg.FAINT, linewidth=1, label=None if place else "1/W of one rank's")
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(every, [str(rank) for rank in every])
-    axes.minorticks_off()
+    svg.ranks_axis(axes, every.tolist())
     axes.set_ylim(bottom=0)
     axes.set_xlabel("ranks W")
     axes.set_ylabel(f"{unit} of a rank")
     axes.grid()
     axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=2, fontsize=8)
     caption = text("Planned parameters, gradients and optimizer state of the fullest rank, each at its own peak. Dotted: 1/W.")
-    return drawn(figure, "memory-over-ranks", "Training state over ranks", caption,
+    return drawn(figure, "memory-over-ranks" + study.suffix, "Training state over ranks" + study.scale, caption,
                  ["row", "ranks", "state", "parameters", "gradients", "optimizer state"], cells)
-
-
-def _group_name(group: list[Traced], study: Study) -> str:
-    """The strategy, or the first row's name where several curves have one strategy."""
-    same = [row for row in study.trained if row.strategy == group[0].strategy and row not in group]
-    return group[0].name if same else group[0].strategy
 
 
 def over_batch(study: Study) -> Optional[Panel]:
@@ -104,7 +96,7 @@ def over_batch(study: Study) -> Optional[Panel]:
         tokens = [row.values["tokens_per_step"] for row in group]
         style = {**svg.style_of(place), "marker": "o", "markersize": 3.5, "linewidth": 1.2}
         style["linestyle"] = "-" if len(set(tokens)) == len(tokens) else ""
-        above.plot(tokens, [row.values["tokens_per_second"] for row in group], label=_group_name(group, study), **style)
+        above.plot(tokens, [row.values["tokens_per_second"] for row in group], label=label_of(group, study), **style)
         below.plot(tokens, [row.values["memory_peak"] / scale for row in group], **style)
         cells += [[name(row.name), show(row.tokens_per_step, short), show(row.key("tokens_per_second"), short),
                    show(row.key("memory_peak"), size)] for row in group]
@@ -112,9 +104,9 @@ def over_batch(study: Study) -> Optional[Panel]:
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
         axes.grid()
-    above.yaxis.set_major_formatter(lambda value, _: f"{value / 1e3:g}K" if value else "0")
+    above.yaxis.set_major_formatter(lambda value, _: tick(value))
     below.set_xlabel("tokens a step, all ranks")
-    below.xaxis.set_major_formatter(lambda value, _: f"{value / 1e3:g}K")
+    below.xaxis.set_major_formatter(lambda value, _: tick(value))
     above.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=3, fontsize=8)
     return drawn(figure, "batch", "Speed and memory against the batch", text("Rows that differ in micro-batch and accumulation only."),
                  ["row", "tokens a step", "tokens/s", "peak memory"], cells)

@@ -34,3 +34,9 @@ def drawn(figure: Figure, key: str, title: str, caption: Html, head: Optional[li
 def unit_of(most: float) -> tuple[str, float]:
     """The unit of bytes in which the largest value of a picture has one to three digits before the point."""
     return next(((unit, size) for unit, size in UNITS if most >= size), UNITS[-1])
+
+
+def tick(value: float) -> str:
+    """A number at an axis: 500, 5K, 2.5M."""
+    unit, scale = next(((unit, scale) for unit, scale in (("G", 1e9), ("M", 1e6), ("K", 1e3)) if abs(value) >= scale), ("", 1.0))
+    return f"{value / scale:g}{unit}"

@@ -43,23 +43,24 @@ def work(row: Traced) -> Quantity:
 
 def growing(found: list[list[Traced]], rows: list[Traced]) -> list[list[Traced]]:
     """The groups in the order of ranks, those with several numbers of ranks. On one rank strategies do the same, so a
-    group without such a row takes another strategy's."""
+    group without such a row takes another strategy's. Variants on one number of ranks are left to other pictures."""
     ordered = []
     for group in found:
         group = sorted(group, key=lambda row: row.values["ranks"])
         one = [row for row in rows if row.values["ranks"] == 1 and group[0].values["ranks"] > 1
                and row.values["parameters"] == group[0].values["parameters"] and row.values["tokens_per_step"] == group[0].values["tokens_per_step"]
                and all(key in OF_RANKS or key.startswith("shard.") for key in differing(row, group[0]))]
-        ordered.append(one[:1] + group)
-    return [group for group in ordered if len({row.values["ranks"] for row in group}) > 1]
+        ordered.append((len({row.values["ranks"] for row in group}), one[:1] + group))
+    whole_lines = {group[-1].strategy for own, group in ordered if own > 1}
+    return [group for own, group in ordered if own > 1 or len(group) > 1 and group[-1].strategy not in whole_lines]
 
 
 def strong(study: Study) -> Optional[Panel]:
     """Speed-up over ranks for one model and batch."""
-    lines = [(_label(group, study), group, [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group])
+    lines = [(label_of(group, study), group, [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group])
              for group in strong_groups(study)]
     caption = text("One model and one global batch on more ranks. Speed-up: tokens/s over those on the fewest ranks. Grey: the ideal.")
-    return _picture(lines, "strong-scaling", "Strong scaling", "speed-up", caption, lambda group, rank: rank / group[0].values["ranks"])
+    return _picture(lines, "strong-scaling" + study.suffix, "Strong scaling" + study.scale, "speed-up", caption, lambda group, rank: rank / group[0].values["ranks"])
 
 
 def weak(study: Study) -> Optional[Panel]:
@@ -67,14 +68,16 @@ def weak(study: Study) -> Optional[Panel]:
     lines = []
     for group in weak_groups(study):
         speeds = [row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in group]
-        lines.append((_label(group, study), group, [speed / speeds[0] for speed in speeds]))
+        lines.append((label_of(group, study), group, [speed / speeds[0] for speed in speeds]))
     caption = text("Work grows with the ranks. Efficiency: model FLOP/s of a rank over those on the fewest ranks. Grey: the ideal.")
     return _picture(lines, "weak-scaling", "Weak scaling", "efficiency", caption, lambda _, __: 1.0)
 
 
-def _label(group: list[Traced], study: Study) -> str:
-    others = [row for row in study.trained if row.strategy == group[0].strategy and row not in group]
-    return f"{group[0].name} …" if others else group[0].strategy
+def label_of(group: list[Traced], study: Study) -> str:
+    """The strategy, or the last row's name where other curves may have that strategy too."""
+    last = group[-1]
+    others = [row for row in study.trained if row.strategy == last.strategy and row not in group]
+    return last.name if others else last.strategy
 
 
 def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal: Callable[[list[Traced], int], float]) -> Optional[Panel]:
@@ -92,10 +95,11 @@ def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal
         axes.plot(ranks, [value.value for value in values], marker="o", markersize=4, linewidth=1.3, label=legend, **svg.style_of(place))
         cells += [[name(row.name), show(row.ranks, whole), show(value, form)] for row, value in zip(group, values)]
     every = sorted({row.values["ranks"] for _, group, _ in lines for row in group})
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(every, [str(rank) for rank in every])
-    axes.minorticks_off()
-    axes.set_ylim(bottom=0)
+    svg.ranks_axis(axes, every)
+    if axes.get_xscale() == "log" and label == "speed-up":
+        axes.set_yscale("log", base=2)
+    else:
+        axes.set_ylim(bottom=0)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0%}" if label == "efficiency" else f"{value:g}x")
     axes.set_xlabel("ranks")
     axes.set_ylabel(label)

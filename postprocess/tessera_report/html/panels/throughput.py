@@ -7,7 +7,7 @@ from ...table import count
 from .. import svg
 from ..quantity import name, optional, short, show, text, times
 from ..study import Study
-from .panel import Panel, drawn
+from .panel import Panel, drawn, tick
 
 
 def throughput(study: Study) -> Optional[Panel]:
@@ -28,8 +28,8 @@ def throughput(study: Study) -> Optional[Panel]:
                       fontsize=8.5)
         cells.append([name(row.name), show(median, short), show(low, short), show(high, short), optional(speedup, times)])
     axes.set_xlim(0, 1.38 * max(row.values["tokens_per_second_q3"] for row in rows) or 1)
-    axes.xaxis.set_major_formatter(lambda value, _: count(value))
+    axes.xaxis.set_major_formatter(lambda value, _: tick(value))
     axes.set_xlabel("tokens/s")
     against = text(" The factor is the speed-up against {row}.", row=name(study.baseline.name)) if study.baseline else ""
     caption = text("Bars are medians over steps after warm-up, whiskers their quartiles.{against}", against=against)
-    return drawn(figure, "throughput", "Throughput", caption, ["row", "tokens/s", "lower quartile", "upper quartile", "speed-up"], cells)
+    return drawn(figure, "throughput" + study.suffix, "Throughput" + study.scale, caption, ["row", "tokens/s", "lower quartile", "upper quartile", "speed-up"], cells)

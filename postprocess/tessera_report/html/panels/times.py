@@ -31,4 +31,4 @@ def breakdown(study: Study) -> Optional[Panel]:
     axes.legend(loc="lower left", bbox_to_anchor=(-0.2, 1.0), ncol=3, fontsize=8, handlelength=1.3, columnspacing=1.0)
     cells = [[name(row.name), *(optional(row.times(column), duration) for column in columns)] for row in rows]
     caption = text("Mean of the steps that were timed operation by operation. Hatched: compute waits for communication.")
-    return drawn(figure, "time", "Time of a step", caption, ["row", *(column.replace("_", " ") for column in columns)], cells)
+    return drawn(figure, "time" + study.suffix, "Time of a step" + study.scale, caption, ["row", *(column.replace("_", " ") for column in columns)], cells)
