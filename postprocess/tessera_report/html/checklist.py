@@ -8,7 +8,7 @@ import numpy as np
 
 from .findings import loss_difference, same_tokens
 from .quantity import Html, Quantity, call, decimals, name, scientific, short, show, size, text, whole
-from .study import Study
+from .study import Study, differing
 from .traced import Traced
 
 FLOAT_TOLERANCE = 1e-4  # of the loss: rows that start from the same weights
@@ -56,7 +56,7 @@ def losses_fall(study: Study) -> Check:
     item = "losses fall and equal DDP's"
     full = [row for row in study.alike if row.option("shard.strategy") == "ddp" or row.values["ranks"] == 1]
     base = study.baseline if study.baseline in full else next(iter(full), None)
-    rows = same_tokens(study, base) if base else []
+    rows = [row for row in same_tokens(study, base) if not {"precision.compute", "precision.reduce"} & differing(row, base)] if base else []
     if base is None or not rows or base.key("final_loss") is None:
         return Check(item, None, text("no rows on the same tokens"))
     first: Quantity = call(base.row.metrics.steps["loss"].iloc[0], "first", base.name, "/steps/loss")

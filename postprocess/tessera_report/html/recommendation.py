@@ -64,6 +64,8 @@ def _not_eligible(row: Traced) -> Optional[Html]:
     values = row.values
     if values["status"] == "does-not-fit":
         return text("It does not fit{message}.", message=_message(row))
+    if values["status"] in ("skipped", "pending"):
+        return text("It was not run: {status}{message}.", status=values["status"], message=_message(row))
     if values["status"] not in (None, "done"):
         return text("It did not end: {status}{message}.", status=values["status"], message=_message(row))
     if values["tokens_per_second"] is None:

@@ -30,8 +30,8 @@ class Study:
 
     @property
     def trained(self) -> list[Traced]:
-        """Rows with a speed: what a picture of training can show."""
-        return [row for row in self.rows if row.values["tokens_per_second"] is not None]
+        """Rows with a speed, which a picture of training can show; the baseline first."""
+        return sorted((row for row in self.rows if row.values["tokens_per_second"] is not None), key=lambda row: row is not self.baseline)
 
     @property
     def alike(self) -> list[Traced]:

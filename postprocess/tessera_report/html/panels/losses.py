@@ -4,6 +4,7 @@ from __future__ import annotations
 from typing import Optional
 
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from ...measures import finite_column
 from .. import svg
@@ -33,6 +34,7 @@ def losses(study: Study) -> Optional[Panel]:
             axes.plot(evals.index, evals.where(np.isfinite(evals)), "o", markersize=4, markerfacecolor="white",
                       color=style["color"])
     axes.set_xlabel("step")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("loss (nats per token)")
     axes.grid()
     axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=2 if len(together) > 1 else 1, fontsize=8, handlelength=1.6)

@@ -19,7 +19,7 @@ COLOURS = {"parameters": "#0072B2", "gradients": "#D55E00", "optimizer_state": "
 
 def categories(study: Study) -> Optional[Panel]:
     """For each row two stacked bars: planned above measured. Categories peak at different times, so sums are bounds."""
-    rows = [row for row in study.rows if any(row.memory(category, "planned") for category in CATEGORIES)]
+    rows = [row for row in study.trained if any(row.memory(category, "planned") for category in CATEGORIES)]
     if not rows:
         return None
     most = max(sum(_bytes(row, category, kind) for category in CATEGORIES) for row in rows for kind in ("planned", "measured"))
@@ -63,7 +63,7 @@ def over_ranks(study: Study) -> Optional[Panel]:
     for place, group in enumerate(found):
         values = [row.state().value for row in group]
         ranks = [row.values["ranks"] for row in group]
-        axes.plot(ranks, np.array(values) / scale, marker="o", markersize=4, linewidth=1.3, label=label_of(group, study),
+        axes.plot(ranks, np.array(values) / scale, marker="o", markersize=4, linewidth=1.3, label=label_of(group, found),
                   **svg.style_of(place))
         lines[round(values[0] * ranks[0])] = (values[0] * ranks[0], ranks)
         cells += [[name(row.name), show(row.ranks, whole), show(row.state(), size), *(optional(row.memory(part, "planned"), size) for part in STATE)]
@@ -96,7 +96,7 @@ def over_batch(study: Study) -> Optional[Panel]:
         tokens = [row.values["tokens_per_step"] for row in group]
         style = {**svg.style_of(place), "marker": "o", "markersize": 3.5, "linewidth": 1.2}
         style["linestyle"] = "-" if len(set(tokens)) == len(tokens) else ""
-        above.plot(tokens, [row.values["tokens_per_second"] for row in group], label=label_of(group, study), **style)
+        above.plot(tokens, [row.values["tokens_per_second"] for row in group], label=label_of(group, found), **style)
         below.plot(tokens, [row.values["memory_peak"] / scale for row in group], **style)
         cells += [[name(row.name), show(row.tokens_per_step, short), show(row.key("tokens_per_second"), short),
                    show(row.key("memory_peak"), size)] for row in group]

@@ -57,27 +57,27 @@ def growing(found: list[list[Traced]], rows: list[Traced]) -> list[list[Traced]]
 
 def strong(study: Study) -> Optional[Panel]:
     """Speed-up over ranks for one model and batch."""
-    lines = [(label_of(group, study), group, [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group])
-             for group in strong_groups(study)]
+    found = strong_groups(study)
+    lines = [(label_of(group, found), group, [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group])
+             for group in found]
     caption = text("One model and one global batch on more ranks. Speed-up: tokens/s over those on the fewest ranks. Grey: the ideal.")
     return _picture(lines, "strong-scaling" + study.suffix, "Strong scaling" + study.scale, "speed-up", caption, lambda group, rank: rank / group[0].values["ranks"])
 
 
 def weak(study: Study) -> Optional[Panel]:
     """Efficiency over ranks for work that grows with them."""
-    lines = []
-    for group in weak_groups(study):
+    lines, found = [], weak_groups(study)
+    for group in found:
         speeds = [row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in group]
-        lines.append((label_of(group, study), group, [speed / speeds[0] for speed in speeds]))
+        lines.append((label_of(group, found), group, [speed / speeds[0] for speed in speeds]))
     caption = text("Work grows with the ranks. Efficiency: model FLOP/s of a rank over those on the fewest ranks. Grey: the ideal.")
     return _picture(lines, "weak-scaling", "Weak scaling", "efficiency", caption, lambda _, __: 1.0)
 
 
-def label_of(group: list[Traced], study: Study) -> str:
-    """The strategy, or the last row's name where other curves may have that strategy too."""
-    last = group[-1]
-    others = [row for row in study.trained if row.strategy == last.strategy and row not in group]
-    return last.name if others else last.strategy
+def label_of(group: list[Traced], found: list[list[Traced]]) -> str:
+    """The strategy, or the last row's name where another of the curves has that strategy too."""
+    same = [other for other in found if other[-1].strategy == group[-1].strategy]
+    return group[-1].name if len(same) > 1 else group[-1].strategy
 
 
 def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal: Callable[[list[Traced], int], float]) -> Optional[Panel]:

@@ -12,7 +12,7 @@ from .panel import Panel, drawn, tick
 
 def throughput(study: Study) -> Optional[Panel]:
     """Median tokens/s as bars, quartiles as whiskers, the speed-up behind them; the baseline is grey and comes first."""
-    rows = sorted(study.trained, key=lambda row: row is not study.baseline)
+    rows = study.trained
     if not rows:
         return None
     figure, axes = svg.bar_axes([row.name for row in rows])

@@ -20,9 +20,12 @@ from .panel import Panel, drawn
 COLUMNS = 16  # of a phase; a longer one is cut
 WIDTH = 10.0  # inches
 QUEUES = ("load", "gather", "compute", "reduce", "replica", "store")
+HEAD = "head+loss"
+# Fill and letters of a box by the kind of operation.
 COLOURS = {"load": ("#e3e7ea", "black"), "store": ("#e3e7ea", "black"), "gather": ("#56B4E9", "black"), "forward": ("#8fd0b5", "black"),
-           "recompute": ("#CC79A7", "black"), "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"),
-           "all-reduce": ("#E69F00", "black"), "other": ("#c9cfd4", "black")}
+           HEAD: ("#F0E442", "black"), "recompute": ("#CC79A7", "black"), "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"),
+           "all-reduce": ("#E69F00", "black"), "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")}
+SHORT = {"accumulate": "add"}
 MOST = 3  # timelines in a report
 
 
@@ -39,10 +42,11 @@ class Box:
 
     @property
     def label(self) -> str:
-        operation = self.operation
-        if operation["kind"] == "forward" and "loss" in operation["name"]:
-            return "head+loss"
-        return operation["part"] or operation["unit"] or operation["name"]
+        operation, kind = self.operation, self.operation["kind"]
+        if kind in ("load", "clip") or operation["name"] == HEAD:
+            return operation["name"].split()[-1] if kind == "load" else kind if kind == "clip" else HEAD
+        what = operation["part"] or operation["unit"] or ""
+        return what or kind if kind in COLOURS else f"{SHORT.get(kind, kind)} {what}".strip()
 
 
 def timelines(study: Study) -> list[Panel]:
@@ -75,7 +79,7 @@ def phases(schedule: dict[str, Any]) -> list[tuple[str, list[Box]]]:
     micro_steps = [segment for segment in segments if segment["role"] == "micro_step"]
     chosen = max(micro_steps, key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
     boxes = place(chosen["operations"])
-    head = next((box.column for box in boxes if box.label == "head+loss"), None)
+    head = next((box.column for box in boxes if box.label == HEAD), None)
     first_backward = min((box.column for box in boxes if box.operation["kind"] == "backward"), default=None)
     border = head if head is not None else first_backward if first_backward is not None else len(boxes)
     found = [("forward", [box for box in boxes if box.column <= border]), ("backward", [box for box in boxes if box.column > border])]
@@ -128,6 +132,8 @@ def _caption(row: Traced, cut: int, shown: list[tuple[str, list[Box]]]) -> Html:
 
 
 def _kind(operation: dict[str, Any]) -> str:
+    if operation["name"] == HEAD:
+        return HEAD
     return operation["kind"] if operation["kind"] in COLOURS else "other"
 
 
@@ -137,14 +143,16 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everythi
     for queue in queues:
         axes.axhline(height[queue], color="#edf0f2", linewidth=9, zorder=0, solid_capstyle="butt")
     where = {box.operation["id"]: box for box in boxes}
+    waited: dict[tuple[str, str], int] = {}  # the last operation of another queue that a queue has waited for
     for box in boxes:
         fill, ink = COLOURS[_kind(box.operation)]
         axes.add_patch(FancyBboxPatch((box.column + 0.06, height[box.queue] - 0.31), 0.88, 0.62, boxstyle="round,pad=0,rounding_size=0.08",
                                       facecolor=fill, edgecolor="none", zorder=3))
-        axes.text(box.column + 0.5, height[box.queue] - 0.02, _fitted(box.label), ha="center", va="center", fontsize=7.5, color=ink, zorder=4)
+        axes.text(box.column + 0.5, height[box.queue] - 0.02, _fitted(box.label), ha="center", va="center", fontsize=7.5 if len(box.label) < 9 else 6.3, color=ink, zorder=4)
         reasons = {after["operation"] for after in box.operation.get("after", ())}
-        for wait in {*box.operation["waits"], *reasons}:
-            if wait in where and where[wait].queue != box.queue:
+        for wait in sorted({*box.operation["waits"], *reasons}):
+            if wait in where and where[wait].queue != box.queue and wait > waited.get((box.queue, where[wait].queue), -1):
+                waited[box.queue, where[wait].queue] = wait
                 _wait(axes, where[wait], box, height, wait in reasons)
     axes.set_xlim(-0.05, COLUMNS + 0.4)
     axes.set_ylim(-0.6, len(queues) - 0.4)
