@@ -172,8 +172,8 @@ def _left_out(study: Study, left_out: list[tuple[str, str]]) -> Html:
     return Html("<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>") if lines else text("Nothing.")
 
 
-def _why(row: Traced) -> str:
+def _why(row: Traced) -> Html:
     status, message = row.values["status"], row.values["message"]
     if status in ("done", None):
-        return "it leaves no tokens/s"
-    return f"{status}: {message.rstrip('.')}" if message else str(status)
+        return text("it leaves no tokens/s")
+    return text("{status}: {words}", status=status, words=name(message.rstrip("."))) if message else text("{status}", status=status)

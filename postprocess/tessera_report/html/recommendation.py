@@ -79,8 +79,10 @@ def _not_eligible(row: Traced) -> Optional[Html]:
     return None
 
 
-def _message(row: Traced) -> str:
-    return f": {row.values['message'].rstrip('.')}" if row.values["message"] else ""
+def _message(row: Traced) -> Html:
+    """The program's own words."""
+    message = row.values["message"]
+    return text(": {words}", words=name(message.rstrip("."))) if message else Html("")
 
 
 def _lost(row: Traced, best: Traced, fastest: Traced, tied: bool, key: str) -> Html:

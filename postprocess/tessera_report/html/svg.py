@@ -66,9 +66,7 @@ def inline(made: Figure, key: str, title: str) -> str:
     text = text[text.index("<svg"):]
     text = re.sub(r"<metadata>.*?</metadata>\s*", "", text, flags=re.S)
     text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.S)
-    used = set(re.findall(r'(?:url\(|href=")#([^")]*)', text))
-    text = re.sub(r' id="([^"]*)"', lambda match: match[0] if match[1] in used else "", text)
-    text = re.sub(r'(\bid="|url\(#|xlink:href="#)', rf"\g<1>{key}-", text).replace("xlink:href", "href")
+    text = _own_ids(text.replace("xlink:href", "href"), key)
     text = re.sub(r"font: (?:bold )?([\d.]+)px [^;\"]*", r"font-size: \1px", text)  # the page's own letters
     text = re.sub(r"-?\d+\.\d{3,}", lambda match: f"{float(match[0]):.2f}", text)
     text = re.sub(r"\n\s*", "\n", text)
@@ -77,3 +75,11 @@ def inline(made: Figure, key: str, title: str) -> str:
     head = (f'<svg viewBox="{view}" role="img" aria-labelledby="{key}-title" preserveAspectRatio="xMinYMin meet">'
             f'<title id="{key}-title">{label}</title>')
     return head + text[text.index(">") + 1:].strip()
+
+
+def _own_ids(text: str, key: str) -> str:
+    """Ids that something refers to, numbered in their order behind `key`; the others go. matplotlib's change from run to run."""
+    used = dict.fromkeys(re.findall(r'(?:url\(|href=")#([^")]*)', text))
+    number = {name: f"{key}-{place}" for place, name in enumerate(used, start=1)}
+    text = re.sub(r' id="([^"]*)"', lambda match: f' id="{number[match[1]]}"' if match[1] in number else "", text)
+    return re.sub(r'(url\(#|href="#)([^")]*)', lambda match: match[1] + number[match[2]], text)

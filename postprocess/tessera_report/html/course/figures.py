@@ -65,7 +65,7 @@ def gathers(study: Study) -> Optional[Html]:
         return sentence
     saved = call(sum(saving["bytes"] for saving in savings), "saved_bytes", row.name)
     return text("{sentence} Its schedule saves {bytes}: {savings}.", sentence=sentence, bytes=show(saved, size),
-                savings="; ".join(saving["name"] for saving in savings))
+                savings=join([name(saving["name"]) for saving in savings], ", "))
 
 
 def reduce_scatter(study: Study) -> Optional[Html]:

@@ -76,7 +76,7 @@ def _paired(pairs: list[tuple[Traced, Traced]], sentence: str) -> Optional[Resul
     for off, on in pairs:
         for row in (off, on):
             ratio = row.key("tokens_per_second") / off.key("tokens_per_second")
-            cells.append([name(row.name), text("{slowed}", slowed=row.option("comm.emulate") or "none"), show(row.key("tokens_per_second"), short),
+            cells.append([name(row.name), name(row.option("comm.emulate") or "none"), show(row.key("tokens_per_second"), short),
                           show(ratio, times), optional(row.key("exposed_share"), percent), optional(row.memory("gathered_units", "planned"), size),
                           optional(row.sent(), size)])
     return Result(text(sentence), ["row", "comm.emulate", "tokens/s", "ratio", "exposed", "gathered units", "sent a step"], cells)

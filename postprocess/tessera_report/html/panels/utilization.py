@@ -31,8 +31,8 @@ def model_flops(study: Study) -> Optional[Panel]:
             table[counts.index(round(row.micro_steps.value)), sizes.index(_whole(row, "train.micro_batch"))] = row.values["mfu"]
             cells.append([name(row.name), show(row.key("mfu"), percent)])
         _map(axes, table, most)
-        axes.set_xticks(range(len(sizes)), [str(size) for size in sizes])
-        axes.set_yticks(range(len(counts)), [str(count) for count in counts])
+        axes.set_xticks(np.arange(len(sizes)) + 0.5, [str(size) for size in sizes])
+        axes.set_yticks(np.arange(len(counts)) + 0.5, [str(count) for count in counts])
         axes.set_xlabel("micro-batch (sequences)")
         axes.set_title(f"{group[0].strategy}, {group[0].values['ranks']} ranks")
     panels[0, 0].set_ylabel("accumulation")
@@ -53,8 +53,8 @@ def device(study: Study) -> Optional[Panel]:
         cells.append([name(row.name), show(row.mean_utilization(), percent)])
     figure, axes = svg.figure(0.9 + 0.28 * len(rows))
     _map(axes, table, 1.0)
-    axes.set_yticks(range(len(rows)), [row.name for row in rows])
-    axes.set_xticks(range(ranks), [str(rank) for rank in range(ranks)])
+    axes.set_yticks(np.arange(len(rows)) + 0.5, [row.name for row in rows])
+    axes.set_xticks(np.arange(ranks) + 0.5, [str(rank) for rank in range(ranks)])
     axes.set_xlabel("rank")
     return drawn(figure, "device-utilization", "GPU utilization", text("Share of the time in which a kernel ran, by the GPU's driver: mean of the reports."),
                  ["row", "mean of all ranks"], cells)
@@ -66,10 +66,11 @@ def _whole(row: Traced, key: str) -> int:
 
 def _map(axes, table: np.ndarray, most: float) -> None:
     """Cells with their percentages; letters are white on dark cells."""
-    axes.imshow(table, cmap="cividis", vmin=0, vmax=most, aspect="auto", interpolation="nearest")
+    axes.pcolormesh(np.ma.masked_invalid(table), cmap="cividis", vmin=0, vmax=most, edgecolors="white", linewidth=1.5)
+    axes.invert_yaxis()
     for (line, column), value in np.ndenumerate(table):
         if np.isfinite(value):
-            axes.text(column, line, f"{value:.1%}" if most < 0.995 else f"{value:.0%}", ha="center", va="center", fontsize=8.5,
+            axes.text(column + 0.5, line + 0.5, f"{value:.1%}" if most < 0.995 else f"{value:.0%}", ha="center", va="center", fontsize=8.5,
                       color="white" if value < 0.55 * most else "black")
     axes.tick_params(length=0)
     for spine in axes.spines.values():
