@@ -8,9 +8,10 @@ import numpy as np
 from .quantity import (Html, Quantity, call, constant, counted, decimals, duration, name, names, percent, scientific, show, size,
                        text, times, whole)
 from .panels.scaling import strong_groups, weak_groups
-from .study import Study
+from .study import Study, differing
 from .traced import Traced
 
+PRECISION = {"precision.compute", "precision.reduce"}
 NOISY = 0.15  # of the median: distance of the quartiles
 WAITS = 0.2  # of the time: exposed communication
 DATA = 0.1  # of the time: reading
@@ -54,15 +55,27 @@ def equal_losses(study: Study) -> Optional[Html]:
 
 
 def near_losses(study: Study) -> Optional[Html]:
-    """Rows on the same tokens whose losses are not the same bits: how far apart."""
-    apart = [(row, loss_difference(row, study.baseline)) for row in same_tokens(study)]
-    apart = [(row, difference) for row, difference in apart if difference.value > 0]
+    """Rows on the same tokens in the baseline's precision whose losses are not the same bits: how far apart."""
+    apart = [(row, difference) for row, difference in _apart(study) if not PRECISION & differing(row, study.baseline)]
+    return _apart_text("In the baseline's precision", apart)
+
+
+def other_precision(study: Study) -> Optional[Html]:
+    """Rows on the same tokens in another precision: how far apart."""
+    apart = [(row, difference) for row, difference in _apart(study) if PRECISION & differing(row, study.baseline)]
+    return _apart_text("In another precision than the baseline's", apart)
+
+
+def _apart(study: Study) -> list[tuple[Traced, Quantity]]:
+    return [(row, difference) for row in same_tokens(study) if (difference := loss_difference(row, study.baseline)).value > 0]
+
+
+def _apart_text(where: str, apart: list[tuple[Traced, Quantity]]) -> Optional[Html]:
     if not apart:
         return None
     row, worst = max(apart, key=lambda pair: pair[1].value)
-    return text("On the same tokens {count} of the other rows differ in their losses; the most {row}, by at most {difference} "
-                "nats at a step.", count=show(counted([row.name for row, _ in apart]), whole), row=name(row.name),
-                difference=show(worst, scientific))
+    return text("{where} the losses of {count} rows on the same tokens differ from it; the most those of {row}, by at most {difference} nats at a step.",
+                where=where, count=show(counted([row.name for row, _ in apart]), whole), row=name(row.name), difference=show(worst, scientific))
 
 
 def same_tokens(study: Study, base: Optional[Traced] = None) -> list[Traced]:
@@ -255,7 +268,7 @@ def _round(value: float) -> str:
 
 
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [
-    not_ended, fastest, least_memory, equal_losses, near_losses, loss_stands, strong_scaling, weak_scaling, waiting, reading, prefetch, reshard,
+    not_ended, fastest, least_memory, equal_losses, near_losses, other_precision, loss_stands, strong_scaling, weak_scaling, waiting, reading, prefetch, reshard,
     checkpointing, gather_limit, volume, plan_and_memory, start_up, noise, busy_machine]
 
 

@@ -15,6 +15,7 @@ from matplotlib.figure import Figure  # noqa: E402
 from ..plots import COLOURS, LINES  # noqa: E402
 
 WIDTH = 4.9  # inches: an SVG that fills a phone of 400 pixels has letters of 10 pixels
+LETTER = 0.074  # inches of a letter in a legend
 INK, FAINT, GRID = "#1c2733", "#5b6770", "#dfe4e8"
 BASELINE, OTHERS = "#5b6770", "#3b8dc4"
 STYLE: dict[str, Any] = {
@@ -42,6 +43,21 @@ def bar_axes(names: list[str], extra: float = 0.8) -> tuple[Figure, Axes]:
     axes.spines["left"].set_visible(False)
     axes.grid(axis="x")
     return made, axes
+
+
+def legend(made: Figure, axes: Axes, **options: Any) -> None:
+    """The legend of `axes` above the whole figure, which grows by it; as many columns as fit."""
+    handles, labels = axes.get_legend_handles_labels()
+    if not labels:
+        return
+    wide, high = made.get_size_inches()
+    columns = max(1, min(len(labels), int(wide / (0.42 + LETTER * max(map(len, labels))))))
+    extra = 0.06 + 0.175 * -(-len(labels) // columns)
+    made.set_figheight(high + extra)
+    drawn = made.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.0, 1.0), ncol=columns, fontsize=8, handlelength=1.6,
+                        columnspacing=1.2, borderaxespad=0.1, borderpad=0.1, **options)
+    drawn.set_in_layout(False)
+    made.get_layout_engine().set(rect=(0, 0, 1, high / (high + extra)))
 
 
 def ranks_axis(axes: Axes, ranks: list[int]) -> None:

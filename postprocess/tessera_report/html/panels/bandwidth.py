@@ -84,7 +84,7 @@ def bandwidth(study: Study) -> Optional[Panel]:
         axes.grid()
     panels.flat[-1].set_xlabel("bytes of the full buffer")
     panels.flat[-1].xaxis.set_major_formatter(lambda value, _: _decimal(value))
-    panels.flat[0].legend(loc="lower left", bbox_to_anchor=(-0.02, 1.14), ncol=3 if not several else 2, fontsize=8)
+    svg.legend(figure, panels.flat[0])
     caption = text("Bus bandwidth: bytes over time, times (n−1)/n of the n ranks, twice that for all-reduce.")
     return drawn(figure, "bandwidth", "Bandwidth against size", caption, ["row", "collective", "size", "time", "bus bandwidth"], cells)
 

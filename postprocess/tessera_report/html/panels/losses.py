@@ -22,7 +22,7 @@ def losses(study: Study) -> Optional[Panel]:
     together: dict[bytes, list[Traced]] = {}
     for row in rows:
         together.setdefault(row.row.metrics.steps["loss"].to_numpy(np.float64).tobytes(), []).append(row)
-    figure, axes = svg.figure(2.7 + 0.17 * -(-len(together) // 2))
+    figure, axes = svg.figure(2.6)
     circles = False
     for place, same in enumerate(together.values()):
         steps, evals = same[0].row.metrics.steps["loss"], same[0].row.metrics.evals.get("loss", ())
@@ -37,15 +37,15 @@ def losses(study: Study) -> Optional[Panel]:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("loss (nats per token)")
     axes.grid()
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=2 if len(together) > 1 else 1, fontsize=8, handlelength=1.6)
+    svg.legend(figure, axes)
     caption = text("Mean over all tokens of the global batch.{circles}{same}",
                    circles=" Circles are validation losses." if circles else "",
-                   same=" Rows with the same bits at every step share a curve." if len(together) < len(rows) else "")
+                   same=" Rows with the same bits at every step share a curve: (+n) stands for n more rows." if len(together) < len(rows) else "")
     cells = [[name(row.name), optional(row.key("final_loss"), decimals), optional(row.key("best_loss"), decimals),
               optional(row.key("final_validation_loss"), decimals)] for row in rows]
     return drawn(figure, "losses" + study.suffix, "Loss" + study.scale, caption, ["row", "last", "best", "validation"], cells)
 
 
 def _label(same: list[Traced]) -> str:
-    return same[0].name if len(same) == 1 else f"{same[0].name} and {len(same) - 1} with the same bits"
+    return same[0].name if len(same) == 1 else f"{same[0].name} (+{len(same) - 1})"
 

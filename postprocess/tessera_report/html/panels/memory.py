@@ -24,8 +24,8 @@ def categories(study: Study) -> Optional[Panel]:
         return None
     most = max(sum(_bytes(row, category, kind) for category in CATEGORIES) for row in rows for kind in ("planned", "measured"))
     unit, scale = unit_of(most)
-    figure, axes = svg.bar_axes([row.name for row in rows], 1.3)
-    figure.set_figheight(1.4 + 0.36 * len(rows))
+    figure, axes = svg.bar_axes([row.name for row in rows])
+    figure.set_figheight(0.6 + 0.36 * len(rows))
     start = {kind: np.zeros(len(rows)) for kind in ("planned", "measured")}
     for category in CATEGORIES:
         for kind, offset, alpha in (("planned", -0.2, 1.0), ("measured", 0.2, 0.55)):
@@ -37,7 +37,7 @@ def categories(study: Study) -> Optional[Panel]:
                       label=category.replace("_", " ") if kind == "planned" else None)
             start[kind] += values
     axes.set_xlabel(f"{unit} of the fullest rank")
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.15, 1.0), ncol=3, fontsize=8, handlelength=1.2)
+    svg.legend(figure, axes)
     head = ["row", *(f"{category.replace('_', ' ')}, {kind}" for category in (*CATEGORIES, "process") for kind in ("planned", "measured"))]
     cells = [[name(row.name), *(optional(row.memory(category, kind), size) for category in (*CATEGORIES, "process")
                                 for kind in ("planned", "measured"))] for row in rows]
@@ -76,37 +76,45 @@ def over_ranks(study: Study) -> Optional[Panel]:
     axes.set_xlabel("ranks W")
     axes.set_ylabel(f"{unit} of a rank")
     axes.grid()
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=2, fontsize=8)
+    svg.legend(figure, axes)
     caption = text("Planned parameters, gradients and optimizer state of the fullest rank, each at its own peak. Dotted: 1/W.")
     return drawn(figure, "memory-over-ranks" + study.suffix, "Training state over ranks" + study.scale, caption,
                  ["row", "ranks", "state", "parameters", "gradients", "optimizer state"], cells)
 
 
 def over_batch(study: Study) -> Optional[Panel]:
-    """Tokens/s and memory against the tokens of a step and rank."""
-    rows = [row for row in study.trained if row.tokens_per_step and row.values["memory_peak"] is not None]
+    """Tokens/s and memory against the tokens of a step; a line for each strategy and accumulation."""
+    rows = [row for row in study.trained if row.tokens_per_step and row.micro_steps and row.values["memory_peak"] is not None]
     found = [group for group in groups(rows, BATCH | {"shard.reduce"}, "ranks") if len({row.values["tokens_per_step"] for row in group}) > 1]
     if not found:
         return None
-    unit, scale = unit_of(max(row.values["memory_peak"] for group in found for row in group))
-    figure, (above, below) = svg.figure(3.9, lines=2, sharex=True)
+    lines: dict[str, list[Traced]] = {}
+    for group in found:
+        several = len({row.micro_steps.value for row in group}) > 1 and len({row.option("train.micro_batch") for row in group}) > 1
+        for row in sorted(group, key=lambda row: (row.micro_steps.value, row.values["tokens_per_step"])):
+            steps = f", K = {row.micro_steps.value:.0f}" if several else ""
+            lines.setdefault(f"{label_of(group, found)}{steps}", []).append(row)
+    unit, scale = unit_of(max(row.values["memory_peak"] for line in lines.values() for row in line))
+    figure, (above, below) = svg.figure(3.7, lines=2, sharex=True)
     cells: list[list[Html]] = []
-    for place, group in enumerate(found):
-        group.sort(key=lambda row: row.values["tokens_per_step"])
-        tokens = [row.values["tokens_per_step"] for row in group]
+    for place, (label, line) in enumerate(lines.items()):
+        tokens = [row.values["tokens_per_step"] for row in line]
         style = {**svg.style_of(place), "marker": "o", "markersize": 3.5, "linewidth": 1.2}
-        style["linestyle"] = "-" if len(set(tokens)) == len(tokens) else ""
-        above.plot(tokens, [row.values["tokens_per_second"] for row in group], label=label_of(group, found), **style)
-        below.plot(tokens, [row.values["memory_peak"] / scale for row in group], **style)
-        cells += [[name(row.name), show(row.tokens_per_step, short), show(row.key("tokens_per_second"), short),
-                   show(row.key("memory_peak"), size)] for row in group]
+        above.plot(tokens, [row.values["tokens_per_second"] for row in line], label=label, **style)
+        below.plot(tokens, [row.values["memory_peak"] / scale for row in line], **style)
+        cells += [[name(row.name), show(row.tokens_per_step, short), show(row.micro_steps, whole), show(row.key("tokens_per_second"), short),
+                   show(row.key("memory_peak"), size)] for row in line]
     for axes, label in ((above, "tokens/s"), (below, f"{unit}, peak of a rank")):
         axes.set_ylabel(label)
         axes.set_ylim(bottom=0)
         axes.grid()
     above.yaxis.set_major_formatter(lambda value, _: tick(value))
+    every = sorted({row.values["tokens_per_step"] for line in lines.values() for row in line})
+    below.set_xscale("log", base=2)
+    below.set_xticks(every, [tick(tokens) if tokens < 1e4 else short(tokens) for tokens in every])
+    below.minorticks_off()
     below.set_xlabel("tokens a step, all ranks")
-    below.xaxis.set_major_formatter(lambda value, _: tick(value))
-    above.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=3, fontsize=8)
-    return drawn(figure, "batch", "Speed and memory against the batch", text("Rows that differ in micro-batch and accumulation only."),
-                 ["row", "tokens a step", "tokens/s", "peak memory"], cells)
+    svg.legend(figure, above)
+    return drawn(figure, "batch", "Speed and memory against the batch",
+                 text("Rows that differ in micro-batch and accumulation (K) only."),
+                 ["row", "tokens a step", "K", "tokens/s", "peak memory"], cells)

@@ -83,7 +83,7 @@ def label_of(group: list[Traced], found: list[list[Traced]]) -> str:
 def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal: Callable[[list[Traced], int], float]) -> Optional[Panel]:
     if not lines:
         return None
-    figure, axes = svg.figure(2.5 + 0.17 * -(-len(lines) // 2))
+    figure, axes = svg.figure(2.5)
     cells = []
     form = percent if label == "efficiency" else times
     for place, (legend, group, values) in enumerate(lines):
@@ -104,7 +104,7 @@ def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal
     axes.set_xlabel("ranks")
     axes.set_ylabel(label)
     axes.grid()
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncol=3, fontsize=8)
+    svg.legend(figure, axes)
     return drawn(figure, key, title, caption, ["row", "ranks", label], cells)
 
 

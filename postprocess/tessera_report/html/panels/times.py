@@ -20,7 +20,7 @@ def breakdown(study: Study) -> Optional[Panel]:
     columns = [column for column in TIMES if any(row.times(column) and row.times(column).value for row in rows)]
     values = np.array([[row.times(column).value if row.times(column) else 0.0 for column in columns] for row in rows])
     unit, scale = ("ms", 1e-3) if values.sum(axis=1).max() < 2 else ("s", 1.0)
-    figure, axes = svg.bar_axes([row.name for row in rows], 1.5)
+    figure, axes = svg.bar_axes([row.name for row in rows], 0.6)
     start = np.zeros(len(rows))
     for column, amounts in zip(columns, values.T / scale):
         colour, hatch = TIMES[column]
@@ -28,7 +28,7 @@ def breakdown(study: Study) -> Optional[Panel]:
                   label=column.replace("_", " "))
         start += amounts
     axes.set_xlabel(f"{unit} a step on rank 0")
-    axes.legend(loc="lower left", bbox_to_anchor=(-0.2, 1.0), ncol=3, fontsize=8, handlelength=1.3, columnspacing=1.0)
+    svg.legend(figure, axes)
     cells = [[name(row.name), *(optional(row.times(column), duration) for column in columns)] for row in rows]
     caption = text("Mean of the steps that were timed operation by operation. Hatched: compute waits for communication.")
     return drawn(figure, "time" + study.suffix, "Time of a step" + study.scale, caption, ["row", *(column.replace("_", " ") for column in columns)], cells)
