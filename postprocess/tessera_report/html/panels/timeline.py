@@ -117,8 +117,9 @@ def _timeline(row: Traced) -> Panel:
 def _caption(row: Traced, cut: int, shown: list[tuple[str, list[Box]]]) -> Html:
     schedule, operations = row.schedule, sum(len(boxes) for _, boxes in shown)
     micro_steps = schedule["accumulation"]
-    parts = [text("Drawn from the schedule that {row} played ({strategy}, prefetch {ahead}). ", row=name(row.name),
-                  strategy=name(schedule["strategy"]), ahead=show(row.planned("prefetch_forward"), whole)),
+    gathers = any(box.operation["kind"] == "gather" for box in shown[0][1])
+    ahead = text(", prefetch {units}", units=show(row.planned("prefetch_forward"), whole)) if gathers else ""
+    parts = [text("Drawn from the schedule that {row} played ({strategy}{ahead}). ", row=name(row.name), strategy=name(schedule["strategy"]), ahead=ahead),
              text("Positions follow order and dependencies, not time. Lines are waits between queues; dashed: for prefetch or a limit. ")]
     if micro_steps > 1:
         parts.append(text("One of {count} micro-steps is shown, the one that communicates most. ", count=show(row.planned("accumulation"), whole)))
