@@ -155,11 +155,16 @@ def _read_hdf5(path: Path) -> Source:
 
 
 def _schedule(file: h5py.File) -> Optional[str]:
-    """The text of /schedule in the format that the report draws; None where there is none, or of another format."""
+    """The text of /schedule in the format that the report draws; None where there is none, or of another format.
+
+    Raises ValueError where the text is no JSON.
+    """
     item = file.get("schedule")
     if not isinstance(item, h5py.Dataset) or _plain(item.attrs.get("format", "")) != SCHEDULE_FORMAT:
         return None
-    return str(_plain(item[()]))
+    text = str(_plain(item[()]))
+    json.loads(text)  # ValueError: the file is damaged
+    return text
 
 
 # JSON ----------------------------------------------------------------------------------------------------------------

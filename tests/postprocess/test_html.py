@@ -1,6 +1,7 @@
 """tessera-report --html: recommendations, findings, sources of every number, and what the page holds. The browser is in test_html_browser.py."""
 import atexit
 import functools
+import html
 import re
 import shutil
 import tempfile
@@ -72,7 +73,7 @@ def study_of(folder):
 
 
 def plain(markup):
-    return re.sub(r"<[^>]*>", "", markup)
+    return html.unescape(re.sub(r"<[^>]*>", "", markup))
 
 
 @functools.cache
@@ -169,11 +170,11 @@ class Findings(Html):
             ("fastest", {}, {"rate": 2000.0}, {"status": "failed"}, "row is the fastest row, 2.00x as fast as the baseline base."),
             ("least_memory", {}, {"memory": 400_000}, {"memory": 950_000}, "400 kB a rank; base needs 1.00 MB, 2.50x as much."),
             ("equal_losses", {}, {}, {"losses": 5.001 / np.sqrt(np.arange(1, 31))}, "1 of 1 rows on the same tokens"),
-            ("near_losses", {}, {"losses": 5.001 / np.sqrt(np.arange(1, 31))}, {}, "In the baseline's precision the losses of 1 rows on the same tokens differ from it; the most those of row, by at most 1.00e-03 nats"),
+            ("near_losses", {}, {"losses": 5.001 / np.sqrt(np.arange(1, 31))}, {}, "In the baseline's precision the losses of 1 row on the same tokens differ from it; the most those of row, by at most 1.00e-03 nats"),
             ("other_precision", {}, {"losses": 5.001 / np.sqrt(np.arange(1, 31)), "config": {"precision.compute": "bf16"}}, {"losses": 5.001 / np.sqrt(np.arange(1, 31))},
-             "In another precision than the baseline's the losses of 1 rows"),
+             "In another precision than the baseline's the losses of 1 row"),
             ("loss_stands", {}, {"losses": np.linspace(2, 3, 30)}, {}, "The loss did not fall in row: in row from 2.0000 to 3.0000."),
-            ("waiting", {}, {"exposed": 0.4}, {"exposed": 0.1}, "most row, 40.0%."),
+            ("waiting", {}, {"exposed": 0.4}, {"exposed": 0.1}, "in 1 row; most in row, 40.0%."),
             ("reading", {}, {"reading": 0.25}, {}, "most in row, 25.0%."),
             ("noise", {}, {"spread": 0.3}, {"spread": 0.1}, "1 of 2 rows the quartiles lie more than 15% of the median apart"),
             ("prefetch", {}, {"config": zero, "rate": 500}, {"config": drop}, "row (shard.prefetch_forward = 0) trains at 0.50x of the speed of base"),
@@ -201,7 +202,7 @@ class Findings(Html):
     def test_volume_and_plan(self):
         made = Made(self.folder, baseline="one")
         path = made.add("one") / "metrics.h5"
-        self.assertIn("All 1 rows on several ranks sent exactly", self.found(findings.volume))
+        self.assertIn("1 row on several ranks: each sent exactly", self.found(findings.volume))
         self.assertIsNone(self.found(findings.plan_and_memory))
         with h5py.File(path, "a") as file:
             file["comm/all_gather/bytes"][...] += 512

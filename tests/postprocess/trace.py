@@ -19,7 +19,7 @@ class Sweep:
         self.folder = folder
         self.ranks = {row["name"]: row.get("ranks") for row in json.loads((folder / "sweep.json").read_text())["rows"]}
         self.names = {name: getattr(self, name) for name in FUNCTIONS}
-        self.names |= {"max": largest, "min": smallest, "mean": np.mean, "quantile": np.quantile, "size": np.size, "total": lambda *parts: sum(parts),
+        self.names |= {"max": largest, "mean": np.mean, "quantile": np.quantile, "size": np.size,
                        "count": lambda *rows: len(set(rows))}
 
     def evaluate(self, source):
@@ -204,10 +204,6 @@ def columns_of(segment):
 
 def largest(*values):
     return max(np.max(value) for value in values)
-
-
-def smallest(*values):
-    return min(np.min(value) for value in values)
 
 
 FUNCTIONS = """timed last first at lowest length above largest_difference share_of_step seconds_a_step dataset measured attribute element_bytes

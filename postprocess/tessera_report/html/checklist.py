@@ -6,7 +6,7 @@ from typing import Callable, Optional
 
 import numpy as np
 
-from .findings import loss_difference, same_tokens
+from .findings.losses import loss_difference, same_tokens
 from .quantity import Html, Quantity, call, decimals, name, scientific, short, show, size, text, whole
 from .study import Study, differing
 from .traced import Traced
@@ -75,7 +75,7 @@ def resumes(study: Study) -> Check:
         if (row.values["attempts"] or 0) < 2 and first == 1:
             continue
         start = call(first, "first", row.name, "/steps/step")
-        figure = text("{row}: {attempts} metrics files, steps from {first} on", row=name(row.name), first=show(start, whole),
+        figure = text("{row}: steps from {first} on, metrics files: {attempts}", row=name(row.name), first=show(start, whole),
                       attempts=show(call(row.values["attempts"], "attempts", row.name), whole))
         if row not in same_tokens(study):
             return Check(item, True, figure)

@@ -4,7 +4,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Callable
 
-from .quantity import Html, Quantity, constant, duration, largest, name, percent, plain, show, size, text, times, whole
+from .quantity import Html, Quantity, constant, duration, join, largest, name, percent, plain, show, size, text, times, whole
 from .study import OF_RANKS, Study
 from .traced import Traced
 
@@ -122,15 +122,18 @@ def zero3_volume(study: Study) -> Claim:
     pairs = [(a, b) for a, b in _pairs(study, "zero2", "zero3") if a.sent() and b.sent() and a.sent().value]
     if not pairs:
         return Claim(expected, text(rule), NOTHING, UNKNOWN)
-    a, b = max(pairs, key=lambda pair: (pair[0].micro_steps.value if pair[0].micro_steps else 1))
-    ratio = b.sent() / a.sent()
+    by_steps: dict[float, tuple[Traced, Traced]] = {}
+    for a, b in pairs:
+        by_steps.setdefault(b.micro_steps.value if b.micro_steps else 1, (a, b))
+    ratios = [(b.sent() / a.sent(), a, b) for _, (a, b) in sorted(by_steps.items())]
+    ratio, a, b = ratios[-1]
     formula: Html = text(rule)
     steps, gathered, reduced = b.micro_steps, b.element_bytes("compute"), b.element_bytes("reduce")
     if steps and gathered and reduced:
         here = steps * (gathered * 2 + reduced) / (steps * reduced + gathered)
-        formula = text("{rule}; here {here} with K = {steps}", rule=rule, here=show(here, times), steps=show(steps, whole))
-    return Claim(expected, formula, text("{a} to {b}: {ratio}; the schedule saves some gathers", a=name(a.name), b=name(b.name),
-                                         ratio=show(ratio, times)), _verdict(ratio, 2.0, 3.0))
+        formula = text("{rule}; {here} with K = {steps}", rule=rule, here=show(here, times), steps=show(steps, whole))
+    parts = [text("{a} to {b}: {ratio}", a=name(a.name), b=name(b.name), ratio=show(ratio, times)) for ratio, a, b in ratios]
+    return Claim(expected, formula, text("{parts}; the schedule saves some gathers", parts=join(parts, ", ")), _verdict(ratio, 2.0, 3.0))
 
 
 def share_of_ddp(study: Study) -> Claim:

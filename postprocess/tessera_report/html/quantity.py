@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import html
 import json
-import math
 import re
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
@@ -63,14 +62,6 @@ def largest(quantities: list[Quantity]) -> Quantity:
     return call(max(one.value for one in quantities), "max", *quantities)
 
 
-def smallest(quantities: list[Quantity]) -> Quantity:
-    return call(min(one.value for one in quantities), "min", *quantities)
-
-
-def total(quantities: list[Quantity]) -> Quantity:
-    return call(math.fsum(one.value for one in quantities), "total", *quantities)
-
-
 def counted(names: list[str]) -> Quantity:
     """How many rows: their names are the source."""
     return call(len(names), "count", *names)
@@ -78,16 +69,16 @@ def counted(names: list[str]) -> Quantity:
 
 # Forms: a number as text ----------------------------------------------------------------------------------------------
 
-def rate(value: float) -> str:
-    return f"{count(value)} tokens/s"
-
-
 def short(value: float) -> str:
     return count(value)
 
 
 def times(value: float) -> str:
     return f"{value:.2f}x"
+
+
+def rounded(value: float) -> str:
+    return f"{value:.0%}"
 
 
 def percent(value: float) -> str:
@@ -147,6 +138,11 @@ def names(values: list[str], most: int = 6) -> Html:
     if len(values) > most:
         shown.append(text("{more} more", more=show(counted(values[most:]), whole)))
     return join(shown, ", ")
+
+
+def number_of(rows: list[str], noun: str = "row") -> Html:
+    """"1 row", "8 rows"."""
+    return text("{count} {noun}", count=show(counted(rows), whole), noun=noun if len(rows) == 1 else f"{noun}s")
 
 
 def optional(quantity: Optional[Quantity], form: Callable[[float], str]) -> Html:

@@ -35,8 +35,8 @@ def measured(study: Study) -> list[Measured]:
     found = []
     for row in study.rows:
         folder = row.row.entry.path
-        for path in sorted(folder.glob("**/*.h5")) if folder.is_dir() else ():
-            if path.name.startswith(("metrics", "dump-", "shard-", "tensors")):
+        for path in sorted([*folder.glob("*.h5"), *folder.glob("run*/*.h5")]) if folder.is_dir() else ():
+            if path.name.startswith(("metrics", "dump-")):
                 continue
             try:
                 with open_hdf5(path) as file:

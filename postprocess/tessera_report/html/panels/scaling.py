@@ -50,9 +50,12 @@ def growing(found: list[list[Traced]], rows: list[Traced]) -> list[list[Traced]]
         one = [row for row in rows if row.values["ranks"] == 1 and group[0].values["ranks"] > 1
                and row.values["parameters"] == group[0].values["parameters"] and row.values["tokens_per_step"] == group[0].values["tokens_per_step"]
                and all(key in OF_RANKS or key.startswith("shard.") for key in differing(row, group[0]))]
-        ordered.append((len({row.values["ranks"] for row in group}), one[:1] + group))
-    whole_lines = {group[-1].strategy for own, group in ordered if own > 1}
-    return [group for own, group in ordered if own > 1 or len(group) > 1 and group[-1].strategy not in whole_lines]
+        first: dict[int, Traced] = {}
+        for row in one[:1] + group:
+            first.setdefault(row.values["ranks"], row)
+        ordered.append((len({row.values["ranks"] for row in group}), list(first.values())))
+    long = {group[-1].strategy for own, group in ordered if own > 1}
+    return [group for own, group in ordered if len(group) > 1 and (own > 1 or group[-1].strategy not in long)]
 
 
 def strong(study: Study) -> Optional[Panel]:

@@ -6,7 +6,7 @@ every box is one column wide.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Optional
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.patches import FancyBboxPatch, Patch
