@@ -12,7 +12,10 @@ except ImportError:
 
 BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 if webdriver is None or BROWSER is None or DRIVER is None:
-    missing = [package for package, there in (("python3-selenium", webdriver), ("chromium", BROWSER), ("chromium-driver", DRIVER)) if not there]
+    missing = [
+        package for package, there in (("python3-selenium", webdriver), ("chromium", BROWSER), ("chromium-driver",
+                                                                                                DRIVER)) if not there
+    ]
     print(f"SKIPPED: the report is not opened in a browser, because {', '.join(missing)} is not installed")
     sys.exit(77)
 
@@ -26,7 +29,8 @@ WIDTHS = (400, 1400)
 class Browser(Case):
     def open(self, page):
         options = webdriver.ChromeOptions()
-        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", f"--user-data-dir={self.folder / 'profile'}"):
+        for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+                     f"--user-data-dir={self.folder / 'profile'}"):
             options.add_argument(word)
         options.binary_location = BROWSER
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -36,7 +40,8 @@ class Browser(Case):
         return driver
 
     def resize(self, driver, width):
-        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600})
+        driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride",
+                               {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600})
 
     def test_the_page(self):
         sweep, page = self.folder / "sweep", self.folder / "page.html"
@@ -56,12 +61,14 @@ class Browser(Case):
         self.assertEqual(requests, 0)
 
     def no_overflow(self, driver, width):
-        page, window = driver.execute_script("return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
+        page, window = driver.execute_script(
+            "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]")
         self.assertLessEqual(page, window)
         self.assertLessEqual(abs(window - width), 20)  # a bar for scrolling
         # What is wider than the page lies in a frame that scrolls by itself.
         wide = driver.execute_script("""return [...document.querySelectorAll("main *")].filter((one) =>
-            one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".frame, pre, svg")).map((one) => one.outerHTML.slice(0, 80))""")
+            one.getBoundingClientRect().right > innerWidth + 1 && !one.closest(".frame, pre, svg")).map((one) => one.outerHTML.slice(0, 80))"""
+                                     )
         self.assertEqual(wide, [])
 
     def pictures_are_drawn(self, driver):
@@ -69,7 +76,8 @@ class Browser(Case):
         self.assertGreater(len(pictures), 12)
         for picture in pictures:
             title = picture.find_element(By.TAG_NAME, "title").get_attribute("textContent")
-            width, height, shapes, small = driver.execute_script("""
+            width, height, shapes, small = driver.execute_script(
+                """
                 const box = arguments[0].getBoundingClientRect();
                 const shapes = [...arguments[0].querySelectorAll("path, use, image")].filter((one) => one.getBBox().width + one.getBBox().height > 0);
                 const letters = [...arguments[0].querySelectorAll("text")].map((one) => one.getBoundingClientRect());
@@ -98,7 +106,9 @@ class Browser(Case):
         self.assertEqual(column(place), known + unknown)
         button.click()
         self.assertEqual(column(place), known[::-1] + unknown)
-        self.assertEqual(driver.find_element(By.CSS_SELECTOR, f"#results th:nth-child({place})").get_attribute("aria-sort"), "descending")
+        self.assertEqual(
+            driver.find_element(By.CSS_SELECTOR, f"#results th:nth-child({place})").get_attribute("aria-sort"),
+            "descending")
 
 
 if __name__ == "__main__":

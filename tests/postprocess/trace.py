@@ -3,6 +3,7 @@
 A source is an expression such as max(measured("2-zero3", "/ranks/memory/peak")) / 2. postprocess/README.md says what the
 functions mean.
 """
+import functools
 import json
 import re
 
@@ -14,23 +15,26 @@ ELEMENT = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 class Sweep:
     """The rows of a sweep's folder: evaluate(source) is the number."""
-
     def __init__(self, folder):
         self.folder = folder
         self.ranks = {row["name"]: row.get("ranks") for row in json.loads((folder / "sweep.json").read_text())["rows"]}
         self.names = {name: getattr(self, name) for name in FUNCTIONS}
-        self.names |= {"max": largest, "mean": np.mean, "quantile": np.quantile, "size": np.size,
-                       "count": lambda *rows: len(set(rows))}
+        self.names |= {
+            "max": largest, "mean": np.mean, "quantile": np.quantile, "size": np.size,
+            "count": lambda *rows: len(set(rows))
+        }
 
     def evaluate(self, source):
         return float(eval(source, {"__builtins__": {}}, self.names))
 
     # Files of a row: [repeat][attempt]
 
+    @functools.cache
     def files(self, row):
         def number(path):
             digits = re.findall(r"\d+", path.name.split("metrics")[1].removesuffix("h5"))
             return int(digits[0]) if digits else 0
+
         runs = sorted(self.folder.glob(f"{row}/run*"), key=lambda path: path.name)
         found = [[h5py.File(path, "r") for path in sorted(run.glob("metrics*.h5"), key=number)] for run in runs]
         return [attempts for attempts in found if attempts]
@@ -84,7 +88,11 @@ class Sweep:
         return max(abs(columns[0][step] - columns[1][step]) for step in columns[0].keys() & columns[1].keys())
 
     def shares(self, row, paths, warmup):
-        columns = [np.concatenate([self.steps_of(attempts, path, warmup) for attempts in self.files(row)]) for path in [*paths, "/steps/seconds"]]
+        columns = [
+            np.concatenate([self.steps_of(attempts, path, warmup)
+                            for attempts in self.files(row)])
+            for path in [*paths, "/steps/seconds"]
+        ]
         table = np.array(columns)
         return table[:, np.isfinite(table).all(axis=0)]
 
@@ -100,7 +108,12 @@ class Sweep:
         return self.last_file(row)[path][...]
 
     def measured(self, row, path):
-        found = [file[path][...].astype(np.float64).ravel() for attempts in self.files(row) for file in attempts if path in file]
+        found = [
+            file[path][...].astype(np.float64).ravel()
+            for attempts in self.files(row)
+            for file in attempts
+            if path in file
+        ]
         values = np.concatenate(found)
         return values[np.isfinite(values) & (values >= 0)]
 
@@ -143,6 +156,7 @@ class Sweep:
 
     # /schedule
 
+    @functools.cache
     def plan(self, row):
         return json.loads(self.last_file(row)["schedule"].asstr()[()])
 
@@ -178,9 +192,11 @@ class Sweep:
         plan = self.plan(row)
         played = [plan["segments"][entry["segment"]] for entry in plan["step"]]
         micro_steps = [segment for segment in played if segment["role"] == "micro_step"]
-        busiest = max(micro_steps, key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
+        busiest = max(micro_steps,
+                      key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
         columns = columns_of(busiest)
-        border = next(column for column, operation in zip(columns, busiest["operations"]) if operation["name"] == "head+loss")
+        border = next(column for column, operation in zip(columns, busiest["operations"])
+                      if operation["name"] == "head+loss")
         found = [[column for column in columns if column <= border], [column for column in columns if column > border]]
         found += [columns_of(segment) for segment in played if segment["role"] == "update"]
         return [[column - min(phase) for column in phase] for phase in found if phase]

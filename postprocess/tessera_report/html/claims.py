@@ -44,27 +44,42 @@ def _pairs(study: Study, one: str, other: str) -> list[tuple[Traced, Traced]]:
     """Rows of two strategies on as many ranks with one model, batch and precision."""
     def alike(a: Traced, b: Traced) -> bool:
         a_settings, b_settings = a.settings(), b.settings()
-        return all(a_settings[key] == b_settings[key] for key in a_settings.keys() & b_settings.keys()
-                   if (not key.startswith("shard.") or key == "shard.wrap") and key not in OF_RANKS) and a.values["tokens_per_step"] == b.values["tokens_per_step"]
+        return all(a_settings[key] == b_settings[key]
+                   for key in a_settings.keys() & b_settings.keys()
+                   if (not key.startswith("shard.") or key == "shard.wrap")
+                   and key not in OF_RANKS) and a.values["tokens_per_step"] == b.values["tokens_per_step"]
 
     def plain_rows(strategy: str) -> list[Traced]:
-        return [row for row in study.trained if row.option("shard.strategy") == strategy and (row.values["ranks"] or 1) > 1]
+        return [
+            row for row in study.trained if row.option("shard.strategy") == strategy and (row.values["ranks"] or 1) > 1
+        ]
 
-    return [(a, b) for a in plain_rows(one) for b in plain_rows(other) if a.values["ranks"] == b.values["ranks"] and alike(a, b)]
+    return [(a, b)
+            for a in plain_rows(one)
+            for b in plain_rows(other)
+            if a.values["ranks"] == b.values["ranks"] and alike(a, b)]
 
 
 def state_shrinks(study: Study, ranks: int) -> Claim:
     """State divided by W: 4, 8. Judged without gradients, whose sums under accumulation differ with K."""
     expected = text("Training state of zero3 on {ranks} ranks: ÷{ranks} of one rank's.", ranks=ranks)
-    formula = text("parameters, gradients and two moments are sharded: {bytes}·P/W bytes, W = {ranks}", bytes=ADAM_BYTES, ranks=ranks)
+    formula = text("parameters, gradients and two moments are sharded: {bytes}·P/W bytes, W = {ranks}",
+                   bytes=ADAM_BYTES,
+                   ranks=ranks)
     for row in study.trained:
         if row.option("shard.strategy") != "zero3" or row.values["ranks"] != ranks or row.state() is None:
             continue
-        ones = [one for one in study.trained if one.values["ranks"] == 1 and one.state() and one.values["parameters"] == row.values["parameters"]]
+        ones = [
+            one for one in study.trained
+            if one.values["ranks"] == 1 and one.state() and one.values["parameters"] == row.values["parameters"]
+        ]
         if ones:
             ratio = _at_rest(ones[0]) / _at_rest(row)
-            measured = text("{one} to {row}: parameters and moments ÷{ratio}, with gradients ÷{all}", one=name(ones[0].name), row=name(row.name),
-                            ratio=show(ratio, _hundredths), all=show(ones[0].state() / row.state(), _hundredths))
+            measured = text("{one} to {row}: parameters and moments ÷{ratio}, with gradients ÷{all}",
+                            one=name(ones[0].name),
+                            row=name(row.name),
+                            ratio=show(ratio, _hundredths),
+                            all=show(ones[0].state() / row.state(), _hundredths))
             return Claim(expected, formula, measured, _verdict(ratio, 0.9 * ranks, 1.1 * ranks))
     return Claim(expected, formula, NOTHING, UNKNOWN)
 
@@ -77,21 +92,30 @@ def folklore_bytes(study: Study, ranks: int) -> Claim:
     """3.0, 0.75 and 0.37 GB for GPT-2, in bytes of a parameter. Judged on that model only."""
     claimed = constant(FOLKLORE_GB[ranks]) * 1_000_000_000 / GPT2_PARAMETERS
     on = "1 rank" if ranks == 1 else f"{ranks} ranks"
-    expected = text("GPT-2 124M on {on}: {gb} GB of state a rank, {each} bytes a parameter.", on=on, gb=FOLKLORE_GB[ranks],
+    expected = text("GPT-2 124M on {on}: {gb} GB of state a rank, {each} bytes a parameter.",
+                    on=on,
+                    gb=FOLKLORE_GB[ranks],
                     each=show(claimed, _tenths))
-    formula = text("{bytes}·P/W = {total}, {each} bytes a parameter: {bytes} bytes do not give it", bytes=ADAM_BYTES,
-                   total=show(constant(ADAM_BYTES) * GPT2_PARAMETERS / ranks, size), each=show(constant(ADAM_BYTES) / ranks, _tenths))
-    rows = [row for row in study.alike if row.values["ranks"] == ranks and row.state() and row.key("parameters")
-            and (ranks == 1 or row.option("shard.strategy") == "zero3")]
+    formula = text("{bytes}·P/W = {total}, {each} bytes a parameter: {bytes} bytes do not give it",
+                   bytes=ADAM_BYTES,
+                   total=show(constant(ADAM_BYTES) * GPT2_PARAMETERS / ranks, size),
+                   each=show(constant(ADAM_BYTES) / ranks, _tenths))
+    rows = [
+        row for row in study.alike if row.values["ranks"] == ranks and row.state() and row.key("parameters") and (
+            ranks == 1 or row.option("shard.strategy") == "zero3")
+    ]
     if not rows:
         return Claim(expected, formula, NOTHING, UNKNOWN)
     row = next((row for row in rows if row.values["parameters"] == GPT2_PARAMETERS), rows[0])
     each = row.state() / row.key("parameters")
-    measured = text("{row}, {parameters} parameters: {each} bytes of each, {gradients} of them gradients{steps}", row=name(row.name),
-                    parameters=show(row.key("parameters"), whole), each=show(each, _tenths),
+    measured = text("{row}, {parameters} parameters: {each} bytes of each, {gradients} of them gradients{steps}",
+                    row=name(row.name),
+                    parameters=show(row.key("parameters"), whole),
+                    each=show(each, _tenths),
                     gradients=show(row.memory("gradients", "planned") / row.key("parameters"), _tenths),
                     steps=text(" (K = {steps})", steps=show(row.micro_steps, whole)) if row.micro_steps else "")
-    holds = _verdict(each, 0.9 * claimed.value, 1.1 * claimed.value) if row.values["parameters"] == GPT2_PARAMETERS else UNKNOWN
+    holds = _verdict(each, 0.9 * claimed.value, 1.1 *
+                     claimed.value) if row.values["parameters"] == GPT2_PARAMETERS else UNKNOWN
     return Claim(expected, formula, measured, holds)
 
 
@@ -108,11 +132,17 @@ def zero3_memory(study: Study) -> Claim:
     formula = text(rule)
     if element:
         bound = ranks / (ranks + constant(ADAM_BYTES) / element)
-        low, high = (constant(ADAM_BYTES) / element * constant(limit) / (constant(1) - constant(limit)) for limit in (0.4, 0.6))
-        formula = text("{rule}: here at most {bound}. It can hold from W = {low} on; above W = {high} it is more", rule=rule,
-                       bound=show(bound, percent), low=show(low, plain), high=show(high, plain))
-    return Claim(expected, formula, text("best pair {a}, {b}: {share} less is planned", a=name(a.name), b=name(b.name), share=show(best, percent)),
-                 _verdict(best, 0.4, 0.6))
+        low, high = (constant(ADAM_BYTES) / element * constant(limit) / (constant(1) - constant(limit))
+                     for limit in (0.4, 0.6))
+        formula = text("{rule}: here at most {bound}. It can hold from W = {low} on; above W = {high} it is more",
+                       rule=rule,
+                       bound=show(bound, percent),
+                       low=show(low, plain),
+                       high=show(high, plain))
+    return Claim(
+        expected, formula,
+        text("best pair {a}, {b}: {share} less is planned", a=name(a.name), b=name(b.name), share=show(best, percent)),
+        _verdict(best, 0.4, 0.6))
 
 
 def zero3_volume(study: Study) -> Claim:
@@ -132,8 +162,11 @@ def zero3_volume(study: Study) -> Claim:
     if steps and gathered and reduced:
         here = steps * (gathered * 2 + reduced) / (steps * reduced + gathered)
         formula = text("{rule}; {here} with K = {steps}", rule=rule, here=show(here, times), steps=show(steps, whole))
-    parts = [text("{a} to {b}: {ratio}", a=name(a.name), b=name(b.name), ratio=show(ratio, times)) for ratio, a, b in ratios]
-    return Claim(expected, formula, text("{parts}; the schedule saves some gathers", parts=join(parts, ", ")), _verdict(ratio, 2.0, 3.0))
+    parts = [
+        text("{a} to {b}: {ratio}", a=name(a.name), b=name(b.name), ratio=show(ratio, times)) for ratio, a, b in ratios
+    ]
+    return Claim(expected, formula, text("{parts}; the schedule saves some gathers", parts=join(parts, ", ")),
+                 _verdict(ratio, 2.0, 3.0))
 
 
 def share_of_ddp(study: Study) -> Claim:
@@ -155,15 +188,20 @@ def utilization(study: Study) -> Claim:
     measured = [(row, row.mean_utilization()) for row in study.trained if row.mean_utilization()]
     if measured:
         row, least = min(measured, key=lambda pair: pair[1].value)
-        return Claim(expected, formula, text("lowest in {row}: {share} by the driver", row=name(row.name), share=show(least, percent)),
+        return Claim(expected, formula,
+                     text("lowest in {row}: {share} by the driver", row=name(row.name), share=show(least, percent)),
                      _verdict(least, 0.7, 1.0))
-    busy = [(row, constant(1) - row.key("exposed_share") - row.key("data_share")) for row in study.trained
+    busy = [(row, constant(1) - row.key("exposed_share") - row.key("data_share"))
+            for row in study.trained
             if row.key("exposed_share") and row.key("data_share")]
     if not busy:
         return Claim(expected, formula, text("no GPU measured it"), UNKNOWN)
     row, least = min(busy, key=lambda pair: pair[1].value)
-    return Claim(expected, formula, text("no GPU measured it; on cores compute takes {share} of the time in {row}, the lowest",
-                                         share=show(least, percent), row=name(row.name)), UNKNOWN)
+    return Claim(
+        expected, formula,
+        text("no GPU measured it; on cores compute takes {share} of the time in {row}, the lowest",
+             share=show(least, percent),
+             row=name(row.name)), UNKNOWN)
 
 
 def data_share(study: Study) -> Claim:
@@ -174,7 +212,8 @@ def data_share(study: Study) -> Claim:
     if not rows:
         return Claim(expected, formula, text("not measured"), UNKNOWN)
     worst = max(rows, key=lambda row: row.values["data_share"])
-    return Claim(expected, formula, text("highest in {row}: {share}", row=name(worst.name), share=show(worst.key("data_share"), percent)),
+    return Claim(expected, formula,
+                 text("highest in {row}: {share}", row=name(worst.name), share=show(worst.key("data_share"), percent)),
                  _verdict(worst.key("data_share"), 0.0, 0.1))
 
 
@@ -186,14 +225,16 @@ def start_up(study: Study) -> Claim:
     if not rows:
         return Claim(expected, formula, text("not measured"), UNKNOWN)
     slowest = largest([row.key("startup_seconds") for row in rows])
-    return Claim(expected, formula, text("longest: {seconds}", seconds=show(slowest, duration)), _verdict(slowest, 10, 30))
+    return Claim(expected, formula, text("longest: {seconds}", seconds=show(slowest, duration)),
+                 _verdict(slowest, 10, 30))
 
 
 CLAIMS: list[Callable[[Study], Claim]] = [
-    lambda study: state_shrinks(study, 4), lambda study: state_shrinks(study, 8), *(lambda study, ranks=ranks: folklore_bytes(study, ranks) for ranks in FOLKLORE_GB),
-    zero3_memory, zero3_volume, share_of_ddp, utilization, data_share, start_up]
+    lambda study: state_shrinks(study, 4), lambda study: state_shrinks(study, 8),
+    *(lambda study, ranks=ranks: folklore_bytes(study, ranks) for ranks in FOLKLORE_GB), zero3_memory, zero3_volume,
+    share_of_ddp, utilization, data_share, start_up
+]
 
 
 def claims(study: Study) -> list[Claim]:
     return [claim(study) for claim in CLAIMS]
-

@@ -42,9 +42,12 @@ def render(study: Study) -> str:
         ("checklist", "Checklist of ten", _checklist(study)),
     ]
     if study.name.split("-")[0] == COURSE:
-        sections += [("tasks", "The seven tasks", _tasks(study)), ("questions", "The thirteen questions", _questions(study))]
-    sections += [("provenance", "Provenance", provenance(study)), ("left-out", "What is left out, and why", _left_out(study, left_out))]
-    body = "\n".join(f'<section id="{key}"><h2>{escaped(title)}</h2>\n{content}</section>' for key, title, content in sections)
+        sections += [("tasks", "The seven tasks", _tasks(study)),
+                     ("questions", "The thirteen questions", _questions(study))]
+    sections += [("provenance", "Provenance", provenance(study)),
+                 ("left-out", "What is left out, and why", _left_out(study, left_out))]
+    body = "\n".join(
+        f'<section id="{key}"><h2>{escaped(title)}</h2>\n{content}</section>' for key, title, content in sections)
     links = " ".join(f'<a href="#{key}">{escaped(title)}</a>' for key, title, _ in sections)
     style, script = ((HERE / file).read_text(encoding="utf-8") for file in ("style.css", "sort.js"))
     return f"""<!DOCTYPE html>
@@ -76,7 +79,11 @@ def render(study: Study) -> str:
 
 def _facts(study: Study) -> Html:
     done = [row.name for row in study.rows if row.values["status"] in ("done", None)]
-    parts = [text("{rows} rows, {done} with a result", rows=show(counted([row.name for row in study.rows]), whole), done=show(counted(done), whole))]
+    parts = [
+        text("{rows} rows, {done} with a result",
+             rows=show(counted([row.name for row in study.rows]), whole),
+             done=show(counted(done), whole))
+    ]
     if study.baseline:
         parts.append(text("baseline {row}", row=name(study.baseline.name)))
     for key in ("hosts", "cpu", "gpu_name"):
@@ -85,7 +92,10 @@ def _facts(study: Study) -> Html:
             values = list(dict.fromkeys(value.split()[0] for value in values))
         if values:
             parts.append(text("{words}{value}", words="on " if key == "hosts" else "", value=", ".join(values[:3])))
-    starts = sorted(str(row.row.metrics.provenance["start_time"]) for row in study.rows if row.row.metrics and row.row.metrics.provenance.get("start_time"))
+    starts = sorted(
+        str(row.row.metrics.provenance["start_time"])
+        for row in study.rows
+        if row.row.metrics and row.row.metrics.provenance.get("start_time"))
     return join([*parts, starts[0][:10]] if starts else parts, " · ")
 
 
@@ -103,8 +113,9 @@ def _recommendation(study: Study, best: Recommendation) -> Html:
     rules = "".join(f"<li>{escaped(rule)}</li>" for rule in RULES)
     cells = [[name(row.name), best.reasons[row.name]] for row in study.rows if row.name in best.reasons]
     others = table(["row", "why not"], cells) if cells else Html("")
-    return Html(f'<div class="verdict"><p>{sentence(best)}</p></div><details open><summary>Every other row, and why not</summary>{others}</details>'
-                f"<details open><summary>The rules</summary><ol>{rules}</ol></details>")
+    return Html(
+        f'<div class="verdict"><p>{sentence(best)}</p></div><details open><summary>Every other row, and why not</summary>{others}</details>'
+        f"<details open><summary>The rules</summary><ol>{rules}</ol></details>")
 
 
 def _findings(study: Study) -> Html:
@@ -116,19 +127,22 @@ def _findings(study: Study) -> Html:
 
 def _legend(study: Study) -> Html:
     notes = [text("{row}: {note}", row=name(row.name), note=note) for row in study.rows for note in row.row.notes]
-    shown = Html("<details><summary>Notes on flagged rows</summary><ul>" + "".join(f"<li>{note}</li>" for note in notes) + "</ul></details>") if notes else Html("")
+    shown = Html("<details><summary>Notes on flagged rows</summary><ul>" +
+                 "".join(f"<li>{note}</li>" for note in notes) + "</ul></details>") if notes else Html("")
     warm = "the first fifth of the steps of each attempt" if study.warmup is None else "the warm-up asked for"
-    words = (f"tokens/s and step: median, q1 and q3 its quartiles, without {warm}. Loss: of the last step. Planned, peak: memory of the fullest rank; average: "
-             "of all. Exposed: share of the time in which compute on rank 0 waited for communication. MFU: by 6 N, exact: by the model's matrix products. "
-             "Click a title to sort.")
+    words = (
+        f"tokens/s and step: median, q1 and q3 its quartiles, without {warm}. Loss: of the last step. Planned, peak: memory of the fullest rank; average: "
+        "of all. Exposed: share of the time in which compute on rank 0 waited for communication. MFU: by 6 N, exact: by the model's matrix products. "
+        "Click a title to sort.")
     return Html(f'<p class="facts">{html.escape(words)}</p>{shown}')
 
 
 def _panel(panel: Panel) -> str:
     numbers = f"<details><summary>Numbers</summary>{table(panel.head, panel.cells)}</details>" if panel.cells else ""
     picture = f'<div class="frame">{panel.picture}</div>' if panel.wide else panel.picture
-    return (f'<figure id="panel-{panel.key}"{" class=wide" if panel.wide else ""}><h3>{html.escape(panel.title)}</h3>\n{picture}\n'
-            f"<figcaption>{panel.caption}</figcaption>{numbers}</figure>")
+    return (
+        f'<figure id="panel-{panel.key}"{" class=wide" if panel.wide else ""}><h3>{html.escape(panel.title)}</h3>\n{picture}\n'
+        f"<figcaption>{panel.caption}</figcaption>{numbers}</figure>")
 
 
 def _claims(study: Study) -> Html:
@@ -136,14 +150,19 @@ def _claims(study: Study) -> Html:
         return Html(f'<span class="holds {"open" if holds == UNKNOWN else holds}">{holds}</span>')
 
     cells = [[claim.expected, claim.formula, claim.measured, verdict(claim.holds)] for claim in claims(study)]
-    intro = text("What folklore and published studies claim. P: parameters; W: ranks; K: micro-steps of a step; b_p, b_r: bytes of a gathered and of a reduced element.")
+    intro = text(
+        "What folklore and published studies claim. P: parameters; W: ranks; K: micro-steps of a step; b_p, b_r: bytes of a gathered and of a reduced element."
+    )
     return join([Html(f"<p>{intro}</p>"), table(["expected", "formula", "measured", "holds"], cells, "text-table")])
 
 
 def _checklist(study: Study) -> Html:
-    marks = {True: Html('<span class="holds yes">✓ yes</span>'), False: Html('<span class="holds no">✗ no</span>'),
-             None: Html('<span class="holds open">not shown</span>')}
-    return table(["item", "ticked", "figure"], [[check.item, marks[check.ticked], check.figure] for check in checklist(study)], "text-table")
+    marks = {
+        True: Html('<span class="holds yes">✓ yes</span>'), False: Html('<span class="holds no">✗ no</span>'),
+        None: Html('<span class="holds open">not shown</span>')
+    }
+    return table(["item", "ticked", "figure"],
+                 [[check.item, marks[check.ticked], check.figure] for check in checklist(study)], "text-table")
 
 
 def _tasks(study: Study) -> Html:
@@ -151,7 +170,9 @@ def _tasks(study: Study) -> Html:
     for place, task in enumerate(TASKS, start=1):
         answer = task.answer(study)
         parts.append(Html(f'<div class="question"><h3>{place}. {html.escape(task.title)}</h3>'))
-        parts.append(Html(f"<p>{answer.sentence}</p>{table(answer.head, answer.cells)}") if answer else Html('<p class="none">No rows of this sweep show it.</p>'))
+        parts.append(
+            Html(f"<p>{answer.sentence}</p>{table(answer.head, answer.cells)}"
+                 ) if answer else Html('<p class="none">No rows of this sweep show it.</p>'))
         parts.append(Html("</div>"))
     return join(parts)
 
@@ -161,7 +182,10 @@ def _questions(study: Study) -> Html:
     for place, question in enumerate(QUESTIONS, start=1):
         figure = question.figure(study)
         shown = f'<p class="figures">{figure}</p>' if figure else '<p class="none">No row of this sweep shows it.</p>'
-        parts.append(Html(f'<div class="question"><h3>{place}. {html.escape(question.question)}</h3><p>{html.escape(question.explanation)}</p>{shown}</div>'))
+        parts.append(
+            Html(
+                f'<div class="question"><h3>{place}. {html.escape(question.question)}</h3><p>{html.escape(question.explanation)}</p>{shown}</div>'
+            ))
     return join(parts)
 
 
@@ -176,4 +200,5 @@ def _why(row: Traced) -> Html:
     status, message = row.values["status"], row.values["message"]
     if status in ("done", None):
         return text("it leaves no tokens/s")
-    return text("{status}: {words}", status=status, words=name(message.rstrip("."))) if message else text("{status}", status=status)
+    return text("{status}: {words}", status=status, words=name(message.rstrip("."))) if message else text("{status}",
+                                                                                                          status=status)

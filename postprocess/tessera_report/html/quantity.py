@@ -69,6 +69,7 @@ def counted(names: list[str]) -> Quantity:
 
 # Forms: a number as text ----------------------------------------------------------------------------------------------
 
+
 def short(value: float) -> str:
     return count(value)
 

@@ -41,7 +41,10 @@ def recommend(study: Study) -> Recommendation:
         return result
     fastest = max(eligible, key=_rate)
     low, high = fastest.values["tokens_per_second_q1"], fastest.values["tokens_per_second_q3"]
-    tied = [row for row in eligible if row.values["tokens_per_second_q3"] >= low and row.values["tokens_per_second_q1"] <= high]
+    tied = [
+        row for row in eligible
+        if row.values["tokens_per_second_q3"] >= low and row.values["tokens_per_second_q1"] <= high
+    ]
     if any(row.values["memory_peak"] is None for row in tied):
         result.memory_key = "memory_planned"
     result.row = min(tied, key=lambda row: (_memory(row, result.memory_key), -_rate(row)))
@@ -91,12 +94,17 @@ def _lost(row: Traced, best: Traced, fastest: Traced, tied: bool, key: str) -> H
         more = row.key(key)
         if more is None:
             return text("Tied with the fastest, but its memory is not known.")
-        return text("Tied with the fastest; needs {own}, {best} needs {other}.", own=show(more, size), best=name(best.name),
+        return text("Tied with the fastest; needs {own}, {best} needs {other}.",
+                    own=show(more, size),
+                    best=name(best.name),
                     other=optional(best.key(key), size))
     ratio: Quantity = row.key("tokens_per_second") / fastest.key("tokens_per_second")
-    return text("Slower: {ratio} of the median of {fastest}; its upper quartile {high} is below the lower quartile {low}.",
-                ratio=show(ratio, lambda value: f"{value:.2f}x"), fastest=name(fastest.name),
-                high=show(row.key("tokens_per_second_q3"), short), low=show(fastest.key("tokens_per_second_q1"), short))
+    return text(
+        "Slower: {ratio} of the median of {fastest}; its upper quartile {high} is below the lower quartile {low}.",
+        ratio=show(ratio, lambda value: f"{value:.2f}x"),
+        fastest=name(fastest.name),
+        high=show(row.key("tokens_per_second_q3"), short),
+        low=show(fastest.key("tokens_per_second_q1"), short))
 
 
 def sentence(result: Recommendation) -> Html:
@@ -106,10 +114,14 @@ def sentence(result: Recommendation) -> Html:
     row = result.row
     memory = row.key(result.memory_key)
     start = text("Take {row}: {rate} tokens/s", row=name(row.name), rate=show(row.key("tokens_per_second"), short))
-    with_memory = text(" with {memory} of {kind} memory a rank", memory=show(memory, size),
-                       kind="measured peak" if result.memory_key == "memory_peak" else "planned") if memory else Html("")
+    with_memory = text(
+        " with {memory} of {kind} memory a rank",
+        memory=show(memory, size),
+        kind="measured peak" if result.memory_key == "memory_peak" else "planned") if memory else Html("")
     if len(result.tied) == 1:
         return text("{start}{memory}. No other row's quartiles overlap it.", start=start, memory=with_memory)
     others = [one for one in result.tied if one != row.name]
-    return text("{start}{memory}. It is the smallest of the rows tied for the fastest: {others}.", start=start, memory=with_memory,
+    return text("{start}{memory}. It is the smallest of the rows tied for the fastest: {others}.",
+                start=start,
+                memory=with_memory,
                 others=Html(", ".join([name(row.name), *map(name, others)])))

@@ -31,7 +31,8 @@ class Study:
     @property
     def trained(self) -> list[Traced]:
         """Rows with a speed, which a picture of training can show; the baseline first."""
-        return sorted((row for row in self.rows if row.values["tokens_per_second"] is not None), key=lambda row: row is not self.baseline)
+        return sorted((row for row in self.rows if row.values["tokens_per_second"] is not None),
+                      key=lambda row: row is not self.baseline)
 
     @property
     def alike(self) -> list[Traced]:
@@ -49,7 +50,8 @@ class Study:
 
         others = [row for row in self.rows if not near(row)]
         first = replace(self, rows=[row for row in self.rows if near(row)])
-        return [first, replace(self, rows=others, suffix="-others", scale=": models of another scale")] if others else [first]
+        return [first, replace(self, rows=others, suffix="-others", scale=": models of another scale")
+                ] if others else [first]
 
     def speedup(self, row: Traced) -> Optional[Quantity]:
         own, other = row.key("tokens_per_second"), self.baseline.key("tokens_per_second") if self.baseline else None
@@ -79,7 +81,8 @@ def groups(rows: Sequence[Traced], free: set[str], *more: str) -> list[list[Trac
     """Rows that agree in all settings but the free ones (names, or how they begin), and in the values `more`."""
     found: dict[tuple, list[Traced]] = {}
     for row in rows:
-        settings = tuple(sorted((key, value) for key, value in row.settings().items() if not key.startswith(tuple(free))))
+        settings = tuple(
+            sorted((key, value) for key, value in row.settings().items() if not key.startswith(tuple(free))))
         found.setdefault((settings, *(row.values[key] for key in more)), []).append(row)
     return list(found.values())
 

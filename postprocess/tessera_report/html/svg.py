@@ -19,11 +19,31 @@ LETTER = 0.074  # inches of a letter in a legend
 INK, FAINT, GRID = "#1c2733", "#5b6770", "#dfe4e8"
 BASELINE, OTHERS = "#5b6770", "#3b8dc4"
 STYLE: dict[str, Any] = {
-    "svg.fonttype": "none", "svg.hashsalt": "tessera", "font.family": "DejaVu Sans", "font.size": 9, "axes.edgecolor": "#9aa5ad",
-    "axes.labelcolor": INK, "axes.titlesize": 9.5, "axes.titlelocation": "left", "text.color": INK, "xtick.color": FAINT,
-    "ytick.color": FAINT, "xtick.labelcolor": INK, "ytick.labelcolor": INK, "axes.linewidth": 0.7, "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7, "axes.spines.top": False, "axes.spines.right": False, "grid.color": GRID, "grid.linewidth": 0.7,
-    "legend.frameon": False, "legend.fontsize": 8.5, "hatch.linewidth": 0.5, "axes.axisbelow": True, "figure.facecolor": "none",
+    "svg.fonttype": "none",
+    "svg.hashsalt": "tessera",
+    "font.family": "DejaVu Sans",
+    "font.size": 9,
+    "axes.edgecolor": "#9aa5ad",
+    "axes.labelcolor": INK,
+    "axes.titlesize": 9.5,
+    "axes.titlelocation": "left",
+    "text.color": INK,
+    "xtick.color": FAINT,
+    "ytick.color": FAINT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "grid.color": GRID,
+    "grid.linewidth": 0.7,
+    "legend.frameon": False,
+    "legend.fontsize": 8.5,
+    "hatch.linewidth": 0.5,
+    "axes.axisbelow": True,
+    "figure.facecolor": "none",
     "axes.facecolor": "none",
 }
 
@@ -54,8 +74,17 @@ def legend(made: Figure, axes: Axes, **options: Any) -> None:
     columns = max(1, min(len(labels), int(wide / (0.42 + LETTER * max(map(len, labels))))))
     extra = 0.06 + 0.175 * -(-len(labels) // columns)
     made.set_figheight(high + extra)
-    drawn = made.legend(handles, labels, loc="upper left", bbox_to_anchor=(0.0, 1.0), ncol=columns, fontsize=8, handlelength=1.6,
-                        columnspacing=1.2, borderaxespad=0.1, borderpad=0.1, **options)
+    drawn = made.legend(handles,
+                        labels,
+                        loc="upper left",
+                        bbox_to_anchor=(0.0, 1.0),
+                        ncol=columns,
+                        fontsize=8,
+                        handlelength=1.6,
+                        columnspacing=1.2,
+                        borderaxespad=0.1,
+                        borderpad=0.1,
+                        **options)
     drawn.set_in_layout(False)
     made.get_layout_engine().set(rect=(0, 0, 1, high / (high + extra)))
 

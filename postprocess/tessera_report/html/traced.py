@@ -14,10 +14,10 @@ from ..rows import Row
 from .quantity import Quantity, call
 
 # /config names that say nothing about what is trained or how: they differ freely between rows that are alike.
-NEUTRAL = ("run.dir", "run.name", "run.threads", "run.lanes", "run.timeout", "run.walltime", "run.dump", "run.share_gpu",
-           "sweep.", "plan.", "bench.", "export.", "checkpoint.", "metrics.", "data.cache", "data.output", "grid.",
-           "train.eval_every", "train.eval_batches", "train.sample_every", "comm.backend", "model.preset", "train.steps",
-           "train.epochs", "generate.")
+NEUTRAL = ("run.dir", "run.name", "run.threads", "run.lanes", "run.timeout", "run.walltime", "run.dump",
+           "run.share_gpu", "sweep.", "plan.", "bench.", "export.", "checkpoint.", "metrics.", "data.cache",
+           "data.output", "grid.", "train.eval_every", "train.eval_batches", "train.sample_every", "comm.backend",
+           "model.preset", "train.steps", "train.epochs", "generate.")
 STATE = ("parameters", "gradients", "optimizer_state")
 CATEGORIES = (*STATE, "gathered_units", "activations", "communication", "workspace")
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "broadcast")
@@ -26,7 +26,6 @@ BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 class Traced:
     """A row of the table whose numbers carry sources. None stands for a number that the row does not have."""
-
     def __init__(self, row: Row, warmup: Optional[int] = None) -> None:
         self.row = row
         self.name = row.name
@@ -76,7 +75,8 @@ class Traced:
         if key in ("exposed_share", "data_share", "exposed_seconds", "data_seconds"):
             prefix = "time/exposed_" if key.startswith("exposed") else "time/data"
             paths = [f"/steps/{column}" for column in self.row.timed if str(column).startswith(prefix)]
-            return call(nothing, "share_of_step" if key.endswith("share") else "seconds_a_step", row, paths, *self._warmup)
+            return call(nothing, "share_of_step" if key.endswith("share") else "seconds_a_step", row, paths,
+                        *self._warmup)
         if key in ("mfu", "mfu_exact"):
             flops = self.attribute("/model/flops_per_token" + ("_6n" if key == "mfu" else ""))
             return self.key("tokens_per_second") * flops / (self.ranks * self.attribute("/model/device_peak_flops"))
@@ -86,8 +86,10 @@ class Traced:
             return call(nothing, "length", row, "/steps/step")
         if key == "timed_steps":
             return call(nothing, "size", self._timed("/steps/seconds"))
-        return {"ranks": lambda: self.ranks, "parameters": lambda: self.attribute("/model/parameters"),
-                "tokens_per_step": lambda: self.tokens_per_step}.get(key, lambda: None)()
+        return {
+            "ranks": lambda: self.ranks, "parameters": lambda: self.attribute("/model/parameters"),
+            "tokens_per_step": lambda: self.tokens_per_step
+        }.get(key, lambda: None)()
 
     # Facts
 
@@ -95,7 +97,8 @@ class Traced:
         """A number among the attributes: "/model/parameters", "/config/train.accumulation"."""
         _, group, key = path.split("/", 2)
         metrics = self.row.metrics
-        value = {"model": metrics.model, "config": metrics.config, "provenance": metrics.provenance}[group].get(key) if metrics else None
+        value = {"model": metrics.model, "config": metrics.config, "provenance": metrics.provenance
+                 }[group].get(key) if metrics else None
         try:
             number = float(str(value).split()[0])
         except (ValueError, IndexError):
@@ -131,7 +134,8 @@ class Traced:
         given = self.attribute("/model/tokens_per_step")
         if given is not None or self.values["tokens_per_step"] is None:
             return given
-        return self.ranks * self.attribute("/config/train.micro_batch") * self.micro_steps * self.attribute("/config/train.seq_len")
+        return self.ranks * self.attribute("/config/train.micro_batch") * self.micro_steps * self.attribute(
+            "/config/train.seq_len")
 
     @property
     def flops_per_token(self) -> Optional[Quantity]:
@@ -176,9 +180,13 @@ class Traced:
     def sent(self, *kinds: str) -> Optional[Quantity]:
         """Bytes that rank 0 sent a step: the median step."""
         paths = [f"/comm/{kind}/bytes" for kind in kinds or COLLECTIVES]
-        columns = [[attempt[path[6:]] for attempt in self.row.metrics.comm if path[6:] in attempt] for path in paths] if self.row.metrics else []
+        columns = [[attempt[path[6:]]
+                    for attempt in self.row.metrics.comm
+                    if path[6:] in attempt]
+                   for path in paths] if self.row.metrics else []
         columns = [np.concatenate(found).astype(np.float64) for found in columns if found]
-        paths = [path for path in paths if any(path[6:] in attempt for attempt in self.row.metrics.comm)] if self.row.metrics else []
+        paths = [path for path in paths
+                 if any(path[6:] in attempt for attempt in self.row.metrics.comm)] if self.row.metrics else []
         if not columns or not len(columns[0]):
             return None
         return call(sum(float(np.median(column)) for column in columns), "bytes_a_step", self.name, paths)
@@ -192,7 +200,12 @@ class Traced:
 
     def utilization(self) -> Optional[np.ndarray]:
         """Mean share of the time in which each rank's GPU computed, by its driver; None where that was not measured."""
-        reports = [attempt["device/utilization"] for m in self.row.repeats for attempt in m.ranks if "device/utilization" in attempt]
+        reports = [
+            attempt["device/utilization"]
+            for m in self.row.repeats
+            for attempt in m.ranks
+            if "device/utilization" in attempt
+        ]
         reports = [report.astype(np.float64) for report in reports if report.ndim == 2 and np.isfinite(report).any()]
         if not reports:
             return None
@@ -203,9 +216,15 @@ class Traced:
         """The mean over all reports and ranks."""
         if self.utilization() is None:
             return None
-        reports = [attempt["device/utilization"].ravel() for m in self.row.repeats for attempt in m.ranks if "device/utilization" in attempt]
+        reports = [
+            attempt["device/utilization"].ravel()
+            for m in self.row.repeats
+            for attempt in m.ranks
+            if "device/utilization" in attempt
+        ]
         values = np.concatenate(reports).astype(np.float64)
-        return call(values[np.isfinite(values)].mean(), "mean", call(math.nan, "measured", self.name, "/ranks/device/utilization"))
+        return call(values[np.isfinite(values)].mean(), "mean",
+                    call(math.nan, "measured", self.name, "/ranks/device/utilization"))
 
     # The plan
 
@@ -240,4 +259,3 @@ class Traced:
 
 def known(*quantities: Optional[Quantity]) -> bool:
     return all(quantity is not None for quantity in quantities)
-

@@ -33,10 +33,13 @@ def dump_differences(one: Traced, other: Traced) -> list[tuple[str, Quantity, Qu
             names = _tensors(left[group])
             if names != _tensors(right[group]):
                 return []
-            difference = math.sqrt(sum(float(((left[group][key][...].astype(np.float64) - right[group][key][...]) ** 2).sum()) for key in names))
-            norm = math.sqrt(sum(float((left[group][key][...].astype(np.float64) ** 2).sum()) for key in names))
-            found.append((what, call(difference, "l2_difference", one.name, other.name, f"{a.name}:/{group}"),
-                          call(norm, "l2_norm", one.name, f"{a.name}:/{group}")))
+            difference = math.sqrt(
+                sum(
+                    float(((left[group][key][...].astype(np.float64) - right[group][key][...])**2).sum())
+                    for key in names))
+            norm = math.sqrt(sum(float((left[group][key][...].astype(np.float64)**2).sum()) for key in names))
+            found.append((what, call(difference, "l2_difference", one.name, other.name,
+                                     f"{a.name}:/{group}"), call(norm, "l2_norm", one.name, f"{a.name}:/{group}")))
     return found
 
 

@@ -19,7 +19,10 @@ def sharded(study: Study) -> Optional[Traced]:
 
 def alone(study: Study, like: Traced) -> Optional[Traced]:
     """The row on one rank with the same model."""
-    rows = [row for row in study.trained if row.values["ranks"] == 1 and row.values["parameters"] == like.values["parameters"]]
+    rows = [
+        row for row in study.trained
+        if row.values["ranks"] == 1 and row.values["parameters"] == like.values["parameters"]
+    ]
     same = [row for row in rows if row.option("train.micro_batch") == like.option("train.micro_batch")]
     return (same or rows or [None])[0]
 

@@ -5,8 +5,8 @@ from typing import Callable, NamedTuple, Optional
 
 from ..panels.bandwidth import Measured, measured
 from ..panels.scaling import weak_groups
-from ..quantity import (Html, call, decimals, duration, gigabytes_per_second, name, optional, percent, scientific, short, show, size, text, times,
-                        whole)
+from ..quantity import (Html, call, decimals, duration, gigabytes_per_second, name, optional, percent, scientific,
+                        short, show, size, text, times, whole)
 from ..study import Study
 from ..traced import CATEGORIES, Traced
 from .dumps import dump_differences
@@ -45,10 +45,17 @@ def memory(study: Study) -> Optional[Result]:
     cells = []
     for _, row in sorted(first.items()):
         line = least.state() * least.ranks / row.ranks
-        cells.append([name(row.name), show(row.ranks, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
-                      show(row.state(), size), show(line, size)])
-    return Result(text("State is parameters, gradients and moments; the last column is the state of {row} times its ranks over W.", row=name(least.name)),
-                  ["row", "W", *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line"], cells)
+        cells.append([
+            name(row.name),
+            show(row.ranks, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
+            show(row.state(), size),
+            show(line, size)
+        ])
+    return Result(
+        text(
+            "State is parameters, gradients and moments; the last column is the state of {row} times its ranks over W.",
+            row=name(least.name)), ["row", "W", *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line"],
+        cells)
 
 
 def collectives(study: Study) -> Optional[Result]:
@@ -64,7 +71,10 @@ def collectives(study: Study) -> Optional[Result]:
     for (row, collective, by), found in by_place.items():
         seconds = [optional(found[one].seconds if one in found else None, duration) for one in sizes]
         bandwidth = [optional(found[one].bandwidth if one in found else None, gigabytes_per_second) for one in sizes]
-        cells.append([name(row), text("{kind}", kind=collective.replace("_", "-")), text("{by}", by=by), *seconds, *bandwidth])
+        cells.append(
+            [name(row),
+             text("{kind}", kind=collective.replace("_", "-")),
+             text("{by}", by=by), *seconds, *bandwidth])
     return Result(text("Time and bus bandwidth; sizes are those of the full buffer."),
                   ["row", "collective", "by", *(size(one) for one in sizes), *(size(one) for one in sizes)], cells)
 
@@ -76,18 +86,27 @@ def _paired(pairs: list[tuple[Traced, Traced]], sentence: str) -> Optional[Resul
     for off, on in pairs:
         for row in (off, on):
             ratio = row.key("tokens_per_second") / off.key("tokens_per_second")
-            cells.append([name(row.name), name(row.option("comm.emulate") or "none"), show(row.key("tokens_per_second"), short),
-                          show(ratio, times), optional(row.key("exposed_share"), percent), optional(row.memory("gathered_units", "planned"), size),
-                          optional(row.sent(), size)])
-    return Result(text(sentence), ["row", "comm.emulate", "tokens/s", "ratio", "exposed", "gathered units", "sent a step"], cells)
+            cells.append([
+                name(row.name),
+                name(row.option("comm.emulate") or "none"),
+                show(row.key("tokens_per_second"), short),
+                show(ratio, times),
+                optional(row.key("exposed_share"), percent),
+                optional(row.memory("gathered_units", "planned"), size),
+                optional(row.sent(), size)
+            ])
+    return Result(text(sentence),
+                  ["row", "comm.emulate", "tokens/s", "ratio", "exposed", "gathered units", "sent a step"], cells)
 
 
 def prefetch(study: Study) -> Optional[Result]:
-    return _paired(prefetch_pairs(study), "Pairs that differ in prefetch only; the ratio is against the row without it.")
+    return _paired(prefetch_pairs(study),
+                   "Pairs that differ in prefetch only; the ratio is against the row without it.")
 
 
 def reshard(study: Study) -> Optional[Result]:
-    return _paired(reshard_pairs(study), "Pairs that differ in reshard_after_forward only; the ratio is against the row that keeps units.")
+    return _paired(reshard_pairs(study),
+                   "Pairs that differ in reshard_after_forward only; the ratio is against the row that keeps units.")
 
 
 def weak(study: Study) -> Optional[Result]:
@@ -100,18 +119,28 @@ def weak(study: Study) -> Optional[Result]:
         base = group[0].key("tokens_per_second") * group[0].flops_per_token / group[0].ranks
         for row in group:
             speed = row.key("tokens_per_second") * row.flops_per_token / row.ranks
-            cells.append([name(row.name), show(row.ranks, whole), optional(row.key("parameters"), whole), show(row.key("tokens_per_second"), short),
-                          show(row.key("step_seconds"), duration), show(speed / base, percent)])
+            cells.append([
+                name(row.name),
+                show(row.ranks, whole),
+                optional(row.key("parameters"), whole),
+                show(row.key("tokens_per_second"), short),
+                show(row.key("step_seconds"), duration),
+                show(speed / base, percent)
+            ])
     return Result(text("Efficiency: model FLOP/s of a rank, over those of the first row of its group."),
                   ["row", "ranks", "parameters", "tokens/s", "step", "efficiency"], cells)
 
 
 def toy_rows(study: Study) -> Optional[tuple[Traced, list[Traced]]]:
     """The toy's row on one rank, and the others; the smallest model of the sweep where none has exactly 150 parameters."""
-    rows = [row for row in study.trained if row.values["parameters"] and row.row.metrics and "loss" in row.row.metrics.steps]
+    rows = [
+        row for row in study.trained if row.values["parameters"] and row.row.metrics and "loss" in row.row.metrics.steps
+    ]
     rows = [row for row in rows if row.values["parameters"] == TOY_PARAMETERS]
     one = next((row for row in rows if row.values["ranks"] == 1), None)
-    others = [row for row in rows if row is not one and row.row.metrics.steps.index.equals(one.row.metrics.steps.index)] if one else []
+    others = [
+        row for row in rows if row is not one and row.row.metrics.steps.index.equals(one.row.metrics.steps.index)
+    ] if one else []
     return (one, others) if others else None
 
 
@@ -126,14 +155,24 @@ def toy(study: Study) -> Optional[Result]:
     every = max(1, len(steps) // (MOST_STEPS - 1))
     cells = []
     for place in sorted({*range(0, len(steps), every), len(steps) - 1}):
-        a, b = (call(row.row.metrics.steps["loss"].iloc[place], "at", row.name, "/steps/loss", place) for row in (one, other))
+        a, b = (call(row.row.metrics.steps["loss"].iloc[place], "at", row.name, "/steps/loss", place)
+                for row in (one, other))
         step = call(steps[place], "at", one.name, "/steps/step", place)
-        cells.append([show(step, whole), show(a, decimals), show(b, decimals), show(b - a, lambda value: f"{value:.3f}")])
-    sentence = text("{one} beside {other}, {parameters} parameters.", one=name(one.name), other=name(other.name),
+        cells.append(
+            [show(step, whole),
+             show(a, decimals),
+             show(b, decimals),
+             show(b - a, lambda value: f"{value:.3f}")])
+    sentence = text("{one} beside {other}, {parameters} parameters.",
+                    one=name(one.name),
+                    other=name(other.name),
                     parameters=show(one.key("parameters"), whole))
     for what, difference, norm in dump_differences(one, other):
-        sentence = text("{sentence} L2 difference of the final {what}: {difference} (their norm: {norm}).", sentence=sentence, what=what,
-                        difference=show(difference, scientific), norm=show(norm))
+        sentence = text("{sentence} L2 difference of the final {what}: {difference} (their norm: {norm}).",
+                        sentence=sentence,
+                        what=what,
+                        difference=show(difference, scientific),
+                        norm=show(norm))
     return Result(sentence, ["step", "baseline loss", "sharded loss", "difference"], cells)
 
 
@@ -144,12 +183,19 @@ def time_a_step(study: Study) -> Optional[Result]:
         return None
     cells = []
     for off, on in pairs:
-        one = next((row for row in study.trained if row.values["ranks"] == 1 and row.values["parameters"] == off.values["parameters"]), None)
+        one = next((row for row in study.trained
+                    if row.values["ranks"] == 1 and row.values["parameters"] == off.values["parameters"]), None)
         for row, role in ((one, "one rank"), (off, "without prefetch"), (on, "with prefetch")):
             if row is None or [name(row.name), text(role)] in [line[:2] for line in cells]:
                 continue
             ratio = row.key("tokens_per_second") / (one or off).key("tokens_per_second")
-            cells.append([name(row.name), text(role), show(row.key("step_seconds"), duration), show(ratio, times), optional(row.key("exposed_share"), percent)])
+            cells.append([
+                name(row.name),
+                text(role),
+                show(row.key("step_seconds"), duration),
+                show(ratio, times),
+                optional(row.key("exposed_share"), percent)
+            ])
     return Result(text("Speed-up: tokens/s against one rank, or against the row without prefetch where there is none."),
                   ["row", "what", "time a step", "speed-up", "share of communication"], cells)
 

@@ -16,14 +16,17 @@ def not_ended(study: Study) -> Optional[Html]:
     rows = [row.name for row in study.rows if row.values["status"] not in (None, "done")]
     if not rows:
         return None
-    return text("{count} of {all} rows have no result: {names}.", count=show(counted(rows), whole),
-                all=show(counted([row.name for row in study.rows]), whole), names=names(rows))
+    return text("{count} of {all} rows have no result: {names}.",
+                count=show(counted(rows), whole),
+                all=show(counted([row.name for row in study.rows]), whole),
+                names=names(rows))
 
 
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [
     not_ended, fastest, least_memory, equal_losses, near_losses, other_precision, loss_stands, strong_scaling,
     weak_scaling, waiting, reading, prefetch, reshard, checkpointing, gather_limit, volume, plan_and_memory, start_up,
-    noise, busy_machine]
+    noise, busy_machine
+]
 
 
 def find(study: Study) -> list[Html]:

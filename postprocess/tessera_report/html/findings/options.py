@@ -35,9 +35,16 @@ def _pair(study: Study, options: set[str], key: str, words: str) -> Optional[Htm
     a, b, ratio = max(pairs, key=lambda pair: abs(np.log(pair[2].value)))
     memory = ""
     if a.values["memory_planned"] and b.values["memory_planned"]:
-        memory = text(" and plans {ratio} of its memory", ratio=show(b.key("memory_planned") / a.key("memory_planned"), times))
-    return text("{words}: {b} ({own}) trains at {ratio} of the speed of {a} ({other}){memory}.", words=words, b=name(b.name), own=_setting(b, key),
-                ratio=show(ratio, times), a=name(a.name), other=_setting(a, key), memory=memory)
+        memory = text(" and plans {ratio} of its memory",
+                      ratio=show(b.key("memory_planned") / a.key("memory_planned"), times))
+    return text("{words}: {b} ({own}) trains at {ratio} of the speed of {a} ({other}){memory}.",
+                words=words,
+                b=name(b.name),
+                own=_setting(b, key),
+                ratio=show(ratio, times),
+                a=name(a.name),
+                other=_setting(a, key),
+                memory=memory)
 
 
 def _setting(row: Traced, key: str) -> Html:

@@ -29,7 +29,8 @@ PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
     ("Strong scaling", strong, "one model and one global batch on several numbers of ranks"),
     ("Weak scaling", weak, "work that grows with the ranks"),
     ("Speed and memory against the batch", over_batch, "rows that differ in micro-batch or accumulation only"),
-    ("Model FLOPs utilization (MFU)", model_flops, "rows over several micro-batches and accumulations, with a peak of the device"),
+    ("Model FLOPs utilization (MFU)", model_flops,
+     "rows over several micro-batches and accumulations, with a peak of the device"),
     ("GPU utilization", device, "GPUs whose driver tells"),
     ("Bandwidth against size", bandwidth, "a row with the tables of tessera bench comm"),
 ]

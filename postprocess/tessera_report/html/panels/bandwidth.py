@@ -53,9 +53,12 @@ def _lines(row: Traced, file: str, group: h5py.Group) -> list[Measured]:
     def number(column: str, place: int) -> Quantity:
         return call(columns[column][place], "bench", row.name, file, f"/comm/{column}", place)
 
-    return [Measured(row, columns["collective"][place].decode(), columns["by"][place].decode(),
-                     *(number(column, place) for column in ("bytes", "seconds", "bus_bandwidth")))
-            for place in range(len(columns["bytes"]))]
+    return [
+        Measured(row, columns["collective"][place].decode(), columns["by"][place].decode(),
+                 *(number(column, place)
+                   for column in ("bytes", "seconds", "bus_bandwidth")))
+        for place in range(len(columns["bytes"]))
+    ]
 
 
 def bandwidth(study: Study) -> Optional[Panel]:
@@ -73,10 +76,20 @@ def bandwidth(study: Study) -> Optional[Panel]:
             own = [line for line in lines if (line.row.name, line.by, line.collective) == (row, by, collective)]
             own.sort(key=lambda line: line.size.value)
             if own:
-                axes.plot([line.size.value for line in own], np.array([line.bandwidth.value for line in own]) / 1e9, marker="o",
-                          markersize=3, linewidth=1.2, label=f"{row}, {by}" if several else by, **svg.style_of(place))
-            cells += [[name(row), text("{collective}, {by}", collective=collective.replace("_", "-"), by=by), show(line.size, size),
-                       show(line.seconds, duration), show(line.bandwidth, gigabytes_per_second)] for line in own]
+                axes.plot([line.size.value for line in own],
+                          np.array([line.bandwidth.value for line in own]) / 1e9,
+                          marker="o",
+                          markersize=3,
+                          linewidth=1.2,
+                          label=f"{row}, {by}" if several else by,
+                          **svg.style_of(place))
+            cells += [[
+                name(row),
+                text("{collective}, {by}", collective=collective.replace("_", "-"), by=by),
+                show(line.size, size),
+                show(line.seconds, duration),
+                show(line.bandwidth, gigabytes_per_second)
+            ] for line in own]
         axes.set_title(collective.replace("_", "-"), fontsize=8.5)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
@@ -86,9 +99,11 @@ def bandwidth(study: Study) -> Optional[Panel]:
     panels.flat[-1].xaxis.set_major_formatter(lambda value, _: _decimal(value))
     svg.legend(figure, panels.flat[0])
     caption = text("Bus bandwidth: bytes over time, times (n−1)/n of the n ranks, twice that for all-reduce.")
-    return drawn(figure, "bandwidth", "Bandwidth against size", caption, ["row", "collective", "size", "time", "bus bandwidth"], cells)
+    return drawn(figure, "bandwidth", "Bandwidth against size", caption,
+                 ["row", "collective", "size", "time", "bus bandwidth"], cells)
 
 
 def _decimal(value: float) -> str:
-    unit, scale = next(((unit, scale) for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= scale), ("B", 1.0))
+    unit, scale = next(((unit, scale) for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)) if value >= scale),
+                       ("B", 1.0))
     return f"{value / scale:g} {unit}"

@@ -28,8 +28,12 @@ def weak_groups(study: Study) -> list[list[Traced]]:
             for start in (row for row in group if row.values["ranks"] == least):
                 chain = [start]
                 for ranks in sorted({row.values["ranks"] for row in group} - {least}):
-                    near = {abs(grown - 1): row for row in group if row.values["ranks"] == ranks
-                            and 0.8 <= (grown := work(row).value / work(start).value * least / ranks) <= 1.25}
+                    near = {
+                        abs(grown - 1): row
+                        for row in group
+                        if row.values["ranks"] == ranks and 0.8 <= (grown := work(row).value / work(start).value *
+                                                                    least / ranks) <= 1.25
+                    }
                     chain += [near[min(near)]] if near else []
                 if len(chain) > 1 and chain not in found:
                     found.append(chain)
@@ -47,9 +51,12 @@ def growing(found: list[list[Traced]], rows: list[Traced]) -> list[list[Traced]]
     ordered = []
     for group in found:
         group = sorted(group, key=lambda row: row.values["ranks"])
-        one = [row for row in rows if row.values["ranks"] == 1 and group[0].values["ranks"] > 1
-               and row.values["parameters"] == group[0].values["parameters"] and row.values["tokens_per_step"] == group[0].values["tokens_per_step"]
-               and all(key in OF_RANKS or key.startswith("shard.") for key in differing(row, group[0]))]
+        one = [
+            row for row in rows
+            if row.values["ranks"] == 1 and group[0].values["ranks"] > 1 and row.values["parameters"] == group[0].
+            values["parameters"] and row.values["tokens_per_step"] == group[0].values["tokens_per_step"] and all(
+                key in OF_RANKS or key.startswith("shard.") for key in differing(row, group[0]))
+        ]
         first: dict[int, Traced] = {}
         for row in one[:1] + group:
             first.setdefault(row.values["ranks"], row)
@@ -61,10 +68,13 @@ def growing(found: list[list[Traced]], rows: list[Traced]) -> list[list[Traced]]
 def strong(study: Study) -> Optional[Panel]:
     """Speed-up over ranks for one model and batch."""
     found = strong_groups(study)
-    lines = [(label_of(group, found), group, [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group])
-             for group in found]
-    caption = text("One model and one global batch on more ranks. Speed-up: tokens/s over those on the fewest ranks. Grey: the ideal.")
-    return _picture(lines, "strong-scaling" + study.suffix, "Strong scaling" + study.scale, "speed-up", caption, lambda group, rank: rank / group[0].values["ranks"])
+    lines = [(label_of(group, found), group,
+              [row.key("tokens_per_second") / group[0].key("tokens_per_second") for row in group]) for group in found]
+    caption = text(
+        "One model and one global batch on more ranks. Speed-up: tokens/s over those on the fewest ranks. Grey: the ideal."
+    )
+    return _picture(lines, "strong-scaling" + study.suffix, "Strong scaling" + study.scale, "speed-up", caption,
+                    lambda group, rank: rank / group[0].values["ranks"])
 
 
 def weak(study: Study) -> Optional[Panel]:
@@ -73,7 +83,9 @@ def weak(study: Study) -> Optional[Panel]:
     for group in found:
         speeds = [row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in group]
         lines.append((label_of(group, found), group, [speed / speeds[0] for speed in speeds]))
-    caption = text("Work grows with the ranks. Efficiency: model FLOP/s of a rank over those on the fewest ranks. Grey: the ideal.")
+    caption = text(
+        "Work grows with the ranks. Efficiency: model FLOP/s of a rank over those on the fewest ranks. Grey: the ideal."
+    )
     return _picture(lines, "weak-scaling", "Weak scaling", "efficiency", caption, lambda _, __: 1.0)
 
 
@@ -83,7 +95,8 @@ def label_of(group: list[Traced], found: list[list[Traced]]) -> str:
     return group[-1].name if len(same) > 1 else group[-1].strategy
 
 
-def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal: Callable[[list[Traced], int], float]) -> Optional[Panel]:
+def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal: Callable[[list[Traced], int],
+                                                                                           float]) -> Optional[Panel]:
     if not lines:
         return None
     figure, axes = svg.figure(2.5)
@@ -94,8 +107,17 @@ def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal
         if place == 0:
             longest = max((group for _, group, _ in lines), key=len)
             every = sorted({row.values["ranks"] for row in longest})
-            axes.plot(every, [ideal(longest, rank) for rank in every], color="#b3bcc3", linewidth=3, label="ideal", solid_capstyle="round")
-        axes.plot(ranks, [value.value for value in values], marker="o", markersize=4, linewidth=1.3, label=legend, **svg.style_of(place))
+            axes.plot(every, [ideal(longest, rank) for rank in every],
+                      color="#b3bcc3",
+                      linewidth=3,
+                      label="ideal",
+                      solid_capstyle="round")
+        axes.plot(ranks, [value.value for value in values],
+                  marker="o",
+                  markersize=4,
+                  linewidth=1.3,
+                  label=legend,
+                  **svg.style_of(place))
         cells += [[name(row.name), show(row.ranks, whole), show(value, form)] for row, value in zip(group, values)]
     every = sorted({row.values["ranks"] for _, group, _ in lines for row in group})
     svg.ranks_axis(axes, every)

@@ -22,9 +22,12 @@ WIDTH = 10.0  # inches
 QUEUES = ("load", "gather", "compute", "reduce", "replica", "store")
 HEAD = "head+loss"
 # Fill and letters of a box by the kind of operation.
-COLOURS = {"load": ("#e3e7ea", "black"), "store": ("#e3e7ea", "black"), "gather": ("#56B4E9", "black"), "forward": ("#8fd0b5", "black"),
-           HEAD: ("#F0E442", "black"), "recompute": ("#CC79A7", "black"), "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"),
-           "all-reduce": ("#E69F00", "black"), "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")}
+COLOURS = {
+    "load": ("#e3e7ea", "black"), "store": ("#e3e7ea", "black"), "gather": ("#56B4E9", "black"),
+    "forward": ("#8fd0b5", "black"), HEAD: ("#F0E442", "black"), "recompute": ("#CC79A7", "black"),
+    "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"), "all-reduce": ("#E69F00", "black"),
+    "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")
+}
 SHORT = {"accumulate": "add"}
 MOST = 3  # timelines in a report
 
@@ -54,7 +57,7 @@ def timelines(study: Study) -> list[Panel]:
     rows = [row for row in study.trained if row.schedule and row.schedule["step"]]
     several = [row for row in rows if (row.values["ranks"] or 1) > 1]
     chosen: dict[str, Traced] = {}
-    for row in sorted(several or rows[:1], key=lambda row: (row.schedule["strategy"] != "zero3",)):
+    for row in sorted(several or rows[:1], key=lambda row: (row.schedule["strategy"] != "zero3", )):
         chosen.setdefault(row.schedule["strategy"], row)
     return [_timeline(row) for row in list(chosen.values())[:MOST]]
 
@@ -77,12 +80,14 @@ def phases(schedule: dict[str, Any]) -> list[tuple[str, list[Box]]]:
     """Boxes of forward, backward and optimizer: the micro-step that communicates most, and the update."""
     segments = [schedule["segments"][played["segment"]] for played in schedule["step"]]
     micro_steps = [segment for segment in segments if segment["role"] == "micro_step"]
-    chosen = max(micro_steps, key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
+    chosen = max(micro_steps,
+                 key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
     boxes = place(chosen["operations"])
     head = next((box.column for box in boxes if box.label == HEAD), None)
     first_backward = min((box.column for box in boxes if box.operation["kind"] == "backward"), default=None)
     border = head if head is not None else first_backward if first_backward is not None else len(boxes)
-    found = [("forward", [box for box in boxes if box.column <= border]), ("backward", [box for box in boxes if box.column > border])]
+    found = [("forward", [box for box in boxes if box.column <= border]),
+             ("backward", [box for box in boxes if box.column > border])]
     for segment in segments:
         if segment["role"] == "update":
             found.append(("optimizer", place(segment["operations"])))
@@ -100,7 +105,10 @@ def _timeline(row: Traced) -> Panel:
     shown = phases(schedule)
     queues = {phase: [queue for queue in QUEUES if any(box.queue == queue for box in boxes)] for phase, boxes in shown}
     heights = [0.5 + len(queues[phase]) for phase, _ in shown]
-    figure, panels = svg.figure(0.55 + 0.34 * sum(heights), lines=len(shown), width=WIDTH, squeeze=False,
+    figure, panels = svg.figure(0.55 + 0.34 * sum(heights),
+                                lines=len(shown),
+                                width=WIDTH,
+                                squeeze=False,
                                 gridspec_kw={"height_ratios": heights})
     cut = 0
     for axes, (phase, boxes) in zip(panels.flat, shown):
@@ -108,7 +116,12 @@ def _timeline(row: Traced) -> Panel:
         _phase(axes, phase, [box for box in boxes if box.column < COLUMNS], queues[phase], boxes)
     kinds = list(dict.fromkeys(_kind(box.operation) for _, boxes in shown for box in boxes))
     handles = [Patch(color=COLOURS[kind][0], label=kind) for kind in kinds]
-    panels.flat[0].legend(handles=handles, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncol=len(handles), fontsize=8, handlelength=1)
+    panels.flat[0].legend(handles=handles,
+                          loc="lower right",
+                          bbox_to_anchor=(1.0, 1.0),
+                          ncol=len(handles),
+                          fontsize=8,
+                          handlelength=1)
     key = f"timeline-{schedule['strategy']}"
     title = f"Timeline of a step: {row.name}"
     return drawn(figure, key, title, _caption(row, cut, shown), wide=True)
@@ -119,13 +132,24 @@ def _caption(row: Traced, cut: int, shown: list[tuple[str, list[Box]]]) -> Html:
     micro_steps = schedule["accumulation"]
     gathers = any(box.operation["kind"] == "gather" for box in shown[0][1])
     ahead = text(", prefetch {units}", units=show(row.planned("prefetch_forward"), whole)) if gathers else ""
-    parts = [text("Drawn from the schedule that {row} played ({strategy}{ahead}). ", row=name(row.name), strategy=name(schedule["strategy"]), ahead=ahead),
-             text("Positions follow order and dependencies, not time. Lines are waits between queues; dashed: for prefetch or a limit. ")]
+    parts = [
+        text("Drawn from the schedule that {row} played ({strategy}{ahead}). ",
+             row=name(row.name),
+             strategy=name(schedule["strategy"]),
+             ahead=ahead),
+        text(
+            "Positions follow order and dependencies, not time. Lines are waits between queues; dashed: for prefetch or a limit. "
+        )
+    ]
     if micro_steps > 1:
-        parts.append(text("One of {count} micro-steps is shown, the one that communicates most. ", count=show(row.planned("accumulation"), whole)))
+        parts.append(
+            text("One of {count} micro-steps is shown, the one that communicates most. ",
+                 count=show(row.planned("accumulation"), whole)))
     if cut:
-        parts.append(text("The first columns of each phase are shown: {cut} of {all} operations are left out. ",
-                          cut=show(call(cut, "cut_operations", row.name), whole), all=show(call(operations, "drawn_operations", row.name), whole)))
+        parts.append(
+            text("The first columns of each phase are shown: {cut} of {all} operations are left out. ",
+                 cut=show(call(cut, "cut_operations", row.name), whole),
+                 all=show(call(operations, "drawn_operations", row.name), whole)))
     sent = row.planned("wire_bytes_per_step")
     if sent:
         parts.append(text("A rank sends {bytes} a step.", bytes=show(sent, size)))
@@ -147,12 +171,26 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everythi
     waited: dict[tuple[str, str], int] = {}  # the last operation of another queue that a queue has waited for
     for box in boxes:
         fill, ink = COLOURS[_kind(box.operation)]
-        axes.add_patch(FancyBboxPatch((box.column + 0.06, height[box.queue] - 0.31), 0.88, 0.62, boxstyle="round,pad=0,rounding_size=0.08",
-                                      facecolor=fill, edgecolor="none", zorder=3))
-        axes.text(box.column + 0.5, height[box.queue] - 0.02, _fitted(box.label), ha="center", va="center", fontsize=7.5 if len(box.label) < 9 else 6.3, color=ink, zorder=4)
+        axes.add_patch(
+            FancyBboxPatch((box.column + 0.06, height[box.queue] - 0.31),
+                           0.88,
+                           0.62,
+                           boxstyle="round,pad=0,rounding_size=0.08",
+                           facecolor=fill,
+                           edgecolor="none",
+                           zorder=3))
+        axes.text(box.column + 0.5,
+                  height[box.queue] - 0.02,
+                  _fitted(box.label),
+                  ha="center",
+                  va="center",
+                  fontsize=7.5 if len(box.label) < 9 else 6.3,
+                  color=ink,
+                  zorder=4)
         reasons = {after["operation"] for after in box.operation.get("after", ())}
         for wait in sorted({*box.operation["waits"], *reasons}):
-            if wait in where and where[wait].queue != box.queue and wait > waited.get((box.queue, where[wait].queue), -1):
+            if wait in where and where[wait].queue != box.queue and wait > waited.get(
+                (box.queue, where[wait].queue), -1):
                 waited[box.queue, where[wait].queue] = wait
                 _wait(axes, where[wait], box, height, wait in reasons)
     axes.set_xlim(-0.05, COLUMNS + 0.4)
@@ -169,8 +207,11 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everythi
 
 def _wait(axes: Axes, before: Box, after: Box, height: dict[str, int], asked: bool) -> None:
     """A line from the end of one box to the start of the one that waits for it."""
-    axes.plot([before.column + 0.94, after.column + 0.06], [height[before.queue], height[after.queue]], color="#7b8790",
-              linewidth=0.8, linestyle=(0, (2, 1.5)) if asked else "-", zorder=2)
+    axes.plot([before.column + 0.94, after.column + 0.06], [height[before.queue], height[after.queue]],
+              color="#7b8790",
+              linewidth=0.8,
+              linestyle=(0, (2, 1.5)) if asked else "-",
+              zorder=2)
 
 
 def _fitted(label: str) -> str:

@@ -24,11 +24,20 @@ def breakdown(study: Study) -> Optional[Panel]:
     start = np.zeros(len(rows))
     for column, amounts in zip(columns, values.T / scale):
         colour, hatch = TIMES[column]
-        axes.barh(range(len(rows)), amounts, 0.66, left=start, color=colour, hatch=hatch, edgecolor="white", linewidth=0.4,
+        axes.barh(range(len(rows)),
+                  amounts,
+                  0.66,
+                  left=start,
+                  color=colour,
+                  hatch=hatch,
+                  edgecolor="white",
+                  linewidth=0.4,
                   label=column.replace("_", " "))
         start += amounts
     axes.set_xlabel(f"{unit} a step on rank 0")
     svg.legend(figure, axes)
     cells = [[name(row.name), *(optional(row.times(column), duration) for column in columns)] for row in rows]
-    caption = text("Mean of the steps that were timed operation by operation. Hatched: compute waits for communication.")
-    return drawn(figure, "time" + study.suffix, "Time of a step" + study.scale, caption, ["row", *(column.replace("_", " ") for column in columns)], cells)
+    caption = text(
+        "Mean of the steps that were timed operation by operation. Hatched: compute waits for communication.")
+    return drawn(figure, "time" + study.suffix, "Time of a step" + study.scale, caption,
+                 ["row", *(column.replace("_", " ") for column in columns)], cells)

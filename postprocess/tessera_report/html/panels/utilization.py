@@ -23,12 +23,15 @@ def model_flops(study: Study) -> Optional[Panel]:
     if not maps:
         return None
     most = max(row.values["mfu"] for group, _, _ in maps for row in group)
-    figure, panels = svg.figure(0.7 + max(0.42 * len(counts) for _, _, counts in maps) + 0.6, columns=len(maps), squeeze=False)
+    figure, panels = svg.figure(0.7 + max(0.42 * len(counts) for _, _, counts in maps) + 0.6,
+                                columns=len(maps),
+                                squeeze=False)
     cells = []
     for axes, (group, sizes, counts) in zip(panels.flat, maps):
         table = np.full((len(counts), len(sizes)), np.nan)
         for row in group:
-            table[counts.index(round(row.micro_steps.value)), sizes.index(_whole(row, "train.micro_batch"))] = row.values["mfu"]
+            table[counts.index(round(row.micro_steps.value)),
+                  sizes.index(_whole(row, "train.micro_batch"))] = row.values["mfu"]
             cells.append([name(row.name), show(row.key("mfu"), percent)])
         _map(axes, table, most)
         axes.set_xticks(np.arange(len(sizes)) + 0.5, [str(size) for size in sizes])
@@ -37,7 +40,8 @@ def model_flops(study: Study) -> Optional[Panel]:
         axes.set_title(f"{group[0].strategy}, {group[0].values['ranks']} ranks")
     panels[0, 0].set_ylabel("accumulation")
     return drawn(figure, "utilization", "Model FLOPs utilization (MFU)",
-                 text("Share of the device's peak FLOP/s; the table says which peak. Empty cells: no such row."), ["row", "MFU"], cells)
+                 text("Share of the device's peak FLOP/s; the table says which peak. Empty cells: no such row."),
+                 ["row", "MFU"], cells)
 
 
 def device(study: Study) -> Optional[Panel]:
@@ -56,7 +60,8 @@ def device(study: Study) -> Optional[Panel]:
     axes.set_yticks(np.arange(len(rows)) + 0.5, [row.name for row in rows])
     axes.set_xticks(np.arange(ranks) + 0.5, [str(rank) for rank in range(ranks)])
     axes.set_xlabel("rank")
-    return drawn(figure, "device-utilization", "GPU utilization", text("Share of the time in which a kernel ran, by the GPU's driver: mean of the reports."),
+    return drawn(figure, "device-utilization", "GPU utilization",
+                 text("Share of the time in which a kernel ran, by the GPU's driver: mean of the reports."),
                  ["row", "mean of all ranks"], cells)
 
 
@@ -70,7 +75,12 @@ def _map(axes, table: np.ndarray, most: float) -> None:
     axes.invert_yaxis()
     for (line, column), value in np.ndenumerate(table):
         if np.isfinite(value):
-            axes.text(column + 0.5, line + 0.5, f"{value:.1%}" if most < 0.995 else f"{value:.0%}", ha="center", va="center", fontsize=8.5,
+            axes.text(column + 0.5,
+                      line + 0.5,
+                      f"{value:.1%}" if most < 0.995 else f"{value:.0%}",
+                      ha="center",
+                      va="center",
+                      fontsize=8.5,
                       color="white" if value < 0.55 * most else "black")
     axes.tick_params(length=0)
     for spine in axes.spines.values():
