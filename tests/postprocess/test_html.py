@@ -77,6 +77,15 @@ class WholePage(Html):
                 r'^<svg viewBox="[^"]+" role="img" aria-labelledby="[^"]+"[^>]*><title id="[^"]+">[^<]+</title>')
         self.assertEqual(render(study_of(folder)), text)
 
+    def test_what_was_asked(self):
+        asked = "# Which is fast?\n# And <small>?\n#\n#   tessera sweep x.ini    runs it\n#   second line\n# Then more.\n[sweep]\nlimit = 1h\n"
+        Made(self.folder, text=asked).add("a")
+        text = self.page()
+        self.assertIn("<p>Which is fast? And &lt;small&gt;?</p><pre>tessera sweep x.ini    runs it\nsecond line</pre><p>Then more.</p>", text)
+        self.assertIn("<pre>[sweep]\nlimit = 1h</pre>", text)
+        (self.folder / "demo.ini").unlink()
+        self.assertIn("No sweep file can be read. Rows: <code>a</code>.", self.page())
+
     def test_pictures_without_data_are_named(self):
         made = Made(self.folder)
         made.add("<b>&", rate=1000)

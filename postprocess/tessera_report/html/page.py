@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import html
+import textwrap
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
@@ -15,7 +16,7 @@ from .findings import find
 from .panels.panel import Panel
 from .quantity import Html, counted, escaped, join, name, show, text, whole
 from .recommendation import RULES, Recommendation, recommend, sentence
-from .study import Study, header, make_study
+from .study import Study, blocks, header, make_study
 from .tables import configuration, provenance, results, table
 from .traced import Traced
 
@@ -104,7 +105,10 @@ def _asked(study: Study) -> Html:
         names = [name(row.name) for row in study.rows]
         return text("{start}{rows}.", start="No sweep file can be read. Rows: ", rows=join(names, ", "))
     words, rest = header(study.asked)
-    parts = [Html(f'<pre class="asked">{html.escape(words)}</pre>')] if words else []
+    parts = [
+        Html(f"<pre>{html.escape(textwrap.dedent(block))}</pre>" if laid_out else f"<p>{html.escape(block)}</p>")
+        for laid_out, block in blocks(words)
+    ]
     parts.append(Html(f"<details><summary>The sweep's file</summary><pre>{html.escape(rest)}</pre></details>"))
     return join(parts)
 

@@ -110,6 +110,18 @@ def _text(folder: Path, file: Optional[str]) -> Optional[str]:
     return None
 
 
+def blocks(words: str) -> list[tuple[bool, str]]:
+    """A comment as paragraphs: (is it laid out, text). Lines that begin with a blank keep their layout, others flow."""
+    found: list[tuple[bool, list[str]]] = []
+    for line in words.splitlines():
+        laid_out = line.startswith(" ")
+        if not line.strip() or not found or found[-1][0] != laid_out:
+            found.append((laid_out, []))
+        if line.strip():
+            found[-1][1].append(line)
+    return [(laid_out, ("\n" if laid_out else " ").join(lines)) for laid_out, lines in found if lines]
+
+
 def header(text: str) -> tuple[str, str]:
     """The comment at the head of an INI file as prose, and the rest."""
     lines = text.splitlines()
