@@ -85,7 +85,7 @@ def over_ranks(study: Study) -> Optional[Panel]:
                   np.array(values) / scale,
                   marker="o",
                   markersize=4,
-                  linewidth=1.3,
+                  linewidth=1.3 + 1.1 * max(0, min(len(found), 4) - 1 - place),
                   label=label_of(group, found),
                   **svg.style_of(place))
         lines[round(values[0] * ranks[0])] = (values[0] * ranks[0], ranks)
