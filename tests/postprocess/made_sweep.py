@@ -11,6 +11,8 @@ CATEGORIES = ("parameters", "gradients", "optimizer_state", "gathered_units", "a
               "workspace")
 CONFIG = {
     "run.seed": "1", "data.seed": "1", "data.source": "texts", "data.order": "shuffled", "shard.wrap": "block",
+    "shard.min_params": "1000000",
+    "run.graph": "true",
     "train.micro_batch": "4", "train.accumulation": "1", "train.global_batch": "0", "train.seq_len": "64",
     "model.width": "64", "model.layers": "2", "optim.clip": "1", "precision.compute": "fp32",
     "precision.reduce": "fp32", "memory.checkpoint": "none", "comm.emulate": "none", "shard.prefetch_forward": "1",

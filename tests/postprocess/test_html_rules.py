@@ -108,6 +108,8 @@ class Findings(Html):
             ("checkpointing", {}, {"config": drop,
                                    "rate": 800}, {"config": zero}, "row (memory.checkpoint = block) trains at 0.80x"),
             ("reshard", {}, {"config": {"shard.reshard_after_forward": "false"}}, {}, "trains at 1.00x"),
+            ("unit_size", {}, {"config": {"shard.min_params": "5000"}}, {}, "(shard.min_params = 5000) trains at 1.00x"),
+            ("graphs", {}, {"config": {"run.graph": "false"}}, {}, "(run.graph = false) trains at 1.00x"),
             ("gather_limit", {}, {"config": {"shard.limit_all_gathers": "0"}}, {}, "trains at 1.00x"),
             ("weak_scaling", {}, {"ranks": 4,
                                   "rate": 1500}, {"ranks": 4,

@@ -6,7 +6,7 @@ from typing import Callable, Optional
 from ..quantity import Html, counted, names, show, text, whole
 from ..study import Study
 from .losses import equal_losses, loss_stands, near_losses, other_precision
-from .options import checkpointing, gather_limit, prefetch, reshard
+from .options import checkpointing, gather_limit, graphs, prefetch, reshard, unit_size
 from .resources import least_memory, plan_and_memory, volume
 from .speed import busy_machine, fastest, noise, reading, start_up, strong_scaling, waiting, weak_scaling
 
@@ -24,8 +24,8 @@ def not_ended(study: Study) -> Optional[Html]:
 
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [
     not_ended, fastest, least_memory, equal_losses, near_losses, other_precision, loss_stands, strong_scaling,
-    weak_scaling, waiting, reading, prefetch, reshard, checkpointing, gather_limit, volume, plan_and_memory, start_up,
-    noise, busy_machine
+    weak_scaling, waiting, reading, prefetch, reshard, checkpointing, gather_limit, unit_size, graphs, volume,
+    plan_and_memory, start_up, noise, busy_machine
 ]
 
 

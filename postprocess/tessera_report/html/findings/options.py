@@ -27,6 +27,14 @@ def gather_limit(study: Study) -> Optional[Html]:
     return _pair(study, {"shard.limit_all_gathers"}, "shard.limit_all_gathers", "The limit of gathered units")
 
 
+def unit_size(study: Study) -> Optional[Html]:
+    return _pair(study, {"shard.min_params"}, "shard.min_params", "The size of units")
+
+
+def graphs(study: Study) -> Optional[Html]:
+    return _pair(study, {"run.graph"}, "run.graph", "CUDA graphs")
+
+
 def _pair(study: Study, options: set[str], key: str, words: str) -> Optional[Html]:
     """What one option does to speed and memory, in the pair of rows with the largest change of speed."""
     pairs = [(a, b, b.key("tokens_per_second") / a.key("tokens_per_second")) for a, b in study.pairs(options, key)]
