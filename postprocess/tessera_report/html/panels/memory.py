@@ -77,17 +77,21 @@ def over_ranks(study: Study) -> Optional[Panel]:
         return None
     unit, scale = unit_of(max(row.state().value for group in found for row in group))
     figure, axes = svg.figure(2.6)
-    cells, lines = [], {}
+    cells, lines, drawn_already = [], {}, []
     for place, group in enumerate(found):
         values = [row.state().value for row in group]
         ranks = [row.values["ranks"] for row in group]
+        style = svg.style_of(place)
+        if values in drawn_already:  # dashes let the curve below show
+            style["linestyle"] = (0, (2.5, 2.5))
+        drawn_already.append(values)
         axes.plot(ranks,
                   np.array(values) / scale,
                   marker="o",
                   markersize=4,
-                  linewidth=1.3 + 1.1 * max(0, min(len(found), 4) - 1 - place),
+                  linewidth=1.4,
                   label=label_of(group, found),
-                  **svg.style_of(place))
+                  **style)
         lines[round(values[0] * ranks[0])] = (values[0] * ranks[0], ranks)
         cells += [[
             name(row.name),
