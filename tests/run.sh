@@ -9,6 +9,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
 jobs/setup.sh --packages python3-pip
+jobs/setup.sh --packages chromium chromium-driver python3-selenium ||
+  echo "tests: no Chromium can be installed: the test 'postprocess.html_browser' is skipped" >&2
 jobs/setup.sh --packages munge slurmctld slurmd slurm-client iproute2 ||
   echo "tests: no Slurm can be installed: the test 'slurm' is skipped" >&2
 

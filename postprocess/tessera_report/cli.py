@@ -30,6 +30,8 @@ def _parser() -> argparse.ArgumentParser:
                         help="write the rows as JSON: a list of objects, null where not known")
     parser.add_argument("--plots", metavar="DIR", type=Path, help="write throughput, loss, time and memory as pictures")
     parser.add_argument("--format", choices=("png", "svg"), default="png", help="of the pictures (default: png)")
+    parser.add_argument("--html", metavar="FILE", type=Path,
+                        help="write one self-contained page: recommendation, findings, table, pictures, claims")
     parser.add_argument("--compare", nargs=2, metavar=("A", "B"),
                         help="compare the losses of two rows or runs, step by step")
     parser.add_argument("--every", metavar="N", type=int,
@@ -47,8 +49,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error(f"--warmup {options.warmup}: 0 or more is allowed")
     if options.every is not None and (options.every < 1 or not options.compare):
         parser.error("--every takes 1 or more, and only with --compare")
-    if not options.paths and (options.csv or options.json or options.plots or options.baseline):
-        parser.error("--csv, --json, --plots and --baseline need a RUN_OR_SWEEP")
+    if not options.paths and (options.csv or options.json or options.plots or options.html or options.baseline):
+        parser.error("--csv, --json, --plots, --html and --baseline need a RUN_OR_SWEEP")
     try:
         code = _report(options)
         sys.stdout.flush()
@@ -104,6 +106,9 @@ def _report(options: argparse.Namespace) -> int:
             _write(options.json, _json(values))
         if options.plots:
             _draw(rows, baseline, options.plots, options.format)
+        if options.html:
+            from .html.page import make_page
+            _write(options.html, make_page(rows, baseline, options.paths, options.warmup))
         unreadable = [problem for row in rows for problem in row.entry.problems]
         if unreadable:  # all of them are in the notes below the table
             more = f" (and {len(unreadable) - 1} more, see the notes)" if len(unreadable) > 1 else ""

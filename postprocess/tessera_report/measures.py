@@ -59,13 +59,13 @@ def _facts(row: Row) -> None:
         values["ranks"] = len(planned)
     elif values["ranks"] is None and _number(metrics.config.get("ranks")):
         values["ranks"] = int(_number(metrics.config["ranks"]))
-    factors = [values["ranks"], _number(row.option("train.micro_batch")), _micro_steps(row), _number(row.option("train.seq_len"))]
+    factors = [values["ranks"], _number(row.option("train.micro_batch")), micro_steps(row), _number(row.option("train.seq_len"))]
     if values["tokens_per_step"] is None and all(factors):
         values["tokens_per_step"] = math.prod(factors)
     values["startup_seconds"] = _median(m.startup_seconds for m in row.repeats if m.startup_seconds is not None)
 
 
-def _micro_steps(row: Row) -> Optional[float]:
+def micro_steps(row: Row) -> Optional[float]:
     """Micro-batches of a rank in a step: train.accumulation, or what makes train.global_batch."""
     batch, together = _number(row.option("train.global_batch")), _number(row.option("train.micro_batch"))
     if not batch:
@@ -91,8 +91,8 @@ def _speed(row: Row) -> None:
             values[key] = float(value)
     values["step_seconds"] = _median(seconds)
     if values["step_seconds"] is not None:
-        micro_steps = _micro_steps(row)
-        values["batch_seconds"] = values["step_seconds"] / micro_steps if micro_steps else None
+        parts = micro_steps(row)
+        values["batch_seconds"] = values["step_seconds"] / parts if parts else None
         epoch = values["steps_per_epoch"]
         values["epoch_seconds"] = values["step_seconds"] * epoch if epoch else None
 

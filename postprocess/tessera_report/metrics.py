@@ -28,6 +28,8 @@ class Metrics:
     lengths: list[int] = field(default_factory=list)  # steps of each attempt, those that were done again included
     memory: dict[str, np.ndarray] = field(default_factory=dict)  # "activations/planned": [rank], of the last attempt
     ranks: list[dict[str, np.ndarray]] = field(default_factory=list)  # an attempt each
+    comm: list[dict[str, np.ndarray]] = field(default_factory=list)  # "all_gather/bytes": [step], an attempt each
+    schedule: Optional[str] = None  # JSON of the planned step, of the last attempt that has one
     config: dict[str, Any] = field(default_factory=dict)  # of the last attempt, like the next two
     provenance: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
@@ -93,6 +95,8 @@ def merge(sources: list[Source]) -> Metrics:
     lengths = [len(source.steps.get("step", ())) for source in sources]
     metrics = Metrics(_last_of_each(steps), _last_of_each(evals), lengths)
     metrics.ranks = [source.ranks for source in sources]
+    metrics.comm = [source.comm for source in sources]
+    metrics.schedule = next((source.schedule for source in reversed(sources) if source.schedule), None)
     last = sources[-1]
     metrics.config, metrics.provenance, metrics.model = (last.attributes[group] for group in GROUPS)
     metrics.memory = next((source.memory for source in reversed(sources) if _measured(source)), last.memory)

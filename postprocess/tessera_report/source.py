@@ -8,7 +8,7 @@ import pickle
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
+from typing import Any, Optional
 
 import h5py
 import numpy as np
@@ -18,6 +18,7 @@ from .opening import open_hdf5
 
 MOST_SECONDS = 120  # for reading one file
 GROUPS = ("config", "provenance", "model")
+SCHEDULE_FORMAT = "tessera-schedule-1"
 
 
 @dataclass
@@ -29,6 +30,8 @@ class Source:
     evals: dict[str, np.ndarray] = field(default_factory=dict)
     memory: dict[str, np.ndarray] = field(default_factory=dict)  # "activations/planned": [rank]
     ranks: dict[str, np.ndarray] = field(default_factory=dict)  # "memory/peak": [report, rank]
+    comm: dict[str, np.ndarray] = field(default_factory=dict)  # "all_gather/bytes": a row for each step
+    schedule: Optional[str] = None  # JSON of the planned step
     attributes: dict[str, dict[str, Any]] = field(default_factory=lambda: {group: {} for group in GROUPS})
 
 
@@ -75,7 +78,7 @@ def _read(path: Path) -> Source:
         raise Unreadable(f"{path} is damaged ({_reason(error)})") from error
     source.steps = _one_length(path, "steps", source.steps)
     source.evals = _one_length(path, "eval", source.evals)
-    for group, columns in (("memory", source.memory), ("ranks", source.ranks)):
+    for group, columns in (("memory", source.memory), ("ranks", source.ranks), ("comm", source.comm)):
         for name, values in columns.items():
             if values.dtype.kind not in "iuf":
                 raise Unreadable(f"{path}: /{group}/{name} holds no numbers")
@@ -143,10 +146,25 @@ def _read_hdf5(path: Path) -> Source:
         source.evals = {name: data for name, data in _datasets(file.get("eval")).items() if name in ("step", "loss")}
         source.memory = _datasets(file.get("memory"))
         source.ranks = _datasets(file.get("ranks"))
+        source.comm = _datasets(file.get("comm"))
+        source.schedule = _schedule(file)
         for group in GROUPS:
             if group in file:
                 source.attributes[group] = {name: _plain(value) for name, value in file[group].attrs.items()}
     return source
+
+
+def _schedule(file: h5py.File) -> Optional[str]:
+    """The text of /schedule in the format that the report draws; None where there is none, or of another format.
+
+    Raises ValueError where the text is no JSON.
+    """
+    item = file.get("schedule")
+    if not isinstance(item, h5py.Dataset) or _plain(item.attrs.get("format", "")) != SCHEDULE_FORMAT:
+        return None
+    text = str(_plain(item[()]))
+    json.loads(text)  # ValueError: the file is damaged
+    return text
 
 
 # JSON ----------------------------------------------------------------------------------------------------------------
@@ -158,7 +176,7 @@ def _read_json(path: Path) -> Source:
     if not isinstance(values, dict) or not any(name.strip("/").startswith("steps/") for name in values):
         raise OSError('no metrics of a run: {"/steps/loss": [...], ...} is expected')
     source = Source(path)
-    columns = {"steps": source.steps, "eval": source.evals, "memory": source.memory, "ranks": source.ranks}
+    columns = {"steps": source.steps, "eval": source.evals, "memory": source.memory, "ranks": source.ranks, "comm": source.comm}
     for name, value in values.items():
         group, _, rest = name.strip("/").partition("/")
         if group in GROUPS:

@@ -18,7 +18,7 @@ def count(value: float) -> str:
     return f"{_digits(value / scale, whole=scale == 1)}{unit}"
 
 
-def _flops(value: float) -> str:
+def flops_text(value: float) -> str:
     text = count(value)
     return f"{text[:-1]} {text[-1]}FLOP/s" if text[-1].isalpha() else f"{text} FLOP/s"
 
@@ -169,7 +169,7 @@ def _formula(rows: list[Row]) -> list[str]:
     for row in rows:
         if row.values["mfu_formula"]:
             peaks.setdefault(row.values["device_peak_source"] or "source not named", []).append(row.values["device_peak_flops"])
-    ranges = ((source, dict.fromkeys((_flops(min(found)), _flops(max(found))))) for source, found in peaks.items())
+    ranges = ((source, dict.fromkeys((flops_text(min(found)), flops_text(max(found))))) for source, found in peaks.items())
     texts = [f"{' to '.join(ends)} ({source})" for source, ends in ranges]
     formula = next((row.values["mfu_formula"] for row in rows if row.values["mfu_formula"]), None)
     if formula is None:

@@ -1,0 +1,6 @@
+"""The report as one HTML file.
+
+Lowest first: quantity (a number with its source), traced (the numbers of a row), study (the rows together, what was
+asked), svg (matplotlib's pictures inside a page), panels (a picture each), findings, claims, checklist,
+recommendation, course (questions and tasks), tables, page.
+"""

@@ -1,0 +1,34 @@
+"""Findings: each a function of the study that returns a sentence, or None where its condition does not hold."""
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+from ..quantity import Html, counted, names, show, text, whole
+from ..study import Study
+from .losses import equal_losses, loss_stands, near_losses, other_precision
+from .options import checkpointing, gather_limit, graphs, prefetch, reshard, unit_size
+from .resources import least_memory, plan_and_memory, volume
+from .speed import busy_machine, fastest, noise, reading, start_up, strong_scaling, waiting, weak_scaling
+
+
+def not_ended(study: Study) -> Optional[Html]:
+    """Rows without a result."""
+    rows = [row.name for row in study.rows if row.values["status"] not in (None, "done")]
+    if not rows:
+        return None
+    return text("{count} of {all} rows have no result: {names}.",
+                count=show(counted(rows), whole),
+                all=show(counted([row.name for row in study.rows]), whole),
+                names=names(rows))
+
+
+FINDINGS: list[Callable[[Study], Optional[Html]]] = [
+    not_ended, fastest, least_memory, equal_losses, near_losses, other_precision, loss_stands, strong_scaling,
+    weak_scaling, waiting, reading, prefetch, reshard, checkpointing, gather_limit, unit_size, graphs, volume,
+    plan_and_memory, start_up, noise, busy_machine
+]
+
+
+def find(study: Study) -> list[Html]:
+    """All findings whose conditions hold."""
+    return [found for finding in FINDINGS if (found := finding(study)) is not None]

@@ -1,0 +1,59 @@
+"""Findings on pairs of rows that differ in one option."""
+from __future__ import annotations
+
+from typing import Optional
+
+import numpy as np
+
+from ..quantity import (Html, name, show, text, times)
+from ..study import Study
+from ..traced import Traced
+
+
+def prefetch(study: Study) -> Optional[Html]:
+    return _pair(study, {"shard.prefetch_forward", "shard.prefetch_backward"}, "shard.prefetch_forward", "Prefetch")
+
+
+def reshard(study: Study) -> Optional[Html]:
+    options = {"shard.reshard_after_forward", "shard.prefetch_backward", "shard.limit_all_gathers"}
+    return _pair(study, options, "shard.reshard_after_forward", "Reshard after forward")
+
+
+def checkpointing(study: Study) -> Optional[Html]:
+    return _pair(study, {"memory.checkpoint"}, "memory.checkpoint", "Activation checkpointing")
+
+
+def gather_limit(study: Study) -> Optional[Html]:
+    return _pair(study, {"shard.limit_all_gathers"}, "shard.limit_all_gathers", "The limit of gathered units")
+
+
+def unit_size(study: Study) -> Optional[Html]:
+    return _pair(study, {"shard.min_params"}, "shard.min_params", "The size of units")
+
+
+def graphs(study: Study) -> Optional[Html]:
+    return _pair(study, {"run.graph"}, "run.graph", "CUDA graphs")
+
+
+def _pair(study: Study, options: set[str], key: str, words: str) -> Optional[Html]:
+    """What one option does to speed and memory, in the pair of rows with the largest change of speed."""
+    pairs = [(a, b, b.key("tokens_per_second") / a.key("tokens_per_second")) for a, b in study.pairs(options, key)]
+    if not pairs:
+        return None
+    a, b, ratio = max(pairs, key=lambda pair: abs(np.log(pair[2].value)))
+    memory = ""
+    if a.values["memory_planned"] and b.values["memory_planned"]:
+        memory = text(" and plans {ratio} of its memory",
+                      ratio=show(b.key("memory_planned") / a.key("memory_planned"), times))
+    return text("{words}: {b} ({own}) trains at {ratio} of the speed of {a} ({other}){memory}.",
+                words=words,
+                b=name(b.name),
+                own=_setting(b, key),
+                ratio=show(ratio, times),
+                a=name(a.name),
+                other=_setting(a, key),
+                memory=memory)
+
+
+def _setting(row: Traced, key: str) -> Html:
+    return name(f"{key} = {row.option(key)}")

@@ -1,0 +1,77 @@
+"""Findings on memory and on bytes sent."""
+from __future__ import annotations
+
+from typing import Optional
+
+from ..quantity import (Html, Quantity, call, constant, counted, name, number_of, show, size, text, times, whole,
+                        rounded)
+from ..study import Study
+from ..traced import Traced
+
+APART = 0.15  # planned and measured memory
+
+
+def least_memory(study: Study) -> Optional[Html]:
+    """The row with the least measured memory against the one with the most, of the baseline's model."""
+    rows = [row for row in study.alike if row.key("memory_peak")]
+    if len(rows) < 2:
+        return None
+    least, most = (choose(rows, key=lambda row: row.values["memory_peak"]) for choose in (min, max))
+    ratio = most.key("memory_peak") / least.key("memory_peak") if least.values["memory_peak"] else None
+    if ratio is None or ratio.value < 1.1:
+        return None
+    return text("{least} has the lowest peak of memory, {low} a rank; {most} needs {high}, {ratio} as much.",
+                least=name(least.name),
+                low=show(least.key("memory_peak"), size),
+                most=name(most.name),
+                high=show(most.key("memory_peak"), size),
+                ratio=show(ratio, times))
+
+
+def volume(study: Study) -> Optional[Html]:
+    """Whether the bytes counted are the schedule's."""
+    rows = [row for row in study.trained if row.planned("wire_bytes_per_step") and _counted(row)]
+    if not rows:
+        return None
+    apart = [row for row in rows if abs(_counted(row).value - row.planned("wire_bytes_per_step").value) > 0.5]
+    if apart:
+        row = apart[0]
+        return text(
+            "{row} sent {counted} a step, its schedule says {planned}: {count} of {all} rows differ from their plan.",
+            row=name(row.name),
+            counted=show(_counted(row), size),
+            planned=show(row.planned("wire_bytes_per_step"), size),
+            count=show(counted([row.name for row in apart]), whole),
+            all=show(counted([row.name for row in rows]), whole))
+    return text("{all} on several ranks: each sent exactly the bytes that its schedule says.",
+                all=number_of([row.name for row in rows]))
+
+
+def plan_and_memory(study: Study) -> Optional[Html]:
+    """Rows that measured more memory than planned."""
+    rows = [(row, row.key("memory_peak") / row.key("memory_planned"))
+            for row in study.alike
+            if row.values["memory_peak"] and row.values["memory_planned"]]
+    over = [(row, ratio) for row, ratio in rows if ratio.value > 1 + APART]
+    if not over:
+        return None
+    row, worst = max(over, key=lambda pair: pair[1].value)
+    return text(
+        "{count} of {all} rows measured over {limit} more memory than planned; most {row}, {ratio}: {peak} against {planned}. The peak "
+        "counts the whole process, libraries included.",
+        count=show(counted([row.name for row, _ in over]), whole),
+        all=show(counted([row.name for row, _ in rows]), whole),
+        limit=show(constant(APART), rounded),
+        row=name(row.name),
+        ratio=show(worst, times),
+        peak=show(row.key("memory_peak"), size),
+        planned=show(row.key("memory_planned"), size))
+
+
+def _counted(row: Traced) -> Optional[Quantity]:
+    """Bytes of a step without the reduction of scalars, which the formula leaves out."""
+    sent = row.sent()
+    scalars = [entry["bytes"] for entry in (row.schedule or {}).get("collectives", ()) if not entry["in_formula"]]
+    if sent is None or sent.value == 0:
+        return None
+    return sent - call(sum(scalars), "scalar_bytes", row.name)

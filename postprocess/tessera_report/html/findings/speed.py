@@ -1,0 +1,139 @@
+"""Findings on speed, waiting and noise."""
+from __future__ import annotations
+
+from typing import Optional
+
+from ..panels.scaling import strong_groups, weak_groups
+from ..quantity import (Html, constant, counted, duration, name, names, number_of, percent, show, text, times, whole,
+                        rounded)
+from ..study import Study
+
+NOISY = 0.15  # of the median: distance of the quartiles
+WAITS = 0.2  # of the time: exposed communication
+DATA = 0.1  # of the time: reading
+
+
+def fastest(study: Study) -> Optional[Html]:
+    """The fastest row of the baseline's model against the baseline."""
+    rows = [row for row in study.alike if row is not study.baseline and row.done]
+    if study.baseline is None or not rows or not study.baseline.done:
+        return None
+    best = max(rows, key=lambda row: row.values["tokens_per_second"])
+    ratio = study.speedup(best)
+    if ratio is None or ratio.value <= 1:
+        return text("No row is faster than the baseline {base}: the next, {row}, reaches {ratio} of its tokens/s.",
+                    base=name(study.baseline.name),
+                    row=name(best.name),
+                    ratio=show(ratio, times)) if ratio else None
+    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}.",
+                row=name(best.name),
+                ratio=show(ratio, times),
+                base=name(study.baseline.name))
+
+
+def strong_scaling(study: Study) -> Optional[Html]:
+    """The best speed-up on the most ranks."""
+    found = strong_groups(study)
+    if not found:
+        return None
+    group = max(
+        found,
+        key=lambda group:
+        (group[-1].values["ranks"], group[-1].values["tokens_per_second"] / group[0].values["tokens_per_second"]))
+    ratio = group[-1].key("tokens_per_second") / group[0].key("tokens_per_second")
+    return text("Strong scaling: from {few} to {many} ranks {last} is {ratio} as fast as {first}.",
+                few=show(group[0].ranks, whole),
+                many=show(group[-1].ranks, whole),
+                last=name(group[-1].name),
+                ratio=show(ratio, times),
+                first=name(group[0].name))
+
+
+def weak_scaling(study: Study) -> Optional[Html]:
+    """The efficiency on the most ranks."""
+    found = weak_groups(study)
+    if not found:
+        return None
+    group = max(found, key=lambda group: group[-1].values["ranks"])
+    first, last = (row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in (group[0], group[-1]))
+    return text("Weak scaling: on {many} ranks {row} keeps {share} of the FLOP/s that a rank has in {first}.",
+                many=show(group[-1].ranks, whole),
+                row=name(group[-1].name),
+                share=show(last / first, percent),
+                first=name(group[0].name))
+
+
+def waiting(study: Study) -> Optional[Html]:
+    """Rows that wait for communication for long."""
+    rows = [row for row in study.trained if (row.values["exposed_share"] or 0) > WAITS]
+    if not rows:
+        return None
+    worst = max(rows, key=lambda row: row.values["exposed_share"])
+    return text("Exposed communication takes more than {limit} of the time in {rows}; most in {row}, {share}.",
+                rows=number_of([row.name for row in rows]),
+                limit=show(constant(WAITS), rounded),
+                row=name(worst.name),
+                share=show(worst.key("exposed_share"), percent))
+
+
+def reading(study: Study) -> Optional[Html]:
+    """Rows that read for long."""
+    rows = [row for row in study.trained if (row.values["data_share"] or 0) > DATA]
+    if not rows:
+        return None
+    worst = max(rows, key=lambda row: row.values["data_share"])
+    return text("Reading the batch takes more than {limit} of the time in {names}; most in {row}, {share}.",
+                limit=show(constant(DATA), rounded),
+                names=names([row.name for row in rows]),
+                row=name(worst.name),
+                share=show(worst.key("data_share"), percent))
+
+
+def start_up(study: Study) -> Optional[Html]:
+    """The slowest start, where it takes longer than ten steps."""
+    rows = [
+        row for row in study.trained
+        if row.values["startup_seconds"] and row.values["step_seconds"] and row.values["startup_seconds"] > 10 *
+        row.values["step_seconds"]
+    ]
+    if not rows:
+        return None
+    worst = max(rows, key=lambda row: row.values["startup_seconds"])
+    return text("Setting up takes longest in {row}: {seconds}, the time of {steps} steps.",
+                row=name(worst.name),
+                seconds=show(worst.key("startup_seconds"), duration),
+                steps=show(worst.key("startup_seconds") / worst.key("step_seconds"), whole))
+
+
+def noise(study: Study) -> Optional[Html]:
+    """Rows whose quartiles are far apart."""
+    spread = [(row, (row.key("tokens_per_second_q3") - row.key("tokens_per_second_q1")) / row.key("tokens_per_second"))
+              for row in study.trained
+              if row.values["tokens_per_second"]]
+    wide = [(row, value) for row, value in spread if value.value > NOISY]
+    if not wide:
+        return None
+    row, worst = max(wide, key=lambda pair: pair[1].value)
+    return text(
+        "Timings are noisy: in {count} of {all} rows the quartiles lie more than {limit} of the median apart, in {row} {share}. "
+        "Speeds closer than that are not told apart.",
+        count=show(counted([row.name for row, _ in wide]), whole),
+        all=show(counted([row.name for row, _ in spread]), whole),
+        limit=show(constant(NOISY), rounded),
+        row=name(row.name),
+        share=show(worst, rounded))
+
+
+def busy_machine(study: Study) -> Optional[Html]:
+    """Rows that began on a loaded machine."""
+    rows = [
+        row for row in study.trained
+        if (row.values["load_average_start"] or 0) > max(2.0, 1.5 * (row.values["ranks"] or 1))
+    ]
+    if not rows:
+        return None
+    worst = max(rows, key=lambda row: row.values["load_average_start"])
+    return text("The machine was busy: {rows} began at a load average above the number of ranks, {row} at {load}.",
+                rows=number_of([row.name for row in rows]),
+                row=name(worst.name),
+                load=show(worst.attribute("/provenance/load_average_start"), lambda value: f"{value:.1f}"))

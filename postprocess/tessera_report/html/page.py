@@ -1,0 +1,208 @@
+"""The page: sections in the order in which a reader asks."""
+from __future__ import annotations
+
+import html
+import textwrap
+from pathlib import Path
+from typing import Any, Optional, Sequence
+
+from ..rows import Row
+from . import panels
+from .checklist import checklist
+from .claims import UNKNOWN, claims
+from .course.questions import QUESTIONS
+from .course.tasks import TASKS
+from .findings import find
+from .panels.panel import Panel
+from .quantity import Html, counted, escaped, join, name, show, text, whole
+from .recommendation import RULES, Recommendation, recommend, sentence
+from .study import Study, blocks, header, make_study
+from .tables import configuration, provenance, results, table
+from .traced import Traced
+
+HERE = Path(__file__).parent
+COURSE = "course"  # the sweep whose report answers the questions; "course-real" is another base of it
+
+
+def make_page(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], warmup: Optional[int] = None) -> str:
+    """The whole report as HTML. Raises Unreadable for a damaged bench file."""
+    return render(make_study(rows, baseline, paths, warmup))
+
+
+def render(study: Study) -> str:
+    best = recommend(study)
+    drawn, left_out = panels.draw(study)
+    sections = [
+        ("asked", "What was asked", _asked(study)),
+        ("recommendation", "Recommendation", _recommendation(study, best)),
+        ("findings", "Findings", _findings(study)),
+        ("results", "Results", join([results(study, best.row), _legend(study)])),
+        ("configuration", "Configuration", configuration(study)),
+        ("panels", "Pictures", Html('<div class="panels">' + "\n".join(_panel(panel) for panel in drawn) + "</div>")),
+        ("claims", "Expected, formula, measured", _claims(study)),
+        ("checklist", "Checklist of ten", _checklist(study)),
+    ]
+    if study.name.split("-")[0] == COURSE:
+        sections += [("tasks", "The seven tasks", _tasks(study)),
+                     ("questions", "The thirteen questions", _questions(study))]
+    sections += [("provenance", "Provenance", provenance(study)),
+                 ("left-out", "What is left out, and why", _left_out(study, left_out))]
+    body = "\n".join(
+        f'<section id="{key}"><h2>{escaped(title)}</h2>\n{content}</section>' for key, title, content in sections)
+    links = " ".join(f'<a href="#{key}">{escaped(title)}</a>' for key, title, _ in sections)
+    style, script = ((HERE / file).read_text(encoding="utf-8") for file in ("style.css", "sort.js"))
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{html.escape(study.name)}: Tessera report</title>
+<style>
+{style}</style>
+</head>
+<body>
+<header>
+<p class="kicker">Tessera report</p>
+<h1>{html.escape(study.name)}</h1>
+<p class="facts">{_facts(study)}</p>
+<nav aria-label="Sections">{links}</nav>
+</header>
+<main>
+{body}
+</main>
+<footer>Every number carries its source: point at it. Its expression is explained in postprocess/README.md.</footer>
+<script>
+{script}</script>
+</body>
+</html>
+"""
+
+
+def _facts(study: Study) -> Html:
+    done = [row.name for row in study.rows if row.values["status"] in ("done", None)]
+    parts = [
+        text("{rows} rows, {done} with a result",
+             rows=show(counted([row.name for row in study.rows]), whole),
+             done=show(counted(done), whole))
+    ]
+    if study.baseline:
+        parts.append(text("baseline {row}", row=name(study.baseline.name)))
+    for key in ("hosts", "cpu", "gpu_name"):
+        values = list(dict.fromkeys(str(row.values[key]) for row in study.rows if row.values[key]))
+        if key == "hosts":
+            values = list(dict.fromkeys(value.split()[0] for value in values))
+        if values:
+            parts.append(text("{words}{value}", words="on " if key == "hosts" else "", value=", ".join(values[:3])))
+    starts = sorted(
+        str(row.row.metrics.provenance["start_time"])
+        for row in study.rows
+        if row.row.metrics and row.row.metrics.provenance.get("start_time"))
+    return join([*parts, starts[0][:10]] if starts else parts, " · ")
+
+
+def _asked(study: Study) -> Html:
+    if study.asked is None:
+        names = [name(row.name) for row in study.rows]
+        return text("{start}{rows}.", start="No sweep file can be read. Rows: ", rows=join(names, ", "))
+    words, rest = header(study.asked)
+    parts = [
+        Html(f"<pre>{html.escape(textwrap.dedent(block))}</pre>" if laid_out else f"<p>{html.escape(block)}</p>")
+        for laid_out, block in blocks(words)
+    ]
+    parts.append(Html(f"<details><summary>The sweep's file</summary><pre>{html.escape(rest)}</pre></details>"))
+    return join(parts)
+
+
+def _recommendation(study: Study, best: Recommendation) -> Html:
+    rules = "".join(f"<li>{escaped(rule)}</li>" for rule in RULES)
+    cells = [[name(row.name), best.reasons[row.name]] for row in study.rows if row.name in best.reasons]
+    others = table(["row", "why not"], cells) if cells else Html("")
+    return Html(
+        f'<div class="verdict"><p>{sentence(best)}</p></div><details open><summary>Every other row, and why not</summary>{others}</details>'
+        f"<details open><summary>The rules</summary><ol>{rules}</ol></details>")
+
+
+def _findings(study: Study) -> Html:
+    found = find(study)
+    if not found:
+        return text("No finding's condition holds.")
+    return Html("<ul>" + "".join(f"<li>{sentence}</li>" for sentence in found) + "</ul>")
+
+
+def _legend(study: Study) -> Html:
+    notes = [text("{row}: {note}", row=name(row.name), note=note) for row in study.rows for note in row.row.notes]
+    shown = Html("<details><summary>Notes on flagged rows</summary><ul>" +
+                 "".join(f"<li>{note}</li>" for note in notes) + "</ul></details>") if notes else Html("")
+    warm = "the first fifth of the steps of each attempt" if study.warmup is None else "the warm-up asked for"
+    words = (
+        f"tokens/s and step: median, q1 and q3 its quartiles, without {warm}. Loss: of the last step. Planned, peak: memory of the fullest rank; average: "
+        "of all. Exposed: share of the time in which compute on rank 0 waited for communication. MFU: by 6 N, exact: by the model's matrix products. "
+        "Click a title to sort.")
+    return Html(f'<p class="facts">{html.escape(words)}</p>{shown}')
+
+
+def _panel(panel: Panel) -> str:
+    numbers = f"<details><summary>Numbers</summary>{table(panel.head, panel.cells)}</details>" if panel.cells else ""
+    picture = f'<div class="frame">{panel.picture}</div>' if panel.wide else panel.picture
+    return (
+        f'<figure id="panel-{panel.key}"{" class=wide" if panel.wide else ""}><h3>{html.escape(panel.title)}</h3>\n{picture}\n'
+        f"<figcaption>{panel.caption}</figcaption>{numbers}</figure>")
+
+
+def _claims(study: Study) -> Html:
+    def verdict(holds: str) -> Html:
+        return Html(f'<span class="holds {"open" if holds == UNKNOWN else holds}">{holds}</span>')
+
+    cells = [[claim.expected, claim.formula, claim.measured, verdict(claim.holds)] for claim in claims(study)]
+    intro = text(
+        "What folklore and published studies claim. P: parameters; W: ranks; K: micro-steps of a step; b_p, b_r: bytes of a gathered and of a reduced element."
+    )
+    return join([Html(f"<p>{intro}</p>"), table(["expected", "formula", "measured", "holds"], cells, "text-table")])
+
+
+def _checklist(study: Study) -> Html:
+    marks = {
+        True: Html('<span class="holds yes">✓ yes</span>'), False: Html('<span class="holds no">✗ no</span>'),
+        None: Html('<span class="holds open">not shown</span>')
+    }
+    return table(["item", "ticked", "figure"],
+                 [[check.item, marks[check.ticked], check.figure] for check in checklist(study)], "text-table")
+
+
+def _tasks(study: Study) -> Html:
+    parts: list[Any] = []
+    for place, task in enumerate(TASKS, start=1):
+        answer = task.answer(study)
+        parts.append(Html(f'<div class="question"><h3>{place}. {html.escape(task.title)}</h3>'))
+        parts.append(
+            Html(f"<p>{answer.sentence}</p>{table(answer.head, answer.cells)}"
+                 ) if answer else Html('<p class="none">No rows of this sweep show it.</p>'))
+        parts.append(Html("</div>"))
+    return join(parts)
+
+
+def _questions(study: Study) -> Html:
+    parts = []
+    for place, question in enumerate(QUESTIONS, start=1):
+        figure = question.figure(study)
+        shown = f'<p class="figures">{figure}</p>' if figure else '<p class="none">No row of this sweep shows it.</p>'
+        parts.append(
+            Html(
+                f'<div class="question"><h3>{place}. {html.escape(question.question)}</h3><p>{html.escape(question.explanation)}</p>{shown}</div>'
+            ))
+    return join(parts)
+
+
+def _left_out(study: Study, left_out: list[tuple[str, str]]) -> Html:
+    lines = [text("The picture “{title}” needs {needs}.", title=title, needs=needs) for title, needs in left_out]
+    without = [row for row in study.rows if row not in study.trained]
+    lines += [text("{row} is in no picture of training: {why}.", row=name(row.name), why=_why(row)) for row in without]
+    return Html("<ul>" + "".join(f"<li>{line}</li>" for line in lines) + "</ul>") if lines else text("Nothing.")
+
+
+def _why(row: Traced) -> Html:
+    status, message = row.values["status"], row.values["message"]
+    if status in ("done", None):
+        return text("it leaves no tokens/s")
+    return text("{status}: {words}", status=status, words=name(message.rstrip("."))) if message else text("{status}",
+                                                                                                          status=status)

@@ -1,0 +1,53 @@
+"""The pictures of the report, each a function of the study that returns a panel, or None where it has nothing to show."""
+from __future__ import annotations
+
+from typing import Callable, Optional
+
+import matplotlib
+
+from ..study import Study
+from ..svg import STYLE
+from .bandwidth import bandwidth
+from .communication import volume
+from .losses import losses
+from .memory import categories, over_batch, over_ranks
+from .panel import Panel
+from .scaling import strong, weak
+from .throughput import throughput
+from .timeline import timelines
+from .times import breakdown
+from .utilization import device, model_flops
+
+# Title, function, and what a sweep needs for it: said where the panel is left out.
+PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
+    ("Throughput", throughput, "a row with tokens/s"),
+    ("Loss", losses, "a row with losses"),
+    ("Memory by category", categories, "a row with planned memory"),
+    ("Time of a step", breakdown, "a row whose operations were timed"),
+    ("Communication", volume, "a row on several ranks that counts its bytes"),
+    ("Training state over ranks", over_ranks, "rows that differ in their number of ranks only"),
+    ("Strong scaling", strong, "one model and one global batch on several numbers of ranks"),
+    ("Weak scaling", weak, "work that grows with the ranks"),
+    ("Speed and memory against the batch", over_batch, "rows that differ in micro-batch or accumulation only"),
+    ("Model FLOPs utilization (MFU)", model_flops,
+     "rows over several micro-batches and accumulations, with a peak of the device"),
+    ("GPU utilization", device, "GPUs whose driver tells"),
+    ("Bandwidth against size", bandwidth, "a row with the tables of tessera bench comm"),
+]
+TIMELINE = ("Timeline of a step", "a run that keeps its schedule in metrics.h5")
+
+# Pictures with bars, or with losses: models of other scales get a picture of their own.
+BY_SCALE = (throughput, losses, categories, breakdown, volume, over_ranks, strong)
+
+
+def draw(study: Study) -> tuple[list[Panel], list[tuple[str, str]]]:
+    """The panels that have data, and of the others the title and what they need."""
+    found, left_out = [], []
+    with matplotlib.rc_context(STYLE):
+        for title, panel, needs in PANELS:
+            parts = study.scales() if panel in BY_SCALE else [study]
+            made = [one for part in parts if (one := panel(part)) is not None]
+            found += made
+            left_out += [] if made else [(title, needs)]
+        lines = timelines(study)
+    return found + lines, left_out + ([] if lines else [TIMELINE])

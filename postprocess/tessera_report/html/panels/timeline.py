@@ -1,0 +1,218 @@
+"""The step's timeline, drawn from the schedule that the run played (/schedule in metrics.h5).
+
+Positions are by order and dependencies, not by time: a box starts once its queue is free and its waits have ended, and
+every box is one column wide.
+"""
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from matplotlib.axes import Axes
+from matplotlib.patches import FancyBboxPatch, Patch
+
+from .. import svg
+from ..quantity import Html, call, name, show, size, text, whole
+from ..study import Study
+from ..traced import Traced
+from .panel import Panel, drawn
+
+COLUMNS = 16  # of a phase; a longer one is cut
+WIDTH = 10.0  # inches
+QUEUES = ("load", "gather", "compute", "reduce", "replica", "store")
+HEAD = "head+loss"
+# Fill and letters of a box by the kind of operation.
+COLOURS = {
+    "load": ("#e3e7ea", "black"), "store": ("#e3e7ea", "black"), "gather": ("#56B4E9", "black"),
+    "forward": ("#8fd0b5", "black"), HEAD: ("#F0E442", "black"), "recompute": ("#CC79A7", "black"),
+    "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"), "all-reduce": ("#E69F00", "black"),
+    "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")
+}
+SHORT = {"accumulate": "add"}
+MOST = 3  # timelines in a report
+
+
+@dataclass
+class Box:
+    """An operation in its column."""
+
+    operation: dict[str, Any]
+    column: int
+
+    @property
+    def queue(self) -> str:
+        return "compute" if self.operation["queue"] == "host" else self.operation["queue"]
+
+    @property
+    def label(self) -> str:
+        operation, kind = self.operation, self.operation["kind"]
+        if kind in ("load", "clip") or operation["name"] == HEAD:
+            return operation["name"].split()[-1] if kind == "load" else kind if kind == "clip" else HEAD
+        what = operation["part"] or operation["unit"] or ""
+        return what or kind if kind in COLOURS else f"{SHORT.get(kind, kind)} {what}".strip()
+
+
+def timelines(study: Study) -> list[Panel]:
+    """A picture for each strategy on several ranks, zero3 first; without any the first row with a schedule."""
+    rows = [row for row in study.trained if row.schedule and row.schedule["step"]]
+    several = [row for row in rows if (row.values["ranks"] or 1) > 1]
+    chosen: dict[str, Traced] = {}
+    for row in sorted(several or rows[:1], key=lambda row: (row.schedule["strategy"] != "zero3", )):
+        chosen.setdefault(row.schedule["strategy"], row)
+    return [_timeline(row) for row in list(chosen.values())[:MOST]]
+
+
+def place(operations: list[dict[str, Any]]) -> list[Box]:
+    """Columns of a segment's operations: the first that is free in its queue and lies behind all waits."""
+    free: dict[str, int] = {}
+    end: dict[int, int] = {}
+    boxes = []
+    for operation in operations:
+        queue = operation["queue"]
+        waits = [*operation["waits"], *(after["operation"] for after in operation.get("after", ()))]
+        column = max([free.get(queue, 0), *(end.get(wait, 0) for wait in waits)])
+        free[queue] = end[operation["id"]] = column + 1
+        boxes.append(Box(operation, column))
+    return boxes
+
+
+def phases(schedule: dict[str, Any]) -> list[tuple[str, list[Box]]]:
+    """Boxes of forward, backward and optimizer: the micro-step that communicates most, and the update."""
+    segments = [schedule["segments"][played["segment"]] for played in schedule["step"]]
+    micro_steps = [segment for segment in segments if segment["role"] == "micro_step"]
+    chosen = max(micro_steps,
+                 key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
+    boxes = place(chosen["operations"])
+    head = next((box.column for box in boxes if box.label == HEAD), None)
+    first_backward = min((box.column for box in boxes if box.operation["kind"] == "backward"), default=None)
+    border = head if head is not None else first_backward if first_backward is not None else len(boxes)
+    found = [("forward", [box for box in boxes if box.column <= border]),
+             ("backward", [box for box in boxes if box.column > border])]
+    for segment in segments:
+        if segment["role"] == "update":
+            found.append(("optimizer", place(segment["operations"])))
+    return [(phase, moved) for phase, boxes in found if (moved := _moved(boxes))]
+
+
+def _moved(boxes: list[Box]) -> list[Box]:
+    """The boxes from column 0 on."""
+    start = min((box.column for box in boxes), default=0)
+    return [Box(box.operation, box.column - start) for box in boxes]
+
+
+def _timeline(row: Traced) -> Panel:
+    schedule = row.schedule
+    shown = phases(schedule)
+    queues = {phase: [queue for queue in QUEUES if any(box.queue == queue for box in boxes)] for phase, boxes in shown}
+    heights = [0.5 + len(queues[phase]) for phase, _ in shown]
+    figure, panels = svg.figure(0.55 + 0.34 * sum(heights),
+                                lines=len(shown),
+                                width=WIDTH,
+                                squeeze=False,
+                                gridspec_kw={"height_ratios": heights})
+    cut = 0
+    for axes, (phase, boxes) in zip(panels.flat, shown):
+        cut += sum(box.column >= COLUMNS for box in boxes)
+        _phase(axes, phase, [box for box in boxes if box.column < COLUMNS], queues[phase], boxes)
+    kinds = list(dict.fromkeys(_kind(box.operation) for _, boxes in shown for box in boxes))
+    handles = [Patch(color=COLOURS[kind][0], label=kind) for kind in kinds]
+    panels.flat[0].legend(handles=handles,
+                          loc="lower right",
+                          bbox_to_anchor=(1.0, 1.0),
+                          ncol=len(handles),
+                          fontsize=8,
+                          handlelength=1)
+    key = f"timeline-{schedule['strategy']}"
+    title = f"Timeline of a step: {row.name}"
+    return drawn(figure, key, title, _caption(row, cut, shown), wide=True)
+
+
+def _caption(row: Traced, cut: int, shown: list[tuple[str, list[Box]]]) -> Html:
+    schedule, operations = row.schedule, sum(len(boxes) for _, boxes in shown)
+    micro_steps = schedule["accumulation"]
+    gathers = any(box.operation["kind"] == "gather" for box in shown[0][1])
+    ahead = text(", prefetch {units}", units=show(row.planned("prefetch_forward"), whole)) if gathers else ""
+    parts = [
+        text("Drawn from the schedule that {row} played ({strategy}{ahead}). ",
+             row=name(row.name),
+             strategy=name(schedule["strategy"]),
+             ahead=ahead),
+        text(
+            "Positions follow order and dependencies, not time. Lines are waits between queues; dashed: for prefetch or a limit. "
+        )
+    ]
+    if micro_steps > 1:
+        parts.append(
+            text("One of {count} micro-steps is shown, the one that communicates most. ",
+                 count=show(row.planned("accumulation"), whole)))
+    if cut:
+        parts.append(
+            text("The first columns of each phase are shown: {cut} of {all} operations are left out. ",
+                 cut=show(call(cut, "cut_operations", row.name), whole),
+                 all=show(call(operations, "drawn_operations", row.name), whole)))
+    sent = row.planned("wire_bytes_per_step")
+    if sent:
+        parts.append(text("A rank sends {bytes} a step.", bytes=show(sent, size)))
+    return Html("".join(parts))
+
+
+def _kind(operation: dict[str, Any]) -> str:
+    if operation["name"] == HEAD:
+        return HEAD
+    return operation["kind"] if operation["kind"] in COLOURS else "other"
+
+
+def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everything: list[Box]) -> None:
+    """One line of the picture: a queue below another, boxes in columns."""
+    height = {queue: len(queues) - 1 - line for line, queue in enumerate(queues)}
+    for queue in queues:
+        axes.axhline(height[queue], color="#edf0f2", linewidth=9, zorder=0, solid_capstyle="butt")
+    where = {box.operation["id"]: box for box in boxes}
+    waited: dict[tuple[str, str], int] = {}  # the last operation of another queue that a queue has waited for
+    for box in boxes:
+        fill, ink = COLOURS[_kind(box.operation)]
+        axes.add_patch(
+            FancyBboxPatch((box.column + 0.06, height[box.queue] - 0.31),
+                           0.88,
+                           0.62,
+                           boxstyle="round,pad=0,rounding_size=0.08",
+                           facecolor=fill,
+                           edgecolor="none",
+                           zorder=3))
+        axes.text(box.column + 0.5,
+                  height[box.queue] - 0.02,
+                  _fitted(box.label),
+                  ha="center",
+                  va="center",
+                  fontsize=7.5 if len(box.label) < 9 else 6.3,
+                  color=ink,
+                  zorder=4)
+        reasons = {after["operation"] for after in box.operation.get("after", ())}
+        for wait in sorted({*box.operation["waits"], *reasons}):
+            if wait in where and where[wait].queue != box.queue and wait > waited.get(
+                (box.queue, where[wait].queue), -1):
+                waited[box.queue, where[wait].queue] = wait
+                _wait(axes, where[wait], box, height, wait in reasons)
+    axes.set_xlim(-0.05, COLUMNS + 0.4)
+    axes.set_ylim(-0.6, len(queues) - 0.4)
+    if len(boxes) < len(everything):
+        axes.text(COLUMNS + 0.2, height.get("compute", 0), "…", ha="center", va="center", fontsize=11)
+    axes.set_yticks([height[queue] for queue in queues], queues)
+    axes.set_xticks([])
+    axes.tick_params(length=0)
+    for spine in axes.spines.values():
+        spine.set_visible(False)
+    axes.set_title(phase, fontsize=9.5, fontweight="bold")
+
+
+def _wait(axes: Axes, before: Box, after: Box, height: dict[str, int], asked: bool) -> None:
+    """A line from the end of one box to the start of the one that waits for it."""
+    axes.plot([before.column + 0.94, after.column + 0.06], [height[before.queue], height[after.queue]],
+              color="#7b8790",
+              linewidth=0.8,
+              linestyle=(0, (2, 1.5)) if asked else "-",
+              zorder=2)
+
+
+def _fitted(label: str) -> str:
+    return label if len(label) <= 10 else label[:9] + "…"

@@ -1,0 +1,150 @@
+"""A number that knows where it came from, and HTML text that shows such numbers.
+
+The source is an expression that a reader, or a test, can compute again: postprocess/README.md lists its functions.
+"""
+from __future__ import annotations
+
+import html
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Callable, Optional, Union
+
+from ..table import bytes_text, count, seconds_text
+
+Number = Union["Quantity", int, float]
+
+
+class Html(str):
+    """Text that is HTML already. Every other text is escaped where it goes into a page."""
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A finite number in base units (bytes, seconds, tokens/s, shares of 1) and the expression that gives it."""
+
+    value: float
+    source: str
+
+    def __add__(self, other: Number) -> "Quantity":
+        return self._with(other, "+", lambda a, b: a + b)
+
+    def __sub__(self, other: Number) -> "Quantity":
+        return self._with(other, "-", lambda a, b: a - b)
+
+    def __mul__(self, other: Number) -> "Quantity":
+        return self._with(other, "*", lambda a, b: a * b)
+
+    def __truediv__(self, other: Number) -> "Quantity":
+        return self._with(other, "/", lambda a, b: a / b)
+
+    def _with(self, other: Number, sign: str, result: Callable[[float, float], float]) -> "Quantity":
+        other = other if isinstance(other, Quantity) else constant(other)
+        return Quantity(result(self.value, other.value), f"{_grouped(self.source)} {sign} {_grouped(other.source)}")
+
+
+def _grouped(source: str) -> str:
+    """In parentheses, unless the expression is one call or one number."""
+    return source if re.fullmatch(r"[\w.]+(\([^()]*\))?", source) else f"({source})"
+
+
+def constant(value: float) -> Quantity:
+    return Quantity(value, f"{value:g}" if isinstance(value, float) else str(value))
+
+
+def call(value: float, function: str, *arguments: Any) -> Quantity:
+    """What `function` of texts and numbers gives: call(7.0, "last", ...)."""
+    texts = (argument.source if isinstance(argument, Quantity) else json.dumps(argument) for argument in arguments)
+    return Quantity(float(value), f"{function}({', '.join(texts)})")
+
+
+def largest(quantities: list[Quantity]) -> Quantity:
+    return call(max(one.value for one in quantities), "max", *quantities)
+
+
+def counted(names: list[str]) -> Quantity:
+    """How many rows: their names are the source."""
+    return call(len(names), "count", *names)
+
+
+# Forms: a number as text ----------------------------------------------------------------------------------------------
+
+
+def short(value: float) -> str:
+    return count(value)
+
+
+def times(value: float) -> str:
+    return f"{value:.2f}x"
+
+
+def rounded(value: float) -> str:
+    return f"{value:.0%}"
+
+
+def percent(value: float) -> str:
+    return f"{value:.1%}"
+
+
+def whole(value: float) -> str:
+    return f"{value:.0f}" if abs(value) < 1e5 else count(value)
+
+
+def decimals(value: float) -> str:
+    return f"{value:.4f}"
+
+
+def plain(value: float) -> str:
+    return f"{value:.3g}"
+
+
+def scientific(value: float) -> str:
+    return "0" if value == 0 else f"{value:.2e}"
+
+
+def gigabytes_per_second(value: float) -> str:
+    return f"{value / 1e9:.2f} GB/s"
+
+
+size, duration = bytes_text, seconds_text
+
+
+def show(quantity: Quantity, form: Callable[[float], str] = plain) -> Html:
+    """The number as HTML: what is read, its exact value, and its source."""
+    return Html(f'<data value="{quantity.value!r}" data-source="{html.escape(quantity.source)}">'
+                f"{html.escape(form(quantity.value))}</data>")
+
+
+def escaped(value: Any) -> str:
+    return value if isinstance(value, Html) else html.escape(str(value))
+
+
+def text(template: str, **values: Any) -> Html:
+    """The template with its {fields}; template and values are escaped unless they are Html."""
+    return Html(html.escape(template, quote=False).format(**{name: escaped(value) for name, value in values.items()}))
+
+
+def join(parts: list[Any], separator: str = "") -> Html:
+    return Html(html.escape(separator).join(escaped(part) for part in parts))
+
+
+def name(value: str) -> Html:
+    """A row's name, an option, a value: what stands in code type."""
+    return Html(f"<code{' class=long' if len(value) > 36 else ''}>{html.escape(value)}</code>")
+
+
+def names(values: list[str], most: int = 6) -> Html:
+    """Names with commas; of many the first, and how many more."""
+    shown = [name(value) for value in values[:most]]
+    if len(values) > most:
+        shown.append(text("{more} more", more=show(counted(values[most:]), whole)))
+    return join(shown, ", ")
+
+
+def number_of(rows: list[str], noun: str = "row") -> Html:
+    """"1 row", "8 rows"."""
+    return text("{count} {noun}", count=show(counted(rows), whole), noun=noun if len(rows) == 1 else f"{noun}s")
+
+
+def optional(quantity: Optional[Quantity], form: Callable[[float], str]) -> Html:
+    return show(quantity, form) if quantity is not None else Html("–")

@@ -1,0 +1,127 @@
+"""Which row to take, by rules that the report prints."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Optional
+
+from .quantity import Html, Quantity, name, optional, short, show, size, text
+from .study import Study
+from .traced import Traced
+
+RULES = [
+    "A row is eligible if it fitted, ended, kept finite losses, and trained the baseline's model on its data.",
+    "The fastest is the eligible row with the highest median of tokens/s.",
+    "A row whose quartiles of tokens/s overlap the fastest row's is tied with it.",
+    "Of the tied rows the one with the least memory is recommended: the measured peak where all of them have one, "
+    "else the planned memory; of equals the faster.",
+]
+
+
+@dataclass
+class Recommendation:
+    """The row to take, None where none is eligible; the reasons of all other rows by name."""
+
+    row: Optional[Traced]
+    tied: list[str] = field(default_factory=list)
+    reasons: dict[str, Html] = field(default_factory=dict)
+    memory_key: str = "memory_peak"
+
+
+def recommend(study: Study) -> Recommendation:
+    """Applies RULES."""
+    result = Recommendation(None)
+    eligible = []
+    for row in study.rows:
+        reason = _not_eligible(row)
+        if reason is None:
+            eligible.append(row)
+        else:
+            result.reasons[row.name] = reason
+    if not eligible:
+        return result
+    fastest = max(eligible, key=_rate)
+    low, high = fastest.values["tokens_per_second_q1"], fastest.values["tokens_per_second_q3"]
+    tied = [
+        row for row in eligible
+        if row.values["tokens_per_second_q3"] >= low and row.values["tokens_per_second_q1"] <= high
+    ]
+    if any(row.values["memory_peak"] is None for row in tied):
+        result.memory_key = "memory_planned"
+    result.row = min(tied, key=lambda row: (_memory(row, result.memory_key), -_rate(row)))
+    result.tied = [row.name for row in tied]
+    for row in eligible:
+        if row is not result.row:
+            result.reasons[row.name] = _lost(row, result.row, fastest, row in tied, result.memory_key)
+    return result
+
+
+def _rate(row: Traced) -> float:
+    return row.values["tokens_per_second"]
+
+
+def _memory(row: Traced, key: str) -> float:
+    return row.values[key] if row.values[key] is not None else float("inf")
+
+
+def _not_eligible(row: Traced) -> Optional[Html]:
+    values = row.values
+    if values["status"] == "does-not-fit":
+        return text("It does not fit{message}.", message=_message(row))
+    if values["status"] in ("skipped", "pending"):
+        return text("It was not run: {status}{message}.", status=values["status"], message=_message(row))
+    if values["status"] not in (None, "done"):
+        return text("It did not end: {status}{message}.", status=values["status"], message=_message(row))
+    if values["tokens_per_second"] is None:
+        return text("It measures no training.")
+    if "nan" in values["flags"]:
+        return text("A loss is not finite.")
+    if "model" in values["flags"]:
+        return text("It trains another model than the baseline.")
+    if "data" in values["flags"]:
+        return text("It trains on other data than the baseline.")
+    return None
+
+
+def _message(row: Traced) -> Html:
+    """The program's own words."""
+    message = row.values["message"]
+    return text(": {words}", words=name(message.rstrip("."))) if message else Html("")
+
+
+def _lost(row: Traced, best: Traced, fastest: Traced, tied: bool, key: str) -> Html:
+    """Why an eligible row is not the one."""
+    if tied:
+        more = row.key(key)
+        if more is None:
+            return text("Tied with the fastest, but its memory is not known.")
+        return text("Tied with the fastest; needs {own}, {best} needs {other}.",
+                    own=show(more, size),
+                    best=name(best.name),
+                    other=optional(best.key(key), size))
+    ratio: Quantity = row.key("tokens_per_second") / fastest.key("tokens_per_second")
+    return text(
+        "Slower: {ratio} of the median of {fastest}; its upper quartile {high} is below the lower quartile {low}.",
+        ratio=show(ratio, lambda value: f"{value:.2f}x"),
+        fastest=name(fastest.name),
+        high=show(row.key("tokens_per_second_q3"), short),
+        low=show(fastest.key("tokens_per_second_q1"), short))
+
+
+def sentence(result: Recommendation) -> Html:
+    """The recommendation in words."""
+    if result.row is None:
+        return text("No row is eligible, so none is recommended.")
+    row = result.row
+    memory = row.key(result.memory_key)
+    start = text("Take {row}: {rate} tokens/s", row=name(row.name), rate=show(row.key("tokens_per_second"), short))
+    with_memory = text(
+        " with {memory} of {kind} memory a rank",
+        memory=show(memory, size),
+        kind="measured peak" if result.memory_key == "memory_peak" else "planned") if memory else Html("")
+    if len(result.tied) == 1:
+        return text("{start}{memory}. No other row's quartiles overlap it.", start=start, memory=with_memory)
+    others = [one for one in result.tied if one != row.name]
+    return text("{start}{memory}. It is the smallest of the rows tied for the fastest: {others}.",
+                start=start,
+                memory=with_memory,
+                others=Html(", ".join([name(row.name), *map(name, others)])))

@@ -1,0 +1,261 @@
+"""The numbers of a row, each with the expression that gives it from the row's HDF5 files."""
+from __future__ import annotations
+
+import json
+import math
+from functools import cached_property
+from typing import Any, Optional
+
+import numpy as np
+
+from ..measures import finite_column, micro_steps
+from ..plots import largest_memory
+from ..rows import Row
+from .quantity import Quantity, call
+
+# /config names that say nothing about what is trained or how: they differ freely between rows that are alike.
+NEUTRAL = ("run.dir", "run.name", "run.threads", "run.lanes", "run.timeout", "run.walltime", "run.dump",
+           "run.share_gpu", "sweep.", "plan.", "bench.", "export.", "checkpoint.", "metrics.", "data.cache",
+           "data.output", "grid.", "train.eval_every", "train.eval_batches", "train.sample_every", "comm.backend",
+           "model.preset", "train.steps", "train.epochs", "generate.")
+STATE = ("parameters", "gradients", "optimizer_state")
+CATEGORIES = (*STATE, "gathered_units", "activations", "communication", "workspace")
+COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "broadcast")
+BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+
+class Traced:
+    """A row of the table whose numbers carry sources. None stands for a number that the row does not have."""
+    def __init__(self, row: Row, warmup: Optional[int] = None) -> None:
+        self.row = row
+        self.name = row.name
+        self.values = row.values
+        self._warmup = [] if warmup is None else [warmup]
+
+    # Numbers of the table
+
+    def _timed(self, path: str) -> Quantity:
+        return call(math.nan, "timed", self.name, path, *self._warmup)
+
+    def _dataset(self, path: str) -> Quantity:
+        return call(math.nan, "dataset", self.name, path)
+
+    def key(self, key: str) -> Optional[Quantity]:
+        """A number of the table by its key in --json, but for the speed-up."""
+        value = self.values[key]
+        if value is None or isinstance(value, (str, bool, list)):
+            return None
+        source = self._source(key)
+        return Quantity(float(value), source.source) if source is not None else None
+
+    def _source(self, key: str) -> Optional[Quantity]:
+        nothing, row = math.nan, self.name
+        if key in ("tokens_per_second", "tokens_per_second_q1", "tokens_per_second_q3"):
+            quantile = {"tokens_per_second": 0.5, "tokens_per_second_q1": 0.25, "tokens_per_second_q3": 0.75}[key]
+            if len(finite_column(self.row.timed, "tokens_per_second")):
+                return call(nothing, "quantile", self._timed("/steps/tokens_per_second"), quantile)
+            rates = self.tokens_per_step / self._timed("/steps/seconds")
+            return call(nothing, "quantile", rates, quantile)
+        if key in ("final_loss", "final_validation_loss"):
+            return call(nothing, "last", row, "/eval/loss" if "validation" in key else "/steps/loss")
+        if key in ("best_loss", "best_validation_loss"):
+            return call(nothing, "lowest", row, "/eval/loss" if "validation" in key else "/steps/loss")
+        if key == "step_seconds":
+            return call(nothing, "quantile", self._timed("/steps/seconds"), 0.5)
+        if key == "batch_seconds" and self.micro_steps:
+            return self._source("step_seconds") / self.micro_steps
+        if key == "epoch_seconds":
+            return self._source("step_seconds") * self.attribute("/model/steps_per_epoch")
+        if key == "memory_planned":
+            return call(nothing, "max", self._dataset("/memory/process/planned"))
+        if key in ("memory_peak", "memory_average"):
+            over_time = any("memory/peak" in attempt for m in self.row.repeats for attempt in m.ranks)
+            path = f"/ranks/memory/{key[7:]}" if over_time else "/memory/process/measured"
+            return call(nothing, "max" if key == "memory_peak" else "mean", call(nothing, "measured", row, path))
+        if key in ("exposed_share", "data_share", "exposed_seconds", "data_seconds"):
+            prefix = "time/exposed_" if key.startswith("exposed") else "time/data"
+            paths = [f"/steps/{column}" for column in self.row.timed if str(column).startswith(prefix)]
+            return call(nothing, "share_of_step" if key.endswith("share") else "seconds_a_step", row, paths,
+                        *self._warmup)
+        if key in ("mfu", "mfu_exact"):
+            flops = self.attribute("/model/flops_per_token" + ("_6n" if key == "mfu" else ""))
+            return self.key("tokens_per_second") * flops / (self.ranks * self.attribute("/model/device_peak_flops"))
+        if key == "startup_seconds":
+            return call(nothing, "startup", row)
+        if key == "steps":
+            return call(nothing, "length", row, "/steps/step")
+        if key == "timed_steps":
+            return call(nothing, "size", self._timed("/steps/seconds"))
+        return {
+            "ranks": lambda: self.ranks, "parameters": lambda: self.attribute("/model/parameters"),
+            "tokens_per_step": lambda: self.tokens_per_step
+        }.get(key, lambda: None)()
+
+    # Facts
+
+    def attribute(self, path: str) -> Optional[Quantity]:
+        """A number among the attributes: "/model/parameters", "/config/train.accumulation"."""
+        _, group, key = path.split("/", 2)
+        metrics = self.row.metrics
+        value = {"model": metrics.model, "config": metrics.config, "provenance": metrics.provenance
+                 }[group].get(key) if metrics else None
+        try:
+            number = float(str(value).split()[0])
+        except (ValueError, IndexError):
+            return None
+        return call(number, "attribute", self.name, path) if math.isfinite(number) else None
+
+    def option(self, key: str) -> Optional[str]:
+        value = self.row.option(key)
+        return None if value is None else str(value)
+
+    @property
+    def ranks(self) -> Optional[Quantity]:
+        if self.values["ranks"] is None:
+            return None
+        planned = self.row.metrics.memory.get("process/planned") if self.row.metrics else None
+        if planned is not None and planned.ndim == 1 and len(planned):
+            return call(self.values["ranks"], "size", self._dataset("/memory/process/planned"))
+        return call(self.values["ranks"], "ranks_asked", self.name)
+
+    @property
+    def micro_steps(self) -> Optional[Quantity]:
+        """Micro-batches of a rank in a step."""
+        number = micro_steps(self.row)
+        if not number:
+            return None
+        batch = self.attribute("/config/train.global_batch")
+        if batch is None or not batch.value:
+            return self.attribute("/config/train.accumulation")
+        return batch / (self.ranks * self.attribute("/config/train.micro_batch"))
+
+    @property
+    def tokens_per_step(self) -> Optional[Quantity]:
+        given = self.attribute("/model/tokens_per_step")
+        if given is not None or self.values["tokens_per_step"] is None:
+            return given
+        return self.ranks * self.attribute("/config/train.micro_batch") * self.micro_steps * self.attribute(
+            "/config/train.seq_len")
+
+    @property
+    def flops_per_token(self) -> Optional[Quantity]:
+        return self.attribute("/model/flops_per_token_6n") or self.attribute("/model/flops_per_token")
+
+    @property
+    def strategy(self) -> str:
+        return self.values["strategy"] or ""
+
+    @property
+    def done(self) -> bool:
+        return self.values["status"] in ("done", None) and self.values["tokens_per_second"] is not None
+
+    def element_bytes(self, which: str) -> Optional[Quantity]:
+        """Bytes of an element that is gathered ("compute") or reduced ("reduce")."""
+        kind = self.option(f"precision.{which}")
+        return call(BYTES[kind], "element_bytes", self.name, f"/config/precision.{which}") if kind in BYTES else None
+
+    def settings(self) -> dict[str, str]:
+        """The options that say what is trained and how."""
+        config = (self.row.metrics.config if self.row.metrics and self.row.metrics.config else self.row.entry.config)
+        return {key: str(value) for key, value in config.items() if not key.startswith(NEUTRAL)}
+
+    # Memory and communication
+
+    def memory(self, category: str, kind: str) -> Optional[Quantity]:
+        """Bytes of the fullest rank, planned or measured: over the whole run by /ranks, else after the first step."""
+        value = largest_memory(self.row, category, kind)
+        path = f"memory/{category}/{kind}"
+        known = any(path in attempt for m in self.row.repeats for attempt in m.ranks)
+        there = known or any(f"{category}/{kind}" in m.memory for m in self.row.repeats)
+        if not there or value < 0 or kind == "measured" and value == 0:
+            return None
+        prefix = "/ranks/" if known else "/"
+        return call(value, "max", call(math.nan, "measured", self.name, prefix + path))
+
+    def state(self) -> Optional[Quantity]:
+        """Planned bytes of parameters, gradients and optimizer state at rest: each at its own peak, added."""
+        parts = [self.memory(category, "planned") for category in STATE]
+        return parts[0] + parts[1] + parts[2] if all(parts) else None
+
+    def sent(self, *kinds: str) -> Optional[Quantity]:
+        """Bytes that rank 0 sent a step: the median step."""
+        paths = [f"/comm/{kind}/bytes" for kind in kinds or COLLECTIVES]
+        columns = [[attempt[path[6:]]
+                    for attempt in self.row.metrics.comm
+                    if path[6:] in attempt]
+                   for path in paths] if self.row.metrics else []
+        columns = [np.concatenate(found).astype(np.float64) for found in columns if found]
+        paths = [path for path in paths
+                 if any(path[6:] in attempt for attempt in self.row.metrics.comm)] if self.row.metrics else []
+        if not columns or not len(columns[0]):
+            return None
+        return call(sum(float(np.median(column)) for column in columns), "bytes_a_step", self.name, paths)
+
+    def times(self, column: str) -> Optional[Quantity]:
+        """Mean seconds of a timed step by category: "forward", "exposed_gather"."""
+        values = finite_column(self.row.timed, f"time/{column}")
+        if not len(values):
+            return None
+        return call(values.mean(), "mean", self._timed(f"/steps/time/{column}"))
+
+    def utilization(self) -> Optional[np.ndarray]:
+        """Mean share of the time in which each rank's GPU computed, by its driver; None where that was not measured."""
+        reports = [
+            attempt["device/utilization"]
+            for m in self.row.repeats
+            for attempt in m.ranks
+            if "device/utilization" in attempt
+        ]
+        reports = [report.astype(np.float64) for report in reports if report.ndim == 2 and np.isfinite(report).any()]
+        if not reports:
+            return None
+        together = np.concatenate(reports)
+        return np.array([rank[np.isfinite(rank)].mean() for rank in together.T if np.isfinite(rank).any()])
+
+    def mean_utilization(self) -> Optional[Quantity]:
+        """The mean over all reports and ranks."""
+        if self.utilization() is None:
+            return None
+        reports = [
+            attempt["device/utilization"].ravel()
+            for m in self.row.repeats
+            for attempt in m.ranks
+            if "device/utilization" in attempt
+        ]
+        values = np.concatenate(reports).astype(np.float64)
+        return call(values[np.isfinite(values)].mean(), "mean",
+                    call(math.nan, "measured", self.name, "/ranks/device/utilization"))
+
+    # The plan
+
+    @cached_property
+    def schedule(self) -> Optional[dict[str, Any]]:
+        """/schedule as Python has it."""
+        given = self.row.metrics.schedule if self.row.metrics else None
+        return json.loads(given) if given else None
+
+    def planned(self, *path: str) -> Optional[Quantity]:
+        """A number in /schedule: planned("formula", "bytes")."""
+        value: Any = self.schedule
+        for part in path:
+            value = value.get(part) if isinstance(value, dict) else None
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            return None
+        return call(value, "schedule", self.name, "/".join(path))
+
+    def padded(self) -> Optional[Quantity]:
+        """P of the formulas: elements of all units with their padding; without a schedule the model's parameters."""
+        if self.schedule is None:
+            return self.attribute("/model/parameters")
+        units = [unit["padded"] for unit in self.schedule["units"]]
+        return call(sum(units), "padded_elements", self.name)
+
+    def largest_unit(self) -> Optional[Quantity]:
+        """Elements of the largest unit."""
+        if self.schedule is None or not self.schedule["units"]:
+            return None
+        return call(max(unit["padded"] for unit in self.schedule["units"]), "largest_unit", self.name)
+
+
+def known(*quantities: Optional[Quantity]) -> bool:
+    return all(quantity is not None for quantity in quantities)

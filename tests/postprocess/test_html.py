@@ -1,0 +1,157 @@
+"""tessera-report --html: the source of every number, what the page holds, the course's answers, claims."""
+import re
+import unittest
+
+import h5py
+
+from html_case import Html, Page, as_number, course_and_page, plain, study_of
+from made_sweep import PARAMETERS, Made
+from reporting import ROOT
+from trace import Sweep
+
+from tessera_report.html.claims import claims
+from tessera_report.html.course.questions import QUESTIONS
+from tessera_report.html.course.tasks import TASKS
+from tessera_report.html.page import render
+from tessera_report.html.panels import PANELS
+
+# Sections whose digits are all numbers with sources.
+PROSE = ("recommendation", "findings", "tasks", "questions", "checklist", "left-out"
+         )
+
+
+class WholePage(Html):
+    def test_every_number_has_a_source_that_gives_it(self):
+        folder, text = course_and_page()
+        page, sweep = Page(text), Sweep(folder)
+        self.assertGreater(len(page.numbers), 700)
+        for section, value, source, shown in page.numbers:
+            expected = sweep.evaluate(source)
+            self.assertLessEqual(abs(float(value) - expected), 1e-9 * max(1e-3, abs(expected)),
+                                 f"{section}: {source} = {expected}, page {value}")
+            cell, half = as_number(shown)
+            self.assertLessEqual(abs(cell - expected), half + 1e-12, f"{section}: {shown} for {expected} ({source})")
+        sections = {section for section, *_ in page.numbers}
+        self.assertLessEqual(
+            {
+                "recommendation", "findings", "results", "configuration", "panels", "claims", "checklist", "tasks",
+                "questions", "provenance"
+            }, sections)
+        for section in PROSE:
+            left = re.sub(r"\b(zero[123]|fp32|bf16|fp16|GPT-2|L2)\b", "", page.prose[section])
+            # Fixed text: the checklist's numbers of ranks, and what the course's explanations say of fp32.
+            left = re.sub(r"\b[248] ranks train|costs 4 bytes, its gradient 4, its moments 8|2·b_p|W−1|1/W", "", left)
+            self.assertIsNone(re.search(r"\d", left),
+                              f"{section}: a number without source: {re.findall(r'.{30}[0-9].{10}', left)[:3]}")
+        self.labels_have_sources(text)
+
+    def labels_have_sources(self, text):
+        """The labels at bars stand in the table of the picture's numbers."""
+        for key in ("throughput", "communication"):
+            panel = text[text.index(f'id="panel-{key}"'):]
+            panel = panel[:panel.index("</figure>")]
+            numbers = {shown for *_, shown in Page(panel).numbers}
+            labels = re.findall(r">([\d.]+[KMG]?) +([\d.]+x)<", panel) if key == "throughput" else re.findall(
+                r">([\d.]+ [kMG]?B), \d+% exposed<", panel)
+            self.assertGreater(len(labels), 5)
+            for label in labels:
+                self.assertLessEqual({label} if isinstance(label, str) else set(label), numbers)
+
+    def test_it_stands_alone_and_is_the_same_again(self):
+        folder, text = course_and_page()
+        page = Page(text)
+        self.assertEqual(page.outside, [], page.outside[:1])
+        self.assertNotRegex(text, r"(?i)https?://|//cdn|@import|url\((?!#)")
+        self.assertEqual(re.findall(r"<script[^>]*>", text), ["<script>"])
+        script = (ROOT / "postprocess/tessera_report/html/sort.js").read_text()
+        self.assertLess(len(script.splitlines()), 60)
+        ids = re.findall(r'\bid="([^"]*)"', text)
+        self.assertEqual(len(ids), len(set(ids)))
+        for used in re.findall(r'(?:url\(|href="|aria-labelledby=")#?([\w-]+)', text):
+            self.assertIn(used, ids)
+        pictures = re.findall(r"<svg.*?</svg>", text, re.S)
+        self.assertGreater(len(pictures), 12)
+        for picture in pictures:
+            self.assertRegex(
+                picture,
+                r'^<svg viewBox="[^"]+" role="img" aria-labelledby="[^"]+"[^>]*><title id="[^"]+">[^<]+</title>')
+        self.assertEqual(render(study_of(folder)), text)
+
+    def test_what_was_asked(self):
+        asked = "# Which is fast?\n# And <small>?\n#\n#   tessera sweep x.ini    runs it\n#   second line\n# Then more.\n[sweep]\nlimit = 1h\n"
+        Made(self.folder, text=asked).add("a")
+        text = self.page()
+        self.assertIn("<p>Which is fast? And &lt;small&gt;?</p><pre>tessera sweep x.ini    runs it\nsecond line</pre><p>Then more.</p>", text)
+        self.assertIn("<pre>[sweep]\nlimit = 1h</pre>", text)
+        (self.folder / "demo.ini").unlink()
+        self.assertIn("No sweep file can be read. Rows: <code>a</code>.", self.page())
+
+    def test_pictures_without_data_are_named(self):
+        made = Made(self.folder)
+        made.add("<b>&", rate=1000)
+        text = self.page()
+        self.assertNotIn("<b>&", text)
+        self.assertIn("&lt;b&gt;&amp;", text)
+        out = text[text.index('id="left-out"'):]
+        for title in ("Strong scaling", "Bandwidth against size", "GPU utilization", "Weak scaling"):
+            self.assertIn(title, out)
+        for title, _, _ in PANELS:
+            self.assertEqual(f"<h3>{title}" in text, f"“{title}”" not in out, title)
+        self.assertNotIn("The thirteen questions", text)
+
+    def test_a_changed_file_changes_table_finding_and_recommendation(self):
+        made = Made(self.folder, baseline="a")
+        made.add("a", rate=1000)
+        path = made.add("b", rate=1500) / "metrics.h5"
+        before = self.page()
+        self.assertIn("Take <code>b</code>", before)
+        with h5py.File(path, "a") as file:
+            file["steps/tokens_per_second"][...] /= 3
+        after = self.page()
+        self.assertIn("Take <code>a</code>", after)
+        self.assertIn("b is the fastest row, 1.50x as fast", plain(before))
+        self.assertIn("No row is faster than the baseline a: the next, b, reaches 0.50x", plain(after))
+        for text, speed in ((before, "1.50K"), (after, "501")):
+            results = text[text.index('id="results"'):text.index('id="configuration"')]
+            self.assertIn(f">{speed}</data>", results)
+
+
+class Answers(Html):
+    def test_the_course(self):
+        study = study_of(course_and_page()[0])
+        self.assertEqual((len(QUESTIONS), len(TASKS)), (13, 7))
+        for question in QUESTIONS:
+            self.assertIsNotNone(question.figure(study), question.question)
+        for task in TASKS:
+            self.assertIsNotNone(task.answer(study), task.title)
+        toy = TASKS[5].answer(study)
+        self.assertIn("L2 difference of the final parameters: 5.00e-01 (their norm: 3.74).", plain(toy.sentence))
+        self.assertIn("L2 difference of the final gradients: 0 (", plain(toy.sentence))
+        self.assertEqual({plain(line[3]) for line in toy.cells}, {"0.000"})
+
+    def test_claims_hold_or_do_not(self):
+        made = Made(self.folder, baseline="1")
+        made.add("1", ranks=1, config={"train.accumulation": "4"})
+        made.add("4-ddp", ranks=4, strategy="ddp", rate=1000)
+        made.add("4-zero2", ranks=4, strategy="zero2", memory=2_000_000)
+        path = made.add("4-zero3", ranks=4, rate=900, memory=1_000_000) / "metrics.h5"
+        holds = {plain(claim.expected): (claim.holds, plain(claim.measured)) for claim in claims(study_of(self.folder))}
+        self.assertEqual(holds["Training state of zero3 on 4 ranks: ÷4 of one rank's."][0], "yes")
+        self.assertEqual(holds["Training state of zero3 on 8 ranks: ÷8 of one rank's."],
+                         ("not measured", "no such rows"))
+        self.assertEqual(holds["zero3 needs 40 to 60% less memory than zero2."],
+                         ("yes", "best pair 4-zero2, 4-zero3: 50.0% less is planned"))
+        self.assertEqual(holds["zero3 reaches 85 to 95% of DDP's throughput."], ("yes", "4-zero3: 90.0%"))
+        self.assertEqual(holds["Setting up takes 10 to 30 s."], ("yes", "longest: 12.5 s"))
+        with h5py.File(path, "a") as file:
+            file["steps/tokens_per_second"][...] /= 2
+            file["steps/time/data"][...] = 0.5 * file["steps/seconds"][...]
+            file["memory/parameters/planned"][...] = 4 * PARAMETERS
+        holds = {plain(claim.expected): claim.holds for claim in claims(study_of(self.folder))}
+        self.assertEqual(holds["zero3 reaches 85 to 95% of DDP's throughput."], "no")
+        self.assertEqual(holds["Reading data takes less than 10% of the time."], "no")
+        self.assertEqual(holds["Training state of zero3 on 4 ranks: ÷4 of one rank's."], "no")
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

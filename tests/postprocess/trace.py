@@ -1,0 +1,227 @@
+"""Computes the sources of the HTML report again, by h5py and numpy alone: none of the report's functions is used here.
+
+A source is an expression such as max(measured("2-zero3", "/ranks/memory/peak")) / 2. postprocess/README.md says what the
+functions mean.
+"""
+import functools
+import json
+import re
+
+import h5py
+import numpy as np
+
+ELEMENT = {"fp32": 4, "bf16": 2, "fp16": 2}
+
+
+class Sweep:
+    """The rows of a sweep's folder: evaluate(source) is the number."""
+    def __init__(self, folder):
+        self.folder = folder
+        self.ranks = {row["name"]: row.get("ranks") for row in json.loads((folder / "sweep.json").read_text())["rows"]}
+        self.names = {name: getattr(self, name) for name in FUNCTIONS}
+        self.names |= {
+            "max": largest, "mean": np.mean, "quantile": np.quantile, "size": np.size,
+            "count": lambda *rows: len(set(rows))
+        }
+
+    def evaluate(self, source):
+        return float(eval(source, {"__builtins__": {}}, self.names))
+
+    # Files of a row: [repeat][attempt]
+
+    @functools.cache
+    def files(self, row):
+        def number(path):
+            digits = re.findall(r"\d+", path.name.split("metrics")[1].removesuffix("h5"))
+            return int(digits[0]) if digits else 0
+
+        runs = sorted(self.folder.glob(f"{row}/run*"), key=lambda path: path.name)
+        found = [[h5py.File(path, "r") for path in sorted(run.glob("metrics*.h5"), key=number)] for run in runs]
+        return [attempts for attempts in found if attempts]
+
+    def last_file(self, row):
+        return self.files(row)[0][-1]
+
+    def steps_of(self, attempts, path, skip=None):
+        """A column, of every step the last attempt's; with `skip` only steps after warm-up."""
+        found = {}
+        for file in attempts:
+            own = skip if skip is not None else 0
+            if skip == "default":
+                own = min(10, max(1, len(file["steps/step"]) // 5))
+            for place, step in enumerate(file[path.strip("/").split("/")[0] + "/step"][...]):
+                found[int(step)] = (place >= own, file[path][place])
+        return np.array([value for _, (warm, value) in sorted(found.items()) if warm], dtype=np.float64)
+
+    # Functions of the language
+
+    def timed(self, row, path, warmup="default"):
+        values = np.concatenate([self.steps_of(attempts, path, warmup) for attempts in self.files(row)])
+        return values[np.isfinite(values)]
+
+    def column(self, row, path):
+        return self.steps_of(self.files(row)[0], path)
+
+    def last(self, row, path):
+        return self.column(row, path)[-1]
+
+    def first(self, row, path):
+        return self.column(row, path)[0]
+
+    def at(self, row, path, place):
+        return self.column(row, path)[place]
+
+    def lowest(self, row, path):
+        return np.nanmin(self.column(row, path))
+
+    def length(self, row, path):
+        return len(self.column(row, path))
+
+    def above(self, row, path, limit):
+        return np.sum(self.column(row, path) > limit)
+
+    def largest_difference(self, a, b, path):
+        columns = []
+        for row in (a, b):
+            steps = self.column(row, "/steps/step").astype(int)
+            columns.append(dict(zip(steps, self.column(row, path))))
+        return max(abs(columns[0][step] - columns[1][step]) for step in columns[0].keys() & columns[1].keys())
+
+    def shares(self, row, paths, warmup):
+        columns = [
+            np.concatenate([self.steps_of(attempts, path, warmup)
+                            for attempts in self.files(row)])
+            for path in [*paths, "/steps/seconds"]
+        ]
+        table = np.array(columns)
+        return table[:, np.isfinite(table).all(axis=0)]
+
+    def share_of_step(self, row, paths, warmup="default"):
+        table = self.shares(row, paths, warmup)
+        return table[:-1].sum() / table[-1].sum()
+
+    def seconds_a_step(self, row, paths, warmup="default"):
+        table = self.shares(row, paths, warmup)
+        return table[:-1].sum() / table.shape[1]
+
+    def dataset(self, row, path):
+        return self.last_file(row)[path][...]
+
+    def measured(self, row, path):
+        found = [
+            file[path][...].astype(np.float64).ravel()
+            for attempts in self.files(row)
+            for file in attempts
+            if path in file
+        ]
+        values = np.concatenate(found)
+        return values[np.isfinite(values) & (values >= 0)]
+
+    def attribute(self, row, path):
+        _, group, key = path.split("/", 2)
+        return float(str(self.last_file(row)[group].attrs[key]).split()[0])
+
+    def element_bytes(self, row, path):
+        _, group, key = path.split("/", 2)
+        return ELEMENT[self.last_file(row)[group].attrs[key]]
+
+    def startup(self, row):
+        return np.median([attempts[0]["provenance"].attrs["seconds_to_first_step"] for attempts in self.files(row)])
+
+    def ranks_asked(self, row):
+        return self.ranks[row]
+
+    def attempts(self, row):
+        return len(self.files(row)[0])
+
+    def bytes_a_step(self, row, paths):
+        return sum(np.median(np.concatenate([file[path][...] for file in self.files(row)[0]])) for path in paths)
+
+    def bench(self, row, file, path, place):
+        with h5py.File(self.folder / row / file) as tables:
+            return tables[path][place]
+
+    def dumped(self, row, where):
+        file, group = where.split(":")
+        with h5py.File(self.folder / row / "run" / file) as dump:
+            names = []
+            dump[group].visititems(lambda key, item: names.append(key) if isinstance(item, h5py.Dataset) else None)
+            return np.concatenate([dump[group][key][...].ravel().astype(np.float64) for key in sorted(names)])
+
+    def l2_difference(self, a, b, where):
+        return np.linalg.norm(self.dumped(a, where) - self.dumped(b, where))
+
+    def l2_norm(self, row, where):
+        return np.linalg.norm(self.dumped(row, where))
+
+    # /schedule
+
+    @functools.cache
+    def plan(self, row):
+        return json.loads(self.last_file(row)["schedule"].asstr()[()])
+
+    def schedule(self, row, path):
+        value = self.plan(row)
+        for part in path.split("/"):
+            value = value[part]
+        return value
+
+    def units(self, row):
+        return len(self.plan(row)["units"])
+
+    def padded_elements(self, row):
+        return sum(unit["padded"] for unit in self.plan(row)["units"])
+
+    def largest_unit(self, row):
+        return max(unit["padded"] for unit in self.plan(row)["units"])
+
+    def unit_elements(self, row, name):
+        return next(unit["padded"] for unit in self.plan(row)["units"] if unit["name"] == name)
+
+    def saved_bytes(self, row):
+        return sum(saving["bytes"] for saving in self.plan(row)["savings"])
+
+    def scalar_bytes(self, row):
+        return sum(entry["bytes"] for entry in self.plan(row)["collectives"] if not entry["in_formula"])
+
+    def collective_calls(self, row):
+        return sum(entry["calls"] for entry in self.plan(row)["collectives"])
+
+    def phases(self, row):
+        """Columns of the operations of each phase, from 0 on; the head with its loss ends forward."""
+        plan = self.plan(row)
+        played = [plan["segments"][entry["segment"]] for entry in plan["step"]]
+        micro_steps = [segment for segment in played if segment["role"] == "micro_step"]
+        busiest = max(micro_steps,
+                      key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
+        columns = columns_of(busiest)
+        border = next(column for column, operation in zip(columns, busiest["operations"])
+                      if operation["name"] == "head+loss")
+        found = [[column for column in columns if column <= border], [column for column in columns if column > border]]
+        found += [columns_of(segment) for segment in played if segment["role"] == "update"]
+        return [[column - min(phase) for column in phase] for phase in found if phase]
+
+    def drawn_operations(self, row):
+        return sum(len(phase) for phase in self.phases(row))
+
+    def cut_operations(self, row):
+        return sum(column >= 16 for phase in self.phases(row) for column in phase)
+
+
+def columns_of(segment):
+    """The first column in which an operation's queue is free and its waits have ended."""
+    free, ended, columns = {}, {}, []
+    for operation in segment["operations"]:
+        waits = operation["waits"] + [after["operation"] for after in operation["after"]]
+        columns.append(max([free.get(operation["queue"], 0)] + [ended.get(wait, 0) for wait in waits]))
+        free[operation["queue"]] = ended[operation["id"]] = columns[-1] + 1
+    return columns
+
+
+def largest(*values):
+    return max(np.max(value) for value in values)
+
+
+FUNCTIONS = """timed last first at lowest length above largest_difference share_of_step seconds_a_step dataset measured attribute element_bytes
+startup ranks_asked attempts bytes_a_step bench l2_difference l2_norm schedule units padded_elements largest_unit unit_elements saved_bytes
+scalar_bytes collective_calls drawn_operations cut_operations""".split()
