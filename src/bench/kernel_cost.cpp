@@ -110,10 +110,10 @@ KernelCost cost_of(const SwigluBackward& a) {
   return {0, bytes_of((a.output ? 6 : 5) * a.tokens * a.width, a.gate.dtype)};
 }
 
-KernelCost cost_of(const HeadArguments& a, bool training) {
+KernelCost cost_of(const HeadArguments& a) {
   const double one = product(a.tokens, a.width, a.vocab);
   KernelCost cost{one, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.table, a.vocab, a.width)};
-  if (training) {
+  if (a.training()) {
     cost.flops += 2 * one;
     cost.bytes += bytes_of(a.input_gradient, a.tokens, a.width) + bytes_of(a.table_gradient, a.vocab * a.width);
   }

@@ -26,7 +26,7 @@ KernelCost cost_of(const RotaryArguments& a);
 KernelCost cost_of(const SwigluForward& a);
 KernelCost cost_of(const SwigluBackward& a);
 /// Counts one matmul, or with gradients three. The logits count as if they never left the chip.
-KernelCost cost_of(const HeadArguments& a, bool training);
+KernelCost cost_of(const HeadArguments& a);
 KernelCost cost_of(const AdamWArguments& a);
 
 }  // namespace tessera

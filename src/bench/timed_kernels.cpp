@@ -84,12 +84,8 @@ class TimedKernels final : public Kernels {
          [&] { inner_.swiglu_backward(stream, a); });
   }
 
-  void head_loss(Stream& stream, const HeadArguments& a) override {
-    time(head(a, "head loss", false), [&] { inner_.head_loss(stream, a); });
-  }
-
-  void head_training(Stream& stream, const HeadArguments& a) override {
-    time(head(a, "head, all", true), [&] { inner_.head_training(stream, a); });
+  void head(Stream& stream, const HeadArguments& a) override {
+    time(call_of(a), [&] { inner_.head(stream, a); });
   }
 
   void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
@@ -138,8 +134,9 @@ class TimedKernels final : public Kernels {
 
  private:
   static KernelCost moves(std::int64_t elements, DType dtype) { return {0, bytes_of(elements, dtype)}; }
-  static KernelCall head(const HeadArguments& a, const char* name, bool training) {
-    return {name, fmt::format("{} to {}", matrix(a.tokens, a.width), a.vocab), KernelGroup::head, cost_of(a, training)};
+  static KernelCall call_of(const HeadArguments& a) {
+    return {a.training() ? "head, all" : "head loss", fmt::format("{} to {}", matrix(a.tokens, a.width), a.vocab),
+            KernelGroup::head, cost_of(a)};
   }
 
   template <class F>

@@ -53,7 +53,7 @@ HeadArguments head_arguments(const PartCall& call) {
 
 }  // namespace
 
-void head_loss_part(const PartCall& call) { call.kernels.head_loss(call.stream, head_arguments(call)); }
+void head_loss_part(const PartCall& call) { call.kernels.head(call.stream, head_arguments(call)); }
 
 void head_training_part(const PartCall& call) {
   const std::int64_t width = call.architecture().width;
@@ -64,7 +64,7 @@ void head_training_part(const PartCall& call) {
   h.bias_gradient = call.gradient(tensors.norm.bias, width);
   h.table_gradient = call.gradient(tensors.table, width);
   h.scalars = call.buffers.scalars;
-  call.kernels.head_training(call.stream, h);
+  call.kernels.head(call.stream, h);
 }
 
 }  // namespace tessera

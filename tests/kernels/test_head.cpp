@@ -96,12 +96,12 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   a.targets = in.targets.data(), a.loss = &r.evaluation_loss, a.scalars = &in.scalars;
   Guarded forward_scratch(head_scratch_of_tested(p.tokens, p.width, p.vocab, p.dtype, p.gradient, false, pieces));
   a.scratch = forward_scratch.data();
-  device->head_loss(*device.stream, a);
+  device->head(*device.stream, a);
   Guarded scratch(head_scratch_of_tested(p.tokens, p.width, p.vocab, p.dtype, p.gradient, true, pieces));
   a.scratch = scratch.data(), a.loss = &r.loss;
   a.input_gradient = r.dx.view(), a.gain_gradient = r.dgain.gradient(), a.bias_gradient = r.dbias.gradient();
   a.table_gradient = r.dtable.gradient(adds);
-  device->head_training(*device.stream, a);
+  device->head(*device.stream, a);
   CHECK((forward_scratch.intact() && scratch.intact() && r.dx.intact() && r.dgain.intact() && r.dbias.intact() &&
          r.dtable.intact()));
   return r;

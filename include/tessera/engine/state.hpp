@@ -11,18 +11,6 @@
 
 namespace tessera {
 
-/// This rank's slice of one unit: flat elements [first, first + count).
-struct StateSlice {
-  UnitId unit;
-  std::int64_t first = 0, count = 0;
-  float* master = nullptr;
-  float* first_moment = nullptr;
-  float* second_moment = nullptr;
-  std::vector<TensorRun> runs;  ///< tensor elements in the slice; offsets from its start
-};
-
-StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
-
 /// This rank's share of a unit in the last snapshot, on the host: elements [first, first + count) of its StateSlice.
 struct SnapshotSlice {
   UnitId unit;
@@ -32,6 +20,12 @@ struct SnapshotSlice {
   float* second_moment = nullptr;
 };
 
+/// This rank's slice of one unit: flat elements [first, first + count).
+struct StateSlice : SnapshotSlice {
+  std::vector<TensorRun> runs;  ///< tensor elements in the slice; offsets from its start
+};
+
+StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 /// Throws InternalError in a schedule without snapshot.
 SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 

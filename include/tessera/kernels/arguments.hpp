@@ -167,10 +167,12 @@ struct HeadArguments {
   const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab)
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
   void* scratch = nullptr;                ///< head_scratch_bytes
-  // Training only:
+  // Training only, and then all:
   View input_gradient;  ///< [tokens, width], stored
   GradientView gain_gradient, bias_gradient, table_gradient;
   const StepScalars* scalars = nullptr;  ///< gradient_scale: the start value of d loss
+
+  bool training() const { return input_gradient.data != nullptr; }
 };
 
 /// Elements [begin, end) of an AdamW range, with or without weight decay.

@@ -39,10 +39,8 @@ class Kernels {
   virtual void rotary(Stream& stream, const RotaryArguments& a) = 0;
   virtual void swiglu_forward(Stream& stream, const SwigluForward& a) = 0;
   virtual void swiglu_backward(Stream& stream, const SwigluBackward& a) = 0;
-  /// Computes the loss only.
-  virtual void head_loss(Stream& stream, const HeadArguments& a) = 0;
-  /// Computes the loss and all gradients.
-  virtual void head_training(Stream& stream, const HeadArguments& a) = 0;
+  /// Computes the loss; all gradients too if `a` is for training.
+  virtual void head(Stream& stream, const HeadArguments& a) = 0;
   /// Computes output = input with the mask of `dropout` (which must be on) applied; [rows, columns], in place allowed.
   virtual void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                        const Dropout& dropout) = 0;

@@ -40,8 +40,7 @@ class CudaKernels final : public Kernels {
   void rotary(Stream& stream, const RotaryArguments& a) override;
   void swiglu_forward(Stream& stream, const SwigluForward& a) override;
   void swiglu_backward(Stream& stream, const SwigluBackward& a) override;
-  void head_loss(Stream& stream, const HeadArguments& a) override;
-  void head_training(Stream& stream, const HeadArguments& a) override;
+  void head(Stream& stream, const HeadArguments& a) override;
   void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                const Dropout& dropout) override;
   void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override;
@@ -62,7 +61,7 @@ class CudaKernels final : public Kernels {
   void product_by_pieces(cudaStream_t stream, Product p, Finish finish);
   /// Computes gradient = or += p (whose c and d are not used), rounded once.
   void store_gradient_product(cudaStream_t stream, Product p, const GradientView& gradient);
-  std::int64_t head_scratch_capacity(const HeadArguments& a, bool training) const;
+  std::int64_t head_scratch_capacity(const HeadArguments& a) const;
 
   Matmuls products_;
   float* workspace_;  ///< limits_.workspace_floats: matmuls by pieces and column sums

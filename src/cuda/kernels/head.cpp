@@ -25,16 +25,15 @@ struct VocabularyCut {
 /// One call of the head.
 class CudaHead {
  public:
-  CudaHead(CudaKernels& kernels, Stream& stream, const HeadArguments& a, bool training)
+  CudaHead(CudaKernels& kernels, Stream& stream, const HeadArguments& a)
       : kernels_(kernels),
         stream_(stream),
         cuda_stream_(cuda_stream(stream)),
         a_(a),
-        training_(training),
         cut_(a),
-        scratch_(a.scratch, kernels.head_scratch_capacity(a, training)),
-        layout_(scratch_, a.tokens, a.width, a.vocab, a.input.dtype,
-                training ? a.table_gradient.view.dtype : DType::fp32, training, kernels.limits_.head_logits) {}
+        scratch_(a.scratch, kernels.head_scratch_capacity(a)),
+        layout_(scratch_, a.tokens, a.width, a.vocab, a.input.dtype, a.table_gradient.view.dtype, a.training(),
+                kernels.limits_.head_logits) {}
 
   void run() {
     kernels_.norm_forward(stream_, final_norm(a_, layout_));
@@ -42,12 +41,12 @@ class CudaHead {
       const Tile tokens = layout_.chunks[chunk];
       make_logits(tokens);
       softmax(tokens);
-      if (!training_) continue;
+      if (!a_.training()) continue;
       make_input_gradient(tokens);
       make_table_gradient(tokens, chunk == 0, chunk == layout_.chunks.count() - 1);
     }
     sum_losses(cuda_stream_, layout_.token_loss, a_.tokens, a_.loss);
-    if (training_) kernels_.norm_backward(stream_, final_norm_backward(a_, layout_));
+    if (a_.training()) kernels_.norm_backward(stream_, final_norm_backward(a_, layout_));
   }
 
  private:
@@ -67,7 +66,7 @@ class CudaHead {
     c.rows = tokens.size(), c.vocab = a_.vocab, c.stride = layout_.logits_stride;
     c.logits = layout_.logits, c.targets = a_.targets + tokens.begin;
     c.token_loss = layout_.token_loss + tokens.begin;
-    c.scalars = training_ ? a_.scalars : nullptr;
+    c.scalars = a_.training() ? a_.scalars : nullptr;
     cross_entropy(cuda_stream_, c, a_.input.dtype);
   }
 
@@ -128,21 +127,18 @@ class CudaHead {
   Stream& stream_;
   cudaStream_t cuda_stream_;
   const HeadArguments& a_;
-  bool training_;
   VocabularyCut cut_;
   ScratchLayout scratch_;
   CudaHeadLayout layout_;
 };
 
-std::int64_t CudaKernels::head_scratch_capacity(const HeadArguments& a, bool training) const {
-  const DType gradient = training ? a.table_gradient.view.dtype : DType::fp32;
+std::int64_t CudaKernels::head_scratch_capacity(const HeadArguments& a) const {
   ScratchLayout scratch;
-  CudaHeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training, limits_.head_logits);
+  CudaHeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, a.table_gradient.view.dtype, a.training(),
+                 limits_.head_logits);
   return scratch.used();
 }
 
-void CudaKernels::head_loss(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a, false).run(); }
-
-void CudaKernels::head_training(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a, true).run(); }
+void CudaKernels::head(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a).run(); }
 
 }  // namespace tessera

@@ -27,8 +27,7 @@ class CpuKernels final : public Kernels {
   void rotary(Stream& stream, const RotaryArguments& a) override;
   void swiglu_forward(Stream& stream, const SwigluForward& a) override;
   void swiglu_backward(Stream& stream, const SwigluBackward& a) override;
-  void head_loss(Stream& stream, const HeadArguments& a) override;
-  void head_training(Stream& stream, const HeadArguments& a) override;
+  void head(Stream& stream, const HeadArguments& a) override;
   void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                const Dropout& dropout) override;
   void cast(Stream& stream, const void* src, DType src_dtype, void* dst, DType dst_dtype, std::int64_t n) override;

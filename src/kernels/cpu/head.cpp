@@ -168,11 +168,11 @@ class HeadChunk {
   Tiling logit_rows_, product_rows_, width_tiles_, table_rows_;
 };
 
-HeadLayout layout_of(const HeadArguments& a, bool training) {
-  const DType gradient = training ? a.table_gradient.view.dtype : DType::fp32;
+HeadLayout layout_of(const HeadArguments& a) {
+  const DType gradient = a.table_gradient.view.dtype;
   ScratchLayout scratch(a.scratch,
-                        cpu_kernel_needs().head(a.tokens, a.width, a.vocab, a.input.dtype, gradient, training));
-  return HeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, gradient, training);
+                        cpu_kernel_needs().head(a.tokens, a.width, a.vocab, a.input.dtype, gradient, a.training()));
+  return HeadLayout(scratch, a.tokens, a.width, a.vocab, a.input.dtype, gradient, a.training());
 }
 
 void check_targets(const HeadArguments& a) {
@@ -184,24 +184,9 @@ void check_targets(const HeadArguments& a) {
 
 }  // namespace
 
-void CpuKernels::head_loss(Stream& stream, const HeadArguments& a) {
+void CpuKernels::head(Stream& stream, const HeadArguments& a) {
   check_targets(a);
-  const HeadLayout layout = layout_of(a, false);
-  norm_forward(stream, final_norm(a, layout));
-  double loss = 0;
-  for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
-    const HeadChunk chunk(vector_, a, layout, i);
-    pool_.parallel_for(chunk.logit_tasks(),
-                       [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
-    pool_.parallel_for(layout.chunks[i].size(), [&](std::int64_t row, int) { chunk.finish_row(row); });
-    loss += chunk.loss();
-  }
-  *a.loss = loss;
-}
-
-void CpuKernels::head_training(Stream& stream, const HeadArguments& a) {
-  check_targets(a);
-  const HeadLayout layout = layout_of(a, true);
+  const HeadLayout layout = layout_of(a);
   norm_forward(stream, final_norm(a, layout));
   double loss = 0;
   for (std::int64_t i = 0; i < layout.chunks.count(); ++i) {
@@ -211,6 +196,7 @@ void CpuKernels::head_training(Stream& stream, const HeadArguments& a) {
                        [&](std::int64_t task, int worker) { chunk.make_logits(task, scratch_of(worker)); });
     pool_.parallel_for(rows, [&](std::int64_t row, int) { chunk.finish_row(row); });
     loss += chunk.loss();
+    if (!a.training()) continue;
     pool_.parallel_for(chunk.product_tasks(),
                        [&](std::int64_t task, int worker) { chunk.make_input_gradient(task, scratch_of(worker)); });
     pool_.parallel_for(rows, [&](std::int64_t row, int worker) { chunk.sum_input_gradient(row, scratch_of(worker)); });
@@ -218,7 +204,7 @@ void CpuKernels::head_training(Stream& stream, const HeadArguments& a) {
                        [&](std::int64_t task, int worker) { chunk.make_table_gradient(task, scratch_of(worker)); });
   }
   *a.loss = loss;
-  norm_backward(stream, final_norm_backward(a, layout));
+  if (a.training()) norm_backward(stream, final_norm_backward(a, layout));
 }
 
 }  // namespace tessera

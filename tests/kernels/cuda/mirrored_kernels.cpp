@@ -210,8 +210,21 @@ class MirroredKernels final : public Kernels {
     kernels_.swiglu_backward(stream, a);
     m.finish();
   }
-  void head_loss(Stream& stream, const HeadArguments& a) override { head(stream, a, false); }
-  void head_training(Stream& stream, const HeadArguments& a) override { head(stream, a, true); }
+  void head(Stream& stream, const HeadArguments& arguments) override {
+    Mirror m(device_, stream);
+    HeadArguments a = arguments;
+    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
+    m.in(a.table, a.vocab, a.width);
+    a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
+    a.scratch = m.write(a.scratch, 0);  // always in a Block
+    if (a.training()) {
+      m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
+      m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.vocab, a.width);
+      a.scalars = m.read(a.scalars, sizeof(StepScalars));
+    }
+    kernels_.head(stream, a);
+    m.finish();
+  }
   void dropout(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns,
                const Dropout& dropout) override {
     Mirror m(device_, stream);
@@ -274,22 +287,6 @@ class MirroredKernels final : public Kernels {
  private:
   static void weight(Mirror& m, ConstView& view, WeightLayout layout, std::int64_t in, std::int64_t out) {
     layout == WeightLayout::in_out ? m.in(view, in, out) : m.in(view, out, in);
-  }
-
-  void head(Stream& stream, const HeadArguments& arguments, bool training) {
-    Mirror m(device_, stream);
-    HeadArguments a = arguments;
-    m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
-    m.in(a.table, a.vocab, a.width);
-    a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
-    a.scratch = m.write(a.scratch, 0);  // always in a Block
-    if (training) {
-      m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
-      m.out(a.bias_gradient, 1, a.width), m.out(a.table_gradient, a.vocab, a.width);
-      a.scalars = m.read(a.scalars, sizeof(StepScalars));
-    }
-    training ? kernels_.head_training(stream, a) : kernels_.head_loss(stream, a);
-    m.finish();
   }
 
   tessera::Device& device_;
