@@ -418,7 +418,7 @@ class Happens(Sweep):
         self.assertEqual(messages["b"], (9, "no luck"))
         self.assertEqual(messages["gone"], (127, "./no_such_program cannot be started (No such file or directory)"))
         self.assertEqual(messages["without"], (0, "no PyTorch"))
-        self.assertRegex(messages["empty"][1], "left neither metrics.h5 nor metrics.json")
+        self.assertRegex(messages["empty"][1], "left no metrics.h5, metrics.json or bench.h5 in ")
         (self.folder / "luck").write_text("")
         self.sweep("retry", "--sweep.only=b")
         self.assertEqual((self.row("b")["status"], self.row("b")["attempts"], self.row("1")["attempts"]), ("done", 2, 1))
