@@ -31,6 +31,8 @@ constexpr int kSkipped = 77;  // a command's exit code, as in automake's tests
 constexpr int kStopped = static_cast<int>(ExitCode::stopped_early);
 constexpr std::size_t kLongestMessage = 2000;
 constexpr std::string_view kSaid = "tessera: ";  // the first word of Tessera's errors
+/// What a command may leave in its run's folder: metrics of a training, or the tables of a bench.
+constexpr std::string_view kResults[] = {"metrics.h5", "metrics.json", "bench.h5"};
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
@@ -80,9 +82,6 @@ std::int64_t newest_step(const std::filesystem::path& run) {
   const std::vector<std::int64_t> steps = CheckpointFolder(run / "checkpoints").steps();
   return steps.empty() ? 0 : steps.back();
 }
-
-/// What a command may leave in its run's folder: metrics of a training, or the tables of a bench.
-constexpr std::string_view kResults[] = {"metrics.h5", "metrics.json", "bench.h5"};
 
 bool has_result(const std::filesystem::path& run) {
   return std::ranges::any_of(kResults, [&](std::string_view name) {
