@@ -45,10 +45,11 @@ int print_version() {
 /// as if they had been given so.
 void resolve_device(Options& options, const Log& log) {
   const DeviceChoice asked = options.run.device;
-  options.run.device = resolved_device(asked);
+  const DeviceKind used = resolved_device(asked);
+  options.run.device = used;
   options.run.deterministic = is_deterministic(options.run) ? Deterministic::yes : Deterministic::no;
-  if (asked == DeviceChoice::automatic) validate(options);
-  if (const std::string why = unused_gpu(asked, options.run.device); !why.empty()) log.warn(why);
+  if (!asked) validate(options);
+  if (const std::string why = unused_gpu(asked, used); !why.empty()) log.warn(why);
 }
 
 /// Replaces a run's folder by its config.ini, and a checkpoint by that of its run.
@@ -77,10 +78,12 @@ int run_plan_here(const Command& command) {
   const auto ranks = options.is_given("plan.ranks") ? std::nullopt : ranks_of_run(command.input);
   if (ranks) {
     options.plan.ranks = *ranks;
-    Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
-                               *ranks == 1 ? "" : "s", command.input.string()));
+    if (options.plan.format == PlanFormat::text) {
+      Log(0, 1).info(fmt::format("planned for {} rank{}, as many as {} had (--plan.ranks=N plans for others)\n", *ranks,
+                                 *ranks == 1 ? "" : "s", command.input.string()));
+    }
   }
-  if (options.run.device == DeviceChoice::automatic) resolve_device(options, Log(0, 1));
+  if (!options.run.device) resolve_device(options, Log(0, 1));
   return run_plan(options);
 }
 

@@ -33,7 +33,7 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
     t.shape = std::move(dims);
     t.is_table = table;
     model.tensors.push_back(t);
-    return static_cast<TensorId>(model.tensors.size()) - 1;
+    return TensorId(model.tensors.size()) - 1;
   };
   auto cost = [](std::int64_t scratch) { return PartCost{scratch, 1000, 1000}; };
   const TensorId wte = tensor("wte.weight", {shape.vocab, C}, true);

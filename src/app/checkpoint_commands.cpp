@@ -156,7 +156,7 @@ int run_import(const std::filesystem::path& source, const std::filesystem::path&
     write_imported_checkpoint(
         checkpoint, architecture,
         [&](std::int64_t tensor, std::int64_t first, std::span<float> out) {
-          weights.read(static_cast<TensorId>(tensor), first, out);
+          weights.read(TensorId(tensor), first, out);
         },
         made, source);
   }

@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
 
+#include "app/plan_json.hpp"
+#include "app/plan_rows.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/schedule/fit.hpp"
-#include "tessera/schedule/print.hpp"
+#include "tessera/schedule/print_json.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/resolve_model.hpp"
 #include "tessera/training/session.hpp"
@@ -53,20 +57,7 @@ std::string headline(const Options& options, const RunShape& shape, const StepSc
 }
 
 std::string strategy_table(const RunShape& shape) {
-  std::vector<StrategyRow> rows;
-  for (const StrategyRules& rules : all_strategies()) {
-    const Strategy strategy = rules.strategy;
-    StrategyRow& row = rows.emplace_back();
-    row.strategy = strategy;
-    row.chosen = strategy == shape.policy.strategy;
-    try {
-      PlannedRun planned = plan_shape(with_strategy(shape, strategy));
-      row.schedule = std::move(planned.schedule);
-      row.plan = std::move(planned.plan);
-    } catch (const UsageError& error) {
-      row.impossible = error.what();
-    }
-  }
+  const std::vector<StrategyRow> rows = strategy_rows(shape);
   return "all strategies: memory of a rank at its peak, which adds up to what it allocates (* as chosen)\n" +
          print_strategy_table(rows) +
          "  parameters: fp32 masters and copies at rest; optimizer: both moments; gathered: unsharded for a while\n"
@@ -75,19 +66,14 @@ std::string strategy_table(const RunShape& shape) {
          print_strategy_peaks(rows);
 }
 
-/// Compares, under accumulation, the cost of either setting of shard.reduce.
 std::string reduction_costs(const RunShape& shape) {
-  if (shape.policy.accumulation == 1 || shape.world == 1) return "";
+  const std::vector<ReductionRow> rows = reduction_rows(shape);
+  if (rows.empty()) return "";
   std::string text = fmt::format("\nshard.reduce under {} micro-steps\n", shape.policy.accumulation);
-  for (const bool each : {true, false}) {
-    RunShape other = shape;
-    other.policy.reduce_each_micro_step = each;
-    const PlannedRun planned = plan_shape(other);
-    text += fmt::format("  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n",
-                        each ? "micro_step" : "step", format_bytes(limited_bytes(planned.schedule, planned.plan)),
-                        format_bytes(planned.schedule.wire_bytes_per_step()),
-                        format_bytes(accumulator_bytes(planned.schedule)),
-                        each == shape.policy.reduce_each_micro_step ? " *" : "");
+  for (const ReductionRow& row : rows) {
+    text += fmt::format("  {:<10} {} to allocate, {} sent a step, {} of gradient sums{}\n", name_of(row.reduce),
+                        format_bytes(row.to_allocate), format_bytes(row.wire_bytes), format_bytes(row.accumulators),
+                        row.chosen ? " *" : "");
   }
   return text;
 }
@@ -109,6 +95,23 @@ std::string text_of(const Options& options, const RunShape& shape, const Planned
   return headline(options, shape, planned.schedule) + "\n" + view_text(options, shape, planned);
 }
 
+std::optional<FitAnswer> fit_of(const Options& options, const RunShape& shape, const PlannedRun& planned) {
+  if (options.plan.memory == 0) return std::nullopt;
+  return examine_fit(shape, planned.schedule, planned.plan, options.plan.memory);
+}
+
+/// Returns what is printed before an answer about plan.memory that is text.
+std::string output_of(const Options& options, const RunShape& shape, const PlannedRun& planned,
+                      const std::optional<FitAnswer>& fit) {
+  switch (options.plan.format) {
+    case PlanFormat::text:
+      return text_of(options, shape, planned);
+    case PlanFormat::json:
+      return json_text(plan_json(model_name(options), shape, planned, fit)) + "\n";
+  }
+  throw InternalError("no such format of a plan");
+}
+
 }  // namespace
 
 std::int64_t planned_ranks_per_node(const Options& options, std::int64_t world) {
@@ -120,18 +123,20 @@ std::int64_t planned_ranks_per_node(const Options& options, std::int64_t world) 
 
 std::string plan_text(const Options& options) {
   const RunShape shape = shape_of(options);
-  return text_of(options, shape, planned_and_proven(shape));
+  const PlannedRun planned = planned_and_proven(shape);
+  return output_of(options, shape, planned, fit_of(options, shape, planned));
 }
 
 int run_plan(const Options& options) {
   const RunShape shape = shape_of(options);
   const PlannedRun planned = planned_and_proven(shape);
-  std::fputs(text_of(options, shape, planned).c_str(), stdout);
+  const std::optional<FitAnswer> fit = fit_of(options, shape, planned);
+  std::fputs(output_of(options, shape, planned, fit).c_str(), stdout);
   std::fflush(stdout);  // before output on stderr
-  if (options.plan.memory > 0) {
-    const FitAnswer answer = examine_fit(shape, planned.schedule, planned.plan, options.plan.memory);
-    require_fit(answer, fmt::format("plan.memory = {}", format_bytes(options.plan.memory)));
-    std::fputs(fmt::format("\nplan.memory: {}\n", describe_fit(answer)).c_str(), stdout);
+  if (fit) {
+    require_fit(*fit, fmt::format("plan.memory = {}", format_bytes(options.plan.memory)));
+    if (options.plan.format == PlanFormat::text)
+      std::fputs(fmt::format("\nplan.memory: {}\n", describe_fit(*fit)).c_str(), stdout);
   }
   return static_cast<int>(ExitCode::finished);
 }

@@ -90,9 +90,9 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
                const StopSignals& signals, RunRecorder* recorder) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
-  const bool on_cores = prepared.planned().schedule.model.device == DeviceKind::cpu;
+  const bool has_datasheet = traits_of(prepared.planned().schedule.model.device).has_datasheet;
   DevicePeak peak;
-  if (on_cores) peak = measure_core_peak(world, options, prepared.machine());
+  if (!has_datasheet) peak = measure_core_peak(world, options, prepared.machine());
   const std::int64_t memory_before = proportional_set_size();
   ResumeSettings resume = resume_settings(options, prepared);
   resume.say = [&](const std::string& line) { log.info(line); };
@@ -103,7 +103,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   }();
   TrainingSession& session = *opened;
   const Device& device = *session.resources().device;
-  if (!on_cores) peak = datasheet_peak(device, prepared.planned().schedule.compute);
+  if (has_datasheet) peak = datasheet_peak(device, prepared.planned().schedule.compute);
   const auto monitor = open_monitor(device, log);
   const RunAccount account{
       run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description),

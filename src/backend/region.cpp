@@ -28,14 +28,6 @@ void fill_pattern(std::span<std::byte> memory) {
   for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = std::byte{pattern_at(i)};
 }
 
-Extent touched_extent(std::span<const std::byte> memory) {
-  std::size_t begin = 0, end = memory.size();
-  while (begin < end && memory[begin] == std::byte{pattern_at(begin)}) ++begin;
-  while (end > begin && memory[end - 1] == std::byte{pattern_at(end - 1)}) --end;
-  if (begin == end) return {};
-  return {static_cast<std::int64_t>(begin), static_cast<std::int64_t>(end)};
-}
-
 std::int64_t touched_bytes(std::span<const std::byte> memory, std::int64_t offset) {
   std::int64_t sum = 0;
   for (std::size_t begin = 0; begin < memory.size(); begin += static_cast<std::size_t>(kTouchPiece)) {

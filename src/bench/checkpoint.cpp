@@ -81,7 +81,7 @@ std::vector<WantedRun> wanted_of(const ModelParts& model, const UnitLayout& layo
     for (const Unit& unit : layout.units) {
       const std::int64_t count = unit.share(layout.world);
       for (const TensorRun& run : runs_in_slice(model, unit, rank * count, count))
-        wanted.push_back({kind, run.tensor, run.first, run.count, to + run.offset});
+        wanted.push_back({kind, run.tensor.number(), run.first, run.count, to + run.offset});
       to += count;
     }
   }

@@ -88,7 +88,7 @@ double KernelRehearsal::loss() const {
 }
 
 void KernelRehearsal::open_part(PartId id) {
-  PartMemory& memory = parts_[static_cast<std::size_t>(id)];
+  PartMemory& memory = parts_[id];
   if (!memory.parameters.empty()) return;
   const ModelParts& model = schedule_.model;
   const Part& part = schedule_.part(id);
@@ -97,16 +97,15 @@ void KernelRehearsal::open_part(PartId id) {
   for (const std::int32_t number : part.constants)
     memory.constants.push_back(constants_[static_cast<std::size_t>(number)]);
   for (const TensorId tensor : part.tensors) {
-    const auto at = static_cast<std::size_t>(tensor);
-    const ParameterTensor& declared = model.tensors[at];
-    if (tensor_[at] == nullptr) {
+    const ParameterTensor& declared = model.tensors[tensor];
+    if (tensor_[tensor] == nullptr) {
       std::vector<float> initial(static_cast<std::size_t>(declared.elements));
       initialize_slice(declared, tensor, seed_, 0, initial);
-      tensor_[at] = device_.upload_as(model.compute, initial);
-      gradient_[at] = device_.take(declared.elements * size_of(model.gradient));
+      tensor_[tensor] = device_.upload_as(model.compute, initial);
+      gradient_[tensor] = device_.take(declared.elements * size_of(model.gradient));
     }
-    memory.parameters.push_back(tensor_[at]);
-    memory.gradients.push_back(gradient_[at]);
+    memory.parameters.push_back(tensor_[tensor]);
+    memory.gradients.push_back(gradient_[tensor]);
   }
 }
 
@@ -150,7 +149,7 @@ void KernelRehearsal::open_flat(const KernelWork& work) {
 void KernelRehearsal::play(Kernels& kernels, const PartWork& work) {
   Stream& stream = device_.stream();
   const Part& part = schedule_.part(work.part);
-  const PartMemory& memory = parts_[static_cast<std::size_t>(work.part)];
+  const PartMemory& memory = parts_[work.part];
   const int input = input_of(part.kind);
   const bool backward = work.kind == OperationKind::backward;
   auto adds = std::make_unique<bool[]>(part.tensors.size());

@@ -44,9 +44,9 @@ class KernelRehearsal {
   const OptimOptions& optim_;
   std::uint64_t seed_;
   BenchDevice& device_;
-  std::vector<const float*> constants_;   ///< per ModelParts::constants
-  std::vector<PartMemory> parts_;         ///< by PartId; empty for parts that have a representative
-  std::vector<void*> tensor_, gradient_;  ///< by TensorId, null if no part played here reads it
+  std::vector<const float*> constants_;               ///< per ModelParts::constants
+  IndexedVector<PartId, PartMemory> parts_;           ///< empty for parts that have a representative
+  IndexedVector<TensorId, void*> tensor_, gradient_;  ///< null if no part played here reads it
   const std::int32_t *tokens_ = nullptr, *targets_ = nullptr;
   std::byte* residual_[3] = {};  ///< the stream after embedding, attention and MLP
   std::byte* residual_gradient_ = nullptr;

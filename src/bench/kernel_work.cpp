@@ -13,7 +13,7 @@ bool holds(const std::vector<TensorId>& tensors, TensorId tensor) {
 /// Returns the first part of the same kind: block 0's for block parts.
 PartId representative(const StepSchedule& schedule, PartId part) {
   const PartKind kind = schedule.part(part).kind;
-  PartId first = 0;
+  PartId first{0};
   while (schedule.part(first).kind != kind) ++first;
   return first;
 }
@@ -26,7 +26,7 @@ std::vector<bool> gradient_adds(const StepSchedule& schedule, const Operation& o
     const Value& before = schedule.value(update.before);
     if (before.kind != ValueKind::gradient) continue;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-      if (schedule.layout.unit_of[static_cast<std::size_t>(tensors[i])] != before.unit) continue;
+      if (schedule.layout.unit_of[tensors[i]] != before.unit) continue;
       adds[i] = std::any_of(before.covers.begin(), before.covers.end(),
                             [&](PartId other) { return holds(schedule.part(other).tensors, tensors[i]); });
     }
@@ -105,8 +105,8 @@ void count_operation(const StepSchedule& schedule, const Operation& op, KernelWo
 KernelWork kernel_work(const StepSchedule& schedule) {
   KernelWork work;
   for (const Play& play : schedule.step) {
-    const Segment& segment = schedule.segments[static_cast<std::size_t>(play.segment)];
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    const Segment& segment = schedule.segments[play.segment];
+    for (const OperationId id : segment.operations()) {
       count_operation(schedule, schedule.operation(id), work);
     }
   }

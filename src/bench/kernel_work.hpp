@@ -12,7 +12,7 @@ namespace tessera {
 /// One direction of a part.
 struct PartWork {
   OperationKind kind = OperationKind::forward;  ///< forward, recompute or backward
-  PartId part = -1;                             ///< of block 0 if there are blocks
+  PartId part;                                  ///< of block 0 if there are blocks
   bool writes_output = false;                   ///< a recompute may leave it out
   std::vector<bool> gradient_adds;              ///< backward, per tensor: as PartBuffers::gradient_adds
   std::int64_t count = 0;                       ///< times per step

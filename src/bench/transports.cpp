@@ -2,7 +2,7 @@
 
 #include "tessera/backend/thread_pool.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/device_comm_backend.hpp"
 #include "tessera/comm/emulated.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/engine/backend.hpp"
@@ -16,7 +16,7 @@ class HostTransports final : public Transports {
  public:
   HostTransports(RankContext& context, const Options& options, const MachineShape& machine, std::int64_t bytes)
       : threads_(threads_of(options, machine)),
-        serial_(lanes_of(options, threads_, machine) == LaneMode::serial),
+        serial_(queue_mode_of(options, threads_, machine) == QueueMode::serial),
         threads_on_cores_(threads_on_cores(threads_, machine)),
         pool_(threads_, threads_on_cores_),
         device_(make_cpu_device()),
@@ -87,14 +87,14 @@ class DeviceTransports final : public Transports {
   /// In the order in which they are made; destroyed in reverse.
   struct Way {
     std::string name;
-    std::unique_ptr<DeviceCommunication> communication;
+    std::unique_ptr<DeviceCommBackend> communication;
     std::unique_ptr<DeviceMemory> memory;
     std::unique_ptr<Communicator> communicator;
   };
 
   void open(const std::string& name, CommBackend backend, RankContext& context, const Options& options,
             std::int64_t bytes) {
-    DeviceCommunicationSettings settings;
+    DeviceCommSettings settings;
     settings.comm = options.comm;
     settings.comm.backend = backend;
     settings.deterministic = is_deterministic(options.run);
@@ -102,7 +102,7 @@ class DeviceTransports final : public Transports {
     settings.largest_full = settings.largest_result = bytes;
     Way way;
     way.name = name;
-    way.communication = make_device_communication(context, *device_, settings);
+    way.communication = make_device_comm_backend(context, *device_, settings);
     way.memory = way.communication->allocate_shared(bytes);
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
     way.communicator = way.communication->open(grid, Group::world, "bench", bytes);
@@ -136,8 +136,9 @@ class HostTransport final : public Transports {
 
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
                                             std::int64_t bytes) {
-  if (options.run.device == DeviceChoice::cuda) return std::make_unique<DeviceTransports>(context, options, bytes);
-  return std::make_unique<HostTransports>(context, options, machine, bytes);
+  if (traits_of(device_of(options.run)).uses_host_network)
+    return std::make_unique<HostTransports>(context, options, machine, bytes);
+  return std::make_unique<DeviceTransports>(context, options, bytes);
 }
 
 std::unique_ptr<Transports> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes) {

@@ -22,7 +22,7 @@ class Transports {
 
 /// Makes the communicators of run.device, which is cpu or cuda here, for buffers of up to `bytes`. CPU: shared memory
 /// if the world is one node, and messages. GPU: NCCL, unless comm.backend = staged, and staged. Collective. Errors:
-/// Backend::open_device's and make_device_communication's.
+/// Backend::open_device's and make_device_comm_backend's.
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
                                             std::int64_t bytes);
 

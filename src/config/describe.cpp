@@ -71,12 +71,6 @@ std::vector<OptionValue> flat_options(const Options& options) {
   return out;
 }
 
-std::vector<std::string> option_names() {
-  std::vector<std::string> names;
-  for (const auto& row : option_table()) names.push_back(row.name);
-  return names;
-}
-
 std::string help_text(const std::function<bool(std::string_view)>& is_shown) {
   std::string out;
   walk(

@@ -238,6 +238,8 @@ void add_commands(Rows& t) {
   t.push_back(
       choice_option("plan.view", Field{&O::plan, &PlanOptions::view},
                     "table: all strategies side by side; schedule: every operation; units: what is gathered together"));
+  t.push_back(choice_option("plan.format", Field{&O::plan, &PlanOptions::format},
+                            "json: one document with every view, numbers in bytes (postprocess/README.md)"));
   t.push_back(choice_option("export.optimizer", Field{&O::export_, &ExportOptions::optimizer},
                             "write state.h5 as well: full parameters, both moments and the optimizer's scalars"));
   t.push_back(choice_option("export.dtype", Field{&O::export_, &ExportOptions::dtype}, "type of exported weights"));

@@ -23,7 +23,7 @@ namespace {
 /// Text that config.ini held, up to version 0.1, for options that were only reserved: a line each.
 constexpr std::string_view kReserved =
     "\nrun.trace=\ndata.tokenizer=bytes\ndata.on_error=stop\ntrain.sample_every=0\nshard.offload=none\n"
-    "shard.offload_fraction=1\nplan.cluster=\nplan.format=text\nshard.persistence_threshold=0\nsweep.action=print\n"
+    "shard.offload_fraction=1\nplan.cluster=\nshard.persistence_threshold=0\nsweep.action=print\n"
     "memory.offload_activations=false\n";
 
 bool was_reserved(const Setting& setting) {

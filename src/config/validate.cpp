@@ -12,27 +12,29 @@ namespace tessera {
 
 namespace {
 
+/// Adds options that have no meaning for one reason.
+void add_unused(std::vector<UnusedOption>& out, const std::string& reason, std::initializer_list<const char*> names) {
+  for (const char* name : names) out.push_back({name, reason});
+}
+
 void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& out) {
   const StrategyRules& rules = rules_of(shard.strategy);
-  const auto unused = [&](std::initializer_list<const char*> names, const std::string& reason) {
-    for (const char* name : names) out.push_back({name, reason});
-  };
   if (!rules.is_hybrid()) {
-    unused({"shard.group_size"}, "only " + names_of_hybrids() + " have a shard group smaller than the world");
+    add_unused(out, "only " + names_of_hybrids() + " have a shard group smaller than the world", {"shard.group_size"});
   }
   switch (rules.life_with(shard.reshard_after_forward)) {
     case ParameterLife::rest:
-      unused({"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
-              "shard.reshard_after_forward"},
-             fmt::format("{} keeps full parameters and gathers nothing for forward or backward", rules.name));
+      add_unused(out, fmt::format("{} keeps full parameters and gathers nothing for forward or backward", rules.name),
+                 {"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
+                  "shard.reshard_after_forward"});
       break;
     case ParameterLife::step:
-      unused({"shard.limit_all_gathers", "shard.reshard_after_forward", "shard.prefetch_backward"},
-             fmt::format("{} gathers every unit once a step and keeps it through backward", rules.name));
+      add_unused(out, fmt::format("{} gathers every unit once a step and keeps it through backward", rules.name),
+                 {"shard.limit_all_gathers", "shard.reshard_after_forward", "shard.prefetch_backward"});
       break;
     case ParameterLife::micro_step:
-      unused({"shard.limit_all_gathers", "shard.prefetch_backward"},
-             "reshard_after_forward = false keeps every unit through backward");
+      add_unused(out, "reshard_after_forward = false keeps every unit through backward",
+                 {"shard.limit_all_gathers", "shard.prefetch_backward"});
       break;
     case ParameterLife::phase:
       break;
@@ -45,10 +47,9 @@ void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) 
   const std::string reason = model.from.empty() ? "model.family names the model" : "model.from names the model";
   out.push_back({"model.preset", reason});
   if (model.from.empty()) return;
-  for (const auto* name : {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width",
-                           "model.ffn_width", "model.vocab", "model.context"}) {
-    out.push_back({name, reason});
-  }
+  add_unused(out, reason,
+             {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn_width",
+              "model.vocab", "model.context"});
 }
 
 void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
@@ -67,16 +68,13 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
 void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
   const CommOptions& comm = options.comm;
   const auto unused = [&](const char* reason) {
-    for (const auto* name :
-         {"comm.register_buffers", "comm.symmetric", "comm.copy_engine_gather", "comm.min_ctas", "comm.max_ctas"}) {
-      out.push_back({name, reason});
-    }
+    add_unused(
+        out, reason,
+        {"comm.register_buffers", "comm.symmetric", "comm.copy_engine_gather", "comm.min_ctas", "comm.max_ctas"});
   };
-  if (options.run.device == DeviceChoice::cpu) {
+  if (options.run.device && traits_of(*options.run.device).uses_host_network) {
     const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
     out.push_back({"comm.backend", reason});
-    for (const auto* name : {"run.attention", "run.graph", "run.share_gpu"})
-      out.push_back({name, "run.device = cpu, or auto without a GPU: the choice is a GPU's"});
     unused(reason);
   } else if (comm.backend == CommBackend::staged) {
     unused("comm.backend = staged does not use NCCL");
@@ -87,12 +85,17 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
   }
 }
 
+/// Options of [run] that a device of this kind has no use for.
+void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out) {
+  const char* const reason = "run.device = cpu, or auto without a GPU: the choice is a GPU's";
+  if (!device.has_libraries) add_unused(out, reason, {"run.attention", "run.graph"});
+  if (!device.is_allotted) out.push_back({"run.share_gpu", reason});
+}
+
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
   if (options.data.val_fraction > 0.0) return;
-  for (const auto* name : {"train.eval_every", "train.eval_batches"}) {
-    out.push_back({name, "data.val_fraction = 0 leaves nothing to evaluate"});
-  }
+  add_unused(out, "data.val_fraction = 0 leaves nothing to evaluate", {"train.eval_every", "train.eval_batches"});
 }
 
 void check_used(const Options& options) {
@@ -158,6 +161,7 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_by_strategy(options.shard, out);
   unused_by_model(options.model, out);
   unused_elsewhere(options, out);
+  if (options.run.device) unused_by_device(traits_of(*options.run.device), out);
   unused_by_backend(options, out);
   unused_by_data(options, out);
   unused_by_checkpoint(options.checkpoint, out);

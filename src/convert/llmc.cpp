@@ -138,14 +138,14 @@ void write_llmc(const std::filesystem::path& path, const CheckpointReader& check
         append_as(file, dtype, std::vector<float>(static_cast<std::size_t>((rows - a.vocab) * a.width)));
       continue;
     }
-    std::vector<float> turned(static_cast<std::size_t>(tensor.elements));
+    std::vector<float> transposed(static_cast<std::size_t>(tensor.elements));
     const std::int64_t in = tensor.shape[0], outputs = tensor.shape[1];
     stream_tensor(checkpoint, StateKind::parameter, i, [&](std::int64_t first, std::span<const float> piece) {
       for (std::int64_t k = 0; k < static_cast<std::int64_t>(piece.size()); ++k)
-        turned[static_cast<std::size_t>((first + k) % outputs * in + (first + k) / outputs)] =
+        transposed[static_cast<std::size_t>((first + k) % outputs * in + (first + k) / outputs)] =
             piece[static_cast<std::size_t>(k)];
     });
-    append_as(file, dtype, turned);
+    append_as(file, dtype, transposed);
   }
   fresh.finish();
 }

@@ -1,7 +1,7 @@
 // A build without CUDA: the same functions, which report that it is missing.
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/error.hpp"
-#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/device_comm_backend.hpp"
 #include "tessera/kernels/cuda_kernels.hpp"
 
 namespace tessera {
@@ -18,8 +18,7 @@ std::unique_ptr<Device> make_cuda_device(int) {
   throw UsageError("no GPU can be used (built without CUDA): run.device = cpu, or a build with TESSERA_CUDA=ON");
 }
 
-std::unique_ptr<DeviceCommunication> make_device_communication(RankContext&, Device&,
-                                                               const DeviceCommunicationSettings&) {
+std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext&, Device&, const DeviceCommSettings&) {
   throw UsageError("GPUs cannot talk to each other (built without CUDA): a build with TESSERA_CUDA=ON");
 }
 

@@ -28,11 +28,10 @@ class Binder {
   BoundSchedule bind() {
     find_scalars();
     bound_.operations.resize(schedule_.operations.size());
-    for (OperationId id = 0; id < static_cast<OperationId>(schedule_.operations.size()); ++id)
-      bind(schedule_.operation(id), bound_.operations[static_cast<std::size_t>(id)]);
+    for (const OperationId id : schedule_.operations.ids()) bind(schedule_.operation(id), bound_.operations[id]);
     for (const Segment& segment : schedule_.segments) {
-      for (OperationId id = segment.first; id < segment.first + segment.count; ++id)
-        bound_.operations[static_cast<std::size_t>(id)].buffers.evaluation = segment.role == SegmentRole::evaluation;
+      for (const OperationId id : segment.operations())
+        bound_.operations[id].buffers.evaluation = segment.role == SegmentRole::evaluation;
     }
     return std::move(bound_);
   }
@@ -55,8 +54,8 @@ class Binder {
 
   void bind(const Operation& op, BoundOperation& bound) const {
     bound.name = name_of(op.kind);
-    if (op.unit >= 0) bound.name += " " + schedule_.unit(op.unit).name;
-    if (op.unit < 0 && op.part >= 0) bound.name += " " + schedule_.part(op.part).name;
+    if (op.unit) bound.name += " " + schedule_.unit(op.unit).name;
+    if (!op.unit && op.part) bound.name += " " + schedule_.part(op.part).name;
     switch (op.kind) {
       case OperationKind::forward:
       case OperationKind::recompute:
@@ -68,7 +67,7 @@ class Binder {
         return bind_store(op, bound);
       case OperationKind::reduce_scatter:
       case OperationKind::all_reduce:
-        if (const ValueId v = scratch_of(schedule_, op); v >= 0)
+        if (const ValueId v = scratch_of(schedule_, op); v)
           bound.workspace = {at(v), static_cast<std::size_t>(schedule_.value(v).elements)};
         return;
       default:
@@ -137,7 +136,7 @@ class Binder {
 
   /// Binds parameter and gradient of a part's tensor.
   void bind_tensor(const Operation& op, const Part& part, std::size_t i, BoundOperation& bound) const {
-    const auto tensor = static_cast<std::size_t>(part.tensors[i]);
+    const TensorId tensor = part.tensors[i];
     const UnitId unit = schedule_.layout.unit_of[tensor];
     const std::int64_t offset = schedule_.layout.offset_of[tensor];
     const bool backward_only = op.kind == OperationKind::backward && part.kind != PartKind::head;
@@ -171,7 +170,7 @@ class Binder {
     };
     for (const TensorPlace& place : unit.tensors) {
       add_gap(place.offset);
-      end = place.offset + schedule_.model.tensors[static_cast<std::size_t>(place.tensor)].elements;
+      end = place.offset + schedule_.model.tensors[place.tensor].elements;
     }
     add_gap(unit.padded);
   }
@@ -189,7 +188,7 @@ class Binder {
       a.gradient_dtype = schedule_.value(v).dtype;
     }
     for (const TensorRun& run : slice.runs) {
-      const bool decays = schedule_.model.tensors[static_cast<std::size_t>(run.tensor)].decays;
+      const bool decays = schedule_.model.tensors[run.tensor].decays;
       bound.runs.push_back({run.offset, run.offset + run.count, decays});
     }
     const OptimOptions& options = optimizer_.settings().options;

@@ -38,11 +38,11 @@ struct BoundOperation {
 };
 
 struct BoundSchedule {
-  std::vector<BoundOperation> operations;  ///< in list order
-  ReducedScalars* reduced = nullptr;       ///< on the device, as scalars
+  IndexedVector<OperationId, BoundOperation> operations;  ///< in list order
+  ReducedScalars* reduced = nullptr;                      ///< on the device, as scalars
   StepScalars* scalars = nullptr;
 
-  const BoundOperation& operator[](OperationId id) const { return operations[static_cast<std::size_t>(id)]; }
+  const BoundOperation& operator[](OperationId id) const { return operations[id]; }
 };
 
 /// Binds by the schedule, the memory and the optimizer's settings alone; plays nothing.

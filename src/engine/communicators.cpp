@@ -21,7 +21,7 @@ std::set<QueueGroup> wanted_communicators(const StepSchedule& schedule) {
   return wanted;
 }
 
-Communicators::Communicators(std::unique_ptr<SharedRegion> shared, std::unique_ptr<DeviceCommunication> transport,
+Communicators::Communicators(std::unique_ptr<SharedRegion> shared, std::unique_ptr<DeviceCommBackend> transport,
                              std::unique_ptr<DeviceMemory> on_device)
     : shared_(std::move(shared)), transport_(std::move(transport)), on_device_(std::move(on_device)) {}
 

@@ -4,27 +4,26 @@
 
 #include "engine/backends.hpp"
 #include "tessera/backend/cuda_device.hpp"
-#include "tessera/schedule/planned_run.hpp"
 
 namespace tessera {
 
-DeviceChoice resolved_device(DeviceChoice choice) {
-  if (choice == DeviceChoice::cpu) return choice;
+DeviceKind resolved_device(DeviceChoice choice) {
+  if (choice && !traits_of(*choice).is_allotted) return *choice;
   const bool there = cuda_device_count() > 0;
-  if (choice == DeviceChoice::automatic) return there ? DeviceChoice::cuda : DeviceChoice::cpu;
+  if (!choice) return there ? DeviceKind::cuda : DeviceKind::cpu;
   if (!there) throw UsageError("run.device = cuda ({}): cpu, auto, or a machine with a GPU", why_no_cuda_device());
-  return choice;
+  return *choice;
 }
 
-std::string unused_gpu(DeviceChoice asked, DeviceChoice used, const std::filesystem::path& root) {
-  if (used != DeviceChoice::cpu) return {};
+std::string unused_gpu(DeviceChoice asked, DeviceKind used, const std::filesystem::path& root) {
+  if (traits_of(used).is_allotted) return {};
   std::error_code ignored;
   if (!std::filesystem::exists(root / "proc/driver/nvidia/version", ignored)) return {};
   if (!built_with_cuda())
     return fmt::format(
         "an NVIDIA driver runs here, but {}: jobs/setup.sh builds it in where a CUDA toolkit is installed",
         why_no_cuda_device());
-  if (asked != DeviceChoice::automatic) return {};
+  if (asked) return {};
   return fmt::format(
       "an NVIDIA driver runs here, but this run computes on the CPU ({}); run.device = cpu if that is meant",
       why_no_cuda_device());

@@ -23,7 +23,7 @@ std::vector<Extent> extents_of(const StepSchedule& schedule, const Resources& re
                                RegionOfSpace region) {
   const std::byte* const start = resources.memory->region(region.kind, region.space).data();
   std::vector<Extent> all;
-  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+  for (const StorageId id : schedule.storages.ids()) {
     const Storage& storage = schedule.storage(id);
     const bool here = storage.space == region.space && storage.region == region.kind;
     if (!here || storage.category != category || storage.bytes == 0) continue;

@@ -22,7 +22,7 @@ void RankMemory::attach_shared(const StepSchedule& schedule, const MemoryPlan& p
 void RankMemory::set_region(const StepSchedule& schedule, const MemoryPlan& plan, RegionKind kind, MemorySpace space,
                             std::span<std::byte> memory) {
   regions_[static_cast<std::size_t>(space)][static_cast<std::size_t>(kind)] = memory;
-  for (std::size_t id = 0; id < schedule.storages.size(); ++id) {
+  for (const StorageId id : schedule.storages.ids()) {
     const Storage& storage = schedule.storages[id];
     if (storage.space == space && storage.region == kind) address_[id] = memory.data() + plan.offset[id];
   }

@@ -8,9 +8,9 @@
 namespace tessera {
 
 void OperationRunner::delay(OperationId id) const {
-  if (resources_.settings.lanes != LaneMode::chaos) return;
+  if (resources_.settings.queue_mode != QueueMode::chaos) return;
   const auto bits = philox(chaos_seed_, RandomUse::chaos, static_cast<std::uint32_t>(resources_.context.rank()),
-                           static_cast<std::uint64_t>(plays_) << 32 | static_cast<std::uint32_t>(id));
+                           static_cast<std::uint64_t>(plays_) << 32 | static_cast<std::uint32_t>(id.number()));
   if (bits[0] % 4 == 0) std::this_thread::sleep_for(std::chrono::microseconds(bits[1] % 300));
 }
 

@@ -14,7 +14,7 @@ class OperationRunner {
 
   /// Counts the segments played, on which delays depend.
   void begin_segment() { ++plays_; }
-  /// Starts some operations late, by seed, under LaneMode::chaos.
+  /// Starts some operations late, by seed, under QueueMode::chaos.
   void delay(OperationId id) const;
 
   /// Runs an operation where the stream's work is (Task). Loads are not run here: they need a feed.

@@ -9,9 +9,9 @@
 namespace tessera {
 
 /// Returns of each operation the storages that it touches and that do not outlive the segment.
-inline std::vector<std::vector<StorageId>> passing_storages(const StepSchedule& schedule) {
-  std::vector<std::vector<StorageId>> passing(schedule.operations.size());
-  for (std::size_t id = 0; id < passing.size(); ++id) {
+inline IndexedVector<OperationId, std::vector<StorageId>> passing_storages(const StepSchedule& schedule) {
+  IndexedVector<OperationId, std::vector<StorageId>> passing(schedule.operations.size());
+  for (const OperationId id : passing.ids()) {
     for (const ValueId v : touched_values(schedule.operations[id])) {
       const StorageId storage = schedule.value(v).storage;
       const bool stays = schedule.storage(storage).carried || schedule.storage(storage).always_live;

@@ -18,9 +18,9 @@ namespace tessera {
 /// (`one_for_all`) is legal, because list order is issue order. In serial mode all share the compute stream.
 class Queues {
  public:
-  Queues(Device& device, LaneMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {
+  Queues(Device& device, QueueMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {
     streams_.fill(compute_.get());
-    if (mode == LaneMode::serial) return;
+    if (mode == QueueMode::serial) return;
     for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica}) {
       if (!one_for_all || others_.empty()) {
         const std::string name = one_for_all ? "communication" : std::string(name_of(queue));
@@ -79,32 +79,32 @@ class StreamOrder {
  public:
   StreamOrder(const StepSchedule& schedule, Device& device, Queues& queues)
       : device_(device), waits_(schedule.operations.size()), events_(schedule.operations.size()) {
-    for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
+    for (const OperationId id : schedule.operations.ids()) {
       for (const OperationId other : waits_of(schedule, id)) {
         if (&queues.of(schedule.operation(other).queue) == &queues.of(schedule.operation(id).queue)) continue;
-        waits_[static_cast<std::size_t>(id)].push_back(other);
+        waits_[id].push_back(other);
         record_after(other);
       }
     }
   }
 
-  const std::vector<OperationId>& waits(OperationId id) const { return waits_[static_cast<std::size_t>(id)]; }
+  const std::vector<OperationId>& waits(OperationId id) const { return waits_[id]; }
   /// Has an event recorded behind an operation from now on.
   void record_after(OperationId id) {
-    auto& event = events_[static_cast<std::size_t>(id)];
+    auto& event = events_[id];
     if (event == nullptr) event = device_.make_event();
   }
   /// Returns the event of an operation that is waited for.
-  Event& event(OperationId id) { return *events_[static_cast<std::size_t>(id)]; }
+  Event& event(OperationId id) { return *events_[id]; }
   /// Notes that an operation was submitted.
   void submitted(OperationId id, Stream& stream) {
-    if (auto& event = events_[static_cast<std::size_t>(id)]) stream.record(*event);
+    if (auto& event = events_[id]) stream.record(*event);
   }
 
  private:
   Device& device_;
-  std::vector<std::vector<OperationId>> waits_;
-  std::vector<std::unique_ptr<Event>> events_;
+  IndexedVector<OperationId, std::vector<OperationId>> waits_;
+  IndexedVector<OperationId, std::unique_ptr<Event>> events_;
 };
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ StorageId storage_of_kind(const StepSchedule& schedule, ValueKind kind, UnitId u
 }
 
 struct Piece {
-  TensorId tensor = -1;
+  TensorId tensor;
   std::int64_t first = 0;
   float* out = nullptr;
   std::int64_t count = 0;
@@ -100,7 +100,7 @@ GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& reso
 void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
   std::vector<StateSlice> slices;
   std::vector<std::span<std::byte>> masters;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice& slice = slices.emplace_back(state_slice(schedule, resources, unit));
     masters.push_back(std::as_writable_bytes(std::span(slice.master, static_cast<std::size_t>(slice.count))));
   }

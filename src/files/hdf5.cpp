@@ -241,11 +241,4 @@ double hdf5_read_attribute<double>(hid_t object, const std::string& name) {
   return value;
 }
 
-bool hdf5_has_attribute(hid_t object, const std::string& name) {
-  hdf5_quiet();
-  const htri_t exists = H5Aexists(object, name.c_str());
-  hdf5_check(exists, fmt::format("cannot look for attribute {} of {}", name, hdf5_name(object)));
-  return exists > 0;
-}
-
 }  // namespace tessera

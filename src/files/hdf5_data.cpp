@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <functional>
 
 #include "tessera/base/error.hpp"
@@ -61,6 +60,18 @@ Hdf5Dataset create_dataset(hid_t parent, const std::string& name, hid_t type, co
                     creating(parent, name)));
 }
 
+Hdf5Dataset write_texts(hid_t parent, const std::string& name, const std::vector<std::int64_t>& shape,
+                        const std::vector<const char*>& texts) {
+  hdf5_quiet();
+  const Hdf5Type type = hdf5_text_type();
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
+  Hdf5Dataset dataset = create_dataset(parent, name, type.id(), simple_space(shape), properties);
+  if (texts.empty()) return dataset;
+  hdf5_check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, texts.data()),
+             fmt::format("cannot write {}", hdf5_name(dataset.id())));
+  return dataset;
+}
+
 Hdf5Dataset open_dataset(hid_t parent, const std::string& name, H5T_class_t wanted) {
   hdf5_quiet();
   const std::string what = fmt::format("cannot open dataset {} in {}", name, hdf5_name(parent));
@@ -100,6 +111,39 @@ void for_each_selection(const Hdf5Dataset& dataset, const std::vector<std::int64
     transfer(memory.id(), space.id(), offset);
     offset += box.elements;
   });
+}
+
+/// Creates an empty dataset of chunks, which grows in its first dimension.
+Hdf5Dataset create_growing(hid_t parent, const std::string& name, hid_t type, const std::vector<hsize_t>& chunk) {
+  hdf5_quiet();
+  const std::string what = creating(parent, name);
+  const int rank = static_cast<int>(chunk.size());
+  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
+  hdf5_check(H5Pset_chunk(properties.id(), rank, chunk.data()), what);
+  std::vector<hsize_t> none = chunk, unlimited = chunk;
+  none[0] = 0, unlimited[0] = H5S_UNLIMITED;
+  const Hdf5Space space(hdf5_check_id(H5Screate_simple(rank, none.data(), unlimited.data()), what));
+  return create_dataset(parent, name, type, space, properties);
+}
+
+/// Appends values after the first `done` rows; count[0] rows.
+void append_rows(const Hdf5Dataset& dataset, std::int64_t done, const std::vector<hsize_t>& count, hid_t type,
+                 std::int64_t elements, const void* values) {
+  hdf5_quiet();
+  const std::string what = fmt::format("cannot append to {}", hdf5_name(dataset.id()));
+  std::vector<hsize_t> start(count.size(), 0), extent = count;
+  start[0] = static_cast<hsize_t>(done);
+  extent[0] += start[0];
+  hdf5_check(H5Dset_extent(dataset.id(), extent.data()), what);
+  const Hdf5Space file(hdf5_check_id(H5Dget_space(dataset.id()), what));
+  hdf5_check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), what);
+  const Hdf5Space memory = simple_space({elements});
+  hdf5_check(H5Dwrite(dataset.id(), type, memory.id(), file.id(), H5P_DEFAULT, values), what);
+}
+
+void flush_dataset(const Hdf5Dataset& dataset) {
+  hdf5_quiet();
+  hdf5_check(H5Dflush(dataset.id()), fmt::format("cannot write {}", hdf5_name(dataset.id())));
 }
 
 }  // namespace
@@ -165,87 +209,53 @@ void Hdf5Array<T>::read(std::int64_t first, std::span<T> values) const {
 
 template <class T>
 void Hdf5Array<T>::flush() {
-  hdf5_quiet();
-  hdf5_check(H5Dflush(dataset_.id()), fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+  flush_dataset(dataset_);
 }
 
 template <class T>
 Hdf5Series<T> Hdf5Series<T>::create(hid_t parent, const std::string& name) {
-  hdf5_quiet();
-  const std::string what = creating(parent, name);
-  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
-  const auto chunk = static_cast<hsize_t>(kChunk);
-  hdf5_check(H5Pset_chunk(properties.id(), 1, &chunk), what);
-  const hsize_t none = 0, unlimited = H5S_UNLIMITED;
-  const Hdf5Space space(hdf5_check_id(H5Screate_simple(1, &none, &unlimited), what));
   Hdf5Series series;
-  series.dataset_ = create_dataset(parent, name, ElementType<T>::file(), space, properties);
+  series.dataset_ = create_growing(parent, name, ElementType<T>::file(), {kChunk});
   return series;
 }
 
 template <class T>
 void Hdf5Series<T>::append(std::span<const T> values) {
-  hdf5_quiet();
   if (values.empty()) return;
-  const std::string what = fmt::format("cannot append to {}", hdf5_name(dataset_.id()));
-  const auto start = static_cast<hsize_t>(size_);
-  const auto count = static_cast<hsize_t>(values.size());
-  const hsize_t extent = start + count;
-  hdf5_check(H5Dset_extent(dataset_.id(), &extent), what);
-  const Hdf5Space file(hdf5_check_id(H5Dget_space(dataset_.id()), what));
-  hdf5_check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, &start, nullptr, &count, nullptr), what);
-  const Hdf5Space memory = simple_space({static_cast<std::int64_t>(values.size())});
-  hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory.id(), file.id(), H5P_DEFAULT, values.data()),
-             what);
-  size_ += static_cast<std::int64_t>(values.size());
+  const auto count = static_cast<std::int64_t>(values.size());
+  append_rows(dataset_, size_, {values.size()}, ElementType<T>::memory(), count, values.data());
+  size_ += count;
 }
 
 template <class T>
 void Hdf5Series<T>::flush() {
-  hdf5_quiet();
-  hdf5_check(H5Dflush(dataset_.id()), fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+  flush_dataset(dataset_);
 }
 
 template <class T>
 Hdf5Rows<T> Hdf5Rows<T>::create(hid_t parent, const std::string& name, std::int64_t width) {
   TESSERA_ASSERT(width > 0, "{} has rows of {} elements", name, width);
-  hdf5_quiet();
-  const std::string what = creating(parent, name);
-  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), what));
-  const std::array<hsize_t, 2> chunk = {static_cast<hsize_t>(std::max<std::int64_t>(1, kChunk / width)),
-                                        static_cast<hsize_t>(width)};
-  hdf5_check(H5Pset_chunk(properties.id(), 2, chunk.data()), what);
-  const std::array<hsize_t, 2> none = {0, chunk[1]}, unlimited = {H5S_UNLIMITED, chunk[1]};
-  const Hdf5Space space(hdf5_check_id(H5Screate_simple(2, none.data(), unlimited.data()), what));
   Hdf5Rows rows;
-  rows.dataset_ = create_dataset(parent, name, ElementType<T>::file(), space, properties);
+  rows.dataset_ =
+      create_growing(parent, name, ElementType<T>::file(),
+                     {static_cast<hsize_t>(std::max<std::int64_t>(1, kChunk / width)), static_cast<hsize_t>(width)});
   rows.width_ = width;
   return rows;
 }
 
 template <class T>
 void Hdf5Rows<T>::append(std::span<const T> values) {
-  hdf5_quiet();
   if (values.empty()) return;
-  const std::string what = fmt::format("cannot append to {}", hdf5_name(dataset_.id()));
-  const auto elements = static_cast<std::int64_t>(values.size());
-  TESSERA_ASSERT(elements % width_ == 0, "{} ({} elements in rows of {})", what, elements, width_);
-  const std::array<hsize_t, 2> start = {static_cast<hsize_t>(rows_), 0};
-  const std::array<hsize_t, 2> count = {static_cast<hsize_t>(elements / width_), static_cast<hsize_t>(width_)};
-  const std::array<hsize_t, 2> extent = {start[0] + count[0], count[1]};
-  hdf5_check(H5Dset_extent(dataset_.id(), extent.data()), what);
-  const Hdf5Space file(hdf5_check_id(H5Dget_space(dataset_.id()), what));
-  hdf5_check(H5Sselect_hyperslab(file.id(), H5S_SELECT_SET, start.data(), nullptr, count.data(), nullptr), what);
-  const Hdf5Space memory = simple_space({elements});
-  hdf5_check(H5Dwrite(dataset_.id(), ElementType<T>::memory(), memory.id(), file.id(), H5P_DEFAULT, values.data()),
-             what);
-  rows_ += elements / width_;
+  const auto elements = static_cast<std::int64_t>(values.size()), added = elements / width_;
+  TESSERA_ASSERT(elements % width_ == 0, "{} elements in rows of {}", elements, width_);
+  append_rows(dataset_, rows_, {static_cast<hsize_t>(added), static_cast<hsize_t>(width_)}, ElementType<T>::memory(),
+              elements, values.data());
+  rows_ += added;
 }
 
 template <class T>
 void Hdf5Rows<T>::flush() {
-  hdf5_quiet();
-  hdf5_check(H5Dflush(dataset_.id()), fmt::format("cannot write {}", hdf5_name(dataset_.id())));
+  flush_dataset(dataset_);
 }
 
 template <class T>
@@ -265,17 +275,14 @@ std::vector<T> hdf5_read(hid_t parent, const std::string& name) {
 }
 
 void hdf5_write_strings(hid_t parent, const std::string& name, const std::vector<std::string>& values) {
-  hdf5_quiet();
-  const Hdf5Type type = hdf5_text_type();
-  const Hdf5Space space = simple_space({static_cast<std::int64_t>(values.size())});
-  const Hdf5Properties properties(hdf5_check_id(H5Pcreate(H5P_DATASET_CREATE), creating(parent, name)));
-  const Hdf5Dataset dataset = create_dataset(parent, name, type.id(), space, properties);
   std::vector<const char*> pointers;
   pointers.reserve(values.size());
   for (const std::string& value : values) pointers.push_back(value.c_str());
-  if (values.empty()) return;
-  hdf5_check(H5Dwrite(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, pointers.data()),
-             fmt::format("cannot write {}", hdf5_name(dataset.id())));
+  write_texts(parent, name, {static_cast<std::int64_t>(values.size())}, pointers);
+}
+
+Hdf5Dataset hdf5_write_text(hid_t parent, const std::string& name, const std::string& text) {
+  return write_texts(parent, name, {}, {text.c_str()});
 }
 
 std::vector<std::string> hdf5_read_strings(hid_t parent, const std::string& name) {

@@ -147,7 +147,7 @@ void HuggingFaceWeights::require_tied(const Source& head, const std::vector<Para
   const auto table = static_cast<std::size_t>(std::ranges::find_if(expected, is_table) - expected.begin());
   TESSERA_ASSERT(table < expected.size(), "a model without a table");
   const SafetensorsFile& file = files_[head.file];
-  const Source& other = sources_[table];
+  const Source& other = sources_[TensorId(table)];
   bool equal = file.find(head.name)->shape == expected[table].shape;
   std::vector<float> a, b;
   for (std::int64_t first = 0; equal && first < expected[table].elements; first += piece) {
@@ -165,7 +165,7 @@ void HuggingFaceWeights::require_tied(const Source& head, const std::vector<Para
 }
 
 void HuggingFaceWeights::read(TensorId tensor, std::int64_t first, std::span<float> out) const {
-  const Source& source = sources_.at(static_cast<std::size_t>(tensor));
+  const Source& source = sources_.at(tensor);
   const SafetensorsFile& file = files_[source.file];
   file.read_slice(source.name, first, out);
   if (const std::size_t at = first_not_finite(out); at < out.size()) {

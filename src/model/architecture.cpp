@@ -101,7 +101,7 @@ void validate_family(const Architecture& a) {
   }
   if (a.head_width() % 2 != 0) {
     throw UsageError(
-        "model.width = {} over {} heads (rotary positions turn pairs, a head of {} is odd): an even head width",
+        "model.width = {} over {} heads (rotary positions rotate pairs, a head of {} is odd): an even head width",
         a.width, a.heads, a.head_width());
   }
   if (a.dropout != 0) throw UsageError("model.dropout = {} ({} has no dropout): 0", a.dropout, name_of(a.family));

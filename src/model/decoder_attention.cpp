@@ -26,7 +26,7 @@ struct AttentionCall : PartCall {
 };
 
 /// Rotates queries and keys, which lie side by side in rows of `qkv`, in place.
-void turn(const AttentionCall& call, const View& qkv, bool inverse) {
+void apply_rotary(const AttentionCall& call, const View& qkv, bool inverse) {
   const Architecture& a = call.architecture();
   if (a.positions != PositionKind::rotary) return;
   RotaryArguments r;
@@ -46,10 +46,10 @@ void project_qkv(const AttentionCall& call, const void* normalized) {
     l.output = call.qkv().columns_from(projection.column);
     call.kernels.linear_forward(call.stream, l);
   }
-  turn(call, call.qkv(), false);
+  apply_rotary(call, call.qkv(), false);
 }
 
-void attend(const AttentionCall& call) {
+void attention(const AttentionCall& call) {
   const View qkv = call.qkv();
   AttentionForward f;
   f.shape = attention_shape(call.model);
@@ -79,7 +79,7 @@ void project_output_backward(const AttentionCall& call, const AttentionBackwardS
   call.kernels.linear_backward(call.stream, l);
 }
 
-void attend_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
+void attention_backward(const AttentionCall& call, const AttentionBackwardScratch& s) {
   const View qkv = call.qkv(), gradient = call.write(s.qkv_gradient, qkv.stride);
   AttentionBackward b;
   b.shape = attention_shape(call.model);
@@ -92,7 +92,7 @@ void attend_backward(const AttentionCall& call, const AttentionBackwardScratch& 
   b.dropout = call.dropout(DropoutSite::attention);
   b.scratch = s.attention;
   call.kernels.attention_backward(call.stream, b);
-  turn(call, gradient, true);
+  apply_rotary(call, gradient, true);
 }
 
 /// The norm's backward stands between the projections' two halves: it recomputes their input on its way.
@@ -117,7 +117,7 @@ void attention_forward_part(const PartCall& part) {
   const AttentionCall call(part);
   normalize_input(call, call.tensors.norm, call.values.norm, call.buffers.scratch);
   project_qkv(call, call.buffers.scratch);
-  attend(call);
+  attention(call);
   if (call.buffers.output != nullptr) project_output(call);
 }
 
@@ -125,7 +125,7 @@ void attention_backward_part(const PartCall& part) {
   const AttentionCall call(part);
   const AttentionBackwardScratch s = attention_backward_scratch(call.model, call.buffers.scratch);
   project_output_backward(call, s);
-  attend_backward(call, s);
+  attention_backward(call, s);
   project_qkv_backward(call, s);
 }
 

@@ -38,12 +38,12 @@ class Inventory {
   void gain(const std::string& name, std::int64_t length) { vector(name, length, Initialization::one); }
   void bias(const std::string& name, std::int64_t length) { vector(name, length, Initialization::zero); }
 
-  std::vector<ParameterTensor> tensors;
+  IndexedVector<TensorId, ParameterTensor> tensors;
 };
 
 /// Lists GPT-2's tensors. Its Conv1D weights are [in, out]; projections onto the residual stream start smaller by
 /// sqrt(2 layers).
-std::vector<ParameterTensor> gpt2_tensors(const Architecture& a) {
+IndexedVector<TensorId, ParameterTensor> gpt2_tensors(const Architecture& a) {
   Inventory inventory;
   const double residual = kDeviation / std::sqrt(2.0 * static_cast<double>(a.layers));
   inventory.table("transformer.wte.weight", a.vocab, a.width);
@@ -70,7 +70,7 @@ std::vector<ParameterTensor> gpt2_tensors(const Architecture& a) {
 }
 
 /// Lists the tensors of Qwen2 and Llama: weights are [out, in]; Qwen2 has biases on query, key and value.
-std::vector<ParameterTensor> llama_tensors(const Architecture& a) {
+IndexedVector<TensorId, ParameterTensor> llama_tensors(const Architecture& a) {
   Inventory inventory;
   const std::int64_t kv_width = a.kv_heads * a.head_width();
   inventory.table("model.embed_tokens.weight", a.vocab, a.width);
@@ -97,7 +97,7 @@ std::vector<ParameterTensor> llama_tensors(const Architecture& a) {
 
 }  // namespace
 
-std::vector<ParameterTensor> parameter_tensors(const Architecture& architecture) {
+IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture) {
   validate(architecture);
   return architecture.family == Family::gpt2 ? gpt2_tensors(architecture) : llama_tensors(architecture);
 }

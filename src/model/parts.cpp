@@ -15,7 +15,7 @@ namespace {
 class Declaration {
  public:
   explicit Declaration(ModelParts& model) : model_(model), a_(model.architecture) {
-    for (std::size_t i = 0; i < model.tensors.size(); ++i) ids_[model.tensors[i].name] = static_cast<TensorId>(i);
+    for (const TensorId id : model.tensors.ids()) ids_[model.tensors[id].name] = id;
   }
 
   void all_parts() {
@@ -45,7 +45,7 @@ class Declaration {
 
   std::int64_t elements_of(const Part& part) const {
     std::int64_t sum = 0;
-    for (const TensorId id : part.tensors) sum += model_.tensors[static_cast<std::size_t>(id)].elements;
+    for (const TensorId id : part.tensors) sum += model_.tensors[id].elements;
     return sum;
   }
   std::int64_t saved_bytes(const Part& part) const {

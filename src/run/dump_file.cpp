@@ -51,17 +51,16 @@ DumpFile::~DumpFile() {
 
 void DumpFile::create(Table& table) {
   const Hdf5Group group = hdf5_create_group(file_.id(), table.name);
-  for (std::size_t i = 0; i < names_.size(); ++i) {
+  for (const TensorId i : names_.ids()) {
     table.tensors.push_back({Hdf5Array<float>::create(group.id(), names_[i], shapes_[i]), {}});
   }
 }
 
 void DumpFile::write(Table& table, TensorId tensor, std::int64_t first, std::span<const float> values) {
-  Tensor& target = table.tensors.at(static_cast<std::size_t>(tensor));
+  Tensor& target = table.tensors.at(tensor);
   const auto count = static_cast<std::int64_t>(values.size());
   TESSERA_ASSERT(first >= 0 && first <= target.array.elements() && count <= target.array.elements() - first,
-                 "{} has {} elements: no {} from element {} on", names_[static_cast<std::size_t>(tensor)],
-                 target.array.elements(), count, first);
+                 "{} has {} elements: no {} from element {} on", names_[tensor], target.array.elements(), count, first);
   target.written.add(first, count);
   target.array.write(first, values);
 }
@@ -76,7 +75,7 @@ void DumpFile::write_weight(TensorId tensor, std::int64_t first, std::span<const
 
 void DumpFile::finish(std::int64_t step, double loss, double grad_norm) {
   for (Table* table : {&gradients_, &weights_}) {
-    for (std::size_t i = 0; i < names_.size(); ++i) {
+    for (const TensorId i : names_.ids()) {
       const Tensor& tensor = table->tensors[i];
       TESSERA_ASSERT(tensor.written.complete(tensor.array.elements()), "{} of {} were not all written", table->name,
                      names_[i]);

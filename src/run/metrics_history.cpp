@@ -37,12 +37,17 @@ bool is_group(hid_t parent, const std::string& name) {
   return H5Iget_type(object.id()) == H5I_GROUP;
 }
 
-bool holds_integers(hid_t parent, const std::string& name) {
-  const Hdf5Dataset dataset(
-      hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), fmt::format("cannot open {}", name)));
-  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), fmt::format("cannot read {}", name)));
-  return H5Tget_class(type.id()) == H5T_INTEGER;
+Hdf5Dataset open_dataset(hid_t parent, const std::string& name) {
+  return Hdf5Dataset(hdf5_check_id(H5Dopen2(parent, name.c_str(), H5P_DEFAULT), fmt::format("cannot open {}", name)));
 }
+
+H5T_class_t class_of(hid_t parent, const std::string& name) {
+  const Hdf5Dataset dataset = open_dataset(parent, name);
+  const Hdf5Type type(hdf5_check_id(H5Dget_type(dataset.id()), fmt::format("cannot read {}", name)));
+  return H5Tget_class(type.id());
+}
+
+bool holds_integers(hid_t parent, const std::string& name) { return class_of(parent, name) == H5T_INTEGER; }
 
 template <class T>
 std::int64_t rows_of(const Hdf5Array<T>& array) {
@@ -132,6 +137,12 @@ void copy_dataset(hid_t from, hid_t to, const std::string& name, std::optional<s
   }
 }
 
+/// Copies a text with its attributes: /schedule.
+void copy_text(hid_t from, hid_t to, const std::string& name) {
+  const Hdf5Dataset text = hdf5_write_text(to, name, hdf5_read_strings(from, name).at(0));
+  copy_attributes(open_dataset(from, name).id(), text.id());
+}
+
 /// HDF5's own H5Ocopy (1.10.8) dies on groups of many attributes in a file that was not closed.
 void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const KeptRows* tables) {
   copy_attributes(from, to);
@@ -139,6 +150,8 @@ void copy_group(hid_t from, hid_t to, std::optional<std::int64_t> rows, const Ke
     const auto rows_here = tables != nullptr ? tables->of(name) : rows;
     if (is_group(from, name)) {
       copy_group(hdf5_open_group(from, name).id(), hdf5_create_group(to, name).id(), rows_here, nullptr);
+    } else if (class_of(from, name) == H5T_STRING) {
+      copy_text(from, to, name);
     } else if (holds_integers(from, name)) {
       copy_dataset<std::int64_t>(from, to, name, rows_here);
     } else {

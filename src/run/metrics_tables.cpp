@@ -34,6 +34,10 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
   for (const auto& [name, value] : layout.numbers) hdf5_write_attribute(provenance_.id(), name, value);
   const Hdf5Group model = hdf5_create_group(file_.id(), "model");
   for (const auto& [name, value] : layout.model) write_attribute(model.id(), name, value);
+  if (!layout.schedule.empty()) {
+    const Hdf5Dataset schedule = hdf5_write_text(file_.id(), "schedule", layout.schedule);
+    hdf5_write_attribute(schedule.id(), "format", std::string_view(layout.schedule_format));
+  }
   create_steps(layout);
   create_communication();
   if (layout.device) create_device();

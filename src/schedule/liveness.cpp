@@ -12,11 +12,13 @@ struct SegmentTouch {
   std::set<StorageId> carried_in;
 };
 
-std::vector<SegmentTouch> touches_of(const StepSchedule& schedule) {
-  std::vector<SegmentTouch> result;
+using StoragesOfSegments = IndexedVector<SegmentId, std::set<StorageId>>;
+
+IndexedVector<SegmentId, SegmentTouch> touches_of(const StepSchedule& schedule) {
+  IndexedVector<SegmentId, SegmentTouch> result;
   for (const Segment& segment : schedule.segments) {
     SegmentTouch touch;
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    for (const OperationId id : segment.operations()) {
       for (const ValueId value : touched_values(schedule.operation(id))) {
         auto& list = touch.touches[schedule.value(value).storage];
         if (list.empty() || list.back() != id) list.push_back(id);
@@ -29,38 +31,37 @@ std::vector<SegmentTouch> touches_of(const StepSchedule& schedule) {
 }
 
 /// Runs backward data flow over a sequence of plays; cyclic for the step. Marks entry and exit per segment.
-void flow(const std::vector<Play>& plays, bool cyclic, const std::vector<SegmentTouch>& touches,
-          std::vector<std::set<StorageId>>& entry, std::vector<std::set<StorageId>>& exit) {
+void flow(const std::vector<Play>& plays, bool cyclic, const IndexedVector<SegmentId, SegmentTouch>& touches,
+          StoragesOfSegments& entry, StoragesOfSegments& exit) {
   const std::vector<Play> backwards(plays.rbegin(), plays.rend());
   std::set<StorageId> live;  // at the point between plays
   for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
     for (const Play& play : backwards) {
-      const auto segment = static_cast<std::size_t>(play.segment);
-      exit[segment].insert(live.begin(), live.end());
-      for (const auto& [storage, list] : touches[segment].touches) live.erase(storage);
-      live.insert(touches[segment].carried_in.begin(), touches[segment].carried_in.end());
-      entry[segment].insert(live.begin(), live.end());
+      exit[play.segment].insert(live.begin(), live.end());
+      for (const auto& [storage, list] : touches[play.segment].touches) live.erase(storage);
+      live.insert(touches[play.segment].carried_in.begin(), touches[play.segment].carried_in.end());
+      entry[play.segment].insert(live.begin(), live.end());
     }
   }
 }
 
 }  // namespace
 
-std::vector<std::vector<Presence>> presence_of(const StepSchedule& schedule) {
-  const std::vector<SegmentTouch> touches = touches_of(schedule);
-  std::vector<std::set<StorageId>> entry(schedule.segments.size()), exit(schedule.segments.size());
+IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& schedule) {
+  const IndexedVector<SegmentId, SegmentTouch> touches = touches_of(schedule);
+  StoragesOfSegments entry(schedule.segments.size()), exit(schedule.segments.size());
   flow(schedule.prologue, false, touches, entry, exit);
   flow(schedule.step, true, touches, entry, exit);
   flow(schedule.evaluation, false, touches, entry, exit);
   flow(schedule.snapshot, false, touches, entry, exit);
 
-  std::vector<std::vector<Presence>> result(schedule.segments.size());
-  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+  IndexedVector<SegmentId, std::vector<Presence>> result(schedule.segments.size());
+  for (const SegmentId i : schedule.segments.ids()) {
     std::map<StorageId, Presence> present;
     for (const auto& [storage, list] : touches[i].touches) present[storage] = {storage, false, false, list};
     for (const StorageId storage : entry[i]) present[storage].storage = storage, present[storage].live_at_entry = true;
     for (const StorageId storage : exit[i]) present[storage].storage = storage, present[storage].live_at_exit = true;
-    for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+    for (const StorageId id : schedule.storages.ids()) {
       if (!schedule.storage(id).always_live) continue;
       Presence& p = present[id];
       p.storage = id;
@@ -73,12 +74,12 @@ std::vector<std::vector<Presence>> presence_of(const StepSchedule& schedule) {
 
 void fill_carried_out(StepSchedule& schedule) {
   const auto presence = presence_of(schedule);
-  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+  for (const SegmentId i : schedule.segments.ids()) {
     Segment& segment = schedule.segments[i];
     segment.carried_out.clear();
     for (const Presence& p : presence[i]) {
       if (!p.live_at_exit || p.touches.empty()) continue;
-      ValueId last = -1;
+      ValueId last;
       for (const ValueId value : touched_values(schedule.operation(p.touches.back()))) {
         if (schedule.value(value).storage == p.storage) last = std::max(last, value);
       }

@@ -9,7 +9,7 @@ namespace tessera {
 
 /// How a storage is present in a segment.
 struct Presence {
-  StorageId storage = -1;
+  StorageId storage;
   bool live_at_entry = false, live_at_exit = false;  ///< in some play
   std::vector<OperationId> touches;                  ///< operations that touch it, ascending
 
@@ -18,12 +18,12 @@ struct Presence {
     return live_at_entry || touches.empty() ? segment.first : touches.front();
   }
   OperationId last_in(const Segment& segment) const {
-    return live_at_exit || touches.empty() ? segment.first + segment.count - 1 : touches.back();
+    return live_at_exit || touches.empty() ? segment.last() : touches.back();
   }
 };
 
-/// Returns, per segment, every storage that is present in it, ascending by storage.
-std::vector<std::vector<Presence>> presence_of(const StepSchedule& schedule);
+/// Returns every storage that is present in a segment, ascending by storage.
+IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& schedule);
 
 /// Fills Segment::carried_out: the last value of each carried storage that is live at the segment's exit.
 void fill_carried_out(StepSchedule& schedule);

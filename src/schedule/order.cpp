@@ -6,14 +6,14 @@ namespace tessera {
 
 SegmentOrder::SegmentOrder(const StepSchedule& schedule, const Segment& segment) : first_(segment.first) {
   Clock none;
-  none.fill(-1);
+  none.fill({});
   Clock last = none;
   clocks_.assign(static_cast<std::size_t>(segment.count), none);
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+  for (const OperationId id : segment.operations()) {
     queues_.push_back(static_cast<std::uint8_t>(schedule.operation(id).queue));
     of_queue_[queue(id)].push_back(id);
   }
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+  for (const OperationId id : segment.operations()) {
     Clock& mine = clocks_[static_cast<std::size_t>(id - first_)];
     const auto inherit = [&](OperationId other) {
       if (other < first_) return;
@@ -34,7 +34,7 @@ bool SegmentOrder::all_before(const std::vector<OperationId>& earlier, const std
 
 OperationId SegmentOrder::all_after(const std::vector<OperationId>& earlier) const {
   Clock last;
-  last.fill(-1);
+  last.fill({});
   for (const OperationId a : earlier) last[queue(a)] = std::max(last[queue(a)], a);
   OperationId from = first_;
   for (const auto& operations : of_queue_) {  // along a queue, what is before an operation only grows

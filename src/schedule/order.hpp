@@ -29,7 +29,7 @@ class SegmentOrder {
   const Clock& last_before(OperationId b) const { return clocks_[static_cast<std::size_t>(b - first_)]; }
   std::size_t queue(OperationId a) const { return queues_[static_cast<std::size_t>(a - first_)]; }
 
-  OperationId first_ = 0;
+  OperationId first_;
   /// Per operation b and queue: the last operation of the queue that is before b (-1: none). A queue is first-in
   /// first-out, so all earlier ones of it are before b too.
   std::vector<Clock> clocks_;

@@ -5,10 +5,6 @@
 
 namespace tessera {
 
-DeviceKind device_of(const RunOptions& run) {
-  return run.device == DeviceChoice::cuda ? DeviceKind::cuda : DeviceKind::cpu;
-}
-
 SchedulePolicy policy_from(const Options& options) {
   SchedulePolicy policy;
   policy.strategy = options.shard.strategy;
@@ -28,7 +24,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.deterministic = is_deterministic(options.run);
   policy.evaluation = options.data.val_fraction > 0;
   policy.snapshot = options.checkpoint.async;
-  if (device_of(options.run) == DeviceKind::cuda)
+  if (!traits_of(device_of(options.run)).uses_host_network)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
 }

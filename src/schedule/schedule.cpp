@@ -8,8 +8,8 @@ namespace tessera {
 std::int64_t StepSchedule::wire_bytes_per_step() const {
   std::int64_t bytes = 0;
   for (const Play& play : step) {
-    const Segment& segment = segments[static_cast<std::size_t>(play.segment)];
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    const Segment& segment = segments[play.segment];
+    for (const OperationId id : segment.operations()) {
       if (operation(id).kind != OperationKind::all_reduce) bytes += operation(id).wire_bytes;
     }
   }
@@ -25,6 +25,10 @@ class Hasher {
   void add(T word) {
     state_ = (state_ ^ static_cast<std::uint64_t>(word)) * 0x100000001b3ULL;
     state_ ^= state_ >> 29;
+  }
+  template <class Item>
+  void add(Id<Item> id) {
+    add(id.number());
   }
   std::uint64_t value() const { return state_; }
 
@@ -81,7 +85,7 @@ std::uint64_t StepSchedule::hash() const {
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation) {
   const auto is_scratch = [&](ValueId v) { return schedule.value(v).kind == ValueKind::scratch; };
   const auto found = std::find_if(operation.writes.begin(), operation.writes.end(), is_scratch);
-  return found == operation.writes.end() ? -1 : *found;
+  return found == operation.writes.end() ? ValueId() : *found;
 }
 
 std::vector<ValueId> touched_values(const Operation& operation) {
@@ -98,9 +102,9 @@ std::vector<ValueId> touched_values(const Operation& operation) {
 std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) {
   const Operation& op = schedule.operation(id);
   std::array<OperationId, kQueues> last;
-  last.fill(-1);
+  last.fill({});
   auto need = [&](OperationId other) {
-    if (other < 0) return;
+    if (!other) return;
     const Queue queue = schedule.operation(other).queue;
     if (queue != op.queue)
       last[static_cast<std::size_t>(queue)] = std::max(last[static_cast<std::size_t>(queue)], other);
@@ -110,7 +114,7 @@ std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) 
   for (const Edge& edge : op.after) need(edge.operation);
   std::vector<OperationId> waits;
   for (const OperationId other : last) {
-    if (other >= 0) waits.push_back(other);
+    if (other) waits.push_back(other);
   }
   return waits;
 }
@@ -141,11 +145,19 @@ std::string_view name_of(EdgeReason reason) {
   return names[static_cast<std::size_t>(reason)];
 }
 
+std::string_view name_of(SegmentRole role) {
+  constexpr std::array<std::string_view, 5> names{"prologue", "micro_step", "update", "evaluation", "snapshot"};
+  return names[static_cast<std::size_t>(role)];
+}
+
+std::string_view name_of(RegionKind region) {
+  constexpr std::array<std::string_view, kRegions> names{"at rest", "shared with peers", "private"};
+  return names[static_cast<std::size_t>(region)];
+}
+
 std::string name_of_value(const StepSchedule& schedule, ValueId id) {
   const Value& v = schedule.value(id);
-  const std::string of = v.unit >= 0   ? schedule.unit(v.unit).name
-                         : v.part >= 0 ? schedule.part(v.part).name
-                                       : std::string();
+  const std::string of = v.unit ? schedule.unit(v.unit).name : v.part ? schedule.part(v.part).name : std::string();
   switch (v.kind) {
     case ValueKind::master:
       return (v.shard.empty() ? "master " : "shard ") + of;

@@ -32,10 +32,7 @@ Operation operation_of(OperationKind kind, Queue queue, UnitId unit) {
   return op;
 }
 
-StorageId Writer::add(Storage storage) {
-  schedule_.storages.push_back(std::move(storage));
-  return static_cast<StorageId>(schedule_.storages.size()) - 1;
-}
+StorageId Writer::add(Storage storage) { return schedule_.storages.add(std::move(storage)); }
 
 StorageId Writer::add(Storage storage, std::int64_t bytes) {
   storage.bytes = bytes;
@@ -46,37 +43,34 @@ StorageId Writer::add(Storage storage, const Value& entry) {
   const StorageId id = add(std::move(storage), entry.bytes());
   entry_[id] = entry;
   entry_[id].storage = id;
-  entry_[id].maker = -1;
+  entry_[id].maker = {};
   return id;
 }
 
 StorageId Writer::carry(ValueId value) {
   const StorageId storage = schedule_.value(value).storage;
-  schedule_.storages[static_cast<std::size_t>(storage)].carried = true;
+  schedule_.storages[storage].carried = true;
   entry_[storage] = schedule_.value(value);
-  entry_[storage].maker = -1;
+  entry_[storage].maker = {};
   return storage;
 }
 
 void Writer::open_segment(SegmentRole role, const std::string& name) {
   TESSERA_ASSERT(!open_.has_value(), "segments do not nest");
-  open_ = Segment{role, name, static_cast<OperationId>(schedule_.operations.size()), 0, {}, {}};
+  open_ = Segment{role, name, schedule_.operations.end_id(), 0, {}, {}};
   current_.clear();
 }
 
 SegmentId Writer::close_segment() {
-  open_->count = static_cast<OperationId>(schedule_.operations.size()) - open_->first;
-  schedule_.segments.push_back(*open_);
+  open_->count = schedule_.operations.end_id() - open_->first;
+  const SegmentId id = schedule_.segments.add(*std::move(open_));
   open_.reset();
-  return static_cast<SegmentId>(schedule_.segments.size()) - 1;
+  return id;
 }
 
 ValueId Writer::add_value(StorageId storage, Value value) {
-  const auto id = static_cast<ValueId>(schedule_.values.size());
   value.storage = storage;
-  current_[storage] = id;
-  schedule_.values.push_back(std::move(value));
-  return id;
+  return current_[storage] = schedule_.values.add(std::move(value));
 }
 
 ValueId Writer::current(StorageId storage) {
@@ -115,9 +109,9 @@ void Writer::add_scratch(Operation& op, const std::string& name, Category catego
 
 OperationId Writer::emit(Operation operation) {
   TESSERA_ASSERT(open_.has_value(), "operations belong to a segment");
-  const auto id = static_cast<OperationId>(schedule_.operations.size());
-  for (const ValueId v : operation.writes) schedule_.values[static_cast<std::size_t>(v)].maker = id;
-  for (const Update& u : operation.updates) schedule_.values[static_cast<std::size_t>(u.after)].maker = id;
+  const auto id = schedule_.operations.end_id();
+  for (const ValueId v : operation.writes) schedule_.values[v].maker = id;
+  for (const Update& u : operation.updates) schedule_.values[u.after].maker = id;
   schedule_.operations.push_back(std::move(operation));
   return id;
 }
@@ -151,7 +145,7 @@ ValueId Writer::emit_collective(ValueId source, const Redistribution& step, Queu
       scratch = reduce_scratch_bytes(algorithm_over(op.group), ranks, result.elements, from.dtype, result.dtype);
   }
   const ValueId made = reduces_all ? update(op, source, std::move(result)) : write(op, into, std::move(result));
-  const std::string of = op.unit >= 0 ? schedule_.unit(op.unit).name : "sums";
+  const std::string of = op.unit ? schedule_.unit(op.unit).name : "sums";
   add_scratch(op, "received " + of, Category::communication, scratch);
   emit(std::move(op));
   return made;

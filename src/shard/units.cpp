@@ -27,14 +27,14 @@ std::string short_name(const std::string& tensor) {
 }
 
 std::vector<Piece> pieces_of(const ModelParts& model) {
-  std::vector<bool> seen(model.tensors.size(), false);
+  IndexedVector<TensorId, bool> seen(model.tensors.size(), false);
   std::vector<Piece> pieces;
   for (const Part& part : model.parts) {
     Piece rest{part.name, {}, part.block, false};
     for (const TensorId id : part.tensors) {
-      if (seen[static_cast<std::size_t>(id)]) continue;
-      seen[static_cast<std::size_t>(id)] = true;
-      const ParameterTensor& tensor = model.tensors[static_cast<std::size_t>(id)];
+      if (seen[id]) continue;
+      seen[id] = true;
+      const ParameterTensor& tensor = model.tensors[id];
       if (tensor.is_table || part.kind == PartKind::embedding) {
         pieces.push_back({short_name(tensor.name), {id}, -1, true});
       } else {
@@ -42,7 +42,7 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
       }
     }
     if (part.kind == PartKind::head && !rest.tensors.empty()) {
-      rest.name = short_name(model.tensors[static_cast<std::size_t>(rest.tensors.front())].name);
+      rest.name = short_name(model.tensors[rest.tensors.front()].name);
     }
     if (!rest.tensors.empty()) pieces.push_back(std::move(rest));
   }
@@ -50,9 +50,8 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
 }
 
 std::int64_t elements_of(const ModelParts& model, const std::vector<TensorId>& tensors) {
-  return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0}, [&](std::int64_t sum, TensorId id) {
-    return sum + model.tensors[static_cast<std::size_t>(id)].elements;
-  });
+  return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0},
+                         [&](std::int64_t sum, TensorId id) { return sum + model.tensors[id].elements; });
 }
 
 void append(Piece& to, const Piece& from) {
@@ -125,7 +124,7 @@ std::vector<Piece> merge_all(const std::vector<Piece>& pieces) {
 std::vector<UnitId> UnitLayout::units_of(const std::vector<TensorId>& tensors) const {
   std::vector<UnitId> found;
   for (const TensorId tensor : tensors) {
-    const UnitId unit = unit_of[static_cast<std::size_t>(tensor)];
+    const UnitId unit = unit_of[tensor];
     if (std::ranges::find(found, unit) == found.end()) found.push_back(unit);
   }
   return found;
@@ -152,7 +151,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
   }
   UnitLayout layout;
   layout.world = world;
-  layout.unit_of.assign(model.tensors.size(), -1);
+  layout.unit_of.assign(model.tensors.size(), {});
   layout.offset_of.assign(model.tensors.size(), -1);
   for (const Piece& piece : pieces) {
     Unit unit;
@@ -162,9 +161,9 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
     for (const TensorId id : piece.tensors) {
       end = round_up(end, kTensorAlignment);
       unit.tensors.push_back({id, end});
-      layout.unit_of[static_cast<std::size_t>(id)] = static_cast<UnitId>(layout.units.size());
-      layout.offset_of[static_cast<std::size_t>(id)] = end;
-      const std::int64_t count = model.tensors[static_cast<std::size_t>(id)].elements;
+      layout.unit_of[id] = layout.units.end_id();
+      layout.offset_of[id] = end;
+      const std::int64_t count = model.tensors[id].elements;
       unit.elements = checked_add(unit.elements, count);
       end = checked_add(end, count);
     }
@@ -179,8 +178,7 @@ std::vector<TensorRun> runs_in_slice(const ModelParts& model, const Unit& unit, 
   std::vector<TensorRun> runs;
   for (const TensorPlace& place : unit.tensors) {
     const std::int64_t begin = std::max(place.offset, first);
-    const std::int64_t end =
-        std::min(place.offset + model.tensors[static_cast<std::size_t>(place.tensor)].elements, first + count);
+    const std::int64_t end = std::min(place.offset + model.tensors[place.tensor].elements, first + count);
     if (begin < end) runs.push_back({place.tensor, begin - place.offset, end - begin, begin - first});
   }
   return runs;

@@ -26,7 +26,7 @@ Limit limit_of(const Options& options, Site site, std::int64_t ranks_per_machine
   Limit limit;
   if (options.plan.memory > 0)
     limit = {options.plan.memory, fmt::format("plan.memory = {}", format_bytes(options.plan.memory))};
-  if (site == Site::elsewhere || options.run.device == DeviceChoice::cuda) return limit;
+  if (site == Site::elsewhere || traits_of(device_of(options.run)).has_own_memory) return limit;
   const std::int64_t usable = usable_memory() / ranks_per_machine;
   if (usable > 0 && (limit.bytes == 0 || usable < limit.bytes))
     limit = {usable, fmt::format("{} of usable memory for each of {} ranks", format_bytes(usable), ranks_per_machine)};
@@ -50,6 +50,7 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
     }
   }
   needs.device = name_of(options.run.device);
+  needs.is_allotted = traits_of(device_of(options.run)).is_allotted;
   const Architecture architecture = resolve_architecture(options.model);
   const RunShape shape = run_shape(options, architecture, row.ranks, planned_ranks_per_node(options, row.ranks));
   const PlannedRun planned = plan_shape(shape);

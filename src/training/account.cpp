@@ -19,13 +19,13 @@ std::string model_line(const PlannedRun& planned) {
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
   const ProcessGrid& grid = planned.schedule.grid;
   const ResourceSettings& settings = session.resources().settings;
-  const char* lanes = settings.lanes == LaneMode::serial  ? "serial lanes (one operation at a time)"
-                      : settings.lanes == LaneMode::chaos ? "chaos lanes (with random delays)"
-                                                          : "parallel lanes (collectives beside computation)";
+  const char* queues = settings.queue_mode == QueueMode::serial  ? "serial queues (one operation at a time)"
+                       : settings.queue_mode == QueueMode::chaos ? "chaos queues (with random delays)"
+                                                                 : "parallel queues (collectives beside computation)";
   std::string line =
       fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {}", counted(grid.world(), "rank"),
                   grid.ranks_per_node(), grid.size(Group::shard), counted(grid.size(Group::replica), "replica"),
-                  counted(settings.threads, "thread"), lanes);
+                  counted(settings.threads, "thread"), queues);
   const int wanted = settings.threads * machine.machine_ranks;
   if (wanted > machine.machine_cores)
     line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"),

@@ -22,7 +22,7 @@ std::int64_t held_elements(const StepSchedule& schedule, UnitId unit) {
 std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank) {
   std::vector<OwnedRun> owned;
   std::int64_t file_offset = 0;
-  for (UnitId id = 0; id < static_cast<UnitId>(schedule.layout.units.size()); ++id) {
+  for (const UnitId id : schedule.layout.units.ids()) {
     const Unit& unit = schedule.unit(id);
     const std::int64_t held = held_elements(schedule, id);
     const std::int64_t members = unit.padded / held;  // ranks that hold the unit together
@@ -33,7 +33,7 @@ std::vector<OwnedRun> owned_runs(const StepSchedule& schedule, std::int64_t rank
     const std::int64_t in_slice = rank / members * share;  // holders of a slice are `members` ranks apart
     const std::int64_t first = rank % members * held + in_slice;
     for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, share)) {
-      owned.push_back({{run.tensor, run.first, run.count}, id, in_slice + run.offset, file_offset});
+      owned.push_back({{run.tensor.number(), run.first, run.count}, id, in_slice + run.offset, file_offset});
       file_offset += run.count;
     }
   }

@@ -13,7 +13,7 @@ namespace tessera {
 /// A run that a rank writes, and its offset in the rank's slice of its unit.
 struct OwnedRun {
   ElementRun run;
-  UnitId unit = -1;
+  UnitId unit;
   std::int64_t offset = 0;       ///< elements from the start of the rank's slice
   std::int64_t file_offset = 0;  ///< elements from the start of the rank's output
 };

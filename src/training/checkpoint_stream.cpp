@@ -25,7 +25,7 @@ void add_unit(StateView& view, std::int64_t first, const float* master, const fl
 
 StateView state_view(const StepSchedule& schedule, const Resources& resources) {
   StateView view;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     add_unit(view, 0, slice.master, slice.first_moment, slice.second_moment);
   }
@@ -35,7 +35,7 @@ StateView state_view(const StepSchedule& schedule, const Resources& resources) {
 
 StateView snapshot_view(const StepSchedule& schedule, const Resources& resources) {
   StateView view;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const SnapshotSlice slice = snapshot_slice(schedule, resources, unit);
     add_unit(view, slice.first, slice.master, slice.first_moment, slice.second_moment);
   }
@@ -56,7 +56,7 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
     TESSERA_ASSERT(one != owned_.end(), "element {} of {} that this rank writes", first + done, elements());
     const std::int64_t into = first + done - one->file_offset;
     const std::int64_t count = std::min(one->run.count - into, static_cast<std::int64_t>(out.size()) - done);
-    const auto& slice = view_.slices[static_cast<std::size_t>(kind)][static_cast<std::size_t>(one->unit)];
+    const auto& slice = view_.slices[static_cast<std::size_t>(kind)][one->unit];
     const float* const from = slice.data + (one->offset - slice.first) + into;
     if (view_.device != nullptr) {
       view_.device->copy(out.data() + done, from, count * size_of(DType::fp32));
@@ -84,7 +84,7 @@ StreamReceiver::StreamReceiver(ControlPlane& plane, const std::vector<std::int64
     : plane_(plane) {
   std::int64_t begin = 0;
   for (std::size_t i = 1; i < members.size(); ++i) {
-    members_.push_back({static_cast<int>(members[i]), begin, begin + counts[i]});
+    senders_.push_back({static_cast<int>(members[i]), begin, begin + counts[i]});
     begin += counts[i];
   }
 }
@@ -95,11 +95,11 @@ void StreamReceiver::read(StateKind kind, std::int64_t first, std::span<float> o
   for (std::int64_t done = 0; done < static_cast<std::int64_t>(out.size());) {
     const std::int64_t at = first + done;
     if (at < message_first_ || at >= message_first_ + static_cast<std::int64_t>(message_.size())) {
-      const auto member = std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return at < m.end; });
-      TESSERA_ASSERT(member != members_.end() && (at - member->begin) % kMessage == 0, "element {} out of turn", at);
+      const auto sender = std::find_if(senders_.begin(), senders_.end(), [&](const Sender& m) { return at < m.end; });
+      TESSERA_ASSERT(sender != senders_.end() && (at - sender->begin) % kMessage == 0, "element {} out of order", at);
       message_first_ = at;
-      message_.resize(static_cast<std::size_t>(message_size(at - member->begin, member->end - member->begin)));
-      plane_.receive(member->rank, std::as_writable_bytes(std::span(message_)));
+      message_.resize(static_cast<std::size_t>(message_size(at - sender->begin, sender->end - sender->begin)));
+      plane_.receive(sender->rank, std::as_writable_bytes(std::span(message_)));
     }
     const std::int64_t into = at - message_first_;
     const std::int64_t count =

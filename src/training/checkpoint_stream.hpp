@@ -19,8 +19,8 @@ struct StateView {
     const float* data = nullptr;
     std::int64_t first = 0;  ///< element of the rank's slice of the unit, at the start of `data`
   };
-  std::array<std::vector<Slice>, kStateKinds> slices;  ///< by kind, then by unit
-  Device* device = nullptr;                            ///< whose memory it is; none: memory of the host
+  std::array<IndexedVector<UnitId, Slice>, kStateKinds> slices;  ///< by kind
+  Device* device = nullptr;                                      ///< whose memory it is; none: memory of the host
 };
 
 /// Returns a view of the state itself.
@@ -52,12 +52,12 @@ class StreamReceiver {
   void read(StateKind kind, std::int64_t first, std::span<float> out);
 
  private:
-  struct Member {
+  struct Sender {
     int rank = 0;
     std::int64_t begin = 0, end = 0;  ///< elements, over all other members
   };
   ControlPlane& plane_;
-  std::vector<Member> members_;
+  std::vector<Sender> senders_;
   StateKind kind_ = StateKind::parameter;
   std::vector<float> message_;
   std::int64_t message_first_ = 0;  ///< the element that message_ starts with

@@ -63,7 +63,7 @@ void StepDump::collect(const Slice& slice, const float* values, Write&& write) {
 
 void StepDump::write_gradients() {
   const float scale = session_.optimizer().scalars().loss_scale;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
+  for (const UnitId unit : session_.schedule().layout.units.ids()) {
     const GradientSlice slice = gradient_slice(session_.schedule(), session_.resources(), unit);
     const std::vector<float> values = widened(session_.resources(), slice, scale);
     collect(slice, values.data(), [&](const TensorRun& run, std::span<const float> part) {
@@ -73,7 +73,7 @@ void StepDump::write_gradients() {
 }
 
 void StepDump::write_weights(std::int64_t step, const StepResult& result) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(session_.schedule().layout.units.size()); ++unit) {
+  for (const UnitId unit : session_.schedule().layout.units.ids()) {
     const StateSlice slice = state_slice(session_.schedule(), session_.resources(), unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     session_.resources().device->copy(values.data(), slice.master, slice.count * size_of(DType::fp32));

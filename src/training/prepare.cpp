@@ -62,7 +62,7 @@ Options PreparedRun::resolved(const Options& options) const {
   Options out = options;
   const int threads = threads_of(options, machine_);
   out.run.threads = threads;
-  out.run.lanes = lanes_of(options, threads, machine_);
+  out.run.lanes = queue_mode_of(options, threads, machine_);
   if (options.model.from.empty()) {  // a folder names its own sizes
     const Architecture& a = schedule.model.architecture;
     out.model.layers = a.layers;
@@ -86,7 +86,8 @@ std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const O
     source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
   if (parent_ != nullptr) {
     source = [this](TensorId tensor, std::int64_t first, std::span<float> out) {
-      const WantedRun want{StateKind::parameter, tensor, first, static_cast<std::int64_t>(out.size()), out.data()};
+      const WantedRun want{StateKind::parameter, tensor.number(), first, static_cast<std::int64_t>(out.size()),
+                           out.data()};
       parent_->read({&want, 1}, 1);
     };
   }

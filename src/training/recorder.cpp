@@ -9,6 +9,7 @@
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/run/metrics_history.hpp"
+#include "tessera/schedule/print_json.hpp"
 
 namespace tessera {
 
@@ -94,6 +95,8 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
                     {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},
                     {kForeignAtEnd, kLater}};
   layout.model = model_attributes(account.model);
+  layout.schedule = schedule_json_text(planned.schedule, planned.plan);
+  layout.schedule_format = kScheduleFormat;
   layout.device = account.has_monitor;
   layout.swmr = options.metrics.swmr;
   return layout;

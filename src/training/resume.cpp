@@ -2,19 +2,16 @@
 
 #include <algorithm>
 #include <chrono>
-#include <map>
 #include <sstream>
 #include <thread>
 
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/checkpoint/folder.hpp"
-#include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/reader.hpp"
-#include "tessera/config/describe.hpp"
-#include "tessera/config/validate.hpp"
 #include "tessera/files/path_exists.hpp"
 #include "tessera/files/unreadable_error.hpp"
+#include "training/checkpoint_comparison.hpp"
 
 namespace tessera {
 
@@ -36,127 +33,17 @@ std::string leave_newer(const std::filesystem::path& run, const std::filesystem:
   return mine.set_aside_newer(step);
 }
 
-/// Compares a run with a checkpoint.
-class Comparison {
- public:
-  Comparison(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest)
-      : where_(checkpoint.string()), settings_(settings), manifest_(manifest) {}
-
-  /// UsageError naming the settings that must not differ.
-  void require_fit() const {
-    Architecture mine = settings_.planned.schedule.model.architecture;
-    mine.dropout = manifest_.architecture.dropout;
-    const auto tensors = tensor_records(settings_.planned.schedule.model.tensors);
-    if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
-      throw UsageError(
-          "{} is of another model ({}): the options must describe the same one; without any of [model] it is the "
-          "checkpoint's",
-          where_, difference(tensors));
-    }
-    if (!manifest_.data.known) return;
-    const auto allowed = allowed_changes(settings_.options.checkpoint);
-    const StepSchedule& schedule = settings_.planned.schedule;
-    const std::int64_t batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
-    const DataPosition& there = manifest_.data;
-    const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now,
-                            const std::string& same = "give the same") {
-      if (then == now || std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return;
-      throw UsageError("{} was made with another {} ({} then, {} now): {}, or checkpoint.allow = {}", where_, what,
-                       then, now, same, name);
-    };
-    refuse("data", "corpus or validation part (data.source, data.val_fraction)", there.fingerprint,
-           fmt::format("{:016x}", settings_.data.fingerprint()), same_data());
-    refuse("seq_len", "sequence length (train.seq_len)", there.sequence, schedule.model.sequence);
-    refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch,
-           same_batch(there.global_batch));
-    refuse("seed", "data.seed", there.data_seed, settings_.options.data.seed);
-    refuse("seed", "run.seed", there.run_seed, settings_.options.run.seed);
-    refuse("order", "data.order", there.order, std::string(name_of(settings_.options.data.order)));
-  }
-
-  /// Returns "ranks 2 -> 4, shard.strategy zero3 -> ddp", or empty.
-  std::string changes() const {
-    std::string text;
-    const auto add = [&](const std::string& name, const std::string& then, const std::string& now) {
-      text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", name, then.empty() ? "(empty)" : then,
-                          now.empty() ? "(empty)" : now);
-    };
-    const std::int64_t world = settings_.planned.schedule.grid.world();
-    if (manifest_.grid.world != world) add("ranks", std::to_string(manifest_.grid.world), std::to_string(world));
-    const std::map<std::string, std::string> then(manifest_.options.begin(), manifest_.options.end());
-    for (const OptionValue& option : flat_options(settings_.options)) {
-      const auto old = then.find(option.name);
-      if (old == then.end() || old->second == option.value || option.name.starts_with("checkpoint.") ||
-          option.name == "run.dir" || option.name == "run.name") {
-        continue;
-      }
-      add(option.name, old->second, option.value);
-    }
-    return text;
-  }
-
- private:
-  /// Returns the options to type for the corpus of the checkpoint, as far as they differ.
-  std::string same_data() const {
-    const std::map<std::string, std::string> then(manifest_.options.begin(), manifest_.options.end());
-    std::string text;
-    for (const OptionValue& option : flat_options(settings_.options)) {
-      const auto old = then.find(option.name);
-      if (!option.name.starts_with("data.") || old == then.end() || old->second == option.value) continue;
-      text += fmt::format("{}--{}={}", text.empty() ? "" : " ", option.name, old->second);
-    }
-    return text.empty() ? "give the same (the text itself has changed)" : text + " gives the same";
-  }
-
-  /// Returns the options to type for the checkpoint's global batch on these ranks: another accumulation, else the
-  /// largest smaller micro-batch that divides as well.
-  std::string same_batch(std::int64_t then) const {
-    const StepSchedule& schedule = settings_.planned.schedule;
-    const std::int64_t world = schedule.grid.world();
-    if (then % world != 0)
-      return fmt::format("nothing gives {} on {} ranks (use a number of ranks that divides it)", then, world);
-    std::int64_t micro_batch = schedule.model.batch;
-    while (then / world % micro_batch != 0) --micro_batch;
-    const bool by_batch = settings_.options.train.global_batch > 0;
-    return fmt::format("{}{} gives the same",
-                       micro_batch == schedule.model.batch ? "" : fmt::format("--train.micro_batch={} ", micro_batch),
-                       by_batch ? fmt::format("--train.global_batch={}", then)
-                                : fmt::format("--train.accumulation={}", then / world / micro_batch));
-  }
-
-  std::string difference(const std::vector<TensorRecord>& mine) const {
-    const Architecture &a = manifest_.architecture, &b = settings_.planned.schedule.model.architecture;
-    const std::tuple<const char*, std::int64_t, std::int64_t> sizes[] = {
-        {"layers", a.layers, b.layers},          {"heads", a.heads, b.heads},
-        {"kv_heads", a.kv_heads, b.kv_heads},    {"width", a.width, b.width},
-        {"ffn_width", a.ffn_width, b.ffn_width}, {"vocab", a.vocab, b.vocab},
-        {"context", a.context, b.context}};
-    if (a.family != b.family) return fmt::format("{} there, {} here", name_of(a.family), name_of(b.family));
-    for (const auto& [name, there, here] : sizes) {
-      if (there != here) return fmt::format("model.{} = {} there, {} here", name, there, here);
-    }
-    for (std::size_t i = 0; i < std::min(mine.size(), manifest_.tensors.size()); ++i) {
-      if (mine[i] != manifest_.tensors[i]) return fmt::format("tensor {} differs", mine[i].name);
-    }
-    return "its description differs";
-  }
-
-  std::string where_;
-  const ResumeSettings& settings_;
-  const Manifest& manifest_;
-};
-
 /// Returns the runs that this rank needs, with their destinations; padding becomes zero.
 std::vector<WantedRun> wanted_runs(const StepSchedule& schedule, Resources& resources) {
   std::vector<WantedRun> wanted;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     const std::pair<StateKind, float*> kinds[] = {{StateKind::parameter, slice.master},
                                                   {StateKind::first_moment, slice.first_moment},
                                                   {StateKind::second_moment, slice.second_moment}};
     for (const auto& [kind, memory] : kinds) {
       for (const TensorRun& run : slice.runs)
-        wanted.push_back({kind, run.tensor, run.first, run.count, memory + run.offset});
+        wanted.push_back({kind, run.tensor.number(), run.first, run.count, memory + run.offset});
     }
   }
   return wanted;
@@ -171,7 +58,7 @@ void clear_padding(const StepSchedule& schedule, Resources& resources) {
       resources.device->copy(first, zeros.data(), static_cast<std::int64_t>(count * sizeof(float)));
     }
   };
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     for (float* memory : {slice.master, slice.first_moment, slice.second_moment}) {
       std::int64_t end = 0;
@@ -255,13 +142,12 @@ Verdict load(RankContext& context, const ResumeSettings& settings, const std::fi
   const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
   return agree(context, tried(context, [&] {
                  const CheckpointReader reader(path, manifest_from(text, path), share);
-                 const Comparison comparison(path, settings, reader.manifest());
-                 comparison.require_fit();
+                 require_fit(path, settings, reader.manifest());
                  reader.read(wanted_runs(schedule, resources), settings.threads,
                              [&](void* to, const void* from, std::size_t bytes) {
                                resources.device->copy(to, from, static_cast<std::int64_t>(bytes));
                              });
-                 out.changes = comparison.changes();
+                 out.changes = changes_since(path, settings, reader.manifest());
                  out.start = {reader.manifest().step, reader.manifest().data.next_sample, reader.manifest().optimizer};
                }));
 }
@@ -324,7 +210,7 @@ void require_fitting(const ResumeSettings& settings) {
   for (const auto& path : resume_candidates(settings.options.checkpoint.resume, settings.run)) {
     try {
       const Manifest manifest = read_manifest(path);
-      return Comparison(path, settings, manifest).require_fit();
+      return require_fit(path, settings, manifest);
     } catch (const IoError&) {
       continue;  // the loader reports its defects
     }

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "tessera/backend/cuda_device.hpp"
-#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/device_comm_backend.hpp"
 #include "tessera/files/hdf5.hpp"
 
 namespace tessera {

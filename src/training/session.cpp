@@ -27,12 +27,12 @@ std::int64_t steps_between_timed(const Options& options, DeviceKind device, std:
   return wanted == 0 ? every : std::clamp<std::int64_t>(steps / wanted, 1, every);
 }
 
-LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine) {
-  if (options.run.lanes != LaneMode::automatic) return options.run.lanes;
-  if (backend_of(options).overlaps_freely()) return LaneMode::parallel;
+QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine) {
+  if (options.run.lanes != QueueMode::automatic) return options.run.lanes;
+  if (backend_of(options).overlaps_freely()) return QueueMode::parallel;
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
-  return spare || options.comm.emulate.on() ? LaneMode::parallel : LaneMode::serial;
+  return spare || options.comm.emulate.on() ? QueueMode::parallel : QueueMode::serial;
 }
 
 namespace {
@@ -41,7 +41,7 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   ResourceSettings settings;
   settings.threads = threads_of(options, machine);
   settings.threads_on_cores = threads_on_cores(settings.threads, machine);
-  settings.lanes = lanes_of(options, settings.threads, machine);
+  settings.queue_mode = queue_mode_of(options, settings.threads, machine);
   settings.timeout_seconds = options.run.timeout;
   settings.comm = options.comm;
   settings.deterministic = is_deterministic(options.run);
@@ -99,7 +99,7 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   player_ = backend.make_player(schedule, *resources_, *optimizer_,
                                 player_settings(options, machine, schedule.model.device, steps_));
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
-    initialize_slice(schedule.model.tensors[static_cast<std::size_t>(tensor)], tensor, seed, first, out);
+    initialize_slice(schedule.model.tensors[tensor], tensor, seed, first, out);
   };
   std::optional<StartPoint> start;
   if (load) start = load(schedule, *resources_);
@@ -172,7 +172,7 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
     return batch.first_sample;
   };
   for (const Play& play : schedule.step) {
-    const bool updates = schedule.segments[static_cast<std::size_t>(play.segment)].role == SegmentRole::update;
+    const bool updates = schedule.segments[play.segment].role == SegmentRole::update;
     if (updates && before_update) {
       player_->synchronize();
       before_update();

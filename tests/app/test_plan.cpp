@@ -1,11 +1,15 @@
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
+#include <nlohmann/json.hpp>
+#include <regex>
 
 #include "tessera/app/plan.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/base/format.hpp"
 #include "tessera/training/resolve_model.hpp"
 #include "tessera/training/session.hpp"
 
@@ -110,6 +114,65 @@ TEST_CASE("plan.memory decides the exit: a usage error that says what would help
     REQUIRE(contains(text, "too much (peak at"));
     REQUIRE((contains(text, "Would fit:") || contains(text, "would fit:")));
   }
+}
+
+TEST_CASE("plan.format = json has the rows of the text, in bytes") {
+  const std::vector<std::string> words{"--plan.ranks=4", "--shard.strategy=zero2", "--train.accumulation=3"};
+  auto with_json = words;
+  with_json.emplace_back("--plan.format=json");
+  const std::string text = plan(words), printed = plan(with_json);
+  REQUIRE(std::ranges::count(printed, '\n') == 1);
+  const auto json = nlohmann::ordered_json::parse(printed);
+  CHECK(json.at("format") == "tessera-schedule-1");
+  CHECK(json.at("model") == "nano");
+  CHECK(json.at("fit").is_null());
+  const auto bytes = [](const nlohmann::ordered_json& number) { return format_bytes(number.get<std::int64_t>()); };
+  const auto has = [&](const std::string& row) { return std::regex_search(text, std::regex(row)); };
+  REQUIRE(json.at("strategies").size() == all_strategies().size());
+  for (const auto& row : json.at("strategies")) {
+    INFO(row.dump());
+    const bool chosen = row.at("strategy") == "zero2";
+    REQUIRE(row.at("chosen") == chosen);
+    const std::string title = row.at("strategy").get<std::string>() + (chosen ? R"( \*)" : "");
+    std::string at_peak = fmt::format("\n *{} +{} x {}", title, row.at("groups").at("shard").get<int>(),
+                                      row.at("groups").at("replica").get<int>());
+    std::string own_peaks = "\n *" + title;
+    std::int64_t sum = row.at("idle").get<std::int64_t>() + row.at("host").get<std::int64_t>();
+    for (const auto& [category, of] : row.at("categories").items()) {
+      at_peak += " +" + bytes(of);
+      own_peaks += " +" + bytes(row.at("own_peaks").at(category));
+      sum += of.get<std::int64_t>();
+    }
+    CHECK(sum == row.at("to_allocate"));
+    CHECK(has(at_peak + " +" + bytes(row.at("idle")) + " +" + bytes(row.at("to_allocate")) + "\n"));
+    CHECK(has(fmt::format("{} +{} +{}\n", own_peaks, bytes(row.at("wire_bytes_per_step")),
+                          row.at("collectives").get<int>())));
+    if (chosen) CHECK(row.at("wire_bytes_per_step") == json.at("wire_bytes_per_step"));
+    if (chosen) CHECK(row.at("categories") == json.at("memory").at("categories"));
+  }
+  REQUIRE(json.at("reductions").size() == 2);
+  for (const auto& row : json.at("reductions")) {
+    CHECK(has(fmt::format("  {} +{} to allocate, {} sent a step, {} of gradient sums{}\n",
+                          row.at("reduce").get<std::string>(), bytes(row.at("to_allocate")),
+                          bytes(row.at("wire_bytes_per_step")), bytes(row.at("accumulators")),
+                          row.at("chosen") ? R"( \*)" : "")));
+  }
+}
+
+TEST_CASE("plan.format = json says what does not fit and what would") {
+  const auto document = [](const std::vector<std::string>& words) {
+    return nlohmann::ordered_json::parse(plan(words));
+  };
+  const auto fit =
+      document({"--plan.format=json", "--plan.memory=40MB", "--shard.strategy=ddp", "--train.micro_batch=16"})
+          .at("fit");
+  INFO(fit.dump());
+  CHECK(fit.at("fits") == false);
+  CHECK(fit.at("allowed") == 40'000'000);
+  CHECK(fit.at("needed") > 40'000'000);
+  for (const auto& change : fit.at("changes")) CHECK(change.at("bytes") <= 40'000'000);
+  CHECK((!fit.at("changes").empty() || !fit.at("together").is_null()));
+  CHECK(document({"--plan.format=json", "--plan.memory=8GB"}).at("fit").at("fits") == true);
 }
 
 TEST_CASE("explicit sizes replace the preset's; GPT-2's rules follow them") {

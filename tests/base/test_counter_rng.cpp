@@ -47,6 +47,14 @@ TEST_CASE("Uniform numbers are below one") {
   CHECK(to_uniform(0xffffffffu) == 1.0f - 0x1p-24f);
 }
 
+namespace {
+
+float normal_at(std::uint64_t seed, std::uint32_t stream, std::uint64_t index) {
+  return normal_block(seed, stream, index / 4).at(index % 4);
+}
+
+}  // namespace
+
 TEST_CASE("Normal numbers have the moments of a standard normal distribution") {
   constexpr std::uint64_t count = 100'000;
   double sum = 0, squares = 0, fourth = 0, neighbours = 0, before = 0;

@@ -45,10 +45,10 @@ std::int64_t elements_of(const KernelWork& work, FlatKind kind) {
 double declared_flops(const StepSchedule& schedule) {
   double flops = 0;
   for (const Play& play : schedule.step) {
-    const Segment& segment = schedule.segments[static_cast<std::size_t>(play.segment)];
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    const Segment& segment = schedule.segments[play.segment];
+    for (const OperationId id : segment.operations()) {
       const Operation& op = schedule.operation(id);
-      if (op.part < 0) continue;
+      if (!op.part) continue;
       const Part& part = schedule.part(op.part);
       if (op.kind == OperationKind::forward) flops += static_cast<double>(part.forward.flops);
       if (op.kind == OperationKind::backward) flops += static_cast<double>(part.backward.flops);

@@ -1,8 +1,11 @@
 """The run folder: who may use it, and what happens when its files cannot be written."""
+import json
 import os
 import shutil
 import signal
 import subprocess
+
+import h5py
 
 from job import SHORT, TIMEOUT, TINY, Case, command, main, said_once, status
 from running import Running, checkpoints, history
@@ -64,6 +67,39 @@ class Record(Case):
         os.rename(self.run_folder / "metrics.h5.before-step-3", self.run_folder / "metrics.h5")
         (self.run_folder / "metrics.1.h5").unlink()
         self.assertEqual(history(self.run_folder), first)
+
+    def test_every_attempt_keeps_its_schedule(self):
+        steps = ["--train.steps=4", "--checkpoint.every=2"]
+        self.train(*RUN, *steps, "--train.accumulation=2", ranks=2)
+        self.train(*RUN, *steps, "--train.accumulation=4", "--shard.strategy=zero2",
+                   "--checkpoint.resume=run/checkpoints/step-00000002")
+        for name, ranks, strategy in (("metrics.h5", 2, "zero3"), ("metrics.h5.before-step-3", 2, "zero3"),
+                                      ("metrics.1.h5", 1, "zero2")):
+            with h5py.File(self.run_folder / name, "r", libver="latest", swmr=True) as file:
+                self.assertEqual(file["schedule"].attrs["format"], "tessera-schedule-1")
+                schedule = json.loads(file["schedule"].asstr()[()])
+                planned = {category: file[f"memory/{category.replace(' ', '_')}/planned"][0]
+                           for category in schedule["memory"]["categories"]}
+                sent = sum(file[f"comm/{kind}/bytes"][-1] for kind in ("all_gather", "reduce_scatter"))
+            job = self.job("plan", *RUN[:5], f"--plan.ranks={ranks}", f"--shard.strategy={strategy}", *RUN[-1:],
+                           f"--train.accumulation={4 // ranks}", "--plan.format=json")
+            self.assertEqual(job.code, 0, job.everything())
+            of_plan = json.loads(job.out)
+            for key in ("model", "strategies", "reductions", "fit"):
+                del of_plan[key]
+            self.assertEqual(schedule, of_plan)
+            self.assertEqual(schedule["memory"]["own_peaks"], planned)
+            self.assertEqual(schedule["wire_bytes_per_step"], sent)  # as counted in the last step
+
+    def test_the_plan_of_a_run_as_json(self):
+        self.train(*RUN, "--train.steps=1", ranks=2)
+        job = self.job("plan", "run", "--plan.format=json")
+        self.assertEqual((job.code, job.err), (0, ""))
+        self.assertEqual(json.loads(job.out)["ranks"], 2)  # nothing else is printed
+        job = self.job("plan", "run", "--plan.format=json", "--plan.memory=1kB")
+        self.assertEqual(job.code, 2, job.everything())
+        self.assertFalse(json.loads(job.out)["fit"]["fits"])
+        self.assertRegex(job.err, r"plan\.memory = 1\.00 kB .*too much")
 
     def test_two_fresh_starts_on_one_folder(self):
         for _ in range(3):

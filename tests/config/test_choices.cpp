@@ -8,9 +8,9 @@
 using namespace tessera;
 
 TEMPLATE_TEST_CASE("Every choice has a spelling of its own that reads back", "", bool, DeviceChoice, Deterministic,
-                   AttentionChoice, CommBackend, LaneMode, Strategy, Wrap, ReduceWhen, TiedReduce,
-                   ActivationCheckpointing, DirectWrites, SampleOrder, LearningRateSchedule, PlanView, SweepAction,
-                   DType) {
+                   AttentionChoice, CommBackend, QueueMode, Strategy, Wrap, ReduceWhen, TiedReduce,
+                   ActivationCheckpointing, DirectWrites, SampleOrder, LearningRateSchedule, PlanView, PlanFormat,
+                   SweepAction, DType) {
   std::set<std::string_view> names;
   std::set<TestType> values;
   for (const auto& [value, name] : choices<TestType>()) {
@@ -18,7 +18,7 @@ TEMPLATE_TEST_CASE("Every choice has a spelling of its own that reads back", "",
     names.insert(name);
     values.insert(value);
     CHECK(spelling(value) == name);
-    CHECK(read_choice<TestType>(name) == value);
+    CHECK(read_choice<TestType>(name).value() == value);
     CHECK_FALSE(read_choice<TestType>(std::string(name) + " "));
     // Help and messages put | between the names.
     CHECK(name.find_first_of("|, \t") == std::string_view::npos);

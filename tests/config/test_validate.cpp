@@ -105,7 +105,7 @@ TEST_CASE("Contradictions are errors") {
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
   for (const std::string option :
        {"run.trace=1:3", "data.tokenizer=bytes", "data.on_error=stop", "train.sample_every=0", "shard.offload=none",
-        "shard.persistence_threshold=5", "memory.offload_activations=false", "plan.cluster=a", "plan.format=text"}) {
+        "shard.persistence_threshold=5", "memory.offload_activations=false", "plan.cluster=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }

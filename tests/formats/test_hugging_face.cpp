@@ -69,10 +69,10 @@ std::vector<RawTensor> stored(const std::string& prefix) {
 }
 
 void check_values(const HuggingFaceWeights& weights) {
-  for (TensorId id = 0; id < 3; ++id) {
+  for (const TensorId id : std::views::iota(TensorId(0), TensorId(3))) {
     std::vector<float> some(3);
     weights.read(id, 1, some);
-    const float start = 100.0f * static_cast<float>(id + 1);
+    const float start = 100.0f * static_cast<float>(id.number() + 1);
     CHECK(some == std::vector<float>{start + 1, start + 2, start + 3});
   }
 }
@@ -284,8 +284,8 @@ TEST_CASE("weights that are no numbers are named when they are read") {
     write_safetensors(folder / "model.safetensors", tensors);
     const HuggingFaceWeights weights(folder.path(), expected());
     std::vector<float> some(3);
-    weights.read(1, 0, some);
-    CHECK_THAT(message_of<UsageError>([&] { weights.read(1, 5, some); }),
+    weights.read(TensorId(1), 0, some);
+    CHECK_THAT(message_of<UsageError>([&] { weights.read(TensorId(1), 5, some); }),
                Contains("h.0.attn.c_attn.bias") && Contains("element 7"));
   }
 }
@@ -300,7 +300,7 @@ TEST_CASE("an untied head is read like any tensor") {
   tensors.push_back(raw("lm_head.weight", {5, 4}, 400));
   write_safetensors(folder / "model.safetensors", tensors);
   std::vector<float> last(1);
-  HuggingFaceWeights(folder.path(), wanted).read(3, 19, last);
+  HuggingFaceWeights(folder.path(), wanted).read(TensorId(3), 19, last);
   CHECK(last[0] == 419);
 }
 
@@ -374,7 +374,7 @@ TEST_CASE("the reference models are read, and agree with their golden files in n
     double squares = 0;
     for (std::size_t i = 0; i < inventory.size(); ++i) {
       std::vector<float> values(static_cast<std::size_t>(inventory[i].elements));
-      weights.read(static_cast<TensorId>(i), 0, values);
+      weights.read(TensorId(i), 0, values);
       for (const float value : values) squares += static_cast<double>(value) * static_cast<double>(value);
     }
     CHECK(squares > 1.0);

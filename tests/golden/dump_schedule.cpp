@@ -86,19 +86,21 @@ std::string words_of(const Groups& groups) {
 }
 
 /// Numbers in the order of first use: number(id), and ids() from number to id.
+template <class Key>
 class Numbers {
  public:
   explicit Numbers(std::size_t count) : number_(count, -1) {}
-  void use(std::int32_t id) {
-    if (id < 0 || number_[static_cast<std::size_t>(id)] >= 0) return;
-    number_[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(ids_.size());
+  void use(Key id) {
+    if (!id || number_[id] >= 0) return;
+    number_[id] = static_cast<std::int32_t>(ids_.size());
     ids_.push_back(id);
   }
-  std::int32_t operator()(std::int32_t id) const { return id < 0 ? -1 : number_[static_cast<std::size_t>(id)]; }
-  const std::vector<std::int32_t>& ids() const { return ids_; }
+  std::int32_t operator()(Key id) const { return id ? number_[id] : -1; }
+  const std::vector<Key>& ids() const { return ids_; }
 
  private:
-  std::vector<std::int32_t> number_, ids_;
+  IndexedVector<Key, std::int32_t> number_;
+  std::vector<Key> ids_;
 };
 
 class Dump {
@@ -130,9 +132,9 @@ class Dump {
       for (const ValueId v : op.writes) value_.use(v);
       for (const Update& u : op.updates) value_.use(u.before), value_.use(u.after);
     }
-    for (ValueId v = 0; v < static_cast<ValueId>(s_.values.size()); ++v) value_.use(v);  // those of no operation
+    for (const ValueId v : s_.values.ids()) value_.use(v);  // those of no operation
     for (const ValueId v : value_.ids()) storage_.use(s_.value(v).storage);
-    for (StorageId id = 0; id < static_cast<StorageId>(s_.storages.size()); ++id) storage_.use(id);
+    for (const StorageId id : s_.storages.ids()) storage_.use(id);
   }
   std::vector<std::int32_t> numbers(const std::vector<ValueId>& ids) const {
     std::vector<std::int32_t> out;
@@ -171,7 +173,7 @@ class Dump {
     line("limits {} {} ahead {} {}", s_.gather_limit, s_.gradient_limit, s_.prefetch_forward, s_.prefetch_backward);
   }
   void operations() {
-    for (std::size_t i = 0; i < s_.operations.size(); ++i) {
+    for (const OperationId i : s_.operations.ids()) {
       const Operation& op = s_.operations[i];
       std::string more;
       for (const Update& u : op.updates) more += fmt::format(" {}>{}", value_(u.before), value_(u.after));
@@ -194,7 +196,7 @@ class Dump {
       const Storage& storage = s_.storage(id);
       line("storage {} {} {} {} {} carried {} live {} at {}", storage_(id), storage.bytes,
            word(kRegionWords, storage.region), word(kSpaces, storage.space), word(kCategoryWords, storage.category),
-           storage.carried, storage.always_live, plan_.offset[static_cast<std::size_t>(id)]);
+           storage.carried, storage.always_live, plan_.offset[id]);
     }
     line("workspace {} exchange {} staging {} messages {}", storage_(s_.kernel_workspace), storage_(s_.exchange),
          storage_(s_.staging), storage_(s_.messages));
@@ -233,7 +235,8 @@ class Dump {
 
   const StepSchedule& s_;
   const MemoryPlan& plan_;
-  Numbers value_, storage_;
+  Numbers<ValueId> value_;
+  Numbers<StorageId> storage_;
   std::string out_;
 };
 

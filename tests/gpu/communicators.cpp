@@ -31,7 +31,7 @@ struct Rank {
     settings.timeout_seconds = 60;
     settings.largest_full = std::max(kTimedBytes, room_for(world().size(), kMostElements));
     settings.largest_result = std::max(kTimedBytes, kMostElements * 4);
-    communication = make_device_communication(world(), *device, settings);
+    communication = make_device_comm_backend(world(), *device, settings);
     shared = communication->allocate_shared(settings.largest_full);
     result = device->allocate(MemoryKind::device, settings.largest_result + 16);
     stream = device->make_stream("test");
@@ -39,9 +39,9 @@ struct Rank {
                                 "test", settings.largest_full);
     communication->warm_up(*stream);
   }
-  DeviceCommunicationSettings settings;
+  DeviceCommSettings settings;
   std::unique_ptr<Device> device;
-  std::unique_ptr<DeviceCommunication> communication;
+  std::unique_ptr<DeviceCommBackend> communication;
   std::unique_ptr<DeviceMemory> shared, result;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Communicator> group;

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Plays tests/gpu/run.sh without a GPU: the emulated programs of a build stand in for the bundle's, stand-ins for
-# nvidia-smi, compute-sanitizer and ncu for theirs, and models are tiny. It tests the script, not the kernels.
+# nvidia-smi, compute-sanitizer and ncu for theirs, and models are tiny. It tests the stages, not the kernels.
 #
 #   tests/gpu/rehearse.sh BUILD_DIR [STAGE... | faults]
 #

@@ -89,8 +89,8 @@ struct Result {
   bool scratch_intact;
 };
 
-Result attend(Device& device, const Problem& p, const Tensor& qkv, const Tensor& upstream,
-              const Dropout& dropout = {}) {
+Result run_attention(Device& device, const Problem& p, const Tensor& qkv, const Tensor& upstream,
+                     const Dropout& dropout = {}) {
   Result r{Tensor(p.tokens(), p.out_width(), p.dtype),
            Tensor(p.shape.batch * p.shape.heads, p.shape.sequence, DType::fp32), Tensor(p.tokens(), p.width(), p.dtype),
            true};
@@ -126,11 +126,11 @@ TEST_CASE("attention forward and backward: tiles, odd lengths, shared key/value 
       const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
                    upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
       if (attention_is_of_library() && !library_computes(p)) {
-        CHECK_THROWS_AS(attend(device, p, qkv, upstream), UsageError);
+        CHECK_THROWS_AS(run_attention(device, p, qkv, upstream), UsageError);
         continue;
       }
       const Reference reference(p, qkv.values(), upstream.values());
-      const Result r = attend(device, p, qkv, upstream);
+      const Result r = run_attention(device, p, qkv, upstream);
       CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
       CHECK(relative_error(r.log_sum_exp.values(), reference.log_sum_exp) < tolerance(DType::fp32));
       CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
@@ -151,7 +151,7 @@ TEST_CASE("attention forward and backward: gradients in longer rows, after one i
                 static_cast<const std::byte*>(longer.data()) + row_of(row * (p.out_width() + 8)),
                 row_of(p.out_width()));
   }
-  const Result short_rows = attend(device, p, qkv, upstream), long_rows = attend(device, p, qkv, longer);
+  const Result short_rows = run_attention(device, p, qkv, upstream), long_rows = run_attention(device, p, qkv, longer);
   CHECK(long_rows.gradient.same_bits(short_rows.gradient));
 }
 
@@ -165,12 +165,12 @@ TEST_CASE("attention survives scores that overflow exp, and passes NaN on", "[at
       Tensor qkv(p.tokens(), p.width(), dtype);
       from_doubles(values, dtype, qkv.data());
       const Tensor upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
-      Result r = attend(device, p, qkv, upstream);
+      Result r = run_attention(device, p, qkv, upstream);
       for (const double v : r.output.values()) CHECK(std::isfinite(v));
       for (const double v : r.gradient.values()) CHECK(std::isfinite(v));
       values[static_cast<std::size_t>(69 * p.width())] = NAN;  // the last query: no other reads it
       from_doubles(values, dtype, qkv.data());
-      r = attend(device, p, qkv, upstream);
+      r = run_attention(device, p, qkv, upstream);
       for (std::int64_t i = 0; i < 70; ++i) {
         CHECK(std::isnan(at(r.output.values(), p.out_width(), i, 0)) == (i == 69));
       }
@@ -185,7 +185,7 @@ TEST_CASE("attention gives the same bits on any number of threads", "[attention]
   std::vector<Result> results;
   for (const int threads : {1, 2, 3}) {
     Device device(threads);
-    results.push_back(attend(device, p, qkv, upstream));
+    results.push_back(run_attention(device, p, qkv, upstream));
     CHECK(results.back().output.same_bits(results.front().output));
     CHECK(results.back().log_sum_exp.same_bits(results.front().log_sum_exp));
     CHECK(results.back().gradient.same_bits(results.front().gradient));
@@ -218,7 +218,7 @@ TEST_CASE("attention's dropout: every implementation and tiling has the same mas
         return to_uniform(words[u(query) / 8 % 2 * 2 + u(key) / 8 % 2]) < 0.3f ? 0.0 : 1 / 0.7;
       };
       const Reference reference(p, qkv.values(), upstream.values(), mask);
-      const Result r = attend(device, p, qkv, upstream, dropout);
+      const Result r = run_attention(device, p, qkv, upstream, dropout);
       CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
       CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
       CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
@@ -236,14 +236,14 @@ TEST_CASE("attention with dropout: backward is the gradient of forward with the 
   Dropout dropout;
   dropout.probability = 0.3f, dropout.sequence = 70, dropout.layer = 2;
   dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
-  const Result r = attend(device, p, qkv, upstream, dropout);
+  const Result r = run_attention(device, p, qkv, upstream, dropout);
   const Doubles gradient = r.gradient.values(), direction = Tensor::random(p.tokens(), p.width(), p.dtype, 9).values();
   const auto objective = [&](double step) {
     Doubles moved = qkv.values();
     for (std::size_t i = 0; i < moved.size(); ++i) moved[i] += step * direction[i];
     Tensor shifted(p.tokens(), p.width(), p.dtype);
     from_doubles(moved, p.dtype, shifted.data());
-    const Doubles out = attend(device, p, shifted, upstream, dropout).output.values(), up = upstream.values();
+    const Doubles out = run_attention(device, p, shifted, upstream, dropout).output.values(), up = upstream.values();
     double sum = 0;
     for (std::size_t i = 0; i < out.size(); ++i) sum += out[i] * up[i];
     return sum;
@@ -251,5 +251,5 @@ TEST_CASE("attention with dropout: backward is the gradient of forward with the 
   double along = 0;
   for (std::size_t i = 0; i < gradient.size(); ++i) along += gradient[i] * direction[i];
   CHECK((objective(1e-3) - objective(-1e-3)) / 2e-3 == Approx(along).epsilon(3e-3));
-  CHECK(relative_error(r.output.values(), attend(device, p, qkv, upstream).output.values()) > 0.1);
+  CHECK(relative_error(r.output.values(), run_attention(device, p, qkv, upstream).output.values()) > 0.1);
 }

@@ -57,7 +57,7 @@ constexpr Problem kProblems[] = {{1, 1, 1, 2, 2},     {2, 5, 3, 6, 20},     {1, 
 
 }  // namespace
 
-TEST_CASE("rotary turns pairs as Hugging Face's rotate_half does, and turns them back", "[rotary]") {
+TEST_CASE("rotary rotates pairs as Hugging Face's rotate_half does, and back", "[rotary]") {
   for (const InstructionSet set : kInstructionSets) {
     if (!is_supported(set)) continue;
     Device device(2, set);

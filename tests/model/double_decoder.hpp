@@ -89,7 +89,7 @@ class DoubleDecoder {
   }
 
   /// Rotates every head of `row` by its position: a pair is a complex number, times exp(i angle).
-  Doubles turned(Doubles row, std::size_t position) const {
+  Doubles rotated(Doubles row, std::size_t position) const {
     const auto head_width = static_cast<std::size_t>(a_.head_width()), half = head_width / 2;
     for (std::size_t h = 0; h < row.size(); h += head_width) {
       for (std::size_t i = 0; i < half; ++i) {
@@ -113,8 +113,8 @@ class DoubleDecoder {
         query.push_back(third(0)), key.push_back(third(1)), value.push_back(third(2));
       } else {
         const Doubles n = norm(x[t], h + "input_layernorm");
-        query.push_back(turned(linear(n, h + "self_attn.q_proj"), t));
-        key.push_back(turned(linear(n, h + "self_attn.k_proj"), t));
+        query.push_back(rotated(linear(n, h + "self_attn.q_proj"), t));
+        key.push_back(rotated(linear(n, h + "self_attn.k_proj"), t));
         value.push_back(linear(n, h + "self_attn.v_proj"));
       }
     }

@@ -22,19 +22,19 @@ class ModelRun {
         pool(threads),
         kernels(make_cpu_kernels(pool)),
         stream(make_serial_stream("test")) {
-    for (std::size_t i = 0; i < model.tensors.size(); ++i) {
-      const ParameterTensor& t = model.tensors[i];
+    for (const TensorId id : model.tensors.ids()) {
+      const ParameterTensor& t = model.tensors[id];
       std::vector<float> values(static_cast<std::size_t>(t.elements));
-      initialize_slice(t, static_cast<TensorId>(i), seed, 0, values);
+      initialize_slice(t, id, seed, 0, values);
       parameters.emplace_back(t.elements * size_of(compute));
       kernels->cast(*stream, values.data(), DType::fp32, parameters.back().data(), compute, t.elements);
       gradients.emplace_back(t.elements * size_of(gradient));
     }
     const std::int64_t stream_bytes = model.residual_elements() * size_of(compute);
-    for (std::size_t p = 0; p < model.parts.size(); ++p) {
+    for (const Part& part : model.parts) {
       activations.emplace_back(stream_bytes);
       saved.emplace_back();
-      for (const SavedTensor& s : model.parts[p].saved) saved.back().emplace_back(s.elements * size_of(s.dtype));
+      for (const SavedTensor& s : part.saved) saved.back().emplace_back(s.elements * size_of(s.dtype));
     }
     for (std::size_t i = 0; i < model.constants.size(); ++i) {
       const std::vector<float> values = constant_values(model, static_cast<std::int32_t>(i));
@@ -51,7 +51,7 @@ class ModelRun {
 
   /// One operation on part `p`, with fresh NaN scratch of exactly the declared size. adds: for every gradient.
   void run(std::size_t p, Direction direction, bool with_output = true, bool adds = false) {
-    const Part& part = model.parts[p];
+    const Part& part = model.parts[PartId(p)];
     PartBuffers b;
     b.tokens = tokens.data(), b.targets = targets.data();
     b.evaluation = evaluation;
@@ -64,7 +64,7 @@ class ModelRun {
     for (Guarded& s : saved[p]) saved_pointers.push_back(s.data());
     std::unique_ptr<bool[]> flags(new bool[part.tensors.size()]);
     for (std::size_t i = 0; i < part.tensors.size(); ++i) {
-      const auto id = static_cast<std::size_t>(part.tensors[i]);
+      const TensorId id = part.tensors[i];
       const bool readable = direction != Direction::backward || part.read_in_backward[i];
       parameter_pointers.push_back(readable ? parameters[id].data() : nullptr);
       gradient_pointers.push_back(gradients[id].data());
@@ -110,7 +110,8 @@ class ModelRun {
 
   bool intact() const {
     bool good = scratch_intact && residual_gradient.intact();
-    for (const auto& list : {&parameters, &gradients, &activations, &constants}) {
+    for (const std::vector<Guarded>* list :
+         std::initializer_list<const std::vector<Guarded>*>{&parameters, &gradients, &activations, &constants}) {
       for (const Guarded& g : *list) good = good && g.intact();
     }
     for (const auto& list : saved) {
@@ -123,7 +124,8 @@ class ModelRun {
   ThreadPool pool;
   std::unique_ptr<Kernels> kernels;
   std::unique_ptr<Stream> stream;
-  std::vector<Guarded> parameters, gradients, activations, constants;
+  IndexedVector<TensorId, Guarded> parameters, gradients;
+  std::vector<Guarded> activations, constants;
   std::vector<std::vector<Guarded>> saved;
   Guarded residual_gradient;
   std::vector<std::int32_t> tokens, targets;

@@ -40,7 +40,7 @@ TEST_CASE("the rotary table is Llama 3's", "[constants]") {
   CHECK_THROWS_WITH(validate(a), Catch::Contains("high_freq_factor"));
 }
 
-TEST_CASE("without scaling each position turns its pairs once more by their frequency", "[constants]") {
+TEST_CASE("without scaling each position rotates its pairs once more by their frequency", "[constants]") {
   for (const char* name : {"qwen2-0.5b", "llama-8b"}) {
     INFO(name);
     Architecture a = preset(name);
@@ -51,9 +51,9 @@ TEST_CASE("without scaling each position turns its pairs once more by their freq
     REQUIRE(static_cast<std::int64_t>(table.size()) == 37 * half * 2);
     for (std::int64_t i = 0; i < half; ++i) {
       const double frequency = std::exp(-std::log(a.rope_theta) * static_cast<double>(i) / static_cast<double>(half));
-      const std::complex<double> turn(std::cos(frequency), std::sin(frequency));
+      const std::complex<double> rotation(std::cos(frequency), std::sin(frequency));
       std::complex<double> now = 1;
-      for (std::int64_t position = 0; position < 37; ++position, now *= turn) {
+      for (std::int64_t position = 0; position < 37; ++position, now *= rotation) {
         const auto at = static_cast<std::size_t>((position * half + i) * 2);
         if (std::abs(static_cast<double>(table[at]) - now.real()) > 1e-7 ||
             std::abs(static_cast<double>(table[at + 1]) - now.imag()) > 1e-7)

@@ -48,13 +48,13 @@ void prepare(ModelRun& run) {
     run.tokens.push_back(static_cast<std::int32_t>((i * i + 3) % vocab));
     run.targets.push_back(static_cast<std::int32_t>((i * 5 + 1) % vocab));
   }
-  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
+  for (const TensorId i : run.parameters.ids()) {
     const std::int64_t n = run.model.tensors[i].elements;
     const bool matrix = run.model.tensors[i].shape.size() == 2;
     ParameterTensor t = run.model.tensors[i];
     t.initialization = Initialization::normal, t.standard_deviation = matrix ? 0.3 : 0.2;
     std::vector<float> values(static_cast<std::size_t>(n));
-    initialize_slice(t, static_cast<TensorId>(i), 99, 0, values);
+    initialize_slice(t, i, 99, 0, values);
     if (run.model.tensors[i].initialization == Initialization::one) {
       for (float& v : values) v += 1.0f;
     }
@@ -62,7 +62,7 @@ void prepare(ModelRun& run) {
   }
 }
 
-Doubles gradient_of(const ModelRun& run, std::size_t tensor) {
+Doubles gradient_of(const ModelRun& run, TensorId tensor) {
   return to_doubles(run.gradients[tensor].data(), run.model.gradient, run.model.tensors[tensor].elements);
 }
 
@@ -75,14 +75,15 @@ void compare_with_double(const Architecture& a, std::int64_t batch, std::int64_t
   ModelRun run(a, batch, sequence, compute, gradient, 2);
   prepare(run);
   DoubleDecoder truth(run.model, run.tokens, run.targets);
-  for (std::size_t i = 0; i < run.parameters.size(); ++i) {
+  for (const TensorId i : run.parameters.ids()) {
     truth.parameters[run.model.tensors[i].name] =
         to_doubles(run.parameters[i].data(), compute, run.model.tensors[i].elements);
   }
   run.train();
   const double expected = truth.loss();
   CHECK(std::abs(run.loss / static_cast<double>(run.model.tokens()) - expected) <= loss_tolerance * expected);
-  for (std::size_t i = 0; i < run.model.tensors.size() && !kSanitized; ++i) {  // the reference takes a minute there
+  for (const TensorId i : kSanitized ? std::views::iota(TensorId(0), TensorId(0))
+                                     : run.model.tensors.ids()) {  // the reference takes a minute there
     INFO(run.model.tensors[i].name);
     CHECK(relative_error(gradient_of(run, i), truth.gradient(run.model.tensors[i].name)) < gradient_tolerance);
   }
@@ -135,7 +136,7 @@ TEST_CASE("the same bits on any number of threads", "[decoder]") {
       prepare(*runs.back());
       runs.back()->train();
       CHECK(runs.back()->loss == runs.front()->loss);
-      for (std::size_t i = 0; i < runs.front()->gradients.size(); ++i) {
+      for (const TensorId i : runs.front()->gradients.ids()) {
         CHECK(same_bits(runs.back()->gradients[i], runs.front()->gradients[i]));
       }
     }
@@ -171,10 +172,10 @@ TEST_CASE("gradients that add: a second micro-batch on top of the first", "[deco
     ModelRun run(a, 2, 11, DType::fp32, DType::fp32, 2);
     prepare(run);
     run.train();
-    std::vector<Doubles> once;
-    for (std::size_t i = 0; i < run.gradients.size(); ++i) once.push_back(gradient_of(run, i));
+    IndexedVector<TensorId, Doubles> once;
+    for (const TensorId i : run.gradients.ids()) once.push_back(gradient_of(run, i));
     run.train(true);
-    for (std::size_t i = 0; i < run.gradients.size(); ++i) {
+    for (const TensorId i : run.gradients.ids()) {
       INFO(run.model.tensors[i].name);
       Doubles twice = once[i];
       for (double& v : twice) v *= 2;
@@ -191,16 +192,16 @@ TEST_CASE("with dropout, backward is the gradient of the forward of the same ste
   prepare(run);
   run.train();
   const double with_dropout = run.loss;
-  std::vector<Doubles> gradients, parameters;
+  IndexedVector<TensorId, Doubles> gradients, parameters;
   double squares = 0;
-  for (std::size_t i = 0; i < run.gradients.size(); ++i) {
+  for (const TensorId i : run.gradients.ids()) {
     gradients.push_back(gradient_of(run, i));
     parameters.push_back(to_doubles(run.parameters[i].data(), DType::fp32, run.model.tensors[i].elements));
     for (const double g : gradients.back()) squares += g * g;
   }
   // Along the gradient the loss changes by step * |gradient|^2.
   const auto loss_at = [&](double step) {
-    for (std::size_t i = 0; i < gradients.size(); ++i) {
+    for (const TensorId i : gradients.ids()) {
       Doubles moved = parameters[i];
       for (std::size_t k = 0; k < moved.size(); ++k) moved[k] += step * gradients[i][k];
       from_doubles(moved, DType::fp32, run.parameters[i].data());
@@ -224,5 +225,5 @@ TEST_CASE("a part refuses buffers that do not match its declaration", "[decoder]
   ModelRun run(small(1, 1, 4, 5), 1, 3, DType::fp32, DType::fp32, 1);
   prepare(run);
   PartBuffers b;
-  CHECK_THROWS_AS(part_forward(*run.kernels, *run.stream, run.model, run.model.parts[1], b), InternalError);
+  CHECK_THROWS_AS(part_forward(*run.kernels, *run.stream, run.model, run.model.parts[PartId(1)], b), InternalError);
 }

@@ -12,14 +12,14 @@ TEST_CASE("parts cover every tensor, name what backward reads and count the work
     const ModelParts m = declare_parts(a, 2, 64, DType::bf16, DType::fp32);
     REQUIRE(m.parts.size() == static_cast<std::size_t>(2 * a.layers + 2));
     CHECK(m.parts.front().name == "embed");
-    CHECK(m.parts[1].name == "h.0.attn");
-    CHECK(m.parts[2].name == "h.0.mlp");
+    CHECK(m.parts[PartId(1)].name == "h.0.attn");
+    CHECK(m.parts[PartId(2)].name == "h.0.mlp");
     CHECK(m.parts.back().name == "head");
     std::set<TensorId> seen;
     for (const Part& p : m.parts) {
       CHECK(p.tensors.size() == p.read_in_backward.size());
       for (std::size_t i = 0; i < p.tensors.size(); ++i) {
-        const ParameterTensor& t = m.tensors[static_cast<std::size_t>(p.tensors[i])];
+        const ParameterTensor& t = m.tensors[p.tensors[i]];
         const bool again = !seen.insert(p.tensors[i]).second;
         CHECK(again == (p.kind == PartKind::head && t.is_table && a.tied_head));
         if (p.kind == PartKind::embedding) CHECK_FALSE(p.read_in_backward[i]);
@@ -50,7 +50,7 @@ TEST_CASE("what is saved for backward is what the literature counts", "[parts]")
   const ModelParts m = declare_parts(a, 5, 11, DType::bf16);
   const auto saved_bytes = [&](std::size_t part) {
     std::int64_t bytes = 0;
-    for (const SavedTensor& saved : m.parts[part].saved) bytes += saved.elements * size_of(saved.dtype);
+    for (const SavedTensor& saved : m.parts[PartId(part)].saved) bytes += saved.elements * size_of(saved.dtype);
     return bytes;
   };
   constexpr std::int64_t tokens = 5 * 11;
@@ -58,6 +58,6 @@ TEST_CASE("what is saved for backward is what the literature counts", "[parts]")
   CHECK(saved_bytes(1) == tokens * (2 * 4 + 4 * 21 * 2 + 3 * 4));
   CHECK(saved_bytes(2) == tokens * (2 * 4 + 50 * 2));
   CHECK(saved_bytes(3) == 0);
-  CHECK(m.parts[1].block == 0);
-  CHECK(m.parts[3].block == -1);
+  CHECK(m.parts[PartId(1)].block == 0);
+  CHECK(m.parts[PartId(3)].block == -1);
 }

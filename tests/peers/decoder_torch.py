@@ -46,7 +46,7 @@ def frequencies(config):
     return frequency
 
 
-def turn(x, cosine, sine):
+def apply_rotary(x, cosine, sine):
     """Rotates the pairs (x[i], x[i + half]) of each head; x: [batch, heads, tokens, head width]."""
     left, right = x.chunk(2, dim=-1)
     return torch.cat((left * cosine - right * sine, right * cosine + left * sine), dim=-1)
@@ -65,8 +65,8 @@ class Attention(nn.Module):
     def forward(self, x, cosine, sine):
         batch, tokens, _ = x.shape
         split = lambda y, heads: y.view(batch, tokens, heads, self.head_width).transpose(1, 2)
-        query = turn(split(self.q_proj(x), self.heads), cosine, sine)
-        key = turn(split(self.k_proj(x), self.kv_heads), cosine, sine)
+        query = apply_rotary(split(self.q_proj(x), self.heads), cosine, sine)
+        key = apply_rotary(split(self.k_proj(x), self.kv_heads), cosine, sine)
         value = split(self.v_proj(x), self.kv_heads)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True, enable_gqa=True)
         return self.o_proj(mixed.transpose(1, 2).reshape(batch, tokens, -1))
@@ -125,7 +125,7 @@ class Decoder(nn.Module):
 
     def forward(self, inputs, targets):
         x = self.embed_tokens(inputs)
-        # Angles keep fp32 under autocast; the turned queries and keys go back to what x has.
+        # Angles keep fp32 under autocast; the rotated queries and keys go back to what x has.
         cosine, sine = (t[: inputs.shape[1]].to(self.product_type(x)) for t in (self.cosine, self.sine))
         for block in self.h:
             x = block(x, cosine, sine)

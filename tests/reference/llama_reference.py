@@ -93,8 +93,8 @@ def linear(x, p, name):
     return y + p[name + ".bias"] if name + ".bias" in p else y
 
 
-def turned(x, shape):
-    """Pairs (x[i], x[i + half]) of each head turned by position * frequency; x is [batch, heads, tokens, head_width]."""
+def apply_rotary(x, shape):
+    """Pairs (x[i], x[i + half]) of each head rotated by position * frequency; x is [batch, heads, tokens, head_width]."""
     angles = torch.outer(torch.arange(x.shape[2], dtype=torch.float64), shape.frequencies())
     cosine, sine = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
     first, second = x.chunk(2, dim=-1)
@@ -107,7 +107,7 @@ def attention(x, p, h, shape):
         linear(x, p, h + f"self_attn.{name}").view(batch, tokens, -1, shape.head_width).transpose(1, 2)
         for name in ("q_proj", "k_proj", "v_proj")
     )
-    query, key = turned(query, shape), turned(key, shape)
+    query, key = apply_rotary(query, shape), apply_rotary(key, shape)
     group = shape.heads // shape.kv_heads
     key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
     scores = query @ key.transpose(-1, -2) / math.sqrt(shape.head_width)

@@ -21,6 +21,9 @@ inline MetricsLayout layout() {
   layout.provenance = {{"version", "0.1.0"}, {"hosts", "node1 x2"}};
   layout.numbers = {{"seconds_to_first_step", std::nan("")}, {"load_average_start", 0.25}};
   layout.model = {{"parameters", std::int64_t{1234}}, {"steps_per_epoch", 2.5}, {"device_peak_source", "unknown"}};
+  layout.schedule =
+      R"({"strategy":"zero3","of":")" + std::string(100'000, 'y') + "\"}";  // more than a chunk of HDF5's heap
+  layout.schedule_format = "a format";
   layout.device = true;
   layout.flush_after = std::chrono::hours(24);  // tests decide when rows reach the file
   return layout;

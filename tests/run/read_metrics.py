@@ -2,6 +2,7 @@
 
 growing waits until the file is there and STEPS rows are seen; cut accepts columns of different lengths.
 """
+import json
 import sys
 import time
 
@@ -102,6 +103,10 @@ with (h5py.File(path, "r") if how == "closed" else opened()) as file:
     assert seen >= steps, seen
     assert file["provenance"].attrs["load_average_start"] == 0.25
     assert dict(file["model"].attrs) == {"parameters": 1234, "steps_per_epoch": 2.5, "device_peak_source": "unknown"}
+    schedule = file["schedule"]
+    assert schedule.shape == () and schedule.attrs["format"] == "a format"
+    assert h5py.check_string_dtype(schedule.dtype) == ("utf-8", None), schedule.dtype
+    assert json.loads(schedule.asstr()[()]) == {"strategy": "zero3", "of": "y" * 100000}
     check_ranks(file, 300 if evals else 0)
     assert len(file["eval/step"]) == len(file["eval/loss"]) == evals
     if evals:

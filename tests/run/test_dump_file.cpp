@@ -55,7 +55,7 @@ std::vector<Run> shuffled_runs(std::mt19937& random) {
 void write(DumpFile& dump, const Run& run) {
   std::vector<float> values;
   for (std::int64_t i = 0; i < run.count; ++i) values.push_back(value(run.weight, run.tensor, run.first + i));
-  const auto id = static_cast<TensorId>(run.tensor);
+  const auto id = TensorId(run.tensor);
   run.weight ? dump.write_weight(id, run.first, values) : dump.write_gradient(id, run.first, values);
 }
 

@@ -53,6 +53,9 @@ std::vector<std::int64_t> steps_in(const std::filesystem::path& folder) {
     REQUIRE(losses.size() == steps.size());
     REQUIRE(forward.size() == steps.size());
     REQUIRE(bytes.size() == steps.size());
+    REQUIRE(hdf5_read_strings(file.id(), "schedule") == std::vector{layout().schedule});
+    const Hdf5Dataset schedule(H5Dopen2(file.id(), "schedule", H5P_DEFAULT));
+    REQUIRE(hdf5_read_attribute<std::string>(schedule.id(), "format") == "a format");
     for (std::size_t i = 0; i < steps.size(); ++i) {
       REQUIRE(losses[i] == row(steps[i]).loss);
       REQUIRE(forward[i] == row(steps[i]).times[0]);

@@ -9,14 +9,14 @@
 
 namespace tessera::testing {
 
-/// Gives every reference to an operation its new number; -1 for one that is gone (edges to it are dropped).
-inline void renumber(StepSchedule& s, const std::vector<OperationId>& number) {
+/// Gives every reference to an operation its new number, none if it is gone (edges to it are dropped).
+inline void renumber(StepSchedule& s, const IndexedVector<OperationId, OperationId>& number) {
   for (Value& value : s.values) {
-    if (value.maker >= 0) value.maker = number[static_cast<std::size_t>(value.maker)];
+    if (value.maker) value.maker = number[value.maker];
   }
   for (Operation& op : s.operations) {
-    for (Edge& edge : op.after) edge.operation = number[static_cast<std::size_t>(edge.operation)];
-    std::erase_if(op.after, [](const Edge& edge) { return edge.operation < 0; });
+    for (Edge& edge : op.after) edge.operation = number[edge.operation];
+    std::erase_if(op.after, [](const Edge& edge) { return !edge.operation; });
   }
 }
 
@@ -33,16 +33,15 @@ inline void redirect(StepSchedule& s, ValueId from, ValueId to) {
 
 /// Returns the schedule without operation `id`; its results are missing.
 inline StepSchedule without_operation(StepSchedule s, OperationId id) {
-  std::vector<OperationId> number;
-  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i)
-    number.push_back(i < id ? i : i == id ? -1 : i - 1);
+  IndexedVector<OperationId, OperationId> number;
+  for (const OperationId i : s.operations.ids()) number.push_back(i < id ? i : i == id ? OperationId() : i - 1);
   for (Segment& segment : s.segments) {
     if (id < segment.first)
       --segment.first;
     else if (id < segment.first + segment.count)
       --segment.count;
   }
-  s.operations.erase(s.operations.begin() + id);
+  s.operations.erase(s.operations.begin() + id.number());
   renumber(s, number);
   return s;
 }
@@ -57,10 +56,10 @@ inline std::optional<StepSchedule> bridged_operation(StepSchedule s, OperationId
   if (op.kind == OperationKind::recompute) {  // uses the values that forward saved
     for (const ValueId written : op.writes) {
       const Value& v = s.value(written);
-      for (ValueId other = 0; other < written; ++other) {
+      for (const ValueId other : std::views::iota(ValueId(0), written)) {
         const Value& o = s.value(other);
         const bool alike =
-            o.kind == v.kind && o.part == v.part && o.slot == v.slot && o.maker >= 0 && o.kind != ValueKind::scratch;
+            o.kind == v.kind && o.part == v.part && o.slot == v.slot && o.maker && o.kind != ValueKind::scratch;
         if (alike && s.operation(o.maker).kind == OperationKind::forward) redirect(s, written, other), bridged = true;
       }
     }
@@ -70,17 +69,16 @@ inline std::optional<StepSchedule> bridged_operation(StepSchedule s, OperationId
 }
 
 inline StepSchedule without_edge(StepSchedule s, OperationId id, std::size_t edge) {
-  auto& after = s.operations[static_cast<std::size_t>(id)].after;
+  auto& after = s.operations[id].after;
   after.erase(after.begin() + static_cast<std::ptrdiff_t>(edge));
   return s;
 }
 
 /// Returns the schedule with operations a and b swapped.
 inline StepSchedule swapped(StepSchedule s, OperationId a, OperationId b) {
-  std::vector<OperationId> number;
-  for (OperationId i = 0; i < static_cast<OperationId>(s.operations.size()); ++i)
-    number.push_back(i == a ? b : i == b ? a : i);
-  std::swap(s.operations[static_cast<std::size_t>(a)], s.operations[static_cast<std::size_t>(b)]);
+  IndexedVector<OperationId, OperationId> number;
+  for (const OperationId i : s.operations.ids()) number.push_back(i == a ? b : i == b ? a : i);
+  std::swap(s.operations[a], s.operations[b]);
   renumber(s, number);
   return s;
 }
@@ -113,7 +111,7 @@ inline bool may_change_places(const StepSchedule& s, OperationId a, OperationId 
     const bool waits = std::any_of(after.begin(), after.end(), [&](const Edge& edge) { return edge.operation == x; });
     return waits || !independent(s, x, y);
   };
-  for (OperationId m = a + 1; m < b; ++m) {
+  for (const OperationId m : std::views::iota(a + 1, b)) {
     if (ordered(a, m) || ordered(m, b)) return false;
   }
   return !ordered(a, b);

@@ -131,24 +131,24 @@ TEST_CASE("a constant lies at rest, is read by every direction of its parts, and
   const StepSchedule s = build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
   REQUIRE(verify_schedule(s).empty());
   std::map<OperationKind, int> readers;
-  StorageId storage = -1;
-  for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
+  StorageId storage;
+  for (const OperationId id : s.operations.ids()) {
     const Operation& op = s.operation(id);
     const auto reads = [&](ValueId v) { return s.value(v).kind == ValueKind::constant; };
     const auto place = std::find_if(op.reads.begin(), op.reads.end(), reads);
-    const bool attention = op.part >= 0 && s.part(op.part).kind == PartKind::attention;
+    const bool attention = op.part && s.part(op.part).kind == PartKind::attention;
     REQUIRE((place != op.reads.end()) == attention);
     if (!attention) continue;
     ++readers[op.kind];
-    REQUIRE((storage < 0 || storage == s.value(*place).storage));
+    REQUIRE((!storage || storage == s.value(*place).storage));
     storage = s.value(*place).storage;
     StepSchedule mutant = s;
-    auto& left = mutant.operations[static_cast<std::size_t>(id)].reads;
+    auto& left = mutant.operations[id].reads;
     left.erase(left.begin() + (place - op.reads.begin()));
     REQUIRE_FALSE(verify_schedule(mutant).empty());
     mutant = s;  // its scratch is the constant
     for (const ValueId v : op.writes) {
-      if (s.value(v).kind == ValueKind::scratch) mutant.values[static_cast<std::size_t>(v)].storage = storage;
+      if (s.value(v).kind == ValueKind::scratch) mutant.values[v].storage = storage;
     }
     REQUIRE_FALSE(verify_schedule(mutant).empty());
   }

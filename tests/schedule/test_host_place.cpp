@@ -22,12 +22,12 @@ StepSchedule with_host_buffer(std::int64_t bytes, RegionKind region) {
 /// The first operation of a kind reads and writes the last storage, too.
 void touch_host(StepSchedule& s, OperationKind kind) {
   Value value;
-  value.storage = static_cast<StorageId>(s.storages.size()) - 1;
-  for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
+  value.storage = StorageId(s.storages.size()) - 1;
+  for (const OperationId id : s.operations.ids()) {
     if (s.operation(id).kind != kind) continue;
     value.maker = id;
     s.values.push_back(value);
-    s.operations[static_cast<std::size_t>(id)].writes.push_back(static_cast<ValueId>(s.values.size()) - 1);
+    s.operations[id].writes.push_back(ValueId(s.values.size()) - 1);
     return;
   }
 }

@@ -195,17 +195,16 @@ TEST_CASE("a broken plan is noticed") {
   const MemoryPlan plan = plan_memory(schedule);
   REQUIRE(check_memory_plan(schedule, plan).empty());
   int noticed = 0, storages = 0;
-  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+  for (const StorageId id : schedule.storages.ids()) {
     MemoryPlan broken = plan;
-    auto& offset = broken.offset[static_cast<std::size_t>(id)];
+    auto& offset = broken.offset[id];
     const RegionPlan& region = plan.region(schedule.storage(id).space, schedule.storage(id).region);
     offset =
         region.bytes - round_up(schedule.storage(id).bytes, kStorageAlignment) + kStorageAlignment;  // over the end
     REQUIRE_FALSE(check_memory_plan(schedule, broken).empty());
-    offset = plan.offset[static_cast<std::size_t>(id)] + 1;
+    offset = plan.offset[id] + 1;
     REQUIRE_FALSE(check_memory_plan(schedule, broken).empty());
-    offset = plan.offset[static_cast<std::size_t>(id)] == 0 ? kStorageAlignment
-                                                            : 0;  // another storage's address, most often
+    offset = plan.offset[id] == 0 ? kStorageAlignment : 0;  // another storage's address, most often
     noticed += check_memory_plan(schedule, broken).empty() ? 0 : 1;
     ++storages;
   }

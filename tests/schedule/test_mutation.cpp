@@ -33,11 +33,10 @@ bool rejected(const StepSchedule& mutant, const MemoryPlan& plan, Count& count) 
 }
 
 bool same_order(const StepSchedule& a, const StepSchedule& b) {
-  for (std::size_t i = 0; i < a.segments.size(); ++i) {
+  for (const SegmentId i : a.segments.ids()) {
     const SegmentOrder x(a, a.segments[i]), y(b, b.segments[i]);
-    const OperationId first = a.segments[i].first, end = first + a.segments[i].count;
-    for (OperationId p = first; p < end; ++p) {
-      for (OperationId q = first; q < end; ++q) {
+    for (const OperationId p : a.segments[i].operations()) {
+      for (const OperationId q : a.segments[i].operations()) {
         if (x.before(p, q) != y.before(p, q)) return false;
       }
     }
@@ -56,14 +55,14 @@ ValueId gradient_read(const StepSchedule& s, const Operation& update) {
 std::string text_of(const StepSchedule& s, OperationId id) {
   const Operation& op = s.operation(id);
   return fmt::format("operation {} {} {}", id, name_of(op.kind),
-                     op.part >= 0   ? s.part(op.part).name
-                     : op.unit >= 0 ? s.unit(op.unit).name
-                                    : "");
+                     op.part   ? s.part(op.part).name
+                     : op.unit ? s.unit(op.unit).name
+                               : "");
 }
 
 void drop_operations(const Subject& subject, std::map<OperationKind, Count>& counts) {
   const StepSchedule& s = subject.schedule;
-  for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
+  for (const OperationId id : s.operations.ids()) {
     INFO("without " << text_of(s, id));
     Count& count = counts[s.operation(id).kind];
     REQUIRE(rejected(without_operation(s, id), subject.plan, count));
@@ -76,10 +75,10 @@ void drop_operations(const Subject& subject, std::map<OperationKind, Count>& cou
 
 void drop_edges(const Subject& subject, std::map<EdgeReason, Count>& counts) {
   const StepSchedule& s = subject.schedule;
-  for (OperationId id = 0; id < static_cast<OperationId>(s.operations.size()); ++id) {
+  for (const OperationId id : s.operations.ids()) {
     for (std::size_t e = 0; e < s.operation(id).after.size(); ++e) {
       const StepSchedule mutant = without_edge(s, id, e);
-      INFO(text_of(s, id) << " without its edge to " << s.operation(id).after[e].operation << ", "
+      INFO(text_of(s, id) << " without its edge to " << s.operation(id).after[e].operation.number() << ", "
                           << name_of(s.operation(id).after[e].reason));
       if (rejected(mutant, subject.plan, counts[s.operation(id).after[e].reason])) continue;
       // Another wait implies this one.
@@ -93,7 +92,7 @@ void swap_pairs(const Subject& subject, Count& neighbours, Count& others) {
   const StepSchedule& s = subject.schedule;
   int draw = 0;
   for (const Segment& segment : s.segments) {
-    for (OperationId a = segment.first; a < segment.first + segment.count; ++a) {
+    for (const OperationId a : segment.operations()) {
       for (OperationId b = a + 1; b < segment.first + segment.count; ++b) {
         const bool next = b == a + 1;
         if (!next && ++draw % 11 != 0) continue;
@@ -118,7 +117,7 @@ void retype_measured(const Subject& subject, Count& count) {
     });
     if (is_applied) continue;  // one value: it has one type
     StepSchedule mutant = s;
-    DType& type = mutant.values[static_cast<std::size_t>(measured)].dtype;
+    DType& type = mutant.values[measured].dtype;
     type = type == DType::fp32 ? DType::bf16 : DType::fp32;
     INFO("another type for what the norm of " << s.unit(op.unit).name << " measures");
     REQUIRE(rejected(mutant, subject.plan, count));

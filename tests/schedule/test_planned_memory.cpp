@@ -30,7 +30,7 @@ RunShape shape_on(DeviceKind device, Transfer transfer, std::int64_t ranks_per_n
 /// Bytes of an operation's scratch.
 std::int64_t scratch_bytes(const StepSchedule& schedule, const Operation& op) {
   const ValueId v = scratch_of(schedule, op);
-  return v < 0 ? 0 : schedule.storage_of(v).bytes;
+  return v ? schedule.storage_of(v).bytes : 0;
 }
 
 bool require_no_problem(const StepSchedule& schedule, const MemoryPlan& plan) {
@@ -42,22 +42,22 @@ bool require_no_problem(const StepSchedule& schedule, const MemoryPlan& plan) {
 
 TEST_CASE("a GPU's kernels have their workspace at rest, for as long as the run lives") {
   const PlannedRun gpu = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
-  REQUIRE(gpu.schedule.kernel_workspace >= 0);
+  REQUIRE(gpu.schedule.kernel_workspace);
   const Storage& workspace = gpu.schedule.storage(gpu.schedule.kernel_workspace);
   CHECK(workspace.bytes == kernel_needs(DeviceKind::cuda).workspace());
   CHECK(workspace.region == RegionKind::at_rest);
   CHECK(workspace.category == Category::workspace);
   CHECK(gpu.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(Category::workspace)] >= workspace.bytes);
   CHECK(check_memory_plan(gpu.schedule, gpu.plan).empty());
-  for (StorageId other = 0; other < static_cast<StorageId>(gpu.schedule.storages.size()); ++other) {
+  for (const StorageId other : gpu.schedule.storages.ids()) {
     const Storage& storage = gpu.schedule.storage(other);
     const bool beside = storage.region == RegionKind::at_rest && storage.space == MemorySpace::device;
     if (other == gpu.schedule.kernel_workspace || !beside) continue;
-    const std::int64_t at = gpu.plan.offset[static_cast<std::size_t>(other)];
-    const std::int64_t here = gpu.plan.offset[static_cast<std::size_t>(gpu.schedule.kernel_workspace)];
+    const std::int64_t at = gpu.plan.offset[other];
+    const std::int64_t here = gpu.plan.offset[gpu.schedule.kernel_workspace];
     REQUIRE((at + storage.bytes <= here || here + workspace.bytes <= at));
   }
-  CHECK(plan_shape(shape_on(DeviceKind::cpu, Transfer::host)).schedule.kernel_workspace < 0);
+  CHECK(!plan_shape(shape_on(DeviceKind::cpu, Transfer::host)).schedule.kernel_workspace);
 }
 
 TEST_CASE("sums have room for what they receive, and only while they last") {
@@ -116,7 +116,7 @@ TEST_CASE("sums of NCCL's own need room only where they are converted") {
 
 TEST_CASE("host memory that a GPU's steps and staged collectives pass through lies in the plan") {
   const PlannedRun nccl = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
-  CHECK(nccl.schedule.staging < 0);
+  CHECK(!nccl.schedule.staging);
   CHECK(nccl.plan.at(MemorySpace::host).total() ==
         round_up(exchange_bytes(nccl.schedule.model.tokens()), kStorageAlignment));
 
@@ -128,12 +128,12 @@ TEST_CASE("host memory that a GPU's steps and staged collectives pass through li
     CHECK(require_no_problem(s, run.plan));
     std::int64_t largest = 0;
     for (const Unit& unit : s.layout.units) largest = std::max(largest, unit.padded * size_of(s.reduce));
-    REQUIRE(s.staging >= 0);
+    REQUIRE(s.staging);
     CHECK(s.storage(s.staging).region == RegionKind::shared);
     CHECK(s.storage(s.staging).bytes >= largest);
     CHECK(s.storage(s.staging).bytes < 2 * largest + 1024);
-    CHECK((s.messages >= 0) == (ranks_per_node < 8));
-    if (s.messages >= 0) CHECK(s.storage(s.messages).bytes == 2 * message_block_bytes(2));
+    CHECK(bool(s.messages) == (ranks_per_node < 8));
+    if (s.messages) CHECK(s.storage(s.messages).bytes == 2 * message_block_bytes(2));
   }
   CHECK(plan_shape(shape_on(DeviceKind::cpu, Transfer::host, 4)).plan.at(MemorySpace::host).total() == 0);
 }

@@ -131,7 +131,7 @@ TEST_CASE("units are printed with elements, padding and share") {
   const auto lines = lines_of(print_units(schedule));
   REQUIRE(lines.size() == 4 + schedule.layout.units.size());  // the last two explain the columns
   for (std::size_t i = 0; i < schedule.layout.units.size(); ++i) {
-    const Unit& unit = schedule.layout.units[i];
+    const Unit& unit = schedule.layout.units[UnitId(i)];
     std::istringstream in(lines[i + 2]);
     std::string name, block;
     std::int64_t tensors = 0, elements = 0, padding = 0, share = 0;

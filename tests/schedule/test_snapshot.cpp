@@ -20,9 +20,8 @@ StepSchedule with_snapshot(Strategy strategy, std::int64_t world = 4, std::int64
 /// Calls f with the operations of the snapshot.
 template <class F>
 void for_each_store(StepSchedule& s, F&& f) {
-  const Segment& segment = s.segments[static_cast<std::size_t>(s.snapshot.at(0).segment)];
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id)
-    f(s.operations[static_cast<std::size_t>(id)]);
+  const Segment& segment = s.segments[s.snapshot.at(0).segment];
+  for (const OperationId id : segment.operations()) f(s.operations[id]);
 }
 
 bool rejected(const StepSchedule& s, const std::string& reason) {
@@ -70,17 +69,16 @@ TEST_CASE("wrong snapshots are rejected") {
   REQUIRE(verify_schedule(right).empty());
 
   StepSchedule twice = right;
-  const Segment& segment = twice.segments[static_cast<std::size_t>(twice.snapshot.at(0).segment)];
+  const Segment& segment = twice.segments[twice.snapshot.at(0).segment];
   const Operation first = twice.operation(segment.first);
-  Operation& second = twice.operations[static_cast<std::size_t>(segment.first) + 1];
+  Operation& second = twice.operations[segment.first + 1];
   second.unit = first.unit, second.reads = first.reads;
   CHECK(rejected(twice, "a snapshot is of the unit"));
   CHECK(rejected(twice, "stores a unit twice"));
   CHECK(rejected(twice, "is not in the snapshot"));
 
   StepSchedule other_moments = right;
-  other_moments.operations[static_cast<std::size_t>(segment.first)].reads[1] =
-      right.operation(segment.first + 1).reads[1];
+  other_moments.operations[segment.first].reads[1] = right.operation(segment.first + 1).reads[1];
   CHECK(rejected(other_moments, "reads master and moments of its unit"));
 
   StepSchedule only_master = right;
@@ -89,13 +87,13 @@ TEST_CASE("wrong snapshots are rejected") {
 
   StepSchedule every_replica = right;  // all replicas store the full slice
   for_each_store(every_replica, [&](const Operation& op) {
-    Value& copy = every_replica.values[static_cast<std::size_t>(op.writes[0])];
+    Value& copy = every_replica.values[op.writes[0]];
     copy.shard = copy.shard.without(Group::replica);
   });
   CHECK(rejected(every_replica, "on exactly one rank"));
 
   StepSchedule half = right;
-  for_each_store(half, [&](const Operation& op) { half.values[static_cast<std::size_t>(op.writes[0])].elements /= 2; });
+  for_each_store(half, [&](const Operation& op) { half.values[op.writes[0]].elements /= 2; });
   CHECK(rejected(half, "on exactly one rank"));
 
   StepSchedule on_device = right;
@@ -114,8 +112,8 @@ TEST_CASE("two snapshots, or a snapshot and anything else on the host, share no 
   MemoryPlan plan = plan_memory(s);
   REQUIRE(check_memory_plan(s, plan).empty());
   int moved = 0;
-  for (StorageId id = 0; id < static_cast<StorageId>(s.storages.size()); ++id) {
-    auto& offset = plan.offset[static_cast<std::size_t>(id)];
+  for (const StorageId id : s.storages.ids()) {
+    auto& offset = plan.offset[id];
     if (s.storage(id).space != MemorySpace::host || offset == 0) continue;
     const std::int64_t before = std::exchange(offset, 0);
     REQUIRE_FALSE(check_memory_plan(s, plan).empty());

@@ -13,7 +13,7 @@ namespace {
 
 void check_layout(const ModelParts& model, const UnitLayout& layout) {
   std::set<TensorId> seen;
-  for (std::size_t u = 0; u < layout.units.size(); ++u) {
+  for (const UnitId u : layout.units.ids()) {
     const Unit& unit = layout.units[u];
     REQUIRE(unit.padded % (layout.world * kTensorAlignment) == 0);
     std::int64_t end = 0, elements = 0;
@@ -21,10 +21,10 @@ void check_layout(const ModelParts& model, const UnitLayout& layout) {
       REQUIRE(seen.insert(place.tensor).second);
       REQUIRE(place.offset >= end);
       REQUIRE(place.offset % kTensorAlignment == 0);
-      REQUIRE(layout.unit_of[static_cast<std::size_t>(place.tensor)] == static_cast<UnitId>(u));
-      REQUIRE(layout.offset_of[static_cast<std::size_t>(place.tensor)] == place.offset);
-      end = place.offset + model.tensors[static_cast<std::size_t>(place.tensor)].elements;
-      elements += model.tensors[static_cast<std::size_t>(place.tensor)].elements;
+      REQUIRE(layout.unit_of[place.tensor] == UnitId(u));
+      REQUIRE(layout.offset_of[place.tensor] == place.offset);
+      end = place.offset + model.tensors[place.tensor].elements;
+      elements += model.tensors[place.tensor].elements;
     }
     REQUIRE(elements == unit.elements);
     REQUIRE(end <= unit.padded);
@@ -59,8 +59,8 @@ TEST_CASE("block wrap: tables, blocks, final norm") {
   std::vector<std::string> names;
   for (const Unit& unit : layout.units) names.push_back(unit.name);
   REQUIRE(names == std::vector<std::string>{"wte", "wpe", "h.0", "h.1", "ln_f"});
-  REQUIRE(layout.units[2].is_block);
-  REQUIRE_FALSE(layout.units[0].is_block);
+  REQUIRE(layout.units[UnitId(2)].is_block);
+  REQUIRE_FALSE(layout.units[UnitId(0)].is_block);
 }
 
 TEST_CASE("size wrap: half blocks below the minimum merge, a remainder joins the unit before it") {
@@ -84,7 +84,7 @@ TEST_CASE("runs of a slice cover each element once and leave padding out") {
         for (const TensorRun& run : runs_in_slice(model, unit, r * unit.share(world), unit.share(world))) {
           REQUIRE(run.offset >= 0);
           REQUIRE(run.offset + run.count <= unit.share(world));
-          REQUIRE(run.first + run.count <= model.tensors[static_cast<std::size_t>(run.tensor)].elements);
+          REQUIRE(run.first + run.count <= model.tensors[run.tensor].elements);
           covered += run.count;
         }
       }

@@ -37,19 +37,19 @@ inline Options shaped(Options options, const Shape& shape) {
 /// Parameters and moments of all tensors, and the steps of a run.
 struct Outcome {
   std::map<std::int64_t, double> losses;
-  std::array<std::vector<std::vector<float>>, kStateKinds> state;
+  std::array<IndexedVector<TensorId, std::vector<float>>, kStateKinds> state;
   std::vector<std::string> said;
   std::int64_t first_step = 0;
 };
 
 inline void collect_state(TrainingSession& session, Outcome& outcome) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(session.schedule().layout.units.size()); ++unit) {
+  for (const UnitId unit : session.schedule().layout.units.ids()) {
     const StateSlice slice = state_slice(session.schedule(), session.resources(), unit);
     const float* kinds[] = {slice.master, slice.first_moment, slice.second_moment};
     for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
       for (const TensorRun& run : slice.runs) {
-        session.resources().device->copy(outcome.state[kind][static_cast<std::size_t>(run.tensor)].data() + run.first,
-                                         kinds[kind] + run.offset, run.count * size_of(DType::fp32));
+        session.resources().device->copy(outcome.state[kind][run.tensor].data() + run.first, kinds[kind] + run.offset,
+                                         run.count * size_of(DType::fp32));
       }
     }
   }
@@ -98,8 +98,8 @@ inline Outcome run(const Options& base, const Shape& shape, const std::filesyste
 
 inline void require_same_state(const Outcome& a, const Outcome& b) {
   for (std::size_t kind = 0; kind < kStateKinds; ++kind) {
-    for (std::size_t i = 0; i < a.state[kind].size(); ++i) {
-      INFO("kind " << kind << " tensor " << i);
+    for (const TensorId i : a.state[kind].ids()) {
+      INFO("kind " << kind << " tensor " << i.number());
       REQUIRE(std::memcmp(a.state[kind][i].data(), b.state[kind][i].data(), a.state[kind][i].size() * 4) == 0);
     }
   }

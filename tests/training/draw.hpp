@@ -60,7 +60,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.shard.reshard_after_forward = d.below(3) != 0;
   o.shard.reduce = d.of(std::array{ReduceWhen::micro_step, ReduceWhen::step});
   o.memory.checkpoint = d.of(std::array{ActivationCheckpointing::none, ActivationCheckpointing::block});
-  o.run.lanes = d.of(std::array{LaneMode::serial, LaneMode::parallel, LaneMode::chaos});
+  o.run.lanes = d.of(std::array{QueueMode::serial, QueueMode::parallel, QueueMode::chaos});
   o.run.threads = 1 + d.below(2);
   c.machine.chaos_seed = seed;
   c.machine.poison = d.below(2) == 0;

@@ -16,9 +16,9 @@ inline constexpr double kLossTolerance = 2e-6, kNormTolerance = 2e-5, kGradientT
 struct Golden {
   std::filesystem::path folder;
   Architecture architecture;
-  std::vector<ParameterTensor> tensors;
+  IndexedVector<TensorId, ParameterTensor> tensors;
   std::vector<double> losses, norms;
-  std::vector<std::vector<float>> gradients, weights;
+  IndexedVector<TensorId, std::vector<float>> gradients, weights;
   Options options;
 };
 
@@ -71,7 +71,7 @@ inline void check_against(const Golden& golden, const RunOutcome& run) {
     loss = std::max(loss, std::abs(run.losses[i] / golden.losses[i] - 1));
     norm = std::max(norm, std::abs(run.norms[i] / golden.norms[i] - 1));
   }
-  for (std::size_t i = 0; i < golden.tensors.size(); ++i) {
+  for (const TensorId i : golden.tensors.ids()) {
     const bool keys = golden.tensors[i].name.ends_with("c_attn.bias");
     INFO(golden.tensors[i].name);
     const double g = distance(run.gradients[i], golden.gradients[i], keys),

@@ -13,8 +13,8 @@ namespace tessera::testing {
 struct RunOutcome {
   std::vector<double> losses, norms;
   std::vector<double> evaluations;
-  std::vector<std::vector<float>> weights;    ///< per tensor, as in the file formats
-  std::vector<std::vector<float>> gradients;  ///< per tensor, of the first step
+  IndexedVector<TensorId, std::vector<float>> weights;    ///< per tensor, as in the file formats
+  IndexedVector<TensorId, std::vector<float>> gradients;  ///< per tensor, of the first step
   std::int64_t skipped = 0;
   std::int64_t bytes_sent = 0;  ///< by rank 0 in its last step, parameters and gradients
   std::int64_t bytes_planned = 0;
@@ -58,8 +58,8 @@ inline Options base_options() {
   return options;
 }
 
-inline std::vector<std::vector<float>> empty_tensors(const ModelParts& model) {
-  std::vector<std::vector<float>> tensors;
+inline IndexedVector<TensorId, std::vector<float>> empty_tensors(const ModelParts& model) {
+  IndexedVector<TensorId, std::vector<float>> tensors;
   for (const ParameterTensor& tensor : model.tensors)
     tensors.emplace_back(static_cast<std::size_t>(tensor.elements), std::nanf(""));
   return tensors;
@@ -67,28 +67,26 @@ inline std::vector<std::vector<float>> empty_tensors(const ModelParts& model) {
 
 /// Copies this rank's master slices into full tensors.
 inline void collect_weights(const StepSchedule& schedule, const Resources& resources,
-                            std::vector<std::vector<float>>& tensors) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+                            IndexedVector<TensorId, std::vector<float>>& tensors) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const StateSlice slice = state_slice(schedule, resources, unit);
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     resources.device->copy(values.data(), slice.master, slice.count * size_of(DType::fp32));
     for (const TensorRun& run : slice.runs) {
-      std::copy_n(values.begin() + run.offset, run.count,
-                  tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+      std::copy_n(values.begin() + run.offset, run.count, tensors[run.tensor].begin() + run.first);
     }
   }
 }
 
 inline void collect_gradients(const StepSchedule& schedule, const Resources& resources,
-                              std::vector<std::vector<float>>& tensors) {
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule.layout.units.size()); ++unit) {
+                              IndexedVector<TensorId, std::vector<float>>& tensors) {
+  for (const UnitId unit : schedule.layout.units.ids()) {
     const GradientSlice slice = gradient_slice(schedule, resources, unit);
     if (slice.dtype != DType::fp32) continue;
     std::vector<float> values(static_cast<std::size_t>(slice.count));
     resources.device->copy(values.data(), slice.data, slice.count * size_of(DType::fp32));
     for (const TensorRun& run : slice.runs) {
-      std::copy_n(values.begin() + run.offset, run.count,
-                  tensors[static_cast<std::size_t>(run.tensor)].begin() + run.first);
+      std::copy_n(values.begin() + run.offset, run.count, tensors[run.tensor].begin() + run.first);
     }
   }
 }

@@ -64,7 +64,7 @@ TEST_CASE("a steady step allocates nothing") {
   options.train.steps = 20;
   options.train.accumulation = 3;
   for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3}) {
-    for (const LaneMode lanes : {LaneMode::serial, LaneMode::parallel}) {
+    for (const QueueMode lanes : {QueueMode::serial, QueueMode::parallel}) {
       for (const std::int64_t ranks_per_node : {2, 1}) {
         options.shard.strategy = strategy;
         options.run.lanes = lanes;

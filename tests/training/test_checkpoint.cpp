@@ -37,8 +37,8 @@ TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every stra
   Options options = base_options();
   options.train.steps = 20;
   // With async the state has moved on when it is written, in whatever order queues are played.
-  const std::tuple<bool, LaneMode> ways[] = {
-      {false, LaneMode::serial}, {true, LaneMode::serial}, {true, LaneMode::chaos}};
+  const std::tuple<bool, QueueMode> ways[] = {
+      {false, QueueMode::serial}, {true, QueueMode::serial}, {true, QueueMode::chaos}};
   for (const auto& [shape, way] : pairs_of(kShapes, ways)) {
     std::tie(options.checkpoint.async, options.run.lanes) = way;
     INFO(shape.text() << (options.checkpoint.async ? " async " : " ") << name_of(options.run.lanes));

@@ -12,7 +12,7 @@ namespace {
 
 /// Every element of every tensor in one run of one rank; each rank's runs end to end in its file.
 void require_each_once(const StepSchedule& schedule) {
-  std::vector<std::vector<int>> written;
+  IndexedVector<TensorId, std::vector<int>> written;
   for (const ParameterTensor& tensor : schedule.model.tensors)
     written.emplace_back(static_cast<std::size_t>(tensor.elements), 0);
   for (std::int64_t rank = 0; rank < schedule.grid.world(); ++rank) {
@@ -22,7 +22,7 @@ void require_each_once(const StepSchedule& schedule) {
       REQUIRE(one.file_offset == file_offset);
       REQUIRE(one.run.count > 0);
       file_offset += one.run.count;
-      auto& tensor = written.at(static_cast<std::size_t>(one.run.tensor));
+      auto& tensor = written.at(TensorId(one.run.tensor));
       for (std::int64_t i = 0; i < one.run.count; ++i) ++tensor.at(static_cast<std::size_t>(one.run.first + i));
     }
     for (const Unit& unit : schedule.layout.units) most += unit.padded / schedule.grid.world();
@@ -31,7 +31,7 @@ void require_each_once(const StepSchedule& schedule) {
     REQUIRE(runs.size() == owned.size());
     for (std::size_t i = 0; i < runs.size(); ++i) REQUIRE(runs[i] == owned[i].run);
   }
-  for (std::size_t t = 0; t < written.size(); ++t) {
+  for (const TensorId t : written.ids()) {
     INFO(schedule.model.tensors[t].name);
     REQUIRE(std::ranges::count(written[t], 1) == schedule.model.tensors[t].elements);
   }

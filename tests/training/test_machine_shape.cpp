@@ -34,11 +34,11 @@ TEST_CASE("threads: the machine's cores dealt to its ranks, within what a rank m
 
 TEST_CASE("lanes and spinning look at the whole machine") {
   Options options;
-  CHECK(lanes_of(options, 1, machine_of(2, 2)) == LaneMode::serial);
-  CHECK(lanes_of(options, 1, machine_of(2, 3)) == LaneMode::parallel);
-  CHECK(lanes_of(options, 2, machine_of(2, 4)) == LaneMode::serial);
+  CHECK(queue_mode_of(options, 1, machine_of(2, 2)) == QueueMode::serial);
+  CHECK(queue_mode_of(options, 1, machine_of(2, 3)) == QueueMode::parallel);
+  CHECK(queue_mode_of(options, 2, machine_of(2, 4)) == QueueMode::serial);
   CHECK(threads_on_cores(2, machine_of(2, 4)) == 2);
   CHECK(threads_on_cores(2, machine_of(2, 3)) == 4);
   options.comm.emulate.latency = 1e-3;
-  CHECK(lanes_of(options, 2, machine_of(2, 4)) == LaneMode::parallel);
+  CHECK(queue_mode_of(options, 2, machine_of(2, 4)) == QueueMode::parallel);
 }

@@ -45,7 +45,7 @@ namespace {
 /// Returns the usual initial weights, but another gain of the last norm: gradients of the token table grow with it.
 TensorSource with_last_gain(const Architecture& architecture, float gain) {
   return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
-    const ParameterTensor& t = tensors[static_cast<std::size_t>(tensor)];
+    const ParameterTensor& t = tensors[tensor];
     initialize_slice(t, tensor, 1, first, out);
     if (t.name == "transformer.ln_f.weight") std::fill(out.begin(), out.end(), gain);
   };

@@ -14,8 +14,8 @@ void require_same_bits(const RunOutcome& a, const RunOutcome& b) {
   REQUIRE(a.norms == b.norms);
   REQUIRE(a.evaluations == b.evaluations);
   REQUIRE(a.weights.size() == b.weights.size());
-  for (std::size_t i = 0; i < a.weights.size(); ++i) {
-    INFO("tensor " << i);
+  for (const TensorId i : a.weights.ids()) {
+    INFO("tensor " << i.number());
     REQUIRE(a.weights[i].size() == b.weights[i].size());
     REQUIRE(std::memcmp(a.weights[i].data(), b.weights[i].data(), a.weights[i].size() * 4) == 0);
   }

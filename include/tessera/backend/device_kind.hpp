@@ -1,7 +1,8 @@
 #pragma once
-// The kind of device that a rank computes on. Sizes that depend on it (kernel scratch) depend on nothing else of the
-// device, so a plan for GPUs needs no GPU.
+// The kinds of device that a rank can compute on, and what each means to code outside its backend. Nothing here depends
+// on a device that is there, so a plan for GPUs needs no GPU.
 
+#include <cstddef>
 #include <cstdint>
 #include <string_view>
 
@@ -9,7 +10,29 @@ namespace tessera {
 
 enum class DeviceKind : std::uint8_t { cpu, cuda };
 
+/// A row of the table of devices.
+struct DeviceTraits {
+  DeviceKind kind;
+  std::string_view name;   ///< as run.device spells it
+  bool has_own_memory;     ///< apart from the host's; only a process that has opened the device can query it
+  bool is_allotted;        ///< a machine has a number of them: a rank takes one, which may be busy or not be there
+  bool uses_host_network;  ///< its collectives go through shared memory and MPI; otherwise NCCL, or staged on the host
+  bool has_libraries;      ///< a vendor's: graphs that are replayed, attention to choose from
+  bool has_datasheet;      ///< which says its peak; otherwise the peak is measured
+  bool is_deterministic;   ///< where run.deterministic is left open
+};
+
+inline constexpr DeviceTraits kDevices[] = {
+    // kind, name, own memory, allotted, host network, libraries, datasheet, deterministic
+    {DeviceKind::cpu, "cpu", false, false, true, false, false, true},
+    {DeviceKind::cuda, "cuda", true, true, false, true, true, false},
+};
+
+constexpr const DeviceTraits& traits_of(DeviceKind kind) { return kDevices[static_cast<std::size_t>(kind)]; }
+static_assert(traits_of(DeviceKind::cpu).kind == DeviceKind::cpu &&
+              traits_of(DeviceKind::cuda).kind == DeviceKind::cuda);
+
 /// Returns "cpu" or "cuda", as run.device spells it.
-constexpr std::string_view name_of(DeviceKind kind) { return kind == DeviceKind::cuda ? "cuda" : "cpu"; }
+constexpr std::string_view name_of(DeviceKind kind) { return traits_of(kind).name; }
 
 }  // namespace tessera

@@ -34,9 +34,6 @@ struct Extent {
 /// type. This exposes reads before a write, and every write.
 void fill_pattern(std::span<std::byte> memory);
 
-/// Returns the range from the first to the last byte that no longer holds the pattern ({0, 0} when all do).
-Extent touched_extent(std::span<const std::byte> memory);
-
 /// Memory is examined in pieces of this many bytes. A piece counts as touched if any of its bytes has changed.
 inline constexpr std::int64_t kTouchPiece = 256;
 

@@ -22,8 +22,8 @@ std::array<std::uint32_t, 4> philox(std::uint64_t seed, RandomUse use, std::uint
 /// Maps to [0, 1) uniformly: 24 bits of one 32-bit number.
 inline float to_uniform(std::uint32_t bits) { return static_cast<float>(bits >> 8) * 0x1p-24f; }
 
-/// Returns the standard normal of global element `index` of tensor number `stream`. Box-Muller in double, so that it
-/// does not depend on vector libraries. Elements 2i and 2i+1 share one Philox block half.
-float normal_at(std::uint64_t seed, std::uint32_t stream, std::uint64_t index);
+/// Returns the standard normals of global elements 4 block .. 4 block + 3 of tensor number `stream`. Box-Muller in
+/// double, so that they do not depend on vector libraries. Each pair shares half of a Philox block.
+std::array<float, 4> normal_block(std::uint64_t seed, std::uint32_t stream, std::uint64_t block);
 
 }  // namespace tessera

@@ -30,8 +30,6 @@ inline std::int64_t checked_add(std::int64_t a, std::int64_t b) {
   return sum;
 }
 
-constexpr bool is_power_of_two(std::int64_t value) { return value > 0 && (value & (value - 1)) == 0; }
-
 /// Returns the largest power of two below n (n >= 2): where a node of the summation tree over n leaves splits.
 constexpr std::int64_t tree_split(std::int64_t n) {
   std::int64_t half = 1;

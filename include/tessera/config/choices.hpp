@@ -26,7 +26,7 @@ std::string_view spelling(E value) {
   for (const auto& choice : choices<E>()) {
     if (choice.value == value) return choice.name;
   }
-  throw InternalError("an enum has no value {}", static_cast<int>(value));
+  throw InternalError("a value has no spelling: no option offers it");
 }
 
 /// Returns the choice of this spelling, or nothing.

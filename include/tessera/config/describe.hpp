@@ -23,9 +23,6 @@ struct OptionValue {
 /// Returns every option, in the order of the sections.
 std::vector<OptionValue> flat_options(const Options& options);
 
-/// Returns the names of all options, in the order of the sections.
-std::vector<std::string> option_names();
-
 /// Returns the options that `is_shown` by name, by section, with type, default and meaning.
 std::string help_text(const std::function<bool(std::string_view)>& is_shown = [](std::string_view) { return true; });
 

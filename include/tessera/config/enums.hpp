@@ -2,14 +2,17 @@
 // The choices that options offer, and how users spell them.
 
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
+#include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
 #include "tessera/grid/strategy.hpp"
 
 namespace tessera {
 
-enum class DeviceChoice : std::uint8_t { automatic, cpu, cuda };
+/// The device that run.device names; nothing (spelled "auto") while it is open.
+using DeviceChoice = std::optional<DeviceKind>;
 /// Whether sums have one fixed order; automatic: see is_deterministic.
 enum class Deterministic : std::uint8_t { automatic, no, yes };
 /// The implementation of attention on a GPU; automatic: cuDNN where it is found and can, Tessera's own kernels
@@ -17,8 +20,8 @@ enum class Deterministic : std::uint8_t { automatic, no, yes };
 enum class AttentionChoice : std::uint8_t { automatic, own, cudnn };
 /// How ranks on GPUs talk; automatic: NCCL.
 enum class CommBackend : std::uint8_t { automatic, nccl, staged };
-/// How the queues of a schedule run; automatic: see lanes_of.
-enum class LaneMode : std::uint8_t {
+/// How the queues of a schedule run; automatic: see queue_mode_of.
+enum class QueueMode : std::uint8_t {
   automatic,
   serial,    ///< one operation after the other, in list order: the reference
   parallel,  ///< communication on a thread of its own
@@ -34,6 +37,7 @@ enum class DirectWrites : std::uint8_t { automatic, no, yes };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
+enum class PlanFormat : std::uint8_t { text, json };
 /// What `tessera sweep` does. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
 
@@ -42,7 +46,7 @@ std::string_view name_of(DeviceChoice value);
 std::string_view name_of(Deterministic value);
 std::string_view name_of(AttentionChoice value);
 std::string_view name_of(CommBackend value);
-std::string_view name_of(LaneMode value);
+std::string_view name_of(QueueMode value);
 std::string_view name_of(DirectWrites value);
 std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
@@ -51,6 +55,7 @@ std::string_view name_of(ActivationCheckpointing value);
 std::string_view name_of(SampleOrder value);
 std::string_view name_of(LearningRateSchedule value);
 std::string_view name_of(PlanView value);
+std::string_view name_of(PlanFormat value);
 std::string_view name_of(SweepAction value);
 
 /// Resolves `shard.reduce` for a strategy.

@@ -18,11 +18,11 @@ namespace tessera {
 struct RunOptions {
   std::string dir;  ///< empty: runs/NAME (see run_folder)
   std::string name = "run";
-  DeviceChoice device = DeviceChoice::automatic;
+  DeviceChoice device;
   std::int64_t seed = 1;                                   ///< of weights and dropout
   std::int64_t threads = 0;                                ///< per rank; 0 = allowed cores / ranks on the node
   Deterministic deterministic = Deterministic::automatic;  ///< docs/numerics.md, contract 2; see is_deterministic
-  LaneMode lanes = LaneMode::automatic;
+  QueueMode lanes = QueueMode::automatic;
   double walltime = 0.0;   ///< seconds; 0 = no limit
   double timeout = 300.0;  ///< seconds that a rank waits for a peer
   bool graph = true;
@@ -32,11 +32,13 @@ struct RunOptions {
   bool operator==(const RunOptions&) const = default;
 };
 
-/// Resolves run.deterministic: auto means true on CPUs and false on GPUs. A run.device that is still open counts as a
-/// CPU.
+/// Returns the kind of device that run.device names. One that is still open counts as a CPU.
+constexpr DeviceKind device_of(const RunOptions& run) { return run.device.value_or(DeviceKind::cpu); }
+
+/// Resolves run.deterministic: auto means true on CPUs and false on GPUs.
 constexpr bool is_deterministic(const RunOptions& run) {
   if (run.deterministic != Deterministic::automatic) return run.deterministic == Deterministic::yes;
-  return run.device != DeviceChoice::cuda;
+  return traits_of(device_of(run)).is_deterministic;
 }
 
 /// [model]: a preset (with sizes that replace its own), or a Hugging Face folder, or a family with all its sizes.
@@ -164,6 +166,7 @@ struct PlanOptions {
   std::int64_t ranks = 8;
   std::int64_t memory = 0;  ///< bytes per rank that must suffice; 0 = not checked
   PlanView view = PlanView::table;
+  PlanFormat format = PlanFormat::text;
   bool operator==(const PlanOptions&) const = default;
 };
 

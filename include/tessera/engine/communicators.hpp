@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/device_comm_backend.hpp"
 #include "tessera/comm/make_communicator.hpp"
 #include "tessera/schedule/schedule.hpp"
 
@@ -28,14 +28,14 @@ class Communicators {
  public:
   /// Between CPUs, `shared` is the rank's shared region. Between GPUs it is the host's staging (null where there is
   /// none), and `on_device` is the shared region. There `transport` is how they talk (null: one rank alone).
-  explicit Communicators(std::unique_ptr<SharedRegion> shared, std::unique_ptr<DeviceCommunication> transport = nullptr,
+  explicit Communicators(std::unique_ptr<SharedRegion> shared, std::unique_ptr<DeviceCommBackend> transport = nullptr,
                          std::unique_ptr<DeviceMemory> on_device = nullptr);
 
   void add(QueueGroup key, std::unique_ptr<Communicator> communicator) { all_[key] = std::move(communicator); }
   /// Returns the communicator of a queue over a group of more than one rank.
   Communicator& of(Queue queue, Group group) const;
   /// Returns how GPUs talk to each other; null on CPUs, and for a rank alone.
-  DeviceCommunication* transport() const { return transport_.get(); }
+  DeviceCommBackend* transport() const { return transport_.get(); }
 
   std::span<std::byte> device_shared() const;
   std::span<std::byte> host_shared() const;
@@ -49,7 +49,7 @@ class Communicators {
 
  private:
   std::unique_ptr<SharedRegion> shared_;
-  std::unique_ptr<DeviceCommunication> transport_;
+  std::unique_ptr<DeviceCommBackend> transport_;
   std::unique_ptr<DeviceMemory> on_device_;
   std::map<QueueGroup, std::unique_ptr<Communicator>> all_;
   CommunicationCounts replayed_{};

@@ -24,7 +24,7 @@ class RankMemory {
 
   /// Returns where a storage lies on this rank: an address of its memory space. The host reaches a GPU's through
   /// Device::copy only.
-  std::byte* address(StorageId storage) const { return address_[static_cast<std::size_t>(storage)]; }
+  std::byte* address(StorageId storage) const { return address_[storage]; }
   /// Returns a region; empty where the plan has none.
   std::span<std::byte> region(RegionKind kind, MemorySpace space = MemorySpace::device) const {
     return regions_[static_cast<std::size_t>(space)][static_cast<std::size_t>(kind)];
@@ -40,7 +40,7 @@ class RankMemory {
 
   std::vector<std::unique_ptr<DeviceMemory>> owned_;
   std::array<std::array<std::span<std::byte>, kRegions>, kMemorySpaces> regions_;
-  std::vector<std::byte*> address_;
+  IndexedVector<StorageId, std::byte*> address_;
 };
 
 }  // namespace tessera

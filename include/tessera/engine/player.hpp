@@ -17,7 +17,7 @@ namespace tessera {
 using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t* targets)>;
 
 struct PlayerSettings {
-  std::uint64_t chaos_seed = 1;  ///< of the delays of LaneMode::chaos
+  std::uint64_t chaos_seed = 1;  ///< of the delays of QueueMode::chaos
   bool poison = false;           ///< fill a storage with NaN once its last reader in a segment is done (tests)
   bool graph = true;             ///< GPU: segments are captured as graphs and replayed
   /// Steps 1 and 2 and every so many are timed; on a GPU they are played operation by operation, others are replayed.

@@ -15,7 +15,7 @@ namespace tessera {
 struct ResourceSettings {
   int threads = 1;           ///< compute threads of this rank
   int threads_on_cores = 0;  ///< compute threads that compete for its cores, those of other ranks too (0 = its own)
-  LaneMode lanes = LaneMode::serial;
+  QueueMode queue_mode = QueueMode::serial;
   double timeout_seconds = 300;                            ///< how long a collective waits for its peers; 0 = for ever
   CommOptions comm;                                        ///< how GPUs talk; how slow collectives are on purpose
   bool deterministic = true;                               ///< sums of collectives in one fixed order

@@ -13,7 +13,7 @@ namespace tessera {
 
 /// This rank's slice of one unit: flat elements [first, first + count).
 struct StateSlice {
-  UnitId unit = -1;
+  UnitId unit;
   std::int64_t first = 0, count = 0;
   float* master = nullptr;
   float* first_moment = nullptr;
@@ -25,7 +25,7 @@ StateSlice state_slice(const StepSchedule& schedule, const Resources& resources,
 
 /// This rank's share of a unit in the last snapshot, on the host: elements [first, first + count) of its StateSlice.
 struct SnapshotSlice {
-  UnitId unit = -1;
+  UnitId unit;
   std::int64_t first = 0, count = 0;
   float* master = nullptr;
   float* first_moment = nullptr;
@@ -37,7 +37,7 @@ SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& reso
 
 /// This rank's slice of a unit's finished gradient, between the last micro-step and the update.
 struct GradientSlice {
-  UnitId unit = -1;
+  UnitId unit;
   std::int64_t first = 0, count = 0;
   const void* data = nullptr;
   DType dtype = DType::fp32;

@@ -104,6 +104,5 @@ void hdf5_update_attribute(hid_t object, const std::string& name, double value);
 /// Reads an attribute. T is std::string, std::int64_t or double. IoError if it is missing or of another class.
 template <class T>
 T hdf5_read_attribute(hid_t object, const std::string& name);
-bool hdf5_has_attribute(hid_t object, const std::string& name);
 
 }  // namespace tessera

@@ -47,7 +47,7 @@ class HuggingFaceWeights {
   void require_tied(const Source& head, const std::vector<ParameterTensor>& expected) const;
 
   std::vector<SafetensorsFile> files_;
-  std::vector<Source> sources_;  ///< by TensorId
+  IndexedVector<TensorId, Source> sources_;
 };
 
 }  // namespace tessera

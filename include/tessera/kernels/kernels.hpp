@@ -78,11 +78,9 @@ bool is_supported(InstructionSet set);
 /// Returns the widest that this machine has.
 InstructionSet best_instruction_set();
 
-/// Makes kernels on this machine's cores. `pool` must outlive them. Allocates cpu_kernels_bytes(pool.threads()) once.
+/// Makes kernels on this machine's cores. `pool` must outlive them. Allocates their workspace once.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool);
 /// Makes kernels with a chosen instruction set (tests); UsageError if the machine lacks it.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set);
-/// Returns the size of the CPU kernels' fixed workspace, allocated at construction, touched only as far as it is used.
-std::int64_t cpu_kernels_bytes(int threads);
 
 }  // namespace tessera

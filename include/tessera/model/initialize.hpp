@@ -9,8 +9,8 @@
 namespace tessera {
 
 /// Computes out[i] = initial value of element first_element + i of tensor number `id`: zero, one, or normal. Normal is
-/// the tensor's standard deviation times normal_at(seed, id, element) of base/counter_rng.hpp. Several threads may fill
-/// slices at once; about 15 ns an element on one core.
+/// the tensor's standard deviation times the element's number of base/counter_rng.hpp. Several threads may fill slices
+/// at once; about 15 ns an element on one core.
 void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t seed, std::int64_t first_element,
                       std::span<float> out);
 

@@ -8,11 +8,13 @@
 
 #include "tessera/backend/device_kind.hpp"
 #include "tessera/base/dtype.hpp"
+#include "tessera/base/id.hpp"
 #include "tessera/model/architecture.hpp"
 
 namespace tessera {
 
-using TensorId = std::int32_t;
+using TensorId = Id<struct ParameterTensor>;
+using PartId = Id<struct Part>;
 
 enum class Initialization : std::uint8_t { zero, one, normal };
 
@@ -70,8 +72,8 @@ struct ModelParts {
   DType compute = DType::fp32;          ///< dtype of parameters as read, activations and saved values
   DType gradient = DType::fp32;         ///< dtype of parameter gradients as parts write them
   DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
-  std::vector<ParameterTensor> tensors;
-  std::vector<Part> parts;
+  IndexedVector<TensorId, ParameterTensor> tensors;
+  IndexedVector<PartId, Part> parts;
   std::vector<ConstantTensor> constants;
 
   std::int64_t tokens() const { return batch * sequence; }
@@ -82,7 +84,7 @@ struct ModelParts {
 };
 
 /// Returns the parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
-std::vector<ParameterTensor> parameter_tensors(const Architecture& architecture);
+IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& architecture);
 
 /// Declares the parts of a model. UsageError if the architecture is impossible (width not divisible by heads, ...), or
 /// the sequence longer than its context. `gradient` (precision.reduce) decides whether the head needs an fp32

@@ -49,14 +49,14 @@ class DumpFile {
   };
   struct Table {
     const char* name;
-    std::vector<Tensor> tensors;
+    IndexedVector<TensorId, Tensor> tensors;
   };
   void create(Table& table);
   void write(Table& table, TensorId tensor, std::int64_t first, std::span<const float> values);
 
   std::filesystem::path path_, beside_;
-  std::vector<std::string> names_;
-  std::vector<std::vector<std::int64_t>> shapes_;
+  IndexedVector<TensorId, std::string> names_;
+  IndexedVector<TensorId, std::vector<std::int64_t>> shapes_;
   Hdf5File file_;
   Table gradients_{"gradients", {}}, weights_{"weights", {}};
 };

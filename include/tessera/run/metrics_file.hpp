@@ -10,7 +10,8 @@
 //   /ranks/memory/CATEGORY/measured, /ranks/memory/{peak,average}, /ranks/device/NAME       a row per report: the first
 //     three have one value, the others one for each rank ([report, rank])
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
-//   /config, /provenance, /model          an attribute per option, per fact
+//   /schedule                             the step as JSON: UTF-8 text, a scalar; its attribute `format` names the
+//   layout /config, /provenance, /model          an attribute per option, per fact
 // step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. Each start of a run makes a new
 // file: metrics.h5, metrics.1.h5, ... (run/metrics_history.hpp). Without SWMR a file that is being written is of no use
 // to others. It is then metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.
@@ -108,6 +109,8 @@ struct MetricsLayout {
   std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance
   std::vector<std::pair<std::string, double>> numbers;          ///< more of /provenance, which set_number() may change
   std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
+  std::string schedule;                                         ///< /schedule; empty: there is none
+  std::string schedule_format;                                  ///< its attribute `format`
   bool device = false;                                          ///< whether there is a /device
   bool swmr = true;                                             ///< off for file systems without ordered writes (NFS)
   std::size_t flush_rows = 256;                                 ///< rows reach the file after this many,

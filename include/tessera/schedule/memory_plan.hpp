@@ -30,7 +30,7 @@ struct SpacePlan {
   std::array<RegionPlan, kRegions> regions;
   CategoryBytes at_peak{};   ///< at the operation where the sum is largest: these add up
   CategoryBytes own_peak{};  ///< each category at its own peak: these do not
-  OperationId peak_operation = -1;
+  OperationId peak_operation;
 
   std::int64_t total() const;         ///< all regions
   std::int64_t lower_bound() const;   ///< over all regions
@@ -40,7 +40,7 @@ struct SpacePlan {
 };
 
 struct MemoryPlan {
-  std::vector<std::int64_t> offset;  ///< per storage: bytes from the start of its region
+  IndexedVector<StorageId, std::int64_t> offset;  ///< bytes from the start of its region
   std::array<SpacePlan, kMemorySpaces> spaces;
 
   const SpacePlan& at(MemorySpace space) const { return spaces[static_cast<std::size_t>(space)]; }

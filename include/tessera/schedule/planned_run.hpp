@@ -25,9 +25,6 @@ struct RunShape {
   bool reduce_by_strategy = true;  ///< shard.reduce is left to the strategy: another strategy takes its own default
 };
 
-/// Returns the kind of device that run.device names; `auto` that is still open counts as a CPU.
-DeviceKind device_of(const RunOptions& run);
-
 /// Returns the shape that resolved options ask for; run.device = auto counts as cpu (resolved by device_choice.hpp).
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node);

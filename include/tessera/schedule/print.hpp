@@ -1,6 +1,7 @@
 #pragma once
 // Schedules and their memory as human-readable text. Every function returns whole lines of UTF-8 text.
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,23 @@ struct StrategyRow {
   StepSchedule schedule;
   MemoryPlan plan;
 };
+
+/// Collectives of one kind and group in a step.
+struct Traffic {
+  std::string name;  ///< "all-gather of parameters"
+  Group group = Group::world;
+  std::int64_t ranks = 1, calls = 0, bytes = 0;  ///< sent per rank
+  bool in_formula = true;                        ///< scalar reductions are not
+};
+
+/// Returns what a step's collectives over more than one rank send, by name.
+std::vector<Traffic> traffic_of(const StepSchedule& schedule);
+
+/// Returns the bytes on the host by the first words of the storages' names.
+std::map<std::string, std::int64_t> host_memory(const StepSchedule& schedule);
+
+/// Returns what of limited_bytes() lies in the host's memory: counted where device and host are one.
+std::int64_t limited_host_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 
 /// Returns what lies on the host and how much of each, by the first words of the storages' names. For one: "snapshot
 /// 1.49 GB"; empty if nothing does.

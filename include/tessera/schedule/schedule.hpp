@@ -24,11 +24,10 @@
 
 namespace tessera {
 
-using PartId = std::int32_t;
-using ValueId = std::int32_t;
-using StorageId = std::int32_t;
-using OperationId = std::int32_t;
-using SegmentId = std::int32_t;
+using ValueId = Id<struct Value>;
+using StorageId = Id<struct Storage>;
+using OperationId = Id<struct Operation>;
+using SegmentId = Id<struct Segment>;
 
 enum class OperationKind : std::uint8_t {
   load,
@@ -98,14 +97,14 @@ enum class ValueKind : std::uint8_t {
 /// What one operation left in a storage.
 struct Value : Placement {
   ValueKind kind = ValueKind::scratch;
-  StorageId storage = -1;
-  UnitId unit = -1;
-  PartId part = -1;
+  StorageId storage;
+  UnitId unit;
+  PartId part;
   std::int32_t slot = -1;      ///< saved: index in Part::saved; constant: in ModelParts::constants
   std::int64_t elements = 0;   ///< on this rank
   std::vector<PartId> covers;  ///< gradients: the parts whose contributions of this micro-step are in it
   std::int32_t version = 0;    ///< masters, moments and copies: 0 = this step's parameters, 1 = after the update
-  OperationId maker = -1;      ///< -1: carried in at the segment's start
+  OperationId maker;           ///< none: carried in at the segment's start
 
   std::int64_t bytes() const { return elements * size_of(dtype); }  ///< on this rank
 };
@@ -114,21 +113,21 @@ enum class EdgeReason : std::uint8_t { prefetch, gather_limit, staging };
 
 /// A wait that no data asks for, with the reason for it.
 struct Edge {
-  OperationId operation = -1;
+  OperationId operation;
   EdgeReason reason = EdgeReason::prefetch;
   bool operator==(const Edge&) const = default;
 };
 
 struct Update {
-  ValueId before = -1, after = -1;  ///< the same storage
+  ValueId before, after;  ///< the same storage
 };
 
 struct Operation {
   OperationKind kind = OperationKind::forward;
   Queue queue = Queue::compute;
   Group group = Group::self;
-  UnitId unit = -1;
-  PartId part = -1;
+  UnitId unit;
+  PartId part;
   std::vector<ValueId> reads, writes;
   std::vector<Update> updates;
   std::vector<Edge> after;
@@ -141,14 +140,17 @@ enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation
 struct Segment {
   SegmentRole role = SegmentRole::micro_step;
   std::string name;
-  OperationId first = 0;
-  OperationId count = 0;
+  OperationId first{0};
+  std::int64_t count = 0;
   std::vector<ValueId> carried_in;   ///< values that the operations find there
   std::vector<ValueId> carried_out;  ///< values that they leave behind for later segments
+
+  IdRange<OperationId> operations() const { return IdRange<OperationId>(first, first + count); }
+  OperationId last() const { return first + (count - 1); }
 };
 
 struct Play {
-  SegmentId segment = -1;
+  SegmentId segment;
   std::int32_t micro_step = 0;
 };
 
@@ -173,27 +175,27 @@ struct StepSchedule {
   std::int64_t prefetch_forward = 0,
                prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
 
-  std::vector<Storage> storages;
-  std::vector<Value> values;
-  std::vector<Operation> operations;
-  std::vector<Segment> segments;
+  IndexedVector<StorageId, Storage> storages;
+  IndexedVector<ValueId, Value> values;
+  IndexedVector<OperationId, Operation> operations;
+  IndexedVector<SegmentId, Segment> segments;
   std::vector<Play> prologue;    ///< once, before the first step and after a resume
   std::vector<Play> step;        ///< every step
   std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
   std::vector<Saving> savings;
   /// Memory that no operation names, for as long as the run lives; -1: not wanted.
-  StorageId kernel_workspace = -1;  ///< what kernels keep for themselves, at rest
-  StorageId exchange = -1;          ///< on the host: what it and a GPU hand each other (kernels/host_exchange.hpp)
-  StorageId staging = -1;           ///< on the host, shared: staged collectives pass through it one by one
-  StorageId messages = -1;          ///< on the host: sums of staged collectives between nodes
+  StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
+  StorageId exchange;          ///< on the host: what it and a GPU hand each other (kernels/host_exchange.hpp)
+  StorageId staging;           ///< on the host, shared: staged collectives pass through it one by one
+  StorageId messages;          ///< on the host: sums of staged collectives between nodes
 
-  const Value& value(ValueId id) const { return values[static_cast<std::size_t>(id)]; }
-  const Storage& storage(StorageId id) const { return storages[static_cast<std::size_t>(id)]; }
+  const Value& value(ValueId id) const { return values[id]; }
+  const Storage& storage(StorageId id) const { return storages[id]; }
   const Storage& storage_of(ValueId id) const { return storage(value(id).storage); }
-  const Operation& operation(OperationId id) const { return operations[static_cast<std::size_t>(id)]; }
-  const Unit& unit(UnitId id) const { return layout.units[static_cast<std::size_t>(id)]; }
-  const Part& part(PartId id) const { return model.parts[static_cast<std::size_t>(id)]; }
+  const Operation& operation(OperationId id) const { return operations[id]; }
+  const Unit& unit(UnitId id) const { return layout.units[id]; }
+  const Part& part(PartId id) const { return model.parts[id]; }
 
   /// Returns whether an operation is a collective of more than one rank (others have the group `self`).
   bool communicates(const Operation& op) const { return grid.size(op.group) > 1; }
@@ -218,6 +220,8 @@ std::string_view name_of(Queue queue);
 std::string_view name_of(Category category);
 std::string_view name_of(MemorySpace space);
 std::string_view name_of(EdgeReason reason);
+std::string_view name_of(SegmentRole role);
+std::string_view name_of(RegionKind region);
 std::string name_of_value(const StepSchedule& schedule, ValueId id);  ///< "full h.0", "saved h.1.attn qkv", ...
 
 }  // namespace tessera

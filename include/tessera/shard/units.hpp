@@ -13,11 +13,11 @@
 
 namespace tessera {
 
-using UnitId = std::int32_t;
+using UnitId = Id<struct Unit>;
 
 /// Where a tensor lies in its unit's flat parameter.
 struct TensorPlace {
-  TensorId tensor = -1;
+  TensorId tensor;
   std::int64_t offset = 0;  ///< elements, a multiple of 64
 };
 
@@ -34,9 +34,9 @@ struct Unit {
 
 /// All units in forward order of first use; every tensor is in exactly one.
 struct UnitLayout {
-  std::vector<Unit> units;
-  std::vector<UnitId> unit_of;          ///< per tensor
-  std::vector<std::int64_t> offset_of;  ///< per tensor: elements from the start of its unit
+  IndexedVector<UnitId, Unit> units;
+  IndexedVector<TensorId, UnitId> unit_of;
+  IndexedVector<TensorId, std::int64_t> offset_of;  ///< elements from the start of its unit
   std::int64_t world = 1;
 
   /// The units of some tensors, each once, in the tensors' order.
@@ -51,7 +51,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
 
 /// A run of elements of one tensor inside a slice of a flat parameter.
 struct TensorRun {
-  TensorId tensor = -1;
+  TensorId tensor;
   std::int64_t first = 0;  ///< first element in the tensor
   std::int64_t count = 0;
   std::int64_t offset = 0;  ///< where the run starts, in elements from the start of the slice

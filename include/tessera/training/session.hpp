@@ -45,7 +45,7 @@ int threads_on_cores(int threads, const MachineShape& machine);
 /// slower, because they are not replayed as graphs. At least `wanted` of `steps` are timed.
 std::int64_t steps_between_timed(const Options& options, DeviceKind device, std::int64_t steps, std::int64_t wanted);
 /// Resolves run.lanes; auto means parallel if a core is left for communication or collectives are slowed on purpose.
-LaneMode lanes_of(const Options& options, int threads, const MachineShape& machine);
+QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
 
 /// The point at which a session starts.
 struct StartPoint {

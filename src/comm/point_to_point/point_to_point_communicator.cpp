@@ -26,7 +26,7 @@ struct Heading {
 
 PointToPointCommunicator::PointToPointCommunicator(RankContext& context, std::vector<std::int64_t> members,
                                                    std::string name, const CommunicatorOptions& options)
-    : MemberCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
+    : GroupCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
       transport_(context.open_transport(members_)),
       own_(options.external_workspace ? 0 : static_cast<std::size_t>(staging_bytes(size_))),
       staging_(own_),

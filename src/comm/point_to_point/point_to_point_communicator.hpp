@@ -9,12 +9,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/member.hpp"
+#include "comm/group_communicator.hpp"
 #include "tessera/comm/scratch.hpp"
 
 namespace tessera {
 
-class PointToPointCommunicator final : public MemberCommunicator {
+class PointToPointCommunicator final : public GroupCommunicator {
  public:
   /// Returns the staging bytes of a reduction: a block from each member.
   static std::int64_t staging_bytes(std::int64_t size) { return size * message_block_bytes(size); }

@@ -24,7 +24,7 @@ bool may_spin(const RankContext& context, const CommunicatorOptions& options) {
 
 SharedCommunicator::SharedCommunicator(RankContext& context, std::vector<std::int64_t> members,
                                        const SharedRegion& region, std::string name, const CommunicatorOptions& options)
-    : MemberCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
+    : GroupCommunicator(context, std::move(members), std::move(name), options.timeout_seconds),
       region_(region),
       options_(options),
       spin_(may_spin(context, options)),

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "comm/member.hpp"
+#include "comm/group_communicator.hpp"
 #include "comm/shared/group_block.hpp"
 
 namespace tessera {
 
-class SharedCommunicator final : public MemberCommunicator {
+class SharedCommunicator final : public GroupCommunicator {
  public:
   /// Collective over `members`: world ranks of one node, the caller among them.
   SharedCommunicator(RankContext& context, std::vector<std::int64_t> members, const SharedRegion& region,

@@ -114,9 +114,9 @@ __global__ void __launch_bounds__(kThreads)
   for (int i = 0; i < kPack; ++i) {
     const float* pair = &angle[i / (kPack / 2)][2 * i % kPack];
     const float cosine = pair[0], sine = direction * pair[1];
-    const float turned = x[i] * cosine - y[i] * sine;
+    const float rotated = x[i] * cosine - y[i] * sine;
     y[i] = y[i] * cosine + x[i] * sine;
-    x[i] = turned;
+    x[i] = rotated;
   }
   store_pack(output.at(at.row, low), left, whole_packs, x);
   store_pack(output.at(at.row, low + half), left, whole_packs, y);

@@ -178,7 +178,7 @@ class Rows {
                            {s.sequence * stride, s.head_width, stride, 1}, type_);
   }
   /// Describes the same memory, seen with a head's columns as rows: keys and values are read so.
-  Tensor turned(AttentionTensor name, std::int64_t heads, std::int64_t stride) {
+  Tensor transposed(AttentionTensor name, std::int64_t heads, std::int64_t stride) {
     const AttentionShape& s = p_.shape;
     return builder_.memory(name, {s.batch, heads, s.head_width, s.sequence},
                            {s.sequence * stride, s.head_width, 1, stride}, type_);
@@ -200,7 +200,7 @@ AttentionGraph attention_forward_graph(const Cudnn& library, const CudnnTarget& 
   Builder b(library);
   Rows rows(b, p);
   const Tensor query = rows.of(AttentionTensor::query, s.heads, p.query);
-  const Tensor key = rows.turned(AttentionTensor::key, s.kv_heads, p.key);
+  const Tensor key = rows.transposed(AttentionTensor::key, s.kv_heads, p.key);
   const Tensor value = rows.of(AttentionTensor::value, s.kv_heads, p.value);
   const Tensor output = rows.of(AttentionTensor::output, s.heads, p.output);
   const Tensor log_sum_exp =
@@ -228,8 +228,8 @@ AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget&
   Builder b(library);
   Rows rows(b, p);
   const Tensor query = rows.of(AttentionTensor::query, s.heads, p.query);
-  const Tensor key = rows.turned(AttentionTensor::key, s.kv_heads, p.key);
-  const Tensor value = rows.turned(AttentionTensor::value, s.kv_heads, p.value);
+  const Tensor key = rows.transposed(AttentionTensor::key, s.kv_heads, p.key);
+  const Tensor value = rows.transposed(AttentionTensor::value, s.kv_heads, p.value);
   const Tensor output = rows.of(AttentionTensor::output, s.heads, p.output);
   const Tensor upstream = rows.of(AttentionTensor::output_gradient, s.heads, p.output_gradient);
   const Tensor log_sum_exp = b.memory(AttentionTensor::log_sum_exp, row, packed(row), Data::fp32);

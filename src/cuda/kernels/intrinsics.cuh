@@ -85,10 +85,6 @@ __device__ __forceinline__ float larger(float x, float y) {
   asm("max.NaN.f32 %0, %1, %2;" : "=f"(z) : "f"(x), "f"(y));
   return z;
 }
-__device__ __forceinline__ float warp_maximum(float x) {
-  for (int half = 16; half >= 1; half /= 2) x = larger(x, __shfl_xor_sync(kAllLanes, x, half));
-  return x;
-}
 
 // ---- 16 bytes at a time. Addresses are multiples of 16.
 

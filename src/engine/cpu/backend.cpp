@@ -16,7 +16,7 @@ class CpuCompute final : public RankCompute {
  public:
   explicit CpuCompute(const ResourceSettings& settings)
       : RankCompute(settings.threads, settings.threads_on_cores), kernels_(make_cpu_kernels(pool())) {
-    if (settings.lanes == LaneMode::serial) return;
+    if (settings.queue_mode == QueueMode::serial) return;
     single_ = std::make_unique<ThreadPool>(1);
     communication_kernels_ = make_cpu_kernels(*single_);
   }
@@ -44,7 +44,7 @@ class CpuCompute final : public RankCompute {
 std::set<QueueGroup> with_workspace(const StepSchedule& schedule) {
   std::set<QueueGroup> found;
   for (const Operation& op : schedule.operations) {
-    if (schedule.communicates(op) && scratch_of(schedule, op) >= 0) found.insert({op.queue, op.group});
+    if (schedule.communicates(op) && scratch_of(schedule, op)) found.insert({op.queue, op.group});
   }
   return found;
 }
@@ -58,7 +58,7 @@ std::unique_ptr<Communicators> open_communicators(Resources& all, const StepSche
   options.timeout_seconds = settings.timeout_seconds;
   options.force_pairwise = settings.force_pairwise;
   options.threads_on_cores = std::max(settings.threads, settings.threads_on_cores);
-  options.pool = settings.lanes == LaneMode::serial ? &all.compute->pool() : nullptr;
+  options.pool = settings.queue_mode == QueueMode::serial ? &all.compute->pool() : nullptr;
   const Emulation& emulate = settings.comm.emulate;
   const auto planned = with_workspace(schedule);
   std::int64_t staging = 0;

@@ -28,7 +28,7 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       settings_(settings),
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
-      queues_(*resources.device, resources.settings.lanes, resources.settings.lanes != LaneMode::chaos),
+      queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos),
       order_(schedule, *resources.device, queues_),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
@@ -41,7 +41,7 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
 void CpuPlayer::find_border_waits() {
   for (const Segment& segment : schedule_.segments) {
     std::map<TimeCategory, OperationId> last;
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    for (const OperationId id : segment.operations()) {
       const Operation& op = schedule_.operation(id);
       if (!queues_.on_compute(op.queue)) last[category_of(schedule_, op)] = id;
     }
@@ -76,15 +76,15 @@ void CpuPlayer::play(const Play& segment, const TokenFeed& feed) {
 
 void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
-  const auto number = static_cast<std::size_t>(play.segment);
-  const Segment& segment = schedule_.segments[number];
+  const Segment& segment = schedule_.segments[play.segment];
   const SegmentGuard guard(resources_.memory->region(RegionKind::private_),
-                           resources_.settings.lanes == LaneMode::serial);
-  for (OperationId id = segment.first; settings_.poison && id < segment.first + segment.count; ++id) {
-    for (const StorageId storage : passing_[static_cast<std::size_t>(id)])
-      ++touches_left_[static_cast<std::size_t>(storage)];
+                           resources_.settings.queue_mode == QueueMode::serial);
+  if (settings_.poison) {
+    for (const OperationId id : segment.operations()) {
+      for (const StorageId storage : passing_[id]) ++touches_left_[storage];
+    }
   }
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+  for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
     Stream& stream = queues_.of(op.queue);
     for (const OperationId other : order_.waits(id)) {
@@ -97,12 +97,12 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
       const TouchGuard touch(&guard, schedule_, *resources_.memory, op);
       load(op, feed);
     } else {
-      stream.submit({&CpuPlayer::run_task, this, id});
+      stream.submit({&CpuPlayer::run_task, this, id.number()});
     }
     order_.submitted(id, stream);
   }
   // The time that the segment's end waits is booked to the kind of collective that it waits for.
-  for (const OperationId id : border_waits_[number]) {
+  for (const OperationId id : border_waits_[play.segment]) {
     const auto start = Clock::now();
     order_.event(id).synchronize();
     times_.add(category_of(schedule_, schedule_.operation(id)), nanoseconds_since(start));
@@ -120,7 +120,7 @@ void CpuPlayer::load(const Operation& op, const TokenFeed& feed) {
 void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {
   auto& player = *static_cast<CpuPlayer*>(self);
   try {
-    player.execute(static_cast<OperationId>(argument), stream);
+    player.execute(OperationId(argument), stream);
   } catch (...) {
     tell_peers(player.resources_.context);  // at once: the caller may wait for a peer and not see that a queue failed
     throw;
@@ -141,8 +141,8 @@ void CpuPlayer::execute(OperationId id, Stream& stream) {
 
 /// Poisons the storages whose last operation in this segment this was.
 void CpuPlayer::release(OperationId id, Stream& stream) {
-  for (const StorageId storage : passing_[static_cast<std::size_t>(id)]) {
-    if (--touches_left_[static_cast<std::size_t>(storage)] > 0) continue;
+  for (const StorageId storage : passing_[id]) {
+    if (--touches_left_[storage] > 0) continue;
     resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
   }
 }

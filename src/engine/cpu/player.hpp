@@ -46,13 +46,13 @@ class CpuPlayer final : public Player {
   OperationRunner runner_;
   Queues queues_;
   StreamOrder order_;
-  /// Per segment: the last operation of each kind of collective on another thread; the segment's end waits for them.
-  std::vector<std::vector<OperationId>> border_waits_;
+  /// The last operation of each kind of collective on another thread; the segment's end waits for them.
+  IndexedVector<SegmentId, std::vector<OperationId>> border_waits_;
   ReducedScalars reduced_;  ///< as received
   bool measures_ = false;   ///< what is played now is timed
   StepTimes times_;
-  std::vector<std::vector<StorageId>> passing_;          ///< poison: per operation
-  std::vector<std::atomic<std::int32_t>> touches_left_;  ///< poison: per storage, in the segment being played
+  IndexedVector<OperationId, std::vector<StorageId>> passing_;        ///< poison
+  IndexedVector<StorageId, std::atomic<std::int32_t>> touches_left_;  ///< poison: in the segment being played
 };
 
 }  // namespace tessera

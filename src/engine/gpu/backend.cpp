@@ -39,7 +39,7 @@ void require_own_device(RankContext& context, const Device& device) {
 void fill_at_rest(const Resources& all, const StepSchedule& schedule) {
   const auto stream = all.device->make_stream("fill");
   all.device->fill_pattern(*stream, all.memory->region(RegionKind::at_rest));
-  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+  for (const StorageId id : schedule.storages.ids()) {
     const Storage& storage = schedule.storage(id);
     const bool state = storage.space == MemorySpace::device && storage.region == RegionKind::at_rest && storage.carried;
     if (state) all.compute->kernels(Queue::compute).fill_zero(*stream, all.address(id), storage.bytes);

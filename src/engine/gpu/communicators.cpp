@@ -10,9 +10,9 @@ namespace tessera {
 namespace {
 
 /// Opens a transport for collectives of these sizes. `staging` is null where the plan has none.
-std::unique_ptr<DeviceCommunication> open_transport(const Resources& all, const StepSchedule& schedule,
-                                                    const LargestBuffers& largest, const SharedRegion* staging) {
-  DeviceCommunicationSettings settings;
+std::unique_ptr<DeviceCommBackend> open_transport(const Resources& all, const StepSchedule& schedule,
+                                                  const LargestBuffers& largest, const SharedRegion* staging) {
+  DeviceCommSettings settings;
   settings.comm = all.settings.comm;
   settings.deterministic = all.settings.deterministic;
   settings.timeout_seconds = all.settings.timeout_seconds;
@@ -21,8 +21,8 @@ std::unique_ptr<DeviceCommunication> open_transport(const Resources& all, const 
   settings.largest_result = largest.result;
   settings.external_workspace = true;
   settings.staging = staging;
-  if (schedule.messages >= 0) settings.messages = all.memory->bytes_of(schedule, schedule.messages);
-  return make_device_communication(all.context, *all.device, settings);
+  if (schedule.messages) settings.messages = all.memory->bytes_of(schedule, schedule.messages);
+  return make_device_comm_backend(all.context, *all.device, settings);
 }
 
 }  // namespace
@@ -38,10 +38,10 @@ std::unique_ptr<Communicators> open_gpu_communicators(Resources& all, const Step
     require_equal(all.context, "NCCL " + nccl_version(), "one version for all ranks");
   const LargestBuffers largest = largest_buffers(schedule);
   std::unique_ptr<SharedRegion> staging;
-  if (schedule.staging >= 0)
+  if (schedule.staging)
     staging = std::make_unique<SharedRegion>(all.context, plan.region(MemorySpace::host, RegionKind::shared).bytes);
   auto opened = open_transport(all, schedule, largest, staging.get());
-  DeviceCommunication& transport = *opened;
+  DeviceCommBackend& transport = *opened;
   auto on_device = transport.allocate_shared(shared);
   auto communicators = std::make_unique<Communicators>(std::move(staging), std::move(opened), std::move(on_device));
   for (const QueueGroup& key : wanted) {

@@ -17,8 +17,8 @@ OperationTimes::OperationTimes(const StepSchedule& schedule, Device& device, Que
 void OperationTimes::collect(const Segment& segment, StepTimes& times) {
   const auto category = [&](OperationId id) { return category_of(schedule_, schedule_.operation(id)); };
   Event* last = segment_begin_.get();
-  OperationId tail = -1;  // the last operation on another stream
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+  OperationId tail;  // the last operation on another stream
+  for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
     if (op.kind == OperationKind::load) continue;
     if (!queues_.on_compute(op.queue)) {
@@ -26,12 +26,11 @@ void OperationTimes::collect(const Segment& segment, StepTimes& times) {
       continue;
     }
     const std::vector<OperationId>& others = order_.waits(id);
-    times.add(category(others.empty() ? id : others.back()),
-              device_.nanoseconds_between(*last, *begin_[static_cast<std::size_t>(id)]));
-    last = end_[static_cast<std::size_t>(id)].get();
-    times.add(category(id), device_.nanoseconds_between(*begin_[static_cast<std::size_t>(id)], *last));
+    times.add(category(others.empty() ? id : others.back()), device_.nanoseconds_between(*last, *begin_[id]));
+    last = end_[id].get();
+    times.add(category(id), device_.nanoseconds_between(*begin_[id], *last));
   }
-  times.add(tail < 0 ? TimeCategory::exposed_other : category(tail), device_.nanoseconds_between(*last, *segment_end_));
+  times.add(!tail ? TimeCategory::exposed_other : category(tail), device_.nanoseconds_between(*last, *segment_end_));
 }
 
 }  // namespace tessera

@@ -17,8 +17,8 @@ class OperationTimes {
 
   void begin_segment() { queues_.compute().record(*segment_begin_); }
   void end_segment() { queues_.compute().record(*segment_end_); }
-  void begin(OperationId id, Stream& stream) { stream.record(*begin_[static_cast<std::size_t>(id)]); }
-  void end(OperationId id, Stream& stream) { stream.record(*end_[static_cast<std::size_t>(id)]); }
+  void begin(OperationId id, Stream& stream) { stream.record(*begin_[id]); }
+  void end(OperationId id, Stream& stream) { stream.record(*end_[id]); }
 
   /// Adds a segment's times, when all of it is done.
   void collect(const Segment& segment, StepTimes& times);
@@ -28,7 +28,7 @@ class OperationTimes {
   Device& device_;
   Queues& queues_;
   const StreamOrder& order_;
-  std::vector<std::unique_ptr<Event>> begin_, end_;
+  IndexedVector<OperationId, std::unique_ptr<Event>> begin_, end_;
   std::unique_ptr<Event> segment_begin_, segment_end_;
 };
 

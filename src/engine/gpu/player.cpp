@@ -20,7 +20,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
       exchange_(*resources.device, schedule.model.tokens(), resources.address(schedule.exchange)),
-      queues_(*resources.device, resources.settings.lanes, false),
+      queues_(*resources.device, resources.settings.queue_mode, false),
       order_(schedule, *resources.device, queues_),
       submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
       graphs_(schedule, resources, queues_, order_, submitter_),
@@ -74,9 +74,8 @@ void GpuPlayer::play(const Play& segment, const TokenFeed& feed) {
 
 void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
-  const auto number = static_cast<std::size_t>(play.segment);
-  const Segment& segment = schedule_.segments[number];
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+  const Segment& segment = schedule_.segments[play.segment];
+  for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
     if (op.kind != OperationKind::load) continue;
     const TimeScope scope(times_, TimeCategory::data);
@@ -85,22 +84,22 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   }
   if (measures_) {
     operation_times_.begin_segment();
-    submitter_.submit(segment.first, segment.count, &operation_times_);
+    submitter_.submit(segment.operations(), &operation_times_);
     operation_times_.end_segment();
     queues_.synchronize();
     operation_times_.collect(segment, times_);
   } else {
     times_.leave_out();
-    if (played_[number] && why_no_graphs_.empty()) {
-      graphs_.play(number);
+    if (played_[play.segment] && why_no_graphs_.empty()) {
+      graphs_.play(play.segment);
     } else {
-      submitter_.submit(segment.first, segment.count, nullptr);
+      submitter_.submit(segment.operations(), nullptr);
     }
   }
   // The time-out holds for a graph with collectives too.
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(queues_.compute(), segment.name);
-  played_[number] = true;
+  played_[play.segment] = true;
 }
 
 }  // namespace tessera

@@ -52,8 +52,8 @@ class GpuPlayer final : public Player {
   SegmentGraphs graphs_;
   OperationTimes operation_times_;  ///< of steps that are timed
   std::string why_no_graphs_;
-  std::vector<bool> played_;  ///< per segment, whether it was (what is captured was played)
-  bool measures_ = false;     ///< what is played now is timed
+  IndexedVector<SegmentId, bool> played_;  ///< what is captured was played
+  bool measures_ = false;                  ///< what is played now is timed
   StepTimes times_;
 };
 

@@ -15,7 +15,7 @@ CommunicationCounts difference(CommunicationCounts counts, const CommunicationCo
   return counts;
 }
 
-bool captures_all(const DeviceCommunication* transport) {
+bool captures_all(const DeviceCommBackend* transport) {
   return transport == nullptr || transport->backend() == CommBackend::nccl;
 }
 
@@ -39,7 +39,7 @@ void SegmentGraphs::split(const Segment& segment, const StreamOrder& order) {
   std::map<OperationId, std::size_t> piece_of;
   std::map<const Stream*, std::size_t> last_on;  // the last piece with an operation that belongs to a stream
   std::set<std::size_t> behind;                  // pieces that the compute stream has waited for
-  for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+  for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
     if (op.kind == OperationKind::load) continue;
     const bool on_host = schedule_.communicates(op) && !has_collectives_;
@@ -72,7 +72,7 @@ Stream& SegmentGraphs::stream_of(const Piece& piece) {
 }
 
 /// A graph comes after all that the compute stream has and before all that it is given. So one alone needs no events.
-void SegmentGraphs::play(std::size_t segment) {
+void SegmentGraphs::play(SegmentId segment) {
   if (!has_collectives_) submitter_.fork();
   for (Piece& piece : pieces_[segment]) {
     Stream& stream = stream_of(piece);
@@ -93,7 +93,7 @@ void SegmentGraphs::launch(Piece& piece, const std::string& name) {
   if (piece.graph == nullptr) {
     const CommunicationCounts before = resources_.communicators->counts();
     device.begin_capture(compute);
-    submitter_.submit(piece.first, piece.count, nullptr);
+    submitter_.submit(IdRange<OperationId>(piece.first, piece.first + piece.count), nullptr);
     piece.graph = device.end_capture(compute);
     // Counts the first launch. Collectives issued by the host are not part of the graph.
     if (has_collectives_) piece.sends = difference(resources_.communicators->counts(), before);

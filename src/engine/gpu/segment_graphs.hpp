@@ -19,7 +19,7 @@ class SegmentGraphs {
 
   /// Plays a segment but its loads, from compute stream to compute stream. It was played before (what libraries do once
   /// is done). Captures what was not captured yet.
-  void play(std::size_t segment);
+  void play(SegmentId segment);
   /// Returns whether collectives are part of the graphs.
   bool has_collectives() const { return has_collectives_; }
 
@@ -27,7 +27,8 @@ class SegmentGraphs {
   /// A stretch of a segment in list order. It is one collective of the host's on its queue, or operations that make up
   /// a graph on the compute stream.
   struct Piece {
-    OperationId first = 0, count = 0;
+    OperationId first;
+    std::int64_t count = 0;
     bool on_host = false;
     std::vector<std::size_t> waits;      ///< pieces on other streams that this one comes after, by number
     std::unique_ptr<Event> end;          ///< where a segment has several
@@ -44,7 +45,7 @@ class SegmentGraphs {
   Queues& queues_;
   Submitter& submitter_;
   bool has_collectives_;
-  std::vector<std::vector<Piece>> pieces_;  ///< per segment
+  IndexedVector<SegmentId, std::vector<Piece>> pieces_;
 };
 
 }  // namespace tessera

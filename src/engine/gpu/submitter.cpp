@@ -26,8 +26,8 @@ void Submitter::find_poison() {
   const auto passing = passing_storages(schedule_);
   for (const Segment& segment : schedule_.segments) {
     std::map<StorageId, std::vector<OperationId>> touches;
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
-      for (const StorageId storage : passing[static_cast<std::size_t>(id)]) touches[storage].push_back(id);
+    for (const OperationId id : segment.operations()) {
+      for (const StorageId storage : passing[id]) touches[storage].push_back(id);
     }
     for (const auto& [storage, by] : touches) {
       const auto& waits = order_.waits(by.back());
@@ -36,7 +36,7 @@ void Submitter::find_poison() {
         return &queues_.of(schedule_.operation(other).queue) == stream ||
                std::find(waits.begin(), waits.end(), other) != waits.end();
       });
-      if (behind_all) poison_[static_cast<std::size_t>(by.back())].push_back(storage);
+      if (behind_all) poison_[by.back()].push_back(storage);
     }
   }
 }
@@ -54,14 +54,14 @@ void Submitter::join() {
   }
 }
 
-void Submitter::submit(OperationId first, OperationId count, OperationTimes* times) {
+void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times) {
   fork();
-  for (OperationId id = first; id < first + count; ++id) {
+  for (const OperationId id : operations) {
     const Operation& op = schedule_.operation(id);
     if (op.kind == OperationKind::load) continue;
     Stream& stream = queues_.of(op.queue);
     for (const OperationId other : order_.waits(id)) {
-      if (other >= first) stream.wait(order_.event(other));
+      if (other >= *operations.begin()) stream.wait(order_.event(other));
     }
     if (times != nullptr) times->begin(id, stream);
     run(id, stream);
@@ -74,7 +74,7 @@ void Submitter::submit(OperationId first, OperationId count, OperationTimes* tim
 void Submitter::run(OperationId id, Stream& stream) {
   runner_.delay(id);
   runner_.run(id, stream);
-  for (const StorageId storage : poison_[static_cast<std::size_t>(id)])
+  for (const StorageId storage : poison_[id])
     resources_.device->fill_pattern(stream, resources_.memory->bytes_of(schedule_, storage));
 }
 

@@ -17,7 +17,7 @@ class Submitter {
             StreamOrder& order, bool poison);
 
   /// Submits operations but loads, from compute stream to compute stream. `times`: of timed operations, or null.
-  void submit(OperationId first, OperationId count, OperationTimes* times);
+  void submit(IdRange<OperationId> operations, OperationTimes* times);
   /// Runs one operation, in order behind the stream's others.
   void run(OperationId id, Stream& stream);
 
@@ -34,9 +34,10 @@ class Submitter {
   OperationRunner& runner_;
   Queues& queues_;
   StreamOrder& order_;
-  std::unique_ptr<Event> border_;               ///< where other streams start
-  std::vector<std::unique_ptr<Event>> ends_;    ///< of the others
-  std::vector<std::vector<StorageId>> poison_;  ///< per operation: storages that no later one of the segment touches
+  std::unique_ptr<Event> border_;             ///< where other streams start
+  std::vector<std::unique_ptr<Event>> ends_;  ///< of the others
+  /// Storages that no later operation of the segment touches.
+  IndexedVector<OperationId, std::vector<StorageId>> poison_;
 };
 
 }  // namespace tessera

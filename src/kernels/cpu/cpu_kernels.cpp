@@ -69,6 +69,4 @@ std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set) 
 
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool) { return make_cpu_kernels(pool, best_instruction_set()); }
 
-std::int64_t cpu_kernels_bytes(int threads) { return threads * WorkerScratch::kBytes; }
-
 }  // namespace tessera

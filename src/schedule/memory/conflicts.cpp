@@ -18,12 +18,11 @@ bool wholly_before(const SegmentOrder& order, const Presence& a, const Presence&
   return order.all_before(a.touches, b.touches);
 }
 
-std::vector<SegmentView> view_segments(const StepSchedule& schedule) {
+SegmentViews view_segments(const StepSchedule& schedule) {
   auto presence = presence_of(schedule);
-  std::vector<SegmentView> views;
-  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
-    views.push_back({SegmentOrder(schedule, schedule.segments[i]), std::move(presence[i])});
-  }
+  SegmentViews views;
+  for (const SegmentId id : schedule.segments.ids())
+    views.push_back({SegmentOrder(schedule, schedule.segments[id]), std::move(presence[id])});
   return views;
 }
 
@@ -31,7 +30,7 @@ namespace {
 
 /// When a storage is present, in list order: whoever begins at `end` or later comes wholly after it.
 struct Interval {
-  OperationId begin = 0, end = 0;
+  OperationId begin, end;
   const Presence* presence = nullptr;
 };
 
@@ -49,14 +48,14 @@ std::vector<Interval> intervals_of(const StepSchedule& schedule, const SegmentVi
 
 }  // namespace
 
-Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views) {
+Conflicts find_conflicts(const StepSchedule& schedule, const SegmentViews& views) {
   Conflicts conflicts;
   conflicts.of.resize(schedule.storages.size());
   const auto add = [&](StorageId a, StorageId b) {
-    conflicts.of[static_cast<std::size_t>(a)].push_back(b);
-    conflicts.of[static_cast<std::size_t>(b)].push_back(a);
+    conflicts.of[a].push_back(b);
+    conflicts.of[b].push_back(a);
   };
-  for (std::size_t s = 0; s < views.size(); ++s) {
+  for (const SegmentId s : views.ids()) {
     for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
       for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
         const auto intervals = intervals_of(schedule, views[s], schedule.segments[s], {space, region});
@@ -69,11 +68,11 @@ Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<Segment
       }
     }
   }
-  std::vector<int> segments(schedule.storages.size(), 0);
+  IndexedVector<StorageId, int> segments(schedule.storages.size(), 0);
   for (const SegmentView& view : views) {
-    for (const Presence& p : view.present) ++segments[static_cast<std::size_t>(p.storage)];
+    for (const Presence& p : view.present) ++segments[p.storage];
   }
-  for (std::size_t id = 0; id < conflicts.of.size(); ++id) {
+  for (const StorageId id : conflicts.of.ids()) {
     if (segments[id] < 2) continue;  // two storages may meet in several segments
     auto& others = conflicts.of[id];
     std::ranges::sort(others);

@@ -12,15 +12,17 @@ namespace tessera {
 /// Returns whether `a` is wholly done before `b` begins, in this segment.
 bool wholly_before(const SegmentOrder& order, const Presence& a, const Presence& b);
 
-/// Per storage: the storages of the same region that it may not overlap.
+/// The storages of the same region that a storage may not overlap.
 struct Conflicts {
-  std::vector<std::vector<StorageId>> of;
+  IndexedVector<StorageId, std::vector<StorageId>> of;
 };
 
 struct SegmentView {
   SegmentOrder order;
   std::vector<Presence> present;
 };
+
+using SegmentViews = IndexedVector<SegmentId, SegmentView>;
 
 /// One region of one memory space.
 struct RegionKey {
@@ -29,8 +31,8 @@ struct RegionKey {
   bool holds(const Storage& storage) const { return storage.space == space && storage.region == kind; }
 };
 
-std::vector<SegmentView> view_segments(const StepSchedule& schedule);
-Conflicts find_conflicts(const StepSchedule& schedule, const std::vector<SegmentView>& views);
+SegmentViews view_segments(const StepSchedule& schedule);
+Conflicts find_conflicts(const StepSchedule& schedule, const SegmentViews& views);
 
 /// Returns the weight of the heaviest set of pairwise unordered storages of `region` in one segment. It is an exact
 /// lower bound of the region's size. "Wholly before" is a partial order, so Dilworth's theorem (weighted) applies. The

@@ -45,23 +45,23 @@ class Placer {
   }
 
   /// Returns the region's size; fills `offset` of the storages in `order`.
-  std::int64_t place(const std::vector<StorageId>& order, std::vector<std::int64_t>& offset) {
-    for (const StorageId id : order) offset[static_cast<std::size_t>(id)] = -1;
+  std::int64_t place(const std::vector<StorageId>& order, IndexedVector<StorageId, std::int64_t>& offset) {
+    for (const StorageId id : order) offset[id] = -1;
     std::int64_t end = 0;
     for (const StorageId id : order) {
       taken_.clear();
-      for (const StorageId other : conflicts_.of[static_cast<std::size_t>(id)]) {
-        const std::int64_t at = offset[static_cast<std::size_t>(other)];
-        if (at >= 0) taken_.emplace_back(at, at + bytes_[static_cast<std::size_t>(other)]);
+      for (const StorageId other : conflicts_.of[id]) {
+        const std::int64_t at = offset[other];
+        if (at >= 0) taken_.emplace_back(at, at + bytes_[other]);
       }
       std::sort(taken_.begin(), taken_.end());
       std::int64_t at = 0;
       for (const auto& [begin, stop] : taken_) {
-        if (begin - at >= bytes_[static_cast<std::size_t>(id)]) break;
+        if (begin - at >= bytes_[id]) break;
         at = std::max(at, stop);
       }
-      offset[static_cast<std::size_t>(id)] = at;
-      end = std::max(end, at + bytes_[static_cast<std::size_t>(id)]);
+      offset[id] = at;
+      end = std::max(end, at + bytes_[id]);
     }
     return end;
   }
@@ -69,7 +69,7 @@ class Placer {
  private:
   const StepSchedule& schedule_;
   const Conflicts& conflicts_;
-  std::vector<std::int64_t> bytes_;
+  IndexedVector<StorageId, std::int64_t> bytes_;
   std::vector<std::pair<std::int64_t, std::int64_t>> taken_;
 };
 
@@ -79,15 +79,15 @@ constexpr std::size_t kMostForExactBound = 2500;
 
 /// First and last operation that touch a storage, over all segments: its lifetime in list order.
 struct Lifetime {
-  OperationId first = 0, last = 0;
+  OperationId first, last;
 };
 
-std::vector<Lifetime> lifetimes_of(const StepSchedule& schedule, const std::vector<SegmentView>& views) {
-  std::vector<Lifetime> result(schedule.storages.size(), {static_cast<OperationId>(schedule.operations.size()), -1});
-  for (std::size_t i = 0; i < views.size(); ++i) {
+IndexedVector<StorageId, Lifetime> lifetimes_of(const StepSchedule& schedule, const SegmentViews& views) {
+  IndexedVector<StorageId, Lifetime> result(schedule.storages.size(), {schedule.operations.end_id(), {}});
+  for (const SegmentId i : views.ids()) {
     const Segment& segment = schedule.segments[i];
     for (const Presence& p : views[i].present) {
-      Lifetime& life = result[static_cast<std::size_t>(p.storage)];
+      Lifetime& life = result[p.storage];
       life.first = std::min(life.first, p.first_in(segment));
       life.last = std::max(life.last, p.last_in(segment));
     }
@@ -112,17 +112,17 @@ std::int64_t largest_sum(const StepSchedule& schedule, const SegmentView& view, 
 
 /// Returns the largest bound of a region over all segments.
 template <class Bound>
-std::int64_t over_segments(const StepSchedule& schedule, const std::vector<SegmentView>& views, Bound bound) {
+std::int64_t over_segments(const StepSchedule& schedule, const SegmentViews& views, Bound bound) {
   std::int64_t largest = 0;
-  for (std::size_t i = 0; i < views.size(); ++i) largest = std::max(largest, bound(views[i], schedule.segments[i]));
+  for (const SegmentId i : views.ids()) largest = std::max(largest, bound(views[i], schedule.segments[i]));
   return largest;
 }
 
-void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& views, const Conflicts& conflicts,
-                 const std::vector<Lifetime>& lifetimes, RegionKey region, const MemoryPlanOptions& options,
-                 MemoryPlan& plan) {
+void plan_region(const StepSchedule& schedule, const SegmentViews& views, const Conflicts& conflicts,
+                 const IndexedVector<StorageId, Lifetime>& lifetimes, RegionKey region,
+                 const MemoryPlanOptions& options, MemoryPlan& plan) {
   std::vector<StorageId> members;
-  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+  for (const StorageId id : schedule.storages.ids()) {
     if (region.holds(schedule.storage(id))) members.push_back(id);
   }
   RegionPlan& result =
@@ -134,11 +134,11 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
   Placer placer(schedule, conflicts);
   auto bytes = [&](StorageId id) { return planned_bytes(schedule.storage(id)); };
   auto duration = [&](StorageId id) {
-    const Lifetime& life = lifetimes[static_cast<std::size_t>(id)];
-    return static_cast<std::int64_t>(life.last) - life.first + 1;
+    const Lifetime& life = lifetimes[id];
+    return life.last - life.first + 1;
   };
 
-  std::vector<std::int64_t> best_offset = plan.offset, offset = plan.offset;
+  IndexedVector<StorageId, std::int64_t> best_offset = plan.offset, offset = plan.offset;
   std::vector<StorageId> best_order;
   std::int64_t best = std::numeric_limits<std::int64_t>::max();
   auto attempt = [&](const std::vector<StorageId>& order) {
@@ -160,9 +160,7 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
     return static_cast<double>(bytes(a)) * static_cast<double>(duration(a)) >
            static_cast<double>(bytes(b)) * static_cast<double>(duration(b));
   });
-  by([&](StorageId a, StorageId b) {
-    return lifetimes[static_cast<std::size_t>(a)].first < lifetimes[static_cast<std::size_t>(b)].first;
-  });
+  by([&](StorageId a, StorageId b) { return lifetimes[a].first < lifetimes[b].first; });
   by([&](StorageId a, StorageId b) { return duration(a) > duration(b); });
 
   // A plan that all but meets the quick bound needs no exact one, which lies between the two and takes its time.
@@ -176,8 +174,7 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
   // Local search: move one storage to another place of the order; keep what is not worse.
   std::mt19937_64 random(1);
   std::int64_t effort_of_trial = 1;
-  for (const StorageId id : members)
-    effort_of_trial += static_cast<std::int64_t>(conflicts.of[static_cast<std::size_t>(id)].size()) + 1;
+  for (const StorageId id : members) effort_of_trial += static_cast<std::int64_t>(conflicts.of[id].size()) + 1;
   for (std::int64_t left = options.search_effort / effort_of_trial; best > good_enough() && left > 0; --left) {
     std::vector<StorageId> trial = best_order;
     const auto from = random() % trial.size();
@@ -192,13 +189,13 @@ void plan_region(const StepSchedule& schedule, const std::vector<SegmentView>& v
 }
 
 /// Accounts for what lies in a memory space when.
-void account(const StepSchedule& schedule, const std::vector<SegmentView>& views, MemorySpace space, SpacePlan& plan) {
+void account(const StepSchedule& schedule, const SegmentViews& views, MemorySpace space, SpacePlan& plan) {
   std::int64_t peak = -1;
-  for (std::size_t i = 0; i < views.size(); ++i) {
-    const Segment& segment = schedule.segments[i];
+  for (const SegmentId view : views.ids()) {
+    const Segment& segment = schedule.segments[view];
     // Changes of each category at each operation, in list order.
     std::vector<CategoryBytes> change(static_cast<std::size_t>(segment.count) + 1, CategoryBytes{});
-    for (const Presence& p : views[i].present) {
+    for (const Presence& p : views[view].present) {
       const Storage& storage = schedule.storage(p.storage);
       if (storage.space != space) continue;
       const auto category = static_cast<std::size_t>(storage.category);
@@ -206,16 +203,16 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
       change[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1][category] -= storage.bytes;
     }
     CategoryBytes now{};
-    for (OperationId id = 0; id < segment.count; ++id) {
+    for (std::int64_t i = 0; i < segment.count; ++i) {
       for (std::size_t c = 0; c < kCategories; ++c) {
-        now[c] += change[static_cast<std::size_t>(id)][c];
+        now[c] += change[static_cast<std::size_t>(i)][c];
         plan.own_peak[c] = std::max(plan.own_peak[c], now[c]);
       }
       const std::int64_t sum = std::accumulate(now.begin(), now.end(), std::int64_t{0});
       if (sum > peak) {
         peak = sum;
         plan.at_peak = now;
-        plan.peak_operation = segment.first + id;
+        plan.peak_operation = segment.first + i;
       }
     }
   }
@@ -224,9 +221,9 @@ void account(const StepSchedule& schedule, const std::vector<SegmentView>& views
 }  // namespace
 
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options) {
-  const std::vector<SegmentView> views = view_segments(schedule);
+  const SegmentViews views = view_segments(schedule);
   const Conflicts conflicts = find_conflicts(schedule, views);
-  const std::vector<Lifetime> lifetimes = lifetimes_of(schedule, views);
+  const IndexedVector<StorageId, Lifetime> lifetimes = lifetimes_of(schedule, views);
   MemoryPlan plan;
   plan.offset.assign(schedule.storages.size(), 0);
   for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
@@ -245,16 +242,16 @@ std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan)
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan) {
   std::vector<std::string> problems;
   const Conflicts conflicts = find_conflicts(schedule, view_segments(schedule));
-  for (StorageId a = 0; a < static_cast<StorageId>(schedule.storages.size()); ++a) {
+  for (const StorageId a : schedule.storages.ids()) {
     const Storage& sa = schedule.storage(a);
-    const std::int64_t at = plan.offset[static_cast<std::size_t>(a)];
+    const std::int64_t at = plan.offset[a];
     if (at < 0 || at % kStorageAlignment != 0 || at + sa.bytes > plan.region(sa.space, sa.region).bytes) {
       problems.push_back(fmt::format("{} lies outside its region or is not aligned", sa.name));
     }
-    for (const StorageId b : conflicts.of[static_cast<std::size_t>(a)]) {
+    for (const StorageId b : conflicts.of[a]) {
       if (b <= a) continue;
       const Storage& sb = schedule.storage(b);
-      const std::int64_t bt = plan.offset[static_cast<std::size_t>(b)];
+      const std::int64_t bt = plan.offset[b];
       if (at < bt + sb.bytes && bt < at + sa.bytes) {
         problems.push_back(fmt::format("{} and {} share bytes and may be alive together", sa.name, sb.name));
       }

@@ -12,7 +12,7 @@ std::string name_of(const MicroStepKind& kind, const SchedulePolicy& policy) {
   return fmt::format("micro-step merging {}{}", kind.merged_slots.size(), kind.ends_block() ? " in place" : "");
 }
 
-Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = -1) {
+Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part = {}) {
   Value value;
   value.kind = kind;
   value.dtype = dtype;
@@ -40,7 +40,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
   const auto steps = compute_order(s.model, s.layout, policy_.recompute_blocks, true);
   const GatherPlan gathers = plan(steps, !kind.first);
   if (kind.first) note_savings(gathers), gradients.note_savings();
-  emit_gathers(gathers, 0, -1);
+  emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool is_backward = steps[i].kind == OperationKind::backward;
     const OperationId id = steps[i].is_head ? head(steps[i], kind.first, &gradients, scalars)
@@ -62,7 +62,7 @@ SegmentId Compute::write_evaluation(Scalars& scalars) {
   begin();
   const auto steps = compute_order(s.model, s.layout, false, false);
   const GatherPlan gathers = plan(steps, false);
-  emit_gathers(gathers, 0, -1);
+  emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const OperationId id = steps[i].is_head ? head(steps[i], true, nullptr, scalars) : forward(steps[i]);
     emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
@@ -73,9 +73,9 @@ SegmentId Compute::write_evaluation(Scalars& scalars) {
 
 void Compute::begin() {
   const StepSchedule& s = w_.schedule();
-  activations_.assign(s.model.parts.size(), -1);
+  activations_.assign(s.model.parts.size(), {});
   saved_.assign(s.model.parts.size(), {});
-  Operation op = operation_of(OperationKind::load, Queue::load, -1);
+  Operation op = operation_of(OperationKind::load, Queue::load, {});
   const Value tokens = value_of(ValueKind::tokens, DType::int32, 2 * s.model.tokens());  // inputs, then targets
   tokens_ = w_.write(op, local("tokens", Category::activations), tokens);
   w_.emit(std::move(op));
@@ -91,7 +91,7 @@ void Compute::emit_gathers(const GatherPlan& plan, std::int64_t position, Operat
   for (const GatherInstance& instance : plan.instances) {
     if (instance.position != position) continue;
     std::vector<Edge> edges;
-    if (after >= 0) edges.push_back({after, instance.reason});
+    if (after) edges.push_back({after, instance.reason});
     parameters_.gather(instance.unit, std::move(edges));
   }
 }
@@ -108,7 +108,7 @@ void Compute::note_savings(const GatherPlan& plan) {
 }
 
 Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs) {
-  Operation op = operation_of(step.kind, Queue::compute, -1);
+  Operation op = operation_of(step.kind, Queue::compute, {});
   op.part = step.part;
   op.reads = std::move(inputs);
   for (const UnitId unit : step.units) op.reads.push_back(parameters_.full(unit));
@@ -125,20 +125,19 @@ OperationId Compute::emit(Operation op, std::int64_t scratch_bytes) {
 OperationId Compute::forward(const ComputeStep& step) {
   const StepSchedule& s = w_.schedule();
   const Part& part = s.part(step.part);
-  const auto index = static_cast<std::size_t>(step.part);
-  Operation op = compute(step, {part.kind == PartKind::embedding ? tokens_ : activations_[index - 1]});
+  Operation op = compute(step, {part.kind == PartKind::embedding ? tokens_ : activations_[step.part - 1]});
   const bool recomputes = step.kind == OperationKind::recompute;
   // The output of a recomputed MLP half is the next block's input, which was never dropped.
   if (!recomputes || part.kind == PartKind::attention) {
     const Value output = value_of(ValueKind::activation, s.compute, s.model.residual_elements(), step.part);
-    activations_[index] = w_.write(op, local("out " + part.name, Category::activations), output);
+    activations_[step.part] = w_.write(op, local("out " + part.name, Category::activations), output);
   }
-  saved_[index].clear();
+  saved_[step.part].clear();
   for (const SavedTensor& saved : part.saved) {
     Value value = value_of(ValueKind::saved, saved.dtype, saved.elements, step.part);
-    value.slot = static_cast<std::int32_t>(saved_[index].size());
+    value.slot = static_cast<std::int32_t>(saved_[step.part].size());
     const std::string name = "saved " + part.name + " " + saved.name;
-    saved_[index].push_back(w_.write(op, local(name, Category::activations), value));
+    saved_[step.part].push_back(w_.write(op, local(name, Category::activations), value));
   }
   return emit(std::move(op), recomputes ? part.recompute.scratch_bytes : part.forward.scratch_bytes);
 }
@@ -146,7 +145,7 @@ OperationId Compute::forward(const ComputeStep& step) {
 OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* gradients, Scalars& scalars) {
   const StepSchedule& s = w_.schedule();
   const Part& part = s.part(step.part);
-  Operation op = compute(step, {tokens_, activations_[static_cast<std::size_t>(step.part) - 1]});
+  Operation op = compute(step, {tokens_, activations_[step.part - 1]});
   scalars.count_loss(op, starts_sums);
   if (gradients == nullptr) return emit(std::move(op), part.forward.scratch_bytes);
   const Value gradient = value_of(ValueKind::activation_gradient, s.compute, s.model.residual_elements());
@@ -157,11 +156,10 @@ OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* 
 
 OperationId Compute::backward(const ComputeStep& step, Gradients& gradients) {
   const Part& part = w_.schedule().part(step.part);
-  const auto index = static_cast<std::size_t>(step.part);
   const bool is_embedding = part.kind == PartKind::embedding;
-  std::vector<ValueId> inputs{is_embedding ? tokens_ : activations_[index - 1]};
+  std::vector<ValueId> inputs{is_embedding ? tokens_ : activations_[step.part - 1]};
   if (is_embedding) inputs.push_back(activation_gradient_);
-  inputs.insert(inputs.end(), saved_[index].begin(), saved_[index].end());
+  inputs.insert(inputs.end(), saved_[step.part].begin(), saved_[step.part].end());
   Operation op = compute(step, std::move(inputs));
   if (!is_embedding) activation_gradient_ = w_.update(op, activation_gradient_, w_.value(activation_gradient_));
   gradients.contribute(op);

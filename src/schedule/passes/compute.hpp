@@ -44,9 +44,9 @@ class Compute {
   std::vector<StorageId> constants_;  ///< per ModelParts::constants
 
   // the open segment
-  ValueId tokens_ = -1, activation_gradient_ = -1;
-  std::vector<ValueId> activations_;         ///< per part: its output
-  std::vector<std::vector<ValueId>> saved_;  ///< per part and slot
+  ValueId tokens_, activation_gradient_;
+  IndexedVector<PartId, ValueId> activations_;         ///< outputs
+  IndexedVector<PartId, std::vector<ValueId>> saved_;  ///< by slot
 };
 
 }  // namespace tessera

@@ -8,7 +8,7 @@ namespace {
 
 ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, OperationKind kind, PartId id,
                       bool backward_phase) {
-  const Part& part = model.parts[static_cast<std::size_t>(id)];
+  const Part& part = model.parts[id];
   ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, {}};
   const bool only_what_backward_reads = kind == OperationKind::backward && part.kind != PartKind::head;
   std::vector<TensorId> read;
@@ -24,11 +24,11 @@ struct Uses {
   std::int64_t first_forward = -1, last_forward = -1, first_backward = -1, last_backward = -1;
 };
 
-std::vector<Uses> uses_of(std::size_t units, const std::vector<ComputeStep>& steps) {
-  std::vector<Uses> uses(units);
+IndexedVector<UnitId, Uses> uses_of(std::size_t units, const std::vector<ComputeStep>& steps) {
+  IndexedVector<UnitId, Uses> uses(units);
   for (std::size_t i = 0; i < steps.size(); ++i) {
     for (const UnitId unit : steps[i].units) {
-      Uses& u = uses[static_cast<std::size_t>(unit)];
+      Uses& u = uses[unit];
       std::int64_t& first = steps[i].backward_phase ? u.first_backward : u.first_forward;
       std::int64_t& last = steps[i].backward_phase ? u.last_backward : u.last_forward;
       if (first < 0) first = static_cast<std::int64_t>(i);
@@ -71,22 +71,21 @@ std::int64_t position_under_limit(const StepSchedule& schedule, const std::vecto
 std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool recompute_blocks,
                                        bool training) {
   std::vector<ComputeStep> steps;
-  const auto parts = static_cast<PartId>(model.parts.size());
-  auto kind_of = [&](PartId id) { return model.parts[static_cast<std::size_t>(id)].kind; };
+  auto kind_of = [&](PartId id) { return model.parts[id].kind; };
   auto add = [&](OperationKind kind, PartId id, bool backward_phase) {
     steps.push_back(make_step(model, layout, kind, id, backward_phase));
   };
-  for (PartId id = 0; id < parts; ++id) {
+  for (const PartId id : model.parts.ids()) {
     if (kind_of(id) != PartKind::head) add(OperationKind::forward, id, false);
   }
-  const PartId head = parts - 1;
+  const PartId head = model.parts.end_id() - 1;
   TESSERA_ASSERT(kind_of(head) == PartKind::head, "the head is the last part");
   if (!training) {
     add(OperationKind::forward, head, false);
     return steps;
   }
   add(OperationKind::backward, head, true);
-  for (PartId id = head - 1; id >= 0; --id) {
+  for (PartId id = head - 1; id; --id) {
     if (recompute_blocks && kind_of(id) == PartKind::mlp) {  // the block's last part: make its saved values again
       add(OperationKind::recompute, id - 1, true);
       add(OperationKind::recompute, id, true);
@@ -99,14 +98,13 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
 GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
                         const std::vector<ComputeStep>& steps) {
   GatherPlan plan;
-  const std::vector<Uses> uses = uses_of(schedule.layout.units.size(), steps);
+  const IndexedVector<UnitId, Uses> uses = uses_of(schedule.layout.units.size(), steps);
   std::vector<GatherInstance> wanted;
   // The formula counts a gather a phase for these strategies; what is gathered less often is a saving.
   const ParameterLife life = life_of(policy);
   const bool gathered_per_phase = life == ParameterLife::phase || life == ParameterLife::micro_step;
-  for (std::size_t i = 0; i < uses.size(); ++i) {
-    const Uses& u = uses[i];
-    const auto unit = static_cast<UnitId>(i);
+  for (const UnitId unit : uses.ids()) {
+    const Uses& u = uses[unit];
     const bool counts = schedule.unit(unit).is_block;
     if (u.first_forward < 0 && u.first_backward < 0) continue;  // resident: nothing to gather
     if (u.first_forward < 0 || u.first_backward < 0) {          // -1 is less than any position

@@ -12,7 +12,7 @@ namespace tessera {
 /// One compute operation to come, and the units that it reads in full.
 struct ComputeStep {
   OperationKind kind = OperationKind::forward;  ///< forward, recompute or backward
-  PartId part = -1;
+  PartId part;
   bool backward_phase = false;  ///< the head and all after it
   bool is_head = false;
   std::vector<UnitId> units;
@@ -24,7 +24,7 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
 
 /// A full copy of a unit: gathered, read, released.
 struct GatherInstance {
-  UnitId unit = -1;
+  UnitId unit;
   std::int64_t first_use = 0, last_use = 0;  ///< indices of compute steps
   std::int64_t position = 0;                 ///< issued just before this compute step
   bool counts = false;                       ///< in the limit and in prefetch distances
@@ -33,7 +33,7 @@ struct GatherInstance {
 
 /// What a unit's schedule leaves out compared with one gather a phase.
 struct KeptUnit {
-  UnitId unit = -1;
+  UnitId unit;
   bool read_once = false;  ///< false: kept from forward to backward; true: only one phase reads it
 };
 

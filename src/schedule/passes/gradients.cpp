@@ -33,7 +33,7 @@ void Gradients::begin(const MicroStepKind& kind) {
   kind_ = kind;
   contributors_.clear(), gradient_.clear(), pieces_.clear(), reduced_by_.clear(), unmeasured_.clear();
   const StepSchedule& s = w_.schedule();
-  for (auto id = static_cast<PartId>(s.model.parts.size()) - 1; id >= 0; --id) {  // in backward order
+  for (PartId id = s.model.parts.end_id() - 1; id; --id) {  // in backward order
     for (const UnitId unit : s.layout.units_of(s.part(id).tensors)) contributors_[unit].push_back(id);
   }
 }
@@ -90,7 +90,7 @@ void Gradients::contribute(Operation& op) {
 }
 
 void Gradients::finish_ready(PartId part) {
-  for (UnitId unit = static_cast<UnitId>(w_.schedule().layout.units.size()) - 1; unit >= 0; --unit) {
+  for (UnitId unit = w_.schedule().layout.units.end_id() - 1; unit; --unit) {
     const auto missing = contributors_.find(unit);
     if (missing == contributors_.end() || std::ranges::find(missing->second, part) == missing->second.end()) continue;
     if (contributes_apart(unit)) {
@@ -103,7 +103,7 @@ void Gradients::finish_ready(PartId part) {
 }
 
 void Gradients::finish(UnitId unit) {
-  ValueId gradient = -1;
+  ValueId gradient;
   if (contributes_apart(unit)) {
     gradient = join(unit);
   } else {
@@ -125,7 +125,7 @@ ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
     Value result = w_.redistributed(gradient, step);
     const std::string name = w_.schedule().unit(result.unit).name;
     const bool gathers = step.kind == OperationKind::gather, ends = i + 1 == way.size();
-    StorageId into = -1;
+    StorageId into;
     if (ends && slot >= 0) {
       into = accumulator(result.unit, slot, result);
     } else {  // peers read what is reduced next, and write what is gathered
@@ -204,7 +204,7 @@ StorageId Gradients::accumulator(UnitId unit, int slot, const Value& like) {
   Value held = like;
   held.dtype = DType::fp32;
   held.covers.clear();
-  for (PartId part = 0; part < static_cast<PartId>(s.model.parts.size()); ++part) {
+  for (const PartId part : s.model.parts.ids()) {
     if (std::ranges::count(s.layout.units_of(s.part(part).tensors), unit) > 0) held.covers.push_back(part);
   }
   return accumulators_[key] =
@@ -225,7 +225,7 @@ void Gradients::note_savings() const {
     w_.add_saving("gradients stay split between micro-steps",
                   w_.wire_bytes(s.layout.padded_elements(), s.reduce, inner_) * (accumulation_ - 1));
   }
-  for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
+  for (const UnitId unit : s.layout.units.ids()) {
     if (!contributes_apart(unit) || !reduces_at_once()) continue;
     w_.add_saving(s.unit(unit).name + ": its two contributions are reduced apart",
                   -w_.wire_bytes(s.unit(unit).padded, s.reduce, inner_) * accumulation_);

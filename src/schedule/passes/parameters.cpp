@@ -9,7 +9,7 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy) : w_(writer
   full_ = {{}, {}, policy.compute};
   const bool copied = !redistribute(sharded_, full_).empty();
   const ParameterLife life = life_of(policy);
-  for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
+  for (const UnitId unit : s.layout.units.ids()) {
     const std::string& name = s.unit(unit).name;
     OfUnit of;
     Value value;
@@ -34,14 +34,14 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy) : w_(writer
 }
 
 void Parameters::gather(UnitId unit, std::vector<Edge> after) {
-  OfUnit& of = units_[static_cast<std::size_t>(unit)];
+  OfUnit& of = units_[unit];
   ValueId value = master(unit);
   for (const Redistribution& step : redistribute(sharded_, full_)) {
     Value result = w_.redistributed(value, step);
     result.kind = ValueKind::parameter;
     of.gathered = of.for_ever;
-    if (of.gathered < 0 && w_.role() == SegmentRole::micro_step) of.gathered = of.for_a_step;
-    if (of.gathered < 0) {
+    if (!of.gathered && w_.role() == SegmentRole::micro_step) of.gathered = of.for_a_step;
+    if (!of.gathered) {
       of.gathered = w_.add(local("full " + w_.schedule().unit(unit).name, Category::gathered_units, RegionKind::shared),
                            result.bytes());
     }
@@ -51,23 +51,23 @@ void Parameters::gather(UnitId unit, std::vector<Edge> after) {
 
 ValueId Parameters::full(UnitId unit) {
   if (redistribute(sharded_, full_).empty()) return master(unit);
-  const OfUnit& of = units_[static_cast<std::size_t>(unit)];
-  if (of.gathered >= 0 && w_.holds(of.gathered)) return w_.current(of.gathered);
-  const StorageId stays = of.for_ever >= 0 ? of.for_ever : of.for_a_step;
-  TESSERA_ASSERT(stays >= 0, "unit {} is read before it was gathered", w_.schedule().unit(unit).name);
+  const OfUnit& of = units_[unit];
+  if (of.gathered && w_.holds(of.gathered)) return w_.current(of.gathered);
+  const StorageId stays = of.for_ever ? of.for_ever : of.for_a_step;
+  TESSERA_ASSERT(stays, "unit {} is read before it was gathered", w_.schedule().unit(unit).name);
   return w_.current(stays);
 }
 
 bool Parameters::are_there(UnitId unit, bool after_first_micro_step) const {
-  const OfUnit& of = units_[static_cast<std::size_t>(unit)];
-  return redistribute(sharded_, full_).empty() || of.for_ever >= 0 || (after_first_micro_step && of.for_a_step >= 0);
+  const OfUnit& of = units_[unit];
+  return redistribute(sharded_, full_).empty() || of.for_ever || (after_first_micro_step && of.for_a_step);
 }
 
-bool Parameters::stay_for_ever() const { return !units_.empty() && units_.front().for_ever >= 0; }
+bool Parameters::stay_for_ever() const { return !units_.empty() && units_.front().for_ever; }
 
 SegmentId Parameters::write_prologue() {
   w_.open_segment(SegmentRole::prologue, "prologue");
-  for (UnitId unit = 0; unit < static_cast<UnitId>(units_.size()); ++unit) gather(unit, {});
+  for (const UnitId unit : units_.ids()) gather(unit, {});
   return w_.close_segment();
 }
 

@@ -30,14 +30,14 @@ class Parameters {
 
  private:
   struct OfUnit {
-    StorageId master = -1, moments = -1;
-    StorageId for_ever = -1, for_a_step = -1;  ///< copies that outlive a segment
-    StorageId gathered = -1;                   ///< the latest copy of a segment
+    StorageId master, moments;
+    StorageId for_ever, for_a_step;  ///< copies that outlive a segment
+    StorageId gathered;              ///< the latest copy of a segment
   };
 
   Writer& w_;
   Placement sharded_, full_;
-  std::vector<OfUnit> units_;
+  IndexedVector<UnitId, OfUnit> units_;
 };
 
 }  // namespace tessera

@@ -40,7 +40,7 @@ void Scalars::reduce() {
 }
 
 ValueId Scalars::clip() {
-  Operation op = operation_of(OperationKind::clip, Queue::compute, -1);
+  Operation op = operation_of(OperationKind::clip, Queue::compute, {});
   op.reads.push_back(w_.current(sums_));
   Value coefficient;
   coefficient.kind = ValueKind::scalar;

@@ -22,7 +22,7 @@ class Scalars {
  private:
   Writer& w_;
   Value sum_of_rank_;  ///< partial over the world
-  StorageId sums_ = -1, results_ = -1;
+  StorageId sums_, results_;
 };
 
 }  // namespace tessera

@@ -8,7 +8,7 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
   scalars.reduce();
   const ValueId clipped = scalars.clip();
   // In forward order, so that the copies that the next step reads first are made first.
-  for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
+  for (const UnitId unit : s.layout.units.ids()) {
     Operation op = operation_of(OperationKind::update, Queue::compute, unit);
     op.reads = {gradients.finished(unit), clipped};
     for (const ValueId before : {parameters.master(unit), parameters.moments(unit)}) {
@@ -25,7 +25,7 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
 SegmentId write_snapshot(Writer& writer, Parameters& parameters) {
   const StepSchedule& s = writer.schedule();
   writer.open_segment(SegmentRole::snapshot, "snapshot");
-  for (UnitId unit = 0; unit < static_cast<UnitId>(s.layout.units.size()); ++unit) {
+  for (const UnitId unit : s.layout.units.ids()) {
     Operation op = operation_of(OperationKind::store, Queue::store, unit);
     op.reads = {parameters.master(unit), parameters.moments(unit)};
     // Ranks that hold the same slice share it, so that every element is stored once: master, then both moments.

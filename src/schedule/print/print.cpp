@@ -7,6 +7,7 @@
 #include <set>
 
 #include "schedule/liveness.hpp"
+#include "schedule/print/segment_life.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 
@@ -15,15 +16,15 @@ namespace tessera {
 namespace {
 
 std::string verb_of(const StepSchedule& s, const Operation& op) {
-  const bool head = op.part >= 0 && s.part(op.part).kind == PartKind::head;
+  const bool head = op.part && s.part(op.part).kind == PartKind::head;
   if (head) return op.kind == OperationKind::backward ? "head+loss" : "loss";
   if (op.kind == OperationKind::gather && !s.communicates(op)) return "cast";
   return std::string(name_of(op.kind));
 }
 
 std::string object_of(const StepSchedule& s, const Operation& op) {
-  if (op.part >= 0) return s.part(op.part).name;
-  if (op.unit >= 0) return s.unit(op.unit).name;
+  if (op.part) return s.part(op.part).name;
+  if (op.unit) return s.unit(op.unit).name;
   return op.kind == OperationKind::load ? "tokens" : "sums";
 }
 
@@ -32,21 +33,13 @@ class SegmentText {
  public:
   SegmentText(const StepSchedule& s, const MemoryPlan& plan, const Segment& segment,
               const std::vector<Presence>& present)
-      : schedule_(s), plan_(plan), segment_(segment), alive_(static_cast<std::size_t>(segment.count) + 1, 0) {
-    for (const Presence& p : present) {
-      const std::int64_t bytes = s.storage(p.storage).space == MemorySpace::device ? s.storage(p.storage).bytes : 0;
-      alive_[static_cast<std::size_t>(p.first_in(segment) - segment.first)] += bytes;
-      alive_[static_cast<std::size_t>(p.last_in(segment) - segment.first) + 1] -= bytes;
-      if (!p.live_at_exit && !p.touches.empty()) released_by_[p.storage] = p.touches.back();
-    }
-    for (std::size_t i = 1; i < alive_.size(); ++i) alive_[i] += alive_[i - 1];
-  }
+      : schedule_(s), plan_(plan), life_(s, segment, present) {}
 
   std::vector<std::string> line(OperationId id) const {
     const Operation& op = schedule_.operation(id);
     const bool peak = id == plan_.at(MemorySpace::device).peak_operation;
-    const std::int64_t alive = alive_[static_cast<std::size_t>(id - segment_.first)];
-    return {std::to_string(id),
+    const std::int64_t alive = life_.alive_bytes(id);
+    return {fmt::format("{}", id),
             std::string(name_of(op.queue)),
             verb_of(schedule_, op),
             object_of(schedule_, op),
@@ -61,10 +54,10 @@ class SegmentText {
   std::string waits(OperationId id) const {
     const Operation& op = schedule_.operation(id);
     std::array<OperationId, kQueues> last;
-    last.fill(-1);
+    last.fill({});
     std::map<OperationId, std::string> reasons;
     auto need = [&](OperationId other) {
-      if (other < 0) return;
+      if (!other) return;
       auto& of_queue = last[static_cast<std::size_t>(schedule_.operation(other).queue)];
       of_queue = std::max(of_queue, other);
     };
@@ -75,7 +68,7 @@ class SegmentText {
     std::sort(last.begin(), last.end());
     std::string text;
     for (const OperationId other : last) {
-      if (other < 0) continue;
+      if (!other) continue;
       const auto reason = reasons.find(other);
       text += fmt::format("{}{}{}", text.empty() ? "" : " ", other,
                           reason == reasons.end() ? "" : " (" + reason->second + ")");
@@ -93,8 +86,7 @@ class SegmentText {
     const Operation& op = schedule_.operation(id);
     std::vector<std::pair<std::string, bool>> names;  // and whether it is released here
     auto add = [&](ValueId v, bool updated) {
-      const auto released = released_by_.find(schedule_.value(v).storage);
-      const bool last = !updated && released != released_by_.end() && released->second == id;
+      const bool last = !updated && life_.releases(id, schedule_.value(v).storage);
       const std::string text = name(v);
       const auto known = std::find_if(names.begin(), names.end(), [&](const auto& n) { return n.first == text; });
       if (known == names.end())
@@ -125,14 +117,12 @@ class SegmentText {
 
   const StepSchedule& schedule_;
   const MemoryPlan& plan_;
-  const Segment& segment_;
-  std::vector<std::int64_t> alive_;  ///< bytes on the device, per operation in list order
-  std::map<StorageId, OperationId> released_by_;
+  SegmentLife life_;
 };
 
 /// Returns how often a segment is played, in words.
 std::string played(const StepSchedule& s, SegmentId id) {
-  switch (s.segments[static_cast<std::size_t>(id)].role) {
+  switch (s.segments[id].role) {
     case SegmentRole::prologue:
       return "played once, before the first step";
     case SegmentRole::update:
@@ -163,7 +153,7 @@ std::string played(const StepSchedule& s, SegmentId id) {
 std::string describe_operation(const StepSchedule& schedule, OperationId id) {
   const Operation& op = schedule.operation(id);
   return verb_of(schedule, op) +
-         (op.part >= 0 && schedule.part(op.part).kind == PartKind::head ? "" : " " + object_of(schedule, op));
+         (op.part && schedule.part(op.part).kind == PartKind::head ? "" : " " + object_of(schedule, op));
 }
 
 std::string describe_grid(const StepSchedule& schedule) {
@@ -186,10 +176,10 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
       "step\n",
       describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
   const auto presence = presence_of(schedule);
-  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
-    const Segment& segment = schedule.segments[i];
-    text += fmt::format("\n{}: {}\n", segment.name, played(schedule, static_cast<SegmentId>(i)));
-    const SegmentText lines(schedule, plan, segment, presence[i]);
+  for (const SegmentId id : schedule.segments.ids()) {
+    const Segment& segment = schedule.segments[id];
+    text += fmt::format("\n{}: {}\n", segment.name, played(schedule, id));
+    const SegmentText lines(schedule, plan, segment, presence[id]);
     TextTable table({{"op", Align::right},
                      {"queue", Align::left},
                      {"does", Align::left},
@@ -198,7 +188,7 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
                      {"reads -> writes", Align::left},
                      {"alive", Align::right},
                      {"sent", Align::right}});
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) table.row(lines.line(id));
+    for (const OperationId op : segment.operations()) table.row(lines.line(op));
     text += table.text();
   }
   return text;

@@ -12,13 +12,11 @@ namespace tessera {
 
 namespace {
 
-constexpr std::array<const char*, kRegions> kRegionNames{"at rest", "shared with peers", "private"};
-
 template <class F>
 void for_each_played(const StepSchedule& s, F&& f) {
   for (const Play& play : s.step) {
-    const Segment& segment = s.segments[static_cast<std::size_t>(play.segment)];
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) f(s.operation(id));
+    const Segment& segment = s.segments[play.segment];
+    for (const OperationId id : segment.operations()) f(s.operation(id));
   }
 }
 
@@ -50,8 +48,8 @@ std::string print_regions(const MemoryPlan& plan) {
     for (std::size_t r = 0; r < kRegions; ++r) {
       const RegionPlan& region = plan.at(space).regions[r];
       if (space == MemorySpace::device || region.bytes > 0)
-        add((space == MemorySpace::host ? "host, " : "") + std::string(kRegionNames[r]), region.bytes,
-            region.lower_bound);
+        add((space == MemorySpace::host ? "host, " : "") + std::string(name_of(static_cast<RegionKind>(r))),
+            region.bytes, region.lower_bound);
     }
   }
   add("to allocate", plan.total(), plan.lower_bound());
@@ -89,29 +87,14 @@ void add_savings(const StepSchedule& s, TextTable& table) {
 }
 
 std::string print_sent(const StepSchedule& s) {
-  struct Traffic {
-    std::int64_t count = 0, bytes = 0;
-  };
-  std::map<std::string, Traffic> traffic;
-  for_each_played(s, [&](const Operation& op) {
-    if (s.grid.size(op.group) == 1 || op.wire_bytes == 0) return;
-    std::string what;
-    if (op.kind == OperationKind::reduce_scatter)
-      what = "reduce-scatter of gradients";
-    else if (op.kind == OperationKind::all_reduce)
-      what = "all-reduce of loss and norm (apart)";
-    else
-      what =
-          s.value(op.reads.at(0)).kind == ValueKind::gradient ? "all-gather of gradients" : "all-gather of parameters";
-    what += fmt::format(", {} of {}",
-                        op.group == Group::world   ? "world"
-                        : op.group == Group::shard ? "shard groups"
-                                                   : "replica groups",
-                        s.grid.size(op.group));
-    ++traffic[what].count, traffic[what].bytes += op.wire_bytes;
-  });
   TextTable table({{"sent per step and rank", Align::left}, {"calls", Align::right}, {"bytes", Align::right}});
-  for (const auto& [what, t] : traffic) table.row({what, std::to_string(t.count), format_bytes(t.bytes)});
+  for (const Traffic& t : traffic_of(s)) {
+    const char* groups = t.group == Group::world   ? "world"
+                         : t.group == Group::shard ? "shard groups"
+                                                   : "replica groups";
+    table.row({fmt::format("{}{}, {} of {}", t.name, t.in_formula ? "" : " (apart)", groups, t.ranks),
+               std::to_string(t.calls), format_bytes(t.bytes)});
+  }
   table.row({"by the formula of " + std::string(name_of(s.strategy)), "", format_bytes(formula_wire_bytes(s))});
   add_savings(s, table);
   table.row({"in all", "", format_bytes(s.wire_bytes_per_step())});
@@ -146,11 +129,6 @@ constexpr std::array<const char*, kCategories> kCategoryTitles{"parameters",  "g
 
 std::string title_of(const StrategyRow& row) { return std::string(name_of(row.strategy)) + (row.chosen ? " *" : ""); }
 
-/// Returns what of `to allocate` lies in the host's memory: counted where device and host are one.
-std::int64_t host_part(const StrategyRow& row) {
-  return limited_bytes(row.schedule, row.plan) - row.plan.at(MemorySpace::device).total();
-}
-
 }  // namespace
 
 std::int64_t accumulator_bytes(const StepSchedule& schedule) {
@@ -167,15 +145,43 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule) {
   return bytes;
 }
 
-std::string describe_host_memory(const StepSchedule& schedule) {
+std::map<std::string, std::int64_t> host_memory(const StepSchedule& schedule) {
   std::map<std::string, std::int64_t> bytes;
   for (const Storage& storage : schedule.storages) {
     if (storage.space == MemorySpace::host) bytes[storage.name.substr(0, storage.name.find(' '))] += storage.bytes;
   }
+  return bytes;
+}
+
+std::int64_t limited_host_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
+  return limited_bytes(schedule, plan) - plan.at(MemorySpace::device).total();
+}
+
+std::string describe_host_memory(const StepSchedule& schedule) {
   std::string text;
-  for (const auto& [name, sum] : bytes)
+  for (const auto& [name, sum] : host_memory(schedule))
     text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, format_bytes(sum));
   return text;
+}
+
+std::vector<Traffic> traffic_of(const StepSchedule& schedule) {
+  std::map<std::pair<std::string, int>, Traffic> traffic;  // by name, then replica, shard and world
+  for_each_played(schedule, [&](const Operation& op) {
+    if (!schedule.communicates(op) || op.wire_bytes == 0) return;
+    const bool is_scalar = op.kind == OperationKind::all_reduce;
+    std::string name = "all-reduce of loss and norm";
+    if (op.kind == OperationKind::reduce_scatter)
+      name = "reduce-scatter of gradients";
+    else if (!is_scalar)
+      name = schedule.value(op.reads.at(0)).kind == ValueKind::gradient ? "all-gather of gradients"
+                                                                        : "all-gather of parameters";
+    Traffic& sum = traffic[{name, -static_cast<int>(op.group)}];
+    if (sum.calls == 0) sum = {name, op.group, schedule.grid.size(op.group), 0, 0, !is_scalar};
+    ++sum.calls, sum.bytes += op.wire_bytes;
+  });
+  std::vector<Traffic> rows;
+  for (auto& [key, row] : traffic) rows.push_back(std::move(row));
+  return rows;
 }
 
 std::int64_t collectives_per_step(const StepSchedule& schedule) {
@@ -191,7 +197,8 @@ std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan) {
 }
 
 std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
-  const bool on_host = std::ranges::any_of(rows, [](const StrategyRow& row) { return host_part(row) > 0; });
+  const bool on_host =
+      std::ranges::any_of(rows, [](const StrategyRow& row) { return limited_host_bytes(row.schedule, row.plan) > 0; });
   std::vector<TextTable::Column> columns{{"strategy", Align::left}, {"shard x replica", Align::left}};
   for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
   if (on_host) columns.push_back({"host", Align::right});
@@ -206,7 +213,7 @@ std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
     std::vector<std::string> cells{title_of(row), fmt::format("{} x {}", row.schedule.grid.size(Group::shard),
                                                               row.schedule.grid.size(Group::replica))};
     for (const std::int64_t bytes : device.at_peak) cells.push_back(format_bytes(bytes));
-    if (on_host) cells.push_back(format_bytes(host_part(row)));
+    if (on_host) cells.push_back(format_bytes(limited_host_bytes(row.schedule, row.plan)));
     cells.push_back(format_bytes(device.idle_at_peak()));
     cells.push_back(format_bytes(limited_bytes(row.schedule, row.plan)));
     table.row(std::move(cells));

@@ -10,7 +10,7 @@ namespace tessera {
 
 std::set<PartId> Interpreter::parts_of(UnitId unit) const {
   std::set<PartId> parts;
-  for (PartId id = 0; id < static_cast<PartId>(schedule_.model.parts.size()); ++id) {
+  for (const PartId id : schedule_.model.parts.ids()) {
     if (std::ranges::count(schedule_.layout.units_of(schedule_.part(id).tensors), unit) > 0) parts.insert(id);
   }
   return parts;
@@ -83,9 +83,8 @@ void Interpreter::accumulate(const Operation& op) {
   std::vector<const State*> terms;
   for (const ValueId id : op.reads) terms.push_back(read(id));
   for (const Update& u : op.updates) terms.push_back(read(u.before));
-  const ValueId result = !op.updates.empty() ? op.updates[0].after : op.writes.empty() ? -1 : op.writes[0];
-  if (result < 0 || terms.empty() || terms.size() > 2 ||
-      std::find(terms.begin(), terms.end(), nullptr) != terms.end()) {
+  const ValueId result = !op.updates.empty() ? op.updates[0].after : op.writes.empty() ? ValueId() : op.writes[0];
+  if (!result || terms.empty() || terms.size() > 2 || std::find(terms.begin(), terms.end(), nullptr) != terms.end()) {
     return complain("an accumulation adds one or two values into one");
   }
   State sum = *terms[0];

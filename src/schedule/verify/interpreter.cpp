@@ -9,9 +9,9 @@ namespace tessera {
 Interpreter::Interpreter(const StepSchedule& schedule) : schedule_(schedule) {}
 
 void Interpreter::complain(const std::string& what) {
-  const std::string where = operation_ < 0 ? std::string("between segments")
-                                           : fmt::format("{}, operation {} ({})", segment_->name, operation_,
-                                                         name_of(schedule_.operation(operation_).kind));
+  const std::string where = !operation_ ? std::string("between segments")
+                                        : fmt::format("{}, operation {} ({})", segment_->name, operation_,
+                                                      name_of(schedule_.operation(operation_).kind));
   problems_.push_back(where + ": " + what);
 }
 
@@ -23,7 +23,7 @@ void Interpreter::start() {
       const Value& v = schedule_.value(id);
       if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
         holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
-      if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, -1, v.slot, -1}, {}, 0};
+      if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, {}, v.slot, -1}, {}, 0};
     }
   }
   step_ = 0;
@@ -37,10 +37,10 @@ void Interpreter::play_step() {
   updated_.clear();
   for (const Play& p : schedule_.step) {
     play(p);
-    if (schedule_.segments[static_cast<std::size_t>(p.segment)].role == SegmentRole::micro_step) ++micro_steps_played_;
+    if (schedule_.segments[p.segment].role == SegmentRole::micro_step) ++micro_steps_played_;
   }
-  operation_ = -1;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule_.layout.units.size()); ++unit) {
+  operation_ = {};
+  for (const UnitId unit : schedule_.layout.units.ids()) {
     demand(updated_.contains(unit), fmt::format("unit {} was not updated in the step", schedule_.unit(unit).name));
   }
   ++step_;
@@ -62,18 +62,18 @@ void Interpreter::play_snapshot() {
   if (schedule_.snapshot.empty()) return;
   stored_.clear();
   for (const Play& p : schedule_.snapshot) play(p);
-  operation_ = -1;
-  for (UnitId unit = 0; unit < static_cast<UnitId>(schedule_.layout.units.size()); ++unit) {
+  operation_ = {};
+  for (const UnitId unit : schedule_.layout.units.ids()) {
     demand(stored_.contains(unit), fmt::format("unit {} is not in the snapshot", schedule_.unit(unit).name));
   }
 }
 
 void Interpreter::play(const Play& play) {
-  segment_ = &schedule_.segments[static_cast<std::size_t>(play.segment)];
+  segment_ = &schedule_.segments[play.segment];
   micro_step_ = play.micro_step;
   holder_.clear();
   for (const ValueId id : segment_->carried_in) {
-    operation_ = -1;
+    operation_ = {};
     const Value& v = schedule_.value(id);
     const auto held = holds_.find(v.storage);
     if (held == holds_.end()) {
@@ -87,7 +87,7 @@ void Interpreter::play(const Play& play) {
         fmt::format("{} finds {} in another placement than it expects", segment_->name, name_of_value(schedule_, id)));
     holder_[v.storage] = id;
   }
-  for (OperationId id = segment_->first; id < segment_->first + segment_->count; ++id) execute(id);
+  for (const OperationId id : segment_->operations()) execute(id);
   if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
   // What is not carried ends here.
   std::set<StorageId> carried;
@@ -172,7 +172,7 @@ void Interpreter::execute(OperationId id) {
 void Interpreter::load(const Operation& op) {
   for (const ValueId id : op.writes) {
     State state;
-    state.content = {ValueKind::tokens, -1, -1, micro_steps_played_};
+    state.content = {ValueKind::tokens, {}, -1, micro_steps_played_};
     write(id, std::move(state));
   }
 }
@@ -224,7 +224,7 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
   const bool backward_only = op.kind == OperationKind::backward && part.kind != PartKind::head;
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
     if (backward_only && !part.read_in_backward[i]) continue;
-    const UnitId unit = schedule_.layout.unit_of[static_cast<std::size_t>(part.tensors[i])];
+    const UnitId unit = schedule_.layout.unit_of[part.tensors[i]];
     const State* state = find_read(op, ValueKind::parameter, unit);
     if (state == nullptr) state = find_read(op, ValueKind::master, unit);
     if (state == nullptr) {
@@ -262,8 +262,8 @@ void Interpreter::compute(const Operation& op) {
   const bool backward = op.kind == OperationKind::backward;
   const std::int64_t now = micro_steps_played_;
   need_parameters(op, part);
-  for (const std::int32_t number : part.constants) need_content(op, {ValueKind::constant, -1, number, -1});
-  if (embedding || head) need_content(op, {ValueKind::tokens, -1, -1, now});
+  for (const std::int32_t number : part.constants) need_content(op, {ValueKind::constant, {}, number, -1});
+  if (embedding || head) need_content(op, {ValueKind::tokens, {}, -1, now});
   if (!embedding) need_content(op, {ValueKind::activation, op.part - 1, -1, now});
   if (backward && !head) {
     need_content(op, {ValueKind::activation_gradient, op.part, -1, now});

@@ -29,7 +29,7 @@ class Interpreter {
   /// Which activation, saved value, gradient of an activation or constant this is.
   struct Content {
     ValueKind kind = ValueKind::scratch;
-    PartId part = -1;
+    PartId part;
     std::int32_t slot = -1;
     std::int64_t play = -1;  ///< number of the micro-step, counted over all plays
     bool operator==(const Content&) const = default;
@@ -81,7 +81,7 @@ class Interpreter {
   std::map<StorageId, ValueId> holder_;  ///< the value that a storage holds in this play
   std::vector<std::string> problems_;
   const Segment* segment_ = nullptr;
-  OperationId operation_ = -1;
+  OperationId operation_;
   std::int32_t micro_step_ = 0;
   std::int64_t micro_steps_played_ = 0;
   std::int64_t step_ = 0;  ///< version that compute must read

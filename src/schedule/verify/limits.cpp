@@ -11,7 +11,7 @@ namespace {
 /// One segment with what the checks below ask about.
 struct SegmentFacts {
   SegmentFacts(const StepSchedule& s, const Segment& in) : schedule(s), segment(in), order(s, in) {
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    for (const OperationId id : segment.operations()) {
       const Operation& op = schedule.operation(id);
       for (const ValueId v : op.reads) readers[v].push_back(id);
       for (const ValueId v : touched_values(op)) {
@@ -30,7 +30,7 @@ struct SegmentFacts {
 
   /// Returns the compute operation before `id`, -1 if there is none.
   OperationId compute_before(OperationId id) const {
-    OperationId before = -1;
+    OperationId before;
     for (const OperationId c : compute) {
       if (c < id) before = c;
     }
@@ -101,15 +101,15 @@ void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problem
     }
     const OperationId reader = readers->second.front();
     const Operation& op = s.operation(reader);
-    const bool backward = op.kind != OperationKind::forward && op.part >= 0 && s.part(op.part).kind != PartKind::head;
+    const bool backward = op.kind != OperationKind::forward && op.part && s.part(op.part).kind != PartKind::head;
     const auto distance = static_cast<std::size_t>(backward ? s.prefetch_backward : s.prefetch_forward);
-    OperationId not_before = -1;
+    OperationId not_before;
     if (distance == 0) {
       not_before = facts.compute_before(reader);
     } else if (first_readers.size() >= distance) {
       not_before = facts.compute_before(first_readers[first_readers.size() - distance]);
     }
-    if (not_before >= 0 && !facts.order.before(not_before, id)) {
+    if (not_before && !facts.order.before(not_before, id)) {
       problems.push_back(
           fmt::format("{}, operation {}: {} may be gathered before operation {} has ended, more than {} units ahead",
                       facts.segment.name, id, s.unit(s.operation(id).unit).name, not_before, distance));

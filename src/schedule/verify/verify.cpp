@@ -16,7 +16,7 @@ using Problems = std::vector<std::string>;
 
 void check_edges(const StepSchedule& schedule, Problems& problems) {
   for (const Segment& segment : schedule.segments) {
-    for (OperationId id = segment.first; id < segment.first + segment.count; ++id) {
+    for (const OperationId id : segment.operations()) {
       for (const Edge& edge : schedule.operation(id).after) {
         if (edge.operation < segment.first || edge.operation >= id) {
           problems.push_back(fmt::format("{}, operation {}: waits for operation {}, which is not before it",
@@ -37,7 +37,7 @@ bool modifies(const StepSchedule& schedule, OperationId id, StorageId storage) {
 /// Checks that two operations that touch one storage, one of them changing it, are ordered.
 void check_races(const StepSchedule& schedule, Problems& problems) {
   const auto presence = presence_of(schedule);
-  for (std::size_t i = 0; i < schedule.segments.size(); ++i) {
+  for (const SegmentId i : schedule.segments.ids()) {
     const SegmentOrder order(schedule, schedule.segments[i]);
     for (const Presence& p : presence[i]) {
       for (std::size_t a = 0; a < p.touches.size(); ++a) {
@@ -56,12 +56,12 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
 
 /// Checks that what peers read or write lies where they can reach it.
 void check_regions(const StepSchedule& schedule, Problems& problems) {
-  for (StorageId id = 0; id < static_cast<StorageId>(schedule.storages.size()); ++id) {
+  for (const StorageId id : schedule.storages.ids()) {
     const Storage& storage = schedule.storage(id);
     if (storage.space == MemorySpace::host && storage.region == RegionKind::shared && id != schedule.staging)
       problems.push_back(fmt::format("{} lies on the host, where no peer reaches it", storage.name));
   }
-  for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
+  for (const OperationId id : schedule.operations.ids()) {
     const Operation& op = schedule.operation(id);
     if (schedule.grid.size(op.group) == 1) continue;
     const bool gather = op.kind == OperationKind::gather;
@@ -75,7 +75,7 @@ void check_regions(const StepSchedule& schedule, Problems& problems) {
 }
 
 void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
-  for (OperationId id = 0; id < static_cast<OperationId>(schedule.operations.size()); ++id) {
+  for (const OperationId id : schedule.operations.ids()) {
     const Operation& op = schedule.operation(id);
     if (op.kind != OperationKind::gather && op.kind != OperationKind::reduce_scatter) continue;
     if (op.reads.empty() || op.writes.empty()) continue;

@@ -72,7 +72,7 @@ bool has_no_number_missing(const std::string& text) {
 
 TEST_CASE("bench kernels counts the same on a GPU as on cores, and times every kernel") {
   const auto* family = GENERATE("gpt2", "qwen2");
-  const std::string on_cores = table_on(DeviceChoice::cpu, family), on_gpu = table_on(DeviceChoice::cuda, family);
+  const std::string on_cores = table_on(DeviceKind::cpu, family), on_gpu = table_on(DeviceKind::cuda, family);
   CAPTURE(on_cores, on_gpu);
   REQUIRE(counts_of(on_gpu).size() > 12);
   CHECK(counts_of(on_gpu) == counts_of(on_cores));
@@ -87,7 +87,7 @@ TEST_CASE("bench kernels counts the same on a GPU as on cores, and times every k
 TEST_CASE("bench kernels times products with the algorithms that training would choose") {
   const bool deterministic = GENERATE(true, false);
   run_ranks(1, 1, [&](RankContext& context) {
-    Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+    Options options = tiny_run(DeviceKind::cuda, "gpt2");
     options.run.deterministic = deterministic ? Deterministic::yes : Deterministic::no;
     BenchDevice bench(context, options, {});
     emulator::take_product_launches();
@@ -100,7 +100,7 @@ TEST_CASE("bench kernels times products with the algorithms that training would 
 
 TEST_CASE("a rehearsal on a GPU computes what one on cores does") {
   double losses[2] = {};
-  for (const DeviceChoice device : {DeviceChoice::cpu, DeviceChoice::cuda}) {
+  for (const DeviceChoice device : {DeviceKind::cpu, DeviceKind::cuda}) {
     run_ranks(1, 1, [&](RankContext& context) {
       const Options options = tiny_run(device, "gpt2");
       BenchDevice bench(context, options, {});
@@ -112,7 +112,7 @@ TEST_CASE("a rehearsal on a GPU computes what one on cores does") {
       KernelRehearsal rehearsal(schedule, work, options, bench);
       for (const PartWork& one : work.parts) rehearsal.play(bench.kernels(), one);
       for (const FlatWork& one : work.flat) rehearsal.play(bench.kernels(), one);
-      losses[device == DeviceChoice::cuda ? 1 : 0] = rehearsal.loss();
+      losses[device == DeviceKind::cuda ? 1 : 0] = rehearsal.loss();
     });
   }
   CHECK(losses[0] == Approx(std::log(37.0)).epsilon(0.05));
@@ -145,7 +145,7 @@ TEST_CASE("a clock's stretches are those of its stream, in order, and forgotten 
 TEST_CASE("bench comm measures what GPUs have to talk by") {
   const auto backend = GENERATE(CommBackend::automatic, CommBackend::staged);
   emulator::set_device_count(2);
-  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  Options options = tiny_run(DeviceKind::cuda, "gpt2");
   options.comm.backend = backend;
   options.bench.max_bytes = 4096;
   options.bench.steps = 1;
@@ -173,7 +173,7 @@ TEST_CASE("bench comm measures what GPUs have to talk by") {
 }
 
 TEST_CASE("ranks that share a GPU share its memory") {
-  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  Options options = tiny_run(DeviceKind::cuda, "gpt2");
   options.comm.backend = CommBackend::staged;
   options.model.width = 1024, options.model.heads = 8;
   const auto needed = [&] {
@@ -188,7 +188,7 @@ TEST_CASE("ranks that share a GPU share its memory") {
 }
 
 TEST_CASE("a plan that leaves a GPU's libraries no room is refused before anything is allocated") {
-  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  Options options = tiny_run(DeviceKind::cuda, "gpt2");
   options.model.width = 1024, options.model.heads = 8;
   const auto needed = [&] {
     const PlannedRun planned = plan_run(options, resolve_architecture(options.model), 1, 1);
@@ -210,7 +210,7 @@ TEST_CASE("ceilings are measured in what a session leaves of a GPU") {
 }
 
 TEST_CASE("bench step on a GPU: tokens a second, both ways of counting, and the step that was timed") {
-  Options options = tiny_run(DeviceChoice::cuda, "gpt2");
+  Options options = tiny_run(DeviceKind::cuda, "gpt2");
   options.bench.warmup = GENERATE(0, 1, 3);
   std::string account, text;
   run_ranks(1, 1, [&](RankContext& context) {

@@ -10,7 +10,7 @@
 #include "local_world/local_world.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/device_comm_backend.hpp"
 
 namespace tessera::test {
 

@@ -14,8 +14,8 @@ namespace {
 
 constexpr std::int64_t kMostElements = 1025;
 
-DeviceCommunicationSettings settings_for(CommBackend backend, std::int64_t ranks) {
-  DeviceCommunicationSettings settings;
+DeviceCommSettings settings_for(CommBackend backend, std::int64_t ranks) {
+  DeviceCommSettings settings;
   settings.comm.backend = backend;
   settings.timeout_seconds = 60;
   settings.largest_full = room_for(ranks, kMostElements);
@@ -38,13 +38,13 @@ std::vector<DeviceCase> cases(bool exact) {
 
 /// Runs all cases on `group` of a grid of `ranks`, with what `settings` say; returns what was wrong on any rank.
 std::string run_world(std::int64_t ranks, std::int64_t per_node, std::int64_t group_size, Group group,
-                      const DeviceCommunicationSettings& settings) {
+                      const DeviceCommSettings& settings) {
   emulator::set_device_count(static_cast<int>(ranks));
   std::vector<std::string> wrong(static_cast<std::size_t>(ranks));
   run_ranks(ranks, per_node, [&](RankContext& context) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
     const ProcessGrid grid(ranks, per_node, group_size);
-    const auto communication = make_device_communication(context, *device, settings);
+    const auto communication = make_device_comm_backend(context, *device, settings);
     const auto shared = communication->allocate_shared(settings.largest_full);
     const auto result = device->allocate(MemoryKind::device, settings.largest_result + 16);
     const auto stream = device->make_stream("gather");

@@ -19,8 +19,8 @@ using namespace tessera::test;
 
 namespace {
 
-DeviceCommunicationSettings small(CommBackend backend, double timeout_seconds = 60) {
-  DeviceCommunicationSettings settings;
+DeviceCommSettings small(CommBackend backend, double timeout_seconds = 60) {
+  DeviceCommSettings settings;
   settings.comm.backend = backend;
   settings.timeout_seconds = timeout_seconds;
   settings.largest_full = 4096;
@@ -30,11 +30,11 @@ DeviceCommunicationSettings small(CommBackend backend, double timeout_seconds = 
 
 /// Two ranks with a communicator each, and what `body` does with it.
 template <class Body>
-void with_two(const DeviceCommunicationSettings& settings, Body&& body, int devices = 2) {
+void with_two(const DeviceCommSettings& settings, Body&& body, int devices = 2) {
   emulator::set_device_count(devices);
   run_ranks(2, 2, [&](RankContext& context) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()) % devices);
-    const auto communication = make_device_communication(context, *device, settings);
+    const auto communication = make_device_comm_backend(context, *device, settings);
     const auto shared = communication->allocate_shared(4096);
     const auto stream = device->make_stream("gather");
     const auto communicator = communication->open(ProcessGrid(2, 2, 2), Group::world, "test", 4096);
@@ -79,19 +79,19 @@ TEST_CASE("NCCL is refused where ranks share a GPU, and the message names what t
 }
 
 TEST_CASE("a way of talking says what it is") {
-  with_two(small(CommBackend::automatic), [](auto&, DeviceCommunication& communication, auto&, auto&, auto*) {
+  with_two(small(CommBackend::automatic), [](auto&, DeviceCommBackend& communication, auto&, auto&, auto*) {
     CHECK(communication.backend() == CommBackend::nccl);
     CHECK_THAT(communication.description(), Catch::Contains("NCCL 2.") && Catch::Contains("fixed tree"));
     CHECK(communication.device_bytes() >= 4096);
   });
-  with_two(small(CommBackend::staged), [](auto&, DeviceCommunication& communication, auto&, auto&, auto*) {
+  with_two(small(CommBackend::staged), [](auto&, DeviceCommBackend& communication, auto&, auto&, auto*) {
     CHECK(communication.backend() == CommBackend::staged);
     CHECK(communication.pinned_bytes() >= 8192);
   });
 }
 
 TEST_CASE("windows that are not symmetric are refused, not taken for such") {
-  DeviceCommunicationSettings settings = small(CommBackend::nccl);
+  DeviceCommSettings settings = small(CommBackend::nccl);
   settings.comm.symmetric = true;
   const auto run = [&] { with_two(settings, [](auto&, auto&, auto&, auto&, auto*) {}); };
   CHECK_NOTHROW(run());
@@ -106,7 +106,7 @@ TEST_CASE("comm.emulate needs the staged way") {
   settings.comm.emulate.latency = 1e-3;
   CHECK_THROWS_WITH(with_two(settings, [](auto&, auto&, auto&, auto&, auto*) {}), Catch::Contains("comm.emulate"));
   settings.comm.backend = CommBackend::staged;
-  with_two(settings, [](auto&, DeviceCommunication& communication, Communicator& group, Stream& stream, auto*) {
+  with_two(settings, [](auto&, DeviceCommBackend& communication, Communicator& group, Stream& stream, auto*) {
     group.barrier(stream);
     group.broadcast(stream, nullptr, 0, 0);
     stream.synchronize();
@@ -117,7 +117,7 @@ TEST_CASE("comm.emulate needs the staged way") {
 
 TEST_CASE("ranks in different collectives are told apart") {
   const auto run = [](CommBackend backend) {
-    with_two(small(backend), [](RankContext& context, DeviceCommunication& communication, Communicator& group,
+    with_two(small(backend), [](RankContext& context, DeviceCommBackend& communication, Communicator& group,
                                 Stream& stream, std::byte* shared) {
       group.all_gather(stream, shared, context.rank() == 0 ? 16 : 32, DType::fp32);
       try {
@@ -135,7 +135,7 @@ TEST_CASE("a staged collective that fails frees the device's stream and is throw
   std::promise<void> told;  // a rank that left would be another failure
   const auto rank_0_ends = told.get_future().share();
   CHECK_THROWS_WITH(with_two(small(CommBackend::staged, 0.2),
-                             [&](RankContext& context, DeviceCommunication& communication, Communicator& group,
+                             [&](RankContext& context, DeviceCommBackend& communication, Communicator& group,
                                  Stream& stream, std::byte* shared) {
                                if (context.rank() != 0) return rank_0_ends.wait();
                                try {
@@ -220,7 +220,7 @@ TEST_CASE("a call of NCCL that waits for a rank ends the process within the time
 
 TEST_CASE("child: a rank does not warm up", "[.]") {
   with_two(small(CommBackend::nccl, 0.3),
-           [](RankContext& context, DeviceCommunication& communication, auto&, Stream& stream, auto*) {
+           [](RankContext& context, DeviceCommBackend& communication, auto&, Stream& stream, auto*) {
              if (context.rank() == 0) communication.warm_up(stream);
              std::this_thread::sleep_for(std::chrono::seconds(20));
            });
@@ -283,7 +283,7 @@ TEST_CASE("a rank behind a peer that failed ends with the peer's exit code") {
 }
 
 TEST_CASE("child: a rank does not replay its graph", "[.]") {
-  with_two(small(CommBackend::nccl, 0.3), [](RankContext& context, DeviceCommunication& communication,
+  with_two(small(CommBackend::nccl, 0.3), [](RankContext& context, DeviceCommBackend& communication,
                                              Communicator& group, Stream& stream, std::byte* shared) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
     communication.warm_up(stream);
@@ -306,7 +306,7 @@ TEST_CASE("a graph that waits for a rank ends the process within the time-out") 
 
 TEST_CASE("child: a communicator ends before its graph", "[.]") {
   std::array<std::unique_ptr<DeviceGraph>, 2> graphs;
-  with_two(small(CommBackend::nccl), [&](RankContext& context, DeviceCommunication& communication, Communicator& group,
+  with_two(small(CommBackend::nccl), [&](RankContext& context, DeviceCommBackend& communication, Communicator& group,
                                          Stream& stream, std::byte* shared) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
     communication.warm_up(stream);
@@ -326,7 +326,7 @@ TEST_CASE("child: NCCL does not start", "[.]") {
   emulator::set_device_count(2);
   run_ranks(2, 2, [](RankContext& context) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
-    const auto communication = make_device_communication(context, *device, small(CommBackend::nccl, 0.3));
+    const auto communication = make_device_comm_backend(context, *device, small(CommBackend::nccl, 0.3));
     const ProcessGrid grid(2, 2, 2);
     if (context.rank() == 0) {
       const auto group = communication->open(grid, Group::world, "test", 0);

@@ -16,13 +16,13 @@ constexpr std::int64_t kElements = 96;
 /// What a rank has for a step's communication: two lanes with a communicator each.
 struct TwoLanes {
   TwoLanes(RankContext& context, CommBackend backend) : device(make_cuda_device(static_cast<int>(context.rank()))) {
-    DeviceCommunicationSettings settings;
+    DeviceCommSettings settings;
     settings.comm.backend = backend;
     settings.timeout_seconds = 60;
     settings.largest_full = context.size() * kElements * 4;
     settings.largest_result = kElements * 4;
     const ProcessGrid grid(context.size(), context.size(), context.size());
-    communication = make_device_communication(context, *device, settings);
+    communication = make_device_comm_backend(context, *device, settings);
     shared = communication->allocate_shared(2 * settings.largest_full);
     shard = device->allocate(MemoryKind::device, kElements * 4);
     whole = shared->data(), contribution = shared->data() + settings.largest_full;
@@ -58,7 +58,7 @@ struct TwoLanes {
   }
 
   std::unique_ptr<Device> device;
-  std::unique_ptr<DeviceCommunication> communication;
+  std::unique_ptr<DeviceCommBackend> communication;
   std::unique_ptr<DeviceMemory> shared, shard;
   std::byte *whole = nullptr, *contribution = nullptr;
   std::unique_ptr<Stream> compute;

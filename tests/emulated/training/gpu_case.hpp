@@ -8,7 +8,7 @@ namespace tessera::testing {
 
 inline Options gpu_options() {
   Options options = base_options();
-  options.run.device = DeviceChoice::cuda;
+  options.run.device = DeviceKind::cuda;
   options.run.deterministic = Deterministic::yes;
   options.train.steps = 4;  // two that are timed, one that is captured, one that is replayed
   options.train.seq_len = 5;

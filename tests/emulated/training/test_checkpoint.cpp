@@ -17,12 +17,12 @@ TEST_CASE("a checkpoint of GPUs resumes on CPUs and the reverse, with the same b
     Shape from, to;
     std::int64_t writers;
   };
-  const Move moves[] = {{DeviceChoice::cuda, two, three, 0},  // every rank writes
-                        {DeviceChoice::cuda, two, one, 1},    // the second rank sends its part to the first
-                        {DeviceChoice::cpu, three, two, 0},
-                        {DeviceChoice::cpu, two, one, 1}};
+  const Move moves[] = {{DeviceKind::cuda, two, three, 0},  // every rank writes
+                        {DeviceKind::cuda, two, one, 1},    // the second rank sends its part to the first
+                        {DeviceKind::cpu, three, two, 0},
+                        {DeviceKind::cpu, two, one, 1}};
   for (const Move& move : moves) {
-    INFO("from " << (move.device == DeviceChoice::cuda ? "GPUs" : "CPUs") << ", " << move.from.text() << " -> "
+    INFO("from " << (move.device == DeviceKind::cuda ? "GPUs" : "CPUs") << ", " << move.from.text() << " -> "
                  << move.to.text());
     const RunPlace place;
     options.checkpoint.writers_per_node = move.writers;
@@ -30,7 +30,7 @@ TEST_CASE("a checkpoint of GPUs resumes on CPUs and the reverse, with the same b
     options.run.device = move.device;
     const Outcome before = run(options, move.from, place.path(), 2, 2, tiny_gpt2());
     Options there = resumed(options);
-    there.run.device = move.device == DeviceChoice::cuda ? DeviceChoice::cpu : DeviceChoice::cuda;
+    there.run.device = move.device == DeviceKind::cuda ? DeviceKind::cpu : DeviceKind::cuda;
     const Outcome after = run(there, move.to, place.path(), 2, 0, tiny_gpt2());
     REQUIRE(after.first_step == 3);
     require_same_state(before, after);

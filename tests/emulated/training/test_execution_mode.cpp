@@ -63,7 +63,7 @@ TEST_CASE("a run says how it drives its GPU, and what that takes outside the pla
 
   options.run.graph = false;
   CHECK_THAT(said_by(options, 2).mode, Contains("eagerly (run.graph = false)"));
-  options.run.device = DeviceChoice::cpu;
+  options.run.device = DeviceKind::cpu;
   CHECK(said_by(options, 2).mode.empty());
 }
 

@@ -15,7 +15,7 @@ namespace {
 /// The usual initial weights, but the last norm's gain: gradients of the token table grow with it.
 TensorSource with_last_gain(const Architecture& architecture, float gain) {
   return [tensors = parameter_tensors(architecture), gain](TensorId tensor, std::int64_t first, std::span<float> out) {
-    const ParameterTensor& t = tensors[static_cast<std::size_t>(tensor)];
+    const ParameterTensor& t = tensors[tensor];
     initialize_slice(t, tensor, 1, first, out);
     if (t.name == "transformer.ln_f.weight") std::fill(out.begin(), out.end(), gain);
   };
@@ -34,7 +34,7 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
   options.precision.compute = DType::bf16;
   options.precision.reduce = DType::fp32;
   const RunOutcome alone = train_locally(options, architecture, 1, 1);
-  options.run.device = DeviceChoice::cpu;
+  options.run.device = DeviceKind::cpu;
   const RunOutcome cpu = train_locally(options, architecture, 1, 1);
   CHECK(alone.losses != exact.losses);
   for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
@@ -42,7 +42,7 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
     CHECK(alone.losses[i] == Approx(cpu.losses[i]).epsilon(0.005));
     CHECK(alone.norms[i] == Approx(cpu.norms[i]).epsilon(0.03));
   }
-  options.run.device = DeviceChoice::cuda;
+  options.run.device = DeviceKind::cuda;
   options.train.accumulation = 1;
   for (const Strategy strategy : {Strategy::ddp, Strategy::zero3}) {
     options.shard.strategy = strategy;
@@ -94,19 +94,19 @@ TEST_CASE("fp16: an overflow is skipped on the device, in graphs as without") {
   CHECK(graphs.skipped == plain.skipped);
   CHECK(graphs.losses == plain.losses);
   CHECK((graphs.weights == plain.weights));
-  options.run.device = DeviceChoice::cpu;
+  options.run.device = DeviceKind::cpu;
   const RunOutcome cpu = train_locally(options, architecture, 1, 1, {}, weights);
   CHECK(cpu.skipped == plain.skipped);
   for (std::size_t i = 0; i < cpu.losses.size(); ++i) CHECK(plain.losses[i] == Approx(cpu.losses[i]).epsilon(0.02));
 
   // Nothing of a step that is skipped reaches the weights.
-  options.run.device = DeviceChoice::cuda;
+  options.run.device = DeviceKind::cuda;
   options.train.steps = 1;
   const RunOutcome skipped = train_locally(options, architecture, 1, 1, {}, weights);
   REQUIRE(skipped.skipped == 1);
-  for (std::size_t t = 0; t < skipped.weights.size(); ++t) {
+  for (const TensorId t : skipped.weights.ids()) {
     std::vector<float> initial(skipped.weights[t].size());
-    weights(static_cast<TensorId>(t), 0, initial);
+    weights(TensorId(t), 0, initial);
     CHECK(skipped.weights[t] == initial);
   }
 }

@@ -28,7 +28,7 @@ TEST_CASE("one GPU follows the CPU") {
   Options options = gpu_options();
   const Architecture architecture = tiny_gpt2();
   const RunOutcome gpu = train_locally(options, architecture, 1, 1);
-  options.run.device = DeviceChoice::cpu;
+  options.run.device = DeviceKind::cpu;
   const RunOutcome cpu = train_locally(options, architecture, 1, 1);
   REQUIRE(gpu.losses.size() == cpu.losses.size());
   for (std::size_t i = 0; i < cpu.losses.size(); ++i) {
@@ -46,7 +46,7 @@ TEST_CASE("graphs, lanes, chaos and poison leave no trace", "[long]") {
   options.train.micro_batch = 1;
   const Architecture architecture = tiny_gpt2();
   options.run.graph = false;
-  options.run.lanes = LaneMode::serial;
+  options.run.lanes = QueueMode::serial;
   const RunOutcome plain = train_locally(options, architecture, 1, 1);
   const auto same = [&](const RunOutcome& run) {
     return run.losses == plain.losses && run.norms == plain.norms && run.weights == plain.weights &&
@@ -55,7 +55,7 @@ TEST_CASE("graphs, lanes, chaos and poison leave no trace", "[long]") {
   CHECK(std::isfinite(plain.losses.back()));
   MachineShape poisoned;
   poisoned.poison = true;
-  options.run.lanes = LaneMode::parallel;
+  options.run.lanes = QueueMode::parallel;
   emulator::set_chaos(7);
   CHECK(same(train_locally(options, architecture, 1, 1, poisoned)));
   options.run.graph = true;

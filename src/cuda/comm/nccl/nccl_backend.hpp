@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "cuda/comm/nccl/nccl_communicator.hpp"
-#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/device_comm_backend.hpp"
 
 namespace tessera {
 
-class NcclCommunication final : public DeviceCommunication {
+class NcclBackend final : public DeviceCommBackend {
  public:
   /// UsageError when NCCL is not found or too old for an option.
-  NcclCommunication(RankContext& context, Device& device, const DeviceCommunicationSettings& settings);
+  NcclBackend(RankContext& context, Device& device, const DeviceCommSettings& settings);
 
   CommBackend backend() const override { return CommBackend::nccl; }
   std::string description() const override;

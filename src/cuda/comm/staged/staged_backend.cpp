@@ -1,4 +1,4 @@
-#include "cuda/comm/staged/staged_communication.hpp"
+#include "cuda/comm/staged/staged_backend.hpp"
 
 #include "cuda/comm/staged/staged_communicator.hpp"
 #include "tessera/base/format.hpp"
@@ -6,24 +6,23 @@
 
 namespace tessera {
 
-StagedCommunication::StagedCommunication(RankContext& context, Device& device,
-                                         const DeviceCommunicationSettings& settings)
+StagedBackend::StagedBackend(RankContext& context, Device& device, const DeviceCommSettings& settings)
     : context_(context),
       device_(device),
       settings_(settings),
       channel_(context, device, settings.largest_full, settings.largest_result, settings.staging) {}
 
-std::string StagedCommunication::description() const {
+std::string StagedBackend::description() const {
   return fmt::format("staged through {} of pinned host memory, sums in a fixed tree on the host",
                      format_bytes(channel_.region().size()));
 }
 
-std::unique_ptr<DeviceMemory> StagedCommunication::allocate_shared(std::int64_t bytes) {
+std::unique_ptr<DeviceMemory> StagedBackend::allocate_shared(std::int64_t bytes) {
   return device_.allocate(MemoryKind::device, bytes);
 }
 
-std::unique_ptr<Communicator> StagedCommunication::open(const ProcessGrid& grid, Group group, const std::string& name,
-                                                        std::int64_t largest_contribution) {
+std::unique_ptr<Communicator> StagedBackend::open(const ProcessGrid& grid, Group group, const std::string& name,
+                                                  std::int64_t largest_contribution) {
   TESSERA_ASSERT(grid.size(group) > 1, "communicator '{}' has one rank: there is nobody to talk to", name);
   channel_.check_room(largest_contribution, 0);
   CommunicatorOptions options;

@@ -1,4 +1,4 @@
-#include "cuda/comm/nccl/nccl_communication.hpp"
+#include "cuda/comm/nccl/nccl_backend.hpp"
 
 #include <fmt/ranges.h>
 
@@ -73,8 +73,7 @@ class WindowMemory final : public DeviceMemory {
 
 }  // namespace
 
-NcclCommunication::NcclCommunication(RankContext& context, Device& device,
-                                     const DeviceCommunicationSettings& settings) {
+NcclBackend::NcclBackend(RankContext& context, Device& device, const DeviceCommSettings& settings) {
   // Several communicators on one GPU: work starts on it in the order of issue. Buffers are registered at start, if an
   // option says so. NCCL must not register them itself when a graph is captured: before 2.32 receivers of a network may
   // then wait for ever (nccl#2389).
@@ -93,7 +92,7 @@ NcclCommunication::NcclCommunication(RankContext& context, Device& device,
   context_.timeout_seconds = settings.timeout_seconds;
 }
 
-std::string NcclCommunication::description() const {
+std::string NcclBackend::description() const {
   const NcclApi& nccl = nccl_api();
   std::vector<std::string> parts{fmt::format("NCCL {} ({})", nccl.version_text(), nccl.path)};
   parts.emplace_back(context_.deterministic ? "sums in a fixed tree" : "sums in NCCL's order");
@@ -107,7 +106,7 @@ std::string NcclCommunication::description() const {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::unique_ptr<DeviceMemory> NcclCommunication::allocate_shared(std::int64_t bytes) {
+std::unique_ptr<DeviceMemory> NcclBackend::allocate_shared(std::int64_t bytes) {
   TESSERA_ASSERT(open_.empty() && context_.shared == nullptr, "the shared region comes once, before communicators");
   std::unique_ptr<DeviceMemory> memory;
   if (context_.options.symmetric || context_.options.register_buffers) {
@@ -120,8 +119,8 @@ std::unique_ptr<DeviceMemory> NcclCommunication::allocate_shared(std::int64_t by
   return memory;
 }
 
-std::unique_ptr<Communicator> NcclCommunication::open(const ProcessGrid& grid, Group group, const std::string& name,
-                                                      std::int64_t largest_contribution) {
+std::unique_ptr<Communicator> NcclBackend::open(const ProcessGrid& grid, Group group, const std::string& name,
+                                                std::int64_t largest_contribution) {
   TESSERA_ASSERT(grid.size(group) > 1, "communicator '{}' has one rank: there is nobody to talk to", name);
   auto communicator =
       std::make_unique<NcclCommunicator>(context_, grid.members(group, context_.context->rank()),
@@ -130,22 +129,22 @@ std::unique_ptr<Communicator> NcclCommunication::open(const ProcessGrid& grid, G
   return communicator;
 }
 
-void NcclCommunication::warm_up(Stream& stream) {
+void NcclBackend::warm_up(Stream& stream) {
   const NcclWatchdog::Guard guard(*watchdog_, "the first collectives of NCCL");
   for (NcclCommunicator* const communicator : open_) communicator->warm_up(stream);
   stream.synchronize();
   check();
 }
 
-void NcclCommunication::watch_until_done(Stream& stream, const std::string& what) {
+void NcclBackend::watch_until_done(Stream& stream, const std::string& what) {
   watchdog_->watch_until_done(cuda_stream(stream), what);
 }
 
-void NcclCommunication::check() {
+void NcclBackend::check() {
   for (const NcclCommunicator* const communicator : open_) communicator->check();
 }
 
-std::int64_t NcclCommunication::device_bytes() const {
+std::int64_t NcclBackend::device_bytes() const {
   std::int64_t bytes = 0;
   for (const NcclCommunicator* const communicator : open_) bytes += communicator->device_bytes();
   return bytes;

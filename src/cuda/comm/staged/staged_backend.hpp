@@ -6,14 +6,14 @@
 #include <vector>
 
 #include "cuda/comm/staged/staging_channel.hpp"
-#include "tessera/comm/device_communicators.hpp"
+#include "tessera/comm/device_comm_backend.hpp"
 
 namespace tessera {
 
-class StagedCommunication final : public DeviceCommunication {
+class StagedBackend final : public DeviceCommBackend {
  public:
   /// Collective over the world.
-  StagedCommunication(RankContext& context, Device& device, const DeviceCommunicationSettings& settings);
+  StagedBackend(RankContext& context, Device& device, const DeviceCommSettings& settings);
 
   CommBackend backend() const override { return CommBackend::staged; }
   std::string description() const override;
@@ -29,7 +29,7 @@ class StagedCommunication final : public DeviceCommunication {
  private:
   RankContext& context_;
   Device& device_;
-  DeviceCommunicationSettings settings_;
+  DeviceCommSettings settings_;
   StagingChannel channel_;
   std::int64_t message_bytes_ = 0;  ///< of communicators over messages
 };

@@ -1,8 +1,8 @@
 #include <cstdlib>
 #include <map>
 
-#include "cuda/comm/nccl/nccl_communication.hpp"
-#include "cuda/comm/staged/staged_communication.hpp"
+#include "cuda/comm/nccl/nccl_backend.hpp"
+#include "cuda/comm/staged/staged_backend.hpp"
 
 namespace tessera {
 
@@ -27,10 +27,10 @@ std::pair<std::int64_t, std::int64_t> ranks_that_share(RankContext& context, con
 
 }  // namespace
 
-std::unique_ptr<DeviceCommunication> make_device_communication(RankContext& context, Device& device,
-                                                               const DeviceCommunicationSettings& settings) {
+std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext& context, Device& device,
+                                                            const DeviceCommSettings& settings) {
   if (settings.comm.backend == CommBackend::staged) {
-    return std::make_unique<StagedCommunication>(context, device, settings);
+    return std::make_unique<StagedBackend>(context, device, settings);
   }
   const auto [first, second] = ranks_that_share(context, device);
   if (first >= 0 && !nccl_may_share()) {
@@ -40,7 +40,7 @@ std::unique_ptr<DeviceCommunication> make_device_communication(RankContext& cont
         "with NCCL_MULTI_RANK_GPU_ENABLE=1",
         first, second, device.identity());
   }
-  return std::make_unique<NcclCommunication>(context, device, settings);
+  return std::make_unique<NcclBackend>(context, device, settings);
 }
 
 std::string nccl_version() {

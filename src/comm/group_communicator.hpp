@@ -13,7 +13,7 @@
 
 namespace tessera {
 
-class MemberCommunicator : public Communicator {
+class GroupCommunicator : public Communicator {
  public:
   int rank() const final { return static_cast<int>(index_); }
   int size() const final { return static_cast<int>(size_); }
@@ -21,7 +21,7 @@ class MemberCommunicator : public Communicator {
 
  protected:
   /// `members` are world ranks, the caller's among them.
-  MemberCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name, double timeout_seconds)
+  GroupCommunicator(RankContext& context, std::vector<std::int64_t> members, std::string name, double timeout_seconds)
       : members_(std::move(members)),
         size_(static_cast<std::int64_t>(members_.size())),
         index_(std::find(members_.begin(), members_.end(), context.rank()) - members_.begin()),

@@ -14,7 +14,7 @@
 
 namespace tessera {
 
-struct DeviceCommunicationSettings {
+struct DeviceCommSettings {
   CommOptions comm;                 ///< backend, emulate, and NCCL's options
   bool deterministic = true;        ///< sums in the CPU's tree; otherwise in NCCL's own order (staged: always the tree)
   double timeout_seconds = 0;       ///< for peers to arrive, at start and in collectives; 0 = for ever
@@ -35,9 +35,9 @@ struct DeviceCommunicationSettings {
 /// the work is in order on the stream. check() throws later failures. Buffers are device memory (broadcast's too);
 /// `whole` and `contribution` lie in memory from allocate_shared(). Destroy in this order: communicators, the shared
 /// region, this object; no check() or warm_up() after the first.
-class DeviceCommunication {
+class DeviceCommBackend {
  public:
-  virtual ~DeviceCommunication() = default;
+  virtual ~DeviceCommBackend() = default;
   /// Returns nccl or staged: the resolved value of `auto`.
   virtual CommBackend backend() const = 0;
   /// Returns, for the log, "NCCL 2.28.9 (/usr/.../libnccl.so.2), sums in a fixed tree, NCCL_LAUNCH_ORDER_IMPLICIT=1 set
@@ -67,8 +67,8 @@ class DeviceCommunication {
 /// Collective over the world. comm.backend = auto means NCCL. UsageError when NCCL cannot be loaded, is too old for an
 /// option, or when ranks share a GPU. Staged communicators are never chosen silently, because their speed differs.
 /// `context` and `device` must outlive the result.
-std::unique_ptr<DeviceCommunication> make_device_communication(RankContext& context, Device& device,
-                                                               const DeviceCommunicationSettings& settings);
+std::unique_ptr<DeviceCommBackend> make_device_comm_backend(RankContext& context, Device& device,
+                                                            const DeviceCommSettings& settings);
 
 /// Returns "2.28.9", the version of the NCCL that would be loaded here, or why there is none. Loads it.
 std::string nccl_version();

@@ -1,0 +1,41 @@
+#pragma once
+// Schedules and their memory as JSON. postprocess/README.md documents every key. Numbers are integers, bytes are bytes;
+// sizes grow linearly with the operations.
+
+#include <nlohmann/json_fwd.hpp>
+#include <string>
+#include <vector>
+
+#include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/print.hpp"
+
+namespace tessera {
+
+/// Changes with the meaning of a key, not with a new one.
+inline constexpr const char* kScheduleFormat = "tessera-schedule-1";
+
+/// Returns the whole step with its memory plan. It says what print_schedule, print_units and print_memory say.
+nlohmann::ordered_json schedule_json(const StepSchedule& schedule, const MemoryPlan& plan);
+
+/// Returns the same as text on one line, as metrics.h5 keeps it.
+std::string schedule_json_text(const StepSchedule& schedule, const MemoryPlan& plan);
+
+/// Returns {"world": 4, "shard": 4, "replica": 1}.
+nlohmann::ordered_json groups_json(const StepSchedule& schedule);
+
+/// Returns {"parameters": 12, "gradients": 3, ...}, a key per category.
+nlohmann::ordered_json categories_json(const CategoryBytes& bytes);
+
+/// Returns a memory plan: at its peak, each category at its own, on the host, by region.
+nlohmann::ordered_json memory_json(const StepSchedule& schedule, const MemoryPlan& plan);
+
+/// Returns an object per row: what print_strategy_table and print_strategy_peaks say.
+nlohmann::ordered_json strategies_json(const std::vector<StrategyRow>& rows);
+
+/// Returns what describe_fit says.
+nlohmann::ordered_json fit_json(const FitAnswer& answer);
+
+/// Returns a document on one line, without the line's end. Bytes that are not UTF-8 (names of folders) are replaced.
+std::string json_text(const nlohmann::ordered_json& document);
+
+}  // namespace tessera

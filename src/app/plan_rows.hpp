@@ -1,0 +1,26 @@
+#pragma once
+// What `tessera plan` compares with the run that it plans.
+
+#include <vector>
+
+#include "tessera/schedule/planned_run.hpp"
+#include "tessera/schedule/print.hpp"
+
+namespace tessera {
+
+/// Plans the run under every strategy.
+std::vector<StrategyRow> strategy_rows(const RunShape& shape);
+
+/// The cost of one setting of shard.reduce, per rank.
+struct ReductionRow {
+  ReduceWhen reduce = ReduceWhen::micro_step;
+  bool chosen = false;
+  std::int64_t to_allocate = 0;   ///< bytes
+  std::int64_t wire_bytes = 0;    ///< sent a step
+  std::int64_t accumulators = 0;  ///< bytes of gradient sums
+};
+
+/// Plans the run under both settings of shard.reduce; empty where there is no difference: one micro-step or one rank.
+std::vector<ReductionRow> reduction_rows(const RunShape& shape);
+
+}  // namespace tessera

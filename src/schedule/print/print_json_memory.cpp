@@ -1,0 +1,95 @@
+// Memory, strategies side by side and what would fit, as JSON.
+#include <nlohmann/json.hpp>
+
+#include "tessera/schedule/print_json.hpp"
+
+namespace tessera {
+
+using Json = nlohmann::ordered_json;
+
+namespace {
+
+Json regions_json(const MemoryPlan& plan) {
+  Json regions = Json::array();
+  for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
+    for (int r = 0; r < kRegions; ++r) {
+      const RegionPlan& region = plan.region(space, static_cast<RegionKind>(r));
+      if (space == MemorySpace::host && region.bytes == 0) continue;
+      regions.push_back({{"region", name_of(static_cast<RegionKind>(r))},
+                         {"space", name_of(space)},
+                         {"bytes", region.bytes},
+                         {"lower_bound", region.lower_bound}});
+    }
+  }
+  return regions;
+}
+
+Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
+
+}  // namespace
+
+Json groups_json(const StepSchedule& s) {
+  return {{"world", s.grid.size(Group::world)},
+          {"shard", s.grid.size(Group::shard)},
+          {"replica", s.grid.size(Group::replica)}};
+}
+
+Json categories_json(const CategoryBytes& bytes) {
+  Json json = Json::object();
+  for (std::size_t c = 0; c < kCategories; ++c) json[std::string(name_of(static_cast<Category>(c)))] = bytes[c];
+  return json;
+}
+
+Json memory_json(const StepSchedule& s, const MemoryPlan& plan) {
+  const SpacePlan& device = plan.at(MemorySpace::device);
+  return {{"to_allocate", device.total()},
+          {"host", plan.at(MemorySpace::host).total()},
+          {"limited", limited_bytes(s, plan)},
+          {"lower_bound", plan.lower_bound()},
+          {"peak_operation", device.peak_operation.number()},
+          {"peak", describe_operation(s, device.peak_operation)},
+          {"categories", categories_json(device.at_peak)},
+          {"own_peaks", categories_json(device.own_peak)},
+          {"idle", device.idle_at_peak()},
+          {"host_categories", Json(host_memory(s))},
+          {"accumulators", accumulator_bytes(s)},
+          {"regions", regions_json(plan)}};
+}
+
+Json strategies_json(const std::vector<StrategyRow>& rows) {
+  Json list = Json::array();
+  for (const StrategyRow& row : rows) {
+    Json json{{"strategy", name_of(row.strategy)}, {"chosen", row.chosen}};
+    if (!row.impossible.empty()) {
+      json["impossible"] = row.impossible;
+      list.push_back(std::move(json));
+      continue;
+    }
+    const SpacePlan& device = row.plan.at(MemorySpace::device);
+    json["groups"] = groups_json(row.schedule);
+    json["categories"] = categories_json(device.at_peak);
+    json["idle"] = device.idle_at_peak();
+    json["host"] = limited_host_bytes(row.schedule, row.plan);
+    json["to_allocate"] = limited_bytes(row.schedule, row.plan);
+    json["own_peaks"] = categories_json(device.own_peak);
+    json["wire_bytes_per_step"] = row.schedule.wire_bytes_per_step();
+    json["collectives"] = collectives_per_step(row.schedule);
+    list.push_back(std::move(json));
+  }
+  return list;
+}
+
+Json fit_json(const FitAnswer& answer) {
+  Json changes = Json::array();
+  for (const FitChange& change : answer.changes)
+    changes.push_back({{"option", change.option}, {"bytes", change.bytes}});
+  return {{"needed", answer.needed},
+          {"allowed", answer.allowed},
+          {"fits", answer.fits()},
+          {"peak", answer.peak},
+          {"changes", std::move(changes)},
+          {"together", text_or_null(answer.together)},
+          {"smallest", text_or_null(answer.smallest)}};
+}
+
+}  // namespace tessera

@@ -1,0 +1,134 @@
+#include "training/checkpoint_comparison.hpp"
+
+#include <algorithm>
+#include <map>
+
+#include "tessera/config/describe.hpp"
+#include "tessera/config/validate.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Compares a run with a checkpoint.
+class Comparison {
+ public:
+  Comparison(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest)
+      : where_(checkpoint.string()),
+        settings_(settings),
+        manifest_(manifest),
+        then_(manifest.options.begin(), manifest.options.end()) {}
+
+  void require_fit() const {
+    Architecture mine = settings_.planned.schedule.model.architecture;
+    mine.dropout = manifest_.architecture.dropout;
+    const auto tensors = tensor_records(settings_.planned.schedule.model.tensors);
+    if (!(mine == manifest_.architecture) || tensors != manifest_.tensors) {
+      throw UsageError(
+          "{} is of another model ({}): the options must describe the same one; without any of [model] it is the "
+          "checkpoint's",
+          where_, difference(tensors));
+    }
+    if (!manifest_.data.known) return;
+    const auto allowed = allowed_changes(settings_.options.checkpoint);
+    const StepSchedule& schedule = settings_.planned.schedule;
+    const std::int64_t batch = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+    const DataPosition& there = manifest_.data;
+    const auto refuse = [&](const char* name, const std::string& what, const auto& then, const auto& now,
+                            const std::string& same = "give the same") {
+      if (then == now || std::find(allowed.begin(), allowed.end(), name) != allowed.end()) return;
+      throw UsageError("{} was made with another {} ({} then, {} now): {}, or checkpoint.allow = {}", where_, what,
+                       then, now, same, name);
+    };
+    refuse("data", "corpus or validation part (data.source, data.val_fraction)", there.fingerprint,
+           fmt::format("{:016x}", settings_.data.fingerprint()), same_data());
+    refuse("seq_len", "sequence length (train.seq_len)", there.sequence, schedule.model.sequence);
+    refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch,
+           same_batch(there.global_batch));
+    refuse("seed", "data.seed", there.data_seed, settings_.options.data.seed);
+    refuse("seed", "run.seed", there.run_seed, settings_.options.run.seed);
+    refuse("order", "data.order", there.order, std::string(name_of(settings_.options.data.order)));
+  }
+
+  std::string changes() const {
+    std::string text;
+    const auto add = [&](const std::string& name, const std::string& then, const std::string& now) {
+      text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", name, then.empty() ? "(empty)" : then,
+                          now.empty() ? "(empty)" : now);
+    };
+    const std::int64_t world = settings_.planned.schedule.grid.world();
+    if (manifest_.grid.world != world) add("ranks", std::to_string(manifest_.grid.world), std::to_string(world));
+    for (const OptionValue& option : flat_options(settings_.options)) {
+      const auto old = then_.find(option.name);
+      if (old == then_.end() || old->second == option.value || option.name.starts_with("checkpoint.") ||
+          option.name == "run.dir" || option.name == "run.name") {
+        continue;
+      }
+      add(option.name, old->second, option.value);
+    }
+    return text;
+  }
+
+ private:
+  /// Returns the options to type for the corpus of the checkpoint, as far as they differ.
+  std::string same_data() const {
+    std::string text;
+    for (const OptionValue& option : flat_options(settings_.options)) {
+      const auto old = then_.find(option.name);
+      if (!option.name.starts_with("data.") || old == then_.end() || old->second == option.value) continue;
+      text += fmt::format("{}--{}={}", text.empty() ? "" : " ", option.name, old->second);
+    }
+    return text.empty() ? "give the same (the text itself has changed)" : text + " gives the same";
+  }
+
+  /// Returns the options to type for the checkpoint's global batch on these ranks: another accumulation, else the
+  /// largest smaller micro-batch that divides as well.
+  std::string same_batch(std::int64_t then) const {
+    const StepSchedule& schedule = settings_.planned.schedule;
+    const std::int64_t world = schedule.grid.world();
+    if (then % world != 0)
+      return fmt::format("nothing gives {} on {} ranks (use a number of ranks that divides it)", then, world);
+    std::int64_t micro_batch = schedule.model.batch;
+    while (then / world % micro_batch != 0) --micro_batch;
+    const bool by_batch = settings_.options.train.global_batch > 0;
+    return fmt::format("{}{} gives the same",
+                       micro_batch == schedule.model.batch ? "" : fmt::format("--train.micro_batch={} ", micro_batch),
+                       by_batch ? fmt::format("--train.global_batch={}", then)
+                                : fmt::format("--train.accumulation={}", then / world / micro_batch));
+  }
+
+  std::string difference(const std::vector<TensorRecord>& mine) const {
+    const Architecture &a = manifest_.architecture, &b = settings_.planned.schedule.model.architecture;
+    const std::tuple<const char*, std::int64_t, std::int64_t> sizes[] = {
+        {"layers", a.layers, b.layers},          {"heads", a.heads, b.heads},
+        {"kv_heads", a.kv_heads, b.kv_heads},    {"width", a.width, b.width},
+        {"ffn_width", a.ffn_width, b.ffn_width}, {"vocab", a.vocab, b.vocab},
+        {"context", a.context, b.context}};
+    if (a.family != b.family) return fmt::format("{} there, {} here", name_of(a.family), name_of(b.family));
+    for (const auto& [name, there, here] : sizes) {
+      if (there != here) return fmt::format("model.{} = {} there, {} here", name, there, here);
+    }
+    for (std::size_t i = 0; i < std::min(mine.size(), manifest_.tensors.size()); ++i) {
+      if (mine[i] != manifest_.tensors[i]) return fmt::format("tensor {} differs", mine[i].name);
+    }
+    return "its description differs";
+  }
+
+  std::string where_;
+  const ResumeSettings& settings_;
+  const Manifest& manifest_;
+  const std::map<std::string, std::string> then_;  ///< the checkpoint's options
+};
+
+}  // namespace
+
+void require_fit(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest) {
+  Comparison(checkpoint, settings, manifest).require_fit();
+}
+
+std::string changes_since(const std::filesystem::path& checkpoint, const ResumeSettings& settings,
+                          const Manifest& manifest) {
+  return Comparison(checkpoint, settings, manifest).changes();
+}
+
+}  // namespace tessera

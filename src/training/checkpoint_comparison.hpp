@@ -1,0 +1,16 @@
+#pragma once
+// A run beside the checkpoint that it is to continue from.
+
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/training/resume.hpp"
+
+namespace tessera {
+
+/// UsageError naming the settings that must not differ from the checkpoint's.
+void require_fit(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest);
+
+/// Returns what differs and may: "ranks 2 -> 4, shard.strategy zero3 -> ddp", or empty.
+std::string changes_since(const std::filesystem::path& checkpoint, const ResumeSettings& settings,
+                          const Manifest& manifest);
+
+}  // namespace tessera
