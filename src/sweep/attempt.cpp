@@ -31,6 +31,8 @@ constexpr int kSkipped = 77;  // a command's exit code, as in automake's tests
 constexpr int kStopped = static_cast<int>(ExitCode::stopped_early);
 constexpr std::size_t kLongestMessage = 2000;
 constexpr std::string_view kSaid = "tessera: ";  // the first word of Tessera's errors
+/// What a command may leave in its run's folder: metrics of a training, or the tables of a bench.
+constexpr std::string_view kResults[] = {"metrics.h5", "metrics.json", "bench.h5"};
 
 double now() { return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count(); }
 
@@ -81,9 +83,11 @@ std::int64_t newest_step(const std::filesystem::path& run) {
   return steps.empty() ? 0 : steps.back();
 }
 
-bool has_metrics(const std::filesystem::path& run) {
-  std::error_code ignored;
-  return std::filesystem::exists(run / "metrics.h5", ignored) || std::filesystem::exists(run / "metrics.json", ignored);
+bool has_result(const std::filesystem::path& run) {
+  return std::ranges::any_of(kResults, [&](std::string_view name) {
+    std::error_code ignored;
+    return std::filesystem::exists(run / name, ignored);
+  });
 }
 
 /// Resumes a run that has begun from its newest checkpoint; the row's own options of a first start hold until there is
@@ -123,7 +127,7 @@ struct Attempt {
   }
 
   std::vector<std::string> words() const {
-    if (!row.trains()) return command_words(row, run(), tokens_for(folder, row));
+    if (!row.trains()) return command_words(row, settings.sweep.launcher, run(), tokens_for(folder, row));
     std::vector<std::string> out = train_words(settings.sweep.launcher, row.ranks, folder.config(row), run());
     const std::vector<std::string> resume = resume_words(row, run());
     out.insert(out.end(), resume.begin(), resume.end());
@@ -198,9 +202,10 @@ struct Attempt {
         return end(RowState::does_not_fit, words, child.code);
     } else {
       if (child.code == kSkipped) return end(RowState::skipped, words, 0);
-      if (child.code == 0 && has_metrics(run())) return finish();
+      if (child.code == 0 && has_result(run())) return finish();
       if (child.code == 0)
-        return end(RowState::failed, fmt::format("it left neither metrics.h5 nor metrics.json in {}", run().string()),
+        return end(RowState::failed,
+                   fmt::format("it left no metrics.h5, metrics.json or bench.h5 in {}", run().string()),
                    static_cast<int>(ExitCode::input_output));
     }
     if (asked && warned && settings.in_job)

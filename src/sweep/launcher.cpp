@@ -6,13 +6,17 @@
 #include "sweep/child.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/config/describe.hpp"
 #include "tessera/telemetry/provenance.hpp"
 
 namespace tessera {
 
 namespace {
 
-constexpr std::string_view kPlaceholders[] = {"ranks", "run", "tokens"};
+/// What replaces {name} within the words of a command.
+using Replacements = std::vector<std::pair<std::string, std::string>>;
+
+constexpr std::string_view kTessera = "{tessera}";
 
 void replace_all(std::string& text, std::string_view what, std::string_view with) {
   for (std::size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + with.size()))
@@ -20,15 +24,19 @@ void replace_all(std::string& text, std::string_view what, std::string_view with
 }
 
 /// UsageError for a {name} without a meaning; other braces are the command's.
-void require_placeholders(const SweepRow& row) {
+void require_placeholders(const SweepRow& row, const Replacements& known) {
   for (std::size_t at = row.command.find('{'); at != std::string::npos; at = row.command.find('{', at + 1)) {
     const std::size_t end = row.command.find('}', at);
     if (end == std::string::npos) return;
-    const std::string name = row.command.substr(at + 1, end - at - 1);
-    const bool is_name = !name.empty() && name.find_first_not_of("abcdefghijklmnopqrstuvwxyz_") == std::string::npos;
-    if (is_name && std::ranges::find(kPlaceholders, name) == std::end(kPlaceholders)) {
-      throw UsageError("{{{}}} in its command stands for nothing: {{ranks}}, {{run}} or {{tokens}}", name);
-    }
+    const std::string word = row.command.substr(at, end - at + 1);
+    const bool is_name =
+        word.size() > 2 && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", 1) == word.size() - 1;
+    const bool is_known = std::ranges::find(known, word, &Replacements::value_type::first) != known.end();
+    if (!is_name || is_known) continue;
+    throw UsageError(
+        "{} in its command stands for nothing: {{ranks}}, {{run}}, {{row}}, {{tokens}}, {{tessera}}, or an option as "
+        "{{section.key}}",
+        word);
   }
 }
 
@@ -68,16 +76,28 @@ std::vector<std::string> train_words(const std::string& launcher, std::int64_t r
   return words;
 }
 
-std::vector<std::string> command_words(const SweepRow& row, const std::filesystem::path& run,
-                                       const std::filesystem::path& tokens) {
-  require_placeholders(row);
-  std::vector<std::string> words = boost::program_options::split_unix(row.command);
-  if (words.empty()) throw UsageError("its command is empty: a program and its arguments");
-  for (std::string& word : words) {
-    replace_all(word, "{ranks}", std::to_string(row.ranks));
-    replace_all(word, "{run}", run.string());
-    replace_all(word, "{tokens}", tokens.string());
+std::vector<std::string> command_words(const SweepRow& row, const std::string& launcher,
+                                       const std::filesystem::path& run, const std::filesystem::path& tokens) {
+  std::vector<std::string> tessera;
+  if (row.command.find(kTessera) != std::string::npos) tessera = launcher_words(launcher, row.ranks);
+  tessera.push_back(own_executable().string());
+  Replacements known = {{"{ranks}", std::to_string(row.ranks)},
+                        {"{run}", run.string()},
+                        {"{row}", run.parent_path().string()},
+                        {"{tokens}", tokens.string()},
+                        {std::string(kTessera), shell_text(tessera)}};
+  for (const OptionValue& option : flat_options(row.options)) known.emplace_back("{" + option.name + "}", option.value);
+  require_placeholders(row, known);
+  std::vector<std::string> words;
+  for (std::string word : boost::program_options::split_unix(row.command)) {
+    if (word == kTessera) {
+      words.insert(words.end(), tessera.begin(), tessera.end());
+      continue;
+    }
+    for (const auto& [name, value] : known) replace_all(word, name, value);
+    words.push_back(word);
   }
+  if (words.empty()) throw UsageError("its command is empty: a program and its arguments");
   return words;
 }
 

@@ -54,7 +54,7 @@ auto in_row(const std::string& name, const Use& use) try {
 void require_possible(const SweepRow& row) {
   validate(row.options);
   if (!row.trains()) {
-    command_words(row, {}, {});
+    command_words(row, "mpiexec", {}, {});
     return;
   }
   validate_for_world(row.options, row.ranks, planned_ranks_per_node(row.options, row.ranks));
@@ -74,6 +74,19 @@ struct Draw {
   }
 };
 
+/// Applies a row's settings to the start of every row. Options of the base that the row then does not use get their
+/// defaults: one base serves rows of several strategies.
+Options row_options(const SweepFile& file, const std::vector<Setting>& settings) {
+  Options options = with_settings(file.common, settings);
+  static const std::vector<OptionValue> defaults = flat_options({});
+  for (const UnusedOption& unused : unused_options(options)) {
+    if (options.is_given(unused.name) || !options.repeated.contains(unused.name)) continue;
+    apply({unused.name, std::ranges::find(defaults, unused.name, &OptionValue::name)->value, ""}, options);
+    options.given.erase(unused.name);
+  }
+  return options;
+}
+
 SweepRow product_row(const SweepFile& file, const Draw& draw) {
   std::set<std::string> left_out;
   for (;;) {
@@ -91,7 +104,7 @@ SweepRow product_row(const SweepFile& file, const Draw& draw) {
       }
     }
     settings.insert(settings.end(), file.arguments.begin(), file.arguments.end());
-    row.options = with_settings(file.common, settings);
+    row.options = row_options(file, settings);
     const std::size_t before = left_out.size();
     for (const UnusedOption& unused : unused_options(row.options)) {
       if (std::ranges::find(file.vary, unused.name, &Varied::name) != file.vary.end()) left_out.insert(unused.name);
@@ -118,7 +131,7 @@ SweepRow named_row(const SweepFile& file, const NamedRow& named) {
   row.command = named.command;
   std::vector<Setting> settings = named.settings;
   settings.insert(settings.end(), file.arguments.begin(), file.arguments.end());
-  row.options = with_settings(file.common, settings);
+  row.options = row_options(file, settings);
   return row;
 }
 

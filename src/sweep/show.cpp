@@ -26,7 +26,7 @@ std::string progress_of(const std::filesystem::path& run) try {
 }
 
 std::vector<std::string> command_of(const Sweep& sweep, const SweepFolder& folder, const SweepRow& row) {
-  if (!row.trains()) return command_words(row, folder.run(row, 1), "TOKENS.bin");
+  if (!row.trains()) return command_words(row, sweep.file.sweep.launcher, folder.run(row, 1), "TOKENS.bin");
   std::vector<std::string> words = launcher_words(sweep.file.sweep.launcher, row.ranks);
   words.insert(words.end(), {"tessera", "train"});
   const std::vector<std::string> options = row_arguments(row);

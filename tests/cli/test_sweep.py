@@ -261,19 +261,17 @@ memory = 20MB
 
 
 class Delivered(Sweep):
-    """Every file of inputs/sweeps, with less to do, and without PyTorch."""
+    """The examples of inputs/sweeps, with less to do, and without PyTorch. (The studies: test_studies.py.)"""
     SMALL = ["--train.steps=2", "--optim.warmup_steps=0", "--train.seq_len=16", "--model.layers=1", "--data.synthetic_tokens=5K"]
-    ONLY = {"strategies.ini": "4-*", "pytorch.ini": "[12]-[dp]*"}  # the others are checked, not run
+    ONLY = {"strategies.ini": "4-*", "pytorch.ini": "[12]-[dp]*"}  # the other rows are checked, not run
 
-    def test_every_file(self):
-        files = sorted((ROOT / "inputs/sweeps").glob("*.ini"))
-        self.assertTrue(files)
-        for file in files:
-            with self.subTest(file.name):
+    def test_every_example(self):
+        for name, only in self.ONLY.items():
+            file = ROOT / "inputs/sweeps" / name
+            with self.subTest(name):
                 # A Python that looks for packages nowhere: it has no torch on any machine.
                 text = file.read_text().replace(" python3 tests/", f" /usr/bin/python3 -ESB {ROOT}/tests/")
                 (self.folder / file.name).write_text(text)
-                only = self.ONLY.get(file.name, "*")
                 self.sweep("run", *self.SMALL, f"--sweep.only={only}", f"--sweep.dir=runs/{file.stem}", file=file.name)
                 others = re.findall(r"^\[sweep\.row (.*)\]\nkind = command", text, re.M)
                 states = {row: state for row, state in self.states(file.stem).items() if fnmatch(row, only)}
@@ -418,7 +416,7 @@ class Happens(Sweep):
         self.assertEqual(messages["b"], (9, "no luck"))
         self.assertEqual(messages["gone"], (127, "./no_such_program cannot be started (No such file or directory)"))
         self.assertEqual(messages["without"], (0, "no PyTorch"))
-        self.assertRegex(messages["empty"][1], "left neither metrics.h5 nor metrics.json")
+        self.assertRegex(messages["empty"][1], "left no metrics.h5, metrics.json or bench.h5 in ")
         (self.folder / "luck").write_text("")
         self.sweep("retry", "--sweep.only=b")
         self.assertEqual((self.row("b")["status"], self.row("b")["attempts"], self.row("1")["attempts"]), ("done", 2, 1))

@@ -179,9 +179,11 @@ class Slurm(Jobs):
         # Submitted without site.sh from the folder that holds jobs/, then from another.
         job = self.submit("train.sbatch", *RUN, "--train.micro_batch=-1", site=False, cwd=JOBS.parent)
         self.expect(job, "FAILED", 2, r"tessera: .*micro_batch(.|\n)*job \d+: refused \(code 2\)")
-        for script in "train.sbatch", "train_multinode.sbatch", "postprocess.sbatch":
+        for script in "train.sbatch", "train_multinode.sbatch", "postprocess.sbatch", "study.sbatch":
             job = self.submit(script, site=False)
             self.expect(job, "FAILED", 2, rf"{script}: no .*/jobs/site\.sh.*: source jobs/site\.sh")
+        job = self.submit("study.sbatch", "no_such", sbatch=[])
+        self.expect(job, "FAILED", 2, r"no study 'no_such': .*course\.ini .*strong_scaling\.ini")
         job = self.submit("postprocess.sbatch", "runs/none", sbatch=[])
         self.expect(job, "FAILED", 4, r"tessera-report: runs/none does not exist")
 
@@ -305,6 +307,21 @@ class Sweeps(Jobs):
         self.assertEqual((rows["killed"]["status"], rows["killed"]["final_loss"]), ("done", losses["long"][600]))
         self.assertEqual(self.sweep("retry"), "nothing to try again: no row has failed\n")
         self.assertTrue((runs / "plots/throughput.png").exists() and (runs / "table.csv").exists())
+
+    def test_a_study(self):
+        """Its rows and its report are submitted from within a job; the real version has another base and folder."""
+        words = ["--sweep.only=2-*", "--train.steps=3", "--model.layers=1", "--train.seq_len=16", "--run.threads=1"]
+        job = self.submit("study.sbatch", "strong_scaling", *words, sbatch=[])
+        said = self.expect(job, "COMPLETED", 0, r"job \d+: 2 rows on 2 ranks\n")
+        report = SlurmJob(re.search(r"job (\d+): the table, after them, into runs/strong_scaling\n", said)[1])
+        self.expect(report, "COMPLETED", 0, "tokens/s", timeout=90)
+        runs = self.folder / "runs/strong_scaling"
+        rows = {row["row"]: row for row in json.loads((runs / "table.json").read_text())}
+        self.assertEqual([rows[name]["status"] for name in ("2-ddp", "2-zero3", "8-ddp")], ["done", "done", "pending"])
+        self.assertEqual(logged(runs / "2-ddp/run"), logged(runs / "2-zero3/run"))
+        real = self.submit("study.sbatch", "strong_scaling", "real", "--sweep.only=2-ddp", "--plan.memory=1GB", sbatch=[])
+        self.expect(real, "COMPLETED", 0, r"2-ddp +does-not-fit +plan\.memory = 1\.00 GB(.|\n)*nothing to submit")
+        self.assertTrue((self.folder / "runs/strong_scaling-real/2-ddp/config.ini").exists())
 
     def test_no_more_restarts(self):
         """The row is timed-out then."""

@@ -17,12 +17,31 @@ TEST_CASE("A command's placeholders are replaced within its words, without a she
   SweepRow row;
   row.ranks = 4;
   row.command = R"(prog --out={run}/x "a b; {tokens}" {ranks} {"json": 1} $HOME)";
-  const Words words = command_words(row, "runs/my sweep/run", "data/t.bin");
+  const Words words = command_words(row, "auto", "runs/my sweep/run", "data/t.bin");
   CHECK(words == Words{"prog", "--out=runs/my sweep/run/x", "a b; data/t.bin", "4", "{json:", "1}", "$HOME"});
   CHECK(wants_tokens(row));
   row.command = "prog {rank}";
   CHECK_FALSE(wants_tokens(row));
-  CHECK_THROWS_WITH(command_words(row, "", ""), Contains("{rank}") && Contains("{ranks}, {run} or {tokens}"));
+  CHECK_THROWS_WITH(command_words(row, "auto", "", ""),
+                    Contains("{rank}") && Contains("{ranks}, {run}, {row}, {tokens}, {tessera}"));
+}
+
+TEST_CASE("A command takes the options of its row, and starts tessera as the sweep does") {
+  SweepRow row;
+  row.ranks = 2;
+  row.options.optim.lr = 1e-5;
+  row.options.model.preset = "qwen2-0.5b";
+  row.command = "prog --lr={optim.lr} {model.preset}-{train.micro_batch}";
+  CHECK(command_words(row, "auto", "", "") == Words{"prog", "--lr=1e-05", "qwen2-0.5b-4"});
+  row.command = "env A=1 {tessera} bench comm --bench.output={run}/bench.h5";
+  CHECK(command_words(row, "mpirun -np {ranks}", "r", "") == Words{"env", "A=1", "mpirun", "-np", "2",
+                                                                   own_executable().string(), "bench", "comm",
+                                                                   "--bench.output=r/bench.h5"});
+  row.command = "sh -c '{tessera} verify {row}/first'";
+  CHECK(command_words(row, "mpirun", "sweep/a/run", "") ==
+        Words{"sh", "-c", "mpirun " + shell_text({own_executable().string()}) + " verify sweep/a/first"});
+  row.command = "prog {optim.learning_rate}";
+  CHECK_THROWS_WITH(command_words(row, "auto", "", ""), Contains("{optim.learning_rate}") && Contains("{section.key}"));
 }
 
 TEST_CASE("Words are printed as a shell would read them") {

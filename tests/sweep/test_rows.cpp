@@ -24,6 +24,18 @@ TEST_CASE("An option without meaning in a row is left out of it and of its name,
   CHECK(rows[2].options.shard.prefetch_forward == 2);
 }
 
+TEST_CASE("An option of the base that a row does not use is left out of it; one of the file's own is refused") {
+  const SweepCase c;
+  c.folder().write("base.ini", "[shard]\nmin_params = 20K\n[data]\nsynthetic_tokens = 5K\n");
+  const std::string file = "[sweep]\nbase = base.ini\n[sweep.row whole]\n[sweep.row parts]\nshard.wrap = size\n";
+  const auto rows = c.rows(file);
+  CHECK(rows[0].options.shard.min_params == ShardOptions{}.min_params);
+  CHECK(rows[1].options.shard.min_params == 20000);
+  CHECK(rows[0].options.data.synthetic_tokens == 5000);
+  CHECK_THAT(c.error(kSmallRows + file + "[shard]\nmin_params = 20K\n"),
+             Contains("row whole") && Contains("has no effect"));
+}
+
 TEST_CASE("Arguments of a row make its options again") {
   const SweepCase c;
   for (const SweepRow& row : c.rows("[sweep.vary]\nshard.strategy = ddp, zero3\noptim.lr = 0.25, 3e-4\n",

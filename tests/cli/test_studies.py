@@ -1,0 +1,231 @@
+"""The studies of inputs/sweeps: all rows of both versions are planned, and small versions run to their report.
+
+TESSERA_LONG=1 runs all small versions; TESSERA_TORCH_PYTHON then names a Python with PyTorch, whose rows are skipped
+without one.
+"""
+import os
+import re
+import shutil
+import subprocess
+import sys
+import unittest
+from pathlib import Path
+
+import h5py
+import numpy as np
+
+from job import Case, Job, main, status
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/postprocess"))
+
+from reporting import Report  # noqa: E402
+
+SWEEPS = ROOT / "inputs/sweeps"
+LONG = "TESSERA_LONG" in os.environ
+OFFICIAL = ["fsdp_official", "fsdp_official_no_checkpoint", "fsdp_official_no_limit_all_gathers", "ddp_official"]
+ROWS = {
+    "manual_vs_official": ["ddp_fp32", "fsdp_manual_bf16", "fsdp_units", "fsdp_units_no_checkpoint",
+                           "fsdp_units_no_limit_all_gathers", *OFFICIAL],
+    "course": ["memory-1", "memory-2", "memory-4", "bandwidth-2", "bandwidth-4", "prefetch-off", "latency-prefetch-on",
+               "latency-prefetch-off", "reshard-off", "weak-1", "weak-2", "weak-4", "toy-1", "toy-2", "toy-4"],
+    "gpt2_nanogpt": [*(f"{ranks}-{strategy}" for ranks in (2, 4, 8) for strategy in ("ddp", "zero1", "zero2", "zero3")),
+                     "single", *(f"4-zero3-min-{size}" for size in ("500K", "1M", "2M", "5M")), "graphs-on", "graphs-off",
+                     "4-zero3-bf16", "2-zero3-resumed"],
+    "zero2_vs_zero3": [f"2-{strategy}-{batch}-{accumulation}" for strategy in ("zero2", "zero3") for batch in (2, 4, 8, 16)
+                       for accumulation in (1, 2, 4)],
+    "hybrid": ["8-ddp", "8-zero2", "8-zero3", *(f"8-{strategy}-{group}" for strategy in ("hsdp", "hsdp-zero2", "hsdp-zero1")
+                                                for group in (2, 4))],
+    "strong_scaling": [f"{ranks}-{strategy}" for ranks in (1, 2, 4, 8) for strategy in ("ddp", "zero3")],
+}
+COMMANDS = {*OFFICIAL, "bandwidth-2", "bandwidth-4", "2-zero3-resumed"}
+# What the studies name, as words of one row's command in the real version.
+REAL = {
+    "manual_vs_official": ("fsdp_manual_bf16", [
+        "--train.seq_len=256", "--model.vocab=32000", "--model.width=768", "--model.layers=6", "--model.heads=12",
+        "--model.ffn_width=3072", "--train.epochs=2", "--train.micro_batch=8", "--train.accumulation=2", "--shard.strategy=zero3",
+        "--shard.wrap=model", "--shard.reshard_after_forward=false", "--shard.reduce=micro_step"]),
+    "course": ("toy-2", [
+        "--model.layers=1", "--model.width=2", "--model.heads=1", "--model.vocab=20", "--model.context=16", "--optim.lr=0.01",
+        "--train.steps=100"]),
+    "gpt2_nanogpt": ("4-zero3-min-500K", ["--model.preset=gpt2-124m", "--shard.wrap=size", "--shard.min_params=500000"]),
+    "zero2_vs_zero3": ("2-zero2-16-4", [
+        "--model.preset=qwen2-1.5b", "--train.micro_batch=16", "--train.accumulation=4", "--train.steps=50", "--train.seq_len=2048",
+        "--optim.lr=1e-05"]),
+    "hybrid": ("8-hsdp-4", ["--model.preset=gpt2-1558m", "--shard.group_size=4", "--grid.ranks_per_node=4"]),
+    "strong_scaling": ("8-zero3", ["--model.preset=gpt2-124m", "--train.global_batch=512"]),
+}
+
+
+def planned(printed):
+    """Row -> (ranks, device, memory) of what `print` shows."""
+    return {name: values for name, *values in re.findall(r"^  (\S+) +(\d+)  +(\S+)  +(-|[\d.]+ \S?B)(?:  .*)?$", printed, re.M)}
+
+
+def commands(printed):
+    """Row -> its command."""
+    return dict(re.findall(r"^# (\S+)\n(.*)$", printed, re.M))
+
+
+class Planned(Case):
+    def printed(self, file, *words):
+        job = self.job("sweep", file, *words)
+        self.assertEqual(job.code, 0, job.everything())
+        return job.out
+
+    def test_there_are_no_others(self):
+        files = {path.stem for path in SWEEPS.glob("*.ini")} - {"strategies", "pytorch"}
+        self.assertEqual(files, set(ROWS))
+        for version in "small", "real":
+            self.assertEqual({path.stem for path in (SWEEPS / version).glob("*.ini")}, set(ROWS))
+
+    def test_every_row_of_both_versions(self):
+        for name, rows in ROWS.items():
+            for version in "small", "real":
+                with self.subTest(name, version=version):
+                    found = planned(self.printed(SWEEPS / f"{name}.ini", f"--sweep.base={version}/{name}.ini"))
+                    self.assertEqual(list(found), rows)
+                    self.assertEqual({row for row, (_, _, memory) in found.items() if memory == "-"}, COMMANDS & set(rows))
+                    devices = {device for row, (_, device, _) in found.items()
+                               if row not in COMMANDS and not row.startswith(("toy-", "graphs-"))}
+                    self.assertEqual(devices, {"cpu" if version == "small" else "cuda"})
+
+    def test_the_sizes_that_the_studies_name(self):
+        for name, (row, words) in REAL.items():
+            with self.subTest(name):
+                line = commands(self.printed(SWEEPS / f"{name}.ini", f"--sweep.base=real/{name}.ini", f"--sweep.only={row}"))[row]
+                self.assertLessEqual(set(words), set(line.split()))
+
+    def test_the_small_version_is_the_default_and_the_real_one_is_one_line_away(self):
+        shutil.copytree(SWEEPS, self.folder / "sweeps")
+        for name in ROWS:
+            with self.subTest(name):
+                file = self.folder / "sweeps" / f"{name}.ini"
+                self.assertEqual(self.printed(file), self.printed(file, f"--sweep.base=small/{name}.ini"))
+                text, count = re.subn("^base = small/", "base = real/", file.read_text(), flags=re.M)
+                self.assertEqual(count, 1)
+                real = self.printed(file, f"--sweep.base=real/{name}.ini")
+                file.write_text(text)
+                self.assertEqual(self.printed(file), real)
+
+    def test_pytorch_gets_the_options_of_its_row(self):
+        lines = commands(self.printed(SWEEPS / "manual_vs_official.ini", "--sweep.base=real/manual_vs_official.ini"))
+        common = ("--vocab 32000 --context 256 --width 768 --layers 6 --heads 12 --ffn-width 3072 --seq-len 256 --epochs 2 "
+                  "--micro-batch 8 --accumulation 2 --lr 0.0006 --seed 1")
+        for row, checkpoint, limit in zip(OFFICIAL, ("block", "none", "block"), ("true", "true", "false")):
+            for words in (common, f"--activation-checkpointing {checkpoint}", f"--limit-all-gathers {limit}", "--precision bf16",
+                          "--strategy fsdp1 --wrap size --min-params 5000000", "--device cuda"):
+                self.assertIn(f" {words}", lines[row])
+        for words in common, "--strategy ddp", "--precision fp32":
+            self.assertIn(f" {words}", lines["ddp_official"])
+
+
+class Studies(Case):
+    """Rows run in the folder of the sources, as their commands ask for; their runs lie in the test's."""
+
+    def run_study(self, name, *words, timeout=60):
+        job = Job(["sweep", SWEEPS / f"{name}.ini", "--sweep.action=run", f"--sweep.dir={self.folder / name}", *words], cwd=ROOT,
+                  timeout=timeout)
+        self.assertEqual(job.code, 0, job.everything())
+        return job
+
+    def report(self, name, *words):
+        report = Report(self.folder / name, *words, json_file=self.folder / "rows.json")
+        self.assertEqual((report.code, report.err), (0, ""))
+        self.assertEqual(list(report.rows), ROWS[name])
+        return report
+
+    def metrics(self, name, row):
+        file = h5py.File(self.folder / name / row / "run/metrics.h5", "r")
+        self.addCleanup(file.close)
+        return file
+
+    def check_course(self, widest):
+        """`widest`: the most ranks of a row that measures collectives."""
+        report = self.report("course")
+        rows = report.rows
+        memory = [rows[f"memory-{ranks}"]["memory_planned"] for ranks in (1, 2, 4)]
+        self.assertEqual(memory, sorted(memory, reverse=True))
+        for row in "memory-2", "prefetch-off", "latency-prefetch-on", "latency-prefetch-off", "reshard-off":
+            self.assertEqual(rows[row]["final_loss"], rows["memory-1"]["final_loss"], row)
+            self.assertGreater(rows[row]["exposed_share"], 0, row)
+        self.assertGreater(rows["reshard-off"]["memory_planned"], rows["memory-2"]["memory_planned"])
+        self.assertLess(rows["prefetch-off"]["memory_planned"], rows["memory-2"]["memory_planned"])
+        for ranks in (2, 4)[:widest // 2]:
+            with h5py.File(self.folder / f"course/bandwidth-{ranks}/run/bench.h5") as bench:
+                found = set(zip(bench["comm/collective"].asstr()[:], bench["comm/bytes"][:].tolist()))
+            self.assertLessEqual({(kind, size) for kind in ("all_gather", "reduce_scatter") for size in (10**6, 10**7, 10**8)}, found)
+        self.check_toy()
+
+    def check_toy(self):
+        one = self.folder / "course/toy-1/run/dump-00000100.h5"
+        for ranks in 1, 2, 4:
+            metrics = self.metrics("course", f"toy-{ranks}")
+            self.assertEqual(metrics["model"].attrs["parameters"], 150)
+            np.testing.assert_array_equal(metrics["steps/loss"][:], self.metrics("course", "toy-1")["steps/loss"][:])
+            self.assertEqual(len(metrics["steps/loss"]), 100)
+            with h5py.File(one) as left, h5py.File(self.folder / f"course/toy-{ranks}/run/dump-00000100.h5") as right:
+                for group in "weights", "gradients":
+                    self.assertEqual(sum(tensor.size for tensor in left[group].values()), 150)
+                    difference = sum(((left[group][name][:] - right[group][name][:])**2).sum() for name in left[group])
+                    self.assertEqual(difference, 0, group)
+
+
+class Course(Studies):
+    @unittest.skipIf(LONG, "AllSmallVersions runs all of it")
+    def test_eleven_rows_to_their_report(self):
+        self.run_study("course", "--sweep.only=[!bw]*")
+        self.run_study("course", "--sweep.only=bandwidth-2")
+        self.assertEqual([row for row in ROWS["course"] if status(self.folder / "course" / row)["status"] == "done"],
+                         [row for row in ROWS["course"] if not row.startswith("weak") and row != "bandwidth-4"])
+        self.check_course(widest=2)
+
+
+@unittest.skipUnless(LONG, "tests/long.sh")
+class AllSmallVersions(Studies):
+    def whole(self, name, *skipped):
+        """Runs it; the rows that are not `skipped` must have ended."""
+        job = self.run_study(name, timeout=3000)
+        states = {row: status(self.folder / name / row)["status"] for row in ROWS[name]}
+        self.assertEqual(states, {row: "skipped" if row in skipped else "done" for row in ROWS[name]}, job.everything())
+        rows = self.report(name).rows
+        print(f"long: {name}: {job.seconds:.0f} s,", ", ".join(
+            f"{row} {values['tokens_per_second']:.0f} tokens/s" for row, values in rows.items() if values["tokens_per_second"]))
+        return rows
+
+    def alike(self, rows, names):
+        """Their losses are the same to the bit."""
+        losses = {rows[name]["final_loss"] for name in names}
+        self.assertEqual(len(losses), 1, names)
+
+    def test_course(self):
+        self.whole("course")
+        self.check_course(widest=4)
+
+    def test_gpt2_nanogpt(self):
+        rows = self.whole("gpt2_nanogpt", "graphs-on", "graphs-off")
+        self.alike(rows, [row for row in ROWS["gpt2_nanogpt"] if "graphs" not in row and "bf16" not in row])
+        resumed = self.metrics("gpt2_nanogpt", "2-zero3-resumed")["steps/step"]
+        self.assertEqual(resumed[0], 11)
+
+    def test_zero2_vs_zero3(self):
+        rows = self.whole("zero2_vs_zero3")
+        for batch, accumulation in ((2, 1), (16, 4)):
+            self.alike(rows, [f"2-{strategy}-{batch}-{accumulation}" for strategy in ("zero2", "zero3")])
+
+    def test_hybrid_and_strong_scaling(self):
+        for name in "hybrid", "strong_scaling":
+            self.alike(self.whole(name), ROWS[name])
+
+    def test_manual_vs_official(self):
+        python = os.environ.get("TESSERA_TORCH_PYTHON") or "python3"
+        has_torch = subprocess.run([python, "-c", "import torch, h5py"], capture_output=True).returncode == 0
+        if has_torch and "/" in python:
+            os.environ["PATH"] = f"{Path(python).parent}:{os.environ['PATH']}"
+        rows = self.whole("manual_vs_official", *([] if has_torch else OFFICIAL))
+        for row in OFFICIAL if has_torch else ():
+            self.assertLess(abs(rows[row]["final_loss"] / rows["ddp_fp32"]["final_loss"] - 1), 1e-2, row)
+
+
+if __name__ == "__main__":
+    main(at_once=1)
