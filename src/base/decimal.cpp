@@ -3,7 +3,6 @@
 #include <array>
 #include <charconv>
 #include <limits>
-#include <string_view>
 
 #include "tessera/base/error.hpp"
 

@@ -3,8 +3,6 @@
 // any device.
 
 #include <cstdint>
-#include <memory>
-#include <span>
 #include <vector>
 
 #include "bench/device.hpp"

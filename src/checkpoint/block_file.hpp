@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <vector>
 
 #include "tessera/checkpoint/records.hpp"
 #include "tessera/files/byte_file.hpp"

@@ -1,7 +1,6 @@
 #pragma once
 // HDF5's part of a shard file: its datasets and where their bytes lie.
 
-#include <array>
 #include <filesystem>
 #include <vector>
 

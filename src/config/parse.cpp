@@ -4,7 +4,6 @@
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
 #include <fstream>
-#include <iterator>
 #include <utility>
 
 #include "config/option_table.hpp"

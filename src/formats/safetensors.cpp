@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstring>
 #include <system_error>
-#include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/file_descriptor.hpp"

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <bit>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <string_view>
 #include <unordered_set>
 #include <utility>

@@ -4,7 +4,6 @@
 
 #include <array>
 #include <cmath>
-#include <utility>
 
 #include "tessera/base/error.hpp"
 

@@ -2,7 +2,6 @@
 // /ranks of a metrics file: every rank's measurements, [report, rank].
 
 #include <functional>
-#include <utility>
 #include <vector>
 
 #include "tessera/files/hdf5.hpp"

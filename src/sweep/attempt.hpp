@@ -1,7 +1,6 @@
 #pragma once
 // One attempt at a row: a process, watched, and its outcome.
 
-#include <filesystem>
 #include <functional>
 #include <string>
 

@@ -1,6 +1,5 @@
 #include "sweep/folder.hpp"
 
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "sweep/text_file.hpp"

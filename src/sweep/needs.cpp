@@ -1,7 +1,5 @@
 #include "sweep/needs.hpp"
 
-#include <algorithm>
-
 #include "tessera/app/plan.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"

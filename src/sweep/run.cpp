@@ -1,6 +1,5 @@
 // sweep.action = run, retry and row.
 #include <algorithm>
-#include <chrono>
 #include <cstdio>
 #include <tuple>
 

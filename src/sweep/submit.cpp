@@ -3,7 +3,6 @@
 #include <boost/program_options/parsers.hpp>
 #include <cmath>
 #include <cstdio>
-#include <fstream>
 #include <map>
 #include <sstream>
 #include <tuple>

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <fstream>
-#include <iterator>
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/byte_file.hpp"

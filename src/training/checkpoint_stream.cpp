@@ -1,7 +1,6 @@
 #include "training/checkpoint_stream.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 #include "tessera/engine/state.hpp"
 

@@ -1,7 +1,6 @@
 #include "tessera/training/checkpoint_writer.hpp"
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <cstring>
 #include <numeric>

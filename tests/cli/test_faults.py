@@ -109,8 +109,10 @@ class Numerical(Case):
 
     def test_every_rank_ends_with_3_and_one_speaks(self):
         inner = " ".join(command(["train", "--run.dir=run"] + DIVERGES))
-        # mpiexec ends the other shells as soon as the first one is gone: they have something to write yet.
-        script = f"trap '' TERM; {inner}; code=$?; echo $code >code.$OMPI_COMM_WORLD_RANK; exit $code"
+        # mpiexec ends the other shells soon after the first one is gone: each waits until all have written their codes.
+        there = " && ".join(f"test -s code.{rank}" for rank in range(3))
+        script = (f"trap '' TERM; {inner}; code=$?; echo $code >code.$OMPI_COMM_WORLD_RANK; "
+                  f"for i in $(seq 200); do {there} && break; sleep 0.1; done; exit $code")
         done = subprocess.run([os.environ["MPIEXEC"], "-n", "3", "sh", "-c", script], cwd=self.folder, timeout=TIMEOUT,
                               capture_output=True, text=True, stdin=subprocess.DEVNULL, check=False)
         self.assertEqual(done.returncode, 3, done.stderr)

@@ -2,7 +2,6 @@
 // Element types and the 16-bit floats, with conversions that round to nearest even: the same bits on CPU and GPU.
 
 #include <bit>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <string_view>

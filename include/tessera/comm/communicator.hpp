@@ -11,9 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <string>
 
 #include "tessera/backend/stream.hpp"
 #include "tessera/base/dtype.hpp"

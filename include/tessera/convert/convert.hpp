@@ -2,7 +2,6 @@
 // Weights from other programs into a checkpoint and back, slice by slice: a model larger than memory converts.
 
 #include <filesystem>
-#include <string>
 #include <vector>
 
 #include "tessera/base/dtype.hpp"

@@ -7,7 +7,6 @@
 #include <memory>
 #include <set>
 #include <span>
-#include <string>
 #include <utility>
 
 #include "tessera/comm/device_comm_backend.hpp"

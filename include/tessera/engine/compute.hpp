@@ -2,7 +2,6 @@
 // What computes on one rank: its threads and its kernels.
 
 #include <cstdint>
-#include <memory>
 #include <span>
 #include <string>
 

@@ -3,8 +3,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
-#include <string_view>
 
 #include "tessera/files/byte_file.hpp"
 

@@ -22,7 +22,6 @@
 #include <filesystem>
 #include <limits>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <variant>

@@ -1,8 +1,6 @@
 #pragma once
 // The first work of every command that trains: the machine's shape, the model, the data, the plan.
 
-#include <optional>
-
 #include "tessera/checkpoint/reader.hpp"
 #include "tessera/comm/world.hpp"
 #include "tessera/formats/hugging_face.hpp"

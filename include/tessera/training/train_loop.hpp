@@ -2,7 +2,6 @@
 // The loop around the steps of one rank: times, records, evaluates, dumps, makes checkpoints, stops.
 
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <string>
 

@@ -1,8 +1,6 @@
 #pragma once
 // Collectives of ranks that share memory: gather = pull, reduce = each rank sums its slice straight from its peers'.
 
-#include <memory>
-#include <span>
 #include <string>
 #include <vector>
 

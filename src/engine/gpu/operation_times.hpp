@@ -2,7 +2,6 @@
 // Times of a GPU's operations by events on its streams, for steps that are played operation by operation.
 
 #include <memory>
-#include <vector>
 
 #include "engine/queues.hpp"
 #include "tessera/telemetry/step_times.hpp"

@@ -2,9 +2,6 @@
 // Plays a schedule on a GPU: operations are submitted to streams and the host goes on. A segment that was played before
 // is replayed as graphs, unless the step is one that is timed.
 
-#include <optional>
-#include <vector>
-
 #include "engine/bound_schedule.hpp"
 #include "engine/gpu/operation_times.hpp"
 #include "engine/gpu/pinned_exchange.hpp"

@@ -4,7 +4,6 @@
 #include <omp.h>
 
 #include <algorithm>
-#include <array>
 
 #include "kernels/cpu/storage.hpp"
 

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <set>
 
 #include "schedule/liveness.hpp"
 #include "schedule/print/segment_life.hpp"

@@ -3,7 +3,6 @@
 // version, content). Every operation's demands on it are checked.
 
 #include <map>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>

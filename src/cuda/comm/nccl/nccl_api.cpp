@@ -1,7 +1,5 @@
 #include "cuda/comm/nccl/nccl_api.hpp"
 
-#include <memory>
-
 #include "tessera/cuda/library.hpp"
 
 namespace tessera {

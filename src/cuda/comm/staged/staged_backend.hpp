@@ -3,7 +3,6 @@
 
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "cuda/comm/staged/staging_channel.hpp"
 #include "tessera/comm/device_comm_backend.hpp"
