@@ -1,32 +1,17 @@
 #include <catch2/catch.hpp>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
+#include "sweep/fake_programs.hpp"
 #include "sweep/gpu_wait.hpp"
-#include "temporary_folder.hpp"
 
 using namespace tessera;
+using namespace tessera::test;
 using Catch::Contains;
 
 namespace {
 
-/// PATH with a fake program in front, during its lifetime.
-class FakeSmi {
- public:
-  explicit FakeSmi(const std::string& script) : before_(std::getenv("PATH")) {
-    const std::filesystem::path file = folder_.write("nvidia-smi", "#!/bin/sh\n" + script);
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-    ::setenv("PATH", (folder_.path().string() + ":" + before_).c_str(), 1);
-  }
-  ~FakeSmi() { ::setenv("PATH", before_.c_str(), 1); }
-  FakeSmi(const FakeSmi&) = delete;
-  FakeSmi& operator=(const FakeSmi&) = delete;
-  std::filesystem::path folder() const { return folder_.path(); }
-
- private:
-  testing::TemporaryFolder folder_;
-  std::string before_;
+struct FakeSmi : FakePrograms {
+  explicit FakeSmi(const std::string& script) : FakePrograms({{"nvidia-smi", script}}) {}
 };
 
 }  // namespace
@@ -59,9 +44,8 @@ TEST_CASE("A row waits for GPUs that others use, and notes it when they do not e
 
 TEST_CASE("Only the GPUs that this process may use are looked at") {
   const FakeSmi smi("echo \"$@\" >$0.words\n");
-  ::setenv("CUDA_VISIBLE_DEVICES", "2,3", 1);
+  const FakeVariable visible("CUDA_VISIBLE_DEVICES", "2,3");
   gpu_processes();
-  ::unsetenv("CUDA_VISIBLE_DEVICES");
   std::string words;
   std::getline(std::ifstream(smi.folder() / "nvidia-smi.words"), words);
   CHECK_THAT(words, Contains("--id=2,3"));

@@ -1,0 +1,82 @@
+#include <pthread.h>
+
+#include <array>
+#include <catch2/catch.hpp>
+#include <csignal>
+#include <future>
+
+#include "refused_threads.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/threads.hpp"
+
+using namespace tessera;
+
+namespace {
+
+constexpr int kOthers[] = {SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGPIPE, SIGCHLD, SIGALRM};
+constexpr int kFaults[] = {SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV, SIGSYS, SIGTRAP};
+
+bool blocks(int signal) {
+  sigset_t mask;
+  pthread_sigmask(SIG_BLOCK, nullptr, &mask);
+  return sigismember(&mask, signal) == 1;
+}
+
+volatile std::sig_atomic_t received = 0;
+
+}  // namespace
+
+TEST_CASE("Blocked signals arrive afterwards, those of faults at once") {
+  struct sigaction count {
+  }, before{};
+  count.sa_handler = [](int) { received = received + 1; };
+  ::sigaction(SIGUSR2, &count, &before);
+  received = 0;
+  {
+    const SignalsBlocked blocked;
+    for (const int signal : kOthers) CHECK(blocks(signal));
+    for (const int signal : kFaults) CHECK_FALSE(blocks(signal));
+    pthread_kill(pthread_self(), SIGUSR2);
+    CHECK(received == 0);
+  }
+  CHECK(received == 1);
+  ::sigaction(SIGUSR2, &before, nullptr);
+}
+
+TEST_CASE("A signal that was blocked before stays blocked") {
+  for (const int signal : kOthers) CHECK_FALSE(blocks(signal));
+  {
+    const SignalsBlocked outer;
+    { const SignalsBlocked inner; }
+    for (const int signal : kOthers) CHECK(blocks(signal));
+  }
+  for (const int signal : kOthers) CHECK_FALSE(blocks(signal));
+}
+
+TEST_CASE("A thread is started with its name and without signals, which its starter still receives") {
+  std::promise<void> end;
+  bool is_blocked = true, has_faults = true;
+  std::thread thread = start_thread("writes checkpoints", [&] {
+    for (const int signal : kOthers) is_blocked = is_blocked && blocks(signal);
+    for (const int signal : kFaults) has_faults = has_faults && !blocks(signal);
+    end.get_future().wait();
+  });
+  std::array<char, 16> name{};
+  pthread_getname_np(thread.native_handle(), name.data(), name.size());
+  for (const int signal : kOthers) CHECK_FALSE(blocks(signal));
+  end.set_value();
+  thread.join();
+  CHECK(std::string(name.data()) == "writes checkpoi");
+  CHECK(is_blocked);
+  CHECK(has_faults);
+}
+
+TEST_CASE("A thread that the system refuses is named with the limits that do so") {
+  {
+    const test::OnlyThreads none(0);
+    CHECK_THROWS_WITH(start_thread("reader", [] {}),
+                      Catch::Contains("cannot start the thread 'reader'") && Catch::Contains("ulimit -u"));
+    CHECK_THROWS_AS(start_thread("reader", [] {}), IoError);
+  }
+  for (const int signal : kOthers) CHECK_FALSE(blocks(signal));
+}

@@ -1,0 +1,153 @@
+#include <sstream>
+
+#include "printed_to.hpp"
+#include "sweep/actions.hpp"
+#include "sweep/fake_programs.hpp"
+#include "sweep/sweep_case.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+using Catch::Contains;
+using Words = std::vector<std::string>;
+
+namespace {
+
+/// Writes its words to a file of its own, a line each, and numbers its jobs from 101.
+constexpr const char* kSbatch =
+    "cd ${0%/*}; test ! -e refuse || exit 3\n"
+    "n=1; while test -e call$n; do n=$((n + 1)); done\n"
+    "printf '%s\\n' \"$@\" >call$n; echo \"$SBATCH_PARTITION\" >partition\n"
+    "echo loaded modules; echo \"$((100 + n));cluster\"\n";
+
+struct SubmitCase {
+  explicit SubmitCase(const std::string& text, Words words = {})
+      : sweep(make(text, std::move(words))), folder(sweep.file) {}
+  Sweep make(const std::string& text, Words words) const {
+    words.push_back("--sweep.dir=" + dir.string());
+    words.push_back("--sweep.action=submit");
+    const SweepFile file = c.read(kSmallRows + text, words);
+    const auto rows = rows_of(file);
+    return {file, rows, rows};
+  }
+  /// Returns what it prints.
+  std::string submit() const {
+    int code = -1;
+    std::string text = printed_to(1, [&] { code = submit_rows(sweep); });
+    CHECK(code == 0);
+    return text;
+  }
+  std::string refused() const {
+    return message_of<UsageError>([&] { submit_rows(sweep); });
+  }
+  /// Returns the words of sbatch's n-th call.
+  Words call(int n) const {
+    std::istringstream lines(read_file(programs.folder() / fmt::format("call{}", n)));
+    Words words;
+    for (std::string line; std::getline(lines, line);) words.push_back(line);
+    return words;
+  }
+  RowStatus status(std::size_t row) const { return folder.status(sweep.rows.at(row)); }
+
+  SweepCase c;
+  std::filesystem::path dir = c.folder() / "sweep", jobs = c.folder().write("jobs/sweep.sbatch", "").parent_path(),
+                        site = c.folder().write("jobs/site.sh", "echo hello; export SBATCH_PARTITION=fast\n");
+  FakePrograms programs{
+      {{"sbatch", kSbatch}, {"squeue", "test ! -e ${0%/*}/queued || echo \"$*\"\n"}, {"sinfo", "echo gpu:4\n"}}};
+  FakeVariable scripts{"TESSERA_JOBS", jobs.string()};
+  Sweep sweep;
+  SweepFolder folder;
+};
+
+const std::string kThreeShapes =
+    "[sweep.row a]\n[sweep.row wide]\nranks = 9\n[sweep.row b]\noptim.lr = 0.1\n[sweep.row gpu]\nrun.device = cuda\n"
+    "[sweep.row auto]\nrun.device = auto\n";
+
+}  // namespace
+
+TEST_CASE("Rows of one shape are submitted as one array, and the report after all") {
+  const SubmitCase c(kThreeShapes, {"--train.steps=4", "--sweep.repeat=2", "--sweep.parallel=2", "--sweep.limit=90s",
+                                    "--sweep.sbatch=--mem=1G --comment='a b'"});
+  CHECK(c.submit() ==
+        "job 101: 2 rows on 1 rank\njob 102: 2 rows on 1 rank, a GPU each\njob 103: 1 row on 9 ranks\n"
+        "job 104: the table, after them, into " +
+            c.dir.string() + "\n");
+  const std::string slurm = (c.dir / "slurm").string();
+  const std::string list = slurm + "/submit-1-ranks-1.rows";
+  CHECK(c.call(1) == Words{"--parsable", "--array=1-2%2", "--job-name=demo-1", "--output=" + slurm + "/%A_%a.out",
+                           "--nodes=1", "--ntasks-per-node=1", "--gpus-per-node=0", "--signal=B:USR1@60",
+                           "--time=00:01:30", "--mem=1G", "--comment=a b", (c.jobs / "sweep.sbatch").string(),
+                           c.sweep.file.path.string(), list, c.dir.string(), "--train.steps=4", "--sweep.repeat=2",
+                           "--sweep.limit=90s"});
+  CHECK(read_file(list) == "a\nb\n");
+  const auto has = [&](int call, const Words& expected) {
+    const Words words = c.call(call);
+    for (const std::string& word : expected) CHECK(std::ranges::find(words, word) != words.end());
+  };
+  has(2, {"--nodes=1", "--ntasks-per-node=1", "--gpus-per-node=1", slurm + "/submit-1-ranks-1-gpus.rows"});
+  has(3, {"--nodes=3", "--ntasks-per-node=3", "--gpus-per-node=0", "--array=1-1%2"});
+  has(4, {"--dependency=afterany:101:102:103", (c.jobs / "postprocess.sbatch").string(), c.dir.string()});
+  CHECK(read_file(c.programs.folder() / "partition") == "fast\n");
+  CHECK(c.folder.started() == Started::by_slurm);
+  CHECK((c.status(2).message == "submitted as job 101_2" && c.status(2).job == "101_2"));
+  CHECK((c.status(1).state == RowState::pending && c.status(1).job == "103_1"));
+}
+
+TEST_CASE("Rows are submitted again only when their jobs have ended, and only those that have not") {
+  const SubmitCase c("[sweep.row a]\n[sweep.row b]\n");
+  c.submit();
+  c.programs.folder().write("queued", "");
+  CHECK_THAT(c.refused(), Contains("job 101 of this sweep has not ended (squeue)"));
+  CHECK_THROWS_WITH(run_here(c.sweep), Contains("job 101 of this sweep has not ended"));
+  std::filesystem::remove(c.programs.folder() / "queued");
+  RowStatus status = c.status(0);
+  status.state = RowState::failed;
+  c.folder.write_status(c.sweep.rows[0], status);
+  CHECK_THAT(c.submit(), Contains("job 103: 1 row on 1 rank\n"));
+  CHECK(read_file(c.dir / "slurm/submit-2-ranks-1.rows") == "b\n");
+  status.state = RowState::done;
+  status.repeats = 1;
+  for (const SweepRow& row : c.sweep.rows) c.folder.write_status(row, status);
+  CHECK_THAT(c.submit(), Contains("nothing to submit"));
+  CHECK(c.call(5).empty());
+}
+
+TEST_CASE("A row that does not fit is not submitted") {
+  const SubmitCase c("[plan]\nmemory = 20MB\n[sweep.row wide]\nmodel.width = 512\n[sweep.row a]\n");
+  CHECK_THAT(c.submit(), Contains("wide ") && Contains("does-not-fit  plan.memory = 20.0 MB: needs") &&
+                             Contains("job 101: 1 row on 1 rank\n"));
+  CHECK(c.status(0).state == RowState::does_not_fit);
+  CHECK(read_file(c.dir / "slurm/submit-1-ranks-1.rows") == "a\n");
+}
+
+TEST_CASE("What cannot be submitted is refused before anything is made") {
+  for (const auto& [words, expected] : std::vector<std::pair<Words, std::string>>{
+           {{"--sweep.limit=60s"}, "is no more than the 60 s"},
+           {{"--sweep.launcher=srun"}, "sweep.launcher = 'srun' has no effect with submit"}}) {
+    const SubmitCase c("[sweep.row a]\n", words);
+    CHECK_THAT(c.refused(), Contains(expected));
+    CHECK_FALSE(std::filesystem::exists(c.dir));
+  }
+  const SubmitCase c("[sweep.row a]\n");
+  const FakeVariable nothing("PATH", c.c.folder().path().string());
+  CHECK_THAT(c.refused(), Contains("no sbatch here"));
+  CHECK_FALSE(std::filesystem::exists(c.dir));
+}
+
+TEST_CASE("What sbatch refuses has no job, and may be submitted again at once") {
+  const SubmitCase c("[sweep.row a]\n");
+  c.programs.folder().write("refuse", "");
+  CHECK_THAT(c.refused(), Contains("sbatch refuses (code 3"));
+  CHECK((c.status(0).state == RowState::pending && c.status(0).job.empty()));
+  c.programs.folder().write("queued", "");
+  std::filesystem::remove(c.programs.folder() / "refuse");
+  CHECK_THAT(c.submit(), Contains("job 101: 1 row"));
+}
+
+TEST_CASE("The job scripts that are delivered can be submitted") {
+  const SubmitCase c("[sweep.row a]\n");
+  const auto delivered = std::filesystem::path(TESSERA_REFERENCE_DIR).parent_path().parent_path() / "jobs";
+  const FakeVariable scripts("TESSERA_JOBS", delivered.string());
+  c.submit();
+  const Words words = c.call(1);
+  CHECK(std::ranges::find(words, (delivered / "sweep.sbatch").string()) != words.end());
+}

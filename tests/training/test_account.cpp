@@ -1,0 +1,79 @@
+#include <catch2/catch.hpp>
+#include <regex>
+
+#include "tessera/training/account.hpp"
+#include "training/session_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Catch::Contains;
+
+namespace {
+
+/// Returns what rank 0 of a run says before step 1.
+std::string account_of(Options options, std::int64_t world, std::int64_t ranks_per_node, const MachineShape& machine) {
+  const PlannedRun planned = plan_run(options, small_gpt2(), world, ranks_per_node);
+  std::string text;
+  run_ranks(world, ranks_per_node, [&](RankContext& context) {
+    const Dataset data(options.data, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
+    TrainingSession session(context, options, planned, data, machine, {});
+    std::string own = account_before(options, planned, data, session, machine);
+    if (context.rank() == 0) text = std::move(own);
+  });
+  return text;
+}
+
+MachineShape machine_of(int ranks, int cores) {
+  MachineShape machine;
+  machine.machine_ranks = ranks, machine.machine_cores = cores;
+  return machine;
+}
+
+}  // namespace
+
+TEST_CASE("The account of a run says its sizes, its grid and what a step does") {
+  Options options = base_options();
+  options.train.accumulation = 3;
+  options.shard.strategy = Strategy::zero3;
+  const std::string text = account_of(options, 4, 2, machine_of(2, 4));
+  // 67 x 21 + 12 x 21 + 2 x (42 + 22 x 63 + 22 x 21 + 42 + 22 x 50 + 51 x 21) + 42 parameters.
+  CHECK_THAT(text,
+             Contains("model      gpt2, 9.907K parameters: 2 layers, width 21, 3 heads, vocabulary 67, sequence 9\n"));
+  CHECK_THAT(text, Contains("grid       4 ranks (2 a node), shard group 4, 1 replica; 1 thread a rank, "));
+  CHECK_THAT(text, Contains("batch      216 tokens a step: 4 ranks x 3 micro-steps x 2 sequences x 9 tokens\n"));
+  // 4,800 tokens have 533 samples of 9, and one more token.
+  CHECK_THAT(
+      text, Contains("4.8K tokens for training, 1.2K for validation, order ") && Contains("; 6 steps = 0.27 epochs\n"));
+  CHECK_THAT(text, !Contains("warning"));
+}
+
+TEST_CASE("The parts of the memory in the account are its total, and nothing moves on one rank") {
+  for (const std::int64_t world : {1, 2}) {
+    Options options = base_options();
+    options.shard.strategy = Strategy::ddp;
+    const std::string text = account_of(options, world, world, machine_of(static_cast<int>(world), 2));
+    CAPTURE(text);
+    std::smatch line;
+    REQUIRE(std::regex_search(text, line, std::regex("memory     ([0-9.]+) kB a rank.*(parameters ([0-9.]+) kB.*)\n")));
+    const double total = std::stod(line[1]), parameters = std::stod(line[3]);
+    const std::string parts = line[2];
+    const std::regex number("([0-9.]+) kB");
+    double sum = 0;
+    for (std::sregex_iterator part(parts.begin(), parts.end(), number), end; part != end; ++part)
+      sum += std::stod((*part)[1]);
+    CHECK(sum == Approx(total).margin(1));
+    std::smatch sent;
+    REQUIRE(std::regex_search(text, sent, std::regex("; ([0-9.]+ k?B) sent per rank and step")));
+    // Of two ranks, each sends half of the gradients twice: to be summed, and the sums.
+    CHECK(sent[1] == (world == 1 ? "0 B" : fmt::format("{:.1f} kB", parameters)));
+    CHECK((text.find("(exposed: ") == std::string::npos) == (world == 1));
+  }
+}
+
+TEST_CASE("A machine with fewer cores than compute threads is warned of") {
+  Options options = base_options();
+  options.run.threads = 2;
+  CHECK_THAT(account_of(options, 2, 2, machine_of(2, 3)),
+             Contains("\nwarning    4 compute threads on 3 cores: ranks will wait for each other\n"));
+  CHECK_THAT(account_of(options, 2, 2, machine_of(2, 4)), !Contains("warning"));
+}
