@@ -57,6 +57,8 @@ std::string stop_at(int step, const std::string& message = "asked") {
 }
 
 const std::string kRule(30, '-');
+/// Longer than the limit of these tests. CHLD has the sweep look at it.
+const std::string kOverLimit = "sleep 0.05; kill -CHLD $PPID; sleep 60 & wait";
 
 }  // namespace
 
@@ -142,12 +144,16 @@ TEST_CASE("In a job, a training that stops is started again while it gets on") {
   CHECK(c.attempt(stop_at(70, "a file runs/a/stop)")).state == RowState::stopped);
 }
 
-TEST_CASE("A training over its limit has timed out, with a checkpoint") {
+TEST_CASE("An attempt over its limit has timed out, with a checkpoint or without") {
   TrainCase train;
-  train.file.sweep.limit = 0.3;
-  const RowStatus saved = train.attempt("save() { " + stop_at(40) + "}\ntrap save USR1\nsleep 60 & wait\n");
+  train.file.sweep.limit = 0.02;
+  const RowStatus saved = train.attempt("save() { " + stop_at(40) + "}\ntrap save USR1\n" + kOverLimit);
   CHECK((saved.state == RowState::timed_out && saved.code == 75));
-  CHECK(saved.message == "stopped at step 40 with a checkpoint (sweep.limit = 300 ms)");
+  CHECK(saved.message == "stopped at step 40 with a checkpoint (sweep.limit = 20 ms)");
+  CommandCase command;
+  command.file.sweep.limit = 0.02;
+  const RowStatus ended = command.attempt("sh -c '" + kOverLimit + "'");
+  CHECK((ended.state == RowState::timed_out && ended.code == 143 && ended.message == "over sweep.limit = 20 ms"));
 }
 
 TEST_CASE("A row that does not fit is not started, or says so itself") {

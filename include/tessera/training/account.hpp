@@ -1,5 +1,5 @@
 #pragma once
-// Text for the user before step 1 and after the last one.
+// Text for the user before step 1.
 
 #include <string>
 
