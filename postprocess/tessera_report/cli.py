@@ -28,7 +28,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--csv", metavar="FILE", type=Path, help="write the rows as CSV")
     parser.add_argument("--json", metavar="FILE", type=Path,
                         help="write the rows as JSON: a list of objects, null where not known")
-    parser.add_argument("--plots", metavar="DIR", type=Path, help="write throughput, loss, time and memory as pictures")
+    parser.add_argument("--plots", metavar="DIR", type=Path, help="write throughput, loss, time, memory and a step's timeline as pictures")
     parser.add_argument("--format", choices=("png", "svg"), default="png", help="of the pictures (default: png)")
     parser.add_argument("--html", metavar="FILE", type=Path,
                         help="write one self-contained page: recommendation, findings, table, pictures, claims")

@@ -1,6 +1,7 @@
-"""Four pictures of the rows: throughput, losses, time of a step, memory. The baseline comes first in each."""
+"""Pictures of the rows: throughput, losses, time of a step, memory, and a step's timeline. The baseline comes first."""
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Callable, Optional
 
@@ -35,7 +36,8 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     """Writes the pictures for which there are data. Returns the files, and a sentence for each left out."""
     ordered = [row for row in rows if row is baseline] + [row for row in rows if row is not baseline]
     pictures: dict[str, Callable[[list[Row], Optional[Row]], Optional[Figure]]] = {
-        "throughput": _throughput, "loss": _losses, "time": _times, "memory": _memory}
+        "throughput": _throughput, "loss": _losses, "time": _times, "memory": _memory,
+        "timeline": _timeline}
     empty = [row.name for row in rows if not row.repeats]
     written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
@@ -191,3 +193,16 @@ def _memory(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
         panel.set_yticklabels([row.name for row in rows])
         panel.set_ylabel("row", fontsize=8)
     return figure
+
+
+def _timeline(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
+    """The step of the first row on several ranks under zero3, else of the first row that keeps its schedule."""
+    from .html.panels.timeline import narrow_timeline
+    from .html.svg import STYLE
+    kept = [json.loads(row.metrics.schedule) for row in rows if row.metrics and row.metrics.schedule]
+    kept = [schedule for schedule in kept if schedule["step"]]
+    chosen = min(kept, key=lambda schedule: (schedule["ranks"] == 1, schedule["strategy"] != "zero3"), default=None)
+    if chosen is None:
+        return None
+    with matplotlib.rc_context(STYLE):
+        return narrow_timeline(chosen)

@@ -127,7 +127,7 @@ class Submission {
     return sbatch({after, fmt::format("--job-name={}-report", sweep_.file.sweep.name),
                    "--output=" + (slurm() / "report-%j.out").string(), (jobs_ / "postprocess.sbatch").string(),
                    dir.string(), "--csv=" + (dir / "table.csv").string(), "--json=" + (dir / "table.json").string(),
-                   "--plots=" + (dir / "plots").string()});
+                   "--plots=" + (dir / "plots").string(), "--html=" + (dir / "report.html").string()});
   }
 
   /// Records the arrays, so that `submit` checks them before it submits again.

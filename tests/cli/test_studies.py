@@ -130,8 +130,11 @@ class Studies(Case):
         return job
 
     def report(self, name, *words):
-        report = Report(self.folder / name, *words, json_file=self.folder / "rows.json")
+        page = self.folder / f"{name}.html"
+        report = Report(self.folder / name, "--html", page, *words, json_file=self.folder / "rows.json")
         self.assertEqual((report.code, report.err), (0, ""))
+        self.assertIn('<section id="recommendation"', page.read_text())
+        self.assertRegex(page.read_text(), r'id="panel-timeline[^"]*"')
         self.assertEqual(list(report.rows), ROWS[name])
         return report
 

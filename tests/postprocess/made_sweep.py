@@ -66,7 +66,7 @@ def schedule(ranks, strategy="zero3"):
         "parameters": PARAMETERS, "prefetch_forward": 1, "prefetch_backward": 1, "units": units,
         "segments": [{"name": "micro-step", "role": "micro_step", "operations": step},
                      {"name": "update", "role": "update",
-                      "operations": update}], "step": [{"segment": 0, "micro_step": 0},
+                      "operations": update}], "prologue": [], "step": [{"segment": 0, "micro_step": 0},
                                                        {"segment": 1,
                                                         "micro_step": 0}], "wire_bytes_per_step": formula - saved,
         "savings": [{"name": "wte: kept from forward to backward",

@@ -5,7 +5,7 @@ import unittest
 import h5py
 
 from html_case import Html, Page, as_number, course_and_page, plain, study_of
-from made_sweep import PARAMETERS, Made
+from made_sweep import PARAMETERS, Made, operation, schedule
 from reporting import ROOT
 from trace import Sweep
 
@@ -14,6 +14,7 @@ from tessera_report.html.course.questions import QUESTIONS
 from tessera_report.html.course.tasks import TASKS
 from tessera_report.html.page import render
 from tessera_report.html.panels import PANELS
+from tessera_report.html.panels.timeline import phases
 
 # Sections whose digits are all numbers with sources.
 PROSE = ("recommendation", "findings", "tasks", "questions", "checklist", "left-out"
@@ -98,6 +99,19 @@ class WholePage(Html):
         for title, _, _ in PANELS:
             self.assertEqual(f"<h3>{title}" in text, f"“{title}”" not in out, title)
         self.assertNotIn("The thirteen questions", text)
+
+    def test_a_timeline_begins_with_shares_and_the_prologue(self):
+        plan = schedule(4)
+        labels = {phase: [(box.column, box.queue, box.label) for box in boxes] for phase, boxes in phases(plan)}
+        self.assertEqual(list(labels), ["init", "forward", "backward", "optimizer"])
+        self.assertEqual(labels["init"], [(0, "at rest", "wte 1/4"), (1, "at rest", "h.0 1/4")])
+        gathered = [operation(20 + place, "gather", "gather", f"gather {unit}", unit) for place, unit in enumerate(("wte", "h.0"))]
+        plan["segments"].append({"name": "prologue", "role": "prologue", "operations": gathered})
+        plan["prologue"] = [{"segment": 2, "micro_step": 0}]
+        _, boxes = phases(plan)[0]
+        self.assertEqual([(box.column, box.queue, box.label) for box in boxes][2:], [(1, "gather", "wte"), (2, "gather", "h.0")])
+        _, boxes = phases(schedule(1))[0]
+        self.assertEqual([box.label for box in boxes], ["wte", "h.0"])
 
     def test_a_changed_file_changes_table_finding_and_recommendation(self):
         made = Made(self.folder, baseline="a")

@@ -176,7 +176,8 @@ class Sweep(Case):
         report = self.read("--plots", self.folder / "pictures", "--format", "svg")
         self.assertEqual(report.code, 0, report.err)
         self.assertIn("plots      not in them, without metrics: none\n", report.out)
-        self.assertIn("plots      time.svg is left out: no row has data for it", report.out)
+        for picture in ("time", "timeline"):
+            self.assertIn(f"plots      {picture}.svg is left out: no row has data for it", report.out)
         self.assertEqual({path.name for path in (self.folder / "pictures").iterdir()}, {"throughput.svg", "loss.svg", "memory.svg"})
         for name, words in (("throughput", "speed-up against b"), ("loss", "loss (nats per token)"),
                             ("memory", "MB a rank"), ("memory", "program")):

@@ -188,7 +188,8 @@ class Sweep:
         return sum(entry["calls"] for entry in self.plan(row)["collectives"])
 
     def phases(self, row):
-        """Columns of the operations of each phase, from 0 on; the head with its loss ends forward."""
+        """Columns of the operations of each phase, from 0 on; the head with its loss ends forward. Init's are its prologue's,
+        behind the shares."""
         plan = self.plan(row)
         played = [plan["segments"][entry["segment"]] for entry in plan["step"]]
         micro_steps = [segment for segment in played if segment["role"] == "micro_step"]
@@ -199,7 +200,9 @@ class Sweep:
                       if operation["name"] == "head+loss")
         found = [[column for column in columns if column <= border], [column for column in columns if column > border]]
         found += [columns_of(segment) for segment in played if segment["role"] == "update"]
-        return [[column - min(phase) for column in phase] for phase in found if phase]
+        phases = [[column - min(phase) for column in phase] for phase in found if phase]
+        prologue = [plan["segments"][entry["segment"]] for entry in plan["prologue"]]
+        return phases + [[column + 1 for column in columns_of(segment)] for segment in prologue]
 
     def drawn_operations(self, row):
         return sum(len(phase) for phase in self.phases(row))

@@ -307,6 +307,7 @@ class Sweeps(Jobs):
         self.assertEqual((rows["killed"]["status"], rows["killed"]["final_loss"]), ("done", losses["long"][600]))
         self.assertEqual(self.sweep("retry"), "nothing to try again: no row has failed\n")
         self.assertTrue((runs / "plots/throughput.png").exists() and (runs / "table.csv").exists())
+        self.assertIn("<h1>", (runs / "report.html").read_text())
 
     def test_a_study(self):
         """Its rows and its report are submitted from within a job; the real version has another base and folder."""

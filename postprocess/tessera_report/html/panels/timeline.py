@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.patches import FancyBboxPatch, Patch
+from matplotlib.figure import Figure
+from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from .. import svg
 from ..quantity import Html, call, name, show, size, text, whole
@@ -18,12 +19,14 @@ from ..traced import Traced
 from .panel import Panel, drawn
 
 COLUMNS = 16  # of a phase; a longer one is cut
+NARROWEST = 6  # columns
 WIDTH = 10.0  # inches
-QUEUES = ("load", "gather", "compute", "reduce", "replica", "store")
+AT_REST = "at rest"  # a line of its own, above the queues: a rank's share of each unit, which no operation makes
+QUEUES = (AT_REST, "load", "gather", "compute", "reduce", "replica", "store")
 HEAD = "head+loss"
 # Fill and letters of a box by the kind of operation.
 COLOURS = {
-    "load": ("#e3e7ea", "black"), "store": ("#e3e7ea", "black"), "gather": ("#56B4E9", "black"),
+    "share": ("#f3dcc8", "black"), "load": ("#e3e7ea", "black"), "store": ("#e3e7ea", "black"), "gather": ("#56B4E9", "black"),
     "forward": ("#8fd0b5", "black"), HEAD: ("#F0E442", "black"), "recompute": ("#CC79A7", "black"),
     "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"), "all-reduce": ("#E69F00", "black"),
     "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")
@@ -34,7 +37,7 @@ MOST = 3  # timelines in a report
 
 @dataclass
 class Box:
-    """An operation in its column."""
+    """An operation in its column, or the share of a unit."""
 
     operation: dict[str, Any]
     column: int
@@ -46,6 +49,8 @@ class Box:
     @property
     def label(self) -> str:
         operation, kind = self.operation, self.operation["kind"]
+        if kind == "share":
+            return operation["name"]
         if kind in ("load", "clip") or operation["name"] == HEAD:
             return operation["name"].split()[-1] if kind == "load" else kind if kind == "clip" else HEAD
         what = operation["part"] or operation["unit"] or ""
@@ -77,7 +82,7 @@ def place(operations: list[dict[str, Any]]) -> list[Box]:
 
 
 def phases(schedule: dict[str, Any]) -> list[tuple[str, list[Box]]]:
-    """Boxes of forward, backward and optimizer: the micro-step that communicates most, and the update."""
+    """Boxes of init, forward, backward and optimizer: the micro-step that communicates most, and the update."""
     segments = [schedule["segments"][played["segment"]] for played in schedule["step"]]
     micro_steps = [segment for segment in segments if segment["role"] == "micro_step"]
     chosen = max(micro_steps,
@@ -86,12 +91,23 @@ def phases(schedule: dict[str, Any]) -> list[tuple[str, list[Box]]]:
     head = next((box.column for box in boxes if box.label == HEAD), None)
     first_backward = min((box.column for box in boxes if box.operation["kind"] == "backward"), default=None)
     border = head if head is not None else first_backward if first_backward is not None else len(boxes)
-    found = [("forward", [box for box in boxes if box.column <= border]),
+    found = [("init", _init(schedule)), ("forward", [box for box in boxes if box.column <= border]),
              ("backward", [box for box in boxes if box.column > border])]
     for segment in segments:
         if segment["role"] == "update":
             found.append(("optimizer", place(segment["operations"])))
     return [(phase, moved) for phase, boxes in found if (moved := _moved(boxes))]
+
+
+def _init(schedule: dict[str, Any]) -> list[Box]:
+    """A rank's share of each unit, filled before the first step, and the prologue that gathers what stays full."""
+    shares = []
+    for column, unit in enumerate(schedule["units"]):
+        parts = unit["padded"] // unit["share"]
+        name_of_share = unit["name"] + (f" 1/{parts}" if parts > 1 else "")
+        shares.append(Box({"kind": "share", "queue": AT_REST, "name": name_of_share, "id": -1 - column, "waits": []}, column))
+    played = [schedule["segments"][play["segment"]]["operations"] for play in schedule["prologue"]]
+    return shares + [Box(box.operation, box.column + 1) for operations in played for box in place(operations)]
 
 
 def _moved(boxes: list[Box]) -> list[Box]:
@@ -100,37 +116,46 @@ def _moved(boxes: list[Box]) -> list[Box]:
     return [Box(box.operation, box.column - start) for box in boxes]
 
 
-def _timeline(row: Traced) -> Panel:
-    schedule = row.schedule
+def draw_timeline(schedule: dict[str, Any], columns: int = COLUMNS, width: float = WIDTH) -> Figure:
+    """A line for each phase, of so many columns at most; the caller has set svg.STYLE."""
     shown = phases(schedule)
     queues = {phase: [queue for queue in QUEUES if any(box.queue == queue for box in boxes)] for phase, boxes in shown}
     heights = [0.5 + len(queues[phase]) for phase, _ in shown]
-    figure, panels = svg.figure(0.55 + 0.34 * sum(heights),
+    figure, panels = svg.figure(0.35 + 0.34 * sum(heights),
                                 lines=len(shown),
-                                width=WIDTH,
+                                width=width,
                                 squeeze=False,
                                 gridspec_kw={"height_ratios": heights})
-    cut = 0
     for axes, (phase, boxes) in zip(panels.flat, shown):
-        cut += sum(box.column >= COLUMNS for box in boxes)
-        _phase(axes, phase, [box for box in boxes if box.column < COLUMNS], queues[phase], boxes)
-    kinds = list(dict.fromkeys(_kind(box.operation) for _, boxes in shown for box in boxes))
-    handles = [Patch(color=COLOURS[kind][0], label=kind) for kind in kinds]
-    panels.flat[0].legend(handles=handles,
-                          loc="lower right",
-                          bbox_to_anchor=(1.0, 1.0),
-                          ncol=len(handles),
-                          fontsize=8,
-                          handlelength=1)
-    key = f"timeline-{schedule['strategy']}"
+        _phase(axes, phase, [box for box in boxes if box.column < columns], queues[phase], boxes)
+        axes.set_xlim(-0.05, columns + 0.4)
+    for kind in dict.fromkeys(_kind(box.operation) for _, boxes in shown for box in boxes):
+        panels.flat[0].add_patch(Rectangle((0, 0), 0, 0, color=COLOURS[kind][0], label=kind))
+    svg.legend(figure, panels.flat[0])
+    return figure
+
+
+def narrow_timeline(schedule: dict[str, Any]) -> Figure:
+    """The timeline on white, as wide as its widest phase: a picture that stays legible in a page of text."""
+    widest = max(box.column + 1 for _, boxes in phases(schedule) for box in boxes)
+    columns = max(NARROWEST, min(COLUMNS, widest))
+    figure = draw_timeline(schedule, columns, WIDTH * (columns + 1) / (COLUMNS + 1))
+    figure.set_facecolor("white")
+    return figure
+
+
+def _timeline(row: Traced) -> Panel:
+    key = f"timeline-{row.schedule['strategy']}"
     title = f"Timeline of a step: {row.name}"
-    return drawn(figure, key, title, _caption(row, cut, shown), wide=True)
+    return drawn(draw_timeline(row.schedule), key, title, _caption(row), wide=True)
 
 
-def _caption(row: Traced, cut: int, shown: list[tuple[str, list[Box]]]) -> Html:
-    schedule, operations = row.schedule, sum(len(boxes) for _, boxes in shown)
+def _caption(row: Traced) -> Html:
+    schedule, shown = row.schedule, phases(row.schedule)
+    columns = [box.column for _, boxes in shown for box in boxes if box.queue != AT_REST]
+    operations, cut = len(columns), sum(column >= COLUMNS for column in columns)
     micro_steps = schedule["accumulation"]
-    gathers = any(box.operation["kind"] == "gather" for box in shown[0][1])
+    gathers = any(box.operation["kind"] == "gather" for phase, boxes in shown if phase == "forward" for box in boxes)
     ahead = text(", prefetch {units}", units=show(row.planned("prefetch_forward"), whole)) if gathers else ""
     parts = [
         text("Drawn from the schedule that {row} played ({strategy}{ahead}). ",
@@ -139,6 +164,7 @@ def _caption(row: Traced, cut: int, shown: list[tuple[str, list[Box]]]) -> Html:
              ahead=ahead),
         text(
             "Positions follow order and dependencies, not time. Lines are waits between queues; dashed: for prefetch or a limit. "
+            "Init is no operation: each rank fills its own share of every unit. "
         )
     ]
     if micro_steps > 1:
@@ -193,10 +219,9 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everythi
                 (box.queue, where[wait].queue), -1):
                 waited[box.queue, where[wait].queue] = wait
                 _wait(axes, where[wait], box, height, wait in reasons)
-    axes.set_xlim(-0.05, COLUMNS + 0.4)
     axes.set_ylim(-0.6, len(queues) - 0.4)
     if len(boxes) < len(everything):
-        axes.text(COLUMNS + 0.2, height.get("compute", 0), "…", ha="center", va="center", fontsize=11)
+        axes.text(max(box.column for box in boxes) + 1.2, height.get("compute", 0), "…", ha="center", va="center", fontsize=11)
     axes.set_yticks([height[queue] for queue in queues], queues)
     axes.set_xticks([])
     axes.tick_params(length=0)
