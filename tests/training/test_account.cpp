@@ -36,7 +36,7 @@ TEST_CASE("The account of a run says its sizes, its grid and what a step does") 
   options.train.accumulation = 3;
   options.shard.strategy = Strategy::zero3;
   const std::string text = account_of(options, 4, 2, machine_of(2, 4));
-  // 67 x 21 + 12 x 21 + 2 x (42 + 22 x 63 + 22 x 21 + 42 + 22 x 50 + 51 x 21) + 42 parameters.
+  static_assert(67 * 21 + 12 * 21 + 2 * (42 + 22 * 63 + 22 * 21 + 42 + 22 * 50 + 51 * 21) + 42 == 9907);
   CHECK_THAT(text,
              Contains("model      gpt2, 9.907K parameters: 2 layers, width 21, 3 heads, vocabulary 67, sequence 9\n"));
   CHECK_THAT(text, Contains("grid       4 ranks (2 a node), shard group 4, 1 replica; 1 thread a rank, "));

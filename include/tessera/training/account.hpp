@@ -1,5 +1,5 @@
 #pragma once
-// Text for the user before step 1.
+// What a run tells its user before its first step.
 
 #include <string>
 
