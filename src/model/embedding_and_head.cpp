@@ -64,6 +64,7 @@ void head_training_part(const PartCall& call) {
   h.bias_gradient = call.gradient(tensors.norm.bias, width);
   h.table_gradient = call.gradient(tensors.table, width);
   h.scalars = call.buffers.scalars;
+  TESSERA_ASSERT(h.training(), "the head's backward has no memory for its input's gradient");
   call.kernels.head(call.stream, h);
 }
 

@@ -30,7 +30,7 @@ class SegmentOrder {
   std::size_t queue(OperationId a) const { return queues_[static_cast<std::size_t>(a - first_)]; }
 
   OperationId first_;
-  /// Per operation b and queue: the last operation of the queue that is before b (-1: none). A queue is first-in
+  /// Per operation b and queue: the last operation of the queue that is before b, if any. A queue is first-in
   /// first-out, so all earlier ones of it are before b too.
   std::vector<Clock> clocks_;
   std::vector<std::uint8_t> queues_;

@@ -239,7 +239,8 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   // PyTorch's rows that run at the same time on a machine must not share a port.
   constexpr std::int64_t first = 10000, ports = 20000;
   child.environment = {{"MASTER_PORT", std::to_string(first + ::getpid() % ports)}};
-  if (row.trains()) child.environment.emplace_back(kRanksVariable, std::to_string(row.ranks));
+  const bool is_ours = row.trains() || row.command.find("{tessera}") != std::string::npos;
+  if (is_ours) child.environment.emplace_back(kRanksVariable, std::to_string(row.ranks));
   const std::int64_t before = newest_step(attempt.run());
   attempt.begin(child.words);
   const std::int64_t said_before = size_of(attempt.output());

@@ -30,7 +30,8 @@ void require_placeholders(const SweepRow& row, const Replacements& known) {
     if (end == std::string::npos) return;
     const std::string word = row.command.substr(at, end - at + 1);
     const bool is_name =
-        word.size() > 2 && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", 1) == word.size() - 1;
+        word.size() > 2 && std::islower(static_cast<unsigned char>(word[1])) != 0 &&
+        word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", 1) == word.size() - 1;
     const bool is_known = std::ranges::find(known, word, &Replacements::value_type::first) != known.end();
     if (!is_name || is_known) continue;
     throw UsageError(

@@ -21,7 +21,7 @@ namespace {
 constexpr std::size_t kLongestName = 200;  // file names end at 255
 /// Other names in a sweep's folder than those of the rows.
 constexpr std::string_view kTaken[] = {"sweep.json", "lock",  "owner.json", "data",
-                                       "slurm",      "plots", "table.csv",  "table.json"};
+                                       "slurm",      "plots", "table.csv",  "table.json", "report.html"};
 
 std::string folder_name(const std::string& text) {
   std::string name = text;
@@ -37,7 +37,7 @@ void require_name(const SweepRow& row) {
   if (row.name.empty() || row.name.starts_with('.') || row.name.size() > kLongestName || taken) {
     throw UsageError(
         "row '{}' (it names a folder): 1 to {} characters, no dot in front, none of sweep.json, lock, "
-        "owner.json, data, slurm, plots, table.csv and table.json: name it by [sweep.row NAME]",
+        "owner.json, data, slurm, plots, table.csv, table.json and report.html: name it by [sweep.row NAME]",
         row.name, kLongestName);
   }
 }

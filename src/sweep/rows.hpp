@@ -18,9 +18,8 @@ struct SweepRow {
 };
 
 /// Returns the product of the varied options, then the named rows. A varied option without meaning given the others is
-/// left out of its row, and of the name; equal rows are made once. An option of the base without meaning is left out of
-/// a row. UsageError, naming the row, for refused options,
-/// equal names, and a baseline that is no row.
+/// left out of its row, and of the name; equal rows are made once. An option of the base without meaning has its
+/// default in a row. UsageError, naming the row, for refused options, equal names, and a baseline that is no row.
 std::vector<SweepRow> rows_of(const SweepFile& file);
 
 /// Returns the rows that sweep.only names. UsageError if there is none.

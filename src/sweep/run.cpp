@@ -79,7 +79,7 @@ int run_rows(const Sweep& sweep, const SweepFolder& folder, const std::vector<Sw
   run_in_turns(sweep, folder, rows);
   const std::vector<RowStatus> all = statuses_of(folder, sweep.chosen);
   const auto done = std::ranges::count(all, RowState::done, &RowStatus::state);
-  say(fmt::format("{} of {} rows done; the table: tessera-report {} [--html FILE]", done, all.size(), folder.path().string()));
+  say(fmt::format("{} of {} rows done; the table: tessera-report {}", done, all.size(), folder.path().string()));
   return exit_code_of(all);
 }
 

@@ -35,11 +35,9 @@ bool is_file(const Path& path) {
 /// Returns the folder of the job scripts: TESSERA_JOBS, of an installation (PREFIX/share/tessera/jobs), or next to the
 /// build.
 Path jobs_folder() {
-  std::vector<Path> folders;
-  if (const std::string set = variable("TESSERA_JOBS"); !set.empty()) folders.emplace_back(set);
   const Path bin = own_executable().parent_path();
-  folders.push_back(bin / "../share/tessera/jobs");
-  folders.push_back(bin / "../../../jobs");
+  std::vector<Path> folders{bin / "../share/tessera/jobs", bin / "../../../jobs"};
+  if (const std::string set = variable("TESSERA_JOBS"); !set.empty()) folders = {set};
   for (const Path& folder : folders) {
     if (is_file(folder / "sweep.sbatch") && is_file(folder / "site.sh")) return folder.lexically_normal();
   }

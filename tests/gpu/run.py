@@ -135,7 +135,10 @@ def run_stages(stages: list[str], attempts: Attempts, bundle: Path) -> None:
     played = Stages(attempts, bundle, gpus, sizes)
     for name in stages:
         attempts.begin_stage()
-        STAGES[name][0](played)
+        try:
+            STAGES[name][0](played)
+        except Exception as error:  # the next stages tell about something else
+            attempts.note(name, f"{type(error).__name__}: {error}", "failed")
         keep_logs(attempts.work, attempts.results, (".log", ".csv"))
     print(f"results: {attempts.results}", flush=True)
 

@@ -11,8 +11,8 @@
 
 namespace tessera {
 
-/// This rank's share of a unit in the last snapshot, on the host: elements [first, first + count) of its StateSlice.
-struct SnapshotSlice {
+/// Masters and moments of elements [first, first + count) of something.
+struct StateElements {
   UnitId unit;
   std::int64_t first = 0, count = 0;
   float* master = nullptr;
@@ -20,10 +20,13 @@ struct SnapshotSlice {
   float* second_moment = nullptr;
 };
 
-/// This rank's slice of one unit: flat elements [first, first + count).
-struct StateSlice : SnapshotSlice {
+/// This rank's slice of one unit: flat elements.
+struct StateSlice : StateElements {
   std::vector<TensorRun> runs;  ///< tensor elements in the slice; offsets from its start
 };
+
+/// This rank's share of a unit in the last snapshot, on the host: elements of its StateSlice.
+struct SnapshotSlice : StateElements {};
 
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 /// Throws InternalError in a schedule without snapshot.

@@ -167,7 +167,7 @@ struct HeadArguments {
   const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab)
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
   void* scratch = nullptr;                ///< head_scratch_bytes
-  // Training only, and then all:
+  // Training only, and then all but a bias that is not there:
   View input_gradient;  ///< [tokens, width], stored
   GradientView gain_gradient, bias_gradient, table_gradient;
   const StepScalars* scalars = nullptr;  ///< gradient_scale: the start value of d loss

@@ -10,8 +10,8 @@
 //   /ranks/memory/CATEGORY/measured, /ranks/memory/{peak,average}, /ranks/device/NAME       a row per report: the first
 //     three have one value, the others one for each rank ([report, rank])
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
-//   /schedule                             the step as JSON: UTF-8 text, a scalar; its attribute `format` names the
-//   layout /config, /provenance, /model          an attribute per option, per fact
+//   /schedule                             the step as JSON, a UTF-8 scalar; its attribute `format` names the layout
+//   /config, /provenance, /model          an attribute per option, per fact
 // step, skipped, timed, report, calls, bytes and memory are int64, the rest float64. Each start of a run makes a new
 // file: metrics.h5, metrics.1.h5, ... (run/metrics_history.hpp). Without SWMR a file that is being written is of no use
 // to others. It is then metrics.h5.tmp, and metrics.h5 is a copy of it, made whenever rows must be durable.

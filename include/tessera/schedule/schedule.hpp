@@ -184,7 +184,7 @@ struct StepSchedule {
   std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
   std::vector<Saving> savings;
-  /// Memory that no operation names, for as long as the run lives; -1: not wanted.
+  /// Memory that no operation names, for as long as the run lives; none: not wanted.
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
   StorageId exchange;          ///< on the host: what it and a GPU hand each other (kernels/host_exchange.hpp)
   StorageId staging;           ///< on the host, shared: staged collectives pass through it one by one
@@ -212,7 +212,7 @@ std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id);
 /// Returns all values that an operation touches, each once: reads, writes, both ends of updates.
 std::vector<ValueId> touched_values(const Operation& operation);
 
-/// Returns the scratch that an operation has, -1 if none.
+/// Returns the scratch that an operation has, if any.
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation);
 
 std::string_view name_of(OperationKind kind);

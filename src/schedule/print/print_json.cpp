@@ -192,6 +192,6 @@ std::string schedule_json_text(const StepSchedule& s, const MemoryPlan& plan) {
   return json_text(schedule_json(s, plan));
 }
 
-std::string json_text(const Json& document) { return document.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string json_text(const Json& document) { return document.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 }  // namespace tessera

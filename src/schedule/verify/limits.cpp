@@ -28,7 +28,7 @@ struct SegmentFacts {
     }
   }
 
-  /// Returns the compute operation before `id`, -1 if there is none.
+  /// Returns the compute operation before `id`, if any.
   OperationId compute_before(OperationId id) const {
     OperationId before;
     for (const OperationId c : compute) {
