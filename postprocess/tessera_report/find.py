@@ -29,6 +29,7 @@ class Entry:
     ranks: Optional[int] = None  # by the sweep; the metrics know better
     config: dict[str, str] = field(default_factory=dict)  # config.ini, for rows that have no metrics yet
     baseline: bool = False
+    kind: Optional[str] = None  # by the sweep: "train", "command"
     problems: list[str] = field(default_factory=list)
     quiet_seconds: Optional[float] = None  # how long a "running" run has said nothing
 
@@ -114,6 +115,7 @@ def _sweep(path: Path) -> list[Entry]:
 
 def _sweep_row(name: str, path: Path, row: dict[str, Any]) -> Entry:
     entry = Entry(name, path, ranks=row.get("ranks") if isinstance(row.get("ranks"), int) else None)
+    entry.kind = row.get("kind") if isinstance(row.get("kind"), str) else None
     repeats = {1: path / "run"}
     for folder in path.glob("run.*") if path.is_dir() else ():
         match = re.fullmatch(r"run\.(\d+)", folder.name)

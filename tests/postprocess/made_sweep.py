@@ -155,10 +155,10 @@ class Made:
         self.about = {"name": name, "baseline": baseline, "file": str(folder / "demo.ini")}
         (folder / "demo.ini").write_text(text)
 
-    def add(self, name, status="done", message="", ranks=2, made=True, **options):
+    def add(self, name, status="done", message="", ranks=2, made=True, kind="train", **options):
         row = self.folder / name
         row.mkdir()
-        self.rows.append({"name": name, "ranks": ranks})
+        self.rows.append({"name": name, "ranks": ranks, "kind": kind})
         (self.folder / "sweep.json").write_text(json.dumps({**self.about, "rows": self.rows}))
         (row / "config.ini").write_text("[shard]\nstrategy = zero3\n")
         (row / "status.json").write_text(

@@ -1,4 +1,5 @@
 """tessera-report --html: the source of every number, what the page holds, the course's answers, claims."""
+import json
 import re
 import unittest
 
@@ -9,7 +10,7 @@ from made_sweep import PARAMETERS, Made, operation, schedule
 from reporting import ROOT
 from trace import Sweep
 
-from tessera_report.html.claims import claims
+from tessera_report.html.claims import claims, share_of_ddp, zero3_memory, zero3_volume
 from tessera_report.html.course.questions import QUESTIONS
 from tessera_report.html.course.tasks import TASKS
 from tessera_report.html.page import render
@@ -154,7 +155,7 @@ class Answers(Html):
         self.assertEqual(holds["Training state of zero3 on 8 ranks: ÷8 of one rank's."],
                          ("not measured", "no such rows"))
         self.assertEqual(holds["zero3 needs 40 to 60% less memory than zero2."],
-                         ("yes", "best pair 4-zero2, 4-zero3: 50.0% less is planned"))
+                         ("yes", "planned: 4-zero3 50.0% less than 4-zero2 (W = 4, K = 1)"))
         self.assertEqual(holds["zero3 reaches 85 to 95% of DDP's throughput."], ("yes", "4-zero3: 90.0%"))
         self.assertEqual(holds["Setting up takes 10 to 30 s."], ("yes", "longest: 12.5 s"))
         with h5py.File(path, "a") as file:
@@ -162,9 +163,44 @@ class Answers(Html):
             file["steps/time/data"][...] = 0.5 * file["steps/seconds"][...]
             file["memory/parameters/planned"][...] = 4 * PARAMETERS
         holds = {plain(claim.expected): claim.holds for claim in claims(study_of(self.folder))}
-        self.assertEqual(holds["zero3 reaches 85 to 95% of DDP's throughput."], "no")
+        self.assertEqual(holds["zero3 reaches 85 to 95% of DDP's throughput."], "no (below)")
         self.assertEqual(holds["Reading data takes less than 10% of the time."], "no")
         self.assertEqual(holds["Training state of zero3 on 4 ranks: ÷4 of one rank's."], "no")
+
+    def test_savings_by_ranks_and_micro_steps(self):
+        made = Made(self.folder, baseline="a")
+        made.add("a", strategy="zero2", memory=2_000_000)
+        made.add("b", memory=2_000_000)
+        made.add("c", strategy="zero2", memory=2_000_000, config={"train.accumulation": "2"})
+        path = made.add("d", memory=1_400_000, config={"train.accumulation": "2"}) / "metrics.h5"
+        claim = zero3_memory(study_of(self.folder))
+        self.assertEqual((claim.holds, plain(claim.measured)),
+                         ("no", "planned: b 0.0% less than a (W = 2, K = 1), d 30.0% less than c (W = 2, K = 2)"))
+        self.assertIn("For W = 2 at most 33.3%. It can hold from W = 2.67 on; above W = 6 the bound is over 60%",
+                      plain(claim.formula))
+        volume = plain(zero3_volume(study_of(self.folder)).measured)
+        self.assertEqual(volume.count(" (the schedule saves 8.19 kB of gathers)"), 2, volume)
+        with h5py.File(path, "a") as file:
+            plan = json.loads(file["schedule"].asstr()[()])
+            del file["schedule"]
+            file["schedule"] = json.dumps({**plan, "savings": []})
+        self.assertTrue(plain(zero3_volume(study_of(self.folder)).measured).endswith("c to d: 1.33x"))
+
+    def test_shares_of_ddp_say_on_which_side_and_leave_out_resumed_rows(self):
+        made = Made(self.folder, baseline="ddp")
+        made.add("ddp", strategy="ddp")
+        made.add("zero3", rate=990)
+        self.assertEqual(self.share(), ("no (above)", "zero3: 99.0%"))
+        with h5py.File(made.add("resumed", rate=500) / "metrics.h5", "a") as file:
+            file["steps/step"][...] += 10
+        made.add("other program", rate=400, kind="command")
+        self.assertEqual(self.share(), ("no (above)", "zero3: 99.0%"))
+        made.add("slow", rate=300)
+        self.assertEqual(self.share(), ("no (above, below)", "zero3: 99.0%, slow: 30.0%"))
+
+    def share(self):
+        claim = share_of_ddp(study_of(self.folder))
+        return claim.holds, plain(claim.measured)
 
 
 if __name__ == "__main__":

@@ -50,6 +50,7 @@ class Recommendations(Html):
         made.add("nan", rate=8000, losses=np.where(np.arange(30) == 20, np.nan, 3.0))
         made.add("other model", rate=7000, config={"model.width": "8"})
         made.add("other data", rate=6000, config={"data.source": "elsewhere"})
+        made.add("slowed", rate=5000, config={"comm.emulate": "0.002,0"})
         made.bench("bench")
         best, tied, reasons = self.recommend()
         self.assertEqual((best, tied), ("good", ["good"]))
@@ -57,7 +58,8 @@ class Recommendations(Html):
             reasons, {
                 "big": "It does not fit: needs 120 GB a rank.", "killed": "It did not end: failed: killed by signal 9.",
                 "nan": "A loss is not finite.", "other model": "It trains another model than the baseline.",
-                "other data": "It trains on other data than the baseline.", "bench": "It measures no training."
+                "other data": "It trains on other data than the baseline.",
+                "slowed": "Its collectives are slowed: comm.emulate = 0.002,0.", "bench": "It measures no training."
             })
 
     def test_none_where_none_ended(self):
@@ -137,6 +139,26 @@ class Findings(Html):
         self.assertEqual(self.found(findings.strong_scaling),
                          "Strong scaling: from 1 to 2 ranks two is 1.90x as fast as one.")
 
+    def test_speeds_whose_quartiles_overlap_are_not_told_apart(self):
+        unsure = "; their quartiles overlap, so their speeds are not told apart."
+        for name, config, ranks in (("fastest", {}, 2), ("graphs", {"run.graph": "false"}, 2), ("strong_scaling", {}, 4)):
+            base = {"config": {"train.accumulation": "2"}} if ranks == 4 else {}
+            with self.subTest(name):
+                for spread, ends in ((0.01, False), (0.3, True)):
+                    made = Made(self.folder, baseline="base")
+                    made.add("base", spread=spread, **base)
+                    made.add("row", rate=1100, ranks=ranks, config=config)
+                    self.assertEqual(self.found(getattr(findings, name)).endswith(unsure), ends)
+                    for row in ("base", "row"):
+                        shutil.rmtree(self.folder / row)
+
+    def test_an_option_is_shown_where_speeds_are_told_apart(self):
+        made = Made(self.folder, baseline="base")
+        made.add("base")
+        made.add("noisy", rate=1000, spread=0.9, config={"shard.min_params": "5000"})
+        made.add("quiet", rate=1100, config={"shard.min_params": "6000"})
+        self.assertIn("quiet (shard.min_params = 6000) trains at 1.10x", self.found(findings.unit_size))
+
     def test_volume_and_plan(self):
         made = Made(self.folder, baseline="one")
         path = made.add("one") / "metrics.h5"
@@ -146,7 +168,8 @@ class Findings(Html):
             file["comm/all_gather/bytes"][...] += 512
             file["memory/process/planned"][...] = 500_000
         self.assertIn("one sent", self.found(findings.volume))
-        self.assertIn("2.00x: 1.00 MB against 500 kB", self.found(findings.plan_and_memory))
+        self.assertIn("2.00x: 1.00 MB against 500 kB; 841 kB of the peak lies outside the measured categories.",
+                      self.found(findings.plan_and_memory))
         with h5py.File(path, "a") as file:
             del file["schedule"]
         self.assertIsNone(self.found(findings.volume))

@@ -92,14 +92,19 @@ def losses_fall(study: Study) -> Check:
              row=name(row.name)))
 
 
+def was_resumed(row: Traced) -> bool:
+    """A checkpoint was its start, or one of its attempts'."""
+    first = int(row.row.metrics.steps.index[0]) if row.row.metrics and len(row.row.metrics.steps) else 1
+    return (row.values["attempts"] or 0) > 1 or first != 1
+
+
 def resumes(study: Study) -> Check:
     """A run went on from a checkpoint; its losses against the baseline's where both train on the same tokens."""
     item = "checkpoint and resume"
     for row in study.trained:
-        first = int(row.row.metrics.steps.index[0]) if row.row.metrics and len(row.row.metrics.steps) else 1
-        if (row.values["attempts"] or 0) < 2 and first == 1:
+        if not was_resumed(row):
             continue
-        start = call(first, "first", row.name, "/steps/step")
+        start = call(row.row.metrics.steps.index[0], "first", row.name, "/steps/step")
         figure = text("{row}: steps from {first} on, metrics files: {attempts}",
                       row=name(row.name),
                       first=show(start, whole),

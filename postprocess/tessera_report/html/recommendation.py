@@ -4,12 +4,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Optional
 
+from .course.rows import emulated
 from .quantity import Html, Quantity, name, optional, short, show, size, text
+from .quartiles import overlap
 from .study import Study
 from .traced import Traced
 
 RULES = [
-    "A row is eligible if it fitted, ended, kept finite losses, and trained the baseline's model on its data.",
+    "A row is eligible if it fitted, ended, kept finite losses, trained the baseline's model on its data, and no "
+    "collective was slowed by comm.emulate.",
     "The fastest is the eligible row with the highest median of tokens/s.",
     "A row whose quartiles of tokens/s overlap the fastest row's is tied with it.",
     "Of the tied rows the one with the least memory is recommended: the measured peak where all of them have one, "
@@ -40,11 +43,7 @@ def recommend(study: Study) -> Recommendation:
     if not eligible:
         return result
     fastest = max(eligible, key=_rate)
-    low, high = fastest.values["tokens_per_second_q1"], fastest.values["tokens_per_second_q3"]
-    tied = [
-        row for row in eligible
-        if row.values["tokens_per_second_q3"] >= low and row.values["tokens_per_second_q1"] <= high
-    ]
+    tied = [row for row in eligible if overlap(row, fastest)]
     if any(row.values["memory_peak"] is None for row in tied):
         result.memory_key = "memory_planned"
     result.row = min(tied, key=lambda row: (_memory(row, result.memory_key), -_rate(row)))
@@ -79,6 +78,8 @@ def _not_eligible(row: Traced) -> Optional[Html]:
         return text("It trains another model than the baseline.")
     if "data" in values["flags"]:
         return text("It trains on other data than the baseline.")
+    if emulated(row):
+        return text("Its collectives are slowed: {option}.", option=name(f"comm.emulate = {row.option('comm.emulate')}"))
     return None
 
 

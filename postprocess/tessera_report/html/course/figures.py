@@ -4,10 +4,11 @@ from __future__ import annotations
 from typing import Optional
 
 from ..panels.bandwidth import measured
-from ..quantity import Html, call, gigabytes_per_second, join, name, percent, show, size, text, times, whole
+from ..quantity import Html, Quantity, call, gigabytes_per_second, join, name, percent, show, size, text, times, whole
+from ..quartiles import unsure
 from ..study import Study
 from ..traced import CATEGORIES, Traced, known
-from .rows import alone, emulated, prefetch_pairs, reshard_pairs, sharded
+from .rows import alone, at_rest, emulated, prefetch_pairs, reshard_pairs, sharded
 
 
 def breakdown(study: Study) -> Optional[Html]:
@@ -23,7 +24,9 @@ def breakdown(study: Study) -> Optional[Html]:
         for category in CATEGORIES
         if one.memory(category, "planned") and one.memory(category, "planned").value
     ]
-    return text("{row} plans {parts}.", row=name(one.name), parts=join(parts, ", "))
+    sums = text(" With {k} micro-steps a step gradients include their sums so far.",
+                k=show(one.micro_steps, whole)) if one.micro_steps and one.micro_steps.value > 1 else ""
+    return text("{row} plans {parts}.{sums}", row=name(one.name), parts=join(parts, ", "), sums=sums)
 
 
 def factor(study: Study) -> Optional[Html]:
@@ -32,11 +35,14 @@ def factor(study: Study) -> Optional[Html]:
     if one is None or not known(one.state(), row.state(), one.memory("activations", "planned"),
                                 row.memory("activations", "planned")):
         return None
-    sentence = text("From {one} to {row} on {ranks} ranks the state falls by {state}, activations by {activations}",
+    sentence = text("From {one} to {row} on {ranks} ranks parameters and moments fall by {rest}, with gradients by {state}"
+                    "{steps}; activations by {activations}",
                     one=name(one.name),
                     row=name(row.name),
                     ranks=show(row.ranks, whole),
+                    rest=show(at_rest(one) / at_rest(row), times),
                     state=show(one.state() / row.state(), times),
+                    steps=_steps(one, row),
                     activations=show(
                         one.memory("activations", "planned") / row.memory("activations", "planned"), times))
     if known(one.key("memory_planned"), row.key("memory_planned")):
@@ -44,6 +50,15 @@ def factor(study: Study) -> Optional[Html]:
                         sentence=sentence,
                         all=show(one.key("memory_planned") / row.key("memory_planned"), times))
     return text("{sentence}.", sentence=sentence)
+
+
+def _steps(one: Traced, row: Traced) -> Html:
+    """Why gradients are apart: K of both rows, where it differs."""
+    if not known(one.micro_steps, row.micro_steps) or one.micro_steps.value == row.micro_steps.value:
+        return Html("")
+    return text(" (their sums depend on K, which is {before} and {after})",
+                before=show(one.micro_steps, whole),
+                after=show(row.micro_steps, whole))
 
 
 def reshard(study: Study) -> Optional[Html]:
@@ -102,6 +117,12 @@ def reduce_scatter(study: Study) -> Optional[Html]:
                     all=show(row.key("parameters"), whole),
                     shard=show(row.key("parameters") / row.ranks, whole),
                     bytes=show(row.sent("reduce_scatter"), size))
+    whole_sum = _ring_all_reduce(row)
+    if whole_sum is not None:
+        sentence = text("{sentence} A ring's all-reduce of the same gradients would send {bytes}, {ratio}.",
+                        sentence=sentence,
+                        bytes=show(whole_sum, size),
+                        ratio=show(whole_sum / row.sent("reduce_scatter"), times))
     ddp = next((other for other in study.trained
                 if other.option("shard.strategy") == "ddp" and other.values["ranks"] == row.values["ranks"]
                 and other.values["parameters"] == row.values["parameters"] and other.sent() and other.sent().value),
@@ -113,6 +134,16 @@ def reduce_scatter(study: Study) -> Optional[Html]:
                 ddp=name(ddp.name),
                 bytes=show(ddp.sent(), size),
                 ratio=show(ddp.sent() / row.sent("reduce_scatter"), times))
+
+
+def _ring_all_reduce(row: Traced) -> Optional[Quantity]:
+    """Bytes that a rank of a ring sends a step where all gradients are all-reduced: twice (W−1)/W of them each time."""
+    if row.option("shard.group_size") not in (None, "", "0") or not row.sent("reduce_scatter").value:
+        return None
+    if not known(row.padded(), row.element_bytes("reduce"), row.micro_steps):
+        return None
+    once = row.padded() * row.element_bytes("reduce") * 2 * (row.ranks - 1) / row.ranks
+    return once if row.option("shard.reduce") == "step" else once * row.micro_steps
 
 
 def volume(study: Study) -> Optional[Html]:
@@ -150,7 +181,7 @@ def _speeds(pair: tuple[Traced, Traced]) -> Html:
                         sentence=sentence,
                         before=show(off.key("exposed_share"), percent),
                         after=show(on.key("exposed_share"), percent))
-    return text("{sentence}.", sentence=sentence)
+    return text("{sentence}{unsure}.", sentence=sentence, unsure=unsure(off, on))
 
 
 def prefetch(study: Study) -> Optional[Html]:

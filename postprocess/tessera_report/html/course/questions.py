@@ -42,8 +42,8 @@ QUESTIONS = [
         figures.gathers),
     Question(
         "Why reduce-scatter and not all-reduce?",
-        "A rank updates its shard only, so it needs the sum of N/W gradients and not of N. A ring's all-reduce is a reduce-scatter and an all-gather: "
-        "reduce-scatter alone sends half of it.", figures.reduce_scatter),
+        "A rank updates its shard only, so it needs the sum of N/W gradients and not of N. A ring's all-reduce is a reduce-scatter and an all-gather, "
+        "and each sends (W−1)/W of N elements: reduce-scatter alone sends half.", figures.reduce_scatter),
     Question(
         "How much does zero3 send?",
         "Forward gathers P elements, backward gathers P again, and gradients of P elements are reduced. A ring of W ranks sends (W−1)/W of each. With K "

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 from typing import Optional
 
+from ..quantity import Quantity
 from ..study import Study
 from ..traced import Traced
 
@@ -25,6 +26,11 @@ def alone(study: Study, like: Traced) -> Optional[Traced]:
     ]
     same = [row for row in rows if row.option("train.micro_batch") == like.option("train.micro_batch")]
     return (same or rows or [None])[0]
+
+
+def at_rest(row: Traced) -> Quantity:
+    """Planned bytes of parameters and moments. Gradients are left out: their sums depend on the micro-steps of a step."""
+    return row.memory("parameters", "planned") + row.memory("optimizer_state", "planned")
 
 
 def pairs(study: Study, options: set[str], key: str, off: str) -> list[tuple[Traced, Traced]]:

@@ -47,15 +47,25 @@ def memory(study: Study) -> Optional[Result]:
         line = least.state() * least.ranks / row.ranks
         cells.append([
             name(row.name),
-            show(row.ranks, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
+            show(row.ranks, whole),
+            optional(row.micro_steps, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
             show(row.state(), size),
             show(line, size)
         ])
     return Result(
         text(
-            "State is parameters, gradients and moments; the last column is the state of {row} times its ranks over W.",
-            row=name(least.name)), ["row", "W", *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line"],
-        cells)
+            "State is parameters, gradients and moments; the last column is the state of {row} times its ranks over W.{steps}",
+            row=name(least.name),
+            steps=_steps_differ(list(first.values()))),
+        ["row", "W", "K", *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line"], cells)
+
+
+def _steps_differ(rows: list[Traced]) -> Html:
+    """What to compare where K, the micro-steps of a step, is not the same."""
+    if len({row.micro_steps.value for row in rows if row.micro_steps}) < 2:
+        return Html("")
+    return text(" K differs, and with more than one micro-step gradients hold their sums too: compare only parameters "
+                "and moments with 1/W.")
 
 
 def collectives(study: Study) -> Optional[Result]:

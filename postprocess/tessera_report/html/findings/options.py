@@ -6,6 +6,7 @@ from typing import Optional
 import numpy as np
 
 from ..quantity import (Html, name, show, text, times)
+from ..quartiles import overlap, unsure
 from ..study import Study
 from ..traced import Traced
 
@@ -36,23 +37,25 @@ def graphs(study: Study) -> Optional[Html]:
 
 
 def _pair(study: Study, options: set[str], key: str, words: str) -> Optional[Html]:
-    """What one option does to speed and memory, in the pair of rows with the largest change of speed."""
+    """What one option does to speed and memory, in the pair of rows with the largest change of speed; a pair that is told
+    apart goes first."""
     pairs = [(a, b, b.key("tokens_per_second") / a.key("tokens_per_second")) for a, b in study.pairs(options, key)]
     if not pairs:
         return None
-    a, b, ratio = max(pairs, key=lambda pair: abs(np.log(pair[2].value)))
+    a, b, ratio = max(pairs, key=lambda pair: (not overlap(pair[0], pair[1]), abs(np.log(pair[2].value))))
     memory = ""
     if a.values["memory_planned"] and b.values["memory_planned"]:
         memory = text(" and plans {ratio} of its memory",
                       ratio=show(b.key("memory_planned") / a.key("memory_planned"), times))
-    return text("{words}: {b} ({own}) trains at {ratio} of the speed of {a} ({other}){memory}.",
+    return text("{words}: {b} ({own}) trains at {ratio} of the speed of {a} ({other}){memory}{unsure}.",
                 words=words,
                 b=name(b.name),
                 own=_setting(b, key),
                 ratio=show(ratio, times),
                 a=name(a.name),
                 other=_setting(a, key),
-                memory=memory)
+                memory=memory,
+                unsure=unsure(a, b))
 
 
 def _setting(row: Traced, key: str) -> Html:

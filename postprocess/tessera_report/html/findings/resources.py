@@ -6,7 +6,7 @@ from typing import Optional
 from ..quantity import (Html, Quantity, call, constant, counted, name, number_of, show, size, text, times, whole,
                         rounded)
 from ..study import Study
-from ..traced import Traced
+from ..traced import CATEGORIES, Traced
 
 APART = 0.15  # planned and measured memory
 
@@ -57,15 +57,24 @@ def plan_and_memory(study: Study) -> Optional[Html]:
         return None
     row, worst = max(over, key=lambda pair: pair[1].value)
     return text(
-        "{count} of {all} rows measured over {limit} more memory than planned; most {row}, {ratio}: {peak} against {planned}. The peak "
-        "counts the whole process, libraries included.",
+        "{count} of {all} rows measured over {limit} more memory than planned; most {row}, {ratio}: {peak} against {planned}{outside}.",
         count=show(counted([row.name for row, _ in over]), whole),
         all=show(counted([row.name for row, _ in rows]), whole),
         limit=show(constant(APART), rounded),
         row=name(row.name),
         ratio=show(worst, times),
         peak=show(row.key("memory_peak"), size),
-        planned=show(row.key("memory_planned"), size))
+        planned=show(row.key("memory_planned"), size),
+        outside=_outside(row))
+
+
+def _outside(row: Traced) -> Html:
+    """What the measured peak has beyond the measured categories, each at its own peak."""
+    parts = [part for category in CATEGORIES if (part := row.memory(category, "measured"))]
+    rest = sum(parts, constant(0)) if parts else None
+    if rest is None or row.values["memory_peak"] <= rest.value:
+        return Html("")
+    return text("; {rest} of the peak lies outside the measured categories", rest=show(row.key("memory_peak") - rest, size))
 
 
 def _counted(row: Traced) -> Optional[Quantity]:

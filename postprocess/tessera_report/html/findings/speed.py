@@ -6,6 +6,7 @@ from typing import Optional
 from ..panels.scaling import strong_groups, weak_groups
 from ..quantity import (Html, constant, counted, duration, name, names, number_of, percent, show, text, times, whole,
                         rounded)
+from ..quartiles import unsure
 from ..study import Study
 
 NOISY = 0.15  # of the median: distance of the quartiles
@@ -21,14 +22,16 @@ def fastest(study: Study) -> Optional[Html]:
     best = max(rows, key=lambda row: row.values["tokens_per_second"])
     ratio = study.speedup(best)
     if ratio is None or ratio.value <= 1:
-        return text("No row is faster than the baseline {base}: the next, {row}, reaches {ratio} of its tokens/s.",
+        return text("No row is faster than the baseline {base}: the next, {row}, reaches {ratio} of its tokens/s{unsure}.",
                     base=name(study.baseline.name),
                     row=name(best.name),
-                    ratio=show(ratio, times)) if ratio else None
-    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}.",
+                    ratio=show(ratio, times),
+                    unsure=unsure(best, study.baseline)) if ratio else None
+    return text("{row} is the fastest row, {ratio} as fast as the baseline {base}{unsure}.",
                 row=name(best.name),
                 ratio=show(ratio, times),
-                base=name(study.baseline.name))
+                base=name(study.baseline.name),
+                unsure=unsure(best, study.baseline))
 
 
 def strong_scaling(study: Study) -> Optional[Html]:
@@ -41,12 +44,13 @@ def strong_scaling(study: Study) -> Optional[Html]:
         key=lambda group:
         (group[-1].values["ranks"], group[-1].values["tokens_per_second"] / group[0].values["tokens_per_second"]))
     ratio = group[-1].key("tokens_per_second") / group[0].key("tokens_per_second")
-    return text("Strong scaling: from {few} to {many} ranks {last} is {ratio} as fast as {first}.",
+    return text("Strong scaling: from {few} to {many} ranks {last} is {ratio} as fast as {first}{unsure}.",
                 few=show(group[0].ranks, whole),
                 many=show(group[-1].ranks, whole),
                 last=name(group[-1].name),
                 ratio=show(ratio, times),
-                first=name(group[0].name))
+                first=name(group[0].name),
+                unsure=unsure(group[0], group[-1]))
 
 
 def weak_scaling(study: Study) -> Optional[Html]:
