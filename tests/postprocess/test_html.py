@@ -139,6 +139,9 @@ class Answers(Html):
             self.assertIsNotNone(question.figure(study), question.question)
         for task in TASKS:
             self.assertIsNotNone(task.answer(study), task.title)
+        self.assertIn("K differs", plain(TASKS[0].answer(study).sentence))
+        self.assertIn("(their sums depend on K, which is 4 and 1)", plain(QUESTIONS[1].figure(study)))
+        self.assertIn("A ring's all-reduce of the same gradients would send 61.4 kB", plain(QUESTIONS[5].figure(study)))
         toy = TASKS[5].answer(study)
         self.assertIn("L2 difference of the final parameters: 5.00e-01 (their norm: 3.74).", plain(toy.sentence))
         self.assertIn("L2 difference of the final gradients: 0 (", plain(toy.sentence))
