@@ -89,12 +89,14 @@ def _missing_package(error: ImportError) -> int:
 
 def _report(options: argparse.Namespace) -> int:
     from .flags import flag_differences
+    from .peaks import add_utilization
     from .rows import add_speedups
     from .table import render
 
     rows, problems = _read_rows(options.paths, options.warmup)
     if rows:
         baseline = _baseline(rows, options.baseline)
+        add_utilization(rows)
         add_speedups(rows, baseline)
         flag_differences(rows, baseline)
         width = shutil.get_terminal_size((WIDTH_OF_FILES, 24)).columns

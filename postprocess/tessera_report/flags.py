@@ -23,17 +23,17 @@ def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
         _flag_hosts(row, baseline)
         load, other = row.values["load_average_start"], baseline.values["load_average_start"]
         if load is not None and other is not None and abs(load - other) > LOAD_DIFFERENCE:
-            row.flag("load", f"load average at the start {load:g}, {baseline.name} {other:g}")
+            row.flag("load", f"load average at the start {load:.1f}, {baseline.name} {other:.1f}")
         tokens, other = row.values["tokens_per_step"], baseline.values["tokens_per_step"]
         if tokens and other and tokens != other:
-            row.flag("batch", f"{tokens:g} tokens a step, {baseline.name} {other:g}")
+            row.flag("batch", f"{tokens:.0f} tokens a step, {baseline.name} {other:.0f}")
 
 
 def _flag_foreign_processes(row: Row) -> None:
     for when in ("start", "end"):
         count = row.values[f"gpu_foreign_processes_{when}"]
         if count:
-            row.flag("load", f"{count:g} other processes on its GPUs at the {when}")
+            row.flag("load", f"{count:.0f} other processes on its GPUs at the {when}")
 
 
 def _flag_options(row: Row, baseline: Row) -> None:
@@ -43,7 +43,7 @@ def _flag_options(row: Row, baseline: Row) -> None:
         data.add("data.synthetic_tokens")
     samples, others = (of.metrics.model.get("samples_per_epoch") for of in (row, baseline))
     if samples and others and samples != others and own.get("train.seq_len") == other.get("train.seq_len"):
-        row.flag("data", f"{samples:g} samples an epoch, {baseline.name} {others:g}")
+        row.flag("data", f"{samples:.0f} samples an epoch, {baseline.name} {others:.0f}")
     model = {name for name in own if name.startswith("model.")} - {"model.preset"} | {"train.seq_len"}
     for word, names in (("data", data), ("seed", {"run.seed", "data.seed"}), ("model", model)):
         for name in sorted(names):

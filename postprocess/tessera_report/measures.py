@@ -1,4 +1,4 @@
-"""What a row's metrics amount to: speed, losses, memory, shares of the time, utilization."""
+"""What a row's metrics amount to: speed, losses, memory, shares of the time."""
 from __future__ import annotations
 
 import math
@@ -10,17 +10,14 @@ import pandas as pd
 if TYPE_CHECKING:
     from .rows import Row
 
-MFU_FORMULA = "tokens/s x FLOPs a token / (ranks x peak FLOP/s of a rank's device)"
-
 
 def measure(row: Row) -> None:
-    """Fills the values of a row that has metrics, but for the speed-up."""
+    """Fills the values of a row that has metrics, but for what needs other rows: speed-up and utilization."""
     _facts(row)
     _speed(row)
     _losses(row)
     _memory(row)
     _shares(row)
-    _utilization(row)
 
 
 def finite_column(table: pd.DataFrame, name: str) -> np.ndarray:
@@ -144,14 +141,3 @@ def _shares(row: Row) -> None:
             spent, whole = known[:, :-1].sum(), known[:, -1].sum()
             row.values[f"{key}_seconds"] = float(spent / len(known))
             row.values[f"{key}_share"] = float(spent / whole) if whole > 0 else None
-
-
-def _utilization(row: Row) -> None:
-    """Model FLOPs utilization by both ways of counting a token's FLOPs."""
-    values = row.values
-    rate, ranks, peak = values["tokens_per_second"], values["ranks"], values["device_peak_flops"]
-    if not (rate and ranks and peak):
-        return
-    values["mfu_formula"] = MFU_FORMULA
-    for key, flops in (("mfu", values["flops_per_token_6n"]), ("mfu_exact", values["flops_per_token"])):
-        values[key] = rate * flops / (ranks * peak) if flops else None

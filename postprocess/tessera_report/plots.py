@@ -85,7 +85,7 @@ def _throughput(rows: list[Row], baseline: Optional[Row]) -> Optional[Figure]:
         axes.barh(place, rate, 0.7, color=BASELINE if row is baseline else OTHERS)
         axes.errorbar(rate, place, xerr=[[rate - low], [high - rate]], color="black", linewidth=1, capsize=3)
         text = f" {count(rate)}"
-        if values["speedup"] is not None and len(rows) > 1:
+        if values["speedup"] is not None and "model" not in values["flags"] and len(rows) > 1:
             text += f" ({values['speedup']:.2f}x)"
         axes.annotate(text, (max(rate, high), place), xytext=(3, 0), textcoords="offset points", va="center",
                       fontsize=9)

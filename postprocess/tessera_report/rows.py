@@ -20,7 +20,7 @@ final_loss best_loss best_loss_step final_validation_loss best_validation_loss b
 step_seconds batch_seconds epoch_seconds
 memory_planned memory_planned_average memory_peak memory_average
 exposed_seconds exposed_share data_seconds data_share
-mfu mfu_exact mfu_formula flops_per_token_6n flops_per_token device_peak_flops device_peak_source
+mfu mfu_exact mfu_formula mfu_peak_flops flops_per_token_6n flops_per_token device_peak_flops device_peak_source
 startup_seconds parameters tokens_per_step steps_per_epoch
 seed data_seed data_source hosts cpu gpu_name version git_revision load_average_start load_average_end
 gpu_foreign_processes_start gpu_foreign_processes_end flags""".split()
@@ -35,6 +35,7 @@ class Row:
     timed: pd.DataFrame = field(default_factory=pd.DataFrame)  # of all repeats
     values: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(KEYS))
     notes: list[str] = field(default_factory=list)  # a sentence for each flag
+    peak: Optional[Row] = None  # the row whose device_peak_flops its utilization is a share of
 
     @property
     def name(self) -> str:
@@ -56,7 +57,7 @@ class Row:
 
 
 def make_row(entry: Entry, warmup: Optional[int] = None) -> Row:
-    """Reads an entry's metrics and computes its numbers, but for what needs the baseline."""
+    """Reads an entry's metrics and computes its numbers, but for what needs other rows."""
     row = Row(entry)
     row.values.update(row=entry.name, path=str(entry.path), status=entry.status, code=entry.code,
                       message=entry.message, ranks=entry.ranks, flags=[])

@@ -69,6 +69,11 @@ def _quartiles(values: dict[str, Any]) -> Optional[str]:
     return None if low is None else f"{count(low)}-{count(high)}"
 
 
+def _speedup(values: dict[str, Any]) -> Optional[str]:
+    """None for another model than the baseline's: tokens of different cost."""
+    return None if values["speedup"] is None or "model" in values["flags"] else f"{values['speedup']:.2f}x"
+
+
 def _final_loss(values: dict[str, Any]) -> Optional[str]:
     if values["final_loss"] is not None:
         return loss(values["final_loss"])
@@ -82,7 +87,7 @@ COLUMNS = [
     _of("strategy", "strategy", left=True),
     _of("tokens/s", "tokens_per_second", count),
     Column("quartiles", _quartiles),
-    _of("speed-up", "speedup", lambda value: f"{value:.2f}x"),
+    Column("speed-up", _speedup),
     Column("loss", _final_loss),
     _of("best", "best_loss", loss),
     _of("validation", "final_validation_loss", loss),
@@ -168,7 +173,7 @@ def _formula(rows: list[Row]) -> list[str]:
     peaks: dict[str, list[float]] = {}
     for row in rows:
         if row.values["mfu_formula"]:
-            peaks.setdefault(row.values["device_peak_source"] or "source not named", []).append(row.values["device_peak_flops"])
+            peaks.setdefault(row.values["device_peak_source"] or "source not named", []).append(row.values["mfu_peak_flops"])
     ranges = ((source, dict.fromkeys((flops_text(min(found)), flops_text(max(found))))) for source, found in peaks.items())
     texts = [f"{' to '.join(ends)} ({source})" for source, ends in ranges]
     formula = next((row.values["mfu_formula"] for row in rows if row.values["mfu_formula"]), None)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
+#include <cctype>
 
 #include "sweep/child.hpp"
 #include "tessera/base/environment.hpp"
@@ -29,9 +30,8 @@ void require_placeholders(const SweepRow& row, const Replacements& known) {
     const std::size_t end = row.command.find('}', at);
     if (end == std::string::npos) return;
     const std::string word = row.command.substr(at, end - at + 1);
-    const bool is_name =
-        word.size() > 2 && std::islower(static_cast<unsigned char>(word[1])) != 0 &&
-        word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", 1) == word.size() - 1;
+    const bool is_name = word.size() > 2 && std::islower(static_cast<unsigned char>(word[1])) != 0 &&
+                         word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", 1) == word.size() - 1;
     const bool is_known = std::ranges::find(known, word, &Replacements::value_type::first) != known.end();
     if (!is_name || is_known) continue;
     throw UsageError(

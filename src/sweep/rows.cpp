@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 200;  // file names end at 255
 /// Other names in a sweep's folder than those of the rows.
-constexpr std::string_view kTaken[] = {"sweep.json", "lock",  "owner.json", "data",
-                                       "slurm",      "plots", "table.csv",  "table.json", "report.html"};
+constexpr std::string_view kTaken[] = {"sweep.json", "lock",      "owner.json", "data",       "slurm",
+                                       "plots",      "table.csv", "table.json", "report.html"};
 
 std::string folder_name(const std::string& text) {
   std::string name = text;

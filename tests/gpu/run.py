@@ -138,7 +138,7 @@ def run_stages(stages: list[str], attempts: Attempts, bundle: Path) -> None:
         try:
             STAGES[name][0](played)
         except Exception as error:  # the next stages tell about something else
-            attempts.note(name, f"{type(error).__name__}: {error}", "failed")
+            attempts.note(name, "stage", "failed", 0, f"{type(error).__name__}: {error}")
         keep_logs(attempts.work, attempts.results, (".log", ".csv"))
     print(f"results: {attempts.results}", flush=True)
 

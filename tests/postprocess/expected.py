@@ -109,6 +109,7 @@ RULES = {
     "data_share": lambda run: run.per_second(["data"]),
     "mfu": lambda run: run.mfu(SIX_N),
     "mfu_exact": lambda run: run.mfu("flops_per_token"),
+    "mfu_peak_flops": lambda run: run.model("device_peak_flops"),
     "startup_seconds": lambda run: run.files[0]["provenance"].attrs["seconds_to_first_step"],
     "tokens_per_step": Run.tokens,
     **{name: lambda run, name=name: run.provenance(name)

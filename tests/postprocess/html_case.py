@@ -16,6 +16,7 @@ from job import Case
 from tessera_report.flags import flag_differences  # noqa: E402 (reporting has set the path)
 from tessera_report.find import find_entries  # noqa: E402
 from tessera_report.html.study import make_study  # noqa: E402
+from tessera_report.peaks import add_utilization  # noqa: E402
 from tessera_report.rows import add_speedups, make_row  # noqa: E402
 
 
@@ -54,7 +55,8 @@ def study_of(folder):
     """The study as the command makes it."""
     rows = [make_row(entry) for entry in find_entries(folder)]
     baseline = next((row for row in rows if row.entry.baseline),
-                    next(row for row in rows if row.values["tokens_per_second"]))
+                    next((row for row in rows if row.values["tokens_per_second"]), None))
+    add_utilization(rows)
     add_speedups(rows, baseline)
     flag_differences(rows, baseline)
     return make_study(rows, baseline, [folder], None)

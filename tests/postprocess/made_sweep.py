@@ -174,18 +174,20 @@ class Made:
                                                                     dtype=np.float32), np.asarray(gradients,
                                                                                                   dtype=np.float32)
 
-    def bench(self, name, ranks=2):
-        """A row with the tables of tessera bench comm."""
-        folder = self.add(name, ranks=ranks, made=False)
-        folder.mkdir()
-        lines = [(kind, by, size, size / rate) for kind in ("all_gather", "reduce_scatter")
-                 for by, rate in (("shared memory", 4e9), ("MPI", 1e9))
-                 for size in (1_000_000, 10_000_000, 100_000_000)]
-        with h5py.File(folder / "bench.h5", "w") as file:
-            columns = list(zip(*lines))
-            file["comm/collective"], file["comm/by"] = [[text.encode() for text in column] for column in columns[:2]]
-            file["comm/bytes"], file["comm/seconds"] = np.array(columns[2]), np.array(columns[3])
-            file["comm/bus_bandwidth"] = np.array(columns[2]) / np.array(columns[3]) / 2
+    def bench(self, name, ranks=2, speeds=(1.0, )):
+        """A row with the tables of tessera bench comm, of a repeat for each speed."""
+        first = self.add(name, ranks=ranks, made=False)
+        for repeat, speed in enumerate(speeds, start=1):
+            folder = first if repeat == 1 else first.with_name(f"run.{repeat}")
+            folder.mkdir()
+            lines = [(kind, by, size, size / (speed * rate)) for kind in ("all_gather", "reduce_scatter")
+                     for by, rate in (("shared memory", 4e9), ("MPI", 1e9))
+                     for size in (1_000_000, 10_000_000, 100_000_000)]
+            with h5py.File(folder / "bench.h5", "w") as file:
+                columns = list(zip(*lines))
+                file["comm/collective"], file["comm/by"] = [[text.encode() for text in column] for column in columns[:2]]
+                file["comm/bytes"], file["comm/seconds"] = np.array(columns[2]), np.array(columns[3])
+                file["comm/bus_bandwidth"] = np.array(columns[2]) / np.array(columns[3]) / 2
 
 
 def course(folder):
@@ -211,7 +213,7 @@ def course(folder):
                  rate=1200 + 10 * steps,
                  config={"train.micro_batch": str(micro_batch), "train.accumulation": str(steps)})
     made.add("big", status="does-not-fit", message="needs 120 GB a rank", made=False)
-    made.bench("bandwidth-2")
+    made.bench("bandwidth-2", speeds=(1.0, 0.5, 3.0))
     for ranks in (1, 2):
         made.add(f"toy-{ranks}",
                  ranks=ranks,

@@ -7,15 +7,17 @@ import h5py
 
 from html_case import Html, Page, as_number, course_and_page, plain, study_of
 from made_sweep import PARAMETERS, Made, operation, schedule
-from reporting import ROOT
+from reporting import ROOT, Report
 from trace import Sweep
 
 from tessera_report.html.claims import claims, share_of_ddp, zero3_memory, zero3_volume
+from tessera_report.html.course.figures import unit_size
 from tessera_report.html.course.questions import QUESTIONS
 from tessera_report.html.course.tasks import TASKS
 from tessera_report.html.page import render
 from tessera_report.html.panels import PANELS
-from tessera_report.html.panels.timeline import phases
+from tessera_report.html.panels.bandwidth import measured
+from tessera_report.html.panels.timeline import phases, timelines
 
 # Sections whose digits are all numbers with sources.
 PROSE = ("recommendation", "findings", "tasks", "questions", "checklist", "left-out"
@@ -131,6 +133,60 @@ class WholePage(Html):
             self.assertIn(f">{speed}</data>", results)
 
 
+class Rows(Html):
+    """What rows share, and what they are not compared in."""
+    def test_no_speedup_against_another_model(self):
+        made = Made(self.folder, baseline="base")
+        made.add("base", rate=1000)
+        made.add("toy", rate=9000, config={"model.width": "2"})
+        made.add("same", rate=2500)
+        text = self.page()
+        self.assertNotIn("9.00x", text)
+        self.assertIn(">2.50x</data>", text)
+        cells = Report(self.folder).cells()
+        self.assertEqual([cells[row]["speed-up"] for row in ("base", "toy", "same")], ["1.00x", "-", "2.50x"])
+
+    def test_rows_on_equal_devices_share_the_highest_peak(self):
+        made = Made(self.folder, baseline="a")
+        for row, peak, config in (("a", 4e6, {}), ("b", 1e8, {}), ("other", 9e8, {"run.threads": "1"})):
+            with h5py.File(made.add(row, config={"run.threads": "2", **config}) / "metrics.h5", "a") as file:
+                file["model"].attrs["device_peak_flops"] = peak
+        rows = Report(self.folder, json_file=self.folder / "rows.json").rows
+        self.assertEqual([rows[row]["mfu_peak_flops"] for row in rows], [1e8, 1e8, 9e8])
+        self.assertEqual(rows["a"]["device_peak_flops"], 4e6)
+        self.assertEqual(rows["a"]["mfu"], rows["a"]["tokens_per_second"] * 60_000 / (2 * 1e8))
+        text = self.page()
+        table = text[text.index('id="provenance"'):text.index('id="left-out"')]
+        self.assertIn("found by", table)
+        self.assertIn("100 MFLOP/s", plain(table))
+
+    def test_timelines_take_the_recommended_row_else_the_most_units(self):
+        made = Made(self.folder, baseline="few")
+        made.add("few", rate=1000, strategy="ddp")
+        made.add("fast", rate=3000)
+        made.add("slow", rate=1000)
+        for row in ("few", "fast"):
+            self.units(row, 1)
+        made.add("many", rate=1000, strategy="ddp")
+        titles = [panel.title for panel in timelines(study_of(self.folder))]
+        self.assertEqual(titles, ["Timeline of a step: fast", "Timeline of a step: many"])
+
+    def units(self, row, most):
+        """Leaves a row's schedule only so many units."""
+        with h5py.File(self.folder / row / "run/metrics.h5", "a") as file:
+            plan = json.loads(file["schedule"].asstr()[()])
+            file["schedule"][()] = json.dumps({**plan, "units": plan["units"][:most]})
+
+    def test_steps_are_no_option_where_epochs_count(self):
+        made = Made(self.folder)
+        made.add("epochs", config={"train.steps": "1000", "train.epochs": "2"})
+        made.add("steps", config={"train.steps": "30", "train.epochs": "0"})
+        text = self.page()
+        configuration = text[text.index('id="configuration"'):text.index('id="panels"')]
+        self.assertNotIn("1000<", configuration)
+        self.assertIn("train.steps", configuration)
+
+
 class Answers(Html):
     def test_the_course(self):
         study = study_of(course_and_page()[0])
@@ -146,6 +202,25 @@ class Answers(Html):
         self.assertIn("L2 difference of the final parameters: 5.00e-01 (their norm: 3.74).", plain(toy.sentence))
         self.assertIn("L2 difference of the final gradients: 0 (", plain(toy.sentence))
         self.assertEqual({plain(line[3]) for line in toy.cells}, {"0.000"})
+
+    def test_repeats_of_a_bench_are_one_line_with_their_medians(self):
+        Made(self.folder).bench("bench", speeds=(1.0, 0.25, 2.0))
+        study, sweep = study_of(self.folder), Sweep(self.folder)
+        lines = measured(study)
+        self.assertEqual(len(lines), 2 * 2 * 3)
+        first = lines[0]
+        self.assertEqual((first.collective, first.by, first.size.value), ("all_gather", "shared memory", 1e6))
+        self.assertAlmostEqual(first.seconds.value, 1e6 / 4e9)
+        self.assertAlmostEqual(first.bandwidth.value, 2e9, delta=1)
+        for number in (first.seconds, first.bandwidth):
+            self.assertEqual(number.source.count("bench("), 3)
+            self.assertEqual(sweep.evaluate(number.source), number.value)
+        self.assertNotIn("not the fastest", plain(unit_size(study)))
+        with h5py.File(self.folder / "bench/run/bench.h5", "a") as file:
+            file["comm/bus_bandwidth"][0] = 9e9
+        with h5py.File(self.folder / "bench/run.2/bench.h5", "a") as file:
+            file["comm/bus_bandwidth"][0] = 8e9
+        self.assertIn("The largest is not the fastest: that is 1.00 MB, 8.00 GB/s.", plain(unit_size(study)))
 
     def test_claims_hold_or_do_not(self):
         made = Made(self.folder, baseline="1")

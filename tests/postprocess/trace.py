@@ -20,7 +20,7 @@ class Sweep:
         self.ranks = {row["name"]: row.get("ranks") for row in json.loads((folder / "sweep.json").read_text())["rows"]}
         self.names = {name: getattr(self, name) for name in FUNCTIONS}
         self.names |= {
-            "max": largest, "mean": np.mean, "quantile": np.quantile, "size": np.size,
+            "max": largest, "median": lambda *values: np.median(values), "mean": np.mean, "quantile": np.quantile, "size": np.size,
             "count": lambda *rows: len(set(rows))
         }
 

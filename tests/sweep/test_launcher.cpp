@@ -20,6 +20,8 @@ TEST_CASE("A command's placeholders are replaced within its words, without a she
   const Words words = command_words(row, "auto", "runs/my sweep/run", "data/t.bin");
   CHECK(words == Words{"prog", "--out=runs/my sweep/run/x", "a b; data/t.bin", "4", "{json:", "1}", "$HOME"});
   CHECK(wants_tokens(row));
+  row.command = "grep -E [0-9]{3} {0} {1..3}";
+  CHECK(command_words(row, "auto", "", "") == Words{"grep", "-E", "[0-9]{3}", "{0}", "{1..3}"});
   row.command = "prog {rank}";
   CHECK_FALSE(wants_tokens(row));
   CHECK_THROWS_WITH(command_words(row, "auto", "", ""),

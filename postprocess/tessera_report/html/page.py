@@ -6,6 +6,7 @@ import textwrap
 from pathlib import Path
 from typing import Any, Optional, Sequence
 
+from ..metrics import MOST_WARMUP_STEPS
 from ..rows import Row
 from . import panels
 from .checklist import checklist
@@ -133,7 +134,7 @@ def _legend(study: Study) -> Html:
     notes = [text("{row}: {note}", row=name(row.name), note=note) for row in study.rows for note in row.row.notes]
     shown = Html("<details><summary>Notes on flagged rows</summary><ul>" +
                  "".join(f"<li>{note}</li>" for note in notes) + "</ul></details>") if notes else Html("")
-    warm = "the first fifth of the steps of each attempt" if study.warmup is None else "the warm-up asked for"
+    warm = f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS}, of each attempt" if study.warmup is None else "the warm-up asked for"
     words = (
         f"tokens/s and step: median, q1 and q3 its quartiles, without {warm}. Loss: of the last step. Planned, peak: memory of the fullest rank; average: "
         "of all. Exposed: share of the time in which compute on rank 0 waited for communication. MFU: by 6 N, exact: by the model's matrix products. "

@@ -7,6 +7,7 @@ from __future__ import annotations
 import html
 import json
 import re
+import statistics
 from dataclasses import dataclass
 from typing import Any, Callable, Optional, Union
 
@@ -60,6 +61,10 @@ def call(value: float, function: str, *arguments: Any) -> Quantity:
 
 def largest(quantities: list[Quantity]) -> Quantity:
     return call(max(one.value for one in quantities), "max", *quantities)
+
+
+def median(quantities: list[Quantity]) -> Quantity:
+    return call(statistics.median(one.value for one in quantities), "median", *quantities)
 
 
 def counted(names: list[str]) -> Quantity:

@@ -54,6 +54,9 @@ class Study:
                 ] if others else [first]
 
     def speedup(self, row: Traced) -> Optional[Quantity]:
+        """None for another model than the baseline's: its tokens cost other work."""
+        if "model" in row.values["flags"]:
+            return None
         own, other = row.key("tokens_per_second"), self.baseline.key("tokens_per_second") if self.baseline else None
         return own / other if own and other and other.value else None
 

@@ -85,11 +85,14 @@ def results(study: Study, best: Optional[Traced]) -> Html:
 
 
 def _options(row: Traced) -> dict[str, str]:
+    """Options as the run had them; without train.steps where epochs count instead."""
     config = row.row.metrics.config if row.row.metrics and row.row.metrics.config else row.row.entry.config
+    epochs = row.attribute("/config/train.epochs")
+    length = "train.epochs" if epochs and epochs.value else "train.steps"
     return {
         key: str(value)
         for key, value in config.items()
-        if not key.startswith(NEUTRAL) or key in ("train.steps", "train.epochs", "run.threads", "run.lanes")
+        if not key.startswith(NEUTRAL) or key in (length, "run.threads", "run.lanes")
     }
 
 
@@ -126,15 +129,14 @@ def provenance(study: Study) -> Html:
     keys = [key for key in PROVENANCE if any(key in own for own in facts.values())]
     same = [key for key in keys if len({own.get(key) for own in facts.values()}) == 1]
     lines = [[text("{key}", key=key.replace("_", " ")), name(next(iter(facts.values()))[key])] for key in same]
-    peak = [row.attribute("/model/device_peak_flops") for row in study.trained]
-    if any(peak):
-        row = next(row for row in study.trained if row.attribute("/model/device_peak_flops"))
+    with_peak = [row for row in study.trained if row.peak]
+    peaks_differ = len({row.attribute("/model/device_peak_flops").value for row in with_peak}) > 1
+    if with_peak and not peaks_differ:
         lines.append([
             text("peak of a device"),
-            text("{flops} in {row} ({source})",
-                 flops=show(row.attribute("/model/device_peak_flops"), flops_text),
-                 row=name(row.name),
-                 source=row.values["device_peak_source"] or "source not named")
+            text("{flops} ({source})",
+                 flops=show(with_peak[0].peak, flops_text),
+                 source=with_peak[0].values["device_peak_source"] or "source not named")
         ])
     parts = [table(["fact, of all rows", "value"], lines)] if lines else []
     other = [key for key in keys if key not in same]
@@ -147,4 +149,21 @@ def provenance(study: Study) -> Html:
         parts.append(
             table(["row", *(key.replace("_", " ") for key in other), *(title for title, _ in load)], cells,
                   "wide-table"))
+    if peaks_differ:
+        parts.append(_peaks(with_peak))
     return join(parts)
+
+
+def _peaks(rows: list[Traced]) -> Html:
+    """Each row's own peak and the one that MFU is a share of."""
+    cells = [[
+        name(row.name),
+        show(row.attribute("/model/device_peak_flops"), flops_text),
+        show(row.peak, flops_text),
+        name(row.row.peak.name),
+        text("{source}", source=row.values["device_peak_source"] or "source not named")
+    ] for row in rows]
+    words = text("Peak of a rank's device. MFU is a share of the highest that rows on equal devices, ranks and threads "
+                 "found in the same type: one measured beside other work is too low.")
+    return join([Html(f"<p>{words}</p>"),
+                 table(["row", "its own peak", "peak for MFU", "found by", "source"], cells, "wide-table")])

@@ -79,7 +79,7 @@ class Traced:
                         *self._warmup)
         if key in ("mfu", "mfu_exact"):
             flops = self.attribute("/model/flops_per_token" + ("_6n" if key == "mfu" else ""))
-            return self.key("tokens_per_second") * flops / (self.ranks * self.attribute("/model/device_peak_flops"))
+            return self.key("tokens_per_second") * flops / (self.ranks * self.peak)
         if key == "startup_seconds":
             return call(nothing, "startup", row)
         if key == "steps":
@@ -104,6 +104,11 @@ class Traced:
         except (ValueError, IndexError):
             return None
         return call(number, "attribute", self.name, path) if math.isfinite(number) else None
+
+    @property
+    def peak(self) -> Optional[Quantity]:
+        """FLOP/s of a rank's device: the highest that rows on equal devices found."""
+        return Traced(self.row.peak).attribute("/model/device_peak_flops") if self.row.peak else None
 
     def option(self, key: str) -> Optional[str]:
         value = self.row.option(key)

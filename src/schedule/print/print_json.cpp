@@ -76,8 +76,7 @@ Json segments_json(const StepSchedule& s) {
     const Segment& segment = s.segments[i];
     const SegmentLife life(s, segment, presence[i]);
     Json operations = Json::array();
-    for (const OperationId id : segment.operations())
-      operations.push_back(operation_json(s, life, id));
+    for (const OperationId id : segment.operations()) operations.push_back(operation_json(s, life, id));
     segments.push_back(
         {{"name", segment.name}, {"role", name_of(segment.role)}, {"operations", std::move(operations)}});
   }

@@ -10,6 +10,8 @@ from ..study import Study
 from ..traced import CATEGORIES, Traced, known
 from .rows import alone, at_rest, emulated, prefetch_pairs, reshard_pairs, sharded
 
+FASTER = 1.1  # the bandwidth of a smaller buffer over the largest one's, to be named
+
 
 def breakdown(study: Study) -> Optional[Html]:
     row = sharded(study)
@@ -247,6 +249,12 @@ def unit_size(study: Study) -> Optional[Html]:
                  large=show(large.size, size),
                  low=show(small.bandwidth, gigabytes_per_second),
                  high=show(large.bandwidth, gigabytes_per_second)))
+        best = max(lines, key=lambda line: line.bandwidth.value)
+        if best.bandwidth.value > FASTER * large.bandwidth.value:
+            parts.append(
+                text("The largest is not the fastest: that is {size}, {rate}. Buffers that fit in a cache can be faster.",
+                     size=show(best.size, size),
+                     rate=show(best.bandwidth, gigabytes_per_second)))
     return join(parts, " ") if parts else None
 
 

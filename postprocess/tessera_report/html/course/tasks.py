@@ -85,7 +85,7 @@ def collectives(study: Study) -> Optional[Result]:
             [name(row),
              text("{kind}", kind=collective.replace("_", "-")),
              text("{by}", by=by), *seconds, *bandwidth])
-    return Result(text("Time and bus bandwidth; sizes are those of the full buffer."),
+    return Result(text("Time and bus bandwidth, the median of repeats; sizes are those of the full buffer."),
                   ["row", "collective", "by", *(size(one) for one in sizes), *(size(one) for one in sizes)], cells)
 
 

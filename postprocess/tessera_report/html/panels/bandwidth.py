@@ -1,7 +1,7 @@
 """Bandwidth of collectives against the size of the message, from the tables of tessera bench comm."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Optional
 
 import h5py
@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import Unreadable
 from ...opening import open_hdf5
 from .. import svg
-from ..quantity import Quantity, call, duration, gigabytes_per_second, name, show, size, text
+from ..quantity import Quantity, call, duration, gigabytes_per_second, median, name, show, size, text
 from ..study import Study
 from ..traced import Traced
 from .panel import Panel, drawn
@@ -20,7 +20,8 @@ COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 
 @dataclass
 class Measured:
-    """A line of /comm: one collective, size and communicator. Bytes of the full buffer; seconds; bytes a second."""
+    """One collective, size and communicator of a row: medians over its repeats. Bytes of the full buffer; seconds;
+    bytes a second."""
 
     row: Traced
     collective: str
@@ -31,8 +32,8 @@ class Measured:
 
 
 def measured(study: Study) -> list[Measured]:
-    """All lines of the bench files in the rows' folders. Raises Unreadable for a damaged file."""
-    found = []
+    """Lines of the bench files in the rows' folders; repeats as one. Raises Unreadable for a damaged file."""
+    found: list[Measured] = []
     for row in study.rows:
         folder = row.row.entry.path
         for path in sorted([*folder.glob("*.h5"), *folder.glob("run*/*.h5")]) if folder.is_dir() else ():
@@ -44,7 +45,18 @@ def measured(study: Study) -> list[Measured]:
                         found += _lines(row, path.relative_to(folder).as_posix(), file["comm"])
             except (OSError, KeyError, ValueError) as error:
                 raise Unreadable(f"{path} cannot be read ({error})") from error
-    return found
+    same: dict[tuple[str, str, str, float], list[Measured]] = {}
+    for line in found:
+        same.setdefault((line.row.name, line.collective, line.by, line.size.value), []).append(line)
+    return [_together(lines) for lines in same.values()]
+
+
+def _together(lines: list[Measured]) -> Measured:
+    """The medians of equal lines; one line as it is."""
+    if len(lines) == 1:
+        return lines[0]
+    seconds, bandwidths = [line.seconds for line in lines], [line.bandwidth for line in lines]
+    return replace(lines[0], seconds=median(seconds), bandwidth=median(bandwidths))
 
 
 def _lines(row: Traced, file: str, group: h5py.Group) -> list[Measured]:
@@ -98,7 +110,8 @@ def bandwidth(study: Study) -> Optional[Panel]:
     panels.flat[-1].set_xlabel("bytes of the full buffer")
     panels.flat[-1].xaxis.set_major_formatter(lambda value, _: _decimal(value))
     svg.legend(figure, panels.flat[0])
-    caption = text("Bus bandwidth: bytes over time, times (n−1)/n of the n ranks, twice that for all-reduce.")
+    caption = text("Bus bandwidth: bytes over time, times (n−1)/n of the n ranks, twice that for all-reduce. "
+                   "Repeats of a row: their median.")
     return drawn(figure, "bandwidth", "Bandwidth against size", caption,
                  ["row", "collective", "size", "time", "bus bandwidth"], cells)
 

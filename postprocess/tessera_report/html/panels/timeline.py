@@ -14,6 +14,7 @@ from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from .. import svg
 from ..quantity import Html, call, name, show, size, text, whole
+from ..recommendation import recommend
 from ..study import Study
 from ..traced import Traced
 from .panel import Panel, drawn
@@ -32,7 +33,7 @@ COLOURS = {
     "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")
 }
 SHORT = {"accumulate": "add"}
-MOST = 3  # timelines in a report
+MOST = 4  # timelines in a report
 
 
 @dataclass
@@ -58,11 +59,17 @@ class Box:
 
 
 def timelines(study: Study) -> list[Panel]:
-    """A picture for each strategy on several ranks, zero3 first; without any the first row with a schedule."""
+    """A picture for each strategy on several ranks, zero3 and the recommended row's first; without any one picture."""
     rows = [row for row in study.trained if row.schedule and row.schedule["step"]]
     several = [row for row in rows if (row.values["ranks"] or 1) > 1]
+    best = recommend(study).row
+
+    def order(row: Traced) -> tuple[bool, bool, int]:
+        return row.schedule["strategy"] != "zero3", row is not best, -len(row.schedule["units"])
+
+    ordered = sorted(several or rows, key=order)
     chosen: dict[str, Traced] = {}
-    for row in sorted(several or rows[:1], key=lambda row: (row.schedule["strategy"] != "zero3", )):
+    for row in ordered if several else ordered[:1]:
         chosen.setdefault(row.schedule["strategy"], row)
     return [_timeline(row) for row in list(chosen.values())[:MOST]]
 

@@ -40,7 +40,7 @@ def model_flops(study: Study) -> Optional[Panel]:
         axes.set_title(f"{group[0].strategy}, {group[0].values['ranks']} ranks")
     panels[0, 0].set_ylabel("accumulation")
     return drawn(figure, "utilization", "Model FLOPs utilization (MFU)",
-                 text("Share of the device's peak FLOP/s; the table says which peak. Empty cells: no such row."),
+                 text("Share of the device's peak FLOP/s; provenance says which peak. Empty cells: no such row."),
                  ["row", "MFU"], cells)
 
 
