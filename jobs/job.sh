@@ -152,6 +152,21 @@ explain() {
   esac
 }
 
+# put_back JOB: puts the job into the queue again. Slurm may end what the script runs before scontrol has its answer:
+# scontrol must outlive that.
+put_back() (
+  trap '' TERM
+  exec scontrol requeue "$1"
+)
+
+# until_slurm_ends_it: waits for the end that Slurm gives a script whose job is back in the queue; it may have come.
+until_slurm_ends_it() {
+  trap 'exit 75' TERM
+  [[ -z $cancelled ]] || exit 75
+  sleep 60 &
+  wait
+}
+
 # requeue RUN STARTED: after a stop with a checkpoint (75): puts the job into the queue again, unless that is of no use.
 # STARTED: the newest checkpoint's step when this attempt began. RUN/requeues has a line for every attempt that was
 # stopped: job, restart, step.
@@ -171,12 +186,9 @@ requeue() {
     say "$stopped, where the attempt before it was: no progress, not requeued"
   elif ((restart >= TESSERA_REQUEUES)); then
     say "$stopped after $restart restarts (TESSERA_REQUEUES = $TESSERA_REQUEUES): not requeued"
-  elif scontrol requeue "$job"; then
+  elif put_back "$job"; then
     say "$stopped: requeued, restart $((restart + 1)) of at most $TESSERA_REQUEUES"
-    # Slurm ends this script.
-    trap 'exit 75' TERM
-    sleep 60 &
-    wait
+    until_slurm_ends_it
   else
     say "$stopped; Slurm does not requeue it (was it submitted with --no-requeue?)"
   fi
@@ -236,12 +248,9 @@ sweep_job() {
     say "stopped with a checkpoint, not requeued: $status says why"
   elif [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
     row_stays "$status" "stopped with a checkpoint, and Slurm ended the job"
-  elif scontrol requeue "$(this_job)"; then
+  elif put_back "$(this_job)"; then
     say "stopped before its limit: requeued"
-    # Slurm ends this script.
-    trap 'exit 75' TERM
-    sleep 60 &
-    wait
+    until_slurm_ends_it
   else
     row_stays "$status" "stopped with a checkpoint, and Slurm does not requeue the job"
   fi

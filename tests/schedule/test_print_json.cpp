@@ -189,7 +189,7 @@ TEST_CASE("a strategy that is impossible has its reason in place of numbers") {
 }
 
 TEST_CASE("text that is not UTF-8 does not stop the JSON") {
-  REQUIRE(json_text({{"model", "a\xff"}}) == "{\"model\":\"a\xef\xbf\xbd\"}");
+  REQUIRE(json_text({{"model", "a\xff"}}) == R"({"model":"a\ufffd"})");
 }
 
 TEST_CASE("a tied table names both of its readers, and the JSON of a large model stays small") {

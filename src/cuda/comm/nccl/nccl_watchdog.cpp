@@ -190,6 +190,8 @@ void NcclWatchdog::end(const std::string& message) {
   if (context_.notice().raise({rank, ExitCode::communication, message})) {
     Log(rank, static_cast<int>(context_.size())).error(message);
     static_cast<void>(std::fflush(stderr));
+  } else {  // mpiexec ends all ranks once the first is gone, also the one that speaks
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
   }
   // Nothing is unwound: threads of this process are inside NCCL or behind it.
   std::_Exit(static_cast<int>(ExitCode::communication));
