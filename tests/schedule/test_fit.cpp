@@ -129,16 +129,6 @@ TEST_CASE("the message says how much, where, and what would help") {
   REQUIRE(describe_fit(answer) == "needs 31.2 GB a rank, 32.0 GB allowed: fits, 800 MB to spare");
 }
 
-TEST_CASE("another strategy takes its own default for shard.reduce, unless the user chose") {
-  RunShape shape = nano(Strategy::ddp);
-  shape.policy.accumulation = 2;
-  shape.policy.reduce_each_micro_step = false;
-  REQUIRE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
-  REQUIRE_FALSE(with_strategy(shape, Strategy::zero1).policy.reduce_each_micro_step);
-  shape.reduce_by_strategy = false;
-  REQUIRE_FALSE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
-}
-
 TEST_CASE("where a copy of the state for asynchronous checkpoints is too much, that is what to do without") {
   RunShape shape = nano(Strategy::zero2);
   const std::int64_t without = bytes_of(shape);

@@ -1,5 +1,6 @@
 // Checkpoints that are written while steps go on. They hold the state at their start, are written one at a time, and
 // report errors at a step boundary.
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <condition_variable>
 #include <fstream>
@@ -7,6 +8,7 @@
 #include <thread>
 
 #include "checkpoint_case.hpp"
+#include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/reader.hpp"
 
 using namespace tessera;
@@ -222,4 +224,27 @@ TEST_CASE("a rank that ends for another reason takes nobody's writing with it") 
     }
   };
   REQUIRE_THROWS_WITH(with_writers(async_options(), shape, place.path(), hook, body), "rank 0 has enough");
+}
+
+TEST_CASE("a checkpoint has its name only when it is complete, and the one before stays until then") {
+  Options options = base_options();
+  options.checkpoint.keep = 1;
+  const Shape shape;
+  const RunPlace place;
+  run(options, shape, place.path(), 1, 1);
+  const CheckpointFolder folder(place.path() / "checkpoints");
+  std::atomic<int> too_early{0};
+  const RunHdf5 last_file_fails = [&](const std::function<void()>& task) {
+    if (folder.steps() != std::vector<std::int64_t>{1}) ++too_early;
+    if (std::filesystem::exists(folder.beside(2) / "manifest.json")) ++too_early;
+    task();
+    // Nothing can be moved over a folder that is not empty.
+    if (std::filesystem::exists(folder.beside(2) / "tensors.h5"))
+      std::filesystem::create_directories(folder.beside(2) / "manifest.json" / "something");
+  };
+  REQUIRE_THROWS_AS(run_saving(resumed(options), shape, place.path(), 2, {2}, small_gpt2(), last_file_fails), IoError);
+  REQUIRE(too_early == 0);
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{1});
+  REQUIRE(run(resumed(options), shape, place.path(), 3, 3).first_step == 2);
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{3});
 }

@@ -1,4 +1,4 @@
-// Memory other than values lies in the plan too: workspaces of kernels, and receive buffers of collectives.
+// From options to a planned run. Memory other than values lies in its plan too: workspaces, receive buffers.
 #include <catch2/catch.hpp>
 #include <cstdlib>
 
@@ -159,4 +159,15 @@ TEST_CASE("GPU plans stay within 5% of the bound") {
       }
     }
   }
+}
+
+TEST_CASE("another strategy takes its own default for shard.reduce, unless the user chose") {
+  RunShape shape;
+  shape.policy.strategy = Strategy::ddp;
+  shape.policy.accumulation = 2;
+  shape.policy.reduce_each_micro_step = false;
+  REQUIRE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
+  REQUIRE_FALSE(with_strategy(shape, Strategy::zero1).policy.reduce_each_micro_step);
+  shape.reduce_by_strategy = false;
+  REQUIRE_FALSE(with_strategy(shape, Strategy::zero3).policy.reduce_each_micro_step);
 }

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <fstream>
 
-#include "tessera/backend/device_monitor.hpp"
 #include "tessera/backend/dynamic_library.hpp"
 
 using namespace tessera;
@@ -50,10 +49,4 @@ TEST_CASE("a missing library is named with what was tried") {
   CHECK_THROWS_WITH(DynamicLibrary::open(search), Catch::Contains("Nowhere cannot be loaded") &&
                                                       Catch::Contains((folder.path / name).string()) &&
                                                       Catch::Contains("TESSERA_LIBRARY_PATH"));
-}
-
-TEST_CASE("a GPU that is not there has no monitor, and that has a reason") {
-  std::string why;
-  CHECK(open_device_monitor("GPU-00000000-0000-0000-0000-000000000000", why) == nullptr);
-  CHECK_THAT(why, Catch::Contains("NVML"));
 }

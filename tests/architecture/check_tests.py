@@ -1,0 +1,102 @@
+#!/usr/bin/env python3
+"""Checks that a source has tests under its name: check_tests.py ROOT. Prints a line per violation and exits 1 if there is one.
+
+The tests of src/MODULE/.../X.cpp are in tests/MODULE/test_X.cpp; in tests/mpi or tests/emulated/MODULE where they need
+processes or a GPU. Sources that are a part of something that is tested as a whole are in the table below, with the test
+of the whole. A new source is in neither until somebody says where it is tested.
+"""
+
+import sys
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+# Parts of a whole: {where it is tested, below tests/: the parts, below src/}. A star stands for any characters.
+PARTS = {
+    # the program and its commands, over real processes
+    "cli": ["main.cpp", "sweep/sweep.cpp"],
+    "cli/test_train.py": ["app/train.cpp", "training/train_loop.cpp"],
+    "cli/test_checkpoint.py": ["app/checkpoint_commands.cpp"],
+    "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
+    "cli/test_bench_output.py": ["bench/async.cpp", "bench/checkpoint.cpp", "bench/step.cpp", "bench/step_table.cpp"],
+    "app/test_plan.cpp": ["app/plan_json.cpp"],
+    # what benches measure with
+    "bench/test_comm.cpp": ["bench/collective_times.cpp", "bench/comm_table.cpp", "bench/transports.cpp"],
+    "bench/test_kernels.cpp": ["bench/device.cpp", "bench/kernel_*.cpp", "bench/timed_kernels.cpp"],
+    # devices, streams and events are one thing to their users
+    "backend/test_streams.cpp": ["backend/cpu/*.cpp"],
+    "base/test_mapped_file.cpp": ["base/mapping.cpp"],
+    "cli/test_bad_input.py": ["base/error.cpp"],
+    # every communicator by the same cases, on threads and (tests/mpi) on processes
+    "comm/test_communicators.cpp": ["comm/collective_call.cpp", "comm/emulated.cpp", "comm/make_communicator.cpp",
+                                    "comm/point_to_point/*.cpp", "comm/shared/*.cpp", "comm/shared_region.cpp"],
+    "comm/test_tree_sum.cpp": ["comm/tree_sum_*.cpp"],
+    # what needs MPI
+    "mpi": ["comm/mpi/*.cpp"],
+    # what needs a GPU, real or emulated
+    "emulated": ["cuda/*.cpp", "engine/gpu/*.cpp"],
+    "emulated/training/test_measured_bytes.cpp": ["engine/measured_bytes.cpp"],
+    # a run's memory, binding and playing show in the bits of what it trains
+    "training/test_same_bits.cpp": ["engine/bound_schedule.cpp", "engine/categories.cpp", "engine/constants.cpp",
+                                    "engine/cpu/*.cpp", "engine/memory.cpp", "engine/operation_runner.cpp",
+                                    "engine/resources.cpp", "engine/state.cpp"],
+    "training/test_checkpoint_writer.cpp": ["engine/tell_peers.cpp", "training/checkpoint_stream.cpp"],
+    # files and formats that are read as they are written
+    "checkpoint/test_manifest.cpp": ["checkpoint/manifest_fields.cpp"],
+    "checkpoint/test_block_pipeline.cpp": ["checkpoint/shard_file.cpp"],
+    "config/test_reference.cpp": ["config/option_table.cpp"],
+    "data/test_token_file.cpp": ["data/write_token_file.cpp"],
+    "files/test_hdf5.cpp": ["files/hdf5_data.cpp"],
+    "formats/test_hugging_face.cpp": ["formats/hugging_face_*.cpp"],
+    "formats/test_safetensors.cpp": ["formats/safetensors_header.cpp"],
+    # kernels by what they compute, on every instruction set and device
+    "kernels": ["kernels/cpu/attention_*.cpp", "kernels/cpu/cpu_kernels.cpp", "kernels/cpu/layouts.cpp",
+                "kernels/cpu/scalars.cpp", "kernels/cpu/tile_product.cpp", "kernels/cpu/vector/*.cpp",
+                "kernels/gpu/layouts.cpp"],
+    "schedule/test_planned_run.cpp": ["kernels/needs.cpp"],
+    "model/test_decoder.cpp": ["model/decoder_*.cpp", "model/embedding_and_head.cpp", "model/part_scratch.cpp"],
+    # the passes, the writer and the verifier: every policy's schedule, and every mutant of one
+    "schedule/test_build.cpp": ["schedule/collective_sizes.cpp", "schedule/formula.cpp", "schedule/passes/*.cpp",
+                                "schedule/schedule.cpp", "schedule/writer.cpp"],
+    "schedule/test_mutation.cpp": ["schedule/order.cpp", "schedule/verify/*.cpp"],
+    "schedule/test_print.cpp": ["schedule/print/print_memory.cpp"],
+    "schedule/test_print_json.cpp": ["schedule/print/print_json_memory.cpp"],
+}
+
+
+def test_folders(module):
+    """Folders below tests/ in which a module's sources have tests."""
+    return (module, "mpi", f"emulated/{module}")
+
+
+def without_test(root):
+    """Sources below ROOT/src, as text, that have no tests under their name; and the number of all sources."""
+    sources = sorted(path.relative_to(root / "src") for path in (root / "src").rglob("*.cpp"))
+    missing = [source.as_posix() for source in sources
+               if not any((root / "tests" / folder / f"test_{source.stem}.cpp").exists()
+                          for folder in test_folders(source.parts[0]))]
+    return missing, len(sources)
+
+
+def check_tree(root, parts):
+    """All violations, and how many sources there are."""
+    missing, sources = without_test(root)
+    patterns = [pattern for group in parts.values() for pattern in group]
+    problems = [f"src/{source} has no tests/{source.split('/')[0]}/test_{Path(source).stem}.cpp: write one, or name in "
+                "check_tests.py the test of what it is a part of"
+                for source in missing if not any(fnmatchcase(source, pattern) for pattern in patterns)]
+    problems += [f"check_tests.py: {pattern} is no source without a test of its own: leave it out"
+                 for pattern in patterns if not any(fnmatchcase(source, pattern) for source in missing)]
+    problems += [f"check_tests.py: there is no tests/{where}" for where in parts if not (root / "tests" / where).exists()]
+    return problems, sources
+
+
+def main():
+    problems, sources = check_tree(Path(sys.argv[1]), PARTS)
+    for problem in problems:
+        print(problem)
+    print(f"{sources} sources, {len(problems)} that nobody says how to test")
+    return 1 if problems or sources == 0 else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

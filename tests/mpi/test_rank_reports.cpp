@@ -1,0 +1,53 @@
+// What rank 0 records of every rank. It needs a world: reports are gathered over its control plane.
+
+#include <cmath>
+
+#include "mpi_world.hpp"
+#include "tessera/training/rank_reports.hpp"
+#include "training/session_case.hpp"
+
+using namespace tessera;
+using test::world;
+
+TEST_CASE("a report has every rank's sums since the report before, on rank 0 alone") {
+  Options options = testing::base_options();
+  options.train.accumulation = 1;
+  const PlannedRun planned = plan_run(options, testing::small_gpt2(), world().size(), world().ranks_per_node());
+  const Dataset data(options.data, testing::small_gpt2().vocab, planned.schedule.model.sequence);
+  TrainingSession session(world(), options, planned, data);
+  const std::int64_t rank = world().rank();
+  RankReports reports(world(), session, 0, nullptr);
+  CommunicationRows calls;
+  calls[1] = {1, 10 * (rank + 1), 0.25};
+  StepTimeTotals times;
+  times.nanoseconds[3] = 1'000'000'000 * (rank + 1);
+  for (const bool timed : {true, false, true}) {
+    times.measured = timed;
+    reports.add(times, calls);
+  }
+  const auto first = reports.gather(7, true);
+  REQUIRE_ALL(first.has_value() == (rank == 0));
+  const auto second = reports.gather(9, false);
+  bool right = true;
+  if (rank == 0) {
+    right = right && first->step == 7 && first->steps == 3 && first->timed_steps == 2;
+    right = right && static_cast<std::int64_t>(first->ranks.size()) == world().size();
+    for (std::size_t r = 0; r < first->ranks.size(); ++r) {
+      const RankValues& values = first->ranks[r];
+      const auto number = static_cast<std::int64_t>(r) + 1;
+      right = right && values.times.at(3) == 2.0 * static_cast<double>(number) && values.times.at(0) == 0;
+      right = right && values.communication[1].calls == 3 && values.communication[1].bytes == 30 * number;
+      right = right && values.communication[1].seconds == 0.75 && values.communication[0].calls == 0;
+      // One sample was made: it is the peak and the average of this process's memory.
+      right = right && values.measured.size() == kMeasuredMemory && values.measured.back() > 0;
+      right = right && values.memory_peak == static_cast<double>(values.measured.back());
+      right = right && values.memory_average == values.memory_peak;
+      right = right && values.device.memory_used == -1 && std::isnan(values.device.power);
+    }
+    // Nothing was added since, and no step was timed.
+    right = right && second->step == 9 && second->steps == 0 && second->timed_steps == 0;
+    for (const RankValues& values : second->ranks)
+      right = right && values.communication[1].calls == 0 && std::isnan(values.times.at(3)) && values.memory_peak > 0;
+  }
+  REQUIRE_ALL(right);
+}

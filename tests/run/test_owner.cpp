@@ -1,0 +1,45 @@
+#include <unistd.h>
+
+#include "file_support.hpp"
+#include "run/owner.hpp"
+
+using namespace tessera;
+using namespace tessera::test;
+
+TEST_CASE("an owner is read as it was written, and a file that names none is none") {
+  const TemporaryFolder run;
+  const RunOwner mine{"0123456789abcdef", "node7 \"quoted\"", "12", "boot pid:[4026531836]", 4711, 99, 3};
+  write_file(run / "owner.json", mine.text());
+  const auto read = read_owner(run / "owner.json");
+  REQUIRE(read.has_value());
+  CHECK((read->nonce == mine.nonce && read->host == mine.host && read->job == mine.job && read->system == mine.system));
+  CHECK((read->pid == 4711 && read->started == 99 && read->restarts == 3));
+  CHECK_FALSE(read_owner(run / "none"));
+  for (const std::string& damaged : {std::string(), mine.text().substr(0, 40), std::string("{}"), std::string("[1]"),
+                                     std::string(R"({"nonce":1})")}) {
+    write_file(run / "owner.json", damaged);
+    CHECK_FALSE(read_owner(run / "owner.json"));
+  }
+}
+
+TEST_CASE("an owner is named with its machine, and its job where there is one") {
+  RunOwner owner;
+  owner.pid = 4711, owner.host = "node7";
+  CHECK(owner.words() == "process 4711 on node7");
+  owner.job = "12";
+  CHECK(owner.words() == "process 4711 on node7 (Slurm job 12)");
+}
+
+TEST_CASE("a process is running, gone, or on a system that cannot be looked at") {
+  const RunOwner me = RunOwner::me();
+  CHECK((me.pid == ::getpid() && me.started > 0));
+  CHECK(me.nonce != RunOwner::me().nonce);
+  CHECK(life_of(me) == OwnerLife::running);
+  RunOwner other = me;
+  --other.started;  // an earlier process of this number
+  CHECK(life_of(other) == OwnerLife::gone);
+  other.pid = 0;
+  CHECK(life_of(other) == OwnerLife::gone);
+  other.system = "another boot";
+  CHECK(life_of(other) == OwnerLife::unknown);
+}

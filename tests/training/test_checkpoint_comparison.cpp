@@ -1,0 +1,62 @@
+#include <catch2/catch.hpp>
+
+#include "checkpoint_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+TEST_CASE("what would change the samples is refused unless it is allowed") {
+  const Options options = base_options();
+  const Shape shape;
+  const RunPlace place;
+  run(options, shape, place.path(), 2, 2);
+  const auto refused = [&](const char* name, const std::function<void(Options&)>& change, const Shape& other) {
+    Options changed = resumed(options);
+    change(changed);
+    try {
+      run(changed, other, place.path(), 3, 0);
+      FAIL("not refused: " << name);
+    } catch (const UsageError& error) {
+      INFO(error.what());
+      REQUIRE(std::string(error.what()).find(std::string("checkpoint.allow = ") + name) != std::string::npos);
+    }
+    changed.checkpoint.allow = "order, data ,seq_len,global_batch,seed";
+    REQUIRE(run(changed, other, place.path(), 3, 0).first_step == 3);
+  };
+  refused(
+      "data", [](Options& o) { o.data.seed = 5; }, shape);  // synthetic text then differs
+  refused(
+      "seed", [](Options& o) { o.run.seed = 5; }, shape);
+  refused(
+      "seed", [](Options& o) { o.data.seed = 5, o.checkpoint.allow = "data"; }, shape);
+  refused(
+      "data", [](Options& o) { o.data.synthetic_tokens = 5000; }, shape);
+  refused(
+      "order", [](Options& o) { o.data.order = SampleOrder::sequential; }, shape);
+  refused(
+      "seq_len", [](Options& o) { o.train.seq_len = 8; }, shape);
+  Shape more = shape;
+  more.micro_batches = 8;
+  refused(
+      "global_batch", [](Options&) {}, more);
+
+  Architecture wider = small_gpt2();
+  wider.ffn_width += 1;
+  try {
+    run(resumed(options), shape, place.path(), 3, 0, wider);
+    FAIL("another model was not refused");
+  } catch (const UsageError& error) {
+    REQUIRE(std::string(error.what()).find("model.ffn_width = 50 there, 51 here") != std::string::npos);
+  }
+}
+
+TEST_CASE("what changed is said") {
+  Options options = base_options();
+  const Shape two, one{Strategy::ddp, 1, 1, 0, Wrap::block, 4};
+  const RunPlace place;
+  run(options, two, place.path(), 2, 2);
+  options.optim.lr = 0.02;
+  const Outcome outcome = run(resumed(options), one, place.path(), 3, 0);
+  REQUIRE(outcome.said.at(0).find("step 2") != std::string::npos);
+  REQUIRE(outcome.said.at(1).find("ranks 2 -> 1") != std::string::npos);
+}
