@@ -130,13 +130,15 @@ std::string plan_text(const Options& options) {
 int run_plan(const Options& options) {
   const RunShape shape = shape_of(options);
   const PlannedRun planned = planned_and_proven(shape);
-  const std::optional<FitAnswer> fit = fit_of(options, shape, planned);
+  const bool is_text = options.plan.format == PlanFormat::text;
+  std::optional<FitAnswer> fit;
+  if (!is_text) fit = fit_of(options, shape, planned);
   std::fputs(output_of(options, shape, planned, fit).c_str(), stdout);
-  std::fflush(stdout);  // before output on stderr
+  std::fflush(stdout);  // before output on stderr, and before a search that takes its time
+  if (is_text) fit = fit_of(options, shape, planned);
   if (fit) {
     require_fit(*fit, fmt::format("plan.memory = {}", format_bytes(options.plan.memory)));
-    if (options.plan.format == PlanFormat::text)
-      std::fputs(fmt::format("\nplan.memory: {}\n", describe_fit(*fit)).c_str(), stdout);
+    if (is_text) std::fputs(fmt::format("\nplan.memory: {}\n", describe_fit(*fit)).c_str(), stdout);
   }
   return static_cast<int>(ExitCode::finished);
 }

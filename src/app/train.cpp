@@ -107,8 +107,11 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   const auto monitor = open_monitor(device, log);
   const RunAccount account{
       run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description),
-      model_facts(prepared.planned(), prepared.data(), peak), machine_load(world, device, monitor.get()),
-      monitor != nullptr};
+      model_facts(prepared.planned(), prepared.data(), peak),
+      machine_load(world, device, monitor.get()),
+      monitor != nullptr,
+      prepared.machine().machine_cores,
+      session.resources().settings.threads * prepared.machine().machine_ranks};
   if (recorder != nullptr) {
     if (const std::string dropouts = dropouts_of(options.model.from);
         !dropouts.empty() && !options.is_given("model.dropout")) {

@@ -62,6 +62,7 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.optim.schedule == LearningRateSchedule::constant) {
     out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
   }
+  if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json has every view"});
 }
 
 /// Options of [comm] that only ranks on GPUs have a use for.

@@ -247,7 +247,7 @@ template <class T>
 void Hdf5Rows<T>::append(std::span<const T> values) {
   if (values.empty()) return;
   const auto elements = static_cast<std::int64_t>(values.size()), added = elements / width_;
-  TESSERA_ASSERT(elements % width_ == 0, "{} elements in rows of {}", elements, width_);
+  TESSERA_ASSERT(elements % width_ == 0, "{}: {} elements in rows of {}", hdf5_name(dataset_.id()), elements, width_);
   append_rows(dataset_, rows_, {static_cast<hsize_t>(added), static_cast<hsize_t>(width_)}, ElementType<T>::memory(),
               elements, values.data());
   rows_ += added;

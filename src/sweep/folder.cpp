@@ -117,16 +117,22 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
   Json json = {{"format", 1},
                {"name", file_.sweep.name},
                {"file", whole_name(file_.path)},
+               {"base", file_.sweep.base.empty() ? Json() : Json(file_.sweep.base)},
+               {"arguments", Json::array()},
                {"baseline", file_.sweep.baseline.empty() ? Json() : Json(file_.sweep.baseline)},
                {"repeat", file_.sweep.repeat},
                {"started", spelled(kStarted, how)},
                {"rows", Json::array()}};
+  for (const Setting& setting : file_.arguments)
+    json["arguments"].push_back(fmt::format("--{}={}", setting.name, setting.value));
   for (const SweepRow& row : rows) {
     json["rows"].push_back({{"name", row.name}, {"ranks", row.ranks}, {"kind", row.trains() ? "train" : "command"}});
     make_folder(this->row(row));
     if (read_small_file(config(row)) != config_text(row)) write_text_atomically(config(row), config_text(row));
     if (!is_there(this->row(row) / "status.json")) write_status(row, {});
   }
+  write_text_atomically(path_ / "sweep.ini", file_.text);
+  if (!file_.base_text.empty()) write_text_atomically(path_ / "base.ini", file_.base_text);
   write_text_atomically(path_ / "sweep.json", json.dump(2) + "\n");
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 // The folder of a sweep; it holds all of its state.
 //
-//   DIR/sweep.json        name, file, baseline, how rows are started, the rows in order
+//   DIR/sweep.json        name, file, base, the command line's options of rows, baseline, how rows are started, the
+//   rows
+//                         in order; DIR/sweep.ini and DIR/base.ini: those files as they were
 //   DIR/ROW/config.ini    the options of a row
 //   DIR/ROW/status.json   its progress; DIR/ROW/lock is held while it runs
 //   DIR/ROW/output.txt    the output of its attempts
@@ -64,8 +66,8 @@ class SweepFolder {
   std::filesystem::path run(const SweepRow& row, std::int64_t repeat) const;
   std::filesystem::path config(const SweepRow& row) const { return path_ / row.name / "config.ini"; }
 
-  /// Makes the folders, writes sweep.json and each row's config.ini. UsageError if the folder is that of another file,
-  /// or if a row that has begun had other options. Only with the lock.
+  /// Makes the folders, writes sweep.json, the files that it came from, and each row's config.ini. UsageError if the
+  /// folder is that of another file, or if a row that has begun had other options. Only with the lock.
   void prepare(const std::vector<SweepRow>& rows, Started how) const;
   /// Reads sweep.json; UsageError for another file's.
   Started started() const;

@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::size_t kLongestName = 200;  // file names end at 255
 /// Other names in a sweep's folder than those of the rows.
-constexpr std::string_view kTaken[] = {"sweep.json", "lock",      "owner.json", "data",       "slurm",
-                                       "plots",      "table.csv", "table.json", "report.html"};
+constexpr std::string_view kTaken[] = {"sweep.json", "sweep.ini", "base.ini",  "lock",       "owner.json", "data",
+                                       "slurm",      "plots",     "table.csv", "table.json", "report.html"};
 
 std::string folder_name(const std::string& text) {
   std::string name = text;
@@ -36,8 +36,8 @@ void require_name(const SweepRow& row) {
   const bool taken = std::ranges::find(kTaken, row.name) != std::end(kTaken);
   if (row.name.empty() || row.name.starts_with('.') || row.name.size() > kLongestName || taken) {
     throw UsageError(
-        "row '{}' (it names a folder): 1 to {} characters, no dot in front, none of sweep.json, lock, "
-        "owner.json, data, slurm, plots, table.csv, table.json and report.html: name it by [sweep.row NAME]",
+        "row '{}' (it names a folder): 1 to {} characters, no dot in front, none of sweep.json, sweep.ini, base.ini, "
+        "lock, owner.json, data, slurm, plots, table.csv, table.json and report.html: name it by [sweep.row NAME]",
         row.name, kLongestName);
   }
 }

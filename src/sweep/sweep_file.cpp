@@ -112,10 +112,12 @@ void require_known_sections(const IniFile& ini) {
   }
 }
 
-Options base_of(const SweepFile& file) {
+/// Reads the base that a file names.
+Options base_of(SweepFile& file) {
   if (file.sweep.base.empty()) return {};
   const std::filesystem::path path = file.path.parent_path() / file.sweep.base;
-  Options base = options_of(read_ini_text(path), path.string());
+  file.base_text = read_ini_text(path);
+  Options base = options_of(file.base_text, path.string());
   base.sweep = {};
   // A sweep that names a base asks for its own file's options: the base only repeats some.
   base.repeated.merge(base.given);
@@ -144,7 +146,8 @@ std::int64_t read_ranks(const std::string& text, const std::string& place) {
 SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments) {
   SweepFile out;
   out.path = path;
-  const IniFile ini = read_ini(read_ini_text(path), path.string(), kVary);
+  out.text = read_ini_text(path);
+  const IniFile ini = read_ini(out.text, path.string(), kVary);
   require_known_sections(ini);
   Options own;
   std::vector<Setting> common;

@@ -26,10 +26,11 @@ struct NamedRow {
 
 struct SweepFile {
   std::filesystem::path path;
-  SweepOptions sweep;          ///< with the name, the folder and the command line's options filled in
-  Options common;              ///< the start of every row: options of `base`, and of the file's other sections over it
-  std::vector<Varied> vary;    ///< in the order of the file
-  std::vector<NamedRow> rows;  ///< in the order of the file
+  std::string text, base_text;  ///< of the file, and of the base that it names (empty: none)
+  SweepOptions sweep;           ///< with the name, the folder and the command line's options filled in
+  Options common;               ///< the start of every row: options of `base`, and of the file's other sections over it
+  std::vector<Varied> vary;     ///< in the order of the file
+  std::vector<NamedRow> rows;   ///< in the order of the file
   std::vector<Setting> arguments;        ///< the command line's options of rows: they override every row's
   std::vector<Setting> sweep_arguments;  ///< the command line's of the sweep itself
 };

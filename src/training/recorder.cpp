@@ -90,6 +90,8 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   layout.provenance = provenance(account.facts);
   constexpr double kLater = std::numeric_limits<double>::quiet_NaN();
   layout.numbers = {{kFirstStep, kLater},
+                    {"cores", account.cores},
+                    {"compute_threads", account.compute_threads},
                     {"load_average_start", account.load.load_average},
                     {kLoadAtEnd, kLater},
                     {"gpu_foreign_processes_start", account.load.gpu_foreign_processes},

@@ -1,4 +1,5 @@
 """Facts in metrics.h5 for an analysis: the model, the machine, what every rank measured, which steps were timed."""
+import os
 import shutil
 
 import h5py
@@ -93,6 +94,8 @@ class Facts(Case):
         for name in ("mpi_version", "hdf5_version", "cpu"):
             self.assertTrue(facts[name])
         self.assertRegex(facts["onednn_version"], r"^\d+\.\d+\.\d+$")
+        self.assertEqual(facts["cores"], len(os.sched_getaffinity(0)))
+        self.assertEqual(facts["compute_threads"], 2)
         for name in ("load_average_start", "load_average_end"):
             self.assertTrue(0 <= facts[name] < 1e4, facts[name])
         for name in ("gpu_name", "gpu_driver", "nccl_version"):

@@ -1,4 +1,5 @@
-"""jobs/quickstart.sh and jobs/launch.sh as a newcomer starts them, run small. (The Slurm scripts: tests/slurm.)"""
+"""jobs/quickstart.sh and jobs/launch.sh as a newcomer starts them, run small, and what real Slurm (tests/slurm) does
+seldom."""
 import os
 import re
 import shutil
@@ -39,6 +40,18 @@ class Scripts(Case):
         self.assertEqual(len(logged(run)), 5, said)
         self.assertRegex(said, r"(?m)^quickstart-\S+ +done +2 +zero3")
         self.assertEqual({path.name for path in (run / "plots").iterdir()} & {"loss.png", "throughput.png"}, {"loss.png", "throughput.png"})
+
+    def test_a_requeue_outlives_the_end_that_it_asks_for(self):
+        """Slurm may end all that a script runs before scontrol, played here, has its answer."""
+        self.program("scontrol", "[ $1 = requeue ] || { echo JobState=RUNNING; exit; }\n"
+                                 "kill -TERM 0\nsleep 0.2\n: >requeued\n")
+        manifest = self.folder / "run/checkpoints/step-00000006/manifest.json"
+        manifest.parent.mkdir(parents=True)
+        manifest.touch()
+        script = f"source {SOURCE / 'jobs/job.sh'}; run_ranks true; TESSERA_REQUEUES=3; requeue run 0; exit 75"
+        code, said = self.start("bash", "-c", script, SLURM_JOB_ID="7").end(timeout=30)
+        self.assertEqual((code, (self.folder / "requeued").exists()), (75, True), said)
+        self.assertIn("job 7: stopped at step 6 with a checkpoint: requeued, restart 1 of at most 3", said)
 
     def test_launch_makes_a_checkpoint_of_a_term(self):
         run = self.start(SOURCE / "jobs/launch.sh", "-n", "2", os.environ["TESSERA"], "train", *TINY, *SHORT,

@@ -90,6 +90,7 @@ TEST_CASE("Contradictions are errors") {
                   "--model.context=7"})
             .empty());
   CHECK_THAT(error_of({"--optim.lr=1e-5", "--optim.min_lr=1e-4"}), Contains("0 to 1e-05"));
+  CHECK_THAT(error_of({"--plan.format=json", "--plan.view=units"}), Contains("plan.view = 'units' has no effect"));
   CHECK_THAT(error_of({"--train.steps=5", "--optim.warmup_steps=6"}), Contains("0 to 5"));
   CHECK_THAT(error_of({"--optim.decay_fraction=0.5"}), Contains("wsd"));
   const std::vector<std::string> wsd = {"--optim.schedule=wsd", "--optim.decay_fraction=0.5", "--train.steps=10"};

@@ -152,8 +152,9 @@ class Made:
     """A sweep's folder that grows row by row."""
     def __init__(self, folder, name="demo", baseline=None, text="# What is asked here?\n[sweep]\nlimit = 1h\n"):
         self.folder, self.rows = folder, []
-        self.about = {"name": name, "baseline": baseline, "file": str(folder / "demo.ini")}
-        (folder / "demo.ini").write_text(text)
+        self.about = {"name": name, "baseline": baseline, "arguments": ["--optim.lr=1e-3"]}
+        (folder / "sweep.ini").write_text(text)
+        (folder / "base.ini").write_text("[model]\nlayers = 1 # <base>\n")
 
     def add(self, name, status="done", message="", ranks=2, made=True, kind="train", **options):
         row = self.folder / name

@@ -87,8 +87,10 @@ class WholePage(Html):
         text = self.page()
         self.assertIn("<p>Which is fast? And &lt;small&gt;?</p><pre>tessera sweep x.ini    runs it\nsecond line</pre><p>Then more.</p>", text)
         self.assertIn("<pre>[sweep]\nlimit = 1h</pre>", text)
-        (self.folder / "demo.ini").unlink()
-        self.assertIn("No sweep file can be read. Rows: <code>a</code>.", self.page())
+        self.assertIn("<pre>--optim.lr=1e-3</pre>", text)
+        self.assertIn("<pre>[model]\nlayers = 1 # &lt;base&gt;\n</pre>", text)
+        (self.folder / "sweep.ini").unlink()
+        self.assertIn("The folder has no sweep.ini. Rows: <code>a</code>.", self.page())
 
     def test_pictures_without_data_are_named(self):
         made = Made(self.folder)

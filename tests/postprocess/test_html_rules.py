@@ -116,6 +116,8 @@ class Findings(Html):
             ("weak_scaling", {}, {"ranks": 4,
                                   "rate": 1500}, {"ranks": 4,
                                                   "config": {"train.micro_batch": "1"}}, "keeps 75.0% of the FLOP/s"),
+            ("crowded", {"host": {"cores": 2.0, "compute_threads": 2.0}}, {"host": {"cores": 2.0, "compute_threads": 8.0}},
+             {"host": {"cores": 2.0, "compute_threads": 2.0}}, "1 row had more compute threads than cores, most row: 8 on 2."),
             ("busy_machine", {}, {"host": {"load_average_start": 12.0}}, {}, "row at 12.0."),
             ("start_up", {"host": {"seconds_to_first_step": 1.0}}, {}, {"host": {"seconds_to_first_step": 1.0}},
              "12.5 s, the time of 24 steps."),

@@ -16,7 +16,7 @@ using Json = nlohmann::ordered_json;
 struct FolderCase {
   explicit FolderCase(const std::vector<std::string>& words = {}) : file(read(words)), rows(rows_of(file)) {}
   SweepFile read(std::vector<std::string> words) const {
-    words.push_back("--sweep.dir=" + (c.folder() / "sweep").string());
+    words.insert(words.end(), {"--sweep.dir=" + (c.folder() / "sweep").string(), "--optim.lr=1e-3"});
     return c.read(std::string(kSmallRows) +
                       "[sweep]\nbaseline = a\n[sweep.row a]\ndata.source = \"my # tokens\"\n"
                       "[sweep.row b]\nranks = 2\nkind = command\ncommand = run {ranks}\n",
@@ -50,7 +50,10 @@ TEST_CASE("A sweep's folder holds the rows in order, and the options of each") {
   c.folder.prepare(c.rows, Started::by_slurm);
   CHECK(c.folder.started() == Started::by_slurm);
   const Json json = Json::parse(read_file(c.folder.path() / "sweep.json"));
-  CHECK((json.at("name") == "demo" && json.at("baseline") == "a"));
+  CHECK((json.at("name") == "demo" && json.at("baseline") == "a" && json.at("base").is_null()));
+  CHECK(json.at("arguments") == Json::parse(R"(["--optim.lr=1e-3"])"));
+  CHECK(read_file(c.folder.path() / "sweep.ini") == c.file.text);
+  CHECK_FALSE(std::filesystem::exists(c.folder.path() / "base.ini"));
   CHECK(json.at("rows") == Json::parse(R"([{"name":"a","ranks":1,"kind":"train"},
                                            {"name":"b","ranks":2,"kind":"command"}])"));
   const Options again = resolve(c.folder.config(c.rows[0]), {});
@@ -60,6 +63,14 @@ TEST_CASE("A sweep's folder holds the rows in order, and the options of each") {
   CHECK(c.status().state == RowState::pending);
   CHECK(c.folder.run(c.rows[0], 1) == c.folder.path() / "a/run");
   CHECK(c.folder.run(c.rows[0], 3) == c.folder.path() / "a/run.3");
+}
+
+TEST_CASE("A sweep's folder keeps the base as it was") {
+  FolderCase c;
+  c.file.sweep.base = "small/demo.ini", c.file.base_text = "[model]\nlayers = 1\n";
+  c.folder.prepare(c.rows, Started::here);
+  CHECK(read_file(c.folder.path() / "base.ini") == c.file.base_text);
+  CHECK(Json::parse(read_file(c.folder.path() / "sweep.json")).at("base") == "small/demo.ini");
 }
 
 TEST_CASE("A folder of another file is refused, the same file under another name is not") {

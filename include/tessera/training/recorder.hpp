@@ -57,6 +57,8 @@ struct RunAccount {
   ModelFacts model;
   MachineLoad load;          ///< at the start
   bool has_monitor = false;  ///< rank 0's GPU is monitored (/device, /ranks/device)
+  int cores = 0;             ///< of rank 0's machine, that its ranks may run on
+  int compute_threads = 0;   ///< of all ranks there
 };
 
 class RunRecorder {

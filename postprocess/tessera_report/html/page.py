@@ -104,13 +104,17 @@ def _facts(study: Study) -> Html:
 def _asked(study: Study) -> Html:
     if study.asked is None:
         names = [name(row.name) for row in study.rows]
-        return text("{start}{rows}.", start="No sweep file can be read. Rows: ", rows=join(names, ", "))
+        return text("{start}{rows}.", start="The folder has no sweep.ini. Rows: ", rows=join(names, ", "))
     words, rest = header(study.asked)
     parts = [
         Html(f"<pre>{html.escape(textwrap.dedent(block))}</pre>" if laid_out else f"<p>{html.escape(block)}</p>")
         for laid_out, block in blocks(words)
     ]
-    parts.append(Html(f"<details><summary>The sweep's file</summary><pre>{html.escape(rest)}</pre></details>"))
+    if study.arguments:
+        parts.append(Html(f"<p>Given on the command line:</p><pre>{html.escape(' '.join(study.arguments))}</pre>"))
+    for title, content in (("The sweep's file", rest), ("Its base", study.base)):
+        if content:
+            parts.append(Html(f"<details><summary>{title}</summary><pre>{html.escape(content)}</pre></details>"))
     return join(parts)
 
 

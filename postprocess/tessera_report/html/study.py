@@ -17,13 +17,15 @@ BATCH = {"train.micro_batch", "train.accumulation", "train.global_batch"}
 
 @dataclass
 class Study:
-    """Rows in the order of the report. `file` and `asked` are the sweep's INI file, where it can still be read."""
+    """Rows in the order of the report. `asked` is the sweep's INI file, `base` the text of its base, where they are
+    kept; `arguments` are the command line's options of rows."""
 
     rows: list[Traced]
     baseline: Optional[Traced]
     name: str
-    file: Optional[str] = None
     asked: Optional[str] = None
+    base: Optional[str] = None
+    arguments: Sequence[str] = ()
     warmup: Optional[int] = None
     suffix: str = ""  # of the keys of pictures, and of their titles: of a part of the rows
     scale: str = ""
@@ -97,20 +99,17 @@ def make_study(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], 
     sweep = paths[0] / "sweep.json" if len(paths) == 1 else None
     if sweep is not None and sweep.exists():
         asked = json.loads(sweep.read_text(encoding="utf-8"))
-        study.name, study.file = asked.get("name") or study.name, asked.get("file")
-        study.asked = _text(sweep.parent, study.file)
+        study.name, study.arguments = asked.get("name") or study.name, asked.get("arguments") or ()
+        study.asked, study.base = (_text(sweep.parent / file) for file in ("sweep.ini", "base.ini"))
     return study
 
 
-def _text(folder: Path, file: Optional[str]) -> Optional[str]:
-    """The sweep's INI file: a copy in its folder, else where it was."""
-    places = [folder / "sweep.ini", *([Path(file)] if file else [])]
-    for place in places:
-        try:
-            return place.read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError):
-            continue
-    return None
+def _text(file: Path) -> Optional[str]:
+    """The text of a file of the sweep's folder, where it is there."""
+    try:
+        return file.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError):
+        return None
 
 
 def blocks(words: str) -> list[tuple[bool, str]]:

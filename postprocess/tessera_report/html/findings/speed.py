@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..panels.scaling import strong_groups, weak_groups
-from ..quantity import (Html, constant, counted, duration, name, names, number_of, percent, show, text, times, whole,
+from ..quantity import (Html, constant, counted, duration, name, number_of, percent, show, text, times, whole,
                         rounded)
 from ..quartiles import unsure
 from ..study import Study
@@ -67,30 +67,28 @@ def weak_scaling(study: Study) -> Optional[Html]:
                 first=name(group[0].name))
 
 
-def waiting(study: Study) -> Optional[Html]:
-    """Rows that wait for communication for long."""
-    rows = [row for row in study.trained if (row.values["exposed_share"] or 0) > WAITS]
+def _takes_long(study: Study, what: str, key: str, limit: float) -> Optional[Html]:
+    """Rows in which a share of the time is above a limit."""
+    rows = [row for row in study.trained if (row.values[key] or 0) > limit]
     if not rows:
         return None
-    worst = max(rows, key=lambda row: row.values["exposed_share"])
-    return text("Exposed communication takes more than {limit} of the time in {rows}; most in {row}, {share}.",
+    worst = max(rows, key=lambda row: row.values[key])
+    return text("{what} takes more than {limit} of the time in {rows}; most in {row}, {share}.",
+                what=what,
+                limit=show(constant(limit), rounded),
                 rows=number_of([row.name for row in rows]),
-                limit=show(constant(WAITS), rounded),
                 row=name(worst.name),
-                share=show(worst.key("exposed_share"), percent))
+                share=show(worst.key(key), percent))
+
+
+def waiting(study: Study) -> Optional[Html]:
+    """Rows that wait for communication for long."""
+    return _takes_long(study, "Exposed communication", "exposed_share", WAITS)
 
 
 def reading(study: Study) -> Optional[Html]:
     """Rows that read for long."""
-    rows = [row for row in study.trained if (row.values["data_share"] or 0) > DATA]
-    if not rows:
-        return None
-    worst = max(rows, key=lambda row: row.values["data_share"])
-    return text("Reading the batch takes more than {limit} of the time in {names}; most in {row}, {share}.",
-                limit=show(constant(DATA), rounded),
-                names=names([row.name for row in rows]),
-                row=name(worst.name),
-                share=show(worst.key("data_share"), percent))
+    return _takes_long(study, "Reading the batch", "data_share", DATA)
 
 
 def start_up(study: Study) -> Optional[Html]:
@@ -126,6 +124,25 @@ def noise(study: Study) -> Optional[Html]:
         limit=show(constant(NOISY), rounded),
         row=name(row.name),
         share=show(worst, rounded))
+
+
+def crowded(study: Study) -> Optional[Html]:
+    """Rows with more threads that compute than cores: ranks wait for each other."""
+    rows = []
+    for row in study.trained:
+        threads, cores = (row.attribute(f"/provenance/{key}") for key in ("compute_threads", "cores"))
+        if threads and cores and threads.value > cores.value:
+            rows.append((row, threads, cores))
+    if not rows:
+        return None
+    row, threads, cores = max(rows, key=lambda one: one[1].value / one[2].value)
+    return text(
+        "{rows} had more compute threads than cores, most {row}: {threads} on {cores}. Their ranks wait for each other, so "
+        "their speeds say nothing about scaling.",
+        rows=number_of([one.name for one, _, _ in rows]),
+        row=name(row.name),
+        threads=show(threads, whole),
+        cores=show(cores, whole))
 
 
 def busy_machine(study: Study) -> Optional[Html]:
