@@ -26,7 +26,7 @@ find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
 add_library(tessera_random123 INTERFACE)
 target_include_directories(tessera_random123 SYSTEM INTERFACE ${RANDOM123_INCLUDE})
 
-# oneDNN: sequential matrix products of one tile; the threads are ours. (Its CMake package asks for OpenCL, so find the files.)
+# oneDNN: sequential matmuls of one tile; the threads are ours. (Its CMake package asks for OpenCL, so find the files.)
 find_path(DNNL_INCLUDE dnnl.h REQUIRED)
 find_library(DNNL_LIBRARY dnnl REQUIRED)
 find_package(OpenMP REQUIRED COMPONENTS CXX)

@@ -180,7 +180,7 @@ def _formula(rows: list[Row]) -> list[str]:
     if formula is None:
         return []
     return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x layers x width x sequence, "
-            f"exact: the model's matrix products; peak {', '.join(texts)}"]
+            f"exact: the model's matmuls; peak {', '.join(texts)}"]
 
 
 def _failure(row: Row) -> list[str]:

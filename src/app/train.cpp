@@ -36,7 +36,7 @@ ModelFacts model_facts(const PlannedRun& planned, const Dataset& data, const Dev
   facts.samples_per_epoch = data.train().samples_per_epoch();
   facts.steps_per_epoch = static_cast<double>(facts.samples_per_epoch) / static_cast<double>(samples_per_step);
   facts.flops_per_token_6n = published_flops_per_token(schedule.model);
-  facts.flops_per_token = product_flops_per_token(schedule.model);
+  facts.flops_per_token = matmul_flops_per_token(schedule.model);
   facts.device_peak_flops = peak.flops;
   facts.device_peak_source = peak.source;
   return facts;

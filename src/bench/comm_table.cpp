@@ -13,18 +13,18 @@ struct Columns {
   std::vector<double> seconds, algorithm, bus, speed;
 };
 
-std::string add_row(Columns& table, const CollectiveCase& size, const std::string& way, std::int64_t ranks,
+std::string add_row(Columns& table, const CollectiveCase& size, const std::string& transport, std::int64_t ranks,
                     double seconds, double reference) {
   const double algorithm = static_cast<double>(size.bytes) / seconds;
   table.collective.emplace_back(name_of(size.collective));
-  table.by.push_back(way);
+  table.by.push_back(transport);
   table.bytes.push_back(size.bytes);
   table.seconds.push_back(seconds);
   table.algorithm.push_back(algorithm);
   table.bus.push_back(algorithm * bus_factor(size.collective, ranks));
   table.speed.push_back(reference / seconds);
   return fmt::format("{:<15}{:>12}  {:<14}{:>10.2f}{:>9.3f}{:>9.3f}{:>9.2f}\n", name_of(size.collective), size.bytes,
-                     way, seconds * 1e6, algorithm * 1e-9, table.bus.back() * 1e-9, table.speed.back());
+                     transport, seconds * 1e6, algorithm * 1e-9, table.bus.back() * 1e-9, table.speed.back());
 }
 
 }  // namespace
@@ -35,7 +35,7 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
   const std::vector<CollectiveCase> cases = collective_cases(
       ranks, options.bench.sizes.empty() ? message_sizes(options.bench.max_bytes) : options.bench.sizes);
   const auto ours = make_transports(context, options, machine, buffer_bytes(cases));
-  const auto mpi = make_host_way("MPI", reference, buffer_bytes(cases));
+  const auto mpi = make_host_transport("MPI", reference, buffer_bytes(cases));
   std::vector<Contender> contenders = ours->contenders();
   contenders.push_back(mpi->contenders().front());
 

@@ -14,9 +14,9 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 /// Small enough for a slow machine, large enough for a fast one.
-constexpr ProductShape kShort{256, 512, 256}, kLong{512, 768, 768};
+constexpr MatmulShape kShort{256, 512, 256}, kLong{512, 768, 768};
 
-double flops_of(const ProductShape& shape) { return 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out); }
+double flops_of(const MatmulShape& shape) { return 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out); }
 
 /// Returns the seconds that cores worked for this process.
 double core_seconds() {
@@ -28,14 +28,14 @@ double core_seconds() {
 /// Returns the FLOP/s of matmuls of one shape while `threads` threads compute, over `seconds` of core time each. By the
 /// wall clock it ends after five times that. Core time counts, because others may use the cores too. The kernel
 /// accounts other threads' time in ticks of some milliseconds, so a single matmul would seem too fast or too slow.
-double mean_rate(BenchDevice& device, DType compute, const ProductShape& shape, int threads, double seconds) {
-  ProductRate products(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0});
-  products.sample();  // the library selects its code
+double mean_rate(BenchDevice& device, DType compute, const MatmulShape& shape, int threads, double seconds) {
+  MatmulRate matmuls(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0});
+  matmuls.sample();  // the library selects its code
   const auto start = Clock::now();
   const double before = core_seconds();
   double flops = 0, spent = 0;
   do {
-    products.sample();
+    matmuls.sample();
     flops += 2 * flops_of(shape);
     spent = (core_seconds() - before) / threads;
   } while (spent < seconds && std::chrono::duration<double>(Clock::now() - start).count() < 5 * seconds);
@@ -55,7 +55,7 @@ DevicePeak measure_core_peak(RankContext& context, const Options& options, const
     best = std::max(best, mean_rate(device, compute, kLong, threads, kSeconds));
   // If threads outnumber cores, each has a core for only a part of the time.
   best *= std::min(1.0, machine.machine_cores / (static_cast<double>(threads) * machine.machine_ranks));
-  return {context.control().maximum(best), fmt::format("measured at the start: {} products", name_of(compute))};
+  return {context.control().maximum(best), fmt::format("measured at the start: {} matmuls", name_of(compute))};
 }
 
 DevicePeak datasheet_peak(const Device& device, DType compute) {

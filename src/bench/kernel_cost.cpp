@@ -7,12 +7,12 @@ namespace tessera {
 namespace {
 
 /// Returns the FLOPs of [a, b] times [b, c].
-double product(std::int64_t a, std::int64_t b, std::int64_t c) {
+double matmul_flops(std::int64_t a, std::int64_t b, std::int64_t c) {
   return 2.0 * static_cast<double>(a) * static_cast<double>(b) * static_cast<double>(c);
 }
 
-/// Returns the FLOPs of one product of queries and keys (or weights and values), its visible half.
-double attention_product(const AttentionShape& s) {
+/// Returns the FLOPs of one matmul of queries and keys (or weights and values), its visible half.
+double attention_matmul_flops(const AttentionShape& s) {
   return static_cast<double>(s.batch * s.sequence) * static_cast<double>(s.sequence + 1) *
          static_cast<double>(s.heads * s.head_width);
 }
@@ -71,13 +71,13 @@ KernelCost cost_of(const NormBackward& a) {
 }
 
 KernelCost cost_of(const LinearForward& a) {
-  return {product(a.tokens, a.in, a.out),
+  return {matmul_flops(a.tokens, a.in, a.out),
           bytes_of(a.input, a.tokens, a.in) + bytes_of(a.weight, a.in, a.out) + bytes_of(a.residual, a.tokens, a.out) +
               bytes_of(a.output, a.tokens, a.out) + bytes_of(a.activated, a.tokens, a.out)};
 }
 
 KernelCost cost_of(const LinearBackward& a) {
-  const double one = product(a.tokens, a.in, a.out);
+  const double one = matmul_flops(a.tokens, a.in, a.out);
   KernelCost cost{0, bytes_of(a.output_gradient, a.tokens, a.out) + bytes_of(a.bias_gradient, a.out)};
   if (a.input_gradient) {
     cost.flops += one;
@@ -93,11 +93,11 @@ KernelCost cost_of(const LinearBackward& a) {
 }
 
 KernelCost cost_of(const AttentionForward& a) {
-  return {2 * attention_product(a.shape), attention_bytes(a.shape, a.query.dtype, 2, 2)};
+  return {2 * attention_matmul_flops(a.shape), attention_bytes(a.shape, a.query.dtype, 2, 2)};
 }
 
 KernelCost cost_of(const AttentionBackward& a) {
-  return {5 * attention_product(a.shape), attention_bytes(a.shape, a.query.dtype, 4, 4)};
+  return {5 * attention_matmul_flops(a.shape), attention_bytes(a.shape, a.query.dtype, 4, 4)};
 }
 
 KernelCost cost_of(const RotaryArguments& a) {
@@ -111,7 +111,7 @@ KernelCost cost_of(const SwigluBackward& a) {
 }
 
 KernelCost cost_of(const HeadArguments& a) {
-  const double one = product(a.tokens, a.width, a.vocab);
+  const double one = matmul_flops(a.tokens, a.width, a.vocab);
   KernelCost cost{one, bytes_of(a.input, a.tokens, a.width) + bytes_of(a.table, a.vocab, a.width)};
   if (a.training()) {
     cost.flops += 2 * one;

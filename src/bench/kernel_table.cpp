@@ -13,7 +13,7 @@ namespace tessera {
 namespace {
 
 struct Rates {
-  double product = 0, copy = 0;
+  double matmul = 0, copy = 0;
 };
 
 /// The measurements of one sitting.
@@ -36,7 +36,7 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
                 const RateSizes& sizes) {
   const KernelWork work = kernel_work(schedule);
   KernelRehearsal rehearsal(schedule, work, options, device);
-  ProductRate product(device.device(), device.stream(), device.kernels(), schedule.compute, sizes);
+  MatmulRate matmul(device.device(), device.stream(), device.kernels(), schedule.compute, sizes);
   CopyRate copy(device.device(), device.stream(), device.kernels(), sizes);
   StreamClock clock(device.device(), device.stream());
   KernelTimes times;
@@ -48,7 +48,7 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
     // On a GPU these are only enqueued. While it works on them, the host gets ahead, so that no kernel's time holds the
     // time in which the host submits it.
     copy.sample();
-    product.sample();
+    matmul.sample();
     clock.begin();
     clock.end();
     for (const PartWork& one : work.parts) times.set_count(one.count), rehearsal.play(*timed, one);
@@ -57,7 +57,7 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
     sitting.nothing = seconds.front();
     seconds.erase(seconds.begin());
     times.finish_repetition(seconds);
-    sitting.rates = {product.best(), copy.best()};
+    sitting.rates = {matmul.best(), copy.best()};
   }
   sitting.rows = times.rows();
   return sitting;
@@ -75,17 +75,17 @@ Sum sum_of(const std::vector<KernelRow>& rows, bool (*wanted)(KernelGroup)) {
   return sum;
 }
 
-bool is_product(KernelGroup group) { return group != KernelGroup::other; }
+bool is_matmul(KernelGroup group) { return group != KernelGroup::other; }
 
 /// Returns whether moving its bytes takes longer than its matmuls, at the measured ceilings.
 bool is_memory_bound(const KernelRow& row, const Rates& rates) {
-  return row.cost.bytes / rates.copy > row.cost.flops / rates.product;
+  return row.cost.bytes / rates.copy > row.cost.flops / rates.matmul;
 }
 double share_of_copy(const KernelRow& row, const Rates& rates) { return row.cost.bytes / row.seconds / rates.copy; }
 
 std::string head_text() {
   return fmt::format("{:<20}{:<38}{:>7}{:>10}{:>10}{:>7}{:>10}{:>10}{:>8}{:>9}\n", "kernel", "shape", "calls", "a call",
-                     "a step", "share", "bytes", "GFLOP", "copy", "product");
+                     "a step", "share", "bytes", "GFLOP", "copy", "matmul");
 }
 
 std::string text_of(const KernelRow& row, double step, const Rates& rates) {
@@ -96,7 +96,7 @@ std::string text_of(const KernelRow& row, double step, const Rates& rates) {
   if (row.cost.flops > 0) {
     text +=
         fmt::format("{:>10.3g}{:>8}{:>9}", row.cost.flops / row.calls * 1e-9, format_percent(share_of_copy(row, rates)),
-                    format_percent(row.cost.flops / row.seconds / rates.product));
+                    format_percent(row.cost.flops / row.seconds / rates.matmul));
   } else {
     text += fmt::format("{:>10}{:>8}{:>9}", "-", format_percent(share_of_copy(row, rates)), "-");
   }
@@ -120,8 +120,8 @@ std::string slow_text(const std::vector<KernelRow>& rows, const Rates& rates) {
 std::string sum_text(const char* name, const Sum& sum, double step, const Rates& rates) {
   std::string text = fmt::format("{:<20}{:>6} of the kernels' time", name, format_percent(sum.seconds / step));
   if (sum.flops > 0) {
-    text += fmt::format(", {}: {} of the product rate", flop_rate_text(sum.flops / sum.seconds),
-                        format_percent(sum.flops / sum.seconds / rates.product));
+    text += fmt::format(", {}: {} of the matmul rate", flop_rate_text(sum.flops / sum.seconds),
+                        format_percent(sum.flops / sum.seconds / rates.matmul));
   }
   return text + "\n";
 }
@@ -130,13 +130,13 @@ std::string sums_text(const std::vector<KernelRow>& rows, double step, const Rat
   const auto part = [&](const char* name, bool (*wanted)(KernelGroup)) {
     return sum_text(name, sum_of(rows, wanted), step, rates);
   };
-  const Sum products = sum_of(rows, is_product);
-  return part("matrix products", is_product) +                                                //
+  const Sum matmuls = sum_of(rows, is_matmul);
+  return part("matmuls", is_matmul) +                                                         //
          part("  linears", [](KernelGroup group) { return group == KernelGroup::linear; }) +  //
          part("  attention", [](KernelGroup group) { return group == KernelGroup::attention; }) +
          part("  head", [](KernelGroup group) { return group == KernelGroup::head; }) +
-         part("everything else", [](KernelGroup group) { return !is_product(group); }) +
-         sum_text("all kernels", {step, products.flops}, step, rates);
+         part("everything else", [](KernelGroup group) { return !is_matmul(group); }) +
+         sum_text("all kernels", {step, matmuls.flops}, step, rates);
 }
 
 std::string datasheet_text(const Device& device, DType dtype) {
@@ -147,7 +147,7 @@ std::string datasheet_text(const Device& device, DType dtype) {
 /// Makes the table; NaN if a kernel has no matmuls.
 Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
   std::vector<std::string> kernel, shape;
-  std::vector<double> calls, seconds, share, bytes, flops, copy, product;
+  std::vector<double> calls, seconds, share, bytes, flops, copy, matmul;
   for (const KernelRow& row : rows) {
     kernel.push_back(row.name);
     shape.push_back(row.shape);
@@ -157,7 +157,7 @@ Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates
     bytes.push_back(row.cost.bytes / row.calls);
     flops.push_back(row.cost.flops / row.calls);
     copy.push_back(share_of_copy(row, rates));
-    product.push_back(row.cost.flops > 0 ? row.cost.flops / row.seconds / rates.product : std::nan(""));
+    matmul.push_back(row.cost.flops > 0 ? row.cost.flops / row.seconds / rates.matmul : std::nan(""));
   }
   std::vector<double> of_a_call(seconds);
   for (std::size_t i = 0; i < calls.size(); ++i) of_a_call[i] /= calls[i];
@@ -173,18 +173,17 @@ Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates
            {"bytes", "B", bytes},
            {"flops", "FLOP", flops},
            {"copy_share", "1", copy},
-           {"product_share", "1", product}}};
+           {"product_share", "1", matmul}}};
 }
 
 /// Makes a table of one row.
 Table rates_table(const Rates& rates, double datasheet, double nothing) {
-  return {
-      "rates",
-      "what this machine reaches in the same run: matrix products, copies (read and written), a stretch without work",
-      {{"product", "FLOP/s", std::vector{rates.product}},
-       {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}},
-       {"copy", "B/s", std::vector{rates.copy}},
-       {"nothing", "s", std::vector{nothing}}}};
+  return {"rates",
+          "what this machine reaches in the same run: matmuls, copies (read and written), a stretch without work",
+          {{"product", "FLOP/s", std::vector{rates.matmul}},
+           {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}},
+           {"copy", "B/s", std::vector{rates.copy}},
+           {"nothing", "s", std::vector{nothing}}}};
 }
 
 }  // namespace
@@ -203,11 +202,11 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
   std::string text = fmt::format(
       "ranks: {}, each {}\n"
       "{} parameters, micro-batch {} x {} tokens, accumulation {}, {}, compute {}, reduce {}\n"
-      "ceilings, best of {} samples between the kernels, all ranks at once: matrix products {} ({}){}, copies "
+      "ceilings, best of {} samples between the kernels, all ranks at once: matmuls {} ({}){}, copies "
       "{:.1f} GB/s (read and written); nothing takes {}\n\n",
       context.size(), device.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
       schedule.model.sequence, schedule.accumulation, name_of(schedule.strategy), name_of(schedule.compute),
-      name_of(schedule.reduce), options.bench.steps + options.bench.warmup, flop_rate_text(rates.product),
+      name_of(schedule.reduce), options.bench.steps + options.bench.warmup, flop_rate_text(rates.matmul),
       name_of(schedule.compute), datasheet_text(device.device(), schedule.compute), rates.copy * 1e-9,
       format_seconds(nothing));
   text += head_text();
@@ -216,9 +215,8 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
                       format_seconds(step), options.bench.steps, options.bench.warmup);
   text += sums_text(rows, step, rates) + slow_text(rows, rates);
   text +=
-      "bytes, GFLOP: of a call, the least that it can do (of matrix products alone, of attention the visible half; "
-      "each\n"
-      "input and output once); copy, product: their shares of the ceilings. Kernels do more than that (gelu, softmax,\n"
+      "bytes, GFLOP: of a call, the least that it can do (of matmuls alone, of attention the visible half; each\n"
+      "input and output once); copy, matmul: their shares of the ceilings. Kernels do more than that (gelu, softmax,\n"
       "sums), and buffers that stay in caches may pass 100% of a large copy.";
   return {text,
           {kernels_table(rows, step, rates),

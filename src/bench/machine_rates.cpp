@@ -24,7 +24,7 @@ RateSizes cpu_sizes() {
           std::clamp(4 * cache, 64 * kMiB, 512 * kMiB)};
 }
 
-/// Writes values between -0.5 and 0.5: products neither overflow nor become subnormal, and draw the power that real
+/// Writes values between -0.5 and 0.5: matmuls neither overflow nor become subnormal, and draw the power that real
 /// ones do.
 void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& memory, DType dtype) {
   std::vector<float> values(static_cast<std::size_t>(std::min<std::int64_t>(kMiB, memory.size() / size_of(dtype))));
@@ -57,10 +57,10 @@ RateSizes rate_sizes(const Device& device) {
   return total > 0 ? gpu_rate_sizes(total, device.free_memory()) : cpu_sizes();
 }
 
-ProductRate::ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes)
-    : stream_(stream), kernels_(kernels), dtype_(dtype), shapes_(sizes.products), clock_(device, stream) {
+MatmulRate::MatmulRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes)
+    : stream_(stream), kernels_(kernels), dtype_(dtype), shapes_(sizes.matmuls), clock_(device, stream) {
   std::int64_t input = 0, weight = 0, output = 0;
-  for (const ProductShape& shape : shapes_) {
+  for (const MatmulShape& shape : shapes_) {
     input = std::max(input, shape.tokens * (shape.in + kPad));
     weight = std::max(weight, shape.in * (shape.out + kPad));
     output = std::max(output, shape.tokens * (shape.out + kPad));
@@ -72,25 +72,25 @@ ProductRate::ProductRate(Device& device, Stream& stream, Kernels& kernels, DType
   fill(device, stream, kernels, *weight_, dtype);
 }
 
-void ProductRate::sample() {
-  for (const ProductShape& shape : shapes_) {
-    LinearForward product;
-    product.tokens = shape.tokens, product.in = shape.in, product.out = shape.out;
-    product.input = {input_->data(), dtype_, shape.in + kPad};
-    product.weight = {weight_->data(), dtype_, shape.out + kPad};
-    product.output = {output_->data(), dtype_, shape.out + kPad};
+void MatmulRate::sample() {
+  for (const MatmulShape& shape : shapes_) {
+    LinearForward matmul;
+    matmul.tokens = shape.tokens, matmul.in = shape.in, matmul.out = shape.out;
+    matmul.input = {input_->data(), dtype_, shape.in + kPad};
+    matmul.weight = {weight_->data(), dtype_, shape.out + kPad};
+    matmul.output = {output_->data(), dtype_, shape.out + kPad};
     for (int i = 0; i < 2; ++i) {
       clock_.begin();
-      kernels_.linear_forward(stream_, product);
+      kernels_.linear_forward(stream_, matmul);
       clock_.end();
     }
   }
 }
 
-double ProductRate::best() {
+double MatmulRate::best() {
   const std::vector<double> seconds = clock_.take();
   for (std::size_t i = 0; i < seconds.size(); ++i) {  // as sample() calls: each shape twice
-    const ProductShape& shape = shapes_[i / 2 % shapes_.size()];
+    const MatmulShape& shape = shapes_[i / 2 % shapes_.size()];
     best_ = std::max(best_, 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out) / seconds[i]);
   }
   return best_;

@@ -14,13 +14,13 @@
 namespace tessera {
 
 /// [tokens, in] times [in, out].
-struct ProductShape {
+struct MatmulShape {
   std::int64_t tokens = 0, in = 0, out = 0;
 };
 
 /// The sizes at which ceilings are measured.
 struct RateSizes {
-  std::vector<ProductShape> products;
+  std::vector<MatmulShape> matmuls;
   std::int64_t copy_bytes = 0;  ///< read by a copy; as many are written
 };
 
@@ -32,9 +32,9 @@ RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
 
 /// Samples of a ceiling are taken as often, and at the same times, as the compared measurements; the best counts.
 /// Device, stream and kernels must outlive it. On a GPU sample() enqueues.
-class ProductRate {
+class MatmulRate {
  public:
-  ProductRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes);
+  MatmulRate(Device& device, Stream& stream, Kernels& kernels, DType dtype, const RateSizes& sizes);
   /// Runs matmuls through linear_forward, each shape twice.
   void sample();
   /// Returns FLOP/s; 0 without samples. Waits for them.
@@ -44,7 +44,7 @@ class ProductRate {
   Stream& stream_;
   Kernels& kernels_;
   DType dtype_;
-  std::vector<ProductShape> shapes_;
+  std::vector<MatmulShape> shapes_;
   StreamClock clock_;
   std::unique_ptr<DeviceMemory> input_, weight_, output_;
   double best_ = 0;

@@ -81,15 +81,15 @@ std::string text_of(const TimeShares& shares) {
 /// Compares a rank's FLOP/s, by both ways of counting, with the matmul rate of this machine.
 std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_second, double best, double datasheet) {
   const ModelParts& model = schedule.model;
-  const double counted = product_flops_per_token(model);
+  const double counted = matmul_flops_per_token(model);
   const double formula = published_flops_per_token(model);
   const std::string of_peak = datasheet > 0 ? fmt::format("; {} of the datasheet's {}",
                                                           format_percent(formula * tokens_per_rank_second / datasheet),
                                                           flop_rate_text(datasheet))
                                             : "";
   return fmt::format(
-      "rate       {} a rank at the model's {:.4g} GFLOP a token; matrix products ({}) reach {} here at best: {}\n"
-      "MFU        6N + 12 x layers x width x T = {:.4g} GFLOP a token: {} a rank, {} of the products' best{}",
+      "rate       {} a rank at the model's {:.4g} GFLOP a token; matmuls ({}) reach {} here at best: {}\n"
+      "MFU        6N + 12 x layers x width x T = {:.4g} GFLOP a token: {} a rank, {} of the matmuls' best{}",
       flop_rate_text(counted * tokens_per_rank_second), counted * 1e-9, name_of(schedule.compute), flop_rate_text(best),
       format_percent(counted * tokens_per_rank_second / best), formula * 1e-9,
       flop_rate_text(formula * tokens_per_rank_second), format_percent(formula * tokens_per_rank_second / best),
@@ -97,12 +97,12 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
 }
 
 /// Returns the best rate of a few matmuls, on all ranks at once as in a step.
-double best_product(const Resources& resources, DType compute, const RateSizes& sizes) {
+double best_matmul(const Resources& resources, DType compute, const RateSizes& sizes) {
   Device& device = *resources.device;
   const auto stream = device.make_caller_stream("bench");
-  ProductRate product(device, *stream, resources.compute->kernels(Queue::compute), compute, sizes);
-  for (int i = 0; i < 5; ++i) product.sample();
-  return product.best();
+  MatmulRate matmul(device, *stream, resources.compute->kernels(Queue::compute), compute, sizes);
+  for (int i = 0; i < 5; ++i) matmul.sample();
+  return matmul.best();
 }
 
 }  // namespace
@@ -121,7 +121,7 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   const Measured measured = measure_steps(*session_, options_.bench);
   context_.control().barrier();
   const StepSchedule& schedule = prepared_.planned().schedule;
-  const double best = best_product(session_->resources(), schedule.compute, sizes);
+  const double best = best_matmul(session_->resources(), schedule.compute, sizes);
   const double datasheet = datasheet_rate(session_->resources().device->model(), schedule.compute);
   const double median = quantile(measured.seconds, 0.5);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
@@ -137,12 +137,12 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   result.tables = {
       {"steps", "every measured step on rank 0", {{"seconds", "s", measured.seconds}}},
       {"rate",
-       "of the median step; FLOPs a token by 6N + 12 x layers x width x T and by the model's matrix products; product: "
-       "what matrix products reach here at best on a rank",
+       "of the median step; FLOPs a token by 6N + 12 x layers x width x T and by the model's matmuls; product: "
+       "what matmuls reach here at best on a rank",
        {{"seconds", "s", std::vector{median}},
         {"tokens_per_second", "1/s", std::vector{tokens}},
         {"flops_per_token_6n", "FLOP", std::vector{published_flops_per_token(schedule.model)}},
-        {"flops_per_token", "FLOP", std::vector{product_flops_per_token(schedule.model)}},
+        {"flops_per_token", "FLOP", std::vector{matmul_flops_per_token(schedule.model)}},
         {"product", "FLOP/s", std::vector{best}},
         {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}}}}};
   if (measured.times.empty()) {

@@ -71,48 +71,46 @@ class DeviceTransports final : public Transports {
 
   std::vector<Contender> contenders() override {
     std::vector<Contender> all;
-    for (Way& way : ways_) {
-      all.push_back({way.name, way.communicator.get(), device_.get(), stream_.get(), way.memory->data(),
-                     [&way] { way.communication->check(); }});
+    for (DeviceTransport& transport : transports_) {
+      all.push_back({transport.name, transport.communicator.get(), device_.get(), stream_.get(),
+                     transport.memory->data(), [&transport] { transport.backend->check(); }});
     }
     return all;
   }
   std::string description() const override {
     std::string text = device_->description();
-    for (const Way& way : ways_) text += "; " + way.communication->description();
+    for (const DeviceTransport& transport : transports_) text += "; " + transport.backend->description();
     return text;
   }
 
  private:
   /// In the order in which they are made; destroyed in reverse.
-  struct Way {
+  struct DeviceTransport {
     std::string name;
-    std::unique_ptr<DeviceCommBackend> communication;
+    std::unique_ptr<DeviceCommBackend> backend;
     std::unique_ptr<DeviceMemory> memory;
     std::unique_ptr<Communicator> communicator;
   };
 
-  void open(const std::string& name, CommBackend backend, RankContext& context, const Options& options,
+  void open(const std::string& name, CommBackend kind, RankContext& context, const Options& options,
             std::int64_t bytes) {
     DeviceCommSettings settings;
     settings.comm = options.comm;
-    settings.comm.backend = backend;
+    settings.comm.backend = kind;
     settings.deterministic = is_deterministic(options.run);
     settings.timeout_seconds = options.run.timeout;
     settings.largest_full = settings.largest_result = bytes;
-    Way way;
-    way.name = name;
-    way.communication = make_device_comm_backend(context, *device_, settings);
-    way.memory = way.communication->allocate_shared(bytes);
+    DeviceTransport transport{name, make_device_comm_backend(context, *device_, settings), {}, {}};
+    transport.memory = transport.backend->allocate_shared(bytes);
     const ProcessGrid grid(context.size(), context.ranks_per_node(), context.size());
-    way.communicator = way.communication->open(grid, Group::world, "bench", bytes);
-    way.communication->warm_up(*stream_);
-    ways_.push_back(std::move(way));
+    transport.communicator = transport.backend->open(grid, Group::world, "bench", bytes);
+    transport.backend->warm_up(*stream_);
+    transports_.push_back(std::move(transport));
   }
 
   std::unique_ptr<Device> device_;
   std::unique_ptr<Stream> stream_;
-  std::vector<Way> ways_;
+  std::vector<DeviceTransport> transports_;
 };
 
 class HostTransport final : public Transports {
@@ -136,12 +134,13 @@ class HostTransport final : public Transports {
 
 std::unique_ptr<Transports> make_transports(RankContext& context, const Options& options, const MachineShape& machine,
                                             std::int64_t bytes) {
-  if (traits_of(device_of(options.run)).uses_host_network)
+  if (traits_of(device_of(options.run)).uses_mpi)
     return std::make_unique<HostTransports>(context, options, machine, bytes);
   return std::make_unique<DeviceTransports>(context, options, bytes);
 }
 
-std::unique_ptr<Transports> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes) {
+std::unique_ptr<Transports> make_host_transport(const std::string& name, Communicator& communicator,
+                                                std::int64_t bytes) {
   return std::make_unique<HostTransport>(name, communicator, bytes);
 }
 

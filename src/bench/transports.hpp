@@ -27,6 +27,7 @@ std::unique_ptr<Transports> make_transports(RankContext& context, const Options&
                                             std::int64_t bytes);
 
 /// Makes a contender of a communicator that works on the host's memory, with its own buffers: MPI's.
-std::unique_ptr<Transports> make_host_way(const std::string& name, Communicator& communicator, std::int64_t bytes);
+std::unique_ptr<Transports> make_host_transport(const std::string& name, Communicator& communicator,
+                                                std::int64_t bytes);
 
 }  // namespace tessera

@@ -73,7 +73,7 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
         out, reason,
         {"comm.register_buffers", "comm.symmetric", "comm.copy_engine_gather", "comm.min_ctas", "comm.max_ctas"});
   };
-  if (options.run.device && traits_of(*options.run.device).uses_host_network) {
+  if (options.run.device && traits_of(*options.run.device).uses_mpi) {
     const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
     out.push_back({"comm.backend", reason});
     unused(reason);
@@ -89,8 +89,9 @@ void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
 /// Options of [run] that a device of this kind has no use for.
 void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out) {
   const char* const reason = "run.device = cpu, or auto without a GPU: the choice is a GPU's";
-  if (!device.has_libraries) add_unused(out, reason, {"run.attention", "run.graph"});
-  if (!device.is_allotted) out.push_back({"run.share_gpu", reason});
+  if (!device.has_attention_choice) out.push_back({"run.attention", reason});
+  if (!device.has_graphs) out.push_back({"run.graph", reason});
+  if (!device.is_accelerator) out.push_back({"run.share_gpu", reason});
 }
 
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {

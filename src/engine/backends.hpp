@@ -12,7 +12,7 @@ const Backend& gpu_backend();
 /// Requires the same libraries on all ranks, as others may sum in another order. Collective over the world.
 inline void require_same_kernels(const Resources& all) {
   require_equal(all.context, all.compute->kernels(Queue::compute).description(),
-                "the same instruction set and library for products on all ranks");
+                "the same instruction set and matmul library on all ranks");
 }
 
 }  // namespace tessera

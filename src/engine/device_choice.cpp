@@ -8,7 +8,7 @@
 namespace tessera {
 
 DeviceKind resolved_device(DeviceChoice choice) {
-  if (choice && !traits_of(*choice).is_allotted) return *choice;
+  if (choice && !traits_of(*choice).is_accelerator) return *choice;
   const bool there = cuda_device_count() > 0;
   if (!choice) return there ? DeviceKind::cuda : DeviceKind::cpu;
   if (!there) throw UsageError("run.device = cuda ({}): cpu, auto, or a machine with a GPU", why_no_cuda_device());
@@ -16,7 +16,7 @@ DeviceKind resolved_device(DeviceChoice choice) {
 }
 
 std::string unused_gpu(DeviceChoice asked, DeviceKind used, const std::filesystem::path& root) {
-  if (traits_of(used).is_allotted) return {};
+  if (traits_of(used).is_accelerator) return {};
   std::error_code ignored;
   if (!std::filesystem::exists(root / "proc/driver/nvidia/version", ignored)) return {};
   if (!built_with_cuda())

@@ -49,11 +49,11 @@ GemmAlgorithms GemmAlgorithms::parse(const std::string& text) {
     ++number;
     Key key;
     GemmAlgorithm choice;
-    if (!read_line(line, key, choice)) throw IoError("line {} of the algorithms of products is damaged", number);
+    if (!read_line(line, key, choice)) throw IoError("line {} of the GEMM algorithms is damaged", number);
     choices.set(key, choice);
   }
   // The text must come back as it was written: a shortened number would be a number too.
-  if (choices.text() != text) throw IoError("the end of the algorithms of products is damaged");
+  if (choices.text() != text) throw IoError("the end of the GEMM algorithms is damaged");
   return choices;
 }
 

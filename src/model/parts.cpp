@@ -108,11 +108,11 @@ class Declaration {
     saves(part, "log_sum_exp", DType::fp32, model_.tokens() * a_.heads);
 
     const std::int64_t linears = linear_flops(a_.width, qkv_width(a_)) + linear_flops(a_.width, a_.width);
-    const std::int64_t product =
+    const std::int64_t matmul =
         checked_multiply(model_.tokens() * (model_.sequence + 1), a_.width);  // 2 x half of the square
-    part.forward.flops = linears + 2 * product;
+    part.forward.flops = linears + 2 * matmul;
     part.recompute.flops = part.forward.flops;
-    part.backward.flops = 2 * linears + 5 * product;
+    part.backward.flops = 2 * linears + 5 * matmul;
     count_bytes(part);
     if (a_.positions == PositionKind::rotary) part.constants = {rotary()};
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
@@ -171,9 +171,9 @@ class Declaration {
     const std::string table =
         a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
     reads(part, table, InBackward::read);
-    const std::int64_t product = linear_flops(a_.width, a_.vocab);
-    part.forward.flops = part.recompute.flops = product;
-    part.backward.flops = 3 * product;
+    const std::int64_t matmul = linear_flops(a_.width, a_.vocab);
+    part.forward.flops = part.recompute.flops = matmul;
+    part.backward.flops = 3 * matmul;
     count_bytes(part);
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
         kernel_needs(model_.device).head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false);

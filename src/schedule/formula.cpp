@@ -29,13 +29,13 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
       term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, P, schedule.reduce),
       term(schedule, "gathers of parameters", gathers, rules.state, P, schedule.compute),
       term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.reduce)};
-  std::erase_if(terms, [](const FormulaTerm& product) { return product.bytes == 0; });
+  std::erase_if(terms, [](const FormulaTerm& term) { return term.bytes == 0; });
   return terms;
 }
 
 std::int64_t formula_wire_bytes(const StepSchedule& schedule) {
   std::int64_t bytes = 0;
-  for (const FormulaTerm& product : formula_terms(schedule)) bytes += product.bytes;
+  for (const FormulaTerm& term : formula_terms(schedule)) bytes += term.bytes;
   return bytes;
 }
 

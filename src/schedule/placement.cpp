@@ -9,9 +9,9 @@ namespace tessera {
 
 std::vector<Redistribution> redistribute(const Placement& from, const Placement& to) {
   constexpr std::array inside_out{Group::shard, Group::world, Group::replica};
-  std::vector<Redistribution> way;
+  std::vector<Redistribution> steps;
   Placement now = from;
-  const auto add = [&](OperationKind kind, Group group) { way.push_back({kind, group, now}); };
+  const auto add = [&](OperationKind kind, Group group) { steps.push_back({kind, group, now}); };
   for (const Group group : inside_out) {
     if (!now.partial.has(group) || to.partial.has(group)) continue;
     now.partial = now.partial.without(group);
@@ -24,9 +24,9 @@ std::vector<Redistribution> redistribute(const Placement& from, const Placement&
     add(OperationKind::gather, *group);
   }
   TESSERA_ASSERT(now.shard == to.shard && now.partial == to.partial, "no collective makes such a placement");
-  if (way.empty() && from.dtype != to.dtype) add(OperationKind::gather, Group::self);
-  if (!way.empty()) way.back().result.dtype = to.dtype;
-  return way;
+  if (steps.empty() && from.dtype != to.dtype) add(OperationKind::gather, Group::self);
+  if (!steps.empty()) steps.back().result.dtype = to.dtype;
+  return steps;
 }
 
 }  // namespace tessera

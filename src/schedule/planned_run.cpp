@@ -24,7 +24,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.deterministic = is_deterministic(options.run);
   policy.evaluation = options.data.val_fraction > 0;
   policy.snapshot = options.checkpoint.async;
-  if (!traits_of(device_of(options.run)).uses_host_network)
+  if (!traits_of(device_of(options.run)).uses_mpi)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
 }

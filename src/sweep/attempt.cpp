@@ -109,8 +109,8 @@ struct Attempt {
   std::int64_t repeat;
   const AttemptSettings& settings;
   RowStatus status;
-  std::string note = {};     // about its device
-  bool is_allotted = false;  // the device is one that other processes may keep busy
+  std::string note = {};          // about its device
+  bool uses_accelerator = false;  // the device is one that other processes may keep busy
 
   std::filesystem::path run() const { return folder.run(row, repeat); }
   std::filesystem::path output() const { return folder.row(row) / "output.txt"; }
@@ -121,7 +121,7 @@ struct Attempt {
     const RowNeeds needs = needs_of(row, Site::here, std::max<std::int64_t>(1, row.ranks / machines));
     if (!needs.missing.empty()) return end(RowState::skipped, needs.missing, 0), false;
     if (!needs.misfit.empty()) return end(RowState::does_not_fit, needs.misfit, 0), false;
-    is_allotted = needs.is_allotted;
+    uses_accelerator = needs.uses_accelerator;
     return true;
   }
 
@@ -224,7 +224,7 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   Attempt attempt{folder, row, repeat, settings, folder.status(row)};
   if (!attempt.may_start()) return attempt.status;
   const int asked = signals.asked();
-  if (attempt.is_allotted) attempt.note = wait_for_gpus(signals, settings.say);
+  if (attempt.uses_accelerator) attempt.note = wait_for_gpus(signals, settings.say);
   if (signals.asked() > asked) {
     attempt.end(RowState::stopped, "asked to end before it was started", kStopped);
     return attempt.status;

@@ -48,7 +48,7 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
     }
   }
   needs.device = name_of(options.run.device);
-  needs.is_allotted = traits_of(device_of(options.run)).is_allotted;
+  needs.uses_accelerator = traits_of(device_of(options.run)).is_accelerator;
   const Architecture architecture = resolve_architecture(options.model);
   const RunShape shape = run_shape(options, architecture, row.ranks, planned_ranks_per_node(options, row.ranks));
   const PlannedRun planned = plan_shape(shape);

@@ -15,11 +15,11 @@ enum class Site : std::uint8_t {
 };
 
 struct RowNeeds {
-  std::int64_t bytes = 0;    ///< memory of a rank; 0 for a command
-  std::string device;        ///< "cpu", "cuda", or "auto" if that is not known
-  bool is_allotted = false;  ///< the device is one that other processes may keep busy
-  std::string misfit;        ///< why it does not fit; empty if it does
-  std::string missing;       ///< why it is skipped here; empty if nothing is missing
+  std::int64_t bytes = 0;         ///< memory of a rank; 0 for a command
+  std::string device;             ///< "cpu", "cuda", or "auto" if that is not known
+  bool uses_accelerator = false;  ///< the device is one that other processes may keep busy
+  std::string misfit;             ///< why it does not fit; empty if it does
+  std::string missing;            ///< why it is skipped here; empty if nothing is missing
 };
 
 /// `ranks_per_machine`: ranks of the row that share a machine's memory.

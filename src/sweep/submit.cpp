@@ -225,7 +225,7 @@ int submit_rows(const Sweep& sweep) {
       continue;
     }
     const DeviceChoice device = row.options.run.device;
-    const bool gpus = device ? traits_of(*device).is_allotted : has_gpus;
+    const bool gpus = device ? traits_of(*device).is_accelerator : has_gpus;
     if (status.state == RowState::skipped || status.state == RowState::does_not_fit) {
       status.state = RowState::pending;
       folder.write_status(row, status);

@@ -43,7 +43,7 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
       conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
                   checkpoints_.bytes_to_write()),
-      products_(run_folder(options)) {}
+      algorithms_(run_folder(options)) {}
 
 std::string TrainLoop::run() {
   try {
@@ -63,7 +63,7 @@ std::string TrainLoop::run_steps() {
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
     session_.request(conditions_.requests(times(step)));
     const std::int64_t requests = train(step);
-    if (step == session_.first_step()) keep_products();
+    if (step == session_.first_step()) keep_algorithms();
     // Before a checkpoint of this step: reported steps are not done again.
     if (report_is_due(step, requests)) report(step);
     const bool last = step == session_.steps();
@@ -201,12 +201,12 @@ void TrainLoop::report(std::int64_t step) {
 }
 
 /// Algorithms are only chosen in the first step and the first evaluation.
-void TrainLoop::keep_products() {
+void TrainLoop::keep_algorithms() {
   if (recorder_ == nullptr) return;
   try {
-    products_.write(session_.resources().compute->gemm_algorithms());
+    algorithms_.write(session_.resources().compute->gemm_algorithms());
   } catch (const IoError& error) {
-    recorder_->say(fmt::format("{}: the next start chooses products anew", error.what()));
+    recorder_->say(fmt::format("{}: the next start chooses GEMM algorithms anew", error.what()));
   }
 }
 
@@ -215,7 +215,7 @@ void TrainLoop::evaluate(std::int64_t step) {
   validation_loss_ = session_.evaluate(options_.train.eval_batches);
   evaluation_seconds_ = seconds_since(start);
   session_.player().times().take();
-  keep_products();
+  keep_algorithms();
   if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);
 }
 

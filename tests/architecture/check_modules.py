@@ -57,7 +57,7 @@ class Tree:
         """Returns the defect of one include line, or None."""
         parts = included.split("/")
         if parts[0].endswith("emulator"):
-            return f"includes {included} (the GPU emulator): nothing of it belongs into the product"
+            return f"includes {included} (the GPU emulator): nothing of it belongs into production code"
         is_ours = parts[0] == "tessera" and len(parts) > 2
         target = parts[1] if is_ours else parts[0]
         if is_ours and target not in self.uses and target != CUDA:

@@ -28,25 +28,33 @@ OWNERS = {
 }
 LONGEST = 25  # words of a sentence
 CORE = r"(src|include/tessera)/(grid|schedule|engine)/"  # where a word has another meaning elsewhere
+MATMULS = r"(src|include/tessera)/(cuda|kernels|bench|model|engine)/|gpu_emulator/libraries/|tests/(kernels|bench|emulated)/"
 WORDS = {  # word: (pattern, files)
     "owed": (r"\bowed", ""),
     "whole (a value)": (r"\bwhole_|\"whole |\bwhole (copy|copies|parameter|gradient|unit|wte|h\.)", CORE + "|README"),
-    "lane": (r"\b[Ll]anes?\b(?<!run\.lanes)(?<!QueueMode lanes)|kLanes", CORE),
+    "lane": (r"\b[Ll]anes?\b(?<!run\.lanes)(?<!QueueMode lanes)(?<!\" lanes)(?<!{} lanes)|kLanes|TwoLanes",
+             CORE + "|tests/(comm|emulated|training|schedule|engine|backend)/"),
     "place (memory)": (r"\bPlace\b|kPlaces|PlacePlan", CORE),
     "payload": (r"[Pp]ayload", "src/|include/|README"),
     "lend": (r"\b(lend|lent|lends)\b", CORE + "|/comm/"),
     "Carver": (r"\b[cC]arver", ""),
     "beside (memory)": (r"MemoryBeside|memory_beside", ""),
-    "manner": (r"\bmanner\(", ""),
+    "manner": (r"\bmanner[(.]|\bManner\b", ""),
     "settle_": (r"\bsettle_", ""),
     "deal": (r"\b[Dd]eal\b|dealing_", CORE + "|/training/"),
-    "product (GEMM)": (r"ProductChoice|product_choices|kept_products|KeptProducts|MatrixProduct|matrix_product\.", ""),
-    "way (algorithm)": (r"CollectiveWay|CommWays|way_over|comm_ways", ""),
+    "product (GEMM)": (r"ProductChoice|product_choices|kept_products|KeptProducts|MatrixProduct|matrix_product\.|[Mm]atrix[ -]products?"
+                       r"|\b(bf16|fp16|fp32) products?\b|\bof products\b|Product(Operand|Epilogue|Rate|Shape|Variants|Workspace)"
+                       r"|\b(finish|tile|attention)_product|_product_(by|launches)|_gradient_product|\bproduct_flops|\bproducts_\b", ""),
+    "product (kernels)": (r"(?<!\")[Pp]roducts?\b(?!: \")", MATMULS),
+    "way (algorithm)": (r"CollectiveWay|CommWays|way_over|comm_ways|host_way|\bWays?\b|\bways_\b|[Ss]taged way|ways? (of talking|for GPUs)"
+                        r"|(?<!under )(?<!the )(?<!its )(?<!their )\bway[.,:;)\[]|\bway =", ""),
     "resident": (r"resident_bytes", ""),
     "room (module)": (r"tessera_room|\b(this|other|each|another|which) rooms?\b|ROOM\b", ""),
     "for people": (r"for people", ""),
     "checkpoint (recompute)": (r"checkpoint_blocks|\bCheckpointing\b", "src/|include/"),
-    "device communication": (r"DeviceCommunication|device_communication|(Nccl|Staged)Communication", ""),
+    "device communication": (r"DeviceCommunication|device_communication|(Nccl|Staged)Communication|DeviceCommBackend[>&]* communication"
+                             r"|\bcommunication(->|\.)(check|open|warm_up|allocate_shared|backend|description|watch)", ""),
+    "device traits": (r"has_libraries|is_allotted|host_network", ""),
     "member": (r"\bMember\b|MemberCommunicator|comm/member", "src/|include/|tests/.*pp"),
     "lane mode": (r"LaneMode|\blanes_of\b|settings_?\.lanes\b", ""),
     "turn, attend (kernels)": (r"\b(turn|turned|attend|attend_backward)\(|\bturn(s|ed)? (pairs|heads|positions)", "/kernels/|/model/"),

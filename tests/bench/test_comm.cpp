@@ -95,11 +95,11 @@ TEST_CASE("the table of bench comm") {
     const std::string text = comm_table(context, options, machine, *reference).text;
     if (context.rank() == 0) table = text;
   });
-  const std::size_t ways = one_node ? 3 : 2;  // no shared memory between nodes
+  const std::size_t transports = one_node ? 3 : 2;  // no shared memory between nodes
   for (const char* collective : {"all_gather ", "reduce_scatter ", "all_reduce "}) {
     const auto rows = lines_of(table, collective);
     CAPTURE(collective, table);
-    REQUIRE(rows.size() == 3 * ways);  // 1, 4, 16 KiB
+    REQUIRE(rows.size() == 3 * transports);  // 1, 4, 16 KiB
     for (const std::string& row : rows) {
       for (const double number : last_numbers(row, 4)) CHECK((std::isfinite(number) && number >= 0));
     }

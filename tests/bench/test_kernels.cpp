@@ -162,7 +162,7 @@ TEST_CASE("the table of bench kernels") {
     CHECK(lines_of(table, kernel).size() == 1);
   }
   CHECK(lines_of(table, "all kernels").size() == 1);
-  CHECK(lines_of(table, "matrix products").size() == 1);
+  CHECK(lines_of(table, "matmuls").size() == 1);
   CHECK(table.find("nan") == std::string::npos);
   CHECK(table.find("inf") == std::string::npos);
   CHECK(table.find('?') == std::string::npos);
@@ -177,7 +177,7 @@ TEST_CASE("a Llama's kernels are measured") {
   std::string table;
   run_ranks(1, 1, [&](RankContext& context) { table = kernel_table(context, options, {}).text; });
   CAPTURE(table);
-  for (const char* kernel : {"rotary backward", "swiglu backward", "all kernels", "matrix products"}) {
+  for (const char* kernel : {"rotary backward", "swiglu backward", "all kernels", "matmuls"}) {
     CAPTURE(kernel);
     CHECK(lines_of(table, kernel).size() == 1);
   }

@@ -67,10 +67,10 @@ class Bench(Case):
         self.assertIn(b"adamw", table["kernel"].tolist())
         np.testing.assert_allclose(table["seconds"].sum() * table["share"], table["seconds"])
         np.testing.assert_allclose(table["call_seconds"] * table["calls"], table["seconds"])
-        products = table["flops"] > 0
-        np.testing.assert_allclose(table["product_share"][products],
-                                   (table["flops"] / table["call_seconds"] / file["rates/product"][0])[products])
-        self.assertTrue(np.isnan(table["product_share"][~products]).all())
+        matmuls = table["flops"] > 0
+        np.testing.assert_allclose(table["product_share"][matmuls],
+                                   (table["flops"] / table["call_seconds"] / file["rates/product"][0])[matmuls])
+        self.assertTrue(np.isnan(table["product_share"][~matmuls]).all())
         self.assertEqual(job.out.count("\nadamw "), 1)
 
     def test_memory(self):

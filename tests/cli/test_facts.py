@@ -86,11 +86,11 @@ class Facts(Case):
         self.assertEqual(model["samples_per_epoch"], samples)
         self.assertEqual(model["steps_per_epoch"], samples / 8)
         self.assertEqual(model["flops_per_token_6n"], 6 * parameters + 12 * layers * width * 16)
-        # Of the products alone: linears, the head, and the visible half of attention's two products.
-        products = layers * 12 * width**2 + vocab * width
-        self.assertEqual(model["flops_per_token"], 6 * products + layers * (2 + 5) * (16 + 1) * width)
+        # Of the matmuls alone: linears, the head, and the visible half of attention's two matmuls.
+        matmuls = layers * 12 * width**2 + vocab * width
+        self.assertEqual(model["flops_per_token"], 6 * matmuls + layers * (2 + 5) * (16 + 1) * width)
         self.assertGreater(model["device_peak_flops"], 1e8)
-        self.assertEqual(model["device_peak_source"], "measured at the start: fp32 products")
+        self.assertEqual(model["device_peak_source"], "measured at the start: fp32 matmuls")
         for name in ("mpi_version", "hdf5_version", "cpu"):
             self.assertTrue(facts[name])
         self.assertRegex(facts["onednn_version"], r"^\d+\.\d+\.\d+$")

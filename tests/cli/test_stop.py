@@ -52,7 +52,7 @@ class Signals(Stop):
             self.assertGreater(len(names), 6, "MPI's own threads are not among them")
 
     def test_two_signals_at_once(self):
-        """Both reach the process in turns, faster than it can handle them, in the middle of matrix products."""
+        """Both reach the process in turns, faster than it can handle them, in the middle of matmuls."""
         long_step = ("--run.threads=2", "--model.width=256", "--model.heads=4", "--model.context=128",
                      "--train.micro_batch=4", "--train.accumulation=8")
         for first, second in ((signal.SIGUSR1, signal.SIGTERM), (signal.SIGHUP, signal.SIGINT)):

@@ -112,7 +112,7 @@ TEST_CASE("shard and replica groups on nodes of any shape") {
   }
 }
 
-TEST_CASE("communicators of a rank are in flight at the same time on different lanes") {
+TEST_CASE("communicators of a rank are in flight at the same time on different queues") {
   for (const bool pairwise : {false, true}) {
     REQUIRE_NOTHROW(run_ranks(4, 4, [&](RankContext& context) {
       const ProcessGrid grid(4, 4, 2);
@@ -125,8 +125,8 @@ TEST_CASE("communicators of a rank are in flight at the same time on different l
       const auto replica = make_communicator(context, grid, Group::replica, region, "replica", options);
       std::mutex lock;
       std::string problems;
-      const auto lane = [&](Communicator& group, std::int64_t number, std::uint64_t seed) {
-        const auto stream = make_serial_stream("lane");
+      const auto queue = [&](Communicator& group, std::int64_t number, std::uint64_t seed) {
+        const auto stream = make_serial_stream("queue");
         for (std::uint64_t round = 0; round < 40; ++round) {
           const auto problem = run_collectives(group, *stream, region.data() + number * room, 300, DType::fp32,
                                                DType::fp32, seed + round);
@@ -134,8 +134,8 @@ TEST_CASE("communicators of a rank are in flight at the same time on different l
           problems += problem;
         }
       };
-      std::thread first([&] { lane(*gather, 0, 100); }), second([&] { lane(*reduce, 1, 200); });
-      lane(*replica, 2, 300);
+      std::thread first([&] { queue(*gather, 0, 100); }), second([&] { queue(*reduce, 1, 200); });
+      queue(*replica, 2, 300);
       first.join(), second.join();
       require(problems.empty(), problems);
     }));

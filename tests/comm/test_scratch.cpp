@@ -37,18 +37,18 @@ TEST_CASE("a sum over messages takes what it has to, up to its blocks") {
 }
 
 TEST_CASE("NCCL takes a copy for its tree, and for a sum that is converted") {
-  const auto bytes = [](CollectiveAlgorithm way, DType wire, DType shard) {
-    return reduce_scratch_bytes(way, 5, 13, wire, shard);
+  const auto bytes = [](CollectiveAlgorithm algorithm, DType wire, DType shard) {
+    return reduce_scratch_bytes(algorithm, 5, 13, wire, shard);
   };
   CHECK(bytes(CollectiveAlgorithm::nccl_tree, DType::bf16, DType::fp32) == 5 * 13 * 2);
   CHECK(bytes(CollectiveAlgorithm::nccl_tree, DType::fp32, DType::fp32) == 5 * 13 * 4);
   CHECK(bytes(CollectiveAlgorithm::nccl_sum, DType::fp32, DType::fp32) == 0);
   CHECK(bytes(CollectiveAlgorithm::nccl_sum, DType::bf16, DType::fp32) == 13 * 2);
-  for (const CollectiveAlgorithm way : {CollectiveAlgorithm::shared_memory, CollectiveAlgorithm::staged})
-    CHECK(bytes(way, DType::bf16, DType::fp32) == 0);
-  for (const CollectiveAlgorithm way :
+  for (const CollectiveAlgorithm algorithm : {CollectiveAlgorithm::shared_memory, CollectiveAlgorithm::staged})
+    CHECK(bytes(algorithm, DType::bf16, DType::fp32) == 0);
+  for (const CollectiveAlgorithm algorithm :
        {CollectiveAlgorithm::shared_memory, CollectiveAlgorithm::nccl_tree, CollectiveAlgorithm::nccl_sum})
-    CHECK(all_reduce_scratch_bytes(way, 5, 13) == 0);
+    CHECK(all_reduce_scratch_bytes(algorithm, 5, 13) == 0);
 }
 
 TEST_CASE("staged collectives take both buffers, each on a boundary of 256 bytes") {

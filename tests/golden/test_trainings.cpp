@@ -55,7 +55,7 @@ std::string text_of(const RunOutcome& run) {
 
 /// Returns "trainings_onednn-2.6.3_avx2.txt": the matmuls of this process.
 std::string golden_of_this_machine() {
-  dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);  // before its first product; a processor with less has less
+  dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2);  // before its first matmul; a processor with less has less
   const dnnl_version_t* version = dnnl_version();
   const bool avx2 = dnnl_get_effective_cpu_isa() == dnnl_cpu_isa_avx2;
   return fmt::format("trainings_onednn-{}.{}.{}_{}.txt", version->major, version->minor, version->patch,

@@ -17,7 +17,7 @@ namespace {
 constexpr std::int64_t kMostElements = 4097;
 constexpr std::int64_t kTimedBytes = std::int64_t{64} << 20;
 
-CommBackend backend() {
+CommBackend wanted_backend() {
   const char* const text = std::getenv("TESSERA_TEST_BACKEND");
   return text != nullptr && std::string(text) == "nccl" ? CommBackend::nccl : CommBackend::staged;
 }
@@ -26,22 +26,22 @@ CommBackend backend() {
 struct Rank {
   explicit Rank(bool deterministic)
       : device(make_cuda_device(static_cast<int>(world().node_rank()) % std::max(1, cuda_device_count()))) {
-    settings.comm.backend = backend();
+    settings.comm.backend = wanted_backend();
     settings.deterministic = deterministic;
     settings.timeout_seconds = 60;
     settings.largest_full = std::max(kTimedBytes, room_for(world().size(), kMostElements));
     settings.largest_result = std::max(kTimedBytes, kMostElements * 4);
-    communication = make_device_comm_backend(world(), *device, settings);
-    shared = communication->allocate_shared(settings.largest_full);
+    backend = make_device_comm_backend(world(), *device, settings);
+    shared = backend->allocate_shared(settings.largest_full);
     result = device->allocate(MemoryKind::device, settings.largest_result + 16);
     stream = device->make_stream("test");
-    group = communication->open(ProcessGrid(world().size(), world().ranks_per_node(), world().size()), Group::world,
-                                "test", settings.largest_full);
-    communication->warm_up(*stream);
+    group = backend->open(ProcessGrid(world().size(), world().ranks_per_node(), world().size()), Group::world, "test",
+                          settings.largest_full);
+    backend->warm_up(*stream);
   }
   DeviceCommSettings settings;
   std::unique_ptr<Device> device;
-  std::unique_ptr<DeviceCommBackend> communication;
+  std::unique_ptr<DeviceCommBackend> backend;
   std::unique_ptr<DeviceMemory> shared, result;
   std::unique_ptr<Stream> stream;
   std::unique_ptr<Communicator> group;
@@ -71,7 +71,7 @@ void say_time(const char* what, std::int64_t bytes, double seconds) {
 TEST_CASE("collectives between GPUs have the CPU's bits") {
   if (world().size() == 1) return;
   Rank rank(true);
-  if (world().rank() == 0) std::printf("%s\n", rank.communication->description().c_str());
+  if (world().rank() == 0) std::printf("%s\n", rank.backend->description().c_str());
   std::uint64_t seed = 1;
   for (const DType wire : {DType::fp32, DType::bf16, DType::fp16}) {
     for (const DType shard : {DType::fp32, wire}) {
@@ -84,7 +84,7 @@ TEST_CASE("collectives between GPUs have the CPU's bits") {
       }
     }
   }
-  rank.communication->check();
+  rank.backend->check();
 }
 
 TEST_CASE("how long collectives take", "[time]") {
@@ -100,7 +100,7 @@ TEST_CASE("how long collectives take", "[time]") {
 }
 
 TEST_CASE("NCCL's own sums are close") {
-  if (world().size() == 1 || backend() != CommBackend::nccl) return;
+  if (world().size() == 1 || wanted_backend() != CommBackend::nccl) return;
   Rank rank(false);
   const DeviceCase one{kMostElements, DType::fp32, DType::fp32, 7, false};
   const std::string wrong =
@@ -110,7 +110,7 @@ TEST_CASE("NCCL's own sums are close") {
 }
 
 TEST_CASE("NCCL's collectives are captured and replayed") {
-  if (world().size() == 1 || backend() != CommBackend::nccl) return;
+  if (world().size() == 1 || wanted_backend() != CommBackend::nccl) return;
   Rank rank(true);
   const std::int64_t elements = 640, total = elements * world().size();
   Bytes host(static_cast<std::size_t>(total * 4));

@@ -33,7 +33,7 @@ from sizes import real_sizes, rehearsal_sizes
 from stages import Stages
 
 STAGES = {  # the most valuable first
-    "smoke": (Stages.smoke, "a kernel, a product, cuDNN's attention, a few steps, two ranks: which layer is broken"),
+    "smoke": (Stages.smoke, "a kernel, a matmul, cuDNN's attention, a few steps, two ranks: which layer is broken"),
     "kernels": (Stages.kernels, "every kernel against the reference in double precision, a process for each case"),
     "golden": (Stages.golden, "the golden models on one rank: the GPU's losses and norms against the CPU's"),
     "speed_124m": (Stages.speed_124m, "GPT-2 124M: tokens/s, MFU, compared with PyTorch in several settings"),

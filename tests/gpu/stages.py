@@ -56,7 +56,7 @@ class Stages:
     def smoke(self) -> None:
         """The layers one upon the other: the first that fails is what to look at."""
         if self._has("test_gpu_kernels", "smoke"):
-            for name, cases in (("a kernel", "cast rounds*"), ("a product", "linear in pieces*")):
+            for name, cases in (("a kernel", "cast rounds*"), ("a matmul", "linear in pieces*")):
                 self._attempt("smoke", name, [self._bundle / SUITE, cases], lines=3, most=30)
             self._cudnn("smoke", 30, "attention forward and backward: gradients*")
         train = [self._tessera, "train", *self._sizes.strategy_model, "--train.steps=6", "--data.val_fraction=0", "--run.device=cuda"]

@@ -28,7 +28,7 @@ struct Inputs {
   StepScalars scalars;
 };
 
-/// Loss and gradients in double: norm, product, softmax, and back.
+/// Loss and gradients in double: norm, matmul, softmax, and back.
 struct Reference {
   double loss = 0;
   Doubles dx, dgain, dbias, dtable;

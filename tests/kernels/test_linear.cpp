@@ -20,7 +20,7 @@ constexpr Shape kShapes[] = {{1, 1, 1},       {1, 64, 48},    {3, 5, 7},       {
                              {130, 257, 391}, {257, 96, 400}, {300, 1100, 40}, {96, 64, 192}};
 
 /// Computes y = x W + b in double.
-Doubles product(const Doubles& x, const Doubles& w, const Doubles& b, const Shape& s, WeightLayout layout) {
+Doubles matmul(const Doubles& x, const Doubles& w, const Doubles& b, const Shape& s, WeightLayout layout) {
   Doubles y(static_cast<std::size_t>(s.tokens * s.out));
   for (std::int64_t t = 0; t < s.tokens; ++t) {
     for (std::int64_t o = 0; o < s.out; ++o) {
@@ -51,7 +51,7 @@ TEST_CASE("linear forward: bias, GELU and residual in any layout and type", "[li
                             << s.out);
         const Tensor x = Tensor::random(s.tokens, s.in, dtype, 1), w = random_weight(s, layout, dtype);
         const Tensor b = Tensor::random(1, s.out, dtype, 3), r = Tensor::random(s.tokens, s.out, dtype, 4);
-        const Doubles y = product(x.values(), w.values(), b.values(), s, layout);
+        const Doubles y = matmul(x.values(), w.values(), b.values(), s, layout);
         LinearForward a;
         a.tokens = s.tokens, a.in = s.in, a.out = s.out, a.layout = layout;
         a.input = x.view(), a.weight = w.view(), a.bias = b.view();
@@ -90,7 +90,7 @@ TEST_CASE("linear forward with GELU where nothing asks for determinism: of the s
                             << s.out);
         const Tensor x = Tensor::random(s.tokens, s.in, dtype, 1), w = random_weight(s, layout, dtype);
         const Tensor b = Tensor::random(1, s.out, dtype, 3);
-        Doubles y = product(x.values(), w.values(), b.values(), s, layout);
+        Doubles y = matmul(x.values(), w.values(), b.values(), s, layout);
         Tensor before(s.tokens, s.out, dtype), activated(s.tokens, s.out, dtype);
         LinearForward a;
         a.tokens = s.tokens, a.in = s.in, a.out = s.out, a.layout = layout;
@@ -120,9 +120,9 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
             const Tensor u = Tensor::random(s.tokens, s.in, dtype, 5), dy = Tensor::random(s.tokens, s.out, dtype, 6);
             const Doubles xv = x.values(), dyv = dy.values(), uv = u.values();
 
-            // d x is the product with the weight read in the other layout.
+            // d x is the matmul with the weight read in the other layout.
             const Shape back{s.tokens, s.out, s.in};
-            Doubles dx = product(dyv, w.values(), {}, back, in_out ? WeightLayout::out_in : WeightLayout::in_out);
+            Doubles dx = matmul(dyv, w.values(), {}, back, in_out ? WeightLayout::out_in : WeightLayout::in_out);
             for (std::size_t i = 0; i < dx.size(); ++i) dx[i] *= gelu_new_slope(uv[i]);
             Tensor dw = Tensor::random(in_out ? s.in : s.out, in_out ? s.out : s.in, gradient_type, 7);
             Tensor db = Tensor::random(1, s.out, gradient_type, 8);
@@ -155,7 +155,7 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
             Tensor sum = Tensor::random(s.tokens, s.in, dtype, 9);
             Doubles sum_expected = sum.values();
             const Doubles plain =
-                product(dyv, w.values(), {}, back, in_out ? WeightLayout::out_in : WeightLayout::in_out);
+                matmul(dyv, w.values(), {}, back, in_out ? WeightLayout::out_in : WeightLayout::in_out);
             for (std::size_t i = 0; i < plain.size(); ++i) sum_expected[i] += plain[i];
             a.input_gradient = sum.view(), a.input_adds = true, a.before_gelu = {};
             a.weight_gradient = {}, a.bias_gradient = {};
@@ -177,9 +177,9 @@ TEST_CASE("linear: what was chosen for one place of bias and GELU's input serves
   const Tensor x = Tensor::random(s.tokens, s.in, dtype, 1), w = random_weight(s, WeightLayout::in_out, dtype);
   const Tensor biases = Tensor::random(1, s.out + 8, dtype, 3), dy = Tensor::random(s.tokens, s.out, dtype, 4);
   const Tensor before = Tensor::random(s.tokens + 1, s.in, dtype, 5);
-  const Doubles plain = product(x.values(), w.values(), {}, s, WeightLayout::in_out);
+  const Doubles plain = matmul(x.values(), w.values(), {}, s, WeightLayout::in_out);
   const Shape back{s.tokens, s.out, s.in};
-  const Doubles of_input = product(dy.values(), w.values(), {}, back, WeightLayout::out_in);
+  const Doubles of_input = matmul(dy.values(), w.values(), {}, back, WeightLayout::out_in);
   for (const std::int64_t place : {0, 1}) {
     INFO(place);
     Tensor y(s.tokens, s.out, dtype), dx(s.tokens, s.in, dtype);
@@ -272,7 +272,7 @@ TEST_CASE("linear gives the same bits on any number of threads", "[linear]") {
   }
 }
 
-TEST_CASE("NaN in an operand reaches the products that use it and no other", "[linear]") {
+TEST_CASE("NaN in an operand reaches the matmuls that use it and no other", "[linear]") {
   Device device;
   const Shape s{40, 30, 50};
   Tensor x = Tensor::random(s.tokens, s.in, DType::fp32, 1);

@@ -1,5 +1,5 @@
 """Qwen2 and Llama as a PyTorch user would write them for speed: nn.Module, F.rms_norm, F.scaled_dot_product_attention with
-grouped queries, rotary positions from a table, SwiGLU as two products."""
+grouped queries, rotary positions from a table, SwiGLU as two matmuls."""
 
 import json
 import math
@@ -132,7 +132,7 @@ class Decoder(nn.Module):
     def forward(self, inputs, targets):
         x = self.embed_tokens(inputs)
         # Angles keep fp32 under autocast; the rotated queries and keys go back to what x has.
-        cosine, sine = (t[: inputs.shape[1]].to(self.product_type(x)) for t in (self.cosine, self.sine))
+        cosine, sine = (t[: inputs.shape[1]].to(self.matmul_type(x)) for t in (self.cosine, self.sine))
         for block in self.h:
             x = block(x, cosine, sine)
         return self.loss(x, targets)
@@ -143,8 +143,8 @@ class Decoder(nn.Module):
         return F.cross_entropy(logits.view(-1, logits.shape[-1]).float(), targets.reshape(-1))
 
     @staticmethod
-    def product_type(x):
-        """bf16 products come out of autocast: rotating in fp32 would double the bytes of queries and keys."""
+    def matmul_type(x):
+        """bf16 matmuls come out of autocast: rotating in fp32 would double the bytes of queries and keys."""
         return torch.get_autocast_dtype(x.device.type) if torch.is_autocast_enabled(x.device.type) else x.dtype
 
 

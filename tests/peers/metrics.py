@@ -9,7 +9,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 
-from models import product_flops, published_flops, sizes
+from models import matmul_flops, published_flops, sizes
 from samples import Samples
 from strategies import NAMES
 
@@ -122,9 +122,9 @@ def model_facts(options: argparse.Namespace, samples: Samples, parameters: int, 
         "samples_per_epoch": samples.per_epoch,
         "steps_per_epoch": samples.per_epoch / samples.per_step,
         "flops_per_token_6n": published_flops(options.config, parameters, options.seq_len),
-        "flops_per_token": product_flops(options.config, options.seq_len),
+        "flops_per_token": matmul_flops(options.config, options.seq_len),
         "device_peak_flops": peak_flops,
-        "device_peak_source": f"measured at the start: {options.precision} products",
+        "device_peak_source": f"measured at the start: {options.precision} matmuls",
     }
 
 

@@ -100,10 +100,10 @@ def published_flops(config, parameters: int, sequence: int) -> float:
     return 6.0 * parameters + 12.0 * config.layers * config.width * sequence
 
 
-def product_flops(config, sequence: int) -> float:
+def matmul_flops(config, sequence: int) -> float:
     """Training FLOPs of a token in the model's matmuls, as src/model/parts.cpp counts them: forward and backward once."""
     key_width = getattr(config, "kv_heads", config.heads) * (config.width // config.heads)
     projections = 2 * config.width * (2 * config.width + 2 * key_width)
-    attention = (sequence + 1) * config.width  # half of the square, a product
+    attention = (sequence + 1) * config.width  # half of the square, a matmul
     mlp = 2 * config.width * config.ffn_width * (2 if isinstance(config, gpt2_torch.Config) else 3)
     return config.layers * (3 * (projections + mlp) + 7 * attention) + 6.0 * config.width * config.vocab

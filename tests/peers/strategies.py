@@ -130,7 +130,7 @@ def _shard_fully(model: nn.Module, options: argparse.Namespace) -> None:
 
 
 def autocast(options: argparse.Namespace) -> contextlib.AbstractContextManager:
-    """Products in bf16 where the strategy has no mixed precision of its own."""
+    """Matmuls in bf16 where the strategy has no mixed precision of its own."""
     wanted = options.precision == "bf16" and options.strategy in ("single", "ddp")
     return torch.autocast(options.device, torch.bfloat16, enabled=wanted)
 

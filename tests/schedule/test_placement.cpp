@@ -33,9 +33,9 @@ TEST_CASE("sums go over the inner group first, what was sharded last is gathered
 }
 
 TEST_CASE("the last collective changes the type; where there is none, a cast does") {
-  const auto way = redistribute({none, both, DType::bf16}, {both, none, DType::fp32});
-  CHECK(way.front().result == Placement{shard, set({Group::replica}), DType::bf16});
-  CHECK(way.back().result == Placement{both, none, DType::fp32});
+  const auto steps = redistribute({none, both, DType::bf16}, {both, none, DType::fp32});
+  CHECK(steps.front().result == Placement{shard, set({Group::replica}), DType::bf16});
+  CHECK(steps.back().result == Placement{both, none, DType::fp32});
   CHECK(text({none, none, DType::fp32}, {none, none, DType::bf16}) == "gather self");
   CHECK(text({shard, none, DType::fp32}, {shard, none, DType::fp32}).empty());
 }

@@ -64,11 +64,11 @@ TEST_CASE("a steady step allocates nothing") {
   options.train.steps = 20;
   options.train.accumulation = 3;
   for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::zero2, Strategy::zero3}) {
-    for (const QueueMode lanes : {QueueMode::serial, QueueMode::parallel}) {
+    for (const QueueMode mode : {QueueMode::serial, QueueMode::parallel}) {
       for (const std::int64_t ranks_per_node : {2, 1}) {
         options.shard.strategy = strategy;
-        options.run.lanes = lanes;
-        INFO(name_of(strategy) << " lanes " << name_of(lanes) << " nodes of " << ranks_per_node);
+        options.run.lanes = mode;
+        INFO(name_of(strategy) << " lanes " << name_of(mode) << " nodes of " << ranks_per_node);
         // The barriers around the count may allocate a few times themselves: far fewer than operations are played.
         REQUIRE(allocations_in_steps(options, ranks_per_node) <= 16);
       }

@@ -18,12 +18,12 @@ const std::vector<Shape> kShapes{
     {Strategy::zero3, 1, 1, 0, Wrap::model, 4},     {Strategy::zero3, 3, 3, 0, Wrap::block, 3},
     {Strategy::hsdp_zero1, 4, 2, 2, Wrap::block, 4}};
 
-/// Runs every shape in every way.
-template <class Ways>
-auto pairs_of(const std::vector<Shape>& shapes, const Ways& ways) {
-  std::vector<std::pair<Shape, std::decay_t<decltype(ways[0])>>> pairs;
+/// Runs every shape in every mode.
+template <class Modes>
+auto pairs_of(const std::vector<Shape>& shapes, const Modes& modes) {
+  std::vector<std::pair<Shape, std::decay_t<decltype(modes[0])>>> pairs;
   for (const Shape& shape : shapes) {
-    for (const auto& way : ways) pairs.emplace_back(shape, way);
+    for (const auto& mode : modes) pairs.emplace_back(shape, mode);
   }
   return pairs;
 }
@@ -34,10 +34,10 @@ TEST_CASE("20 steps are 10, a restart, and 10 more, to the bit, under every stra
   Options options = base_options();
   options.train.steps = 20;
   // With async the state has moved on when it is written, in whatever order queues are played.
-  const std::tuple<bool, QueueMode> ways[] = {
+  const std::tuple<bool, QueueMode> modes[] = {
       {false, QueueMode::serial}, {true, QueueMode::serial}, {true, QueueMode::chaos}};
-  for (const auto& [shape, way] : pairs_of(kShapes, ways)) {
-    std::tie(options.checkpoint.async, options.run.lanes) = way;
+  for (const auto& [shape, mode] : pairs_of(kShapes, modes)) {
+    std::tie(options.checkpoint.async, options.run.lanes) = mode;
     INFO(shape.text() << (options.checkpoint.async ? " async " : " ") << name_of(options.run.lanes));
     const RunPlace place;
     const Outcome whole = run(options, shape, place.path(), 20, 10);

@@ -32,7 +32,7 @@ TEST_CASE("threads: the machine's cores dealt to its ranks, within what a rank m
   CHECK(threads_of(options, machine_of(2, 4)) == 7);
 }
 
-TEST_CASE("lanes and spinning look at the whole machine") {
+TEST_CASE("the queue mode and spinning look at the whole machine") {
   Options options;
   CHECK(queue_mode_of(options, 1, machine_of(2, 2)) == QueueMode::serial);
   CHECK(queue_mode_of(options, 1, machine_of(2, 3)) == QueueMode::parallel);

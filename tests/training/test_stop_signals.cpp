@@ -55,7 +55,7 @@ TEST_CASE("threads receive no signals") {
   const auto before = blocked_signals();
   const TemporaryFolder folder;
   ThreadPool pool(3);
-  const auto stream = make_host_stream("lane", 4);
+  const auto stream = make_host_stream("queue", 4);
   IoThread files;
   const auto source = tokens_in_memory(std::vector<std::int32_t>(10), 10);
   const Sampler sampler({0, 10}, 1, SampleOrder::sequential, 1);
@@ -82,7 +82,7 @@ TEST_CASE("threads receive no signals") {
 
 // A handler's frame on the stack of a matmul would lie in the matmul's own buffers, and end the program sooner or
 // later.
-TEST_CASE("signals leave matrix products alone") {
+TEST_CASE("signals leave matmuls alone") {
   constexpr std::int64_t n = 96, wide = 160;
   const std::vector<float> a(n * wide, 1.0f), b(n * wide, 2.0f);
   std::vector<float> c(n * n);

@@ -1,4 +1,4 @@
-// cuBLASLt as far as our kernels call it: the real header's functions over a plain product. Whatever is not known to be
+// cuBLASLt as far as our kernels call it: the real header's functions over a plain matmul. Whatever is not known to be
 // valid for the real library is refused, at the heuristic or at the call.
 
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
@@ -184,7 +184,7 @@ void compute(const Call& call) {
   const bool ta = call.description.transpose_a == CUBLAS_OP_T, tb = call.description.transpose_b == CUBLAS_OP_T;
   const std::vector<float> a = as_floats(call.a, call.a_data, ta), b = as_floats(call.b, call.b_data, tb);
   const std::int64_t m = call.d.rows, n = call.d.columns, k = ta ? call.a.rows : call.a.columns;
-  // The library chooses by the whole shape: products of other sizes sum in other orders. Here in parts, of 16-bit
+  // The library chooses by the whole shape: matmuls of other sizes sum in other orders. Here in parts, of 16-bit
   // factors with 18 bits each, so that the difference shows in what is stored.
   const std::int64_t parts = 1 + (m + n) % 3;
   const bool cuts = parts > 1 && call.a.type != CUDA_R_32F;
@@ -224,17 +224,17 @@ void compute(const Call& call) {
 
 namespace emulator {
 
-void set_favourite_product(int device, int variant) {
+void set_favourite_matmul(int device, int variant) {
   const std::lock_guard guard(hooks().lock);
   hooks().favourite[device] = variant;
 }
 
-void set_fast_product(int variant) {
+void set_fast_matmul(int variant) {
   const std::lock_guard guard(hooks().lock);
   hooks().slow_except = variant;
 }
 
-std::map<std::pair<int, int>, int> take_product_launches() {
+std::map<std::pair<int, int>, int> take_matmul_launches() {
   const std::lock_guard guard(hooks().lock);
   return std::exchange(hooks().launches, {});
 }
@@ -392,8 +392,8 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     const auto given = hooks().favourite.find(device_now());
     if (given != hooks().favourite.end()) favourite = given->second;
   }
-  for (; *found < std::min(wanted, emulator::kProductVariants); ++*found) {
-    const auto variant = static_cast<std::uint64_t>((favourite + *found) % emulator::kProductVariants);
+  for (; *found < std::min(wanted, emulator::kMatmulVariants); ++*found) {
+    const auto variant = static_cast<std::uint64_t>((favourite + *found) % emulator::kMatmulVariants);
     Algorithm algorithm{kMagic, {}, shape_of(description, a, b, d), variant};
     std::memcpy(algorithm.alignment, p.alignment, sizeof(p.alignment));
     if (has_bias(description)) algorithm.alignment[4] = alignment_of(description.bias);
@@ -444,7 +444,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t operation, 
                   workspace_bytes,
                   counted_launch(static_cast<int>(algorithm.variant), own<Description>(operation).epilogue)};
   if (algorithm.magic != kMagic || algorithm.shape != shape_of(call.description, call.a, call.b, call.d)) {
-    return CUBLAS_STATUS_INVALID_VALUE;  // chosen for another product
+    return CUBLAS_STATUS_INVALID_VALUE;  // chosen for another matmul
   }
   const void* pointers[] = {a_data, b_data, c_data, d_data};
   for (int i = 0; i < 4; ++i) {

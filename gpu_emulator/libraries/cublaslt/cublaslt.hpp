@@ -6,19 +6,19 @@
 
 namespace emulator {
 
-/// Every product has so many algorithms, all with the same bits.
-inline constexpr int kProductVariants = 3;
+/// Every matmul has so many algorithms, all with the same bits.
+inline constexpr int kMatmulVariants = 3;
 
 /// The heuristic on this device puts the variant first (0 at start), the others behind it.
-void set_favourite_product(int device, int variant);
+void set_favourite_matmul(int device, int variant);
 
 /// All variants but this one take a few milliseconds more; -1: none does (at start).
-void set_fast_product(int variant);
+void set_fast_matmul(int variant);
 
-/// Products launched since the last call, by device and variant.
-std::map<std::pair<int, int>, int> take_product_launches();
+/// Matmuls launched since the last call, by device and variant.
+std::map<std::pair<int, int>, int> take_matmul_launches();
 
-/// How many products with an epilogue (cublasLtEpilogue_t) were launched since the last call that asked for it.
+/// How many matmuls with an epilogue (cublasLtEpilogue_t) were launched since the last call that asked for it.
 int take_epilogue_launches(int epilogue);
 
 }  // namespace emulator

@@ -200,16 +200,16 @@ int finalize_graph(Descriptor& d) {
 std::optional<std::int64_t> workspace_of(const GraphProgram& program) {
   if (!is_known(program)) return {};
   std::int64_t bytes = kSmallWorkspace;
-  int products = 0;
+  int matmuls = 0;
   for (const GraphStep& s : program) {
-    const bool product = s.kind == Kind::matmul_operation;
+    const bool matmul = s.kind == Kind::matmul_operation;
     // Before sm_90 backward, which has five of them, wants room for a sum in fp32 of the queries' size.
-    if (product && ++products == 5 && emulator::capability() < 9) {
+    if (matmul && ++matmuls == 5 && emulator::capability() < 9) {
       const Four& queries = program.front().x.sizes;
       bytes += queries[0] * queries[1] * queries[2] * queries[3] * 4;
     }
-    // The first product of forward and backward has a head's width as its depth.
-    if (product && s.b.id < 100 && s.x.id < 100 && (s.x.sizes[3] > 128 || s.x.sizes[3] % 8 != 0)) return {};
+    // The first matmul of forward and backward has a head's width as its depth.
+    if (matmul && s.b.id < 100 && s.x.id < 100 && (s.x.sizes[3] > 128 || s.x.sizes[3] % 8 != 0)) return {};
     if (s.kind == Kind::reduction_operation && s.x.sizes[1] != s.y.sizes[1]) {
       bytes += s.x.sizes[0] * s.x.sizes[1] * s.x.sizes[2] * s.x.sizes[3] * 2;
     }

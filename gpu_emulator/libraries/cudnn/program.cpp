@@ -55,7 +55,7 @@ class Run {
   void step(const GraphStep& s) {
     switch (s.kind) {
       case Kind::matmul_operation:
-        return product(s);
+        return matmul(s);
       case Kind::reduction_operation:
         return reduction(s);
       case Kind::reshape_operation:
@@ -106,7 +106,7 @@ class Run {
     }
   }
 
-  void product(const GraphStep& s) {
+  void matmul(const GraphStep& s) {
     const std::int64_t depth = s.x.sizes[3];
     for_each(s.y.sizes, [&](const Four& at) {
       Four a = reading(at, s.y.sizes, s.x.sizes), b = reading(at, s.y.sizes, s.b.sizes);
@@ -203,20 +203,20 @@ bool is_consistent(const GraphStep& s) {
 }
 
 bool is_known(const GraphProgram& program) {
-  constexpr int kProduct = 10000, kTurn = 20000, kReduce = 30000;
+  constexpr int kMatmul = 10000, kTurn = 20000, kReduce = 30000;
   std::vector<int> codes;
   for (const GraphStep& s : program) {
-    codes.push_back(s.kind == Kind::matmul_operation      ? kProduct
+    codes.push_back(s.kind == Kind::matmul_operation      ? kMatmul
                     : s.kind == Kind::reshape_operation   ? kTurn
                     : s.kind == Kind::reduction_operation ? kReduce + s.mode
                                                           : s.mode);
   }
-  const std::vector<int> forward = {kProduct, 1, 501, 501, 303, 601, kReduce + 3, 9, 13, kReduce, 15, 0, 6, kProduct};
-  const std::vector<int> backward = {1,     kReduce,  1,        kProduct, 1, 9, 501,   501,      303,   601,      13,
-                                     kTurn, kProduct, kProduct, 9,        1, 1, kTurn, kProduct, kTurn, kProduct, 21};
-  const std::vector<int> shared = {1,   kReduce, 1,     kProduct, 1,        9,       501,      501,
-                                   303, 601,     13,    kTurn,    kProduct, kReduce, kProduct, 9,
-                                   1,   1,       kTurn, kProduct, kReduce,  kTurn,   kProduct, 21};
+  const std::vector<int> forward = {kMatmul, 1, 501, 501, 303, 601, kReduce + 3, 9, 13, kReduce, 15, 0, 6, kMatmul};
+  const std::vector<int> backward = {1,     kReduce, 1,       kMatmul, 1, 9, 501,   501,     303,   601,     13,
+                                     kTurn, kMatmul, kMatmul, 9,       1, 1, kTurn, kMatmul, kTurn, kMatmul, 21};
+  const std::vector<int> shared = {1,   kReduce, 1,     kMatmul, 1,       9,       501,     501,
+                                   303, 601,     13,    kTurn,   kMatmul, kReduce, kMatmul, 9,
+                                   1,   1,       kTurn, kMatmul, kReduce, kTurn,   kMatmul, 21};
   return codes == forward || codes == backward || codes == shared;
 }
 

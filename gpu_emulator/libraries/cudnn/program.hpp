@@ -24,7 +24,7 @@ struct GraphStep {
   tessera::cudnn::Kind kind = tessera::cudnn::Kind::matmul_operation;
   int mode = 0;  ///< of a pointwise operation or a reduction
   std::int64_t axis = 0;
-  GraphTensor x, b, condition, y;  ///< a product's factors are x and b; an id of 0 is not there
+  GraphTensor x, b, condition, y;  ///< a matmul's factors are x and b; an id of 0 is not there
 };
 
 using GraphProgram = std::vector<GraphStep>;

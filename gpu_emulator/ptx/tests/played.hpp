@@ -12,7 +12,7 @@
 namespace ptx::testing {
 
 /// What a program gets: threads, order, dynamic shared memory.
-struct Manner {
+struct Mode {
   std::int64_t threads = 32;
   std::uint64_t seed = 0;
   std::int64_t dynamic_shared = 0;
@@ -22,7 +22,7 @@ struct Manner {
 /// Plays `body` (registers %p, %rs, %r, %rd, %f, %fd are declared) with the address of `memory` in %rd1, and returns
 /// what it leaves there. `globals`: what stands before the kernel.
 template <class T>
-std::vector<T> played(const std::string& body, std::vector<T> memory, const Manner& manner = {},
+std::vector<T> played(const std::string& body, std::vector<T> memory, const Mode& mode = {},
                       const std::string& globals = {}) {
   const std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n" + globals +
                            "\n.visible .entry program(.param .u64 memory)\n{\n.reg .b64 %rd<99>;\n"
@@ -31,19 +31,19 @@ std::vector<T> played(const std::string& body, std::vector<T> memory, const Mann
   Module module(text);
   Launch launch;
   launch.kernel = module.kernel("program");
-  launch.grid.x = manner.blocks, launch.block.x = manner.threads;
-  launch.dynamic_shared = manner.dynamic_shared;
+  launch.grid.x = mode.blocks, launch.block.x = mode.threads;
+  launch.dynamic_shared = mode.dynamic_shared;
   const auto address = reinterpret_cast<std::uint64_t>(memory.data());
   launch.parameters.resize(sizeof address);
   std::memcpy(launch.parameters.data(), &address, sizeof address);
-  play(launch, manner.seed);
+  play(launch, mode.seed);
   return memory;
 }
 
 /// The message of the fault that the program ends with; empty for none.
-inline std::string fault_of(const std::string& body, const Manner& manner = {}, const std::string& globals = {}) {
+inline std::string fault_of(const std::string& body, const Mode& mode = {}, const std::string& globals = {}) {
   try {
-    played<std::uint32_t>(body, std::vector<std::uint32_t>(4096), manner, globals);
+    played<std::uint32_t>(body, std::vector<std::uint32_t>(4096), mode, globals);
   } catch (const std::runtime_error& e) {
     return e.what();
   }

@@ -50,7 +50,7 @@ TEST_CASE("shuffles and votes wait for the lanes of their mask, wherever those a
              Catch::Contains("wait in vain"));
 }
 
-TEST_CASE("a product of matrices from shared memory") {
+TEST_CASE("a matmul from shared memory") {
   // A [16, 16] and B [16, 8] as bf16 in dynamic shared memory; D in fp32 to global memory, by fragments.
   const std::string body = std::string(kOwnPlace) + R"(
     mov.u32 %r20, tile;

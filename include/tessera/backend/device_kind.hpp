@@ -13,19 +13,20 @@ enum class DeviceKind : std::uint8_t { cpu, cuda };
 /// A row of the table of devices.
 struct DeviceTraits {
   DeviceKind kind;
-  std::string_view name;   ///< as run.device spells it
-  bool has_own_memory;     ///< apart from the host's; only a process that has opened the device can query it
-  bool is_allotted;        ///< a machine has a number of them: a rank takes one, which may be busy or not be there
-  bool uses_host_network;  ///< its collectives go through shared memory and MPI; otherwise NCCL, or staged on the host
-  bool has_libraries;      ///< a vendor's: graphs that are replayed, attention to choose from
-  bool has_datasheet;      ///< which says its peak; otherwise the peak is measured
-  bool is_deterministic;   ///< where run.deterministic is left open
+  std::string_view name;      ///< as run.device spells it
+  bool has_own_memory;        ///< apart from the host's; only a process that has opened the device can query it
+  bool is_accelerator;        ///< a machine has a number of them: a rank takes one, which may be busy or not be there
+  bool uses_mpi;              ///< and shared memory for its collectives; otherwise NCCL, or staged on the host
+  bool has_graphs;            ///< which replay a step (run.graph)
+  bool has_attention_choice;  ///< between a library's kernels and ours (run.attention)
+  bool has_datasheet;         ///< which says its peak; otherwise the peak is measured
+  bool is_deterministic;      ///< where run.deterministic is left open
 };
 
 inline constexpr DeviceTraits kDevices[] = {
-    // kind, name, own memory, allotted, host network, libraries, datasheet, deterministic
-    {DeviceKind::cpu, "cpu", false, false, true, false, false, true},
-    {DeviceKind::cuda, "cuda", true, true, false, true, true, false},
+    // kind, name, own memory, accelerator, MPI, graphs, attention choice, datasheet, deterministic
+    {DeviceKind::cpu, "cpu", false, false, true, false, false, false, true},
+    {DeviceKind::cuda, "cuda", true, true, false, true, true, true, false},
 };
 
 constexpr const DeviceTraits& traits_of(DeviceKind kind) { return kDevices[static_cast<std::size_t>(kind)]; }

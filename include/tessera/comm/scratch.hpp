@@ -28,10 +28,10 @@ constexpr std::int64_t message_block_bytes(std::int64_t ranks) {
 
 /// Returns the workspace of a reduce_scatter of `elements_per_rank` over `ranks` ranks, in bytes: it receives there
 /// before it can add.
-constexpr std::int64_t reduce_scratch_bytes(CollectiveAlgorithm way, std::int64_t ranks, std::int64_t elements_per_rank,
-                                            DType wire, DType shard) {
+constexpr std::int64_t reduce_scratch_bytes(CollectiveAlgorithm algorithm, std::int64_t ranks,
+                                            std::int64_t elements_per_rank, DType wire, DType shard) {
   const std::int64_t slice = elements_per_rank * size_of(wire);
-  switch (way) {
+  switch (algorithm) {
     case CollectiveAlgorithm::messages:  // in blocks, if a slice is longer
       return ranks * std::min(message_block_bytes(ranks), round_up(slice, std::int64_t{64}));
     case CollectiveAlgorithm::nccl_tree:
@@ -46,8 +46,8 @@ constexpr std::int64_t reduce_scratch_bytes(CollectiveAlgorithm way, std::int64_
 }
 
 /// Returns the same of an all_reduce_sum of `count` integers.
-constexpr std::int64_t all_reduce_scratch_bytes(CollectiveAlgorithm way, std::int64_t ranks, std::int64_t count) {
-  if (way != CollectiveAlgorithm::messages) return 0;
+constexpr std::int64_t all_reduce_scratch_bytes(CollectiveAlgorithm algorithm, std::int64_t ranks, std::int64_t count) {
+  if (algorithm != CollectiveAlgorithm::messages) return 0;
   return std::min(ranks * message_block_bytes(ranks), count * size_of(DType::int64));
 }
 

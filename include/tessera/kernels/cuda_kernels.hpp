@@ -11,7 +11,7 @@ namespace tessera {
 
 /// Choices among the implementations of the GPU's kernels.
 struct CudaKernelSettings {
-  GemmSettings products;  ///< the algorithms of matmuls
+  GemmSettings gemm;  ///< the algorithms of matmuls
   AttentionChoice attention = AttentionChoice::automatic;
   bool deterministic = true;  ///< every sum in a fixed order
   /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout. Without

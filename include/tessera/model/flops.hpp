@@ -14,7 +14,7 @@ inline double published_flops_per_token(const ModelParts& model) {
 }
 
 /// Counts the model's matmuls, forward and backward once.
-inline double product_flops_per_token(const ModelParts& model) {
+inline double matmul_flops_per_token(const ModelParts& model) {
   return static_cast<double>(model.training_flops()) / static_cast<double>(model.tokens());
 }
 

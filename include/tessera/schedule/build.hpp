@@ -39,7 +39,7 @@ inline bool gathers_are_limited(const SchedulePolicy& policy) { return life_of(p
 /// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy);
 
-/// One product of the strategy's formula (README.md, Strategies): what a rank sends per step for one purpose.
+/// One term of the strategy's formula (README.md, Strategies): what a rank sends per step for one purpose.
 struct FormulaTerm {
   std::string_view name;      ///< "gathers of parameters"
   std::int64_t times = 0;     ///< per step
@@ -49,7 +49,7 @@ struct FormulaTerm {
   std::int64_t bytes = 0;  ///< times x elements x size of dtype x (n - 1) / n, n the group's ranks
 };
 
-/// Returns the products that are not zero.
+/// Returns the terms that are not zero.
 std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule);
 
 /// Returns their sum: the bytes that each rank sends per step by the formula, before savings.

@@ -33,7 +33,7 @@ class TrainLoop {
   std::int64_t train(std::int64_t step);
   bool report_is_due(std::int64_t step, std::int64_t requests) const;
   void report(std::int64_t step);
-  void keep_products();
+  void keep_algorithms();
   void evaluate(std::int64_t step);
   void begin_checkpoint(std::int64_t step);
   void note_finished_checkpoints();
@@ -51,7 +51,7 @@ class TrainLoop {
   RankReports& reports_;
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
-  KeptAlgorithms products_;
+  KeptAlgorithms algorithms_;
   double validation_loss_ = std::nan(""), loss_ = std::nan("");
   double step_seconds_ = 0, evaluation_seconds_ = 0;
   std::optional<double> checkpoint_seconds_;  ///< of the last one

@@ -141,7 +141,7 @@ def _legend(study: Study) -> Html:
     warm = f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS}, of each attempt" if study.warmup is None else "the warm-up asked for"
     words = (
         f"tokens/s and step: median, q1 and q3 its quartiles, without {warm}. Loss: of the last step. Planned, peak: memory of the fullest rank; average: "
-        "of all. Exposed: share of the time in which compute on rank 0 waited for communication. MFU: by 6 N, exact: by the model's matrix products. "
+        "of all. Exposed: share of the time in which compute on rank 0 waited for communication. MFU: by 6 N, exact: by the model's matmuls. "
         "Click a title to sort.")
     return Html(f'<p class="facts">{html.escape(words)}</p>{shown}')
 

@@ -53,7 +53,7 @@ class Builder {
   }
   Tensor passing(const Four& sizes, Data type = Data::fp32) { return passing(sizes, packed(sizes), type); }
 
-  void product(const Tensor& a, const Tensor& b, const Tensor& c) {
+  void matmul(const Tensor& a, const Tensor& b, const Tensor& c) {
     CudnnDescriptor how(library_, Kind::matmul);
     how.set(Attribute::matmul_precision, Type::data_type, Data::fp32);
     how.finalize();
@@ -207,7 +207,7 @@ AttentionGraph attention_forward_graph(const Cudnn& library, const CudnnTarget& 
       b.memory(AttentionTensor::log_sum_exp, sizes_of_rows(s), packed(sizes_of_rows(s)), Data::fp32);
 
   Tensor scores = b.passing(sizes_of_scores(s));
-  b.product(query, key, scores);
+  b.matmul(query, key, scores);
   scores = b.combine(Pointwise::multiply, scores, b.number(AttentionTensor::scale));
   scores = b.causal(scores, b.number(AttentionTensor::minus_infinity));
   const Tensor maximum = b.passing(sizes_of_rows(s)), sum = b.passing(sizes_of_rows(s));
@@ -217,7 +217,7 @@ AttentionGraph attention_forward_graph(const Cudnn& library, const CudnnTarget& 
   b.combine(Pointwise::add, maximum, b.apply(Pointwise::log, sum), log_sum_exp);
   const Tensor probability = b.passing(sizes_of_scores(s), data_of(p.dtype));
   b.combine(Pointwise::divide, exponential, sum, probability);
-  b.product(probability, value, output);
+  b.matmul(probability, value, output);
   return b.finish(target);
 }
 
@@ -238,23 +238,23 @@ AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget&
   // Makes gradients of shared heads for every query head, then adds them up.
   const auto head_gradient = [&](const Tensor& left, const Tensor& right, AttentionTensor name, std::int64_t stride) {
     const Tensor result = rows.of(name, s.kv_heads, stride);
-    if (s.heads == s.kv_heads) return b.product(left, right, result);
+    if (s.heads == s.kv_heads) return b.matmul(left, right, result);
     const Tensor each = b.passing(whole, type);
-    b.product(left, right, each);
+    b.matmul(left, right, each);
     b.reduce(Reduction::add, each, result);
   };
 
-  // delta = dot(output, its gradient) of each row. The product with one takes the place of dropout's factor.
+  // delta = dot(output, its gradient) of each row. Multiplying by one takes the place of dropout's factor.
   const Tensor dots = b.passing(row);
-  const Tensor products =
+  const Tensor terms =
       b.passing(whole, {s.heads * s.sequence * s.head_width, s.sequence * s.head_width, s.heads * s.head_width, 1});
-  b.combine(Pointwise::multiply, upstream, output, products);
-  b.reduce(Reduction::add, products, dots);
+  b.combine(Pointwise::multiply, upstream, output, terms);
+  b.reduce(Reduction::add, terms, dots);
   const Tensor delta = b.memory(AttentionTensor::delta, row, packed(row), Data::fp32);
   b.combine(Pointwise::multiply, dots, b.number(AttentionTensor::one), delta);
 
   Tensor scores = b.passing(sizes_of_scores(s));
-  b.product(query, key, scores);
+  b.matmul(query, key, scores);
   scores = b.combine(Pointwise::multiply, scores, scale);
   scores = b.combine(Pointwise::subtract, scores, log_sum_exp);
   scores = b.causal(scores, b.number(AttentionTensor::minus_infinity));
@@ -262,14 +262,14 @@ AttentionGraph attention_backward_graph(const Cudnn& library, const CudnnTarget&
   head_gradient(b.transposed(probability, type), upstream, AttentionTensor::value_gradient, p.value_gradient);
 
   Tensor gradient = b.passing(sizes_of_scores(s));
-  b.product(upstream, value, gradient);
+  b.matmul(upstream, value, gradient);
   gradient = b.combine(Pointwise::subtract, gradient, delta);
   gradient = b.combine(Pointwise::multiply, gradient, probability);
   gradient = b.combine(Pointwise::multiply, gradient, scale);
   head_gradient(b.transposed(gradient, type), query, AttentionTensor::key_gradient, p.key_gradient);
 
   const Tensor sum = b.memory(AttentionTensor::query_gradient_sum, whole, packed(whole), Data::fp32);
-  b.product(gradient, b.transposed(key, type), sum);
+  b.matmul(gradient, b.transposed(key, type), sum);
   b.apply(Pointwise::identity, sum, rows.of(AttentionTensor::query_gradient, s.heads, p.query_gradient));
   return b.finish(target);
 }

@@ -2,8 +2,8 @@
 // values. The queries that see them pass by (gradients of keys and values). Queries stay: the other way round (gradient
 // of queries). With P = softmax, D = delta:
 //   dV = P^T dO;  dS = P o (dO V^T - D) * scale;  dK = dS^T Q;  dQ = dS K.
-// Either way scores and their gradients leave the tensor cores in the registers and the layout of the next product's
-// input. The second role recomputes P and dS (7 products instead of 5), so nothing is added between blocks: no atomics,
+// Either way scores and their gradients leave the tensor cores in the registers and the layout of the next matmul's
+// input. The second role recomputes P and dS (7 matmuls instead of 5), so nothing is added between blocks: no atomics,
 // no order.
 
 #include "cuda/kernels/attention.hpp"

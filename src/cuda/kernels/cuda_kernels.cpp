@@ -7,10 +7,10 @@
 
 namespace tessera {
 
-static_assert(CudaKernels::Limits{}.workspace_bytes() == kProductWorkspaceBytes + kSumWorkspaceBytes);
+static_assert(CudaKernels::Limits{}.workspace_bytes() == kMatmulWorkspaceBytes + kSumWorkspaceBytes);
 
 CudaKernels::CudaKernels(void* workspace, const Limits& limits, const CudaKernelSettings& settings)
-    : products_(workspace, limits.library_bytes, settings.products),
+    : matmuls_(workspace, limits.library_bytes, settings.gemm),
       workspace_(reinterpret_cast<float*>(static_cast<std::byte*>(workspace) + limits.library_bytes)),
       limits_(limits),
       fuses_gelu_(!settings.deterministic),
@@ -23,7 +23,7 @@ void CudaKernels::accumulate_loss(Stream& stream, const AccountArguments& a) {
 void CudaKernels::clip(Stream& stream, const ClipArguments& a) { launch_clip(cuda_stream(stream), a); }
 
 std::string CudaKernels::description() const {
-  return fmt::format("CUDA, {}, {}", products_.library_name(), attention_.description());
+  return fmt::format("CUDA, {}, {}", matmuls_.library_name(), attention_.description());
 }
 
 std::unique_ptr<Kernels> make_cuda_kernels(void* workspace, const CudaKernelSettings& settings) {

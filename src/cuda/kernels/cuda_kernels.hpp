@@ -17,8 +17,8 @@ class CudaKernels final : public Kernels {
   /// The limits of work in pieces; other values are for tests.
   struct Limits {
     std::int64_t head_logits = CudaHeadLayout::kLogits;      ///< of a chunk of the head
-    std::int64_t workspace_floats = kSumWorkspaceBytes / 4;  ///< of a piece of a product
-    std::int64_t library_bytes = kProductWorkspaceBytes;     ///< of cuBLASLt's own workspace
+    std::int64_t workspace_floats = kSumWorkspaceBytes / 4;  ///< of a piece of a matmul
+    std::int64_t library_bytes = kMatmulWorkspaceBytes;      ///< of cuBLASLt's own workspace
 
     constexpr std::int64_t workspace_bytes() const {
       return library_bytes + workspace_floats * static_cast<std::int64_t>(sizeof(float));
@@ -58,12 +58,12 @@ class CudaKernels final : public Kernels {
 
   /// Computes p (whose c, d and epilogue are not used) into `workspace_`, rows by rows, and calls finish(FinishRows).
   template <class Finish>
-  void product_by_pieces(cudaStream_t stream, Product p, Finish finish);
+  void matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish);
   /// Computes gradient = or += p (whose c and d are not used), rounded once.
-  void store_gradient_product(cudaStream_t stream, Product p, const GradientView& gradient);
+  void store_gradient_matmul(cudaStream_t stream, Matmul p, const GradientView& gradient);
   std::int64_t head_scratch_capacity(const HeadArguments& a) const;
 
-  Matmuls products_;
+  Matmuls matmuls_;
   float* workspace_;  ///< limits_.workspace_floats: matmuls by pieces and column sums
   Limits limits_;
   bool fuses_gelu_;  ///< the library's forward GELU may be used

@@ -3,7 +3,7 @@
 
 #include "cuda/kernels/cross_entropy.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
-#include "cuda/kernels/finish_product.hpp"
+#include "cuda/kernels/finish_matmul.hpp"
 #include "kernels/final_norm.hpp"
 #include "tessera/cuda/launch.hpp"
 
@@ -52,12 +52,12 @@ class CudaHead {
  private:
   void make_logits(const Tile& tokens) {
     for_columns([&](std::int64_t first, std::int64_t count) {
-      Product p;
+      Matmul p;
       p.m = tokens.size(), p.n = count, p.k = a_.width;
       p.a = {normalized(tokens), false};
       p.b = {a_.table.rows_from(first), true};
       p.d = View{layout_.logits, DType::fp32, layout_.logits_stride}.columns_from(first);
-      kernels_.products_.require(cuda_stream_, p);
+      kernels_.matmuls_.require(cuda_stream_, p);
     });
   }
 
@@ -73,13 +73,13 @@ class CudaHead {
   /// Computes d normalised = d logits table. Over a cut vocabulary the sum stays in fp32 until it is complete. It uses
   /// the half of the logits' rows that their narrower gradient left free.
   void make_input_gradient(const Tile& tokens) {
-    Product p;
+    Matmul p;
     p.m = tokens.size(), p.n = a_.width;
     const View out = View{layout_.normalized_gradient, a_.input.dtype, a_.width}.rows_from(tokens.begin);
     const bool room = cut_.even < a_.vocab && a_.width <= layout_.logits_stride / 2;
     if (!room) {
       p.k = a_.vocab, p.a = {logit_gradient(), false}, p.b = {a_.table, false}, p.d = out;
-      kernels_.products_.require(cuda_stream_, p);
+      kernels_.matmuls_.require(cuda_stream_, p);
       return;
     }
     const View sum{layout_.logits + layout_.logits_stride / 2, DType::fp32, layout_.logits_stride};
@@ -87,7 +87,7 @@ class CudaHead {
       p.k = count;
       p.a = {logit_gradient().columns_from(first), false}, p.b = {a_.table.rows_from(first), false};
       p.c = first == 0 ? ConstView{} : sum, p.d = sum;
-      kernels_.products_.require(cuda_stream_, p);
+      kernels_.matmuls_.require(cuda_stream_, p);
     });
     finish_input_gradient(cuda_stream_, {sum, 0, tokens.size(), a_.width}, {}, out);
   }
@@ -98,11 +98,11 @@ class CudaHead {
     const View sum = separate ? View{layout_.table_sum, DType::fp32, a_.width} : a_.table_gradient.view;
     const bool adds = !first_chunk || (!separate && a_.table_gradient.adds);
     for_columns([&](std::int64_t first, std::int64_t count) {
-      Product p;
+      Matmul p;
       p.m = count, p.n = a_.width, p.k = tokens.size();
       p.a = {logit_gradient().columns_from(first), true};
       p.b = {normalized(tokens), false};
-      kernels_.store_gradient_product(cuda_stream_, p, {sum.rows_from(first), adds});
+      kernels_.store_gradient_matmul(cuda_stream_, p, {sum.rows_from(first), adds});
     });
     if (separate && last_chunk) {
       finish_gradient(cuda_stream_, {sum, 0, a_.vocab, a_.width}, a_.table_gradient);

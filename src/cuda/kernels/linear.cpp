@@ -6,14 +6,14 @@
 
 #include "cuda/kernels/column_sums.hpp"
 #include "cuda/kernels/cuda_kernels.hpp"
-#include "cuda/kernels/finish_product.hpp"
+#include "cuda/kernels/finish_matmul.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
 
 namespace {
 
-ProductOperand rows_from(const ProductOperand& operand, std::int64_t row) {
+MatmulOperand rows_from(const MatmulOperand& operand, std::int64_t row) {
   return {operand.transposed ? operand.view.columns_from(row) : operand.view.rows_from(row), operand.transposed};
 }
 ConstView rows_from(const ConstView& view, std::int64_t row) { return view ? view.rows_from(row) : view; }
@@ -21,17 +21,17 @@ ConstView rows_from(const ConstView& view, std::int64_t row) { return view ? vie
 }  // namespace
 
 template <class Finish>
-void CudaKernels::product_by_pieces(cudaStream_t stream, Product p, Finish finish) {
-  const ProductOperand a = p.a;
+void CudaKernels::matmul_by_pieces(cudaStream_t stream, Matmul p, Finish finish) {
+  const MatmulOperand a = p.a;
   const std::int64_t all = p.m, most = limits_.workspace_floats / p.n;
   if (most < 1)
     throw UsageError("a matrix of {} columns (the GPU's workspace holds {})", p.n, limits_.workspace_floats);
-  p.c = {}, p.epilogue = ProductEpilogue::none, p.operand = {};
+  p.c = {}, p.epilogue = MatmulEpilogue::none, p.operand = {};
   p.d = {workspace_, DType::fp32, p.n};
   for (std::int64_t first = 0; first < all; first += most) {
     p.m = std::min(most, all - first);
     p.a = rows_from(a, first);
-    products_.require(stream, p);
+    matmuls_.require(stream, p);
     finish(FinishRows{p.d, first, p.m, p.n});
   }
 }
@@ -39,19 +39,19 @@ void CudaKernels::product_by_pieces(cudaStream_t stream, Product p, Finish finis
 void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
   cudaStream_t s = cuda_stream(stream);
   const View target = a.output ? a.output : a.activated;
-  Product p;
+  Matmul p;
   p.m = a.tokens, p.n = a.out, p.k = a.in;
   p.a = {a.input, false};
   p.b = {a.weight, a.layout == WeightLayout::out_in};
   p.c = a.residual, p.d = target;
-  if (a.bias) p.epilogue = ProductEpilogue::bias, p.operand = a.bias;
+  if (a.bias) p.epilogue = MatmulEpilogue::bias, p.operand = a.bias;
   if (fuses_gelu_ && a.bias && a.output && a.activated && !a.residual && !a.dropout.on()) {
-    Product fused = p;
-    fused.epilogue = ProductEpilogue::bias_gelu, fused.d = a.activated, fused.before_gelu = a.output;
-    if (products_.run(s, fused)) return;
+    Matmul fused = p;
+    fused.epilogue = MatmulEpilogue::bias_gelu, fused.d = a.activated, fused.before_gelu = a.output;
+    if (matmuls_.run(s, fused)) return;
   }
-  if (a.dropout.on() || !products_.run(s, p)) {
-    product_by_pieces(s, p, [&](const FinishRows& rows) {
+  if (a.dropout.on() || !matmuls_.run(s, p)) {
+    matmul_by_pieces(s, p, [&](const FinishRows& rows) {
       finish_linear(s, rows, a.bias, rows_from(a.residual, rows.first_row), target.rows_from(rows.first_row),
                     a.dropout);
     });
@@ -59,11 +59,11 @@ void CudaKernels::linear_forward(Stream& stream, const LinearForward& a) {
   if (a.activated) gelu(stream, target, a.activated, a.tokens, a.out);
 }
 
-void CudaKernels::store_gradient_product(cudaStream_t stream, Product p, const GradientView& gradient) {
+void CudaKernels::store_gradient_matmul(cudaStream_t stream, Matmul p, const GradientView& gradient) {
   p.d = gradient.view;
   p.c = gradient.adds ? gradient.view : ConstView{};
-  if (products_.run(stream, p)) return;
-  product_by_pieces(stream, p, [&](const FinishRows& rows) {
+  if (matmuls_.run(stream, p)) return;
+  matmul_by_pieces(stream, p, [&](const FinishRows& rows) {
     finish_gradient(stream, rows, {gradient.view.rows_from(rows.first_row), gradient.adds});
   });
 }
@@ -72,27 +72,27 @@ void CudaKernels::linear_backward(Stream& stream, const LinearBackward& a) {
   cudaStream_t s = cuda_stream(stream);
   const bool in_out = a.layout == WeightLayout::in_out;
   if (a.input_gradient) {
-    Product p;
+    Matmul p;
     p.m = a.tokens, p.n = a.in, p.k = a.out;
     p.a = {a.output_gradient, false};
     p.b = {a.weight, in_out};
     p.d = a.input_gradient;
-    if (a.before_gelu) p.epilogue = ProductEpilogue::gelu_backward, p.operand = a.before_gelu;
+    if (a.before_gelu) p.epilogue = MatmulEpilogue::gelu_backward, p.operand = a.before_gelu;
     if (a.input_adds) {
-      store_gradient_product(s, p, {a.input_gradient, true});
-    } else if (!products_.run(s, p)) {
-      product_by_pieces(s, p, [&](const FinishRows& rows) {
+      store_gradient_matmul(s, p, {a.input_gradient, true});
+    } else if (!matmuls_.run(s, p)) {
+      matmul_by_pieces(s, p, [&](const FinishRows& rows) {
         finish_input_gradient(s, rows, rows_from(a.before_gelu, rows.first_row),
                               a.input_gradient.rows_from(rows.first_row));
       });
     }
   }
   if (a.weight_gradient) {
-    Product p;
+    Matmul p;
     p.m = in_out ? a.in : a.out, p.n = in_out ? a.out : a.in, p.k = a.tokens;
     p.a = {in_out ? a.input : a.output_gradient, true};
     p.b = {in_out ? a.output_gradient : a.input, false};
-    store_gradient_product(s, p, a.weight_gradient);
+    store_gradient_matmul(s, p, a.weight_gradient);
   }
   if (a.bias_gradient) {
     sum_rows(s, a.output_gradient, a.tokens, a.out, a.bias_gradient, workspace_, limits_.workspace_floats);

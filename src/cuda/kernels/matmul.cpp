@@ -1,4 +1,4 @@
-// All matrices here are row-major and cuBLASLt's are column-major. So it computes the transposed product: d^T [n, m] =
+// All matrices here are row-major and cuBLASLt's are column-major. So it computes the transposed matmul: d^T [n, m] =
 // b^T [n, k] a^T [k, m]. A row-major matrix in memory *is* its transpose.
 
 #include "cuda/kernels/matmul.hpp"
@@ -25,7 +25,7 @@ cudaDataType_t type_of(DType dtype) {
     case DType::fp16:
       return CUDA_R_16F;
     default:
-      throw InternalError("matrix products of dtype {}: fp32, bf16, fp16", name_of(dtype));
+      throw InternalError("matmuls of dtype {}: fp32, bf16, fp16", name_of(dtype));
   }
 }
 
@@ -43,24 +43,24 @@ bool in_sixteens(const ConstView& view, bool one_row) {
 }
 
 /// Returns whether the library's fused epilogues are known to take it: 16-byte vectors everywhere.
-bool epilogue_allowed(const Product& p) {
-  if (p.epilogue == ProductEpilogue::none) return true;
+bool epilogue_allowed(const Matmul& p) {
+  if (p.epilogue == MatmulEpilogue::none) return true;
   if (p.operand.dtype != p.d.dtype || p.d.dtype != p.a.view.dtype) return false;
   // Its fp32 GELU is not known to have fp32's accuracy.
-  if (p.epilogue != ProductEpilogue::bias && p.d.dtype == DType::fp32) return false;
-  if (p.epilogue == ProductEpilogue::bias_gelu) {
+  if (p.epilogue != MatmulEpilogue::bias && p.d.dtype == DType::fp32) return false;
+  if (p.epilogue == MatmulEpilogue::bias_gelu) {
     if (p.before_gelu.dtype != p.d.dtype || !in_sixteens(p.before_gelu, false)) return false;
   }
-  return in_sixteens(p.operand, p.epilogue != ProductEpilogue::gelu_backward) && in_sixteens(p.d, false) &&
+  return in_sixteens(p.operand, p.epilogue != MatmulEpilogue::gelu_backward) && in_sixteens(p.d, false) &&
          in_sixteens(p.c, false) && p.n * size_of(p.d.dtype) % 16 == 0;
 }
 
-const void* bias_of(const Product& p) {
-  return p.epilogue == ProductEpilogue::bias || p.epilogue == ProductEpilogue::bias_gelu ? p.operand.data : nullptr;
+const void* bias_of(const Matmul& p) {
+  return p.epilogue == MatmulEpilogue::bias || p.epilogue == MatmulEpilogue::bias_gelu ? p.operand.data : nullptr;
 }
-const void* gelu_input_of(const Product& p) {
-  if (p.epilogue == ProductEpilogue::bias_gelu) return p.before_gelu.data;
-  return p.epilogue == ProductEpilogue::gelu_backward ? p.operand.data : nullptr;
+const void* gelu_input_of(const Matmul& p) {
+  if (p.epilogue == MatmulEpilogue::bias_gelu) return p.before_gelu.data;
+  return p.epilogue == MatmulEpilogue::gelu_backward ? p.operand.data : nullptr;
 }
 
 template <class Value>
@@ -69,15 +69,15 @@ void set(decltype(CublasLt::desc_set) function, cublasLtMatmulDesc_t description
   check_cublaslt(function(description, attribute, &value, sizeof(value)), "cublasLtMatmulDescSetAttribute");
 }
 
-cublasLtEpilogue_t epilogue_of(ProductEpilogue epilogue) {
+cublasLtEpilogue_t epilogue_of(MatmulEpilogue epilogue) {
   switch (epilogue) {
-    case ProductEpilogue::none:
+    case MatmulEpilogue::none:
       break;
-    case ProductEpilogue::bias:
+    case MatmulEpilogue::bias:
       return CUBLASLT_EPILOGUE_BIAS;
-    case ProductEpilogue::bias_gelu:
+    case MatmulEpilogue::bias_gelu:
       return CUBLASLT_EPILOGUE_GELU_AUX_BIAS;
-    case ProductEpilogue::gelu_backward:
+    case MatmulEpilogue::gelu_backward:
       return CUBLASLT_EPILOGUE_DGELU;
   }
   return CUBLASLT_EPILOGUE_DEFAULT;
@@ -113,7 +113,7 @@ std::string Matmuls::library_name() const {
                            : fmt::format("cuBLASLt {}", version);
 }
 
-Matmuls::Key Matmuls::key_of(const Product& p) {
+Matmuls::Key Matmuls::key_of(const Matmul& p) {
   const std::int64_t flags =
       (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) | static_cast<std::int64_t>(p.epilogue) << 3 |
       static_cast<std::int64_t>(p.a.view.dtype) << 8 | static_cast<std::int64_t>(p.d.dtype) << 16;
@@ -145,7 +145,7 @@ CublasLtHandle<cublasLtMatrixLayout_t> Matmuls::layout(DType dtype, std::int64_t
 }
 
 /// Unsupported matmuls are the same on all ranks, so the ranks need no agreement.
-Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Product& p) {
+Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Matmul& p) {
   Plan plan;
   const DType in = p.a.view.dtype;
   if (p.b.view.dtype != in || (p.d.dtype != in && p.d.dtype != DType::fp32) || !epilogue_allowed(p)) return plan;
@@ -159,10 +159,10 @@ Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Product& p) {
   };
   set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSA, operation(p.b.transposed));
   set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_TRANSB, operation(p.a.transposed));
-  if (p.epilogue != ProductEpilogue::none) {
+  if (p.epilogue != MatmulEpilogue::none) {
     set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue_of(p.epilogue));
     if (gelu_input_of(p) != nullptr) {
-      const bool kept = p.epilogue == ProductEpilogue::bias_gelu;
+      const bool kept = p.epilogue == MatmulEpilogue::bias_gelu;
       set(library_.desc_set, description, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD,
           kept ? p.before_gelu.stride : p.operand.stride);
     }
@@ -181,7 +181,7 @@ Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Product& p) {
   const bool told = !settings_.chooses && choice.possible != 0;
   if (told && !accepts(plan, choice)) {
     throw UsageError(
-        "a matrix product {} x {} x {} of {} into {} ({} here refuses the algorithm that rank 0 runs): "
+        "a matmul {} x {} x {} of {} into {} ({} here refuses the algorithm that rank 0 runs): "
         "the same GPU, driver and library on all ranks",
         p.m, p.n, p.k, name_of(in), name_of(p.d.dtype), library_name());
   }
@@ -196,15 +196,14 @@ void Matmuls::set_places(const Plan& plan, const void* bias, const void* gelu_in
   set(library_.desc_set, plan.description.get(), CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, gelu_input);
 }
 
-GemmAlgorithm Matmuls::choose(cudaStream_t stream, const Product& p, const Plan& plan,
-                              const GemmAlgorithm* kept) const {
+GemmAlgorithm Matmuls::choose(cudaStream_t stream, const Matmul& p, const Plan& plan, const GemmAlgorithm* kept) const {
   if (kept != nullptr) {
     GemmAlgorithm again = *kept;
     if (again.possible == 0 || accepts(plan, again)) return again;
   }
   if (settings_.times &&
-      p.c.data == p.d.data) {  // a product added to its own result cannot be timed: it is timed as stored
-    Product stored = p;
+      p.c.data == p.d.data) {  // a matmul added to its own result cannot be timed: it is timed as stored
+    Matmul stored = p;
     stored.c = {};
     const auto timed = plans_.find(key_of(stored));
     if (timed != plans_.end() && timed->second.choice.possible != 0) {
@@ -227,7 +226,7 @@ bool Matmuls::accepts(const Plan& plan, GemmAlgorithm& choice) const {
   return choice.workspace_bytes <= workspace_bytes_;
 }
 
-std::vector<GemmAlgorithm> Matmuls::candidates(const Product& p, const Plan& plan) const {
+std::vector<GemmAlgorithm> Matmuls::candidates(const Matmul& p, const Plan& plan) const {
   cublasLtMatmulPreference_t made = nullptr;
   check_cublaslt(library_.preference_create(&made), "cublasLtMatmulPreferenceCreate");
   const CublasLtHandle<cublasLtMatmulPreference_t> preference(made, {library_.preference_destroy});
@@ -267,8 +266,8 @@ std::vector<GemmAlgorithm> Matmuls::candidates(const Product& p, const Plan& pla
   return all;
 }
 
-/// Not if it would show: in a product that is added to its own result (choose), or in a graph.
-GemmAlgorithm Matmuls::fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+/// Not if it would show: in a matmul that is added to its own result (choose), or in a graph.
+GemmAlgorithm Matmuls::fastest(cudaStream_t stream, const Matmul& p, const Plan& plan,
                                const std::vector<GemmAlgorithm>& all) const {
   cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
   TESSERA_CHECK_CUDA(cudaStreamIsCapturing(stream, &captured));
@@ -293,7 +292,7 @@ GemmAlgorithm Matmuls::fastest(cudaStream_t stream, const Product& p, const Plan
   return best;
 }
 
-cublasStatus_t Matmuls::launch(cudaStream_t stream, const Product& p, const Plan& plan,
+cublasStatus_t Matmuls::launch(cudaStream_t stream, const Matmul& p, const Plan& plan,
                                const GemmAlgorithm& choice) const {
   const float one = 1.0f, zero = 0.0f;
   const cublasLtMatmulAlgo_t algorithm = algorithm_of(choice);
@@ -303,7 +302,7 @@ cublasStatus_t Matmuls::launch(cudaStream_t stream, const Product& p, const Plan
                          workspace_, static_cast<std::size_t>(choice.workspace_bytes), stream);
 }
 
-bool Matmuls::run(cudaStream_t stream, const Product& p) {
+bool Matmuls::run(cudaStream_t stream, const Matmul& p) {
   const Key key = key_of(p);
   auto found = plans_.find(key);
   if (found == plans_.end()) found = plans_.emplace(key, make_plan(stream, p)).first;
@@ -314,10 +313,10 @@ bool Matmuls::run(cudaStream_t stream, const Product& p) {
   return true;
 }
 
-void Matmuls::require(cudaStream_t stream, const Product& p) {
+void Matmuls::require(cudaStream_t stream, const Matmul& p) {
   if (run(stream, p)) return;
-  throw UsageError("a matrix product {} x {} x {} of {} into {} (cuBLASLt has no algorithm for it): another {}", p.m,
-                   p.n, p.k, name_of(p.a.view.dtype), name_of(p.d.dtype), library_name());
+  throw UsageError("a matmul {} x {} x {} of {} into {} (cuBLASLt has no algorithm for it): another {}", p.m, p.n, p.k,
+                   name_of(p.a.view.dtype), name_of(p.d.dtype), library_name());
 }
 
 }  // namespace tessera

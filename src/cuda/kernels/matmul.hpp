@@ -18,13 +18,13 @@
 namespace tessera {
 
 /// A row-major matrix as it is stored, read as it is or transposed.
-struct ProductOperand {
+struct MatmulOperand {
   ConstView view;
   bool transposed = false;
 };
 
 /// The operation on a sum before it is rounded and stored.
-enum class ProductEpilogue : std::uint8_t {
+enum class MatmulEpilogue : std::uint8_t {
   none,
   bias,           ///< + bias[column]
   bias_gelu,      ///< + bias[column], rounded and kept as before_gelu; d is gelu of the unrounded sum
@@ -32,12 +32,12 @@ enum class ProductEpilogue : std::uint8_t {
 };
 
 /// d[m, n] = epilogue(a[m, k] b[k, n] + c), row-major, in fp32, rounded once.
-struct Product {
+struct Matmul {
   std::int64_t m = 0, n = 0, k = 0;
-  ProductOperand a, b;  ///< one dtype
-  ConstView c;          ///< of d's dtype; empty: nothing is added. May be d's own memory.
+  MatmulOperand a, b;  ///< one dtype
+  ConstView c;         ///< of d's dtype; empty: nothing is added. May be d's own memory.
   View d;
-  ProductEpilogue epilogue = ProductEpilogue::none;
+  MatmulEpilogue epilogue = MatmulEpilogue::none;
   ConstView operand;  ///< of the epilogue: bias [n], or gelu's input [m, n]; of d's dtype
   View before_gelu;   ///< bias_gelu: [m, n], of d's dtype
 };
@@ -49,10 +49,10 @@ class Matmuls {
 
   /// Launches the matmul. The first one of a kind selects an algorithm, agreed by all ranks. Returns false without
   /// launching if cuBLASLt does not support it: types (d has a's type or fp32), an epilogue on unaligned memory, no
-  /// algorithm. A product into fp32 without epilogue is always possible.
-  bool run(cudaStream_t stream, const Product& p);
+  /// algorithm. A matmul into fp32 without epilogue is always possible.
+  bool run(cudaStream_t stream, const Matmul& p);
   /// The same; UsageError if not supported.
-  void require(cudaStream_t stream, const Product& p);
+  void require(cudaStream_t stream, const Matmul& p);
 
   /// Returns "cuBLASLt 13.1.0"
   std::string library_name() const;
@@ -66,20 +66,20 @@ class Matmuls {
   /// Shapes, strides, types, flags and alignments.
   using Key = std::array<std::int64_t, 16>;
 
-  static Key key_of(const Product& p);
-  Plan make_plan(cudaStream_t stream, const Product& p);
+  static Key key_of(const Matmul& p);
+  Plan make_plan(cudaStream_t stream, const Matmul& p);
   /// Sets the addresses of the epilogue's bias and gelu's input in the plan's description; null: it has none.
   void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;
   /// Returns this rank's choice: the kept one, if the library still takes it, or a new one.
-  GemmAlgorithm choose(cudaStream_t stream, const Product& p, const Plan& plan, const GemmAlgorithm* kept) const;
+  GemmAlgorithm choose(cudaStream_t stream, const Matmul& p, const Plan& plan, const GemmAlgorithm* kept) const;
   /// Returns the library's candidates, its favourite first.
-  std::vector<GemmAlgorithm> candidates(const Product& p, const Plan& plan) const;
-  /// Returns the fastest of them on the product's own operands, whose result is written several times.
-  GemmAlgorithm fastest(cudaStream_t stream, const Product& p, const Plan& plan,
+  std::vector<GemmAlgorithm> candidates(const Matmul& p, const Plan& plan) const;
+  /// Returns the fastest of them on the matmul's own operands, whose result is written several times.
+  GemmAlgorithm fastest(cudaStream_t stream, const Matmul& p, const Plan& plan,
                         const std::vector<GemmAlgorithm>& all) const;
   /// Returns whether the library runs the choice here; fills in the workspace that it needs.
   bool accepts(const Plan& plan, GemmAlgorithm& choice) const;
-  cublasStatus_t launch(cudaStream_t stream, const Product& p, const Plan& plan, const GemmAlgorithm& choice) const;
+  cublasStatus_t launch(cudaStream_t stream, const Matmul& p, const Plan& plan, const GemmAlgorithm& choice) const;
   CublasLtHandle<cublasLtMatrixLayout_t> layout(DType dtype, std::int64_t rows, std::int64_t columns,
                                                 std::int64_t stride) const;
 

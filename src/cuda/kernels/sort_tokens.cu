@@ -10,7 +10,7 @@ namespace tessera {
 
 namespace {
 
-constexpr std::int64_t kPiece = 256, kAlgorithms = 8;
+constexpr std::int64_t kPiece = 256, kRuns = 8;
 
 __global__ void __launch_bounds__(kPiece)
     sort_pieces_kernel(const std::int32_t* tokens, std::int64_t count, std::uint64_t* keys) {
@@ -35,19 +35,19 @@ __global__ void __launch_bounds__(kPiece)
     merge_runs_kernel(const std::uint64_t* keys, std::int64_t count, std::int64_t run, std::uint64_t* merged) {
   const std::int64_t index = std::int64_t{blockIdx.x} * kPiece + threadIdx.x;
   if (index >= count) return;
-  const std::int64_t begin = index / (run * kAlgorithms) * (run * kAlgorithms);
+  const std::int64_t begin = index / (run * kRuns) * (run * kRuns);
   const std::uint64_t mine = keys[index];
-  std::int64_t smaller[kAlgorithms] = {};
+  std::int64_t smaller[kRuns] = {};
   for (std::int64_t step = run; step > 0; step /= 2) {
 #pragma unroll
-    for (int way = 0; way < kAlgorithms; ++way) {
-      const std::int64_t from = begin + way * run, next = smaller[way] + step;
-      if (next <= run && from + next <= count && keys[from + next - 1] < mine) smaller[way] = next;
+    for (int i = 0; i < kRuns; ++i) {
+      const std::int64_t from = begin + i * run, next = smaller[i] + step;
+      if (next <= run && from + next <= count && keys[from + next - 1] < mine) smaller[i] = next;
     }
   }
   std::int64_t to = begin;
 #pragma unroll
-  for (int way = 0; way < kAlgorithms; ++way) to += smaller[way];
+  for (int i = 0; i < kRuns; ++i) to += smaller[i];
   merged[to] = mine;
 }
 
@@ -57,7 +57,7 @@ const std::uint64_t* sort_tokens(cudaStream_t stream, const std::int32_t* tokens
                                  std::uint64_t* keys, std::uint64_t* merged) {
   TESSERA_ASSERT(count <= std::int64_t{1} << 32, "a micro-batch of {} tokens", count);
   launch(stream, blocks_for(count, kPiece), dim3(kPiece), 0, sort_pieces_kernel, tokens, count, keys);
-  for (std::int64_t run = kPiece; run < count; run *= kAlgorithms) {
+  for (std::int64_t run = kPiece; run < count; run *= kRuns) {
     launch(stream, blocks_for(count, kPiece), dim3(kPiece), 0, merge_runs_kernel, keys, count, run, merged);
     std::swap(keys, merged);
   }

@@ -10,7 +10,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   CudaKernelSettings wanted;
   wanted.attention = settings.attention;
   wanted.deterministic = settings.deterministic;
-  wanted.products.times = !settings.deterministic;
+  wanted.gemm.times = !settings.deterministic;
   if (model != nullptr) {
     const Architecture& a = model->architecture;
     wanted.shape = {model->batch, model->sequence, a.heads, a.kv_heads, a.head_width()};
@@ -19,10 +19,10 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
     require_cuda_attention(wanted.shape, wanted.dtype);
   }
   if (peers != nullptr) {
-    wanted.products.choices = &algorithms_;
-    wanted.products.chooses = peers->rank() == 0;
+    wanted.gemm.choices = &algorithms_;
+    wanted.gemm.chooses = peers->rank() == 0;
     if (peers->size() > 1)
-      wanted.products.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
+      wanted.gemm.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
   }
   kernels_ = make_cuda_kernels(workspace, wanted);
   take_kept(settings.kept_algorithms);
@@ -44,14 +44,14 @@ void GpuCompute::take_kept(const std::string& kept) {
   if (kept.empty()) return;
   const std::string kept_header = kept.substr(0, kept.find('\n'));
   if (kept_header != header()) {
-    remark_ = fmt::format("algorithms of products chosen anew (those kept are for {})", kept_header);
+    remark_ = fmt::format("GEMM algorithms chosen anew (those kept are for {})", kept_header);
     return;
   }
   try {
     algorithms_ = GemmAlgorithms::parse(kept.substr(kept_header.size() + 1));
-    remark_ = fmt::format("{} algorithms of products as kept", algorithms_.size());
+    remark_ = fmt::format("{} GEMM algorithms as kept", algorithms_.size());
   } catch (const IoError& error) {
-    remark_ = fmt::format("algorithms of products chosen anew ({})", error.what());
+    remark_ = fmt::format("GEMM algorithms chosen anew ({})", error.what());
   }
 }
 

@@ -86,18 +86,18 @@ class BackwardTask {
     const ConstView query = head_rows(vector_, scratch, a_.query, a_.shape, sequence, head, queries);
     const ConstView upstream = head_rows(vector_, scratch, a_.output_gradient, a_.shape, sequence, head, queries);
     const std::int64_t rows = queries.size(), columns = keys.size();
-    tile_product(vector_, scratch, {query, false}, {key, true}, rows, columns, width_, false, probabilities_, columns);
-    tile_product(vector_, scratch, {upstream, false}, {value, true}, rows, columns, width_, false, gradients_, columns);
+    tile_matmul(vector_, scratch, {query, false}, {key, true}, rows, columns, width_, false, probabilities_, columns);
+    tile_matmul(vector_, scratch, {upstream, false}, {value, true}, rows, columns, width_, false, gradients_, columns);
     make_score_gradients(sequence, head, queries, keys);
     const ConstView p = score_operand(vector_, scratch, probabilities_, rows, columns, upstream);
     const ConstView ds = score_operand(vector_, scratch, gradients_, rows, columns, query);
     const View dq = query_accumulator(sequence, head, queries.begin);
-    tile_product(vector_, scratch, {p, true}, {upstream, false}, columns, width_, rows, !first_of_keys, value_gradient_,
-                 width_);
-    tile_product(vector_, scratch, {ds, true}, {query, false}, columns, width_, rows, !first_of_keys, key_gradient_,
-                 width_);
-    tile_product(vector_, scratch, {ds, false}, {key, false}, rows, width_, columns, !first_of_queries,
-                 static_cast<float*>(dq.data), dq.stride);
+    tile_matmul(vector_, scratch, {p, true}, {upstream, false}, columns, width_, rows, !first_of_keys, value_gradient_,
+                width_);
+    tile_matmul(vector_, scratch, {ds, true}, {query, false}, columns, width_, rows, !first_of_keys, key_gradient_,
+                width_);
+    tile_matmul(vector_, scratch, {ds, false}, {key, false}, rows, width_, columns, !first_of_queries,
+                static_cast<float*>(dq.data), dq.stride);
   }
 
   /// Turns scores into probabilities (as dropped out), and d probabilities into d scores.

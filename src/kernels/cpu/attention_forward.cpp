@@ -39,8 +39,8 @@ class ForwardTask {
     const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads);
     const ConstView key = head_rows(vector_, scratch, a_.key, a_.shape, sequence, kv_head, keys);
     const ConstView value = head_rows(vector_, scratch, a_.value, a_.shape, sequence, kv_head, keys);
-    tile_product(vector_, scratch, {query, false}, {key, true}, queries.size(), keys.size(), width_, false, scores_,
-                 keys.size());
+    tile_matmul(vector_, scratch, {query, false}, {key, true}, queries.size(), keys.size(), width_, false, scores_,
+                keys.size());
     for (std::int64_t i = 0; i < queries.size(); ++i) {
       float* row = scores_ + i * keys.size();
       const std::int64_t visible = visible_keys(queries.begin + i, keys);
@@ -55,8 +55,8 @@ class ForwardTask {
       }
     }
     const ConstView probabilities = score_operand(vector_, scratch, scores_, queries.size(), keys.size(), value);
-    tile_product(vector_, scratch, {probabilities, false}, {value, false}, queries.size(), width_, keys.size(), !first,
-                 output_, width_);
+    tile_matmul(vector_, scratch, {probabilities, false}, {value, false}, queries.size(), width_, keys.size(), !first,
+                output_, width_);
   }
 
   void finish(std::int64_t sequence, std::int64_t head, const Tile& queries) {

@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "kernels/cpu/storage.hpp"
-#include "kernels/cpu/tile_product.hpp"
+#include "kernels/cpu/tile_matmul.hpp"
 #include "kernels/tiling.hpp"
 #include "tessera/kernels/arguments.hpp"
 

@@ -1,6 +1,6 @@
 #include "kernels/cpu/cpu_kernels.hpp"
 
-#include "kernels/cpu/tile_product.hpp"
+#include "kernels/cpu/tile_matmul.hpp"
 
 namespace tessera {
 

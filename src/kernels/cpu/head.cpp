@@ -9,7 +9,7 @@
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/gradient_row.hpp"
 #include "kernels/cpu/layouts.hpp"
-#include "kernels/cpu/tile_product.hpp"
+#include "kernels/cpu/tile_matmul.hpp"
 #include "kernels/final_norm.hpp"
 
 namespace tessera {
@@ -27,12 +27,12 @@ class HeadChunk {
         last_(chunk == layout.chunks.count() - 1),
         narrows_(a.input.dtype == DType::bf16 && multiplies(DType::bf16)),
         logit_rows_(Tiling::balanced(tokens_.size(), kTileRows, 16)),
-        product_rows_(Tiling::balanced(tokens_.size(), layout.vocab_groups.count() < 4 ? 128 : kTileRows, 16)),
+        matmul_rows_(Tiling::balanced(tokens_.size(), layout.vocab_groups.count() < 4 ? 128 : kTileRows, 16)),
         width_tiles_(Tiling::balanced(a.width, kTileColumns, 16)),
         table_rows_(Tiling::balanced(a.vocab, kTileRows, 16)) {}
 
   std::int64_t logit_tasks() const { return logit_rows_.count() * layout_.logit_columns.count(); }
-  std::int64_t product_tasks() const { return product_rows_.count() * layout_.vocab_groups.count(); }
+  std::int64_t matmul_tasks() const { return matmul_rows_.count() * layout_.vocab_groups.count(); }
   std::int64_t table_tasks() const { return table_rows_.count() * width_tiles_.count(); }
 
   void make_logits(std::int64_t task, ScratchLayout scratch) const {
@@ -40,8 +40,8 @@ class HeadChunk {
     const std::int64_t column_tile = task / logit_rows_.count();
     const Tile columns = layout_.logit_columns[column_tile];
     float* c = logit(rows.begin, columns.begin);
-    tile_product(vector_, scratch, normalized().from(rows.begin, 0), Operand{a_.table, true}.from(0, columns.begin),
-                 rows.size(), columns.size(), a_.width, false, c, layout_.logits_stride);
+    tile_matmul(vector_, scratch, normalized().from(rows.begin, 0), Operand{a_.table, true}.from(0, columns.begin),
+                rows.size(), columns.size(), a_.width, false, c, layout_.logits_stride);
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += layout_.logits_stride) {
       const std::int64_t at = row * layout_.logit_columns.count() + column_tile;
       vector_.log_sum_exp_parts(c, columns.size(), &layout_.tile_maximum[at], &layout_.tile_sum[at]);
@@ -72,8 +72,8 @@ class HeadChunk {
   /// Computes d logits of (rows, group of the vocabulary) in place, rounded to bf16 if bf16 is multiplied. Multiplies
   /// them with the table into the group's partial sum.
   void make_input_gradient(std::int64_t task, ScratchLayout scratch) const {
-    const Tile rows = product_rows_[task % product_rows_.count()];
-    const std::int64_t group = task / product_rows_.count();
+    const Tile rows = matmul_rows_[task % matmul_rows_.count()];
+    const std::int64_t group = task / matmul_rows_.count();
     const Tile vocab = layout_.vocab_groups[group];
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       float* g = logit(row, vocab.begin);
@@ -88,8 +88,8 @@ class HeadChunk {
     float* partial = layout_.partial_gradient + (group * layout_.chunks.largest() + rows.begin) * a_.width;
     for (std::int64_t i = 0; i < width_tiles_.count(); ++i) {
       const Tile columns = width_tiles_[i];
-      tile_product(vector_, scratch, gradient, table.from(vocab.begin, columns.begin), rows.size(), columns.size(),
-                   vocab.size(), false, partial + columns.begin, a_.width);
+      tile_matmul(vector_, scratch, gradient, table.from(vocab.begin, columns.begin), rows.size(), columns.size(),
+                  vocab.size(), false, partial + columns.begin, a_.width);
     }
   }
 
@@ -128,8 +128,8 @@ class HeadChunk {
       if (begin >= end) continue;
       Operand left = logit_gradient(0, vocab, begin - vocab.begin);
       left.transposed = true;
-      tile_product(vector_, scratch, left, normalized().from(0, columns.begin), end - begin, columns.size(),
-                   tokens_.size(), adds, c + (begin - rows.begin) * stride, stride);
+      tile_matmul(vector_, scratch, left, normalized().from(0, columns.begin), end - begin, columns.size(),
+                  tokens_.size(), adds, c + (begin - rows.begin) * stride, stride);
     }
     if (in_place || !last_) return;
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += stride) {
@@ -165,7 +165,7 @@ class HeadChunk {
   Tile tokens_;
   bool first_, last_;
   bool narrows_;  ///< d logits become bf16, one group of the vocabulary at a time
-  Tiling logit_rows_, product_rows_, width_tiles_, table_rows_;
+  Tiling logit_rows_, matmul_rows_, width_tiles_, table_rows_;
 };
 
 HeadLayout layout_of(const HeadArguments& a) {
@@ -197,7 +197,7 @@ void CpuKernels::head(Stream& stream, const HeadArguments& a) {
     pool_.parallel_for(rows, [&](std::int64_t row, int) { chunk.finish_row(row); });
     loss += chunk.loss();
     if (!a.training()) continue;
-    pool_.parallel_for(chunk.product_tasks(),
+    pool_.parallel_for(chunk.matmul_tasks(),
                        [&](std::int64_t task, int worker) { chunk.make_input_gradient(task, scratch_of(worker)); });
     pool_.parallel_for(rows, [&](std::int64_t row, int worker) { chunk.sum_input_gradient(row, scratch_of(worker)); });
     pool_.parallel_for(chunk.table_tasks(),

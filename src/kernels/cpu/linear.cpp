@@ -1,7 +1,7 @@
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/dropout_mask.hpp"
 #include "kernels/cpu/gradient_row.hpp"
-#include "kernels/cpu/tile_product.hpp"
+#include "kernels/cpu/tile_matmul.hpp"
 #include "kernels/tiling.hpp"
 
 namespace tessera {
@@ -74,8 +74,8 @@ class LinearBackwardTasks {
     const Operand gradient{a_.output_gradient, false};
     const Operand weight{a_.weight, a_.layout == WeightLayout::in_out};
     auto* c = scratch.take<float>(rows.size() * columns.size());
-    tile_product(vector_, scratch, gradient.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
-                 columns.size(), a_.out, false, c, columns.size());
+    tile_matmul(vector_, scratch, gradient.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
+                columns.size(), a_.out, false, c, columns.size());
     const int type = storage_index(a_.input_gradient.dtype);
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += columns.size()) {
       void* out = a_.input_gradient.at(row, columns.begin);
@@ -98,8 +98,8 @@ class LinearBackwardTasks {
     auto* c = direct ? static_cast<float*>(gradient.view.at(rows.begin, columns.begin))
                      : scratch.take<float>(rows.size() * columns.size());
     const std::int64_t stride = direct ? gradient.view.stride : columns.size();
-    tile_product(vector_, scratch, left.from(rows.begin, 0), right.from(0, columns.begin), rows.size(), columns.size(),
-                 a_.tokens, false, c, stride);
+    tile_matmul(vector_, scratch, left.from(rows.begin, 0), right.from(0, columns.begin), rows.size(), columns.size(),
+                a_.tokens, false, c, stride);
     if (direct) return;
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += stride) {
       write_gradient_row(vector_, gradient, row, columns.begin, c, columns.size());
@@ -134,8 +134,8 @@ void CpuKernels::linear_forward(Stream&, const LinearForward& a) {
     ScratchLayout scratch = scratch_of(worker);
     auto* mask = a.dropout.on() ? scratch.take<float>(columns.size()) : nullptr;
     auto* c = scratch.take<float>(rows.size() * columns.size());
-    tile_product(vector_, scratch, input.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(),
-                 columns.size(), a.in, false, c, columns.size());
+    tile_matmul(vector_, scratch, input.from(rows.begin, 0), weight.from(0, columns.begin), rows.size(), columns.size(),
+                a.in, false, c, columns.size());
     for (std::int64_t row = rows.begin; row < rows.end; ++row, c += columns.size()) {
       if (mask != nullptr) DropoutMask(a.dropout).fill_row(row, a.out, columns.begin, columns.size(), mask);
       vector_.linear_epilogue[type](

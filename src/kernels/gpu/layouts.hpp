@@ -11,8 +11,8 @@
 namespace tessera {
 
 /// Of cuBLASLt: what its documentation recommends for Hopper.
-inline constexpr std::int64_t kProductWorkspaceBytes = std::int64_t{32} << 20;
-/// Of our own kernels: partial sums, and products that they finish.
+inline constexpr std::int64_t kMatmulWorkspaceBytes = std::int64_t{32} << 20;
+/// Of our own kernels: partial sums, and matmuls that they finish.
 inline constexpr std::int64_t kSumWorkspaceBytes = std::int64_t{32} << 20;
 
 /// Embedding backward on a GPU: token and position of each row as one number, sorted, and memory to merge into.
@@ -48,7 +48,7 @@ struct CudnnAttentionBackwardLayout {
   void* workspace;            ///< aligned to 256 bytes
 };
 
-/// The head on a GPU: a chunk is one matrix product, its logits become their own gradient in place.
+/// The head on a GPU: a chunk is one matmul, its logits become their own gradient in place.
 struct CudaHeadLayout {
   /// A chunk's logits: 1 GiB at most (each chunk reads and writes the full table gradient), and at least 128 tokens.
   static constexpr std::int64_t kLogits = std::int64_t{1} << 28;

@@ -52,10 +52,10 @@ Placement Gradients::measured(const Placement& gradient) const {
 }
 
 bool Gradients::goes_on_wire(const Placement& sum) const {
-  auto way = redistribute(sum, measured(sum));
-  if (!way.empty()) return true;
-  way = redistribute(sum, {updated_.shard, {}, sum.dtype});
-  return !way.empty() && sum.dtype != contributed_.dtype;
+  auto steps = redistribute(sum, measured(sum));
+  if (!steps.empty()) return true;
+  steps = redistribute(sum, {updated_.shard, {}, sum.dtype});
+  return !steps.empty() && sum.dtype != contributed_.dtype;
 }
 
 void Gradients::contribute(Operation& op) {
@@ -119,12 +119,12 @@ void Gradients::finish(UnitId unit) {
 }
 
 ValueId Gradients::bring(ValueId gradient, const Placement& to, int slot) {
-  const std::vector<Redistribution> way = redistribute(w_.value(gradient), to);
-  for (std::size_t i = 0; i < way.size(); ++i) {
-    const Redistribution& step = way[i];
+  const std::vector<Redistribution> steps = redistribute(w_.value(gradient), to);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const Redistribution& step = steps[i];
     Value result = w_.redistributed(gradient, step);
     const std::string name = w_.schedule().unit(result.unit).name;
-    const bool gathers = step.kind == OperationKind::gather, ends = i + 1 == way.size();
+    const bool gathers = step.kind == OperationKind::gather, ends = i + 1 == steps.size();
     StorageId into;
     if (ends && slot >= 0) {
       into = accumulator(result.unit, slot, result);

@@ -84,17 +84,17 @@ TEST_CASE("bench kernels counts the same on a GPU as on cores, and times every k
   }
 }
 
-TEST_CASE("bench kernels times products with the algorithms that training would choose") {
+TEST_CASE("bench kernels times matmuls with the algorithms that training would choose") {
   const bool deterministic = GENERATE(true, false);
   run_ranks(1, 1, [&](RankContext& context) {
     Options options = tiny_run(DeviceKind::cuda, "gpt2");
     options.run.deterministic = deterministic ? Deterministic::yes : Deterministic::no;
     BenchDevice bench(context, options, {});
-    emulator::take_product_launches();
+    emulator::take_matmul_launches();
     kernel_table(context, options, bench, kSmall);
   });
   bool tried_others = false;
-  for (const auto& [place, launches] : emulator::take_product_launches()) tried_others |= place.second != 0;
+  for (const auto& [place, launches] : emulator::take_matmul_launches()) tried_others |= place.second != 0;
   CHECK(tried_others == !deterministic);
 }
 
@@ -203,9 +203,9 @@ TEST_CASE("a plan that leaves a GPU's libraries no room is refused before anythi
 
 TEST_CASE("ceilings are measured in what a session leaves of a GPU") {
   constexpr std::int64_t kGB = 1'000'000'000;
-  CHECK(gpu_rate_sizes(84 * kGB, 80 * kGB).products.front().tokens == 8192);
+  CHECK(gpu_rate_sizes(84 * kGB, 80 * kGB).matmuls.front().tokens == 8192);
   const RateSizes beside = gpu_rate_sizes(84 * kGB, kGB);
-  CHECK(beside.products.front().tokens == 4096);
+  CHECK(beside.matmuls.front().tokens == 4096);
   CHECK(2 * beside.copy_bytes <= kGB / 2);
 }
 

@@ -1,4 +1,4 @@
-// Both ways for GPUs to talk, on emulated GPUs: every collective over groups of 1 to 5 ranks as threads, each with its
+// Both backends between GPUs, on emulated GPUs: every collective over groups of 1 to 5 ranks as threads, each with its
 // own device. Sums have the bits that CPU ranks have.
 
 #include <catch2/catch.hpp>
@@ -44,12 +44,12 @@ std::string run_world(std::int64_t ranks, std::int64_t per_node, std::int64_t gr
   run_ranks(ranks, per_node, [&](RankContext& context) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
     const ProcessGrid grid(ranks, per_node, group_size);
-    const auto communication = make_device_comm_backend(context, *device, settings);
-    const auto shared = communication->allocate_shared(settings.largest_full);
+    const auto backend = make_device_comm_backend(context, *device, settings);
+    const auto shared = backend->allocate_shared(settings.largest_full);
     const auto result = device->allocate(MemoryKind::device, settings.largest_result + 16);
     const auto stream = device->make_stream("gather");
-    const auto communicator = communication->open(grid, group, "test", settings.largest_full);
-    communication->warm_up(*stream);
+    const auto communicator = backend->open(grid, group, "test", settings.largest_full);
+    backend->warm_up(*stream);
     std::string& mine = wrong[static_cast<std::size_t>(context.rank())];
     for (const DeviceCase& one : cases(settings.deterministic || settings.comm.backend == CommBackend::staged)) {
       mine = run_on_device(*communicator, *stream, *device, shared->data(), result->data(), one);
@@ -58,7 +58,7 @@ std::string run_world(std::int64_t ranks, std::int64_t per_node, std::int64_t gr
                          name_of(one.wire), name_of(one.shard), mine);
       break;
     }
-    communication->check();
+    backend->check();
   });
   for (const std::string& text : wrong) {
     if (!text.empty()) return text;

@@ -34,11 +34,11 @@ void with_two(const DeviceCommSettings& settings, Body&& body, int devices = 2) 
   emulator::set_device_count(devices);
   run_ranks(2, 2, [&](RankContext& context) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()) % devices);
-    const auto communication = make_device_comm_backend(context, *device, settings);
-    const auto shared = communication->allocate_shared(4096);
+    const auto backend = make_device_comm_backend(context, *device, settings);
+    const auto shared = backend->allocate_shared(4096);
     const auto stream = device->make_stream("gather");
-    const auto communicator = communication->open(ProcessGrid(2, 2, 2), Group::world, "test", 4096);
-    body(context, *communication, *communicator, *stream, shared->data());
+    const auto communicator = backend->open(ProcessGrid(2, 2, 2), Group::world, "test", 4096);
+    body(context, *backend, *communicator, *stream, shared->data());
   });
 }
 
@@ -78,15 +78,15 @@ TEST_CASE("NCCL is refused where ranks share a GPU, and the message names what t
   CHECK_NOTHROW(run(CommBackend::staged));
 }
 
-TEST_CASE("a way of talking says what it is") {
-  with_two(small(CommBackend::automatic), [](auto&, DeviceCommBackend& communication, auto&, auto&, auto*) {
-    CHECK(communication.backend() == CommBackend::nccl);
-    CHECK_THAT(communication.description(), Catch::Contains("NCCL 2.") && Catch::Contains("fixed tree"));
-    CHECK(communication.device_bytes() >= 4096);
+TEST_CASE("a backend says what it is") {
+  with_two(small(CommBackend::automatic), [](auto&, DeviceCommBackend& backend, auto&, auto&, auto*) {
+    CHECK(backend.backend() == CommBackend::nccl);
+    CHECK_THAT(backend.description(), Catch::Contains("NCCL 2.") && Catch::Contains("fixed tree"));
+    CHECK(backend.device_bytes() >= 4096);
   });
-  with_two(small(CommBackend::staged), [](auto&, DeviceCommBackend& communication, auto&, auto&, auto*) {
-    CHECK(communication.backend() == CommBackend::staged);
-    CHECK(communication.pinned_bytes() >= 8192);
+  with_two(small(CommBackend::staged), [](auto&, DeviceCommBackend& backend, auto&, auto&, auto*) {
+    CHECK(backend.backend() == CommBackend::staged);
+    CHECK(backend.pinned_bytes() >= 8192);
   });
 }
 
@@ -101,30 +101,30 @@ TEST_CASE("windows that are not symmetric are refused, not taken for such") {
   emulator::set_peer_access(true);
 }
 
-TEST_CASE("comm.emulate needs the staged way") {
+TEST_CASE("comm.emulate needs the staged backend") {
   auto settings = small(CommBackend::nccl);
   settings.comm.emulate.latency = 1e-3;
   CHECK_THROWS_WITH(with_two(settings, [](auto&, auto&, auto&, auto&, auto*) {}), Catch::Contains("comm.emulate"));
   settings.comm.backend = CommBackend::staged;
-  with_two(settings, [](auto&, DeviceCommBackend& communication, Communicator& group, Stream& stream, auto*) {
+  with_two(settings, [](auto&, DeviceCommBackend& backend, Communicator& group, Stream& stream, auto*) {
     group.barrier(stream);
     group.broadcast(stream, nullptr, 0, 0);
     stream.synchronize();
-    communication.check();
+    backend.check();
     CHECK(group.count(Collective::broadcast).nanoseconds >= 1'000'000);
   });
 }
 
 TEST_CASE("ranks in different collectives are told apart") {
-  const auto run = [](CommBackend backend) {
-    with_two(small(backend), [](RankContext& context, DeviceCommBackend& communication, Communicator& group,
-                                Stream& stream, std::byte* shared) {
+  const auto run = [](CommBackend kind) {
+    with_two(small(kind), [](RankContext& context, DeviceCommBackend& backend, Communicator& group, Stream& stream,
+                             std::byte* shared) {
       group.all_gather(stream, shared, context.rank() == 0 ? 16 : 32, DType::fp32);
       try {
         stream.synchronize();
       } catch (const std::exception&) {  // a real GPU's stream would not know
       }
-      communication.check();
+      backend.check();
     });
   };
   CHECK_THROWS_AS(run(CommBackend::staged), CommunicationError);
@@ -135,13 +135,13 @@ TEST_CASE("a staged collective that fails frees the device's stream and is throw
   std::promise<void> told;  // a rank that left would be another failure
   const auto rank_0_ends = told.get_future().share();
   CHECK_THROWS_WITH(with_two(small(CommBackend::staged, 0.2),
-                             [&](RankContext& context, DeviceCommBackend& communication, Communicator& group,
-                                 Stream& stream, std::byte* shared) {
+                             [&](RankContext& context, DeviceCommBackend& backend, Communicator& group, Stream& stream,
+                                 std::byte* shared) {
                                if (context.rank() != 0) return rank_0_ends.wait();
                                try {
                                  group.all_gather(stream, shared, 16, DType::fp32);
                                  stream.synchronize();
-                                 communication.check();
+                                 backend.check();
                                } catch (...) {
                                  told.set_value();
                                  throw;
@@ -220,8 +220,8 @@ TEST_CASE("a call of NCCL that waits for a rank ends the process within the time
 
 TEST_CASE("child: a rank does not warm up", "[.]") {
   with_two(small(CommBackend::nccl, 0.3),
-           [](RankContext& context, DeviceCommBackend& communication, auto&, Stream& stream, auto*) {
-             if (context.rank() == 0) communication.warm_up(stream);
+           [](RankContext& context, DeviceCommBackend& backend, auto&, Stream& stream, auto*) {
+             if (context.rank() == 0) backend.warm_up(stream);
              std::this_thread::sleep_for(std::chrono::seconds(20));
            });
 }
@@ -283,16 +283,16 @@ TEST_CASE("a rank behind a peer that failed ends with the peer's exit code") {
 }
 
 TEST_CASE("child: a rank does not replay its graph", "[.]") {
-  with_two(small(CommBackend::nccl, 0.3), [](RankContext& context, DeviceCommBackend& communication,
-                                             Communicator& group, Stream& stream, std::byte* shared) {
+  with_two(small(CommBackend::nccl, 0.3), [](RankContext& context, DeviceCommBackend& backend, Communicator& group,
+                                             Stream& stream, std::byte* shared) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
-    communication.warm_up(stream);
+    backend.warm_up(stream);
     device->begin_capture(stream);
     group.all_gather(stream, shared, 16, DType::fp32);
     const auto graph = device->end_capture(stream);
     if (context.rank() == 0) {
       graph->launch(stream);
-      communication.watch_until_done(stream, "the graph of a step");
+      backend.watch_until_done(stream, "the graph of a step");
     }
     std::this_thread::sleep_for(std::chrono::seconds(20));
   });
@@ -306,10 +306,10 @@ TEST_CASE("a graph that waits for a rank ends the process within the time-out") 
 
 TEST_CASE("child: a communicator ends before its graph", "[.]") {
   std::array<std::unique_ptr<DeviceGraph>, 2> graphs;
-  with_two(small(CommBackend::nccl), [&](RankContext& context, DeviceCommBackend& communication, Communicator& group,
+  with_two(small(CommBackend::nccl), [&](RankContext& context, DeviceCommBackend& backend, Communicator& group,
                                          Stream& stream, std::byte* shared) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
-    communication.warm_up(stream);
+    backend.warm_up(stream);
     device->begin_capture(stream);
     group.all_gather(stream, shared, 16, DType::fp32);
     graphs[static_cast<std::size_t>(context.rank())] = device->end_capture(stream);
@@ -326,10 +326,10 @@ TEST_CASE("child: NCCL does not start", "[.]") {
   emulator::set_device_count(2);
   run_ranks(2, 2, [](RankContext& context) {
     const auto device = make_cuda_device(static_cast<int>(context.rank()));
-    const auto communication = make_device_comm_backend(context, *device, small(CommBackend::nccl, 0.3));
+    const auto backend = make_device_comm_backend(context, *device, small(CommBackend::nccl, 0.3));
     const ProcessGrid grid(2, 2, 2);
     if (context.rank() == 0) {
-      const auto group = communication->open(grid, Group::world, "test", 0);
+      const auto group = backend->open(grid, Group::world, "test", 0);
     } else {  // takes the id and does not come
       ControlPlane plane = context.control().part({0, 1});
       ncclUniqueId id;

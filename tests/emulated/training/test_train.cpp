@@ -40,7 +40,7 @@ TEST_CASE("one GPU follows the CPU") {
   CHECK(distance(gpu.weights, cpu.weights) < 1e-4);
 }
 
-TEST_CASE("graphs, lanes, chaos and poison leave no trace", "[long]") {
+TEST_CASE("graphs, queues, chaos and poison leave no trace", "[long]") {
   Options options = gpu_options();
   options.train.accumulation = 3;
   options.train.micro_batch = 1;
@@ -137,7 +137,7 @@ TEST_CASE("staged collectives go between graphs: the same bits as eagerly, whate
   CHECK(run.bytes_sent == run.bytes_planned);
 }
 
-TEST_CASE("NCCL in graphs has the bits of the staged way") {
+TEST_CASE("NCCL in graphs has the bits of the staged backend") {
   const GpuCount gpus(2);
   Options options = gpu_options();
   options.train.micro_batch = 1;

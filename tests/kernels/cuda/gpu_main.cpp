@@ -3,15 +3,13 @@
 #include <cstdio>
 
 #include "kernels/cuda/test_device.hpp"
+#include "kernels/gpu/layouts.hpp"
 #include "run_catch.hpp"
 #include "tessera/backend/cuda_device.hpp"
-#include "kernels/gpu/layouts.hpp"
 
 namespace tessera::testing {
 
-std::int64_t library_workspace_bytes() {
-  return kProductWorkspaceBytes;
-}  // what the library chooses from depends on it
+std::int64_t library_workspace_bytes() { return kMatmulWorkspaceBytes; }  // what the library chooses from depends on it
 void prepare_test_device(int) {}
 
 }  // namespace tessera::testing

@@ -168,10 +168,10 @@ void NcclCommunicator::reduce_scatter(Stream& stream, const void* contribution, 
   const auto guard = guarded(shape);
   const auto* const base = static_cast<const std::byte*>(contribution);
   const std::int64_t bytes = elements_per_rank * size_of(wire_dtype);
-  const CollectiveAlgorithm way =
+  const CollectiveAlgorithm algorithm =
       context_.deterministic ? CollectiveAlgorithm::nccl_tree : CollectiveAlgorithm::nccl_sum;
   const auto room = static_cast<std::int64_t>(received_.size());
-  TESSERA_ASSERT(reduce_scratch_bytes(way, size_, elements_per_rank, wire_dtype, shard_dtype) <= room,
+  TESSERA_ASSERT(reduce_scratch_bytes(algorithm, size_, elements_per_rank, wire_dtype, shard_dtype) <= room,
                  "a contribution of {} bytes on '{}' is received in {}", size_ * bytes, name_, room);
   auto* const native = cuda_stream(stream);
   if (context_.deterministic) {

@@ -32,8 +32,8 @@ bool multiplies(DType dtype);
 
 /// Computes c[m, n] = a[m, k] b[k, n], or += if `adds`; sums are fp32. Operands of one dtype that `multiplies` are read
 /// in place. Otherwise 16-bit operands are converted to fp32 panels in `scratch`, k in pieces of 1024.
-void tile_product(const VectorKernels& vector, ScratchLayout scratch, const Operand& a, const Operand& b,
-                  std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride);
+void tile_matmul(const VectorKernels& vector, ScratchLayout scratch, const Operand& a, const Operand& b, std::int64_t m,
+                 std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride);
 
 /// Returns "oneDNN 2.6.3".
 std::string matrix_library_name();

@@ -1,6 +1,6 @@
 #include "cuda/kernels/activation.cuh"
 #include "cuda/kernels/dropout_mask.cuh"
-#include "cuda/kernels/finish_product.hpp"
+#include "cuda/kernels/finish_matmul.hpp"
 #include "cuda/kernels/gradient_pack.cuh"
 #include "cuda/kernels/grid.hpp"
 #include "tessera/cuda/launch.hpp"
@@ -30,12 +30,12 @@ dim3 blocks_of(const FinishRows& r) {
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    finish_linear_kernel(Rows<const float> product, std::int64_t first_row, std::int64_t rows, std::int64_t columns,
+    finish_linear_kernel(Rows<const float> matmul, std::int64_t first_row, std::int64_t rows, std::int64_t columns,
                          const T* bias, Rows<const T> residual, Rows<T> output, DropoutSource dropout, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   float y[kPack], other[kPack];
-  load_pack(product.at(at.row, at.column), at.left, aligned, y);
+  load_pack(matmul.at(at.row, at.column), at.left, aligned, y);
   if (bias != nullptr) {
     load_pack(bias + at.column, at.left, aligned, other);
 #pragma unroll
@@ -56,12 +56,12 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    finish_input_kernel(Rows<const float> product, std::int64_t rows, std::int64_t columns, Rows<const T> before,
+    finish_input_kernel(Rows<const float> matmul, std::int64_t rows, std::int64_t columns, Rows<const T> before,
                         Rows<T> output, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   float y[kPack], x[kPack];
-  load_pack(product.at(at.row, at.column), at.left, aligned, y);
+  load_pack(matmul.at(at.row, at.column), at.left, aligned, y);
   if (before.data != nullptr) {
     load_pack(before.at(at.row, at.column), at.left, aligned, x);
 #pragma unroll
@@ -72,12 +72,12 @@ __global__ void __launch_bounds__(kThreads)
 
 template <class G>
 __global__ void __launch_bounds__(kThreads)
-    finish_gradient_kernel(Rows<const float> product, std::int64_t rows, std::int64_t columns, Rows<G> gradient,
+    finish_gradient_kernel(Rows<const float> matmul, std::int64_t rows, std::int64_t columns, Rows<G> gradient,
                            bool adds, bool aligned) {
   const Place at(rows, columns);
   if (at.left <= 0) return;
   float y[kPack];
-  load_pack(product.at(at.row, at.column), at.left, aligned, y);
+  load_pack(matmul.at(at.row, at.column), at.left, aligned, y);
   write_gradient(gradient.at(at.row, at.column), at.left, aligned, adds, y);
 }
 
@@ -85,26 +85,26 @@ __global__ void __launch_bounds__(kThreads)
 
 void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bias, const ConstView& residual,
                    const View& output, const Dropout& dropout) {
-  const bool aligned = is_aligned(r.product) && is_aligned(bias.data) && is_aligned(residual) && is_aligned(output);
+  const bool aligned = is_aligned(r.matmul) && is_aligned(bias.data) && is_aligned(residual) && is_aligned(output);
   with_float_type(output.dtype, [&]<class T>() {
-    launch(stream, blocks_of(r), kBlock, 0, finish_linear_kernel<T>, rows_of<float>(r.product), r.first_row, r.rows,
+    launch(stream, blocks_of(r), kBlock, 0, finish_linear_kernel<T>, rows_of<float>(r.matmul), r.first_row, r.rows,
            r.columns, static_cast<const T*>(bias.data), rows_of<T>(residual), rows_of<T>(output),
            DropoutSource(dropout), aligned);
   });
 }
 
 void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before, const View& output) {
-  const bool aligned = is_aligned(r.product) && is_aligned(before) && is_aligned(output);
+  const bool aligned = is_aligned(r.matmul) && is_aligned(before) && is_aligned(output);
   with_float_type(output.dtype, [&]<class T>() {
-    launch(stream, blocks_of(r), kBlock, 0, finish_input_kernel<T>, rows_of<float>(r.product), r.rows, r.columns,
+    launch(stream, blocks_of(r), kBlock, 0, finish_input_kernel<T>, rows_of<float>(r.matmul), r.rows, r.columns,
            rows_of<T>(before), rows_of<T>(output), aligned);
   });
 }
 
 void finish_gradient(cudaStream_t stream, const FinishRows& r, const GradientView& gradient) {
-  const bool aligned = is_aligned(r.product) && is_aligned(gradient.view);
+  const bool aligned = is_aligned(r.matmul) && is_aligned(gradient.view);
   with_float_type(gradient.view.dtype, [&]<class G>() {
-    launch(stream, blocks_of(r), kBlock, 0, finish_gradient_kernel<G>, rows_of<float>(r.product), r.rows, r.columns,
+    launch(stream, blocks_of(r), kBlock, 0, finish_gradient_kernel<G>, rows_of<float>(r.matmul), r.rows, r.columns,
            rows_of<G>(gradient.view), gradient.adds, aligned);
   });
 }

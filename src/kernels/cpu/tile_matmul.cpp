@@ -1,4 +1,4 @@
-#include "kernels/cpu/tile_product.hpp"
+#include "kernels/cpu/tile_matmul.hpp"
 
 #include <dnnl.h>
 #include <omp.h>
@@ -31,8 +31,8 @@ void gemm(const Operand& a, const Operand& b, std::int64_t m, std::int64_t n, st
                        static_cast<const float*>(b.view.data), b.view.stride, beta, c, c_stride)
           : dnnl_gemm_bf16bf16f32(a_form, b_form, m, n, k, 1.0f, a.view.data, a.view.stride, b.view.data, b.view.stride,
                                   beta, c, c_stride);
-  TESSERA_ASSERT(status == dnnl_success, "oneDNN's {} product {}x{}x{} ends with status {}", name_of(a.view.dtype), m,
-                 n, k, static_cast<int>(status));
+  TESSERA_ASSERT(status == dnnl_success, "oneDNN's {} matmul {}x{}x{} ends with status {}", name_of(a.view.dtype), m, n,
+                 k, static_cast<int>(status));
 }
 
 /// Converts [rows, columns] (as read) of a 16-bit operand to fp32, stored the way the operand is.
@@ -55,8 +55,8 @@ bool multiplies(DType dtype) {
   return dtype == DType::fp32 || (dtype == DType::bf16 && has_bf16);
 }
 
-void tile_product(const VectorKernels& vector, ScratchLayout scratch, const Operand& a, const Operand& b,
-                  std::int64_t m, std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride) {
+void tile_matmul(const VectorKernels& vector, ScratchLayout scratch, const Operand& a, const Operand& b, std::int64_t m,
+                 std::int64_t n, std::int64_t k, bool adds, float* c, std::int64_t c_stride) {
   if (a.view.dtype == b.view.dtype && multiplies(a.view.dtype)) {
     gemm(a, b, m, n, k, adds, c, c_stride);
     return;
@@ -73,7 +73,7 @@ void tile_product(const VectorKernels& vector, ScratchLayout scratch, const Oper
 std::string matrix_library_name() {
   const dnnl_version_t* version = dnnl_version();
   return fmt::format("oneDNN {}.{}.{}{}", version->major, version->minor, version->patch,
-                     multiplies(DType::bf16) ? " with bf16 products" : "");
+                     multiplies(DType::bf16) ? " with bf16 matmuls" : "");
 }
 
 }  // namespace tessera

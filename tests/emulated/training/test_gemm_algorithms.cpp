@@ -1,4 +1,4 @@
-// Which algorithms matrix products run with: rank 0's on all ranks, and those of the run's earlier part after a
+// Which algorithms matmuls run with: rank 0's on all ranks, and those of the run's earlier part after a
 // restart.
 #include <cublasLt.h>
 
@@ -23,7 +23,7 @@ Left run(const Options& options, std::int64_t world, const std::string& kept = {
          const Architecture& architecture = tiny_gpt2()) {
   const PlannedRun planned = plan_run(options, architecture, world, world);
   Left left;
-  static_cast<void>(emulator::take_product_launches());
+  static_cast<void>(emulator::take_matmul_launches());
   run_ranks(world, world, [&](RankContext& context) {
     const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
     MachineShape machine;
@@ -35,7 +35,7 @@ Left run(const Options& options, std::int64_t world, const std::string& kept = {
     left.kept = session.resources().compute->gemm_algorithms();
     left.description = session.resources().description;
   });
-  for (const auto& [where, count] : emulator::take_product_launches()) left.variants[where.first].insert(where.second);
+  for (const auto& [where, count] : emulator::take_matmul_launches()) left.variants[where.first].insert(where.second);
   return left;
 }
 
@@ -45,11 +45,11 @@ class Favourites {
   Favourites(int first, int second) { set(first, second); }
   ~Favourites() {
     set(0, 0);
-    emulator::set_fast_product(-1);
+    emulator::set_fast_matmul(-1);
   }
   static void set(int first, int second) {
-    emulator::set_favourite_product(0, first);
-    emulator::set_favourite_product(1, second);
+    emulator::set_favourite_matmul(0, first);
+    emulator::set_favourite_matmul(1, second);
   }
   Favourites(const Favourites&) = delete;
   Favourites& operator=(const Favourites&) = delete;
@@ -88,7 +88,7 @@ TEST_CASE("a run keeps its algorithms, and its next part runs them whatever the 
   const Left next = run(one_step(), 2, first.kept);
   CHECK(next.variants == Devices{{0, {2}}, {1, {2}}});
   CHECK(next.kept == first.kept);
-  CHECK_THAT(next.description, Catch::Contains("algorithms of products as kept"));
+  CHECK_THAT(next.description, Catch::Contains("GEMM algorithms as kept"));
 }
 
 TEST_CASE("algorithms of another library, or damaged ones, are chosen anew, and the run says so") {
@@ -109,23 +109,23 @@ TEST_CASE("algorithms of another library, or damaged ones, are chosen anew, and 
 
 TEST_CASE("without run.deterministic candidates are timed, and the fastest is kept") {
   const Favourites favourites(0, 0);
-  emulator::set_fast_product(2);
+  emulator::set_fast_matmul(2);
   Options options = one_step();
   options.run.deterministic = Deterministic::no;
   const std::string kept = run(options, 1).kept;
-  emulator::set_fast_product(-1);
+  emulator::set_fast_matmul(-1);
   CHECK(run(options, 1, kept).variants.at(0).contains(2));
   options.run.deterministic = Deterministic::yes;
   const auto launched = run(options, 1, kept).variants.at(0);
   CHECK(launched.contains(2));        // what could be timed
   CHECK_FALSE(launched.contains(1));  // nobody's
-  emulator::set_fast_product(2);
+  emulator::set_fast_matmul(2);
   CHECK(run(options, 1).variants == Devices{{0, {0}}});  // the favourite, however slow
 }
 
 TEST_CASE("a gradient that is added runs what was timed for the same gradient when it was stored") {
   const Favourites favourites(0, 0);
-  emulator::set_fast_product(2);
+  emulator::set_fast_matmul(2);
   Options options = one_step();
   options.run.deterministic = Deterministic::no;
   Architecture architecture = tiny_gpt2();  // with inputs that several linears share: q, k, v; gate, up
@@ -135,7 +135,7 @@ TEST_CASE("a gradient that is added runs what was timed for the same gradient wh
   architecture.mlp = MlpKind::swiglu;
   architecture.linear_bias = false;
   const std::string kept = run(options, 1, {}, architecture).kept;
-  emulator::set_fast_product(-1);
+  emulator::set_fast_matmul(-1);
   CHECK(run(options, 1, kept, architecture).variants == Devices{{0, {2}}});
 }
 

@@ -9,20 +9,20 @@
 
 namespace tessera {
 
-/// Rows of an fp32 product and their position in the full matrix.
+/// Rows of an fp32 matmul and their position in the full matrix.
 struct FinishRows {
-  ConstView product;           ///< [rows, columns], fp32
+  ConstView matmul;            ///< [rows, columns], fp32
   std::int64_t first_row = 0;  ///< of the full matrix: gives a row's mask
   std::int64_t rows = 0, columns = 0;
 };
 
-/// Computes output = residual + mask * (product + bias); bias, residual and dropout may be missing. Views start at
+/// Computes output = residual + mask * (matmul + bias); bias, residual and dropout may be missing. Views start at
 /// first_row.
 void finish_linear(cudaStream_t stream, const FinishRows& r, const ConstView& bias, const ConstView& residual,
                    const View& output, const Dropout& dropout);
-/// Computes output = product * gelu'(before), or product alone if `before` is empty. Views start at first_row.
+/// Computes output = matmul * gelu'(before), or matmul alone if `before` is empty. Views start at first_row.
 void finish_input_gradient(cudaStream_t stream, const FinishRows& r, const ConstView& before, const View& output);
-/// Computes gradient = or += product. The view starts at first_row.
+/// Computes gradient = or += matmul. The view starts at first_row.
 void finish_gradient(cudaStream_t stream, const FinishRows& r, const GradientView& gradient);
 
 }  // namespace tessera
