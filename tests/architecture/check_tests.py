@@ -50,7 +50,7 @@ PARTS = {
     "formats/test_safetensors.cpp": ["formats/safetensors_header.cpp"],
     # kernels by what they compute, on every instruction set and device
     "kernels": ["kernels/cpu/attention_*.cpp", "kernels/cpu/cpu_kernels.cpp", "kernels/cpu/layouts.cpp",
-                "kernels/cpu/scalars.cpp", "kernels/cpu/tile_product.cpp", "kernels/cpu/vector/*.cpp",
+                "kernels/cpu/scalars.cpp", "kernels/cpu/tile_matmul.cpp", "kernels/cpu/vector/*.cpp",
                 "kernels/gpu/layouts.cpp"],
     "schedule/test_planned_run.cpp": ["kernels/needs.cpp"],
     "model/test_decoder.cpp": ["model/decoder_*.cpp", "model/embedding_and_head.cpp", "model/part_scratch.cpp"],

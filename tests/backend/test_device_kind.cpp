@@ -20,8 +20,8 @@ TEST_CASE("the device of the cores is what its row says") {
   const DeviceTraits& traits = traits_of(device->kind());
   CHECK(traits.kind == DeviceKind::cpu);
   CHECK(traits.has_own_memory == device->memory_taken().has_value());
-  CHECK(traits.is_allotted == !device->identity().empty());
-  CHECK(traits.has_libraries == device->can_capture());
-  CHECK(traits.uses_host_network);  // its memory is what MPI and the ranks beside it read
+  CHECK(traits.is_accelerator == !device->identity().empty());
+  CHECK(traits.has_graphs == device->can_capture());
+  CHECK(traits.uses_mpi);  // its memory is what MPI and the ranks beside it read
   CHECK(traits.is_deterministic);
 }

@@ -27,12 +27,12 @@ TEST_CASE("ranks measure the same peak, in the run's compute type") {
   Options options = test::small_run();
   const DevicePeak peak = peak_on(2, options, machine);
   CHECK((peak.flops > 1e6 && std::isfinite(peak.flops)));
-  CHECK(peak.source == "measured at the start: fp32 products");
+  CHECK(peak.source == "measured at the start: fp32 matmuls");
   // A thousand threads on a core get a thousandth each, which no noise of a measurement hides.
   machine.machine_ranks = 1000, machine.machine_cores = 1;
   options.precision.compute = DType::bf16;
   const DevicePeak shared = peak_on(1, options, machine);
-  CHECK(shared.source == "measured at the start: bf16 products");
+  CHECK(shared.source == "measured at the start: bf16 matmuls");
   machine.machine_ranks = 1;
   CHECK(shared.flops * 50 < peak_on(1, options, machine).flops);
 }

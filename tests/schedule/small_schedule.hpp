@@ -5,7 +5,7 @@
 
 namespace tessera::testing {
 
-/// Segment 0 reads `copy`, makes `scratch`, and from it `sum`; segment 1 adds to `sum`; segment 2 reads it and makes
+/// Segment 0 reads `copy`, makes `scratch`, and from it `sum`. Segment 1 adds to `sum`. Segment 2 reads it and makes
 /// the `copy` of the next step. Storage 5 lies on the host.
 struct SmallSchedule {
   SmallSchedule() {

@@ -8,8 +8,8 @@ using tessera::testing::SmallSchedule;
 
 namespace {
 
-/// Returns how a storage is present in a segment: "i" at its entry, "o" at its exit, and the operations that touch it;
-/// "-" where it is not.
+/// Returns how a storage is present in a segment: "i" at its entry, "o" at its exit, and the operations that touch it.
+/// "-" says that it is not present.
 std::string presence(const IndexedVector<SegmentId, std::vector<Presence>>& all, int segment, StorageId storage) {
   for (const Presence& p : all[SegmentId(segment)]) {
     if (p.storage != storage) continue;
