@@ -1,0 +1,63 @@
+#pragma once
+// Text to token ids and back.
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+/// Writes text as ids. All calls may come from several threads at once; an Encoder belongs to one thread.
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  /// What one thread needs to encode: scratch and a cache of words, kept between calls. Must not outlive its tokenizer.
+  class Encoder {
+   public:
+    virtual ~Encoder() = default;
+    /// Appends the ids of a text. Added tokens inside it become their ids; nothing is put before or after it. Invalid
+    /// UTF-8 is read as U+FFFD, one for each maximal ill-formed part (Unicode 15, section 3.9, as Python's
+    /// errors="replace"); the bytes tokenizer keeps it. The result does not depend on what was encoded before.
+    virtual void encode(std::string_view text, std::vector<std::int32_t>& ids) = 0;
+  };
+  virtual std::unique_ptr<Encoder> encoder() const = 0;
+
+  /// Returns the position at or after `from` (> 0) where `text` may be cut: encoding both parts gives the ids of the
+  /// whole. Returns text.size() if there is no such position, or if none can be told for this tokenizer.
+  virtual std::size_t cut_at_or_after(std::string_view text, std::size_t from) const = 0;
+
+  /// Returns the bytes of an id, which alone need not be valid UTF-8. UsageError for an id that is not in the
+  /// vocabulary.
+  virtual std::string_view bytes_of(std::int32_t id) const = 0;
+  /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8, where the file asks for no normaliser.
+  std::string decode(std::span<const std::int32_t> ids) const;
+
+  /// Returns the id of a token by its content ("<|endoftext|>"), added tokens first; nothing if there is none.
+  virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
+  /// Returns the end-of-text token that the folder names (tokenizer_config.json, config.json), else <|endoftext|> or
+  /// <|end_of_text|> where the vocabulary has it; nothing if there is none.
+  virtual std::optional<std::int32_t> end_of_text() const = 0;
+
+  /// Returns 1 + the largest id.
+  virtual std::int64_t vocab() const = 0;
+  /// Returns a number for everything that decides ids, equal on every machine.
+  virtual std::uint64_t hash() const = 0;
+  /// Returns one human-readable line: "gpt2/tokenizer.json (byte-level BPE, 50257 ids)", "bytes".
+  virtual std::string describe() const = 0;
+};
+
+/// A byte is its own id.
+std::unique_ptr<Tokenizer> make_byte_tokenizer();
+
+/// Opens tokenizer.json (byte-level BPE), or vocab.json with merges.txt (GPT-2's), given as the file or its folder.
+/// UsageError naming the file and the JSON path of what is wrong, or of what it asks for and this version does not
+/// have.
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path);
+
+}  // namespace tessera
