@@ -22,6 +22,14 @@ pkg_check_modules(xxhash REQUIRED IMPORTED_TARGET libxxhash)
 add_library(tessera_xxhash INTERFACE)
 target_link_libraries(tessera_xxhash INTERFACE PkgConfig::xxhash)
 
+# Text: patterns and normal forms of tokenizers, and compressed corpora.
+foreach(library libpcre2-8 libutf8proc zlib libzstd)
+  string(REGEX REPLACE "^lib|-8$" "" name ${library})
+  pkg_check_modules(${name} REQUIRED IMPORTED_TARGET ${library})
+  add_library(tessera_${name} INTERFACE)
+  target_link_libraries(tessera_${name} INTERFACE PkgConfig::${name})
+endforeach()
+
 find_path(RANDOM123_INCLUDE Random123/philox.h REQUIRED)
 add_library(tessera_random123 INTERFACE)
 target_include_directories(tessera_random123 SYSTEM INTERFACE ${RANDOM123_INCLUDE})

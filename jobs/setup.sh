@@ -13,7 +13,8 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 packages=(
   g++ cmake ninja-build ccache pkg-config git
   openmpi-bin libopenmpi-dev libhdf5-dev catch2 libfmt-dev nlohmann-json3-dev
-  libboost-program-options-dev libxxhash-dev librandom123-dev libdnnl-dev patchelf xz-utils
+  libboost-program-options-dev libxxhash-dev librandom123-dev libdnnl-dev
+  libpcre2-dev libutf8proc-dev zlib1g-dev libzstd-dev patchelf xz-utils
   hdf5-tools python3-h5py python3-numpy python3-pandas python3-matplotlib
 )
 

@@ -1,5 +1,4 @@
 #include <array>
-#include <numeric>
 
 #include "tessera/base/error.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
