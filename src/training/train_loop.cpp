@@ -91,7 +91,7 @@ bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
 }
 
 bool TrainLoop::evaluation_is_due(std::int64_t step) const {
-  if (options_.data.val_fraction <= 0) return false;
+  if (!options_.data.has_validation()) return false;
   return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 

@@ -1,10 +1,11 @@
 #include <sys/stat.h>
 
 #include <catch2/catch.hpp>
-#include <random>
 
 #include "data/files.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/text/corpus.hpp"
+#include "text/source_files.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -21,9 +22,14 @@ std::string text_of(const TokenSource& source) {
   return text;
 }
 std::string error_of(const std::filesystem::path& path) {
-  DataOptions options;
-  options.source = path.string();
+  Options options;
+  options.data.source = path.string();
   return usage_message([&] { open_corpus(options, 256); });
+}
+std::unique_ptr<TokenSource> open_text(const std::filesystem::path& path) {
+  Options options;
+  options.data.source = path.string();
+  return open_corpus(options, 256);
 }
 }  // namespace
 
@@ -48,28 +54,6 @@ TEST_CASE("A folder of text is joined in the order of paths, and any range can b
   }
   CHECK_THROWS_AS(some_of(*source, 1, source->size()), InternalError);
   CHECK(fingerprint(*source) == fingerprint(*tokens_of_text(text_of(*source))));
-}
-
-TEST_CASE("More files than may be mapped at once are read all the same") {
-  const TemporaryFolder folder;
-  constexpr int files = 16384 + 40;
-  std::string expected;
-  for (int i = 0; i < files; ++i) {
-    auto name = std::to_string(100000 + i);
-    folder.write(name + ".txt", name);
-    expected += name;
-  }
-  const auto source = open_text(folder.path());
-  CHECK(text_of(*source) == expected);
-  std::mt19937 random(3);
-  for (int i = 0; i < 300; ++i) {
-    const std::int64_t count = random() % 50, first = source->size() - 260 + static_cast<std::int64_t>(random() % 200);
-    const auto some = some_of(*source, first, std::min(count, source->size() - first));
-    REQUIRE(std::string(some.begin(), some.end()) == expected.substr(static_cast<std::size_t>(first), some.size()));
-  }
-  std::filesystem::resize_file(folder.path() / "116420.txt", 2);
-  CHECK_THAT(message_of<IoError>(ExitCode::input_output, [&] { text_of(*source); }),
-             Contains("116420.txt") && Contains("shorter"));
 }
 
 TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
@@ -102,4 +86,44 @@ TEST_CASE("A part of a corpus that cannot be read is an error") {
   std::filesystem::remove(folder / "b.txt");
   std::filesystem::create_symlink("b.txt", folder / "b.txt");
   CHECK_THAT(error(), Contains("b.txt cannot be examined"));
+}
+
+namespace {
+
+/// Lists `given` and returns the paths below the folder, with commas between.
+std::string listed(const TemporaryFolder& folder, std::string given) {
+  for (auto at = given.find('@'); at != std::string::npos; at = given.find('@'))
+    given.replace(at, 1, folder.path().string() + "/");
+  std::string names;
+  for (const auto& file : list_sources(given, "data.source").files)
+    names += (names.empty() ? "" : ",") + file.path.lexically_relative(folder.path()).generic_string();
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("A source is a list of files, folders and globs, in this order") {
+  const TemporaryFolder folder;
+  for (const char* name : {"b.txt", "a.jsonl.gz", "sub/z.json", "sub/Y.txt.zst", "sub/t.bin", "10.bin", "9.bin", "x.md",
+                           "odd, name.txt", "other/notes"})
+    folder.write(name, "x");
+  CHECK(listed(folder, "@b.txt") == "b.txt");
+  CHECK(listed(folder, "@") == "a.jsonl.gz,b.txt,odd, name.txt,sub/Y.txt.zst,sub/z.json");
+  CHECK(listed(folder, "@sub, @b.txt ,@a.jsonl.gz") == "sub/Y.txt.zst,sub/z.json,b.txt,a.jsonl.gz");
+  CHECK(listed(folder, "@*.bin,@sub/t.bin") == "10.bin,9.bin,sub/t.bin");
+  CHECK(listed(folder, "@9.bin,@10.bin") == "9.bin,10.bin");
+  CHECK(listed(folder, "@odd, name.txt") == "odd, name.txt");
+  CHECK(listed(folder, "@?.txt,@s*") == "b.txt,sub/Y.txt.zst,sub/z.json");
+  const auto list = list_sources((folder / "*.[mj]*").string(), "data.source");
+  CHECK(list.files.size() == 1);
+  CHECK(list.files[0].kind == SourceKind::json_lines);
+  CHECK(list.files[0].compression == Compression::gzip);
+  CHECK_THAT(list.skipped, Contains("x.md (of unknown kind)"));
+  const auto error = [&](const std::string& given) { return usage_message([&] { listed(folder, given); }); };
+  CHECK_THAT(error("@b.txt,@9.bin"), Contains("9.bin holds tokens") && Contains("b.txt text"));
+  CHECK_THAT(error("@none*"), Contains("nothing matches"));
+  CHECK_THAT(error("@*.md"), Contains("nothing matches but") && Contains("of unknown kind"));
+  CHECK_THAT(error("@b.txt,,@9.bin"), Contains("an empty name"));
+  CHECK_THAT(error("@other"), Contains("no .txt file in it") && Contains(".bin files are named"));
+  CHECK_THAT(error("@b.txt,@gone.txt"), Contains("gone.txt: no such file or folder"));
 }

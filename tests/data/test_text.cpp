@@ -1,0 +1,50 @@
+#include <catch2/catch.hpp>
+#include <random>
+
+#include "data/files.hpp"
+#include "tessera/data/corpus.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+namespace {
+
+std::vector<std::int32_t> some_of(const TokenSource& source, std::int64_t first, std::int64_t count) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(count));
+  source.copy(first, count, out.data());
+  return out;
+}
+
+std::string text_of(const TokenSource& source) {
+  std::string text;
+  for (const auto token : some_of(source, 0, source.size())) text += static_cast<char>(token);
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("More files than may be mapped at once are read all the same, without the marks at their starts") {
+  const TemporaryFolder folder;
+  constexpr int files = 16384 + 40;
+  std::vector<std::filesystem::path> paths;
+  std::string expected;
+  for (int i = 0; i < files; ++i) {
+    const auto name = std::to_string(100000 + i);
+    paths.push_back(folder.write(name + ".txt", (i % 3 == 0 ? "\xef\xbb\xbf" : "") + name));
+    expected += name;
+  }
+  const auto source = open_text_files("many", paths);
+  CHECK_THAT(source->describe(), Contains("many (16424 text files)"));
+  CHECK(text_of(*source) == expected);
+  std::mt19937 random(3);
+  for (int i = 0; i < 300; ++i) {
+    const std::int64_t count = random() % 50, first = source->size() - 260 + static_cast<std::int64_t>(random() % 200);
+    const auto some = some_of(*source, first, std::min(count, source->size() - first));
+    REQUIRE(std::string(some.begin(), some.end()) == expected.substr(static_cast<std::size_t>(first), some.size()));
+  }
+  std::filesystem::resize_file(folder.path() / "116420.txt", 2);
+  CHECK_THAT(message_of<IoError>(ExitCode::input_output, [&] { text_of(*source); }),
+             Contains("116420.txt") && Contains("shorter"));
+  CHECK_THAT(usage_message([&] { open_text_files("none", {folder.write("e.txt", "\xef\xbb\xbf")}); }),
+             Contains("none: 1 .txt files, all empty"));
+}
