@@ -151,7 +151,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   machine.measure = true;
   machine.timed_steps = 10;
   if (world.rank() == 0) machine.kept_algorithms = KeptAlgorithms(run_folder(asked)).read();
-  const PreparedRun prepared(world, asked, machine);
+  const PreparedRun prepared(world, asked, machine, [&] { return signals.received(); });
   const Options options = prepared.resolved(asked);                            // config.ini and manifests hold the same
   if (world.rank() == 0) require_fitting(resume_settings(options, prepared));  // all compare when they load
   world.control().barrier();  // bad input on any rank leaves no run folder behind
