@@ -15,7 +15,7 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kBlock = 1 << 16;
-constexpr std::int64_t kSampleTokens = 40;
+constexpr std::int64_t kSampleTokens = 160;
 constexpr std::size_t kSampleBytes = 160;
 
 /// Which ids occur.

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -32,8 +33,9 @@ class Pipeline {
     try {
       threads_.push_back(start_thread(
           "text read", [this, &sources, &tokenizer, &pieces, from] { read(sources, tokenizer, pieces, from); }));
+      for (int i = 0; i < threads; ++i) encoders_.push_back(tokenizer.encoder());
       for (int i = 0; i < threads; ++i)
-        threads_.push_back(start_thread("text encode", [this, &tokenizer] { encode(tokenizer); }));
+        threads_.push_back(start_thread("text encode", [this, i] { encode(*encoders_[static_cast<std::size_t>(i)]); }));
     } catch (...) {
       stop();
       throw;
@@ -99,8 +101,7 @@ class Pipeline {
   }
 
   /// A deque's elements stay where they are while others come and go at its ends.
-  void encode(const Tokenizer& tokenizer) {
-    const auto encoder = tokenizer.encoder();
+  void encode(Tokenizer::Encoder& encoder) {
     for (;;) {
       Slot* slot = nullptr;
       {
@@ -115,7 +116,7 @@ class Pipeline {
         if (!failure) {
           const Piece& piece = slot->piece;
           result = EncodedPiece{{}, {piece.file, piece.number + 1}, piece.taken};
-          result->tokens = encode_piece(slot->piece, settings_, *encoder);
+          result->tokens = encode_piece(slot->piece, settings_, encoder);
         }
       } catch (...) {
         failure = std::current_exception();
@@ -135,6 +136,7 @@ class Pipeline {
   std::deque<Slot> slots_;  ///< in order; the first `next_` are being encoded or done
   std::size_t next_ = 0, bytes_ = 0;
   bool ended_ = false, cancelled_ = false;
+  std::vector<std::unique_ptr<Tokenizer::Encoder>> encoders_;
   std::vector<std::thread> threads_;
 };
 

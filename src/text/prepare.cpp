@@ -45,6 +45,12 @@ void stop_if_asked(const PrepareJob& job) {
               fmt::format("{} while {} was prepared: started again, it goes on from there", why, job.sources.name));
 }
 
+/// Removes what was written so far; what cannot be removed does no harm.
+void discard(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+}
+
 void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
   for (const BadPlace& place : tokens.bad) {
     const std::string text =
@@ -80,14 +86,16 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
                     stop_if_asked(job);
                     if (Clock::now() - committed >= patience) commit();
                   });
-  } catch (const UsageError&) {
-    throw;  // the corpus changes before the next try
+  } catch (const UsageError&) {  // text or options are other ones at the next try
+    discard(writer.folder());
+    throw;
   } catch (...) {
     commit();
     throw;
   }
   commit();
   if (writer.state().tokens > 0) return;
+  discard(writer.folder());
   throw UsageError("{}: {} file{} without text (nothing to train on): text", job.sources.name, job.sources.files.size(),
                    job.sources.files.size() == 1 ? "" : "s");
 }

@@ -40,6 +40,7 @@ class TokenWriter {
   void commit();
   /// Writes the headers and all else to disk: the files are complete.
   void finish(TokenHeader header);
+  const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path tokens_file() const;
   std::filesystem::path documents_file() const;
   std::filesystem::path journal_file() const { return folder_ / "journal.json"; }

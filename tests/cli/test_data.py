@@ -7,10 +7,11 @@ import random
 import re
 import signal
 import struct
+import subprocess
 import time
 from pathlib import Path
 
-from job import TINY, Case, main
+from job import TINY, Case, command, main
 from running import Running, logged
 
 SAMPLE = Path(__file__).resolve().parents[2] / "inputs" / "sample_data"
@@ -47,9 +48,30 @@ def read_ends(path):
     return list(struct.unpack_from(f"<{count}Q", data, 64))
 
 
+def byte_letters():
+    """The letters that stand for bytes in byte-level BPE (GPT-2's table)."""
+    plain = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {**{byte: chr(byte) for byte in plain}, **{byte: chr(256 + i) for i, byte in enumerate(others)}}
+
+
+def write_tokenizer(folder):
+    """A byte-level BPE of 256 bytes, "th", "the" and <|endoftext|>, whose id is returned."""
+    folder.mkdir()
+    entries = [byte_letters()[byte] for byte in range(256)] + ["th", "the", "<|endoftext|>"]
+    (folder / "vocab.json").write_text(json.dumps({entry: number for number, entry in enumerate(entries)}))
+    (folder / "merges.txt").write_text("#version: 0.2\nt h\nth e\n")
+    return 258
+
+
+def byte_id(what):
+    """The id of a byte in that tokenizer."""
+    return ord(what) if isinstance(what, str) else what
+
+
 def prepared(cache):
-    """The one prepared corpus in a cache; nothing else is left there."""
-    entries = list(Path(cache).iterdir())
+    """The one prepared corpus in a cache; nothing else is left there, but the lock of who was killed at the very end."""
+    entries = [path for path in Path(cache).iterdir() if path.suffix != ".lock"]
     assert len(entries) == 1 and re.fullmatch(r"[0-9a-f]{32}", entries[0].name), entries
     return entries[0]
 
@@ -108,6 +130,13 @@ class Commands(Case):
         self.assertRegex(job.out, r"a\.jsonl:3: \"text\" is a number")
         self.assertEqual(bytes(read_tokens(prepared(self.folder / "cache") / "tokens.bin")), b"goodlast")
 
+    def test_what_needs_no_preparation(self):
+        (self.folder / "a.bin").write_bytes(bytes(400))
+        for source in ("a.bin", SAMPLE / "a.txt"):
+            self.assertIn("needs no preparation", self.data("prepare", f"--data.source={source}").out)
+        self.assertIn("tokens     200 of 2 bytes", self.data("inspect", "*.bin").out)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["a.bin"])
+
     def test_what_is_refused(self):
         (self.folder / "a.bin").write_bytes(bytes(400))
         (self.folder / "a.txt").write_text("text")
@@ -119,7 +148,7 @@ class Commands(Case):
                 ([], r"data needs to know what to do: prepare, inspect"),
                 (["pack"], r"data 'pack' \(no such task\): prepare, inspect"),
                 (["inspect"], r"data needs a path"),
-                (["prepare", source + "a.bin"], r"out of .* tokens already|holds tokens already|needs no"),
+                (["prepare", source + "a.bin", "--data.output=x"], r"holds tokens already"),
                 (["prepare", source + "a.txt,a.bin"], r"a\.bin holds tokens and a\.txt text"),
                 (["prepare", source + "*.md"], r"\*\.md: nothing matches"),
                 (["prepare", source + "a.txt,"], r"an empty name"),
@@ -131,10 +160,44 @@ class Commands(Case):
             with self.subTest(arguments):
                 if says is None:  # a run's command line is prepared as it is
                     self.data(*arguments)
-                elif "a.bin" in arguments[-1] and "," not in arguments[-1]:
-                    self.assertIn("needs no preparation", self.data(*arguments).out)
                 else:
                     self.refused("data", *arguments, says=says)
+
+
+class Tokenized(Case):
+    """Text through a tokenizer of its own."""
+
+    def test_ids_separator_and_samples(self):
+        end = write_tokenizer(self.folder / "tokenizer")
+        (self.folder / "a.jsonl").write_text('{"text": "the then"}\n{"text": "\u00e9th"}\n')
+        arguments = ["--data.source=a.jsonl", "--data.tokenizer=tokenizer", "--data.cache=cache"]
+        job = self.job("data", "prepare", *arguments)
+        self.assertEqual(job.code, 0, job.everything())
+        folder = prepared(self.folder / "cache")
+        the, th = end - 1, end - 2
+        self.assertEqual(read_tokens(folder / "tokens.bin"),
+                         [the, byte_id(" "), the, byte_id("n"), end, byte_id(0xc3), byte_id(0xa9), th, end])
+        self.assertEqual(read_ends(folder / "documents.idx"), [5, 9])
+        said = self.job("data", "inspect", folder).out
+        self.assertIn("document 2: \u00e9th<|endoftext|>", said)
+        self.refused("train", *TRAIN, *arguments, "--run.dir=run",
+                     says=r"tokenizer.*has more ids than the model's vocabulary \(model\.vocab = 256\)")
+        (self.folder / "b.txt").write_bytes(b"good\nbad \xff\n")
+        self.refused("data", "prepare", "--data.source=b.txt", *arguments[1:], says=r"b\.txt:2: byte 0xff is not UTF-8")
+
+    def test_the_counts_of_nanogpt(self):
+        data = Path(__file__).resolve().parents[3] / "shared" / "data"
+        if not (data / "gpt2-tokenizer").is_dir() or not (data / "tinyshakespeare.txt").is_file():
+            print("skipped: there is no tiny Shakespeare with GPT-2's tokenizer in ../shared/data", flush=True)
+            return
+        text = (data / "tinyshakespeare.txt").read_text()
+        cut = int(len(text) * 0.9)
+        for name, part, tokens in (("train", text[:cut], 301966), ("val", text[cut:], 36059)):
+            (self.folder / f"{name}.txt").write_text(part)
+            job = self.job("data", "prepare", f"--data.source={name}.txt", f"--data.tokenizer={data / 'gpt2-tokenizer'}",
+                           "--data.separator=none", f"--data.output={name}.bin")
+            self.assertEqual(job.code, 0, job.everything())
+            self.assertEqual(len(read_tokens(self.folder / f"{name}.bin")), tokens)
 
 
 class Training(Case):
@@ -154,10 +217,10 @@ class Training(Case):
         (self.folder / "t.jsonl").write_text("".join(json.dumps({"text": piece}) + "\n" for piece in pieces))
         (self.folder / "t.json").write_text(json.dumps([{"text": piece} for piece in pieces]))
         (self.folder / "t.txt.gz").write_bytes(gzip.compress(text.encode()))
-        (self.folder / "raw.bin").write_bytes(array.array("H", text.encode()).tobytes())
-        half = array.array("H", text.encode()[:5000]).tobytes()
+        (self.folder / "raw.bin").write_bytes(array.array("H", list(text.encode())).tobytes())
+        half = array.array("H", list(text.encode()[:5000])).tobytes()
         (self.folder / "s-1.bin").write_bytes(half)
-        (self.folder / "s-2.bin").write_bytes(array.array("H", text.encode()[5000:]).tobytes())
+        (self.folder / "s-2.bin").write_bytes(array.array("H", list(text.encode()[5000:])).tobytes())
         expected, _ = self.losses("--data.source=raw.bin", "--train.accumulation=2")
         self.assertEqual(len(expected), 4)
         for number, source in enumerate(("t", "t.jsonl", "t.json", "t.txt.gz", "s-*.bin", "s-1.bin,s-2.bin")):
@@ -200,7 +263,7 @@ class Kills(Case):
         draw = random.Random(7)
         words = ["the", "a", "shard", "rank", "gather", "step", "\u00e9t\u00e9", "loss", "norm", "tree"]
         with open(self.folder / "a.jsonl", "w") as file:
-            for number in range(30000):
+            for number in range(100000 if "TESSERA_LONG" in os.environ else 12000):
                 file.write(json.dumps({"id": number, "text": " ".join(draw.choices(words, k=90))}) + "\n")
         self.prepare = ["data", "prepare", "--data.source=a.jsonl", "--data.separator=|", "--run.threads=1"]
         job = self.job(*self.prepare, "--data.output=whole.bin")
@@ -251,6 +314,56 @@ class Kills(Case):
             both[victim].end()
             self.check(self.folder / cache)
         print(f"{KILLS // 2} pairs, {waited} survivors waited", flush=True)
+
+
+class Large(Case):
+    """Many files, and a long one: bounded memory. In tests/long.sh."""
+
+    def prepare(self, *arguments, code=0):
+        """Memory in bytes, and what was said."""
+        with open(self.folder / "said", "w+") as said:
+            process = subprocess.Popen(command(["data", "prepare", *arguments]), cwd=self.folder, stdout=said,
+                                       stderr=subprocess.STDOUT)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            said.seek(0)
+            text = said.read()
+        self.assertEqual(process.returncode, code, text)
+        return used.ru_maxrss * 1024, text
+
+    def test_two_hundred_thousand_files(self):
+        if "TESSERA_LONG" not in os.environ:
+            print("skipped: in tests/long.sh", flush=True)
+            return
+        count = 200000
+        for number in range(count):
+            folder = self.folder / "many" / f"{number // 1000:03}"
+            if number % 1000 == 0:
+                folder.mkdir(parents=True)
+            (folder / f"{number:06}.txt").write_text(f"document {number}\n")
+        began = time.monotonic()
+        memory, said = self.prepare("--data.source=many", "--data.separator=|", "--data.output=many.bin")
+        seconds = time.monotonic() - began
+        print(f"{count} files: {seconds:.1f} s, {memory / 1e6:.0f} MB", flush=True)
+        self.assertLess(memory, 500e6)
+        self.assertLess(seconds, 300)
+        self.assertEqual(bytes(read_tokens(self.folder / "many.bin")),
+                         b"".join(f"document {number}\n|".encode() for number in range(count)))
+        self.assertEqual(len(read_ends(self.folder / "many.bin.idx")), count)
+        self.train(*TRAIN, "--data.source=many", "--run.dir=run", timeout=120)
+
+    def test_a_sparse_file_of_100_gigabytes(self):
+        if "TESSERA_LONG" not in os.environ:
+            print("skipped: in tests/long.sh", flush=True)
+            return
+        with open(self.folder / "sparse.txt", "wb") as file:
+            file.truncate(100 * 10**9)
+        self.train(*TRAIN, "--data.source=sparse.txt", "--run.dir=run", timeout=120)
+        write_tokenizer(self.folder / "tokenizer")
+        memory, said = self.prepare("--data.source=sparse.txt", "--data.tokenizer=tokenizer", "--data.output=x.bin", code=2)
+        print(f"sparse: {memory / 1e9:.1f} GB", flush=True)
+        self.assertLess(memory, 6e9)
+        self.assertRegex(said, r"sparse\.txt: from byte 0 on \d+ bytes without a place where text may be cut")
 
 
 if __name__ == "__main__":
