@@ -102,8 +102,9 @@ TEST_CASE("a log that cannot be written is told of once, and ends no run") {
   printed_to(1, [&] {
     warnings = printed_to(2, [&] {
       RunRecorder recorder(c.options, c.folder / "run", 1);
-      c.begin(recorder);
+      std::filesystem::remove(c.folder / "run/log.jsonl");  // which the lock has made
       std::filesystem::create_directories(c.folder / "run/log.jsonl");
+      c.begin(recorder);
       c.record(recorder, 1, 3);
       std::filesystem::remove(c.folder / "run/log.jsonl");
       c.record(recorder, 4, 5);
