@@ -23,11 +23,18 @@ class WordMerger {
 
  private:
   static constexpr std::size_t kShort = 128;
-  /// The positions where a pair of one rank begins, to be merged from left to right.
+  /// The positions where a pair of one rank begins, to be merged from left to right. A list that is sorted and walked;
+  /// a heap after a lower rank came in between, which may have added positions anywhere.
   struct Bucket {
     std::uint32_t rank = 0;
-    std::size_t done = 0;
+    bool heap = false;
+    std::size_t done = 0;  ///< of a list
     std::vector<std::uint32_t> starts;
+
+    void add(std::uint32_t start);
+    void become_heap();
+    bool empty() const { return done == starts.size(); }
+    std::uint32_t take();
   };
 
   std::span<const std::int32_t> merge_short(std::string_view word);
