@@ -42,10 +42,10 @@ TEST_CASE("U+180E is no white space") {
 }
 
 TEST_CASE("families are known by their pattern, others match where they do") {
-  CHECK(Pattern(kGpt2Pattern).family() == Family::gpt2);
-  CHECK(Pattern(kQwen2Pattern).family() == Family::qwen2);
-  CHECK(Pattern(kLlama3Pattern).family() == Family::llama3);
-  CHECK(Pattern("\\p{L}+").family() == Family::other);
+  CHECK(Pattern(kGpt2Pattern).family() == PatternFamily::gpt2);
+  CHECK(Pattern(kQwen2Pattern).family() == PatternFamily::qwen2);
+  CHECK(Pattern(kLlama3Pattern).family() == PatternFamily::llama3);
+  CHECK(Pattern("\\p{L}+").family() == PatternFamily::other);
   CHECK(words_of("\\p{L}+", "ab12cd!") == Words{"ab", "gap:12", "cd", "gap:!"});
   CHECK(words_of("b", "\u00e9b\u00e9") == Words{"gap:\u00e9", "b", "gap:\u00e9"});
 }

@@ -11,7 +11,7 @@ using namespace tessera::test;
 namespace {
 
 /// Compares every word of a text with the pattern's; returns how many were cut without it.
-template <Family kFamily>
+template <PatternFamily kFamily>
 std::size_t compare(Pattern::Finder& finder, const std::string& text) {
   const QuickWords<kFamily> words(text);
   std::size_t quick = 0;
@@ -29,7 +29,7 @@ std::size_t compare(Pattern::Finder& finder, const std::string& text) {
   return quick;
 }
 
-template <Family kFamily>
+template <PatternFamily kFamily>
 void compare_drawn(const char* pattern_text) {
   const Pattern pattern(pattern_text);
   REQUIRE(pattern.family() == kFamily);
@@ -57,6 +57,6 @@ void compare_drawn(const char* pattern_text) {
 
 }  // namespace
 
-TEST_CASE("words by hand are the pattern's: GPT-2") { compare_drawn<Family::gpt2>(kGpt2Pattern); }
-TEST_CASE("words by hand are the pattern's: Qwen2") { compare_drawn<Family::qwen2>(kQwen2Pattern); }
-TEST_CASE("words by hand are the pattern's: Llama-3") { compare_drawn<Family::llama3>(kLlama3Pattern); }
+TEST_CASE("words by hand are the pattern's: GPT-2") { compare_drawn<PatternFamily::gpt2>(kGpt2Pattern); }
+TEST_CASE("words by hand are the pattern's: Qwen2") { compare_drawn<PatternFamily::qwen2>(kQwen2Pattern); }
+TEST_CASE("words by hand are the pattern's: Llama-3") { compare_drawn<PatternFamily::llama3>(kLlama3Pattern); }
