@@ -1,7 +1,7 @@
+#include "tessera/backend/device_monitor.hpp"
+
 #include <array>
 #include <limits>
-
-#include "tessera/backend/device_monitor.hpp"
 
 namespace tessera {
 
