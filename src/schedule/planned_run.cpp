@@ -54,6 +54,21 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   return shape;
 }
 
+RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                          std::int64_t ranks_per_node, const GenerationShape& generation) {
+  RunShape shape;
+  shape.architecture = architecture;
+  shape.world = world;
+  shape.ranks_per_node = ranks_per_node;
+  shape.group_size = options.shard.group_size;
+  shape.policy = policy_from(options);
+  shape.policy.accumulation = 1;
+  shape.policy.training = shape.policy.evaluation = shape.policy.snapshot = false;
+  shape.policy.generation = generation;
+  shape.device = device_of(options.run);
+  return shape;
+}
+
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const ProcessGrid grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
   const ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,

@@ -29,6 +29,10 @@ struct RunShape {
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node);
 
+/// Returns the shape of a run that only generates text.
+RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                          std::int64_t ranks_per_node, const GenerationShape& generation);
+
 /// Schedule and plan of a run, before anything is allocated.
 struct PlannedRun {
   StepSchedule schedule;  ///< its model says architecture, micro-batch and sequence

@@ -130,6 +130,10 @@ std::string played(const StepSchedule& s, SegmentId id) {
       return "played for each evaluation batch";
     case SegmentRole::snapshot:
       return "played between two steps, for a checkpoint that is written while steps go on";
+    case SegmentRole::prefill:
+      return "played for each chunk of prompts";
+    case SegmentRole::decode:
+      return "played for each token of a text";
     case SegmentRole::micro_step:
       break;
   }
