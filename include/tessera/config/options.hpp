@@ -188,6 +188,20 @@ struct BenchOptions {
   bool operator==(const BenchOptions&) const = default;
 };
 
+/// [generate]: text that goes on with prompts.
+struct GenerateOptions {
+  std::string prompt;             ///< one, or
+  std::string prompts;            ///< a file with a prompt in each line
+  std::int64_t max_tokens = 100;  ///< of each continuation
+  double temperature = 0.8;       ///< 0: always the most probable token
+  std::int64_t top_k = 0;         ///< 0: off
+  double top_p = 1.0;             ///< 1: off
+  std::int64_t seed = 1;
+  std::string stop;  ///< a string, or a JSON array of strings; empty: none
+  GenerateFormat format = GenerateFormat::text;
+  bool operator==(const GenerateOptions&) const = default;
+};
+
 /// [sweep]: several runs from one file, which also holds their options (sweep/sweep_file.hpp).
 struct SweepOptions {
   std::string name;      ///< empty: the file's name
@@ -227,6 +241,7 @@ struct Options {
   PlanOptions plan;
   ExportOptions export_;
   BenchOptions bench;
+  GenerateOptions generate;
   SweepOptions sweep;
 
   /// Names ("shard.wrap") of the options that the file or the command line set.
