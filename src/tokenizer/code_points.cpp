@@ -1,0 +1,64 @@
+#include "tokenizer/code_points.hpp"
+
+#include <utf8proc.h>
+
+#include "tessera/base/utf8.hpp"
+
+namespace tessera {
+
+DecodedPoint first_point(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return static_cast<char32_t>(static_cast<unsigned char>(text[i])); };
+  const char32_t lead = byte(0);
+  if (lead < 0x80) return {lead, 1};
+  if (lead < 0xe0) return {(lead & 0x1f) << 6 | (byte(1) & 0x3f), 2};
+  if (lead < 0xf0) return {(lead & 0x0f) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f), 3};
+  return {(lead & 0x07) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 | (byte(3) & 0x3f), 4};
+}
+
+DecodedPoint last_point(std::string_view text) {
+  std::size_t length = 1;
+  while (length < 4 && length < text.size() && (static_cast<unsigned char>(text[text.size() - length]) & 0xc0) == 0x80)
+    ++length;
+  const std::string_view last = text.substr(text.size() - length);
+  return utf8_length(last) == length ? first_point(last) : DecodedPoint{kReplacement, 1};
+}
+
+void append_point(std::string& text, char32_t point) {
+  const auto put = [&](char32_t byte) { text += static_cast<char>(static_cast<unsigned char>(byte)); };
+  if (point < 0x80) return put(point);
+  if (point < 0x800) {
+    put(0xc0 | point >> 6);
+  } else {
+    if (point < 0x10000) {
+      put(0xe0 | point >> 12);
+    } else {
+      put(0xf0 | point >> 18);
+      put(0x80 | (point >> 12 & 0x3f));
+    }
+    put(0x80 | (point >> 6 & 0x3f));
+  }
+  put(0x80 | (point & 0x3f));
+}
+
+bool is_word_character(char32_t point) {
+  switch (utf8proc_category(static_cast<utf8proc_int32_t>(point))) {
+    case UTF8PROC_CATEGORY_LU:
+    case UTF8PROC_CATEGORY_LL:
+    case UTF8PROC_CATEGORY_LT:
+    case UTF8PROC_CATEGORY_LM:
+    case UTF8PROC_CATEGORY_LO:
+    case UTF8PROC_CATEGORY_MN:
+    case UTF8PROC_CATEGORY_MC:
+    case UTF8PROC_CATEGORY_ME:
+    case UTF8PROC_CATEGORY_ND:
+    case UTF8PROC_CATEGORY_NL:
+    case UTF8PROC_CATEGORY_PC:
+      return true;
+    default:  // joiners, and the symbols among Other_Alphabetic
+      return point == 0x200c || point == 0x200d || (point >= 0x24b6 && point <= 0x24e9) ||
+             (point >= 0x1f130 && point <= 0x1f149) || (point >= 0x1f150 && point <= 0x1f169) ||
+             (point >= 0x1f170 && point <= 0x1f189);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,22 @@
+#pragma once
+// The token that a folder of Hugging Face's names as the end of a text.
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+namespace tessera {
+
+/// A token by content or by id, and who says so.
+struct NamedToken {
+  std::string where;  ///< file and key
+  std::optional<std::string> content;
+  std::int64_t id = -1;  ///< where there is no content
+};
+
+/// Returns eos_token of tokenizer_config.json, else eos_token_id of config.json (the first of a list); nothing if
+/// neither names one. UsageError for files that are not JSON objects.
+std::optional<NamedToken> named_end_of_text(const std::filesystem::path& folder);
+
+}  // namespace tessera

@@ -1,0 +1,33 @@
+#include <utility>
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/path_exists.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
+#include "tokenizer/bpe_files.hpp"
+#include "tokenizer/byte_level_bpe.hpp"
+
+namespace tessera {
+
+namespace {
+
+BpeDescription read_description(const std::filesystem::path& path, const std::filesystem::path& folder) {
+  if (!std::filesystem::is_directory(path)) {
+    const std::filesystem::path name = path.filename();
+    return name == "vocab.json" || name == "merges.txt" ? read_vocab_and_merges(folder) : read_tokenizer_json(path);
+  }
+  if (path_exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
+  if (path_exists(folder / "vocab.json") && path_exists(folder / "merges.txt")) return read_vocab_and_merges(folder);
+  throw UsageError("{} has no tokenizer that is read here: tokenizer.json, or vocab.json with merges.txt",
+                   folder.string());
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
+  if (!path_exists(path)) throw UsageError("the tokenizer {} does not exist: a folder or file", path.string());
+  const std::filesystem::path folder = std::filesystem::is_directory(path) ? path : path.parent_path();
+  const BpeDescription description = read_description(path, folder);
+  return make_byte_level_bpe(description, named_end_of_text(folder));
+}
+
+}  // namespace tessera

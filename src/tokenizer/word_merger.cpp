@@ -1,0 +1,148 @@
+#include "tokenizer/word_merger.hpp"
+
+#include <algorithm>
+#include <functional>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kLargeScratch = std::size_t{1} << 20;  // entries: more is given back after the word
+constexpr std::size_t kLongestWord = (std::size_t{1} << 31) - 1;
+
+}  // namespace
+
+std::span<const std::int32_t> WordMerger::merge(std::string_view word) {
+  if (word.size() > kLongestWord)
+    throw UsageError("a word of {} bytes, which the tokenizer's pattern does not cut: at most {}", word.size(),
+                     kLongestWord);
+  return word.size() <= kShort ? merge_short(word) : merge_long(word);
+}
+
+std::span<const std::int32_t> WordMerger::merge_short(std::string_view word) {
+  std::size_t count = word.size();
+  for (std::size_t i = 0; i < count; ++i) ids_[i] = of_byte_[static_cast<unsigned char>(word[i])];
+  for (std::size_t i = 0; i + 1 < count; ++i) ranks_[i] = table_.rank(ids_[i], ids_[i + 1]);
+  while (count > 1) {  // ranks_[i] is of tokens i and i + 1
+    const auto end = ranks_.begin() + static_cast<std::ptrdiff_t>(count - 1);
+    const auto lowest = std::min_element(ranks_.begin(), end);
+    if (*lowest == kNoRank) break;
+    const auto i = static_cast<std::size_t>(lowest - ranks_.begin());
+    ids_[i] = table_[*lowest].result;
+    const auto gone = ids_.begin() + static_cast<std::ptrdiff_t>(i + 1);
+    std::copy(gone + 1, ids_.begin() + static_cast<std::ptrdiff_t>(count), gone);
+    std::copy(lowest + 1, end, lowest);
+    --count;
+    if (i > 0) ranks_[i - 1] = table_.rank(ids_[i - 1], ids_[i]);
+    if (i + 1 < count) ranks_[i] = table_.rank(ids_[i], ids_[i + 1]);
+  }
+  return {ids_.data(), count};
+}
+
+std::uint32_t WordMerger::end_of(std::uint32_t start) const {
+  const std::uint32_t second = start + 1;
+  return second < cells_.size() && cells_[second] < 0 ? start + static_cast<std::uint32_t>(-cells_[second]) : second;
+}
+
+void WordMerger::push(std::uint32_t rank, std::uint32_t start) {
+  if (rank == kNoRank) return;
+  std::uint32_t& number = bucket_of_rank_[rank];
+  if (number == kNoRank) {
+    if (free_.empty()) {
+      free_.push_back(static_cast<std::uint32_t>(buckets_.size()));
+      buckets_.emplace_back();
+    }
+    number = free_.back();
+    free_.pop_back();
+    buckets_[number].rank = rank;
+    waiting_.push_back(rank);
+    std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+  }
+  buckets_[number].starts.push_back(start);
+}
+
+/// Merges the token at `start` with the one at `right`; returns the lowest rank of the pairs that this makes.
+std::uint32_t WordMerger::merge_at(std::uint32_t start, std::uint32_t right, std::int32_t result) {
+  const std::uint32_t end = end_of(right);
+  const auto length = -static_cast<std::int32_t>(end - start);
+  cells_[start] = result;
+  cells_[right] = length;  // begins no token any more
+  cells_[start + 1] = length;
+  cells_[end - 1] = length;
+  std::uint32_t lowest = kNoRank;
+  if (start > 0) {
+    const std::int32_t before = cells_[start - 1];
+    const std::uint32_t left = before < 0 ? start - static_cast<std::uint32_t>(-before) : start - 1;
+    lowest = table_.rank(cells_[left], result);
+    push(lowest, left);
+  }
+  if (end < cells_.size()) {
+    const std::uint32_t rank = table_.rank(result, cells_[end]);
+    push(rank, start);
+    lowest = std::min(lowest, rank);
+  }
+  return lowest;
+}
+
+/// Merges the pairs of a bucket from left to right. Returns false if a pair of a lower rank came up, which goes first.
+bool WordMerger::merge_bucket(std::uint32_t number) {
+  const std::uint32_t rank = buckets_[number].rank;
+  const Merge merge = table_[rank];
+  const auto pending = buckets_[number].starts.begin() + static_cast<std::ptrdiff_t>(buckets_[number].done);
+  if (!std::is_sorted(pending, buckets_[number].starts.end())) std::sort(pending, buckets_[number].starts.end());
+  // (Merging may add buckets, never a start to this one: a pair with the merged token is another pair.)
+  while (buckets_[number].done < buckets_[number].starts.size()) {
+    const std::uint32_t start = buckets_[number].starts[buckets_[number].done++];
+    if (cells_[start] != merge.left) continue;
+    const std::uint32_t right = end_of(start);
+    if (right >= cells_.size() || cells_[right] != merge.right) continue;
+    if (merge_at(start, right, merge.result) < rank) return false;
+  }
+  return true;
+}
+
+std::span<const std::int32_t> WordMerger::merge_long(std::string_view word) {
+  bucket_of_rank_.resize(table_.size(), kNoRank);
+  cells_.resize(word.size());
+  for (std::size_t i = 0; i < word.size(); ++i) cells_[i] = of_byte_[static_cast<unsigned char>(word[i])];
+  for (std::size_t i = 0; i + 1 < word.size(); ++i)
+    push(table_.rank(cells_[i], cells_[i + 1]), static_cast<std::uint32_t>(i));
+  while (!waiting_.empty()) {
+    const std::uint32_t rank = waiting_.front();
+    const std::uint32_t number = bucket_of_rank_[rank];
+    std::pop_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+    waiting_.pop_back();
+    if (!merge_bucket(number)) {
+      waiting_.push_back(rank);
+      std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
+      continue;
+    }
+    bucket_of_rank_[rank] = kNoRank;
+    buckets_[number].starts.clear();
+    buckets_[number].done = 0;
+    free_.push_back(number);
+  }
+  std::size_t count = 0;
+  for (std::uint32_t start = 0; start < cells_.size();) {
+    const std::uint32_t end = end_of(start);
+    cells_[count++] = cells_[start];
+    start = end;
+  }
+  cells_.resize(count);
+  release_large();
+  return cells_;
+}
+
+/// Gives back what only a huge word needs.
+void WordMerger::release_large() {
+  if (cells_.capacity() > kLargeScratch) cells_.shrink_to_fit();
+  std::size_t kept = 0;
+  for (const Bucket& bucket : buckets_) kept += bucket.starts.capacity();
+  if (kept <= kLargeScratch) return;
+  buckets_.clear();
+  free_.clear();
+}
+
+}  // namespace tessera

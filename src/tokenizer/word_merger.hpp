@@ -1,0 +1,54 @@
+#pragma once
+// BPE of one word: the pair of the lowest rank merges first, the leftmost of several.
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "tokenizer/merge_table.hpp"
+
+namespace tessera {
+
+/// Merges words; keeps its scratch between calls. `table` and `of_byte` (each byte's token) outlive it.
+class WordMerger {
+ public:
+  WordMerger(const MergeTable& table, const std::array<std::int32_t, 256>& of_byte)
+      : table_(table), of_byte_(of_byte) {}
+
+  /// Returns the ids of a word of 1 to 2^31 - 1 bytes, valid until the next call. Short words are scanned for the
+  /// lowest rank after each merge; long ones keep positions by rank, in time linear in the word apart from sorting.
+  std::span<const std::int32_t> merge(std::string_view word);
+
+ private:
+  static constexpr std::size_t kShort = 128;
+  /// The positions where a pair of one rank begins, to be merged from left to right.
+  struct Bucket {
+    std::uint32_t rank = 0;
+    std::size_t done = 0;
+    std::vector<std::uint32_t> starts;
+  };
+
+  std::span<const std::int32_t> merge_short(std::string_view word);
+  std::span<const std::int32_t> merge_long(std::string_view word);
+  void push(std::uint32_t rank, std::uint32_t start);
+  bool merge_bucket(std::uint32_t number);
+  std::uint32_t merge_at(std::uint32_t start, std::uint32_t right, std::int32_t result);
+  std::uint32_t end_of(std::uint32_t start) const;
+  void release_large();
+
+  const MergeTable& table_;
+  const std::array<std::int32_t, 256>& of_byte_;
+  std::array<std::int32_t, kShort> ids_{};
+  std::array<std::uint32_t, kShort> ranks_{};
+  // Long words. A token of one byte is its id. A longer one is its id, then minus its length in the second and the last
+  // byte's cell, and something negative in between: a cell that is not negative begins a token.
+  std::vector<std::int32_t> cells_;
+  std::vector<Bucket> buckets_;
+  std::vector<std::uint32_t> free_;            ///< buckets without a rank
+  std::vector<std::uint32_t> bucket_of_rank_;  ///< kNoRank: none
+  std::vector<std::uint32_t> waiting_;         ///< a heap of ranks, lowest on top
+};
+
+}  // namespace tessera
