@@ -16,6 +16,7 @@ enum class CommandKind : std::uint8_t {
   plan,
   bench,
   sweep,
+  generate,
   import_,
   export_,
   verify,
@@ -37,7 +38,7 @@ struct Command {
   CommandKind topic = CommandKind::help;     ///< only for kind = help: the command to explain, or help for all
   BenchKind bench = BenchKind::step;         ///< only for kind = bench
   std::filesystem::path input;               ///< the INI file; empty when none was named
-  std::vector<std::filesystem::path> paths;  ///< of import, export, verify, inspect and index
+  std::vector<std::filesystem::path> paths;  ///< of generate, import, export, verify, inspect and index
   Options options;                           ///< resolved and validated; defaults for help, version and sweep
   std::vector<Setting> settings;             ///< only for kind = sweep: the command line's
 };

@@ -70,6 +70,7 @@ struct TrainOptions {
   std::int64_t accumulation = 1;   ///< not used when global_batch > 0; see accumulation_of
   std::int64_t seq_len = 0;        ///< 0 = the model's context
   std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
+  std::int64_t sample_every = 0;   ///< steps; 0 = no samples
   std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all
   bool operator==(const TrainOptions&) const = default;
 };
