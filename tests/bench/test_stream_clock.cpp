@@ -1,3 +1,4 @@
+#include <atomic>
 #include <catch2/catch.hpp>
 #include <chrono>
 #include <thread>
@@ -6,6 +7,18 @@
 
 using namespace tessera;
 
+namespace {
+
+void sleep_milliseconds(void* /*self*/, std::int64_t milliseconds, Stream& /*stream*/) {
+  std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
+}
+
+void wait_until_set(void* flag, std::int64_t /*argument*/, Stream& /*stream*/) {
+  while (!static_cast<std::atomic<bool>*>(flag)->load()) std::this_thread::yield();
+}
+
+}  // namespace
+
 TEST_CASE("a clock tells each stretch once, in order, however often it is read") {
   const auto device = make_cpu_device();
   const auto stream = device->make_stream("bench");
@@ -13,9 +26,9 @@ TEST_CASE("a clock tells each stretch once, in order, however often it is read")
   CHECK(clock.take().empty());
   const auto stretch = [&](int milliseconds) {
     clock.begin();
-    stream->submit([=](Stream&) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); });
+    stream->submit({sleep_milliseconds, nullptr, milliseconds});
     clock.end();
-    stream->submit([](Stream&) { std::this_thread::sleep_for(std::chrono::milliseconds(1)); });  // between stretches
+    stream->submit({sleep_milliseconds, nullptr, 1});  // between stretches
   };
   for (int round = 0; round < 3; ++round) {
     for (const int milliseconds : {0, 20, 2}) stretch(milliseconds);
@@ -35,9 +48,7 @@ TEST_CASE("a clock does not wait for the work until it is read") {
   StreamClock clock(*device, *stream);
   std::atomic<bool> may_end{false};
   clock.begin();
-  stream->submit([&](Stream&) {
-    while (!may_end.load()) std::this_thread::yield();
-  });
+  stream->submit({wait_until_set, &may_end, 0});
   clock.end();  // hangs here if it waits
   may_end = true;
   CHECK(clock.take().size() == 1);

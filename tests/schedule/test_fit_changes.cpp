@@ -78,7 +78,7 @@ TEST_CASE("a combination makes no change that it does not need") {
   answer.allowed = *bytes_with({"", cheaper});
   REQUIRE(answer.allowed < answer.needed);
   combine(shape, answer);
-  CHECK_THAT(answer.together, Catch::StartsWith("memory.checkpoint=block (") && !Contains(" with "));
+  CHECK_THAT(answer.together, Catch::StartsWith("shard.strategy=zero3 (") && !Contains(" with "));
   CHECK(answer.smallest.empty());
   answer.together.clear();
   answer.allowed = 1;

@@ -20,7 +20,7 @@ struct ShowCase {
   std::string line(int (*action)(const Sweep&), const std::string& row) const {
     std::istringstream lines(printed_to(1, [&] { CHECK(action(sweep) == 0); }));
     for (std::string text; std::getline(lines, text);) {
-      if (text.rfind(row + " ", 0) != 0) continue;
+      if (text.rfind("  " + row + " ", 0) != 0) continue;
       std::istringstream stream(text);
       std::string words;
       for (std::string word; stream >> word;) words += (words.empty() ? "" : " ") + word;
@@ -47,7 +47,7 @@ TEST_CASE("A sweep is printed with each row's memory and the command that starts
   CHECK_THAT(text, Contains("\n# other\nmeasure " + (c.dir / "other/run").string() + "\n"));
   CHECK_THAT(c.line(print_sweep, "a"), Catch::Matches("a 2 cpu [0-9.]+ [kMG]B"));
   CHECK_THAT(c.line(print_sweep, "wide"), Contains("does not fit: plan.memory = 20.0 MB"));
-  CHECK_THAT(c.line(print_sweep, "other"), Catch::Matches("other 1 [a-z]+ -"));
+  CHECK_THAT(c.line(print_sweep, "other"), Catch::Matches("other 1 - -"));
   CHECK_FALSE(std::filesystem::exists(c.dir));
 }
 

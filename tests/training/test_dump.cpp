@@ -37,7 +37,7 @@ RunOutcome dumped(const Options& options, std::int64_t world, const std::filesys
       const std::lock_guard lock(mutex);
       collect_gradients(planned.schedule, session.resources(), outcome.gradients);
     });
-    CHECK_FALSE(std::filesystem::exists(path));
+    if (std::filesystem::exists(path)) throw InternalError("{} before the step's end", path.string());
     context.control().barrier();
     dump.write_weights(1, result);
     const std::lock_guard lock(mutex);

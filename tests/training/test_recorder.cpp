@@ -1,4 +1,5 @@
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include "file_support.hpp"
 #include "printed_to.hpp"
@@ -52,6 +53,8 @@ TEST_CASE("a run leaves its options, its rows, a line of the log every few steps
   const RecorderCase c;
   printed_to(1, [&] {
     RunRecorder recorder(c.options, c.folder / "run", 1);
+    // A thread of its own writes it.
+    while (!std::filesystem::exists(c.folder / "run/status.json")) std::this_thread::yield();
     CHECK(c.status().at("state") == "running");
     c.begin(recorder);
     c.record(recorder, 1, 12);
@@ -102,8 +105,9 @@ TEST_CASE("a log that cannot be written is told of once, and ends no run") {
   printed_to(1, [&] {
     warnings = printed_to(2, [&] {
       RunRecorder recorder(c.options, c.folder / "run", 1);
-      c.begin(recorder);
+      std::filesystem::remove(c.folder / "run/log.jsonl");  // which the lock has made
       std::filesystem::create_directories(c.folder / "run/log.jsonl");
+      c.begin(recorder);
       c.record(recorder, 1, 3);
       std::filesystem::remove(c.folder / "run/log.jsonl");
       c.record(recorder, 4, 5);

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "tessera/backend/dynamic_library.hpp"
+
 namespace tessera {
 
 /// One sample of a GPU. NaN or -1 for values that the driver does not report.
@@ -15,15 +17,40 @@ struct DeviceSample {
   double energy = 0;             ///< joules since the driver was loaded
 };
 
+/// NVML's functions by name, with the few types that they need: its header is not everywhere, and its ABI is stable.
 class DeviceMonitor {
  public:
-  virtual ~DeviceMonitor() = default;
-  virtual DeviceSample sample() = 0;
+  /// Opens NVML and in it the GPU of this Device::identity(). UsageError saying why where there is none.
+  explicit DeviceMonitor(const std::string& identity);
+  ~DeviceMonitor() { shut_down_(); }
+  DeviceMonitor(const DeviceMonitor&) = delete;
+  DeviceMonitor& operator=(const DeviceMonitor&) = delete;
+
+  DeviceSample sample() const;
   /// Returns "550.54.15"; empty where the driver does not report it.
-  virtual std::string driver_version() = 0;
+  std::string driver_version() const;
   /// Returns the number of processes that compute on the GPU, this one included; -1 where the driver does not report
   /// it. Some containers report 0.
-  virtual std::int64_t processes() = 0;
+  std::int64_t processes() const;
+
+ private:
+  using NvmlDevice = struct NvmlDeviceHandle*;
+  struct NvmlUtilization {
+    unsigned gpu, memory;  ///< percent
+  };
+  struct NvmlMemory {
+    unsigned long long total, free, used;
+  };
+
+  DynamicLibrary library_;
+  int (*shut_down_)();
+  int (*utilization_)(NvmlDevice, NvmlUtilization*);
+  int (*memory_)(NvmlDevice, NvmlMemory*);
+  int (*power_)(NvmlDevice, unsigned*);
+  int (*energy_)(NvmlDevice, unsigned long long*);
+  int (*driver_)(char*, unsigned);
+  int (*processes_)(NvmlDevice, unsigned*, void*);
+  NvmlDevice device_ = nullptr;
 };
 
 /// Opens a monitor of the GPU with this Device::identity(). Returns null and sets `why` when there is none.

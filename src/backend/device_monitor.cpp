@@ -1,0 +1,66 @@
+#include <array>
+#include <limits>
+
+#include "tessera/backend/device_monitor.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+}  // namespace
+
+DeviceMonitor::DeviceMonitor(const std::string& identity)
+    : library_(DynamicLibrary::open({"NVML", {"libnvidia-ml.so.1"}, {}})),
+      shut_down_(library_.function<int (*)()>("nvmlShutdown")),
+      utilization_(library_.function<decltype(utilization_)>("nvmlDeviceGetUtilizationRates")),
+      memory_(library_.function<decltype(memory_)>("nvmlDeviceGetMemoryInfo")),
+      power_(library_.function<decltype(power_)>("nvmlDeviceGetPowerUsage")),
+      energy_(library_.function<decltype(energy_)>("nvmlDeviceGetTotalEnergyConsumption")),
+      driver_(library_.function<decltype(driver_)>("nvmlSystemGetDriverVersion")),
+      processes_(library_.function<decltype(processes_)>("nvmlDeviceGetComputeRunningProcesses")) {
+  const auto start = library_.function<int (*)()>("nvmlInit_v2");
+  const auto find = library_.function<int (*)(const char*, NvmlDevice*)>("nvmlDeviceGetHandleByUUID");
+  if (const int code = start(); code != 0) throw UsageError("NVML does not start (code {}): a driver that runs", code);
+  if (const int code = find(identity.c_str(), &device_); code != 0) {
+    shut_down_();
+    throw UsageError("NVML does not know {} (code {}): a whole GPU", identity, code);
+  }
+}
+
+DeviceSample DeviceMonitor::sample() const {
+  NvmlUtilization utilization{};
+  NvmlMemory memory{};
+  unsigned milliwatts = 0;
+  unsigned long long millijoules = 0;
+  DeviceSample s;
+  s.utilization = utilization_(device_, &utilization) == 0 ? utilization.gpu * 0.01 : kUnknown;
+  s.memory_used = memory_(device_, &memory) == 0 ? static_cast<std::int64_t>(memory.used) : -1;
+  s.power = power_(device_, &milliwatts) == 0 ? milliwatts * 1e-3 : kUnknown;
+  s.energy = energy_(device_, &millijoules) == 0 ? static_cast<double>(millijoules) * 1e-3 : kUnknown;
+  return s;
+}
+
+std::string DeviceMonitor::driver_version() const {
+  std::array<char, 81> text{};
+  return driver_(text.data(), text.size() - 1) == 0 ? text.data() : "";
+}
+
+std::int64_t DeviceMonitor::processes() const {
+  constexpr int kInsufficientSize = 7;
+  unsigned count = 0;  // with capacity 0 it returns their number
+  const int code = processes_(device_, &count, nullptr);
+  return code == 0 || code == kInsufficientSize ? static_cast<std::int64_t>(count) : -1;
+}
+
+std::unique_ptr<DeviceMonitor> open_device_monitor(const std::string& identity, std::string& why) {
+  try {
+    return std::make_unique<DeviceMonitor>(identity);
+  } catch (const UsageError& error) {
+    why = error.what();
+    return nullptr;
+  }
+}
+
+}  // namespace tessera
