@@ -9,10 +9,10 @@ namespace tessera {
 
 namespace {
 
-// Cuts are made before ASCII white space that follows something else. No word of the known families reaches across: one
-// that has a character before white space ends there, save signs, which take the line ends after them (not in GPT-2).
-// Words after the cut depend on what follows it alone, and no look-ahead leaves the run of white space. Normal form C
-// joins nothing to white space.
+// Cuts are made before ASCII white space that follows something else. In the known families' patterns a word that has
+// another character ends before white space. One exception: signs take the line ends after them (not in GPT-2). Words
+// after the cut depend on what follows it alone, and no look-ahead leaves the run of white space. Normal form C joins
+// nothing to white space.
 
 bool ascii_white(char c) {
   return static_cast<unsigned char>(c) < 0x80 && is_white_space(static_cast<unsigned char>(c));
@@ -26,9 +26,9 @@ bool surely_letter_or_digit(char32_t point) {
          (point >= 0xac00 && point <= 0xd7a3);
 }
 
-bool may_cut(Family family, std::string_view before, char after) {
+bool may_cut(PatternFamily family, std::string_view before, char after) {
   const char32_t last = last_point(before).point;
-  if (after == ' ' || family == Family::gpt2) return !is_white_space(last);
+  if (after == ' ' || family == PatternFamily::gpt2) return !is_white_space(last);
   return surely_letter_or_digit(last);
 }
 
@@ -40,13 +40,14 @@ bool reaches_across(const AddedToken& token) {
 
 }  // namespace
 
-bool may_be_cut(const BpeDescription& description, Family family) {
-  return family != Family::other && std::none_of(description.added.begin(), description.added.end(), reaches_across);
+bool may_be_cut(const BpeDescription& description, PatternFamily family) {
+  return family != PatternFamily::other &&
+         std::none_of(description.added.begin(), description.added.end(), reaches_across);
 }
 
 std::size_t cut_bpe_at_or_after(const BpeTables& tables, std::string_view text, std::size_t from) {
   if (!tables.cuts) return text.size();
-  const Family family = tables.pattern.family();
+  const PatternFamily family = tables.pattern.family();
   for (std::size_t at = std::max<std::size_t>(from, 1); at < text.size(); ++at) {
     if (ascii_white(text[at]) && may_cut(family, text.substr(0, at), text[at])) return at;
   }

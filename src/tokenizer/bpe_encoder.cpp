@@ -21,7 +21,7 @@ class BpeEncoder final : public Tokenizer::Encoder {
  public:
   BpeEncoder(const BpeTables& tables, bool quick)
       : tables_(tables),
-        family_(quick ? tables.pattern.family() : Family::other),
+        family_(quick ? tables.pattern.family() : PatternFamily::other),
         finder_(tables.pattern),
         merger_(tables.merges, tables.vocabulary.of_byte()) {}
 
@@ -63,18 +63,18 @@ class BpeEncoder final : public Tokenizer::Encoder {
       text = prefixed_;
     }
     switch (family_) {
-      case Family::other:
+      case PatternFamily::other:
         return cut_by_pattern(text);
-      case Family::gpt2:
-        return cut_quickly<Family::gpt2>(text);
-      case Family::qwen2:
-        return cut_quickly<Family::qwen2>(text);
-      case Family::llama3:
-        return cut_quickly<Family::llama3>(text);
+      case PatternFamily::gpt2:
+        return cut_quickly<PatternFamily::gpt2>(text);
+      case PatternFamily::qwen2:
+        return cut_quickly<PatternFamily::qwen2>(text);
+      case PatternFamily::llama3:
+        return cut_quickly<PatternFamily::llama3>(text);
     }
   }
 
-  template <Family kFamily>
+  template <PatternFamily kFamily>
   void cut_quickly(std::string_view text) {
     const QuickWords<kFamily> words(text);
     for (std::size_t at = 0; at < text.size();) {
@@ -128,7 +128,7 @@ class BpeEncoder final : public Tokenizer::Encoder {
   }
 
   const BpeTables& tables_;
-  Family family_;
+  PatternFamily family_;
   Pattern::Finder finder_;
   WordMerger merger_;
   WordCache cache_;

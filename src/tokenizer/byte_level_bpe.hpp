@@ -34,7 +34,7 @@ struct BpeTables {
 std::unique_ptr<Tokenizer> make_byte_level_bpe(const BpeDescription& description, std::optional<NamedToken> end);
 
 /// True if texts have places where they may be cut.
-bool may_be_cut(const BpeDescription& description, Family family);
+bool may_be_cut(const BpeDescription& description, PatternFamily family);
 /// Returns where text may be cut, see Tokenizer::cut_at_or_after.
 std::size_t cut_bpe_at_or_after(const BpeTables& tables, std::string_view text, std::size_t from);
 

@@ -1,3 +1,4 @@
+#include <system_error>
 #include <utility>
 
 #include "tessera/base/error.hpp"
@@ -11,7 +12,7 @@ namespace tessera {
 namespace {
 
 BpeDescription read_description(const std::filesystem::path& path, const std::filesystem::path& folder) {
-  if (!std::filesystem::is_directory(path)) {
+  if (path != folder) {
     const std::filesystem::path name = path.filename();
     return name == "vocab.json" || name == "merges.txt" ? read_vocab_and_merges(folder) : read_tokenizer_json(path);
   }
@@ -25,7 +26,8 @@ BpeDescription read_description(const std::filesystem::path& path, const std::fi
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
   if (!path_exists(path)) throw UsageError("the tokenizer {} does not exist: a folder or file", path.string());
-  const std::filesystem::path folder = std::filesystem::is_directory(path) ? path : path.parent_path();
+  std::error_code ignored;  // path_exists has asked
+  const std::filesystem::path folder = std::filesystem::is_directory(path, ignored) ? path : path.parent_path();
   const BpeDescription description = read_description(path, folder);
   return make_byte_level_bpe(description, named_end_of_text(folder));
 }

@@ -40,11 +40,11 @@ std::string message_of(int error) {
   return reinterpret_cast<const char*>(text.data());
 }
 
-Family family_of(std::string_view pattern) {
-  if (pattern == kGpt2Pattern) return Family::gpt2;
-  if (pattern == kQwen2Pattern) return Family::qwen2;
-  if (pattern == kLlama3Pattern) return Family::llama3;
-  return Family::other;
+PatternFamily family_of(std::string_view pattern) {
+  if (pattern == kGpt2Pattern) return PatternFamily::gpt2;
+  if (pattern == kQwen2Pattern) return PatternFamily::qwen2;
+  if (pattern == kLlama3Pattern) return PatternFamily::llama3;
+  return PatternFamily::other;
 }
 
 template <class Handle>
@@ -64,7 +64,7 @@ Pattern::Pattern(const std::string& pattern) : pattern_(pattern), family_(family
   int error = 0;
   PCRE2_SIZE at = 0;
   // A family's pattern matches at every position: the search would only look further after a defect.
-  const std::uint32_t options = PCRE2_UTF | PCRE2_UCP | (family_ == Family::other ? 0 : PCRE2_ANCHORED);
+  const std::uint32_t options = PCRE2_UTF | PCRE2_UCP | (family_ == PatternFamily::other ? 0 : PCRE2_ANCHORED);
   CodeHandle code(pcre2_compile(units(translated), translated.size(), options, &error, &at, nullptr));
   if (!code) throw UsageError("the pattern {} is not read here ({})", shown(pattern), message_of(error));
   std::uint32_t matches_empty = 0;

@@ -9,14 +9,14 @@
 namespace tessera {
 
 /// Patterns with a path of their own for ASCII (quick_words.hpp).
-enum class Family { other, gpt2, qwen2, llama3 };
+enum class PatternFamily { other, gpt2, qwen2, llama3 };
 
 class Pattern {
  public:
   /// UsageError if PCRE2 cannot read it, if it means something else to Oniguruma, or if it matches no character.
   explicit Pattern(const std::string& pattern);
 
-  Family family() const { return family_; }
+  PatternFamily family() const { return family_; }
 
   struct Found {
     std::size_t begin, end;
@@ -40,7 +40,7 @@ class Pattern {
  private:
   struct Code;
   std::string pattern_;
-  Family family_;
+  PatternFamily family_;
   std::shared_ptr<const Code> code_;
 };
 

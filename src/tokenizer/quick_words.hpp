@@ -27,7 +27,7 @@ constexpr std::array<ByteKind, 256> kByteKinds = [] {
 }();
 
 /// Cuts words off one text.
-template <Family kFamily>
+template <PatternFamily kFamily>
 class QuickWords {
  public:
   explicit QuickWords(std::string_view text) : text_(text) {}
@@ -44,7 +44,7 @@ class QuickWords {
       const std::size_t end = contraction(at);
       if (end != at) return end;
     }
-    if constexpr (kFamily == Family::gpt2) {
+    if constexpr (kFamily == PatternFamily::gpt2) {
       if (text_[at] == ' ' && at + 1 < text_.size()) {
         const ByteKind second = kind(at + 1);
         if (second == ByteKind::beyond_ascii) return kAsk;
@@ -72,11 +72,11 @@ class QuickWords {
   std::size_t contraction(std::size_t at) const {
     const auto letter = [&](std::size_t i) {
       if (i >= text_.size()) return '\0';
-      if constexpr (kFamily == Family::gpt2) return text_[i];
+      if constexpr (kFamily == PatternFamily::gpt2) return text_[i];
       return kind(i) == ByteKind::letter ? static_cast<char>(text_[i] | 0x20) : text_[i];
     };
     const char one = letter(at + 1), two = letter(at + 2);
-    if (kFamily != Family::gpt2 && static_cast<unsigned char>(one) >= 0x80) return kAsk;
+    if (kFamily != PatternFamily::gpt2 && static_cast<unsigned char>(one) >= 0x80) return kAsk;
     if (one == 's' || one == 't' || one == 'm' || one == 'd') return at + 2;
     if ((two == 'e' && (one == 'r' || one == 'v')) || (one == 'l' && two == 'l')) return at + 3;
     return at;
@@ -84,7 +84,7 @@ class QuickWords {
 
   /// Qwen2: one digit is a word. Llama-3: up to three are.
   std::size_t digits(std::size_t at) const {
-    if constexpr (kFamily == Family::qwen2) return at + 1;
+    if constexpr (kFamily == PatternFamily::qwen2) return at + 1;
     std::size_t end = at + 1;
     while (end < text_.size() && end < at + 3 && kind(end) == ByteKind::digit) ++end;
     return end < at + 3 && end < text_.size() && kind(end) == ByteKind::beyond_ascii ? kAsk : end;
@@ -106,15 +106,15 @@ class QuickWords {
     return end;
   }
 
-  /// White space that begins at `at`: up to its last line end (not GPT-2); else all but the last character if text
-  /// follows, which takes that.
+  /// White space ends after its last line end (not in GPT-2). Without one it ends before its last character if text
+  /// follows: that character is left to the next word.
   std::size_t white_space(std::size_t at) const {
     std::size_t end = at, last_line_end = 0;
     for (; end < text_.size() && white(kind(end)); ++end) {
       if (kind(end) == ByteKind::line_end) last_line_end = end + 1;
     }
     if (end < text_.size() && kind(end) == ByteKind::beyond_ascii) return kAsk;
-    if (kFamily != Family::gpt2 && last_line_end > 0) return last_line_end;
+    if (kFamily != PatternFamily::gpt2 && last_line_end > 0) return last_line_end;
     return end == text_.size() || end == at + 1 ? end : end - 1;
   }
 

@@ -41,6 +41,26 @@ std::span<const std::int32_t> WordMerger::merge_short(std::string_view word) {
   return {ids_.data(), count};
 }
 
+void WordMerger::Bucket::add(std::uint32_t start) {
+  starts.push_back(start);
+  if (heap) std::push_heap(starts.begin(), starts.end(), std::greater<>());
+}
+
+void WordMerger::Bucket::become_heap() {
+  if (heap) return;
+  starts.erase(starts.begin(), starts.begin() + static_cast<std::ptrdiff_t>(done));  // sorted: a heap already
+  done = 0;
+  heap = true;
+}
+
+std::uint32_t WordMerger::Bucket::take() {
+  if (!heap) return starts[done++];
+  std::pop_heap(starts.begin(), starts.end(), std::greater<>());
+  const std::uint32_t start = starts.back();
+  starts.pop_back();
+  return start;
+}
+
 std::uint32_t WordMerger::end_of(std::uint32_t start) const {
   const std::uint32_t second = start + 1;
   return second < cells_.size() && cells_[second] < 0 ? start + static_cast<std::uint32_t>(-cells_[second]) : second;
@@ -60,7 +80,7 @@ void WordMerger::push(std::uint32_t rank, std::uint32_t start) {
     waiting_.push_back(rank);
     std::push_heap(waiting_.begin(), waiting_.end(), std::greater<>());
   }
-  buckets_[number].starts.push_back(start);
+  buckets_[number].add(start);
 }
 
 /// Merges the token at `start` with the one at `right`; returns the lowest rank of the pairs that this makes.
@@ -90,15 +110,21 @@ std::uint32_t WordMerger::merge_at(std::uint32_t start, std::uint32_t right, std
 bool WordMerger::merge_bucket(std::uint32_t number) {
   const std::uint32_t rank = buckets_[number].rank;
   const Merge merge = table_[rank];
-  const auto pending = buckets_[number].starts.begin() + static_cast<std::ptrdiff_t>(buckets_[number].done);
-  if (!std::is_sorted(pending, buckets_[number].starts.end())) std::sort(pending, buckets_[number].starts.end());
-  // (Merging may add buckets, never a start to this one: a pair with the merged token is another pair.)
-  while (buckets_[number].done < buckets_[number].starts.size()) {
-    const std::uint32_t start = buckets_[number].starts[buckets_[number].done++];
+  {
+    Bucket& bucket = buckets_[number];
+    if (!bucket.heap && !std::is_sorted(bucket.starts.begin(), bucket.starts.end()))
+      std::sort(bucket.starts.begin(), bucket.starts.end());
+  }
+  // (Merging may add buckets and so move them, but adds no start to this one: a pair with the merged token is another.)
+  while (!buckets_[number].empty()) {
+    const std::uint32_t start = buckets_[number].take();
     if (cells_[start] != merge.left) continue;
     const std::uint32_t right = end_of(start);
     if (right >= cells_.size() || cells_[right] != merge.right) continue;
-    if (merge_at(start, right, merge.result) < rank) return false;
+    if (merge_at(start, right, merge.result) < rank) {
+      buckets_[number].become_heap();
+      return false;
+    }
   }
   return true;
 }
@@ -122,6 +148,7 @@ std::span<const std::int32_t> WordMerger::merge_long(std::string_view word) {
     bucket_of_rank_[rank] = kNoRank;
     buckets_[number].starts.clear();
     buckets_[number].done = 0;
+    buckets_[number].heap = false;
     free_.push_back(number);
   }
   std::size_t count = 0;

@@ -17,17 +17,24 @@ class WordMerger {
   WordMerger(const MergeTable& table, const std::array<std::int32_t, 256>& of_byte)
       : table_(table), of_byte_(of_byte) {}
 
-  /// Returns the ids of a word of 1 to 2^31 - 1 bytes, valid until the next call. Short words are scanned for the
-  /// lowest rank after each merge; long ones keep positions by rank, in time linear in the word apart from sorting.
+  /// Returns the ids of a word of 1 to 2^31 - 1 bytes, valid until the next call. In short words the lowest rank is
+  /// searched after each merge. Long ones keep positions by rank: linear time, apart from sorting.
   std::span<const std::int32_t> merge(std::string_view word);
 
  private:
   static constexpr std::size_t kShort = 128;
-  /// The positions where a pair of one rank begins, to be merged from left to right.
+  /// The positions where a pair of one rank begins, to be merged from left to right. A list that is sorted and walked;
+  /// a heap after a lower rank came in between, which may have added positions anywhere.
   struct Bucket {
     std::uint32_t rank = 0;
-    std::size_t done = 0;
+    bool heap = false;
+    std::size_t done = 0;  ///< of a list
     std::vector<std::uint32_t> starts;
+
+    void add(std::uint32_t start);
+    void become_heap();
+    bool empty() const { return done == starts.size(); }
+    std::uint32_t take();
   };
 
   std::span<const std::int32_t> merge_short(std::string_view word);
@@ -42,8 +49,8 @@ class WordMerger {
   const std::array<std::int32_t, 256>& of_byte_;
   std::array<std::int32_t, kShort> ids_{};
   std::array<std::uint32_t, kShort> ranks_{};
-  // Long words. A token of one byte is its id. A longer one is its id, then minus its length in the second and the last
-  // byte's cell, and something negative in between: a cell that is not negative begins a token.
+  // Long words, a cell a byte. A token of one byte is its id. A longer one is its id, then minus its length in its
+  // second and its last cell; cells in between are negative. So a cell that is not negative begins a token.
   std::vector<std::int32_t> cells_;
   std::vector<Bucket> buckets_;
   std::vector<std::uint32_t> free_;            ///< buckets without a rank

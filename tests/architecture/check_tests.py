@@ -50,6 +50,9 @@ PARTS = {
     "files/test_hdf5.cpp": ["files/hdf5_data.cpp"],
     "formats/test_hugging_face.cpp": ["formats/hugging_face_*.cpp"],
     "formats/test_safetensors.cpp": ["formats/safetensors_header.cpp"],
+    "tokenizer/test_open_tokenizer.cpp": ["tokenizer/byte_level_bpe.cpp", "tokenizer/tokenizer.cpp"],
+    "tokenizer/test_tokenizer_json.cpp": ["tokenizer/json_at.cpp", "tokenizer/spellings.cpp"],
+    "tokenizer/test_word_merger.cpp": ["tokenizer/merge_table.cpp"],
     # kernels by what they compute, on every instruction set and device
     "kernels": ["kernels/cpu/attention_*.cpp", "kernels/cpu/cpu_kernels.cpp", "kernels/cpu/layouts.cpp",
                 "kernels/cpu/scalars.cpp", "kernels/cpu/tile_matmul.cpp", "kernels/cpu/vector/*.cpp",
