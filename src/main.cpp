@@ -10,6 +10,7 @@
 #include <system_error>
 
 #include "tessera/app/checkpoint_commands.hpp"
+#include "tessera/app/data_commands.hpp"
 #include "tessera/app/generate.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
@@ -103,6 +104,9 @@ int run_alone(const Command& command) {
       return run_plan_here(command);
     case CommandKind::sweep:
       return run_sweep(command.input, command.settings);
+    case CommandKind::data:
+      return command.data == DataTask::prepare ? run_data_prepare(command.options)
+                                               : run_data_inspect(command.paths.at(0), command.options);
     case CommandKind::import_:
       return run_import(command.paths.at(0), command.paths.at(1));
     case CommandKind::export_:

@@ -198,7 +198,7 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   options.model.from = model.string();
   ModelWeights weights(world, options.model);
   const Architecture& architecture = weights.architecture();
-  const auto tokenizer = tokenizer_of(weights);
+  const auto tokenizer = tokenizer_of(options, weights);
   const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, architecture.vocab);
   const GenerationShape sizes = sizes_of(options, architecture, prompts);
   PlannedRun planned = plan_shape(generation_shape(options, architecture, world.size(), world.ranks_per_node(), sizes));

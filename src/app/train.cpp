@@ -126,7 +126,8 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
   RankReports reports(world, session, memory_before, monitor.get());
   std::optional<SampleWriter> samples;
-  if (options.train.sample_every > 0) samples.emplace(world, session, options, tokenizer_of(prepared.weights()));
+  if (options.train.sample_every > 0)
+    samples.emplace(world, session, options, tokenizer_of_training(options, prepared.weights().architecture().vocab));
   TrainLoop loop(world, options, invocation, session, account.facts, signals, recorder, reports,
                  samples ? &*samples : nullptr);
   const std::string stopped = loop.run();
@@ -155,7 +156,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   machine.measure = true;
   machine.timed_steps = 10;
   if (world.rank() == 0) machine.kept_algorithms = KeptAlgorithms(run_folder(asked)).read();
-  const PreparedRun prepared(world, asked, machine);
+  const PreparedRun prepared(world, asked, machine, [&] { return signals.received(); });
   const Options options = prepared.resolved(asked);                            // config.ini and manifests hold the same
   if (world.rank() == 0) require_fitting(resume_settings(options, prepared));  // all compare when they load
   world.control().barrier();  // bad input on any rank leaves no run folder behind

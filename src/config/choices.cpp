@@ -41,6 +41,7 @@ TESSERA_NAMED(ActivationCheckpointing,
 TESSERA_NAMED(DirectWrites,
               {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
+TESSERA_NAMED(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
 TESSERA_NAMED(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},
                                      {LearningRateSchedule::cosine, "cosine"},
                                      {LearningRateSchedule::linear, "linear"},

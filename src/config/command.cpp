@@ -19,7 +19,7 @@ struct CommandRow {
   std::string_view name, words, help, example;
 };
 constexpr std::string_view kOptions = "[INPUT.ini] [--section.key=value ...]";
-constexpr std::array<CommandRow, 12> kCommands{
+constexpr std::array<CommandRow, 13> kCommands{
     {{CommandKind::train, "train", kOptions, "train a model (start it with mpiexec for several ranks)",
       "mpiexec -n 2 tessera train inputs/quickstart.ini --data.source=FOLDER --run.dir=RUN"},
      {CommandKind::plan, "plan", kOptions, "memory and schedule of every strategy, without ranks or a GPU",
@@ -33,6 +33,10 @@ constexpr std::array<CommandRow, 12> kCommands{
      {CommandKind::generate, "generate", "CHECKPOINT_OR_FOLDER [--section.key=value ...]",
       "text from a run, a checkpoint or a Hugging Face folder, on one rank or several",
       "tessera generate RUN --generate.prompt='Once upon a time' --generate.temperature=0"},
+     {CommandKind::data, "data",
+      "prepare [INPUT.ini] [--section.key=value ...]; data inspect WHAT [--data.key=value ...]",
+      "prepare: text to tokens, in the cache or a file; inspect: what is in a token file, a cache's folder or text",
+      "tessera data prepare --data.source=my_texts --data.tokenizer=gpt2_folder --data.output=train.bin"},
      {CommandKind::import_, "import", "SOURCE CHECKPOINT", "a Hugging Face folder or llm.c's model.bin to a checkpoint",
       "tessera import FOLDER START"},
      {CommandKind::export_, "export", "CHECKPOINT TARGET [--export.key=value ...]",
@@ -57,6 +61,12 @@ constexpr std::array<BenchRow, 5> kBenches{{{BenchKind::comm, "comm"},
                                             {BenchKind::memory, "memory"},
                                             {BenchKind::checkpoint, "checkpoint"}}};
 
+struct DataRow {
+  DataTask kind;
+  std::string_view name;
+};
+constexpr std::array<DataRow, 2> kDataTasks{{{DataTask::prepare, "prepare"}, {DataTask::inspect, "inspect"}}};
+
 /// Returns "train, plan, bench, ..."
 template <class Rows>
 std::string names_of(const Rows& rows) {
@@ -80,8 +90,10 @@ CommandKind command_named(const std::string& name) {
 }
 
 /// Returns the number of paths that a command takes instead of an input file.
-std::size_t paths_of(CommandKind kind) {
-  switch (kind) {
+std::size_t paths_of(const Command& command) {
+  switch (command.kind) {
+    case CommandKind::data:
+      return command.data == DataTask::inspect ? 1 : 0;
     case CommandKind::import_:
     case CommandKind::export_:
       return 2;
@@ -98,7 +110,7 @@ std::size_t paths_of(CommandKind kind) {
 /// Returns whether a command takes an option, even one that it does not read. So a run's command line can be planned
 /// and measured as it is.
 bool accepts(CommandKind kind, std::string_view option) {
-  const bool of_runs = kind == CommandKind::plan || kind == CommandKind::bench;
+  const bool of_runs = kind == CommandKind::plan || kind == CommandKind::bench || kind == CommandKind::data;
   return reads(kind, option) || (of_runs && reads(CommandKind::train, option));
 }
 
@@ -109,6 +121,13 @@ void require_read_by(BenchKind kind, std::string_view option) {
                                                : true;
   if (read) return;
   throw UsageError("{} has no effect (tessera bench {} does not read it): leave it out", option, name_of(kind));
+}
+
+DataTask data_task_named(const std::string& name) {
+  for (const auto& row : kDataTasks) {
+    if (row.name == name) return row.kind;
+  }
+  throw UsageError("data {} (no such task): {}", in_quotes(name), names_of(kDataTasks));
 }
 
 BenchKind bench_named(const std::string& name) {
@@ -127,6 +146,13 @@ std::string_view name_of(BenchKind kind) {
     if (row.kind == kind) return row.name;
   }
   throw InternalError("no bench {}", static_cast<int>(kind));
+}
+
+std::string_view name_of(DataTask task) {
+  for (const auto& row : kDataTasks) {
+    if (row.kind == task) return row.name;
+  }
+  throw InternalError("no task {}", static_cast<int>(task));
 }
 
 Command read_command(const std::vector<std::string>& words) {
@@ -155,7 +181,11 @@ Command read_command(const std::vector<std::string>& words) {
     if (positional.size() <= next) throw UsageError("bench needs to know what to measure: {}", names_of(kBenches));
     command.bench = bench_named(positional[next++]);
   }
-  const std::size_t paths = paths_of(command.kind);
+  if (command.kind == CommandKind::data) {
+    if (positional.size() <= next) throw UsageError("data needs to know what to do: {}", names_of(kDataTasks));
+    command.data = data_task_named(positional[next++]);
+  }
+  const std::size_t paths = paths_of(command);
   if (positional.size() < next + paths) {
     const auto& row = row_of(command.kind);
     throw UsageError("{} needs {}: tessera {} {}: {}", row.name, paths == 1 ? "a path" : "two paths", row.name,
@@ -182,6 +212,8 @@ Command read_command(const std::vector<std::string>& words) {
     command.settings = std::move(arguments.settings);
     return command;
   }
+  if (command.kind == CommandKind::data && command.data == DataTask::inspect)  // what is inspected is the source
+    arguments.settings.push_back({"data.source", command.paths.at(0).string(), "command line"});
   command.options = resolve(command.input, arguments.settings);
   return command;
 }
@@ -201,6 +233,7 @@ bool reads(CommandKind kind, std::string_view option) {
                                                  "comm.backend",
                                                  "checkpoint.async",
                                                  "data.val_fraction",
+                                                 "data.val_source",
                                                  "train.global_batch",
                                                  "train.sample_every",
                                                  "generate.max_tokens"};
@@ -223,9 +256,12 @@ bool reads(CommandKind kind, std::string_view option) {
                                                    "checkpoint.timeout"};
   static constexpr std::string_view samples[] = {"generate.prompt", "generate.max_tokens", "generate.temperature",
                                                  "generate.top_k",  "generate.top_p",      "generate.seed"};
+  static constexpr std::string_view prepared[] = {
+      "data.source", "data.val_source", "data.tokenizer", "data.text_key", "data.separator", "data.on_error",
+      "data.cache",  "data.output",     "model.from",     "run.threads",   "run.dir",        "run.name"};
   const auto is_in = [&](std::string_view section) { return option.starts_with(section); };
   const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.") && !is_in("sweep.") &&
-                        (!is_in("generate.") || std::ranges::any_of(samples, is_in));
+                        option != "data.output" && (!is_in("generate.") || std::ranges::any_of(samples, is_in));
   switch (kind) {
     case CommandKind::train:
       return of_train;
@@ -233,6 +269,8 @@ bool reads(CommandKind kind, std::string_view option) {
       return of_train || is_in("bench.");
     case CommandKind::plan:
       return std::ranges::any_of(planned, is_in);
+    case CommandKind::data:
+      return std::ranges::find(prepared, option) != std::end(prepared);
     case CommandKind::sweep:
       return of_train || is_in("sweep.") || option == "plan.memory";
     case CommandKind::generate:

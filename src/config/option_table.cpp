@@ -74,7 +74,28 @@ void add_model(Rows& t) {
 void add_data(Rows& t) {
   using S = DataOptions;
   t.push_back(text_option("data.source", Field{&O::data, &S::source},
-                          "synthetic, a folder of .txt files, or a .bin file of tokens", "the corpus to train on"));
+                          "synthetic, or files, folders and globs of .txt, .json and .jsonl (also .gz and .zst), or "
+                          "of .bin, with commas between",
+                          "the corpus to train on: text, or tokens"));
+  t.push_back(text_option("data.val_source", Field{&O::data, &S::val_source},
+                          "files, folders and globs as for data.source",
+                          "a corpus that is evaluated, instead of data.val_fraction; empty: none"));
+  t.push_back(text_option("data.tokenizer", Field{&O::data, &S::tokenizer},
+                          "bytes, a folder or a file (tokenizer.json; vocab.json with merges.txt)",
+                          "what turns text into tokens; empty: the tokenizer of model.from, bytes without one"));
+  t.push_back(text_option("data.text_key", Field{&O::data, &S::text_key}, "text",
+                          "key of a document's text in .json and .jsonl"));
+  t.push_back(text_option("data.separator", Field{&O::data, &S::separator}, "auto|none|TOKEN",
+                          "token after each document, by its content; auto: the tokenizer's end of text, none for "
+                          "bytes"));
+  t.push_back(choice_option("data.on_error", Field{&O::data, &S::on_error},
+                            "text that cannot be read as it stands: stop, or skip: bad lines are left out, bytes that "
+                            "are not UTF-8 become U+FFFD, both counted"));
+  t.push_back(text_option("data.cache", Field{&O::data, &S::cache}, "folder",
+                          "where prepared text is kept; empty: $TESSERA_CACHE, else cache beside the run folders"));
+  t.push_back(text_option("data.output", Field{&O::data, &S::output}, "file",
+                          "tessera data prepare: write the tokens there, and their documents to FILE.idx, instead of "
+                          "the cache; empty: the cache"));
   t.push_back(integer_option("data.synthetic_tokens", Field{&O::data, &S::synthetic_tokens}, 2, kAnyCount,
                              "tokens in the synthetic corpus"));
   t.push_back(choice_option("data.order", Field{&O::data, &S::order}, "order of samples within an epoch"));

@@ -96,7 +96,19 @@ void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out
 
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
-  if (options.data.val_fraction > 0.0) return;
+  if (options.data.source == "synthetic") {
+    const char* const reason = "data.source = synthetic reads no text";
+    add_unused(out, reason, {"data.text_key", "data.separator", "data.on_error", "data.cache", "data.output"});
+    const bool generates =
+        options.train.sample_every > 0 || options.is_given("generate.prompt") || options.is_given("generate.prompts");
+    if (!generates) out.push_back({"data.tokenizer", reason});
+  }
+  if (!options.data.output.empty()) {
+    add_unused(out, "data.output names a file instead", {"data.cache"});
+    add_unused(out, "data.output is written from data.source alone", {"data.val_source"});
+  }
+  if (!options.data.val_source.empty()) out.push_back({"data.val_fraction", "data.val_source is evaluated instead"});
+  if (options.data.has_validation()) return;
   add_unused(out, "data.val_fraction = 0 leaves nothing to evaluate", {"train.eval_every", "train.eval_batches"});
 }
 

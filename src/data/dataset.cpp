@@ -4,20 +4,51 @@
 
 #include <array>
 
+#include "tessera/base/error.hpp"
+
 namespace tessera {
 
-Dataset::Dataset(const DataOptions& options, std::int64_t vocab, std::int64_t seq_len)
+namespace {
+
+TokenRange all_of(const NamedSource& set, std::int64_t seq_len) {
+  const std::int64_t tokens = set.tokens->size();
+  if (tokens < seq_len + 1) {
+    throw UsageError(
+        "{} tokens for validation (data.val_source, {}) are less than one sample of train.seq_len + 1 = {}: a longer "
+        "one, or shorter sequences",
+        tokens, set.tokens->describe(), seq_len + 1);
+  }
+  return {0, tokens};
+}
+
+}  // namespace
+
+Dataset::Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len)
     : vocab_(vocab),
-      source_(open_corpus(options, vocab)),
-      split_(split_corpus(source_->size(), options.val_fraction, seq_len)),
+      sources_(std::move(sources)),
+      split_(split_corpus(sources_.train->size(), sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
       train_(split_.train, seq_len, options.order, options.seed) {
-  if (split_.validation.count > 0)
-    validation_.emplace(split_.validation, seq_len, SampleOrder::sequential, options.seed);
+  const auto add = [&](const std::string& name, const TokenSource& source, TokenRange range) {
+    validation_.push_back({name, &source, Sampler(range, seq_len, SampleOrder::sequential, options.seed)});
+  };
+  if (split_.validation.count > 0) add("", *sources_.train, split_.validation);
+  for (const NamedSource& set : sources_.validation) add(set.name, *set.tokens, all_of(set, seq_len));
+}
+
+std::int64_t Dataset::validation_tokens() const {
+  std::int64_t tokens = split_.validation.count;
+  for (const NamedSource& set : sources_.validation) tokens += set.tokens->size();
+  return tokens;
 }
 
 std::uint64_t Dataset::fingerprint() const {
   const std::array<std::int64_t, 2> borders{split_.train.count, split_.validation.count};
-  return XXH3_64bits_withSeed(borders.data(), sizeof borders, tessera::fingerprint(*source_));
+  std::uint64_t hash = XXH3_64bits_withSeed(borders.data(), sizeof borders, tessera::fingerprint(*sources_.train));
+  for (const NamedSource& set : sources_.validation) {
+    const std::uint64_t one = tessera::fingerprint(*set.tokens);
+    hash = XXH3_64bits_withSeed(&one, sizeof one, hash);
+  }
+  return hash;
 }
 
 }  // namespace tessera

@@ -3,10 +3,10 @@
 #include <cstring>
 #include <limits>
 
-#include "data/llmc_tokens.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/mapped_file.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/token_header.hpp"
 
 namespace tessera {
 
@@ -31,9 +31,9 @@ const LlmcTokenKind* header_kind(std::span<const std::byte> bytes) {
 
 TokenLayout read_header(const std::string& name, std::span<const std::byte> bytes, const LlmcTokenKind& kind) {
   const auto size = static_cast<std::int64_t>(bytes.size());
-  if (size < kLlmcTokenHeader) {
+  if (size < kTokenHeader) {
     throw UsageError("{}: {} bytes (truncated: llm.c's header alone has {}): copy the file again", name, size,
-                     kLlmcTokenHeader);
+                     kTokenHeader);
   }
   std::array<std::int32_t, 3> header{};
   std::memcpy(header.data(), bytes.data(), sizeof header);
@@ -43,16 +43,42 @@ TokenLayout read_header(const std::string& name, std::span<const std::byte> byte
   }
   const std::int64_t tokens = header[2];
   if (tokens <= 0) throw UsageError("{}: header says {} tokens (nothing to train on): 1 or more", name, tokens);
-  const std::int64_t expected = kLlmcTokenHeader + tokens * kind.token_bytes;
+  const std::int64_t expected = kTokenHeader + tokens * kind.token_bytes;
   if (size != expected) {
     throw UsageError("{}: {} bytes, but its header says {} tokens of {} bytes ({}): {} bytes", name, size, tokens,
                      kind.token_bytes, size < expected ? "truncated" : "more than the header knows", expected);
   }
-  return {kLlmcTokenHeader, kind.token_bytes, tokens};
+  return {kTokenHeader, kind.token_bytes, tokens};
+}
+
+bool is_wide(std::span<const std::byte> bytes) {
+  return bytes.size() >= kWideMagic.size() && std::memcmp(bytes.data(), kWideMagic.data(), kWideMagic.size()) == 0;
+}
+
+TokenLayout read_wide_header(const std::string& name, std::span<const std::byte> bytes) {
+  const auto size = static_cast<std::int64_t>(bytes.size());
+  if (size < kTokenHeader) {
+    throw UsageError("{}: {} bytes (truncated: the header alone has {}): prepare it again", name, size, kTokenHeader);
+  }
+  WideTokenHeader header;
+  std::memcpy(&header, bytes.data() + kWideMagic.size(), sizeof header);
+  if (header.version != kWideVersion || (header.token_bytes != 2 && header.token_bytes != 4)) {
+    throw UsageError("{}: version {} of Tessera's token file, {} bytes a token (an unknown layout): version {}", name,
+                     header.version, header.token_bytes, kWideVersion);
+  }
+  const std::int64_t token_bytes = header.token_bytes, held = (size - kTokenHeader) / token_bytes;
+  if (held == 0 || header.tokens != static_cast<std::uint64_t>(held) || held * token_bytes != size - kTokenHeader) {
+    throw UsageError(
+        "{}: {} bytes, but its header says {} tokens of {} bytes (truncated, or not finished): prepare it "
+        "again",
+        name, size, header.tokens, token_bytes);
+  }
+  return {kTokenHeader, token_bytes, held};
 }
 
 TokenLayout layout_of(const std::string& name, std::span<const std::byte> bytes) {
   if (bytes.empty()) throw UsageError("{}: empty (no tokens): a .bin file of uint16 tokens or of llm.c's format", name);
+  if (is_wide(bytes)) return read_wide_header(name, bytes);
   if (const auto* kind = header_kind(bytes)) return read_header(name, bytes, *kind);
   const auto size = static_cast<std::int64_t>(bytes.size());
   if (size % 2 != 0) {

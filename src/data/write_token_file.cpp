@@ -1,12 +1,13 @@
 #include <algorithm>
 #include <array>
+#include <cstring>
 #include <fstream>
 #include <limits>
 #include <vector>
 
-#include "data/llmc_tokens.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/token_header.hpp"
 
 namespace tessera {
 
@@ -30,21 +31,33 @@ void write_ids(const TokenSource& source, std::ofstream& file) {
 
 }  // namespace
 
+std::array<std::byte, kTokenHeader> token_header(TokenHeader kind, std::int64_t tokens, std::int64_t token_bytes) {
+  std::array<std::byte, kTokenHeader> bytes{};
+  if (kind == TokenHeader::wide) {
+    const WideTokenHeader fields{kWideVersion, static_cast<std::uint32_t>(token_bytes),
+                                 static_cast<std::uint64_t>(tokens)};
+    std::memcpy(bytes.data(), kWideMagic.data(), kWideMagic.size());
+    std::memcpy(bytes.data() + kWideMagic.size(), &fields, sizeof fields);
+    return bytes;
+  }
+  TESSERA_ASSERT(tokens <= std::numeric_limits<std::int32_t>::max(), "llm.c's header counts no {} tokens", tokens);
+  const LlmcTokenKind& llmc = kLlmcTokenKinds[token_bytes == 4 ? 1 : 0];
+  const std::array<std::int32_t, 3> fields{llmc.magic, llmc.version, static_cast<std::int32_t>(tokens)};
+  std::memcpy(bytes.data(), fields.data(), sizeof fields);
+  return bytes;
+}
+
 void write_token_file(const TokenSource& source, const std::filesystem::path& path) {
   if (source.size() > std::numeric_limits<std::int32_t>::max()) {
     throw UsageError("{}: {} tokens (the header of llm.c's file counts them in 31 bits): at most {}", path.string(),
                      source.size(), std::numeric_limits<std::int32_t>::max());
   }
-  const bool is_wide = source.id_bound() > 65536;
-  const LlmcTokenKind& kind = kLlmcTokenKinds[is_wide ? 1 : 0];
-  std::array<std::int32_t, kLlmcTokenHeader / 4> header{};
-  header[0] = kind.magic;
-  header[1] = kind.version;
-  header[2] = static_cast<std::int32_t>(source.size());
+  const std::int64_t token_bytes = bytes_of_token(source.id_bound());
+  const auto header = token_header(TokenHeader::llmc, source.size(), token_bytes);
   const std::filesystem::path beside = path.string() + ".tmp";
   std::ofstream file(beside, std::ios::binary | std::ios::trunc);
-  file.write(reinterpret_cast<const char*>(header.data()), sizeof header);
-  if (is_wide) {
+  file.write(reinterpret_cast<const char*>(header.data()), kTokenHeader);
+  if (token_bytes == 4) {
     write_ids<std::uint32_t>(source, file);
   } else {
     write_ids<std::uint16_t>(source, file);

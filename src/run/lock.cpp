@@ -12,9 +12,9 @@
 #include <thread>
 #include <utility>
 
-#include "run/owner.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/process_owner.hpp"
 
 namespace tessera {
 
@@ -103,7 +103,7 @@ void RunLock::wait_for(const LockSettings& settings) {
 
 void RunLock::write_owner() {
   if (!nonce_.empty()) return;
-  const RunOwner me = RunOwner::me();
+  const ProcessOwner me = ProcessOwner::me();
   replace_text(owner_file_, me.text());
   nonce_ = me.nonce;
 }
@@ -124,7 +124,7 @@ RunLock::Taken RunLock::take() {
 
 /// Rank 0, without locks: the creator of the file has the folder. One left by a process that died is taken away.
 RunLock::Taken RunLock::take_owner_file() {
-  const RunOwner me = RunOwner::me();
+  const ProcessOwner me = ProcessOwner::me();
   const auto before = read_owner(owner_file_);
   // Slurm starts a job again only when its processes have ended.
   const bool is_left =
@@ -160,7 +160,7 @@ std::string RunLock::holder() const {
 /// earlier start that is being ended. No user is there to mend a usage error.
 void RunLock::refuse_running_holder() const {
   const auto owner = read_owner(owner_file_);
-  if (!RunOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;
+  if (!ProcessOwner::me().job.empty() || !owner || life_of(*owner) != OwnerLife::running) return;
   throw UsageError("{} = {} is in use (by {}): wait for it to end, or name another folder", option_, folder_.string(),
                    owner->words());
 }

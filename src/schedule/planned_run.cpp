@@ -25,7 +25,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.compute = options.precision.compute;
   policy.reduce = options.precision.reduce;
   policy.deterministic = is_deterministic(options.run);
-  policy.evaluation = options.data.val_fraction > 0;
+  policy.evaluation = options.data.has_validation();
   policy.snapshot = options.checkpoint.async;
   if (!traits_of(device_of(options.run)).uses_mpi)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;

@@ -8,6 +8,7 @@
 
 #include "sweep/launcher.hpp"
 #include "tessera/app/plan.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/command.hpp"
 #include "tessera/config/describe.hpp"
@@ -135,6 +136,14 @@ SweepRow named_row(const SweepFile& file, const NamedRow& named) {
   return row;
 }
 
+/// Lets rows that read text share a cache, which would else lie beside each row's own run.
+void share_cache(const SweepFile& file, Options& options) {
+  DataOptions& data = options.data;
+  const bool reads_text = data.source != "synthetic" && !data.source.ends_with(".bin");
+  if (!reads_text || !data.cache.empty() || !data.output.empty() || !variable("TESSERA_CACHE").empty()) return;
+  data.cache = (std::filesystem::path(file.sweep.dir).parent_path() / "cache").string();
+}
+
 }  // namespace
 
 std::vector<SweepRow> rows_of(const SweepFile& file) {
@@ -142,7 +151,8 @@ std::vector<SweepRow> rows_of(const SweepFile& file) {
   add_product(file, rows);
   for (const NamedRow& named : file.rows) rows.push_back(named_row(file, named));
   std::set<std::string> names;
-  for (const SweepRow& row : rows) {
+  for (SweepRow& row : rows) {
+    share_cache(file, row.options);
     require_name(row);
     if (!names.insert(row.name).second)
       throw UsageError("{}: two rows are called '{}': name one of them by [sweep.row NAME]", file.path.string(),

@@ -7,9 +7,10 @@
 #include "sweep/attempt.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/text_file.hpp"
+#include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
-#include "tessera/data/dataset.hpp"
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/resolve_model.hpp"
 #include "tessera/training/session.hpp"
 
@@ -24,16 +25,18 @@ void say(const std::string& line) {
 
 /// Finds a missing or too short corpus, and a missing launcher, before the first row. UsageError naming the row.
 void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
-  std::vector<std::tuple<DataOptions, std::int64_t, std::int64_t>> seen;
+  std::vector<std::tuple<DataOptions, std::string, std::int64_t, std::int64_t>> seen;
   for (const SweepRow& row : rows) {
     if (!row.trains()) continue;
     const Architecture architecture = resolve_architecture(row.options.model);
-    const std::tuple what{row.options.data, architecture.vocab, sequence_length(row.options, architecture)};
+    const std::tuple what{row.options.data, row.options.model.from, architecture.vocab,
+                          sequence_length(row.options, architecture)};
     try {
       launcher_words(sweep.file.sweep.launcher, row.ranks);
       if (std::ranges::find(seen, what) != seen.end()) continue;
       seen.push_back(what);
-      const Dataset data(row.options.data, std::get<1>(what), std::get<2>(what));
+      open_dataset(row.options, std::get<2>(what), std::get<3>(what),
+                   {.threads = allowed_cores(), .say = say, .stop = {}});
     } catch (const UsageError& error) {
       throw UsageError("row {}: {}", row.name, error.what());
     }

@@ -83,7 +83,7 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
                         (static_cast<double>(data.train().samples_per_epoch()) * static_cast<double>(s.model.sequence));
   line += fmt::format("\ndata       {}: {} tokens for training, {} for validation, order {}; {} = {:.2f} epochs",
                       data.source().describe(), format_count(data.split().train.count),
-                      format_count(data.split().validation.count), name_of(options.data.order),
+                      format_count(data.validation_tokens()), name_of(options.data.order),
                       counted(session.steps(), "step"), epochs);
   if (const std::string skipped = data.source().skipped(); !skipped.empty()) line += "\nskipped    " + skipped;
   return line;

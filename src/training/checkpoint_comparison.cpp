@@ -40,7 +40,7 @@ class Comparison {
       throw UsageError("{} was made with another {} ({} then, {} now): {}, or checkpoint.allow = {}", where_, what,
                        then, now, same, name);
     };
-    refuse("data", "corpus or validation part (data.source, data.val_fraction)", there.fingerprint,
+    refuse("data", "corpus or validation part (data.source, data.val_source, data.val_fraction)", there.fingerprint,
            fmt::format("{:016x}", settings_.data.fingerprint()), same_data());
     refuse("seq_len", "sequence length (train.seq_len)", there.sequence, schedule.model.sequence);
     refuse("global_batch", "global batch (ranks x train.accumulation x train.micro_batch)", there.global_batch, batch,

@@ -6,17 +6,45 @@
 
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/log.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/text/corpus.hpp"
 
 namespace tessera {
 
-PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine)
+namespace {
+
+/// Opens the data on rank 0, which prepares text where that was not done, and then on the others. One rank speaks, and
+/// waiting has no limit: a corpus may take hours. Collective.
+std::unique_ptr<Dataset> open_data(RankContext& context, const Options& options, const Architecture& architecture,
+                                   const StopReason& stop) {
+  CorpusSettings settings;
+  settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
+  settings.stop = stop;
+  const auto open = [&] {
+    return std::make_unique<Dataset>(
+        open_dataset(options, architecture.vocab, sequence_length(options, architecture), settings));
+  };
+  std::unique_ptr<Dataset> data;
+  const WaitPhase phase(context.control().waits(), "rank 0 prepared the corpus", 0, "");
+  if (context.rank() == 0) {
+    settings.say = [](const std::string& line) { Log(0, 1).info(line); };
+    data = open();
+  }
+  context.control().barrier();
+  return data != nullptr ? std::move(data) : open();
+}
+
+}  // namespace
+
+PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine,
+                         const StopReason& stop)
     : machine_(machine), weights_(context, options.model) {
   const Architecture& architecture = weights_.architecture();
-  data_ = std::make_unique<Dataset>(options.data, architecture.vocab, sequence_length(options, architecture));
+  data_ = open_data(context, options, architecture, stop);
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
   steps_of_run(options, planned_, *data_);
   require_memory(context, options);

@@ -233,13 +233,13 @@ void RunRecorder::record_evaluation(std::int64_t step, double loss) {
   say(fmt::format("step {}: validation loss {:.4f}", step, loss));
 }
 
-void RunRecorder::record_sample(std::int64_t step, const TextSample& sample) {
+void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, const std::string& text) {
   const Stopwatch recording(recording_seconds_);
-  with_metrics([&](MetricsFile& metrics) { metrics.append_sample(step, sample.prompt + sample.text); });
+  with_metrics([&](MetricsFile& metrics) { metrics.append_sample(step, prompt + text); });
   const std::array<JsonField, 4> fields{
-      {{"step", step}, {"sample_prompt", sample.prompt}, {"sample", sample.text}, {"unix_time", unix_now()}}};
+      {{"step", step}, {"sample_prompt", prompt}, {"sample", text}, {"unix_time", unix_now()}}};
   append_log(json_line(fields));
-  say(fmt::format("step {}: sample\n{}{}", step, sample.prompt, sample.text));
+  say(fmt::format("step {}: sample\n{}{}", step, prompt, text));
 }
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {

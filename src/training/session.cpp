@@ -194,9 +194,9 @@ void TrainingSession::take_snapshot() {
 /// Windows that do not fill a micro-batch are repeated in one, whose loss then counts in part. Groups are the largest
 /// divisors of the micro-batch that are left, 15 of 16 windows as 8, 4, 2 and 1.
 double TrainingSession::evaluate(std::int64_t micro_batches) {
-  TESSERA_ASSERT(data_.validation().has_value(), "there is a validation part");
+  TESSERA_ASSERT(!data_.validation().empty(), "there is a validation set");
   const StepSchedule& schedule = planned_.schedule;
-  const std::int64_t batch = schedule.model.batch, available = data_.validation()->samples_per_epoch();
+  const std::int64_t batch = schedule.model.batch, available = data_.validation().front().samples.samples_per_epoch();
   const bool all = micro_batches == 0 || micro_batches > available / batch;
   const std::int64_t windows = all ? available : micro_batches * batch;
   double sum = 0;
@@ -215,7 +215,7 @@ double TrainingSession::evaluate(std::int64_t micro_batches) {
 
 double TrainingSession::evaluate_groups(std::int64_t first, std::int64_t together, std::int64_t count) {
   const StepSchedule& schedule = planned_.schedule;
-  const Sampler& sampler = *data_.validation();
+  const ValidationSet& set = data_.validation().front();
   const std::int64_t world = schedule.grid.world(), tokens = together * schedule.model.sequence;
   ExactSum sum{};
   sum.clear();
@@ -226,7 +226,7 @@ double TrainingSession::evaluate_groups(std::int64_t first, std::int64_t togethe
     player_->play(schedule.evaluation, [&](std::int32_t* inputs, std::int32_t* targets) {
       const std::int64_t window = first + std::min(number, count - 1) * together;
       for (std::int64_t at = 0; at < schedule.model.tokens(); at += tokens)
-        fill_batch(data_.source(), sampler, data_.vocab(), window, together, row_, inputs + at, targets + at);
+        fill_batch(*set.source, set.samples, data_.vocab(), window, together, row_, inputs + at, targets + at);
       return window;
     });
     player_->receive_scalars();

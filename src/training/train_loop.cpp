@@ -94,7 +94,7 @@ bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
 }
 
 bool TrainLoop::evaluation_is_due(std::int64_t step) const {
-  if (options_.data.val_fraction <= 0) return false;
+  if (!options_.data.has_validation()) return false;
   return step == session_.steps() || (options_.train.eval_every > 0 && step % options_.train.eval_every == 0);
 }
 
@@ -224,7 +224,7 @@ void TrainLoop::evaluate(std::int64_t step) {
 
 void TrainLoop::write_sample(std::int64_t step) {
   const TextSample sample = samples_->write();
-  if (recorder_ != nullptr) recorder_->record_sample(step, sample);
+  if (recorder_ != nullptr) recorder_->record_sample(step, sample.prompt, sample.text);
 }
 
 }  // namespace tessera

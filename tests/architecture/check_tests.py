@@ -21,6 +21,7 @@ PARTS = {
     "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
     "cli/test_bench_output.py": ["bench/async.cpp", "bench/checkpoint.cpp", "bench/step.cpp", "bench/step_table.cpp"],
     "app/test_plan.cpp": ["app/plan_json.cpp"],
+    "cli/test_data.py": ["app/data_inspect.cpp", "app/data_prepare.cpp"],
     # what benches measure with
     "bench/test_comm.cpp": ["bench/collective_times.cpp", "bench/comm_table.cpp", "bench/transports.cpp"],
     "bench/test_kernels.cpp": ["bench/device.cpp", "bench/kernel_*.cpp", "bench/timed_kernels.cpp"],
@@ -48,6 +49,9 @@ PARTS = {
     "config/test_reference.cpp": ["config/option_table.cpp"],
     "data/test_token_file.cpp": ["data/write_token_file.cpp"],
     "files/test_hdf5.cpp": ["files/hdf5_data.cpp"],
+    # text to tokens: pieces and threads as one, files that go on where they were cut off
+    "text/test_pipeline.cpp": ["text/encode.cpp", "text/pieces.cpp"],
+    "text/test_prepare.cpp": ["text/prepare_report.cpp", "text/prepared.cpp", "text/token_writer.cpp"],
     "formats/test_hugging_face.cpp": ["formats/hugging_face_*.cpp"],
     "formats/test_safetensors.cpp": ["formats/safetensors_header.cpp"],
     "tokenizer/test_open_tokenizer.cpp": ["tokenizer/byte_level_bpe.cpp", "tokenizer/tokenizer.cpp"],

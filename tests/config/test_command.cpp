@@ -81,7 +81,7 @@ TEST_CASE("An option on the command line that the command does not read is refus
 TEST_CASE("Unknown commands") {
   CHECK_THAT(error_of({"trian"}), Contains("unknown command 'trian'") && Contains("train, plan, bench"));
   CHECK_THAT(error_of({"tra"}), Contains("unknown command"));
-  for (const std::string later : {"eval", "generate", "postmortem", "data"}) {
+  for (const std::string later : {"eval", "generate", "postmortem"}) {
     CHECK_THAT(error_of({later}), Contains("unknown command '" + later + "': train, plan, bench"));
   }
   CHECK_THAT(error_of({"import", "a"}), Contains("import needs two paths"));
@@ -94,4 +94,23 @@ TEST_CASE("Unknown commands") {
   CHECK_THAT(error_of({"train", "missing.ini"}), Contains("missing.ini"));
   CHECK_THAT(error_of({"train", "-n", "3"}), Contains("'-n' is not an option") && Contains("--section.key=value"));
   CHECK_THAT(error_of({"train", "/tmp"}), Contains("/tmp is a folder"));
+}
+
+TEST_CASE("data prepares what an input file and options name, and inspects what a word names") {
+  const Command prepare = read_command({"data", "prepare", "--data.source=texts", "--run.threads=3"});
+  CHECK(prepare.kind == CommandKind::data);
+  CHECK(prepare.data == DataTask::prepare);
+  CHECK(prepare.options.data.source == "texts");
+  const Command inspect = read_command({"data", "inspect", "some.bin", "--data.tokenizer=bytes"});
+  CHECK(inspect.data == DataTask::inspect);
+  CHECK(inspect.paths.at(0) == "some.bin");
+  CHECK(inspect.options.data.source == "some.bin");
+  CHECK_THAT(error_of({"data"}), Contains("prepare, inspect"));
+  CHECK_THAT(error_of({"data", "pack"}), Contains("data 'pack'"));
+  CHECK_THAT(error_of({"data", "inspect"}), Contains("data needs a path"));
+  CHECK_THAT(error_of({"data", "inspect", "a", "b"}), Contains("after the path"));
+  CHECK(reads(CommandKind::data, "data.output"));
+  CHECK_FALSE(reads(CommandKind::train, "data.output"));
+  CHECK_THAT(error_of({"train", "--data.source=a", "--data.output=b"}), Contains("train does not read it"));
+  CHECK(error_of({"data", "prepare", "--data.source=a", "--optim.lr=1e-4"}).empty());
 }

@@ -103,9 +103,22 @@ TEST_CASE("Contradictions are errors") {
   CHECK_THAT(error_of({"--data.source="}), Contains("data.source"));
 }
 
+TEST_CASE("Options of text have no effect where none is read, and a validation corpus stands for a fraction") {
+  for (const std::string option :
+       {"data.tokenizer=bytes", "data.on_error=skip", "data.cache=x", "data.separator=none"}) {
+    CAPTURE(option);
+    CHECK_THAT(error_of({"--" + option}), Contains("data.source = synthetic reads no text"));
+    CHECK(error_of({"--" + option, "--data.source=texts"}).empty());
+  }
+  CHECK_THAT(error_of({"--data.source=texts", "--data.val_source=more", "--data.val_fraction=0.1"}),
+             Contains("data.val_fraction = '0.1' has no effect (data.val_source"));
+  CHECK(error_of({"--data.source=texts", "--data.val_source=more", "--train.eval_every=5"}).empty());
+  CHECK_THAT(error_of({"--data.source=texts", "--data.output=x", "--data.cache=y"}), Contains("data.cache = 'y'"));
+}
+
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
   for (const std::string option :
-       {"run.trace=1:3", "data.tokenizer=bytes", "data.on_error=stop", "train.sample_every=0", "shard.offload=none",
+       {"run.trace=1:3", "data.document_mask=true", "train.sample_every=0", "shard.offload=none",
         "shard.persistence_threshold=5", "memory.offload_activations=false", "plan.cluster=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));

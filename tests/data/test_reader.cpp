@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "data/files.hpp"
+#include "tessera/data/corpus.hpp"
 #include "tessera/data/dataset.hpp"
 #include "tessera/data/reader.hpp"
 

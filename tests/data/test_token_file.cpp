@@ -2,6 +2,7 @@
 
 #include "data/files.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/data/token_header.hpp"
 
 using namespace tessera;
 using Catch::Contains;
@@ -73,11 +74,6 @@ TEST_CASE("A token beyond the vocabulary is named with its position") {
   std::vector<std::int32_t> out(10);
   copy_checked(*source, 131'060, 10, 50, out.data());
   CHECK_THAT(usage_message([&] { copy_checked(*source, 131'070, 10, 50, out.data()); }), Contains("position 131077"));
-  DataOptions options;
-  options.source = file.string();
-  CHECK_THAT(usage_message([&] { open_corpus(options, 50); }), Contains("vocabulary"));
-  CHECK(open_corpus(options, 78)->size() == 200'000);
-
   const auto wide =
       open_token_file(folder.write("w.bin", llmc_bytes(20240801, 7, 2, std::vector<std::uint32_t>{1, 0xf0000000u})));
   CHECK_THAT(usage_message([&] { check_vocabulary(*wide, 1000); }), Contains("position 1") && Contains("4026531840"));
@@ -123,4 +119,26 @@ TEST_CASE("A corpus that is written as a token file is the same corpus") {
     CHECK_FALSE(std::filesystem::exists(folder.path() / "tokens.bin.tmp"));
   }
   CHECK_THROWS_AS(write_token_file(*tokens_of_text("abc"), folder.path() / "none" / "tokens.bin"), IoError);
+}
+
+TEST_CASE("Tessera's own header counts in 64 bits, and a file that is not whole is refused") {
+  const TemporaryFolder folder;
+  const std::vector<std::uint16_t> narrow{1, 65535, 7};
+  const std::vector<std::uint32_t> wide{1, 70000, 7};
+  const auto written = [&](std::int64_t tokens, std::int64_t token_bytes, const std::string& ids) {
+    const auto header = token_header(TokenHeader::wide, tokens, token_bytes);
+    return folder.write("x.bin", std::string(reinterpret_cast<const char*>(header.data()), header.size()) + ids);
+  };
+  CHECK(all_of(*open_token_file(written(3, 2, bytes_of(narrow)))) == std::vector<std::int32_t>{1, 65535, 7});
+  CHECK(all_of(*open_token_file(written(3, 4, bytes_of(wide)))) == std::vector<std::int32_t>{1, 70000, 7});
+  const auto error = [&](std::int64_t tokens, std::int64_t token_bytes, const std::string& ids) {
+    const auto file = written(tokens, token_bytes, ids);
+    return usage_message([&] { open_token_file(file); });
+  };
+  CHECK_THAT(error(4, 2, bytes_of(narrow)), Contains("header says 4 tokens of 2 bytes"));
+  CHECK_THAT(error(std::int64_t{1} << 62, 4, bytes_of(wide)), Contains("truncated"));
+  CHECK_THAT(error(3, 2, bytes_of(narrow) + "x"), Contains("truncated"));
+  CHECK_THAT(error(0, 2, ""), Contains("not finished"));
+  CHECK_THAT(error(3, 3, "123456789"), Contains("unknown layout"));
+  CHECK_THAT(usage_message([&] { open_token_file(folder.write("y.bin", "TESSERAT\1\0\0")); }), Contains("truncated"));
 }

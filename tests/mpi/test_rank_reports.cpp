@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "mpi_world.hpp"
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/rank_reports.hpp"
 #include "training/session_case.hpp"
 
@@ -13,7 +14,7 @@ TEST_CASE("a report has every rank's sums since the report before, on rank 0 alo
   Options options = testing::base_options();
   options.train.accumulation = 1;
   const PlannedRun planned = plan_run(options, testing::small_gpt2(), world().size(), world().ranks_per_node());
-  const Dataset data(options.data, testing::small_gpt2().vocab, planned.schedule.model.sequence);
+  const Dataset data = open_dataset(options, testing::small_gpt2().vocab, planned.schedule.model.sequence);
   TrainingSession session(world(), options, planned, data);
   const std::int64_t rank = world().rank();
   RankReports reports(world(), session, 0, nullptr);

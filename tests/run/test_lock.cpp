@@ -5,8 +5,8 @@
 #include <cstdlib>
 
 #include "file_support.hpp"
-#include "run/owner.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/files/process_owner.hpp"
 #include "tessera/run/lock.hpp"
 
 using namespace tessera;
@@ -24,8 +24,8 @@ LockSettings within(double patience, bool file_locks = true) {
 }
 
 /// Returns the owner.json of a process on another machine.
-RunOwner elsewhere() {
-  RunOwner owner = RunOwner::me();
+ProcessOwner elsewhere() {
+  ProcessOwner owner = ProcessOwner::me();
   owner.host = "node7";
   owner.system = "another boot";
   owner.job = "12";
@@ -129,7 +129,7 @@ TEST_CASE("without file locks owner.json is the lock") {
   ::unsetenv("SLURM_JOB_ID");         // NOLINT(concurrency-mt-unsafe)
   ::unsetenv("SLURM_RESTART_COUNT");  // NOLINT(concurrency-mt-unsafe)
   // Of one that was here and has ended: another start of this process number.
-  RunOwner gone = RunOwner::me();
+  ProcessOwner gone = ProcessOwner::me();
   --gone.started;
   write_file(run / "owner.json", gone.text());
   const RunLock after(run.path(), 0, within(0.1, false));

@@ -1,3 +1,5 @@
+#include <map>
+
 #include "sweep/rows.hpp"
 #include "sweep/sweep_case.hpp"
 #include "tessera/config/validate.hpp"
@@ -50,6 +52,20 @@ TEST_CASE("Arguments of a row make its options again") {
     CHECK(again.optim == row.options.optim);
     CHECK(again.model == row.options.model);
   }
+}
+
+TEST_CASE("Rows that read text share a cache beside the sweep's folder, unless one is named") {
+  const SweepCase c;
+  const auto rows = c.rows(std::string("[sweep]\ndir = some/sweep\n[sweep.row text]\ndata.source = texts\n") +
+                               "[sweep.row named]\ndata.source = texts\ndata.cache = mine\n" +
+                               "[sweep.row tokens]\ndata.source = a.bin\n[sweep.row none]\n",
+                           {});
+  std::map<std::string, std::string> caches;
+  for (const SweepRow& row : rows) caches[row.name] = row.options.data.cache;
+  CHECK(caches["text"] == "some/cache");
+  CHECK(caches["named"] == "mine");
+  CHECK(caches["tokens"].empty());
+  CHECK(caches["none"].empty());
 }
 
 TEST_CASE("Rows are chosen by a pattern of their names") {

@@ -1,6 +1,7 @@
 #include "sweep/sweep_case.hpp"
 #include "sweep/tokens.hpp"
 #include "tessera/data/corpus.hpp"
+#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
@@ -20,7 +21,7 @@ TEST_CASE("The corpus of a command is written once for each content, for those t
   CHECK_FALSE(std::filesystem::exists(c.folder() / "sweep/data"));
   const auto path = tokens_for(folder, rows[1]);
   CHECK(path.parent_path() == c.folder() / "sweep/data");
-  const auto corpus = open_corpus(rows[1].options.data, 256);
+  const auto corpus = open_corpus(rows[1].options, 256);
   const auto written = open_token_file(path);
   CHECK(written->size() == 5000);
   CHECK(fingerprint(*written) == fingerprint(*corpus));

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "temporary_folder.hpp"
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 #include "tessera/training/resume.hpp"
 #include "training/session_case.hpp"
@@ -66,7 +67,7 @@ inline Outcome run_saving(const Options& base, const Shape& shape, const std::fi
   for (auto& kind : outcome.state) kind = empty_tensors(planned.schedule.model);
   std::mutex mutex;
   run_ranks(shape.world, shape.ranks_per_node, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     const ResumeSettings resume{options, planned, data, folder, 2, [&](const std::string& line) {
                                   const std::lock_guard lock(mutex);
                                   outcome.said.push_back(line);

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "local_world/local_world.hpp"
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera::testing {
@@ -96,7 +97,8 @@ inline void collect_gradients(const StepSchedule& schedule, const Resources& res
 inline void train_rank(RankContext& context, const Options& options, const PlannedRun& planned,
                        const MachineShape& machine, const TensorSource& weights, bool reports, RunOutcome& outcome,
                        std::mutex& mutex) {
-  const Dataset data(options.data, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
+  const Dataset data =
+      open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
   TrainingSession session(context, options, planned, data, machine, weights);
   for (std::int64_t step = 0; step < session.steps(); ++step) {
     std::int64_t before = 0;

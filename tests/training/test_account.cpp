@@ -1,6 +1,7 @@
 #include <catch2/catch.hpp>
 #include <regex>
 
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/account.hpp"
 #include "training/session_case.hpp"
 
@@ -15,7 +16,8 @@ std::string account_of(Options options, std::int64_t world, std::int64_t ranks_p
   const PlannedRun planned = plan_run(options, small_gpt2(), world, ranks_per_node);
   std::string text;
   run_ranks(world, ranks_per_node, [&](RankContext& context) {
-    const Dataset data(options.data, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data =
+        open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data, machine, {});
     std::string own = account_before(options, planned, data, session, machine);
     if (context.rank() == 0) text = std::move(own);

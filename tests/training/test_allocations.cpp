@@ -8,6 +8,7 @@
 #include <new>
 
 #include "session_case.hpp"
+#include "tessera/text/corpus.hpp"
 
 namespace {
 std::atomic<bool> counting{false};
@@ -43,7 +44,7 @@ std::int64_t allocations_in_steps(const Options& options, std::int64_t ranks_per
   const PlannedRun planned = plan_run(options, architecture, 2, ranks_per_node);
   std::atomic<std::int64_t> counted_total{0};
   run_ranks(2, ranks_per_node, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data);
     for (int i = 0; i < 2; ++i) session.train_step();
     context.control().barrier();

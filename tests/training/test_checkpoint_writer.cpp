@@ -10,6 +10,7 @@
 #include "checkpoint_case.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/reader.hpp"
+#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -64,7 +65,7 @@ void with_writers(const Options& base, const Shape& shape, const std::filesystem
   const Architecture architecture = small_gpt2();
   const PlannedRun planned = plan_run(options, architecture, shape.world, shape.ranks_per_node);
   run_ranks(shape.world, shape.ranks_per_node, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data);
     CheckpointSettings settings;
     settings.options = options.checkpoint;

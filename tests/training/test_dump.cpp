@@ -1,5 +1,6 @@
 #include "file_support.hpp"
 #include "session_case.hpp"
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/dump.hpp"
 
 using namespace tessera;
@@ -27,7 +28,8 @@ RunOutcome dumped(const Options& options, std::int64_t world, const std::filesys
   RunOutcome outcome = empty_outcome(planned);
   std::mutex mutex;
   run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data(options.data, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data =
+        open_dataset(options, planned.schedule.model.architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data);
     std::unique_ptr<IoThread> io;
     if (context.rank() == 0) io = std::make_unique<IoThread>();

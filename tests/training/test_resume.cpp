@@ -3,6 +3,7 @@
 
 #include "checkpoint/checkpoint_case.hpp"
 #include "checkpoint_case.hpp"
+#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -64,7 +65,7 @@ TEST_CASE("what does not fit is known before a run's folder is touched, and dama
   run_saving(options, shape, place.path(), 2, {1, 2});
   const auto check = [&](const Options& changed) {
     const PlannedRun planned = plan_run(shaped(changed, shape), small_gpt2(), shape.world, shape.ranks_per_node);
-    const Dataset data(changed.data, small_gpt2().vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(changed, small_gpt2().vocab, planned.schedule.model.sequence);
     require_fitting({changed, planned, data, place.path(), 1, {}});
   };
   Options other = options;

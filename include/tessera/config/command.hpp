@@ -17,6 +17,7 @@ enum class CommandKind : std::uint8_t {
   bench,
   sweep,
   generate,
+  data,
   import_,
   export_,
   verify,
@@ -30,15 +31,20 @@ enum class CommandKind : std::uint8_t {
 /// The subjects of `tessera bench`.
 enum class BenchKind : std::uint8_t { comm, step, kernels, memory, checkpoint };
 
+/// The tasks of `tessera data`.
+enum class DataTask : std::uint8_t { prepare, inspect };
+
 std::string_view name_of(CommandKind kind);
 std::string_view name_of(BenchKind kind);
+std::string_view name_of(DataTask task);
 
 struct Command {
   CommandKind kind = CommandKind::none;
   CommandKind topic = CommandKind::help;     ///< only for kind = help: the command to explain, or help for all
   BenchKind bench = BenchKind::step;         ///< only for kind = bench
+  DataTask data = DataTask::prepare;         ///< only for kind = data
   std::filesystem::path input;               ///< the INI file; empty when none was named
-  std::vector<std::filesystem::path> paths;  ///< of generate, import, export, verify, inspect and index
+  std::vector<std::filesystem::path> paths;  ///< of generate, import, export, verify, inspect, index, data inspect
   Options options;                           ///< resolved and validated; defaults for help, version and sweep
   std::vector<Setting> settings;             ///< only for kind = sweep: the command line's
 };

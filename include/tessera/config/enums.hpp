@@ -35,6 +35,8 @@ enum class ActivationCheckpointing : std::uint8_t { none, block };
 /// Whether checkpoints are written past the page cache (O_DIRECT); automatic: while that is fast.
 enum class DirectWrites : std::uint8_t { automatic, no, yes };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
+/// What happens where text cannot be read as it stands: an error, or it is counted and left out.
+enum class OnError : std::uint8_t { stop, skip };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
 enum class PlanFormat : std::uint8_t { text, json };
@@ -54,6 +56,7 @@ std::string_view name_of(ReduceWhen value);
 std::string_view name_of(TiedReduce value);
 std::string_view name_of(ActivationCheckpointing value);
 std::string_view name_of(SampleOrder value);
+std::string_view name_of(OnError value);
 std::string_view name_of(LearningRateSchedule value);
 std::string_view name_of(PlanView value);
 std::string_view name_of(PlanFormat value);

@@ -53,11 +53,19 @@ struct ModelOptions {
 
 /// [data]
 struct DataOptions {
-  std::string source = "synthetic";  ///< synthetic, a folder of .txt, or a token file .bin
+  std::string source = "synthetic";  ///< synthetic, or a list of files, folders and globs: text, or tokens
+  std::string val_source;            ///< such a list, evaluated instead of val_fraction; empty: none
   std::int64_t synthetic_tokens = 1'000'000;
   SampleOrder order = SampleOrder::shuffled;
-  double val_fraction = 0.1;  ///< the last part of the corpus; 0 = no evaluation
+  double val_fraction = 0.1;  ///< the last part of the corpus; 0 = no evaluation. Not used with val_source
   std::int64_t seed = 1;      ///< of the sample order and of synthetic text
+  std::string tokenizer;      ///< bytes, or a folder or file; empty: the one of model.from, else bytes
+  std::string text_key = "text";
+  std::string separator = "auto";  ///< auto, none, or a token's content
+  std::string cache;               ///< folder; empty: see cache_folder (text/corpus.hpp)
+  std::string output;              ///< of `tessera data prepare`: a file instead of the cache
+  OnError on_error = OnError::stop;
+  bool has_validation() const { return !val_source.empty() || val_fraction > 0.0; }
   bool operator==(const DataOptions&) const = default;
 };
 

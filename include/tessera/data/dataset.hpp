@@ -1,37 +1,59 @@
 #pragma once
-// The data of a run: a corpus, split, with the order of its samples.
+// The data of a run: a corpus, split or with corpora of its own for evaluation, with the order of its samples.
 
 #include <cstdint>
 #include <memory>
-#include <optional>
+#include <string>
+#include <vector>
 
-#include "tessera/data/corpus.hpp"
+#include "tessera/config/options.hpp"
 #include "tessera/data/sampler.hpp"
+#include "tessera/data/token_source.hpp"
 
 namespace tessera {
 
+/// A corpus that is evaluated and not trained on; `name` is empty where there is only one.
+struct NamedSource {
+  std::string name;
+  std::unique_ptr<TokenSource> tokens;
+};
+
+/// The opened sources of a run.
+struct DataSources {
+  std::unique_ptr<TokenSource> train;
+  std::vector<NamedSource> validation;  ///< empty: data.val_fraction of `train` is kept for evaluation
+};
+
+/// One set that a run evaluates, with its samples in order.
+struct ValidationSet {
+  std::string name;
+  const TokenSource* source;
+  Sampler samples;
+};
+
 class Dataset {
  public:
-  /// Opens data.source and checks it against the model: vocabulary and sequence length. UsageError when it does not
-  /// fit.
-  Dataset(const DataOptions& options, std::int64_t vocab, std::int64_t seq_len);
+  /// UsageError when a source is shorter than one sample.
+  Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len);
 
-  const TokenSource& source() const { return *source_; }
+  const TokenSource& source() const { return *sources_.train; }
   const Split& split() const { return split_; }
   /// Returns the training samples, in the order of data.order.
   const Sampler& train() const { return train_; }
-  /// Returns the validation samples, sequential; nothing when data.val_fraction is 0.
-  const std::optional<Sampler>& validation() const { return validation_; }
+  /// Returns what is evaluated; empty without data.val_source when data.val_fraction is 0.
+  const std::vector<ValidationSet>& validation() const { return validation_; }
+  /// Returns the number of tokens for evaluation.
+  std::int64_t validation_tokens() const;
   std::int64_t vocab() const { return vocab_; }
-  /// Computes tessera::fingerprint; includes the split.
+  /// Computes tessera::fingerprint of all sources; includes the split.
   std::uint64_t fingerprint() const;
 
  private:
   std::int64_t vocab_;
-  std::unique_ptr<TokenSource> source_;
+  DataSources sources_;
   Split split_;
   Sampler train_;
-  std::optional<Sampler> validation_;
+  std::vector<ValidationSet> validation_;
 };
 
 }  // namespace tessera

@@ -7,11 +7,15 @@
 
 namespace tessera {
 
+/// Returns why the run is to stop; empty to go on.
+using StopReason = std::function<std::string()>;
+
 /// A run, resolved and planned, before its session is opened.
 class PreparedRun {
  public:
   /// UsageError if options, model, data or memory do not fit together. `machine` says how many ranks share the machine.
-  PreparedRun(RankContext& context, const Options& options, const MachineShape& machine);
+  /// Text is prepared first, which `stop` may end. Collective.
+  PreparedRun(RankContext& context, const Options& options, const MachineShape& machine, const StopReason& stop = {});
 
   const MachineShape& machine() const { return machine_; }
   const PlannedRun& planned() const { return planned_; }

@@ -3,6 +3,7 @@
 #include <map>
 
 #include "gpu_case.hpp"
+#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -22,7 +23,7 @@ Said said_by(const Options& options, std::int64_t world) {
   const PlannedRun planned = plan_run(options, architecture, world, world);
   Said said;
   run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data);
     if (context.rank() != 0) return;
     said = {session.player().execution_mode(),

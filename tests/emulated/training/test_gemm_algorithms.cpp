@@ -7,6 +7,7 @@
 
 #include "gpu_case.hpp"
 #include "gpu_emulator/libraries/cublaslt/cublaslt.hpp"
+#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -25,7 +26,7 @@ Left run(const Options& options, std::int64_t world, const std::string& kept = {
   Left left;
   static_cast<void>(emulator::take_matmul_launches());
   run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     MachineShape machine;
     if (context.rank() == 0) machine.kept_algorithms = kept;
     TrainingSession session(context, options, planned, data, machine);

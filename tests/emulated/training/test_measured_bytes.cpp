@@ -4,6 +4,7 @@
 #include "gpu_case.hpp"
 #include "tessera/backend/cuda_device.hpp"
 #include "tessera/engine/measured_bytes.hpp"
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/rank_reports.hpp"
 
 using namespace tessera;
@@ -26,7 +27,7 @@ Measured measured(const Options& options, std::int64_t world, bool measure) {
   MachineShape machine;
   machine.measure = measure;
   run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data, machine);
     const CategoryBytes before = measured_bytes(session.schedule(), session.resources());
     session.train_step();
@@ -80,7 +81,7 @@ TEST_CASE("a rank's memory is the GPU's, even if others free more there than it 
   run_ranks(1, 1, [&](RankContext& context) {
     const auto neighbour = make_cuda_device(0);
     auto memory = neighbour->allocate(MemoryKind::device, 256 << 20);
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     const TrainingSession session(context, options, planned, data, MachineShape{});
     MemorySamples samples(session, 0);
     samples.sample(true);

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "gpu_case.hpp"
+#include "tessera/text/corpus.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -22,7 +23,7 @@ std::vector<TimedStep> timed_steps(const Options& options, std::int64_t world) {
   const PlannedRun planned = plan_run(options, architecture, world, world);
   std::vector<TimedStep> steps;
   run_ranks(world, world, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     TrainingSession session(context, options, planned, data, {});
     session.player().times().take();  // the prologue's
     for (std::int64_t step = 0; step < session.steps(); ++step) {
@@ -80,7 +81,7 @@ TEST_CASE("seconds of collectives are measured, or no number where nobody measur
     options.comm.backend = backend;
     const PlannedRun planned = plan_run(options, tiny_gpt2(), 2, 2);
     run_ranks(2, 2, [&](RankContext& context) {
-      const Dataset data(options.data, tiny_gpt2().vocab, planned.schedule.model.sequence);
+      const Dataset data = open_dataset(options, tiny_gpt2().vocab, planned.schedule.model.sequence);
       TrainingSession session(context, options, planned, data, {});
       const CommunicationCounts before = session.resources().communicators->counts();
       session.train_step();

@@ -1,6 +1,6 @@
 #pragma once
-// RUN/owner.json: the process that uses a run folder. In addition to the lock it only names the holder; on a file
-// system without locks, creating it is the lock.
+// The process that uses a folder, as a file names it: RUN/owner.json, and the lock of a text cache. In addition to a
+// run folder's lock it only names the holder; without locks, creating the file is the lock.
 
 #include <cstdint>
 #include <filesystem>
@@ -12,7 +12,7 @@ namespace tessera {
 /// Returns how often Slurm has started this job again; 0 outside Slurm.
 std::int64_t slurm_restarts();
 
-struct RunOwner {
+struct ProcessOwner {
   std::string nonce;  ///< drawn at random: tells folders of the same name apart
   std::string host, job;
   std::string system;  ///< boot and process namespace: two processes of one system see each other in /proc
@@ -20,7 +20,7 @@ struct RunOwner {
   std::int64_t restarts = 0;          ///< of the Slurm job
 
   /// Describes this process; `job` and `restarts` as Slurm has them.
-  static RunOwner me();
+  static ProcessOwner me();
   /// Returns JSON, one line.
   std::string text() const;
   /// Returns "process 4711 on node7 (Slurm job 12)".
@@ -28,10 +28,10 @@ struct RunOwner {
 };
 
 /// Returns nothing if there is no such file or it does not name an owner.
-std::optional<RunOwner> read_owner(const std::filesystem::path& path);
+std::optional<ProcessOwner> read_owner(const std::filesystem::path& path);
 
 /// `unknown`: on another system, or here and about to end.
 enum class OwnerLife : std::uint8_t { unknown, running, gone };
-OwnerLife life_of(const RunOwner& owner);
+OwnerLife life_of(const ProcessOwner& owner);
 
 }  // namespace tessera

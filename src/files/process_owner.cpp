@@ -1,4 +1,4 @@
-#include "run/owner.hpp"
+#include "tessera/files/process_owner.hpp"
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -55,9 +55,9 @@ std::string random_word() {
 
 std::int64_t slurm_restarts() { return std::strtoll(variable("SLURM_RESTART_COUNT").c_str(), nullptr, 10); }
 
-RunOwner RunOwner::me() {
+ProcessOwner ProcessOwner::me() {
   std::array<char, 256> name{};
-  RunOwner owner;
+  ProcessOwner owner;
   owner.nonce = random_word();
   owner.host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
   owner.job = variable("SLURM_JOB_ID");
@@ -68,20 +68,20 @@ RunOwner RunOwner::me() {
   return owner;
 }
 
-std::string RunOwner::text() const {
+std::string ProcessOwner::text() const {
   const nlohmann::ordered_json json = {{"nonce", nonce},       {"host", host},     {"pid", pid},        {"job", job},
                                        {"restarts", restarts}, {"system", system}, {"started", started}};
   return json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
 }
 
-std::string RunOwner::words() const {
+std::string ProcessOwner::words() const {
   return fmt::format("process {} on {}{}", pid, host, job.empty() ? "" : fmt::format(" (Slurm job {})", job));
 }
 
-std::optional<RunOwner> read_owner(const std::filesystem::path& path) {
+std::optional<ProcessOwner> read_owner(const std::filesystem::path& path) {
   const auto json = nlohmann::json::parse(text_of(path), nullptr, false);
   try {
-    RunOwner owner;
+    ProcessOwner owner;
     owner.nonce = json.at("nonce").get<std::string>();
     owner.host = json.at("host").get<std::string>();
     owner.pid = json.at("pid").get<std::int64_t>();
@@ -95,7 +95,7 @@ std::optional<RunOwner> read_owner(const std::filesystem::path& path) {
   }
 }
 
-OwnerLife life_of(const RunOwner& owner) {
+OwnerLife life_of(const ProcessOwner& owner) {
   if (owner.system != this_system()) return OwnerLife::unknown;
   if (start_of(owner.pid) != owner.started) return OwnerLife::gone;
   return has_memory(owner.pid) ? OwnerLife::running : OwnerLife::unknown;

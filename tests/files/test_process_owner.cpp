@@ -1,14 +1,14 @@
 #include <unistd.h>
 
 #include "file_support.hpp"
-#include "run/owner.hpp"
+#include "tessera/files/process_owner.hpp"
 
 using namespace tessera;
 using namespace tessera::test;
 
 TEST_CASE("an owner is read as it was written, and a file that names none is none") {
   const TemporaryFolder run;
-  const RunOwner mine{"0123456789abcdef", "node7 \"quoted\"", "12", "boot pid:[4026531836]", 4711, 99, 3};
+  const ProcessOwner mine{"0123456789abcdef", "node7 \"quoted\"", "12", "boot pid:[4026531836]", 4711, 99, 3};
   write_file(run / "owner.json", mine.text());
   const auto read = read_owner(run / "owner.json");
   REQUIRE(read.has_value());
@@ -23,7 +23,7 @@ TEST_CASE("an owner is read as it was written, and a file that names none is non
 }
 
 TEST_CASE("an owner is named with its machine, and its job where there is one") {
-  RunOwner owner;
+  ProcessOwner owner;
   owner.pid = 4711, owner.host = "node7";
   CHECK(owner.words() == "process 4711 on node7");
   owner.job = "12";
@@ -31,11 +31,11 @@ TEST_CASE("an owner is named with its machine, and its job where there is one") 
 }
 
 TEST_CASE("a process is running, gone, or on a system that cannot be looked at") {
-  const RunOwner me = RunOwner::me();
+  const ProcessOwner me = ProcessOwner::me();
   CHECK((me.pid == ::getpid() && me.started > 0));
-  CHECK(me.nonce != RunOwner::me().nonce);
+  CHECK(me.nonce != ProcessOwner::me().nonce);
   CHECK(life_of(me) == OwnerLife::running);
-  RunOwner other = me;
+  ProcessOwner other = me;
   --other.started;  // an earlier process of this number
   CHECK(life_of(other) == OwnerLife::gone);
   other.pid = 0;

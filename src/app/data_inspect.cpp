@@ -1,0 +1,86 @@
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "tessera/app/data_commands.hpp"
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/data/corpus.hpp"
+#include "tessera/files/json_file.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
+#include "tessera/text/corpus.hpp"
+#include "tessera/text/inspect.hpp"
+#include "tessera/text/prepared.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::int64_t kLargestInfo = std::int64_t{1} << 26;
+
+std::unique_ptr<Tokenizer> given_tokenizer(const Options& options) {
+  if (options.data.tokenizer.empty() && options.model.from.empty()) return nullptr;
+  return open_named_tokenizer(tokenizer_name(options));
+}
+
+/// Returns the tokenizer that a prepared corpus was made with; nothing, said aloud, if it is not what it was.
+std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& info_file, const Log& log) {
+  const nlohmann::json info = read_json_object(info_file, kLargestInfo);
+  const auto text = [&](const char* key) {
+    return info.contains(key) && info[key].is_string() ? std::string(info[key]) : "";
+  };
+  const std::string name = text("tokenizer_path");
+  if (name.empty())
+    throw UsageError("{}: no tokenizer_path (it is no prepared corpus): prepare it again", info_file.string());
+  try {
+    auto tokenizer = open_named_tokenizer(name);
+    if (fmt::format("{:016x}", tokenizer->hash()) == text("tokenizer_hash")) return tokenizer;
+    log.warn(fmt::format("{} is another tokenizer than the corpus was prepared with: no samples", name));
+  } catch (const Error& error) {
+    log.warn(fmt::format("no samples ({})", error.what()));
+  }
+  return nullptr;
+}
+
+void print_tokens(const TokenSource& source, const fs::path& index_file, const Tokenizer* tokenizer, const Log& log) {
+  std::optional<DocumentIndex> index;
+  std::error_code error;
+  if (fs::exists(index_file, error)) index.emplace(index_file, source.size());
+  log.info(inspect_tokens(source, index ? &*index : nullptr, tokenizer));
+}
+
+void inspect_folder(const fs::path& folder, const Options& options, const Log& log) {
+  const fs::path tokens = folder / kPreparedTokens;
+  auto tokenizer = given_tokenizer(options);
+  if (tokenizer == nullptr) tokenizer = tokenizer_of(folder / kPreparedInfo, log);
+  log.info(fmt::format("file       {}", tokens.string()));
+  print_tokens(*open_token_file(tokens), index_beside(tokens), tokenizer.get(), log);
+}
+
+}  // namespace
+
+int run_data_inspect(const fs::path& path, const Options& options) {
+  const Log log(0, 1);
+  std::error_code error;
+  if (fs::exists(path / kPreparedInfo, error) && fs::exists(path / kPreparedTokens, error)) {
+    inspect_folder(path, options, log);
+  } else if (path.extension() == ".bin" && fs::is_regular_file(path, error)) {
+    const auto tokenizer = given_tokenizer(options);
+    print_tokens(*open_token_file(path), index_beside(path), tokenizer.get(), log);
+  } else if (holds_tokens(options, "data.source")) {
+    const auto tokenizer = given_tokenizer(options);
+    print_tokens(*open_corpus(options, std::int64_t{1} << 32), {}, tokenizer.get(), log);
+  } else {
+    CorpusSettings settings;
+    settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
+    settings.say = [&](const std::string& line) { log.info(line); };
+    inspect_folder(prepare_in_cache(options, "data.source", settings), options, log);
+  }
+  return 0;
+}
+
+}  // namespace tessera

@@ -1,0 +1,39 @@
+#include "tessera/app/data_commands.hpp"
+#include "tessera/backend/cores.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/base/log.hpp"
+#include "tessera/text/corpus.hpp"
+
+namespace tessera {
+
+namespace {
+
+void prepare_one(const Options& options, const std::string& option, const CorpusSettings& settings) {
+  if (is_read_directly(options, option)) {
+    settings.say(fmt::format("direct     {} needs no preparation: train reads it as it is",
+                             option == "data.source" ? options.data.source : options.data.val_source));
+    return;
+  }
+  settings.say(fmt::format("cached     {}", prepare_in_cache(options, option, settings).string()));
+}
+
+}  // namespace
+
+int run_data_prepare(const Options& options) {
+  const DataOptions& data = options.data;
+  if (data.source == "synthetic")
+    throw UsageError("data.source = synthetic is no text to prepare: files, folders and globs of text");
+  CorpusSettings settings;
+  settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
+  settings.say = [](const std::string& line) { Log(0, 1).info(line); };
+  if (!data.output.empty()) {
+    prepare_output(options, settings);
+    settings.say(fmt::format("written    {0} (tokens), {0}.idx (documents)", data.output));
+    return 0;
+  }
+  prepare_one(options, "data.source", settings);
+  if (!data.val_source.empty()) prepare_one(options, "data.val_source", settings);
+  return 0;
+}
+
+}  // namespace tessera

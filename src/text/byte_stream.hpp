@@ -1,0 +1,25 @@
+#pragma once
+// The bytes of a file, decompressed.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "text/source_files.hpp"
+
+namespace tessera {
+
+/// Reads a file once, from its start to its end, in bounded memory.
+class ByteStream {
+ public:
+  virtual ~ByteStream() = default;
+  /// Reads up to `bytes` (> 0) bytes; 0 at the end only. UsageError for damaged or truncated compression; IoError for a
+  /// file that cannot be read, or that is not as `state` says when it was opened or has ended.
+  virtual std::size_t read(char* out, std::size_t bytes) = 0;
+  /// Returns how many bytes of the file itself were read.
+  virtual std::int64_t taken() const = 0;
+};
+
+std::unique_ptr<ByteStream> open_bytes(const SourceFile& file);
+
+}  // namespace tessera

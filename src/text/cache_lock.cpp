@@ -1,0 +1,110 @@
+#include "text/cache_lock.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/file_descriptor.hpp"
+#include "tessera/base/threads.hpp"
+
+namespace tessera {
+
+namespace {
+
+std::string error_text() { return std::generic_category().message(errno); }
+
+/// Returns when the file was touched last, in nanoseconds; nothing if it is gone. Opening it makes a network file
+/// system ask its server.
+std::optional<std::int64_t> last_touch(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  struct stat status {};
+  if (!file || ::fstat(file.get(), &status) != 0) return std::nullopt;
+  return std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec;
+}
+
+}  // namespace
+
+CacheLock::CacheLock(std::filesystem::path file, std::string nonce, double touch)
+    : file_(std::move(file)), nonce_(std::move(nonce)) {
+  toucher_ = start_thread("cache lock", [this, touch] { touch_until_stopped(touch); });
+}
+
+CacheLock::~CacheLock() {
+  {
+    const std::lock_guard lock(mutex_);
+    stop_ = true;
+  }
+  stopped_.notify_all();
+  toucher_.join();
+  if (const auto owner = read_owner(file_); owner && owner->nonce == nonce_) ::unlink(file_.c_str());
+}
+
+void CacheLock::touch_until_stopped(double seconds) {
+  std::unique_lock lock(mutex_);
+  while (!stopped_.wait_for(lock, std::chrono::duration<double>(seconds), [&] { return stop_; })) {
+    const auto owner = read_owner(file_);
+    if (owner && owner->nonce == nonce_) ::utimensat(AT_FDCWD, file_.c_str(), nullptr, 0);
+  }
+}
+
+void CacheLock::require_held() const {
+  const auto owner = read_owner(file_);
+  if (owner && owner->nonce == nonce_) return;
+  throw IoError("{} is no longer this process's ({}): it did not run for a while; start it again", file_.string(),
+                owner ? owner->words() + " has it" : "it is gone");
+}
+
+/// Returns whether the holder has ended: known of this machine, after a silence of another.
+bool CacheLockSeeker::is_left() {
+  const auto owner = read_owner(file_);
+  const auto touched = last_touch(file_);
+  if (!touched) return false;  // free: the next try may take it
+  const auto now = std::chrono::steady_clock::now();
+  const std::string nonce = owner ? owner->nonce : "", seen = seen_ ? seen_->nonce : "";
+  if (seen_at_ == std::chrono::steady_clock::time_point{} || nonce != seen || *touched != seen_touch_) {
+    seen_ = owner, seen_touch_ = *touched, seen_at_ = now;
+  }
+  if (owner) {
+    if (life_of(*owner) == OwnerLife::gone) return true;
+    // Slurm starts a job again only when its processes have ended.
+    const ProcessOwner me = ProcessOwner::me();
+    if (!me.job.empty() && owner->job == me.job && owner->restarts < me.restarts) return true;
+  }
+  return std::chrono::duration<double>(now - seen_at_).count() >= times_.stale;
+}
+
+/// Moves the seen holder's file away; puts it back if another process was faster and it is that one's.
+void CacheLockSeeker::take_away() {
+  const ProcessOwner me = ProcessOwner::me();
+  const std::filesystem::path aside = fmt::format("{}.{}.{}.tmp", file_.string(), me.host, me.pid);
+  if (::rename(file_.c_str(), aside.c_str()) != 0) return;
+  const auto moved = read_owner(aside);
+  const std::string nonce = moved ? moved->nonce : "", seen = seen_ ? seen_->nonce : "";
+  if (nonce != seen) static_cast<void>(::link(aside.c_str(), file_.c_str()));
+  ::unlink(aside.c_str());
+}
+
+std::unique_ptr<CacheLock> CacheLockSeeker::try_take() {
+  const ProcessOwner me = ProcessOwner::me();
+  FileDescriptor file(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file && errno == EEXIST) {
+    if (!is_left()) return nullptr;
+    take_away();
+    file = FileDescriptor(::open(file_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+    if (!file && errno == EEXIST) return nullptr;
+  }
+  const std::string text = me.text();
+  if (!file || ::write(file.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
+    const std::string why = error_text();
+    if (file) ::unlink(file_.c_str());
+    throw IoError("cannot write {} ({}): data.cache or $TESSERA_CACHE names a folder that can be written",
+                  file_.string(), why);
+  }
+  return std::unique_ptr<CacheLock>(new CacheLock(file_, me.nonce, times_.touch));
+}
+
+}  // namespace tessera

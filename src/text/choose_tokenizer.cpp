@@ -1,0 +1,53 @@
+#include "tessera/text/choose_tokenizer.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool has_tokenizer(const fs::path& folder) {
+  std::error_code error;
+  return fs::exists(folder / "tokenizer.json", error) ||
+         (fs::exists(folder / "vocab.json", error) && fs::exists(folder / "merges.txt", error));
+}
+
+}  // namespace
+
+std::string tokenizer_name(const Options& options) {
+  if (!options.data.tokenizer.empty()) return options.data.tokenizer;
+  const fs::path from = options.model.from;
+  if (from.empty()) return "bytes";
+  // Runs and imported checkpoints keep the files of a Hugging Face folder; a run's checkpoint lies two folders below.
+  for (const fs::path& folder : {from, from / "hugging_face", from / "../../hugging_face"}) {
+    if (has_tokenizer(folder)) return folder.lexically_normal().string();
+  }
+  throw UsageError(
+      "model.from = {} has no tokenizer.json, nor vocab.json with merges.txt (text is to be read): "
+      "data.tokenizer = bytes or a folder",
+      from.string());
+}
+
+std::unique_ptr<Tokenizer> open_named_tokenizer(const std::string& name) {
+  return name == "bytes" ? make_byte_tokenizer() : open_tokenizer(name);
+}
+
+std::optional<std::int32_t> separator_of(const DataOptions& options, const Tokenizer& tokenizer, bool is_bytes) {
+  if (options.separator == "none") return std::nullopt;
+  if (options.separator == "auto") {
+    if (is_bytes) return std::nullopt;
+    if (const auto id = tokenizer.end_of_text()) return id;
+    throw UsageError(
+        "data.separator = auto: {} names no end of text (nothing would tell documents apart): none, or a "
+        "token's content",
+        tokenizer.describe());
+  }
+  if (const auto id = tokenizer.id_of(options.separator)) return id;
+  throw UsageError("data.separator = {}: {} has no such token: auto, none or a token's content",
+                   shown(options.separator), tokenizer.describe());
+}
+
+}  // namespace tessera

@@ -1,0 +1,136 @@
+#include "tessera/text/corpus.hpp"
+
+#include "tessera/base/counted.hpp"
+#include "tessera/base/environment.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/data/corpus.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
+#include "tessera/text/prepared.hpp"
+#include "text/prepare.hpp"
+#include "text/source_files.hpp"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A prepared corpus, which is named by what it was prepared from.
+class PreparedTokens final : public TokenSource {
+ public:
+  PreparedTokens(const PrepareJob& job, const fs::path& folder)
+      : tokens_(open_token_file(folder / kPreparedTokens)),
+        name_(fmt::format("{} ({}, {})", job.sources.name,
+                          counted(static_cast<std::int64_t>(job.sources.files.size()), "file"),
+                          job.tokenizer->describe())),
+        skipped_(job.sources.skipped) {}
+  std::int64_t size() const override { return tokens_->size(); }
+  std::int64_t id_bound() const override { return tokens_->id_bound(); }
+  void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
+    tokens_->copy(first, count, out);
+  }
+  std::string describe() const override { return name_; }
+  std::string skipped() const override { return skipped_; }
+
+ private:
+  std::unique_ptr<TokenSource> tokens_;
+  std::string name_, skipped_;
+};
+
+std::unique_ptr<TokenSource> open_token_files(const SourceList& list) {
+  std::vector<std::unique_ptr<TokenSource>> parts;
+  parts.reserve(list.files.size());
+  for (const SourceFile& file : list.files) parts.push_back(open_token_file(file.path));
+  return join_sources(list.name, std::move(parts));
+}
+
+/// Whether text is read as the bytes that it is.
+bool is_plain(const SourceList& list, const Options& options) {
+  const std::string& separator = options.data.separator;
+  return list.is_only(SourceKind::text) && (separator == "none" || separator == "auto") &&
+         tokenizer_name(options) == "bytes";
+}
+
+std::unique_ptr<TokenSource> open_plain(const SourceList& list) {
+  std::vector<fs::path> files;
+  files.reserve(list.files.size());
+  for (const SourceFile& file : list.files) files.push_back(file.path);
+  return open_text_files(list.name, files, list.skipped);
+}
+
+void require_vocabulary(const PrepareJob& job, std::int64_t vocab) {
+  if (job.is_bytes() || job.tokenizer->vocab() <= vocab) return;
+  throw UsageError(
+      "data.tokenizer: {} has more ids than the model's vocabulary (model.vocab = {}): a model with {} or "
+      "more, or another tokenizer",
+      job.tokenizer->describe(), vocab, job.tokenizer->vocab());
+}
+
+std::unique_ptr<TokenSource> open_source(const Options& options, const std::string& option, std::int64_t vocab,
+                                         const CorpusSettings& settings) {
+  const DataOptions& data = options.data;
+  const std::string& name = option == "data.source" ? data.source : data.val_source;
+  if (name == "synthetic") {
+    if (option != "data.source")
+      throw UsageError("{} = synthetic (it has no text of its own): data.val_fraction evaluates synthetic text",
+                       option);
+    return synthetic_text(data.synthetic_tokens, vocab, data.seed);
+  }
+  const SourceList list = list_sources(name, option);
+  if (list.is_only(SourceKind::tokens)) return open_token_files(list);
+  if (is_plain(list, options)) return open_plain(list);
+  const PrepareJob job = prepare_job(options, option, settings);
+  require_vocabulary(job, vocab);
+  return std::make_unique<PreparedTokens>(job, prepared_folder(job, cache_folder(options)));
+}
+
+std::unique_ptr<TokenSource> open_checked(const Options& options, const std::string& option, std::int64_t vocab,
+                                          const CorpusSettings& settings) {
+  auto source = open_source(options, option, vocab, settings);
+  check_vocabulary(*source, vocab);
+  return source;
+}
+
+}  // namespace
+
+fs::path cache_folder(const Options& options) {
+  if (!options.data.cache.empty()) return options.data.cache;
+  if (const std::string named = variable("TESSERA_CACHE"); !named.empty()) return named;
+  fs::path run = run_folder(options);
+  if (run.filename().empty()) run = run.parent_path();  // "RUN/"
+  return run.parent_path() / "cache";
+}
+
+bool holds_tokens(const Options& options, const std::string& option) {
+  const std::string& name = option == "data.source" ? options.data.source : options.data.val_source;
+  return name != "synthetic" && list_sources(name, option).is_only(SourceKind::tokens);
+}
+
+bool is_read_directly(const Options& options, const std::string& option) {
+  const std::string& name = option == "data.source" ? options.data.source : options.data.val_source;
+  if (name == "synthetic") return true;
+  const SourceList list = list_sources(name, option);
+  return list.is_only(SourceKind::tokens) || is_plain(list, options);
+}
+
+std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vocab, const CorpusSettings& settings) {
+  return open_checked(options, "data.source", vocab, settings);
+}
+
+Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len, const CorpusSettings& settings) {
+  DataSources sources;
+  sources.train = open_corpus(options, vocab, settings);
+  if (!options.data.val_source.empty())
+    sources.validation.push_back({"", open_checked(options, "data.val_source", vocab, settings)});
+  return {std::move(sources), options.data, vocab, seq_len};
+}
+
+fs::path prepare_in_cache(const Options& options, const std::string& option, const CorpusSettings& settings) {
+  return prepared_folder(prepare_job(options, option, settings), cache_folder(options));
+}
+
+void prepare_output(const Options& options, const CorpusSettings& settings) {
+  prepare_file(prepare_job(options, "data.source", settings), options.data.output);
+}
+
+}  // namespace tessera

@@ -1,0 +1,111 @@
+#include "text/encode.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <string_view>
+
+#include "tessera/base/utf8.hpp"
+#include "text/json_documents.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kBadShown = 3;  ///< of a piece
+
+void note_bad(Encoded& out, BadPlace place) {
+  ++out.bad_places;
+  if (out.bad.size() < kBadShown) out.bad.push_back(std::move(place));
+}
+
+/// Returns the length of the text's ASCII start.
+std::size_t ascii_length(std::string_view text) {
+  std::size_t at = 0;
+  for (; at + 8 <= text.size(); at += 8) {
+    std::uint64_t eight = 0;
+    std::memcpy(&eight, text.data() + at, sizeof eight);
+    if ((eight & 0x8080808080808080u) != 0) break;
+  }
+  while (at < text.size() && static_cast<unsigned char>(text[at]) < 0x80) ++at;
+  return at;
+}
+
+/// Notes each run of invalid bytes, with its line.
+void check_utf8(std::string_view text, const Piece& piece, Encoded& out) {
+  std::int64_t line = piece.first_line;
+  std::size_t counted = 0;
+  bool in_run = false;
+  for (std::size_t at = ascii_length(text); at < text.size();) {
+    const std::size_t length = utf8_length(text.substr(at));
+    if (length == 0 && !in_run) {
+      line += std::count(text.begin() + static_cast<std::ptrdiff_t>(counted),
+                         text.begin() + static_cast<std::ptrdiff_t>(at), '\n');
+      counted = at;
+      note_bad(out,
+               {piece.file, line, fmt::format("byte 0x{:02x} is not UTF-8", static_cast<unsigned char>(text[at]))});
+    }
+    in_run = length == 0;
+    at += std::max<std::size_t>(length, 1);
+    if (!in_run) at += ascii_length(text.substr(at));
+  }
+}
+
+void add_document(std::string_view text, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
+  if (text.empty()) return;
+  out.text_bytes += static_cast<std::int64_t>(text.size());
+  encoder.encode(text, out.ids);
+  if (settings.separator) out.ids.push_back(*settings.separator);
+  out.ends.push_back(static_cast<std::int64_t>(out.ids.size()));
+}
+
+void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
+  std::int64_t number = piece.first_line;
+  const JsonEvents events{[&](std::string& text) { add_document(text, settings, encoder, out); },
+                          [&](const std::string& why) {
+                            note_bad(out, {piece.file, number, why});
+                          }};
+  const std::string_view all = piece.bytes;
+  for (std::size_t at = 0; at < all.size(); ++number) {
+    const std::size_t end = std::min(all.find('\n', at), all.size());
+    const std::string_view line = all.substr(at, end - at);
+    if (line.find_first_not_of(" \t\r") != std::string_view::npos) read_json_line(line, settings.text_key, events);
+    at = end + 1;
+  }
+}
+
+void add_text(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
+  if (settings.checks_utf8) check_utf8(piece.bytes, piece, out);
+  out.text_bytes += static_cast<std::int64_t>(piece.bytes.size());
+  encoder.encode(piece.bytes, out.ids);
+  if (!piece.ends_document) return;
+  if (settings.separator) out.ids.push_back(*settings.separator);
+  out.ends.push_back(static_cast<std::int64_t>(out.ids.size()));
+}
+
+}  // namespace
+
+Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder) {
+  Encoded out;
+  for (BadPlace& place : piece.bad) note_bad(out, std::move(place));
+  switch (piece.kind) {
+    case Piece::Kind::text:
+      add_text(piece, settings, encoder, out);
+      break;
+    case Piece::Kind::lines:
+      add_lines(piece, settings, encoder, out);
+      break;
+    case Piece::Kind::documents: {
+      std::size_t begin = 0;
+      for (const std::size_t end : piece.ends) {
+        add_document(std::string_view(piece.bytes).substr(begin, end - begin), settings, encoder, out);
+        begin = end;
+      }
+      break;
+    }
+  }
+  return out;
+}
+
+}  // namespace tessera

@@ -1,0 +1,30 @@
+#pragma once
+// Pieces to tokens: what each thread does.
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "text/pieces.hpp"
+
+namespace tessera {
+
+/// A piece's tokens.
+struct Encoded {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int64_t> ends;  ///< of the documents that end in it: tokens of the piece up to there
+  std::vector<BadPlace> bad;       ///< the first ones
+  std::int64_t bad_places = 0;     ///< all
+  std::int64_t text_bytes = 0;
+};
+
+struct EncodeSettings {
+  std::string text_key = "text";
+  std::optional<std::int32_t> separator;  ///< after each document
+  bool checks_utf8 = true;                ///< invalid bytes are told, and become U+FFFD
+};
+
+/// Encodes a piece; `encoder` belongs to the calling thread.
+Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder);
+
+}  // namespace tessera

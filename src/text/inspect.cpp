@@ -1,0 +1,91 @@
+#include "tessera/text/inspect.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include "tessera/base/counted.hpp"
+#include "tessera/base/format.hpp"
+#include "tessera/base/shown.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kBlock = 1 << 16;
+constexpr std::int64_t kSampleTokens = 160;
+constexpr std::size_t kSampleBytes = 160;
+
+/// Which ids occur.
+struct Used {
+  std::vector<bool> ids;
+  std::int64_t distinct = 0;
+  void add(std::int32_t id) {
+    const auto at = static_cast<std::size_t>(id);
+    if (at >= ids.size()) ids.resize(at + 1);
+    if (!ids[at]) ids[at] = true, ++distinct;
+  }
+};
+
+Used used_by(const TokenSource& source) {
+  Used used;
+  std::vector<std::int32_t> block(static_cast<std::size_t>(kBlock));
+  for (std::int64_t first = 0; first < source.size(); first += kBlock) {
+    const std::int64_t count = std::min(kBlock, source.size() - first);
+    source.copy(first, count, block.data());
+    for (std::int64_t i = 0; i < count; ++i) used.add(block[static_cast<std::size_t>(i)]);
+  }
+  return used;
+}
+
+std::string documents_line(const DocumentIndex& index) {
+  std::int64_t longest = 0;
+  for (std::int64_t i = 1; i < index.size(); ++i) {
+    if (index.end(i) - index.begin(i) > index.end(longest) - index.begin(longest)) longest = i;
+  }
+  if (index.size() == 0) return "documents  0";
+  return fmt::format("documents  {}; the longest is number {} with {}; {:.1f} tokens on average", index.size(),
+                     longest + 1, counted(index.end(longest) - index.begin(longest), "token"),
+                     static_cast<double>(index.end(index.size() - 1)) / static_cast<double>(index.size()));
+}
+
+std::string sample_text(const TokenSource& source, const Tokenizer& tokenizer, std::int64_t first, std::int64_t end) {
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(std::min(kSampleTokens, end - first)));
+  source.copy(first, std::ssize(ids), ids.data());
+  std::string text;
+  for (const char c : tokenizer.decode(ids)) text += c == '\n' ? "\\n" : std::string(1, c);
+  return shown(text, kSampleBytes);
+}
+
+/// The first, the middle and the last document; without an index the beginning and the middle.
+std::string samples(const TokenSource& source, const DocumentIndex* index, const Tokenizer& tokenizer) {
+  std::string out;
+  if (index == nullptr || index->size() == 0) {
+    for (const std::int64_t first : std::set<std::int64_t>{0, source.size() / 2})
+      out += fmt::format("\nsample     from token {}: {}", first, sample_text(source, tokenizer, first, source.size()));
+    return out;
+  }
+  for (const std::int64_t i : std::set<std::int64_t>{0, index->size() / 2, index->size() - 1}) {
+    out += fmt::format("\nsample     document {}: {}", i + 1,
+                       sample_text(source, tokenizer, index->begin(i), index->end(i)));
+  }
+  return out;
+}
+
+}  // namespace
+
+std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index, const Tokenizer* tokenizer) {
+  const Used used = used_by(source);
+  std::string out = fmt::format("tokens     {} of {} bytes", source.size(), source.id_bound() <= 65536 ? 2 : 4);
+  if (index != nullptr) out += "\n" + documents_line(*index);
+  const std::int64_t vocab = tokenizer != nullptr ? tokenizer->vocab() : std::ssize(used.ids);
+  out += fmt::format("\nvocabulary {} ids used of {} ({}){}; the largest is {}", used.distinct, vocab,
+                     format_percent(static_cast<double>(used.distinct) / static_cast<double>(vocab)),
+                     tokenizer != nullptr ? " of " + tokenizer->describe() : "", std::ssize(used.ids) - 1);
+  if (tokenizer != nullptr) out += samples(source, index, *tokenizer);
+  return out;
+}
+
+}  // namespace tessera

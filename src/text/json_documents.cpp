@@ -1,0 +1,188 @@
+#include "text/json_documents.hpp"
+
+#include <iterator>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Corpora hold their text beside some metadata; deeper values are hostile or no corpus.
+constexpr int kDeepest = 64;
+
+/// Returns the fault without the library's name and its line and column, which count from the start of a text of ours.
+std::string fault_text(const std::string& what) {
+  constexpr std::string_view parse_error = "parse error at";
+  auto begin = what.find("] ");
+  begin = begin == std::string::npos ? 0 : begin + 2;
+  if (what.compare(begin, parse_error.size(), parse_error) == 0) {
+    const auto colon = what.find(": ", begin);
+    if (colon != std::string::npos) begin = colon + 2;
+  }
+  return shown(std::string_view(what).substr(begin), 160);
+}
+
+/// Follows the events of a text up to the objects that hold documents: the top one, or an array's elements.
+class Handler final : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Handler(const std::string& key, bool may_be_array, const JsonEvents& events)
+      : key_(key), may_be_array_(may_be_array), events_(events) {}
+
+  bool null() override { return value("null"); }
+  bool boolean(bool /*value*/) override { return value("true or false"); }
+  bool number_integer(std::int64_t /*value*/) override { return value("a number"); }
+  bool number_unsigned(std::uint64_t /*value*/) override { return value("a number"); }
+  bool number_float(double /*value*/, const std::string& /*text*/) override { return value("a number"); }
+  bool binary(binary_t& /*value*/) override { return value("binary"); }
+  bool string(std::string& text) override {
+    if (!is_wanted_) return value("a string");
+    is_wanted_ = false;
+    if (found_) return refuse_object(fmt::format("{} stands there twice", quoted_key()));
+    found_ = true;
+    text_.swap(text);
+    return true;
+  }
+  bool start_object(std::size_t /*elements*/) override {
+    if (depth_ == document_depth()) {
+      found_ = is_wanted_ = false;
+      problem_.clear();
+    } else if (!value("an object")) {
+      return false;
+    }
+    return deeper();
+  }
+  bool key(std::string& name) override {
+    is_wanted_ = depth_ == document_depth() + 1 && name == key_;
+    return true;
+  }
+  bool end_object() override {
+    if (--depth_ == document_depth()) finish_object();
+    return true;
+  }
+  bool start_array(std::size_t /*elements*/) override {
+    if (depth_ == 0 && may_be_array_) {
+      in_array_ = true;
+    } else if (!value("an array")) {
+      return false;
+    }
+    return deeper();
+  }
+  bool end_array() override { return --depth_, true; }
+  bool parse_error(std::size_t position, const std::string& /*last*/, const nlohmann::json::exception& error) override {
+    std::string hint;
+    if (depth_ == 0 && saw_object_ && may_be_array_) hint = "; a document a line belongs into a .jsonl file";
+    events_.problem(fmt::format("no JSON at byte {}: {}{}", position, fault_text(error.what()), hint));
+    return false;
+  }
+
+ private:
+  int document_depth() const { return in_array_ ? 1 : 0; }
+  std::string quoted_key() const { return fmt::format("\"{}\"", shown(key_)); }
+
+  /// Takes a value that is no wanted text.
+  bool value(const char* what) {
+    if (depth_ == document_depth()) {
+      events_.problem(fmt::format("{} where an object with {} belongs", what, quoted_key()));
+      return in_array_;  // the next element may be one
+    }
+    if (!is_wanted_) return true;
+    is_wanted_ = false;
+    return refuse_object(fmt::format("{} is {}: a string", quoted_key(), what));
+  }
+  bool refuse_object(const std::string& why) {
+    if (problem_.empty()) problem_ = why;
+    return true;
+  }
+  bool deeper() {
+    if (++depth_ <= kDeepest) return true;
+    events_.problem(fmt::format("values are nested more than {} deep", kDeepest));
+    return false;
+  }
+  void finish_object() {
+    saw_object_ = true;
+    if (problem_.empty() && !found_) problem_ = fmt::format("an object without {} (data.text_key)", quoted_key());
+    if (!problem_.empty()) return events_.problem(problem_);
+    events_.document(text_);
+    text_.clear();
+  }
+
+  const std::string& key_;
+  bool may_be_array_;
+  const JsonEvents& events_;
+  int depth_ = 0;
+  bool in_array_ = false, is_wanted_ = false, found_ = false, saw_object_ = false;
+  std::string text_, problem_;
+};
+
+/// A stream as the parser reads it: byte by byte, once.
+class ByteIterator {
+ public:
+  using iterator_category = std::input_iterator_tag;
+  using value_type = char;
+  using difference_type = std::ptrdiff_t;
+  using pointer = const char*;
+  using reference = const char&;
+
+  struct Source {
+    ByteStream& bytes;
+    std::int64_t& line;
+    std::vector<char> block = std::vector<char>(std::size_t{1} << 16);
+    std::size_t at = 0, size = 0;
+    std::int64_t since_event = 0, longest;
+
+    bool ended() {
+      if (at < size) return false;
+      at = 0;
+      size = bytes.read(block.data(), block.size());
+      since_event += static_cast<std::int64_t>(size);
+      if (since_event > longest) throw UsageError("one value of more than {} bytes", longest);
+      return size == 0;
+    }
+  };
+
+  ByteIterator() = default;
+  explicit ByteIterator(Source& source) : source_(&source) {}
+  reference operator*() const { return source_->block[source_->at]; }
+  ByteIterator& operator++() {
+    source_->line += source_->block[source_->at] == '\n' ? 1 : 0;
+    ++source_->at;
+    return *this;
+  }
+  /// Two are equal if both have ended. The one at the end has no source.
+  bool operator==(const ByteIterator& other) const { return has_ended() == other.has_ended(); }
+
+ private:
+  bool has_ended() const { return source_ == nullptr || source_->ended(); }
+  Source* source_ = nullptr;
+};
+
+}  // namespace
+
+void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events) {
+  // A fault after the object refuses the line with it.
+  std::optional<std::string> text, problem;
+  const JsonEvents kept{[&](std::string& document) { text = std::move(document); },
+                        [&](const std::string& why) { problem = why; }};
+  Handler handler(key, false, kept);
+  nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
+  if (problem) return events.problem(*problem);
+  TESSERA_ASSERT(text.has_value(), "a line of JSON has a text or a fault");
+  events.document(*text);
+}
+
+void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t longest, std::int64_t& line,
+                    const JsonEvents& events) {
+  ByteIterator::Source source{.bytes = bytes, .line = line, .longest = longest};
+  line = 1;
+  const JsonEvents counted{[&](std::string& document) { source.since_event = 0, events.document(document); },
+                           [&](const std::string& why) { source.since_event = 0, events.problem(why); }};
+  if (source.ended()) return;  // an empty file has no documents
+  Handler handler(key, true, counted);
+  nlohmann::json::sax_parse(ByteIterator(source), ByteIterator(), &handler);
+}
+
+}  // namespace tessera

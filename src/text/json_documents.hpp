@@ -1,0 +1,28 @@
+#pragma once
+// Documents out of JSON, read by events: no tree is built, and memory is that of one document.
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "text/byte_stream.hpp"
+
+namespace tessera {
+
+/// What a reader of JSON finds: a document's text, or what is wrong with an element or the whole.
+struct JsonEvents {
+  std::function<void(std::string&)> document;  ///< may take the text away
+  std::function<void(const std::string& why)> problem;
+};
+
+/// Reads one line: an object whose `key` is the text. Calls one of the events once.
+void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events);
+
+/// Reads a file: such an object, or an array of them. Ends at the first fault of syntax, after telling it. `line` is
+/// kept at the number of the line that is being read, from 1. UsageError for one text longer than `longest` bytes.
+void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t longest, std::int64_t& line,
+                    const JsonEvents& events);
+
+}  // namespace tessera

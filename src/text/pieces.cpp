@@ -1,0 +1,213 @@
+#include "text/pieces.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <string_view>
+
+#include "tessera/base/error.hpp"
+#include "text/byte_stream.hpp"
+#include "text/json_documents.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
+/// What follows a cut is known this far: a token that begins before it does not reach so far beyond.
+constexpr std::size_t kLookAhead = std::size_t{1} << 16;
+
+std::int64_t line_ends(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
+
+/// Reads one file.
+class FilePieces {
+ public:
+  FilePieces(const SourceFile& file, std::size_t index, const Tokenizer& tokenizer, const PieceSettings& settings,
+             std::int64_t taken_before, std::int64_t passed_over, const std::function<void(Piece&&)>& pass)
+      : file_(file),
+        index_(index),
+        tokenizer_(tokenizer),
+        settings_(settings),
+        taken_before_(taken_before),
+        passed_over_(passed_over),
+        pass_(pass),
+        bytes_(open_bytes(file)) {}
+
+  void read() {
+    switch (file_.kind) {
+      case SourceKind::text:
+        return read_text();
+      case SourceKind::json_lines:
+        return read_lines();
+      case SourceKind::json:
+        return read_json();
+      case SourceKind::tokens:
+        break;
+    }
+    throw InternalError("{} holds tokens", file_.path.string());
+  }
+
+ private:
+  /// Reads on until the buffer holds `wanted` bytes, no more, or the file has ended. So cuts do not depend on how a
+  /// stream hands out its bytes.
+  void fill(std::size_t wanted) {
+    while (!ended_ && buffer_.size() < wanted) {
+      const std::size_t before = buffer_.size();
+      buffer_.resize(wanted);
+      const std::size_t got = bytes_->read(buffer_.data() + before, buffer_.size() - before);
+      buffer_.resize(before + got);
+      ended_ = got == 0;
+      if (at_start_ && buffer_.size() >= kByteOrderMark.size()) drop_mark();
+    }
+  }
+
+  void drop_mark() {
+    at_start_ = false;
+    if (buffer_.starts_with(kByteOrderMark)) buffer_.erase(0, kByteOrderMark.size()), offset_ += 3;
+  }
+
+  /// Passes the first `size` bytes of the buffer on.
+  void cut(Piece::Kind kind, std::size_t size, bool ends_document) {
+    Piece piece;
+    piece.kind = kind;
+    piece.first_line = line_;
+    piece.ends_document = ends_document;
+    if (size == buffer_.size()) {
+      piece.bytes.swap(buffer_);
+      buffer_.clear();
+    } else {
+      piece.bytes.assign(buffer_, 0, size);
+      buffer_.erase(0, size);
+    }
+    line_ += line_ends(piece.bytes);
+    offset_ += static_cast<std::int64_t>(size);
+    pass(std::move(piece));
+  }
+
+  void pass(Piece&& piece) {
+    piece.file = index_;
+    piece.number = number_++;
+    piece.taken = taken_before_ + bytes_->taken();
+    if (piece.number >= passed_over_) pass_(std::move(piece));
+  }
+
+  void require_cuttable(std::size_t size, const char* what) const {
+    if (static_cast<std::int64_t>(size) < settings_.longest) return;
+    throw UsageError("{}: from byte {} on {} bytes {}: shorter documents, or other text", file_.path.string(), offset_,
+                     size, what);
+  }
+
+  void read_text() {
+    const auto piece = static_cast<std::size_t>(settings_.piece);
+    for (;;) {
+      fill(2 * piece + kLookAhead);
+      if (buffer_.empty()) return;
+      std::size_t known = buffer_.size();
+      std::size_t at = known;
+      while (buffer_.size() > 2 * piece) {
+        at = tokenizer_.cut_at_or_after(buffer_, piece);
+        known = buffer_.size();
+        if (ended_ || at + kLookAhead <= known) break;
+        require_cuttable(known, "without a place where text may be cut");
+        fill(2 * known);
+        at = known = buffer_.size();
+      }
+      at = std::min(at, known);
+      cut(Piece::Kind::text, at, ended_ && at == known);
+    }
+  }
+
+  void read_lines() {
+    const auto piece = static_cast<std::size_t>(settings_.piece);
+    for (;;) {
+      fill(piece);
+      if (buffer_.empty()) return;
+      std::size_t searched = 0;
+      std::size_t end = buffer_.rfind('\n');
+      while (end == std::string::npos && !ended_) {
+        searched = buffer_.size();
+        require_cuttable(searched, "in one line");
+        fill(2 * searched);
+        end = buffer_.rfind('\n');
+        TESSERA_ASSERT(end == std::string::npos || end >= searched, "a line's end was overlooked");
+      }
+      cut(Piece::Kind::lines, ended_ || end == std::string::npos ? buffer_.size() : end + 1, true);
+    }
+  }
+
+  void read_json() {
+    Piece piece = empty_documents();
+    std::int64_t line = 1;
+    const auto pass_full = [&](bool all) {
+      if (static_cast<std::int64_t>(piece.bytes.size()) < settings_.piece && !all) return;
+      if (!piece.ends.empty() || !piece.bad.empty()) pass(std::move(piece));
+      piece = empty_documents();
+    };
+    const JsonEvents events{[&](std::string& text) {
+                              if (static_cast<std::int64_t>(text.size()) > 2 * settings_.piece) {
+                                pass_full(true);
+                                return pass_long(text, line);
+                              }
+                              piece.bytes += text;
+                              if (!text.empty()) piece.ends.push_back(piece.bytes.size());
+                              pass_full(false);
+                            },
+                            [&](const std::string& why) {
+                              piece.bad.push_back({index_, line, why});
+                              pass_full(piece.bad.size() >= 1000);
+                            }};
+    try {
+      read_json_file(*bytes_, settings_.text_key, settings_.longest, line, events);
+    } catch (const UsageError& error) {
+      throw UsageError("{}:{}: {}", file_.path.string(), line, error.what());
+    }
+    pass_full(true);
+  }
+
+  static Piece empty_documents() {
+    Piece piece;
+    piece.kind = Piece::Kind::documents;
+    return piece;
+  }
+
+  /// Passes a long document on in pieces, each short enough for one thread.
+  void pass_long(const std::string& text, std::int64_t line) {
+    std::string_view rest = text;
+    while (!rest.empty()) {
+      const auto wanted = static_cast<std::size_t>(settings_.piece);
+      const std::size_t at = rest.size() > 2 * wanted ? tokenizer_.cut_at_or_after(rest, wanted) : rest.size();
+      Piece piece;
+      piece.first_line = line;
+      piece.bytes = rest.substr(0, at);
+      rest.remove_prefix(piece.bytes.size());
+      piece.ends_document = rest.empty();
+      pass(std::move(piece));
+    }
+  }
+
+  const SourceFile& file_;
+  std::size_t index_;
+  const Tokenizer& tokenizer_;
+  const PieceSettings& settings_;
+  std::int64_t taken_before_, passed_over_;
+  const std::function<void(Piece&&)>& pass_;
+  std::unique_ptr<ByteStream> bytes_;
+  std::string buffer_;
+  bool ended_ = false, at_start_ = true;
+  std::int64_t number_ = 0, line_ = 1, offset_ = 0;
+};
+
+}  // namespace
+
+void read_pieces(const SourceList& sources, const Tokenizer& tokenizer, const PieceSettings& settings, PiecePlace from,
+                 const std::function<void(Piece&&)>& pass) {
+  std::int64_t taken = 0;
+  for (std::size_t i = 0; i < sources.files.size(); ++i) {
+    const SourceFile& file = sources.files[i];
+    if (i >= from.file && file.state.size > 0) {
+      FilePieces(file, i, tokenizer, settings, taken, i == from.file ? from.pieces : 0, pass).read();
+    }
+    taken += file.state.size;
+  }
+}
+
+}  // namespace tessera

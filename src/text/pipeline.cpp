@@ -1,0 +1,152 @@
+#include "text/pipeline.hpp"
+
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "tessera/base/threads.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// A piece between its reading and its taking.
+struct Slot {
+  Piece piece;
+  std::optional<EncodedPiece> result;
+  std::exception_ptr failure;
+};
+
+struct Cancelled {};
+
+class Pipeline {
+ public:
+  Pipeline(const SourceList& sources, const Tokenizer& tokenizer, const PieceSettings& pieces,
+           const EncodeSettings& settings, PiecePlace from, int threads)
+      : settings_(settings),
+        most_slots_(2 * static_cast<std::size_t>(threads) + 2),
+        most_bytes_(most_slots_ * 2 * static_cast<std::size_t>(pieces.piece)) {
+    try {
+      threads_.push_back(start_thread(
+          "text read", [this, &sources, &tokenizer, &pieces, from] { read(sources, tokenizer, pieces, from); }));
+      for (int i = 0; i < threads; ++i) encoders_.push_back(tokenizer.encoder());
+      for (int i = 0; i < threads; ++i)
+        threads_.push_back(start_thread("text encode", [this, i] { encode(*encoders_[static_cast<std::size_t>(i)]); }));
+    } catch (...) {
+      stop();
+      throw;
+    }
+  }
+  ~Pipeline() { stop(); }
+  Pipeline(const Pipeline&) = delete;
+  Pipeline& operator=(const Pipeline&) = delete;
+
+  /// Returns the next piece; nothing after the last.
+  std::optional<EncodedPiece> take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return slots_.empty() ? ended_ : slots_.front().result || slots_.front().failure; });
+    if (slots_.empty()) return std::nullopt;
+    Slot slot = std::move(slots_.front());
+    slots_.pop_front();
+    --next_;
+    bytes_ -= slot.piece.bytes.size();
+    changed_.notify_all();
+    if (slot.failure) std::rethrow_exception(slot.failure);
+    return std::move(slot.result);
+  }
+
+ private:
+  void stop() {
+    {
+      const std::lock_guard lock(mutex_);
+      cancelled_ = true;
+    }
+    changed_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+    threads_.clear();
+  }
+
+  void read(const SourceList& sources, const Tokenizer& tokenizer, const PieceSettings& pieces, PiecePlace from) {
+    try {
+      read_pieces(sources, tokenizer, pieces, from, [&](Piece&& piece) { add(std::move(piece)); });
+    } catch (const Cancelled&) {
+    } catch (...) {
+      Piece last;
+      last.failure = std::current_exception();
+      try {
+        add(std::move(last));
+      } catch (const Cancelled&) {
+      }
+    }
+    const std::lock_guard lock(mutex_);
+    ended_ = true;
+    changed_.notify_all();
+  }
+
+  void add(Piece&& piece) {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] {
+      return cancelled_ || slots_.empty() ||
+             (slots_.size() < most_slots_ && bytes_ + piece.bytes.size() <= most_bytes_);
+    });
+    if (cancelled_) throw Cancelled();
+    bytes_ += piece.bytes.size();
+    slots_.emplace_back();
+    slots_.back().piece = std::move(piece);
+    changed_.notify_all();
+  }
+
+  /// A deque's elements stay where they are while others come and go at its ends.
+  void encode(Tokenizer::Encoder& encoder) {
+    for (;;) {
+      Slot* slot = nullptr;
+      {
+        std::unique_lock lock(mutex_);
+        changed_.wait(lock, [&] { return cancelled_ || next_ < slots_.size() || ended_; });
+        if (cancelled_ || next_ >= slots_.size()) return;
+        slot = &slots_[next_++];
+      }
+      std::optional<EncodedPiece> result;
+      std::exception_ptr failure = slot->piece.failure;
+      try {
+        if (!failure) {
+          const Piece& piece = slot->piece;
+          result = EncodedPiece{{}, {piece.file, piece.number + 1}, piece.taken};
+          result->tokens = encode_piece(slot->piece, settings_, encoder);
+        }
+      } catch (...) {
+        failure = std::current_exception();
+      }
+      const std::lock_guard lock(mutex_);
+      slot->result = std::move(result);
+      slot->failure = failure;
+      if (failure) slot->result.reset();
+      changed_.notify_all();
+    }
+  }
+
+  const EncodeSettings& settings_;
+  std::size_t most_slots_, most_bytes_;
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::deque<Slot> slots_;  ///< in order; the first `next_` are being encoded or done
+  std::size_t next_ = 0, bytes_ = 0;
+  bool ended_ = false, cancelled_ = false;
+  std::vector<std::unique_ptr<Tokenizer::Encoder>> encoders_;
+  std::vector<std::thread> threads_;
+};
+
+}  // namespace
+
+void encode_corpus(const SourceList& sources, const Tokenizer& tokenizer, const PieceSettings& pieces,
+                   const EncodeSettings& settings, PiecePlace from, int threads,
+                   const std::function<void(EncodedPiece&&)>& take) {
+  Pipeline pipeline(sources, tokenizer, pieces, settings, from, threads);
+  while (auto piece = pipeline.take()) take(std::move(*piece));
+}
+
+}  // namespace tessera

@@ -1,0 +1,254 @@
+#include "text/prepare.hpp"
+
+#include <unistd.h>
+#include <xxhash.h>
+
+#include <chrono>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <thread>
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/files/path_exists.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
+#include "tessera/text/prepared.hpp"
+#include "text/prepare_report.hpp"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kFormat = 1;  ///< of what is prepared: another one makes another key
+constexpr auto kLookEvery = std::chrono::milliseconds(200);
+/// Work that a kill may cost. The first commits come sooner: short preparations are resumed too.
+constexpr std::chrono::duration<double> kFirstCommit(0.25), kCommitEvery(5);
+constexpr std::size_t kBadKept = 5;
+constexpr std::size_t kPathsKept = 1000;
+
+fs::path absolute_path(const fs::path& path) {
+  std::error_code error;
+  fs::path absolute = fs::absolute(path, error);
+  if (error) throw IoError("{}: the working folder is not known ({})", path.string(), error.message());
+  return absolute.lexically_normal();
+}
+
+void stop_if_asked(const PrepareJob& job) {
+  const std::string why = job.settings.stop ? job.settings.stop() : "";
+  if (why.empty()) return;
+  throw Error(ExitCode::stopped_early,
+              fmt::format("{} while {} was prepared: started again, it goes on from there", why, job.sources.name));
+}
+
+/// Removes what was written so far; what cannot be removed does no harm.
+void discard(const fs::path& folder) {
+  std::error_code ignored;
+  fs::remove_all(folder, ignored);
+}
+
+void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
+  for (const BadPlace& place : tokens.bad) {
+    const std::string text =
+        fmt::format("{}:{}: {}", job.sources.files[place.file].path.string(), place.line, place.why);
+    if (job.on_error == OnError::stop)
+      throw UsageError("{} (data.on_error = stop): mend it, or data.on_error = skip, which counts such places", text);
+    if (state.bad_places.size() < kBadKept) state.bad_places.push_back(text);
+  }
+  state.bad += tokens.bad_places;
+}
+
+/// Writes the tokens from where the writer stands to the end. `guard` throws if the right to write is lost.
+void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& lock, PrepareReport& report) {
+  const auto start = Clock::now();
+  const double before = writer.state().seconds;
+  auto committed = start;
+  auto patience = kFirstCommit;
+  const PieceSettings pieces{.text_key = job.text_key, .piece = job.settings.piece};
+  const EncodeSettings encoding{job.text_key, job.separator, !job.is_bytes()};
+  const auto commit = [&] {
+    writer.state().seconds = before + std::chrono::duration<double>(Clock::now() - start).count();
+    lock.require_held();
+    writer.commit();
+    committed = Clock::now();
+    patience = std::min(2 * patience, kCommitEvery);
+  };
+  try {
+    encode_corpus(job.sources, *job.tokenizer, pieces, encoding, writer.state().place,
+                  std::max(1, job.settings.threads), [&](EncodedPiece&& piece) {
+                    note_bad(job, piece.tokens, writer.state());
+                    writer.append(piece);
+                    report.update(writer.state(), piece.taken);
+                    stop_if_asked(job);
+                    if (Clock::now() - committed >= patience) commit();
+                  });
+  } catch (const UsageError&) {  // text or options are other ones at the next try
+    discard(writer.folder());
+    throw;
+  } catch (...) {
+    commit();
+    throw;
+  }
+  commit();
+  if (writer.state().tokens > 0) return;
+  discard(writer.folder());
+  throw UsageError("{}: {} file{} without text (nothing to train on): text", job.sources.name, job.sources.files.size(),
+                   job.sources.files.size() == 1 ? "" : "s");
+}
+
+void write_info(const PrepareJob& job, const WriteState& state, const fs::path& file) {
+  nlohmann::ordered_json paths = nlohmann::ordered_json::array();
+  for (std::size_t i = 0; i < std::min(kPathsKept, job.sources.files.size()); ++i)
+    paths.push_back(job.sources.files[i].path.string());
+  const double seconds = std::max(state.seconds, 1e-9);
+  nlohmann::ordered_json info = {
+      {"format", kFormat},
+      {"source", job.sources.name},
+      {"files", job.sources.files.size()},
+      {"bytes", job.source_bytes()},
+      {"paths", paths},
+      {"tokenizer", job.tokenizer->describe()},
+      {"tokenizer_path", job.is_bytes() ? "bytes" : absolute_path(job.tokenizer_name).string()},
+      {"tokenizer_hash", fmt::format("{:016x}", job.tokenizer->hash())},
+      {"vocab", job.tokenizer->vocab()},
+      {"separator", nullptr},
+      {"text_key", job.text_key},
+      {"on_error", name_of(job.on_error)},
+      {"documents", state.documents},
+      {"tokens", state.tokens},
+      {"token_bytes", job.token_bytes()},
+      {"text_bytes", state.text_bytes},
+      {"bad_places", state.bad},
+      {"first_bad_places", state.bad_places},
+      {"seconds", state.seconds},
+      {"tokens_per_second", static_cast<double>(state.tokens) / seconds},
+      {"threads", job.settings.threads}};
+  if (job.separator) info["separator"] = *job.separator;
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  write_text_atomically(file, info.dump(1, ' ', false, Handler::replace) + "\n");
+}
+
+void prepare_and_publish(const PrepareJob& job, const fs::path& folder, const CacheLock& lock) {
+  const fs::path beside = folder.string() + ".tmp";
+  TokenWriter writer(beside, job.key(), job.token_bytes());
+  PrepareReport report(job, folder.string(), writer.state());
+  write_tokens(job, writer, lock, report);
+  writer.finish(TokenHeader::wide);
+  write_info(job, writer.state(), beside / kPreparedInfo);
+  sync_folder(beside);
+  lock.require_held();
+  std::error_code error;
+  fs::rename(beside, folder, error);
+  if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), folder.string(), error.message());
+  sync_folder(folder.parent_path());
+  ::unlink((folder / "journal.json").c_str());
+  report.finish(writer.state());
+}
+
+/// Calls `work` under the lock, unless `is_done` says that another process did it.
+template <class IsDone, class Work>
+void once(const PrepareJob& job, const fs::path& lock_file, const fs::path& where, IsDone is_done, Work work) {
+  CacheLockSeeker seeker(lock_file, {.stale = job.settings.stale_lock});
+  for (bool told = false;;) {
+    if (is_done()) return;
+    if (const auto lock = seeker.try_take()) {
+      if (!is_done()) work(*lock);
+      return;
+    }
+    if (!told && job.settings.say) {
+      job.settings.say(
+          fmt::format("waiting    for {}, which prepares {} in {}", seeker.holder(), job.sources.name, where.string()));
+    }
+    told = true;
+    stop_if_asked(job);
+    std::this_thread::sleep_for(kLookEvery);
+  }
+}
+
+}  // namespace
+
+std::int64_t PrepareJob::source_bytes() const {
+  return std::accumulate(sources.files.begin(), sources.files.end(), std::int64_t{0},
+                         [](std::int64_t sum, const SourceFile& file) { return sum + file.state.size; });
+}
+
+std::string PrepareJob::key() const {
+  const std::unique_ptr<XXH3_state_t, decltype(&::XXH3_freeState)> state(::XXH3_createState(), &::XXH3_freeState);
+  ::XXH3_128bits_reset(state.get());
+  const auto add = [&](const std::string& text) {
+    const auto size = static_cast<std::uint64_t>(text.size());
+    ::XXH3_128bits_update(state.get(), &size, sizeof size);
+    ::XXH3_128bits_update(state.get(), text.data(), text.size());
+  };
+  add(fmt::format("{} {:016x} {} {} {}", kFormat, tokenizer->hash(), separator ? *separator : -1, name_of(on_error),
+                  sources.files.size()));
+  add(text_key);
+  const fs::path here = absolute_path(".");
+  for (const SourceFile& file : sources.files) {
+    add((here / file.path).lexically_normal().string());
+    add(fmt::format("{} {}", file.state.size, file.state.modified));
+  }
+  const XXH128_hash_t hash = ::XXH3_128bits_digest(state.get());
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
+}
+
+PrepareJob prepare_job(const Options& options, const std::string& option, const CorpusSettings& settings) {
+  PrepareJob job;
+  const DataOptions& data = options.data;
+  job.sources = list_sources(option == "data.source" ? data.source : data.val_source, option);
+  if (job.sources.is_only(SourceKind::tokens))
+    throw UsageError("{} = {} holds tokens already (there is nothing to prepare): text", option, job.sources.name);
+  examine_files(job.sources);
+  job.tokenizer_name = tokenizer_name(options);
+  job.tokenizer = open_named_tokenizer(job.tokenizer_name);
+  job.separator = separator_of(data, *job.tokenizer, job.is_bytes());
+  job.text_key = data.text_key;
+  job.on_error = data.on_error;
+  job.settings = settings;
+  return job;
+}
+
+fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
+  const fs::path folder = cache / job.key();
+  const auto is_done = [&] { return path_exists(folder / kPreparedInfo); };
+  if (is_done()) return folder;
+  std::error_code error;
+  fs::create_directories(cache, error);
+  if (error) {
+    throw IoError("cannot create folder {} ({}): data.cache or $TESSERA_CACHE names one that can be written",
+                  cache.string(), error.message());
+  }
+  once(job, folder.string() + ".lock", folder, is_done,
+       [&](const CacheLock& lock) { prepare_and_publish(job, folder, lock); });
+  return folder;
+}
+
+void prepare_file(const PrepareJob& job, const fs::path& file) {
+  const fs::path index = index_beside(file), work = file.string() + ".tmp";
+  for (const fs::path& path : {file, index}) {
+    if (path_exists(path))
+      throw UsageError("data.output = {}: {} exists: name a file that does not", file.string(), path.string());
+  }
+  once(
+      job, file.string() + ".lock", file, [] { return false; },
+      [&](const CacheLock& lock) {
+        TokenWriter writer(work, job.key(), job.token_bytes());
+        PrepareReport report(job, file.string(), writer.state());
+        write_tokens(job, writer, lock, report);
+        const bool fits = writer.state().tokens <= std::numeric_limits<std::int32_t>::max();
+        writer.finish(fits ? TokenHeader::llmc : TokenHeader::wide);
+        lock.require_held();
+        std::error_code error;
+        fs::rename(writer.documents_file(), index, error);
+        if (!error) fs::rename(writer.tokens_file(), file, error);
+        if (error) throw IoError("cannot rename {} to {} ({})", work.string(), file.string(), error.message());
+        fs::remove_all(work, error);
+        report.finish(writer.state());
+      });
+}
+
+}  // namespace tessera

@@ -1,0 +1,42 @@
+#pragma once
+// Text to a prepared corpus in a folder: once, whoever else wants the same.
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "tessera/text/corpus.hpp"
+#include "text/cache_lock.hpp"
+#include "text/source_files.hpp"
+#include "text/token_writer.hpp"
+
+namespace tessera {
+
+/// What is prepared, and how.
+struct PrepareJob {
+  SourceList sources;  ///< examined
+  std::string tokenizer_name;
+  std::unique_ptr<Tokenizer> tokenizer;
+  std::optional<std::int32_t> separator;
+  std::string text_key;
+  OnError on_error = OnError::stop;
+  CorpusSettings settings;
+
+  bool is_bytes() const { return tokenizer_name == "bytes"; }
+  /// Returns what the tokens depend on, as a name: paths, sizes and times of the files, tokenizer and options.
+  std::string key() const;
+  std::int64_t token_bytes() const { return bytes_of_token(tokenizer->vocab()); }
+  std::int64_t source_bytes() const;
+};
+
+/// Returns the job of the text that data.source or data.val_source names. UsageError.
+PrepareJob prepare_job(const Options& options, const std::string& option, const CorpusSettings& settings);
+
+/// Returns the folder of the prepared corpus in `cache`. Prepares it there if nobody has; waits, and says so once,
+/// while another process does.
+std::filesystem::path prepared_folder(const PrepareJob& job, const std::filesystem::path& cache);
+
+/// Prepares it as a file with its index. UsageError if either is there.
+void prepare_file(const PrepareJob& job, const std::filesystem::path& file);
+
+}  // namespace tessera

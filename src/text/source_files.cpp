@@ -1,0 +1,193 @@
+#include "text/source_files.hpp"
+
+#include <fcntl.h>
+#include <glob.h>
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <optional>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
+
+namespace tessera {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr std::string_view kAllowed =
+    "synthetic, or files, folders and globs of .txt, .json and .jsonl (also .gz and .zst), or of .bin";
+
+struct FileType {
+  SourceKind kind;
+  Compression compression;
+};
+
+std::optional<FileType> type_of(fs::path path) {
+  const auto last = path.extension();
+  const Compression compression = last == ".gz"    ? Compression::gzip
+                                  : last == ".zst" ? Compression::zstd
+                                                   : Compression::none;
+  if (compression == Compression::none && last == ".bin") return FileType{SourceKind::tokens, compression};
+  if (compression != Compression::none) path = path.stem();
+  const auto kind = path.extension();
+  if (kind == ".txt") return FileType{SourceKind::text, compression};
+  if (kind == ".json") return FileType{SourceKind::json, compression};
+  if (kind == ".jsonl") return FileType{SourceKind::json_lines, compression};
+  return std::nullopt;
+}
+
+/// What is found, with what is left out and the reason.
+struct Found {
+  std::vector<SourceFile> files;
+  std::vector<std::string> skipped;
+};
+
+void add_file(const fs::path& path, FileType type, Found& out) {
+  out.files.push_back({.path = path, .kind = type.kind, .compression = type.compression, .state = {}});
+}
+
+/// Adds one entry of a folder. Links to files are followed; links to folders are not, as they may lead in circles.
+void add_entry(const fs::directory_entry& entry, const fs::path& folder, Found& out) {
+  const fs::path& path = entry.path();
+  const auto type = type_of(path);
+  const bool has_text = type && type->kind != SourceKind::tokens;
+  const auto name = [&] { return shown(path.lexically_relative(folder).generic_string()); };
+  std::error_code error;
+  const fs::file_status status = entry.status(error);
+  if (status.type() == fs::file_type::regular) {
+    if (has_text) add_file(path, *type, out);
+  } else if (status.type() == fs::file_type::directory) {
+    if (entry.is_symlink(error)) out.skipped.push_back(name() + " (a link to a folder)");
+  } else if (has_text && status.type() == fs::file_type::not_found) {
+    throw IoError("{} is a link to nothing: remove it, or put the file there", path.string());
+  } else if (has_text && error) {
+    throw IoError("{} cannot be examined ({})", path.string(), error.message());
+  } else if (has_text) {
+    out.skipped.push_back(name() + " (not a file)");
+  }
+}
+
+/// Lists all text below `folder`. IoError for unreadable entries: no part of a corpus goes missing unnoticed.
+void add_folder(const fs::path& folder, Found& out) {
+  const auto before = out.files.size(), skipped_before = out.skipped.size();
+  try {
+    for (const auto& entry : fs::recursive_directory_iterator(folder)) add_entry(entry, folder, out);
+  } catch (const fs::filesystem_error& error) {
+    throw IoError("{}: cannot be listed ({})", folder.string(), error.code().message());
+  }
+  const auto bytes_of_path = [](const SourceFile& file) { return file.path.generic_string(); };
+  std::sort(out.files.begin() + static_cast<std::ptrdiff_t>(before), out.files.end(),
+            [&](const auto& a, const auto& b) { return bytes_of_path(a) < bytes_of_path(b); });
+  const auto skipped = out.skipped.begin() + static_cast<std::ptrdiff_t>(skipped_before);
+  std::sort(skipped, out.skipped.end());
+  if (out.files.size() > before) return;
+  throw UsageError(
+      "{}: no .txt file in it or below it{} (nor .json or .jsonl): a folder of text; .bin files are "
+      "named one by one or by a glob",
+      folder.string(), skipped == out.skipped.end() ? "" : " but " + some_of({skipped, out.skipped.end()}));
+}
+
+/// Returns the paths that match, in the order of their bytes.
+std::vector<std::string> matches_of(const std::string& pattern) {
+  glob_t found{};
+  const int code = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
+  std::vector<std::string> paths;
+  if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
+  ::globfree(&found);
+  if (code != 0 && code != GLOB_NOMATCH)
+    throw IoError("{}: cannot be listed ({})", pattern,
+                  code == GLOB_NOSPACE ? "out of memory" : "a folder is unreadable");
+  std::ranges::sort(paths);
+  return paths;
+}
+
+/// Adds what one path, which exists, names. A match of a glob may be of an unknown kind.
+void add_path(const fs::path& path, std::string_view option, bool is_match, Found& out) {
+  std::error_code error;
+  if (fs::is_directory(path, error)) return add_folder(path, out);
+  if (const auto type = type_of(path)) return add_file(path, *type, out);
+  if (is_match) {
+    out.skipped.push_back(shown(path.string()) + " (of unknown kind)");
+    return;
+  }
+  throw UsageError("{} = {}: a file of unknown kind: {}", option, path.string(), kAllowed);
+}
+
+void add_item(const std::string& item, std::string_view option, Found& out) {
+  std::error_code error;
+  const auto before = out.files.size();
+  if (fs::exists(item, error)) return add_path(item, option, false, out);
+  if (item.find_first_of("*?[") == std::string::npos)
+    throw UsageError("{} = {}: no such file or folder: {}", option, item, kAllowed);
+  for (const std::string& path : matches_of(item)) add_path(path, option, true, out);
+  if (out.files.size() > before) return;
+  throw UsageError("{} = {}: nothing matches{}: {}", option, item,
+                   out.skipped.empty() ? "" : " but " + some_of(out.skipped), kAllowed);
+}
+
+std::vector<std::string> items_of(const std::string& given) {
+  std::error_code error;
+  if (given.find(',') == std::string::npos || fs::exists(given, error)) return {given};
+  std::vector<std::string> items;
+  for (std::size_t at = 0; at <= given.size();) {
+    const auto comma = std::min(given.find(',', at), given.size());
+    const auto first = given.find_first_not_of(' ', at);
+    const std::string item =
+        first < comma ? given.substr(first, given.find_last_not_of(' ', comma - 1) - first + 1) : "";
+    items.push_back(item);
+    at = comma + 1;
+  }
+  return items;
+}
+
+void require_one_sort(const SourceList& list, std::string_view option) {
+  const auto is_tokens = [](const SourceFile& file) { return file.kind == SourceKind::tokens; };
+  const auto tokens = std::ranges::find_if(list.files, is_tokens);
+  const auto text = std::ranges::find_if_not(list.files, is_tokens);
+  if (tokens == list.files.end() || text == list.files.end()) return;
+  throw UsageError("{} = {}: {} holds tokens and {} text (they are not mixed): one or the other", option, list.name,
+                   tokens->path.string(), text->path.string());
+}
+
+}  // namespace
+
+bool SourceList::is_only(SourceKind kind) const {
+  return std::ranges::all_of(
+      files, [=](const SourceFile& file) { return file.kind == kind && file.compression == Compression::none; });
+}
+
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() <= most ? text : fmt::format("{} and {} more", text, names.size() - most);
+}
+
+SourceList list_sources(const std::string& given, std::string_view option) {
+  Found found;
+  for (const std::string& item : items_of(given)) {
+    if (item.empty()) throw UsageError("{} = {}: an empty name in the list: {}", option, given, kAllowed);
+    add_item(item, option, found);
+  }
+  SourceList list{.name = given, .files = std::move(found.files), .skipped = some_of(found.skipped)};
+  require_one_sort(list, option);
+  return list;
+}
+
+FileState state_of(const fs::path& file) {
+  struct stat status {};
+  if (::stat(file.c_str(), &status) != 0)
+    throw IoError("{}: cannot be examined ({})", file.string(), std::generic_category().message(errno));
+  return {status.st_size, std::int64_t{status.st_mtim.tv_sec} * 1'000'000'000 + status.st_mtim.tv_nsec};
+}
+
+void examine_files(SourceList& list) {
+  for (SourceFile& file : list.files) file.state = state_of(file.path);
+}
+
+}  // namespace tessera

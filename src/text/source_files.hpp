@@ -1,0 +1,52 @@
+#pragma once
+// The files that data.source names.
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera {
+
+enum class SourceKind : std::uint8_t { text, json, json_lines, tokens };
+enum class Compression : std::uint8_t { none, gzip, zstd };
+
+/// What tells that a file is as it was.
+struct FileState {
+  std::int64_t size = 0, modified = 0;  ///< bytes; nanoseconds since 1970
+  bool operator==(const FileState&) const = default;
+};
+
+struct SourceFile {
+  std::filesystem::path path;
+  SourceKind kind = SourceKind::text;
+  Compression compression = Compression::none;
+  FileState state;  ///< see examine_files
+};
+
+/// Files in the order in which their documents are read.
+struct SourceList {
+  std::string name;  ///< as the user gave it
+  std::vector<SourceFile> files;
+  std::string skipped;  ///< what was left out and why, in one line; empty if nothing was
+
+  /// Returns whether all files are of this kind, and none is compressed.
+  bool is_only(SourceKind kind) const;
+};
+
+/// Lists a file, a folder, a glob, or several of them between commas, in this order. A folder's files are those that
+/// hold text, sub-folders included, in the order of the bytes of their paths below it; a glob's matches are ordered
+/// likewise. A path that exists is taken as it is, with its commas. `option` is for messages. UsageError for what is
+/// missing or unknown, where there is nothing, and for token files among text. IoError for a part that cannot be read.
+SourceList list_sources(const std::string& given, std::string_view option);
+
+/// Fills in the state of all files. IoError.
+void examine_files(SourceList& list);
+/// Returns the state of a file now. IoError.
+FileState state_of(const std::filesystem::path& file);
+
+/// Returns "a, b, c and 7 more".
+std::string some_of(const std::vector<std::string>& names);
+
+}  // namespace tessera

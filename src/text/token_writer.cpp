@@ -1,0 +1,147 @@
+#include "text/token_writer.hpp"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/byte_file.hpp"
+#include "tessera/files/durable_file.hpp"
+#include "tessera/files/json_file.hpp"
+#include "tessera/text/prepared.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::size_t kBuffer = std::size_t{4} << 20;
+constexpr std::int64_t kLargestJournal = std::int64_t{1} << 20;
+
+FileDescriptor open_for_update(const std::filesystem::path& path) {
+  FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!file) throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+  return file;
+}
+
+void cut_to(const FileDescriptor& file, const std::filesystem::path& path, std::int64_t bytes) {
+  if (::ftruncate(file.get(), bytes) != 0)
+    throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
+}
+
+template <class Id>
+void put_ids(const std::vector<std::int32_t>& ids, std::vector<std::byte>& out) {
+  const std::size_t before = out.size();
+  out.resize(before + ids.size() * sizeof(Id));
+  std::byte* to = out.data() + before;
+  for (const std::int32_t id : ids) {
+    const Id narrow = static_cast<Id>(id);
+    TESSERA_ASSERT(id >= 0 && static_cast<std::int64_t>(narrow) == id, "token {} of {} bytes", id, sizeof(Id));
+    std::memcpy(to, &narrow, sizeof narrow);
+    to += sizeof narrow;
+  }
+}
+
+}  // namespace
+
+TokenWriter::TokenWriter(std::filesystem::path folder, const std::string& key, std::int64_t token_bytes)
+    : folder_(std::move(folder)), key_(key), token_bytes_(token_bytes) {
+  std::error_code error;
+  std::filesystem::create_directories(folder_, error);
+  if (error) throw IoError("cannot create folder {} ({})", folder_.string(), error.message());
+  const bool goes_on = read_journal();
+  tokens_ = open_for_update(tokens_file());
+  documents_ = open_for_update(documents_file());
+  if (!goes_on) begin_anew();
+  cut_to(tokens_, tokens_file(), kTokenHeader + state_.tokens * token_bytes_);
+  cut_to(documents_, documents_file(), static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * state_.documents);
+}
+
+std::filesystem::path TokenWriter::tokens_file() const { return folder_ / kPreparedTokens; }
+std::filesystem::path TokenWriter::documents_file() const { return folder_ / kPreparedDocuments; }
+
+void TokenWriter::begin_anew() {
+  state_ = {};
+  ::unlink(journal_file().c_str());
+}
+
+/// Returns false where there is no journal of this key, or its files are shorter than it says.
+bool TokenWriter::read_journal() try {
+  const auto json = nlohmann::json::parse(read_text_file(journal_file(), kLargestJournal));
+  if (json.at("key") != key_ || json.at("token_bytes") != token_bytes_) return false;
+  state_.place = {json.at("file").get<std::size_t>(), json.at("pieces").get<std::int64_t>()};
+  state_.tokens = json.at("tokens").get<std::int64_t>();
+  state_.documents = json.at("documents").get<std::int64_t>();
+  state_.text_bytes = json.at("text_bytes").get<std::int64_t>();
+  state_.bad = json.at("bad").get<std::int64_t>();
+  state_.seconds = json.at("seconds").get<double>();
+  state_.bad_places = json.at("bad_places").get<std::vector<std::string>>();
+  return size_of_file(tokens_file()) >= kTokenHeader + state_.tokens * token_bytes_ &&
+         size_of_file(documents_file()) >= static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * state_.documents;
+} catch (const nlohmann::json::exception&) {
+  return false;
+} catch (const UsageError&) {  // there is none
+  return false;
+} catch (const IoError&) {
+  return false;
+}
+
+std::int64_t TokenWriter::written_tokens() const {
+  return state_.tokens - static_cast<std::int64_t>(token_buffer_.size()) / token_bytes_;
+}
+
+void TokenWriter::append(const EncodedPiece& piece) {
+  if (token_bytes_ == 2) {
+    put_ids<std::uint16_t>(piece.tokens.ids, token_buffer_);
+  } else {
+    put_ids<std::uint32_t>(piece.tokens.ids, token_buffer_);
+  }
+  for (const std::int64_t end : piece.tokens.ends) end_buffer_.push_back(state_.tokens + end);
+  state_.tokens += std::ssize(piece.tokens.ids);
+  state_.documents += std::ssize(piece.tokens.ends);
+  state_.text_bytes += piece.tokens.text_bytes;
+  state_.place = piece.after;
+  if (token_buffer_.size() + 8 * end_buffer_.size() >= kBuffer) write_buffers();
+}
+
+void TokenWriter::write_buffers() {
+  write_at(tokens_, tokens_file(), kTokenHeader + written_tokens() * token_bytes_, token_buffer_.data(),
+           std::ssize(token_buffer_));
+  const std::int64_t first = state_.documents - std::ssize(end_buffer_);
+  write_at(documents_, documents_file(), static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * first,
+           end_buffer_.data(), 8 * std::ssize(end_buffer_));
+  token_buffer_.clear();
+  end_buffer_.clear();
+}
+
+void TokenWriter::commit() {
+  write_buffers();
+  sync_file(tokens_, tokens_file());
+  sync_file(documents_, documents_file());
+  const nlohmann::ordered_json journal = {{"key", key_},
+                                          {"token_bytes", token_bytes_},
+                                          {"file", state_.place.file},
+                                          {"pieces", state_.place.pieces},
+                                          {"tokens", state_.tokens},
+                                          {"documents", state_.documents},
+                                          {"text_bytes", state_.text_bytes},
+                                          {"bad", state_.bad},
+                                          {"seconds", state_.seconds},
+                                          {"bad_places", state_.bad_places}};
+  using Handler = nlohmann::ordered_json::error_handler_t;
+  write_text_atomically(journal_file(), journal.dump(1, ' ', false, Handler::replace) + "\n");
+}
+
+void TokenWriter::finish(TokenHeader kind) {
+  const auto header = token_header(kind, state_.tokens, token_bytes_);
+  write_at(tokens_, tokens_file(), 0, header.data(), kTokenHeader);
+  DocumentHeader index;
+  index.documents = static_cast<std::uint64_t>(state_.documents);
+  write_at(documents_, documents_file(), 0, &index, sizeof index);
+  commit();
+}
+
+}  // namespace tessera

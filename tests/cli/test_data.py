@@ -1,0 +1,370 @@
+"""`tessera data`, and training on text: every way to the same tokens gives the same losses, whoever is killed meanwhile."""
+import array
+import gzip
+import json
+import os
+import random
+import re
+import signal
+import struct
+import subprocess
+import time
+from pathlib import Path
+
+from job import TINY, Case, command, main
+from running import Running, logged
+
+SAMPLE = Path(__file__).resolve().parents[2] / "inputs" / "sample_data"
+KILLS = 60 if "TESSERA_LONG" in os.environ else 6
+TRAIN = TINY + ["--data.order=sequential", "--train.steps=4", "--metrics.every=1", "--train.eval_batches=2"]
+
+
+def sample_documents():
+    """The documents of the sample data, in the order of its files."""
+    lines = (SAMPLE / "c.jsonl").read_text().splitlines()
+    return [(SAMPLE / "a.txt").read_text(), *(row["text"] for row in json.loads((SAMPLE / "b.json").read_text())),
+            *(json.loads(line)["text"] for line in lines)]
+
+
+def read_tokens(path):
+    """The ids of an llm.c file of uint16, or of Tessera's own."""
+    data = Path(path).read_bytes()
+    if data.startswith(b"TESSERAT"):
+        version, width, count = struct.unpack_from("<IIQ", data, 8)
+        assert (version, width) == (1, 2), (version, width)
+    else:
+        magic, version, count = struct.unpack_from("<iii", data)
+        assert (magic, version) == (20240520, 1), (magic, version)
+    ids = array.array("H", data[1024:])
+    assert len(ids) == count, (len(ids), count)
+    return ids.tolist()
+
+
+def read_ends(path):
+    """The positions after the documents, from an index."""
+    data = Path(path).read_bytes()
+    magic, version, width, count = struct.unpack_from("<8sIIQ", data)
+    assert (magic, version, width, len(data)) == (b"TESSERAD", 1, 8, 64 + 8 * count), (magic, version, width, count)
+    return list(struct.unpack_from(f"<{count}Q", data, 64))
+
+
+def byte_letters():
+    """The letters that stand for bytes in byte-level BPE (GPT-2's table)."""
+    plain = [*range(0x21, 0x7f), *range(0xa1, 0xad), *range(0xae, 0x100)]
+    others = [byte for byte in range(256) if byte not in plain]
+    return {**{byte: chr(byte) for byte in plain}, **{byte: chr(256 + i) for i, byte in enumerate(others)}}
+
+
+def write_tokenizer(folder):
+    """A byte-level BPE of 256 bytes, "th", "the" and <|endoftext|>, whose id is returned."""
+    folder.mkdir()
+    entries = [byte_letters()[byte] for byte in range(256)] + ["th", "the", "<|endoftext|>"]
+    (folder / "vocab.json").write_text(json.dumps({entry: number for number, entry in enumerate(entries)}))
+    (folder / "merges.txt").write_text("#version: 0.2\nt h\nth e\n")
+    return 258
+
+
+def byte_id(what):
+    """The id of a byte in that tokenizer."""
+    return ord(what) if isinstance(what, str) else what
+
+
+def prepared(cache):
+    """The one prepared corpus in a cache; nothing else is left there, but the lock of who was killed at the very end."""
+    entries = [path for path in Path(cache).iterdir() if path.suffix != ".lock"]
+    assert len(entries) == 1 and re.fullmatch(r"[0-9a-f]{32}", entries[0].name), entries
+    return entries[0]
+
+
+class Commands(Case):
+    """tessera data prepare and inspect."""
+
+    def data(self, *arguments, code=0):
+        job = self.job("data", *arguments)
+        self.assertEqual(job.code, code, job.everything())
+        return job
+
+    def test_the_sample_data_becomes_its_documents(self):
+        documents = [text.encode() for text in sample_documents()]
+        job = self.data("prepare", f"--data.source={SAMPLE}", "--data.cache=cache")
+        self.assertRegex(job.out, rf"(?m)^prepared   3 files, {len(documents)} documents, \d+ tokens in .*/s, .* tokens/s$")
+        folder = prepared(self.folder / "cache")
+        self.assertEqual(bytes(read_tokens(folder / "tokens.bin")), b"".join(documents))
+        ends = [sum(map(len, documents[:i + 1])) for i in range(len(documents))]
+        self.assertEqual(read_ends(folder / "documents.idx"), ends)
+        info = json.loads((folder / "info.json").read_text())
+        self.assertEqual((info["documents"], info["tokens"], info["tokenizer"]), (len(documents), ends[-1], "bytes"))
+        again = self.data("prepare", f"--data.source={SAMPLE}", "--data.cache=cache")
+        self.assertEqual(again.out.split(), ["cached", f"cache/{folder.name}"])
+        for what in (folder, SAMPLE):
+            said = self.data("inspect", what, "--data.cache=cache").out
+            self.assertIn(f"documents  {len(documents)}; the longest is number 1 with {len(documents[0])} tokens", said)
+            self.assertRegex(said, r"vocabulary \d+ ids used of 256 .* of bytes; the largest is \d+")
+            self.assertIn("sample     document 1: The ferry and the fog", said)
+
+    def test_an_output_has_a_separator_and_an_index(self):
+        self.data("prepare", f"--data.source={SAMPLE}/c.jsonl, {SAMPLE}/b.json", "--data.output=out.bin",
+                  "--data.separator=|")
+        self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["out.bin", "out.bin.idx"])
+        documents = sample_documents()[1:]
+        titles = len(json.loads((SAMPLE / "b.json").read_text()))
+        documents = documents[titles:] + documents[:titles]
+        self.assertEqual(bytes(read_tokens(self.folder / "out.bin")).decode(), "".join(text + "|" for text in documents))
+        self.assertEqual(len(read_ends(self.folder / "out.bin.idx")), len(documents))
+        said = self.data("inspect", "out.bin", "--data.tokenizer=bytes").out
+        self.assertIn(f"documents  {len(documents)};", said)
+        self.assertNotIn("sample", self.data("inspect", "out.bin").out)
+        self.refused("data", "prepare", f"--data.source={SAMPLE}", "--data.output=out.bin", says=r"out\.bin exists")
+
+    def test_compressed_and_keyed_documents(self):
+        (self.folder / "a.jsonl.gz").write_bytes(gzip.compress(b'{"body": "one"}\r\n\n{"body": "two", "text": 3}\n'))
+        self.data("prepare", "--data.source=*.jsonl.gz", "--data.text_key=body", "--data.cache=cache")
+        self.assertEqual(bytes(read_tokens(prepared(self.folder / "cache") / "tokens.bin")), b"onetwo")
+
+    def test_bad_lines_are_counted_and_shown(self):
+        (self.folder / "a.jsonl").write_text('{"text": "good"}\nbad\n{"text": 7}\n{"text": "\\ud800"}\n{"text": "last"}\n')
+        self.refused("data", "prepare", "--data.source=a.jsonl", "--data.cache=cache",
+                     says=r"a\.jsonl:2: no JSON at byte 1.*data\.on_error = skip")
+        job = self.data("prepare", "--data.source=a.jsonl", "--data.cache=cache", "--data.on_error=skip")
+        self.assertIn("3 places", job.out)
+        self.assertRegex(job.out, r"a\.jsonl:3: \"text\" is a number")
+        self.assertEqual(bytes(read_tokens(prepared(self.folder / "cache") / "tokens.bin")), b"goodlast")
+
+    def test_what_needs_no_preparation(self):
+        (self.folder / "a.bin").write_bytes(bytes(400))
+        for source in ("a.bin", SAMPLE / "a.txt"):
+            self.assertIn("needs no preparation", self.data("prepare", f"--data.source={source}").out)
+        self.assertIn("tokens     200 of 2 bytes", self.data("inspect", "*.bin").out)
+        self.assertEqual([path.name for path in self.folder.iterdir()], ["a.bin"])
+
+    def test_what_is_refused(self):
+        (self.folder / "a.bin").write_bytes(bytes(400))
+        (self.folder / "a.txt").write_text("text")
+        (self.folder / "bins").mkdir()
+        (self.folder / "bins" / "train.bin").write_bytes(bytes(400))
+        source = "--data.source="
+        for arguments, says in (
+                (["prepare"], r"synthetic is no text"),
+                ([], r"data needs to know what to do: prepare, inspect"),
+                (["pack"], r"data 'pack' \(no such task\): prepare, inspect"),
+                (["inspect"], r"data needs a path"),
+                (["prepare", source + "a.bin", "--data.output=x"], r"holds tokens already"),
+                (["prepare", source + "a.txt,a.bin"], r"a\.bin holds tokens and a\.txt text"),
+                (["prepare", source + "*.md"], r"\*\.md: nothing matches"),
+                (["prepare", source + "a.txt,"], r"an empty name"),
+                (["prepare", source + "bins"], r"bins: no \.txt file in it or below it.*\.bin files are named"),
+                (["prepare", source + "a.txt", "--data.separator=<end>"], r"bytes has no such token"),
+                (["prepare", source + "a.txt", "--data.output=x", "--data.cache=y"], r"data\.cache = 'y' has no effect"),
+                (["prepare", source + "a.txt", "--optim.clip=2"], None),
+                (["inspect", "none"], r"none: no such file or folder")):
+            with self.subTest(arguments):
+                if says is None:  # a run's command line is prepared as it is
+                    self.data(*arguments)
+                else:
+                    self.refused("data", *arguments, says=says)
+
+
+class Tokenized(Case):
+    """Text through a tokenizer of its own."""
+
+    def test_ids_separator_and_samples(self):
+        end = write_tokenizer(self.folder / "tokenizer")
+        (self.folder / "a.jsonl").write_text('{"text": "the then"}\n{"text": "\u00e9th"}\n')
+        arguments = ["--data.source=a.jsonl", "--data.tokenizer=tokenizer", "--data.cache=cache"]
+        job = self.job("data", "prepare", *arguments)
+        self.assertEqual(job.code, 0, job.everything())
+        folder = prepared(self.folder / "cache")
+        the, th = end - 1, end - 2
+        self.assertEqual(read_tokens(folder / "tokens.bin"),
+                         [the, byte_id(" "), the, byte_id("n"), end, byte_id(0xc3), byte_id(0xa9), th, end])
+        self.assertEqual(read_ends(folder / "documents.idx"), [5, 9])
+        said = self.job("data", "inspect", folder).out
+        self.assertIn("document 2: \u00e9th<|endoftext|>", said)
+        self.refused("train", *TRAIN, *arguments, "--run.dir=run",
+                     says=r"tokenizer.*has more ids than the model's vocabulary \(model\.vocab = 256\)")
+        (self.folder / "b.txt").write_bytes(b"good\nbad \xff\n")
+        self.refused("data", "prepare", "--data.source=b.txt", *arguments[1:], says=r"b\.txt:2: byte 0xff is not UTF-8")
+
+    def test_the_counts_of_nanogpt(self):
+        data = Path(__file__).resolve().parents[3] / "shared" / "data"
+        if not (data / "gpt2-tokenizer").is_dir() or not (data / "tinyshakespeare.txt").is_file():
+            print("skipped: there is no tiny Shakespeare with GPT-2's tokenizer in ../shared/data", flush=True)
+            return
+        text = (data / "tinyshakespeare.txt").read_text()
+        cut = int(len(text) * 0.9)
+        for name, part, tokens in (("train", text[:cut], 301966), ("val", text[cut:], 36059)):
+            (self.folder / f"{name}.txt").write_text(part)
+            job = self.job("data", "prepare", f"--data.source={name}.txt", f"--data.tokenizer={data / 'gpt2-tokenizer'}",
+                           "--data.separator=none", f"--data.output={name}.bin")
+            self.assertEqual(job.code, 0, job.everything())
+            self.assertEqual(len(read_tokens(self.folder / f"{name}.bin")), tokens)
+
+
+class Training(Case):
+    """Text trains as the tokens that it is prepared to."""
+
+    def losses(self, *arguments, ranks=0):
+        name = f"run-{len(list(self.folder.glob('run-*')))}"
+        job = self.train(*TRAIN, *arguments, f"--run.dir={name}", ranks=ranks)
+        return logged(self.folder / name), job
+
+    def test_every_way_to_the_same_tokens(self):
+        text = " ".join(sample_documents()).replace("\r", "")
+        pieces = [text[i:i + 700] for i in range(0, len(text), 700)]
+        (self.folder / "t").mkdir()
+        (self.folder / "t" / "a.txt").write_bytes(b"\xef\xbb\xbf" + text[:9000].encode())
+        (self.folder / "t" / "b.txt").write_text(text[9000:])
+        (self.folder / "t.jsonl").write_text("".join(json.dumps({"text": piece}) + "\n" for piece in pieces))
+        (self.folder / "t.json").write_text(json.dumps([{"text": piece} for piece in pieces]))
+        (self.folder / "t.txt.gz").write_bytes(gzip.compress(text.encode()))
+        (self.folder / "raw.bin").write_bytes(array.array("H", list(text.encode())).tobytes())
+        half = array.array("H", list(text.encode()[:5000])).tobytes()
+        (self.folder / "s-1.bin").write_bytes(half)
+        (self.folder / "s-2.bin").write_bytes(array.array("H", list(text.encode()[5000:])).tobytes())
+        expected, _ = self.losses("--data.source=raw.bin", "--train.accumulation=2")
+        self.assertEqual(len(expected), 4)
+        for number, source in enumerate(("t", "t.jsonl", "t.json", "t.txt.gz", "s-*.bin", "s-1.bin,s-2.bin")):
+            with self.subTest(source):
+                ranks = 1 + number % 2
+                losses, job = self.losses(f"--data.source={source}", f"--train.accumulation={2 // ranks}",
+                                          ranks=ranks if ranks > 1 else 0)
+                self.assertEqual(losses, expected, job.everything())
+                self.assertEqual(len(re.findall("(?m)^prepared ", job.out)), 1 if source in ("t.jsonl", "t.json", "t.txt.gz") else 0)
+        self.assertEqual(len(list((self.folder / "cache").iterdir())), 3)
+
+    def test_a_validation_corpus_of_its_own(self):
+        arguments = ["--data.source=" + str(SAMPLE / "a.txt"), "--data.val_source=" + str(SAMPLE / "c.jsonl")]
+        for ranks in (0, 2):
+            _, job = self.losses(*arguments, f"--train.accumulation={1 if ranks else 2}", ranks=ranks)
+            self.assertRegex(job.out, r"validation loss \d", job.everything())
+        size = len("".join(json.loads(line)["text"] for line in (SAMPLE / "c.jsonl").read_text().splitlines()))
+        shown = f"{size / 1000:.4g}K"
+        self.assertIn(f"{shown} for validation", job.out)
+        self.refused("train", *TRAIN, *arguments, "--data.val_fraction=0.2", "--run.dir=run",
+                     says=r"data\.val_fraction = '0\.2' has no effect \(data\.val_source")
+        self.refused("train", *TRAIN, arguments[0], "--data.val_source=missing", "--run.dir=run", ranks=2,
+                     says=r"data\.val_source = missing: no such file or folder")
+
+    def test_a_read_only_corpus(self):
+        corpus = self.folder / "corpus"
+        corpus.mkdir()
+        (corpus / "c.jsonl").write_bytes((SAMPLE / "c.jsonl").read_bytes())
+        corpus.chmod(0o555)
+        self.addCleanup(corpus.chmod, 0o755)
+        self.losses("--data.source=corpus")
+        self.assertEqual([path.name for path in corpus.iterdir()], ["c.jsonl"])
+
+
+class Kills(Case):
+    """SIGKILL at random moments: what is started again goes on, and nobody uses half a corpus."""
+
+    def setUp(self):
+        super().setUp()
+        draw = random.Random(7)
+        words = ["the", "a", "shard", "rank", "gather", "step", "\u00e9t\u00e9", "loss", "norm", "tree"]
+        with open(self.folder / "a.jsonl", "w") as file:
+            for number in range(100000 if "TESSERA_LONG" in os.environ else 12000):
+                file.write(json.dumps({"id": number, "text": " ".join(draw.choices(words, k=90))}) + "\n")
+        self.prepare = ["data", "prepare", "--data.source=a.jsonl", "--data.separator=|", "--run.threads=1"]
+        job = self.job(*self.prepare, "--data.output=whole.bin")
+        self.assertEqual(job.code, 0, job.everything())
+        self.seconds = job.seconds
+
+    def check(self, cache):
+        folder = prepared(cache)
+        self.assertEqual(read_tokens(folder / "tokens.bin"), read_tokens(self.folder / "whole.bin"))
+        self.assertEqual((folder / "documents.idx").read_bytes(), (self.folder / "whole.bin.idx").read_bytes())
+
+    def test_prepare_is_killed(self):
+        draw = random.Random(2026)
+        resumed = killed = 0
+        for number in range(KILLS):
+            cache = f"cache-{number}"
+            for _ in range(3):
+                running = Running([*self.prepare, f"--data.cache={cache}"], 0, self.folder)
+                self.addCleanup(running.remove)
+                time.sleep(draw.random() * self.seconds)
+                if running.process.poll() is None:
+                    os.kill(running.process.pid, signal.SIGKILL)
+                    killed += 1
+                running.end()
+            job = self.job(*self.prepare, f"--data.cache={cache}")
+            self.assertEqual(job.code, 0, job.everything())
+            resumed += "going on" in job.out
+            self.check(self.folder / cache)
+        print(f"{killed} kills, {resumed} went on in the end", flush=True)
+        self.assertGreater(killed, 0)
+
+    def test_one_of_two_jobs_with_a_cache_is_killed(self):
+        draw = random.Random(2027)
+        waited = 0
+        for number in range(KILLS // 2):
+            cache = f"cache-{number}"
+            both = []
+            for _ in range(2):
+                both.append(Running([*self.prepare, f"--data.cache={cache}"], 0, self.folder))
+                self.addCleanup(both[-1].remove)
+            time.sleep(draw.random() * self.seconds)
+            victim = draw.randrange(2)
+            if both[victim].process.poll() is None:
+                os.kill(both[victim].process.pid, signal.SIGKILL)
+            code, out = both[1 - victim].end()
+            self.assertEqual(code, 0, out)
+            waited += out.count("waiting    for process")
+            both[victim].end()
+            self.check(self.folder / cache)
+        print(f"{KILLS // 2} pairs, {waited} survivors waited", flush=True)
+
+
+class Large(Case):
+    """Many files, and a long one: bounded memory. In tests/long.sh."""
+
+    def prepare(self, *arguments, code=0):
+        """Memory in bytes, and what was said."""
+        with open(self.folder / "said", "w+") as said:
+            process = subprocess.Popen(command(["data", "prepare", *arguments]), cwd=self.folder, stdout=said,
+                                       stderr=subprocess.STDOUT)
+            _, status, used = os.wait4(process.pid, 0)
+            process.returncode = os.waitstatus_to_exitcode(status)
+            said.seek(0)
+            text = said.read()
+        self.assertEqual(process.returncode, code, text)
+        return used.ru_maxrss * 1024, text
+
+    def test_two_hundred_thousand_files(self):
+        if "TESSERA_LONG" not in os.environ:
+            print("skipped: in tests/long.sh", flush=True)
+            return
+        count = 200000
+        for number in range(count):
+            folder = self.folder / "many" / f"{number // 1000:03}"
+            if number % 1000 == 0:
+                folder.mkdir(parents=True)
+            (folder / f"{number:06}.txt").write_text(f"document {number}\n")
+        began = time.monotonic()
+        memory, said = self.prepare("--data.source=many", "--data.separator=|", "--data.output=many.bin")
+        seconds = time.monotonic() - began
+        print(f"{count} files: {seconds:.1f} s, {memory / 1e6:.0f} MB", flush=True)
+        self.assertLess(memory, 500e6)
+        self.assertLess(seconds, 300)
+        self.assertEqual(bytes(read_tokens(self.folder / "many.bin")),
+                         b"".join(f"document {number}\n|".encode() for number in range(count)))
+        self.assertEqual(len(read_ends(self.folder / "many.bin.idx")), count)
+        self.train(*TRAIN, "--data.source=many", "--run.dir=run", timeout=120)
+
+    def test_a_sparse_file_of_100_gigabytes(self):
+        if "TESSERA_LONG" not in os.environ:
+            print("skipped: in tests/long.sh", flush=True)
+            return
+        with open(self.folder / "sparse.txt", "wb") as file:
+            file.truncate(100 * 10**9)
+        self.train(*TRAIN, "--data.source=sparse.txt", "--run.dir=run", timeout=120)
+        write_tokenizer(self.folder / "tokenizer")
+        memory, said = self.prepare("--data.source=sparse.txt", "--data.tokenizer=tokenizer", "--data.output=x.bin", code=2)
+        print(f"sparse: {memory / 1e9:.1f} GB", flush=True)
+        self.assertLess(memory, 6e9)
+        self.assertRegex(said, r"sparse\.txt: from byte 0 on \d+ bytes without a place where text may be cut")
+
+
+if __name__ == "__main__":
+    main()

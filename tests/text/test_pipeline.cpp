@@ -1,0 +1,164 @@
+#include <random>
+
+#include "text/pair_tokenizer.hpp"
+#include "text/pipeline.hpp"
+#include "text/text_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Catch::Contains;
+
+namespace {
+
+struct Result {
+  std::vector<std::int32_t> ids;
+  std::vector<std::int64_t> ends;
+  std::vector<std::string> bad;
+  std::int64_t pieces = 0, bad_places = 0;
+  bool operator==(const Result&) const = default;
+};
+
+Result encoded(const std::string& source, int threads, PieceSettings pieces = {}, PiecePlace from = {},
+               bool separated = true) {
+  const SourceList list = examined(source);
+  const PairTokenizer tokenizer;
+  const EncodeSettings settings{.separator = separated ? tokenizer.end_of_text() : std::nullopt};
+  Result out;
+  encode_corpus(list, tokenizer, pieces, settings, from, threads, [&](EncodedPiece&& piece) {
+    for (const auto end : piece.tokens.ends) out.ends.push_back(std::ssize(out.ids) + end);
+    out.ids.insert(out.ids.end(), piece.tokens.ids.begin(), piece.tokens.ids.end());
+    for (const auto& place : piece.tokens.bad)
+      out.bad.push_back(
+          fmt::format("{}:{}: {}", list.files[place.file].path.filename().string(), place.line, place.why));
+    out.bad_places += piece.tokens.bad_places;
+    ++out.pieces;
+  });
+  return out;
+}
+
+std::string decoded(const Result& result) { return PairTokenizer().decode(result.ids); }
+
+std::string drawn_words(std::size_t bytes, unsigned seed) {
+  std::mt19937 draw(seed);
+  std::string text;
+  while (text.size() < bytes) {
+    for (auto n = 1 + draw() % 9; n > 0; --n) text += static_cast<char>('a' + draw() % 26);
+    text += draw() % 9 == 0 ? '\n' : ' ';
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("Documents of each kind become tokens, each with its separator") {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "\xef\xbb\xbfwords of\r\na text");
+  folder.write("b.json", R"([{"text": "first"}, {"text": ""}, {"text": "second"}])");
+  folder.write("c.jsonl", "\xef\xbb\xbf{\"text\": \"one\"}\r\n\r\n  \n{\"text\": \"two\"}\n{\"text\": \"last\"}");
+  folder.write("d/e.txt.gz", gzipped("packed"));
+  folder.write("d/f.jsonl.zst", zstd_compressed("{\"text\": \"small\"}\n"));
+  folder.write("d/g.json.gz", gzipped(R"({"text": "single"})"));
+  folder.write("empty.txt", "");
+  folder.write("mark.txt", "\xef\xbb\xbf");
+  folder.write("empty.jsonl", "\n");
+  const Result all = encoded(folder.path().string(), 2);
+  CHECK(decoded(all) ==
+        "words of\r\na text<end>first<end>second<end>one<end>two<end>last<end>packed<end>small<end>single<end>");
+  CHECK(all.ends.size() == 9);
+  CHECK(all.ends.back() == std::ssize(all.ids));
+  CHECK(all.bad_places == 0);
+  const Result bare = encoded(folder.path().string(), 1, {}, {}, false);
+  CHECK(decoded(bare) == "words of\r\na textfirstsecondonetwolastpackedsmallsingle");
+  CHECK(bare.ends.size() == 9);
+}
+
+TEST_CASE("Tokens depend neither on threads nor on pieces, and reading goes on at any piece") {
+  const TemporaryFolder folder;
+  const std::string text = drawn_words(400'000, 1);
+  folder.write("a.txt", text);
+  folder.write("b.txt.gz", gzipped(drawn_words(300'000, 2)));
+  std::string lines, array = "[";
+  for (unsigned i = 0; i < 300; ++i) {
+    const std::string document = fmt::format("{{\"id\": {}, \"text\": \"{} end\"}}", i, std::string(i * 7, 'y'));
+    lines += document + "\n";
+    array += (i > 0 ? ",\n" : "") + document;
+  }
+  folder.write("c.jsonl", lines);
+  folder.write("d.json", array + fmt::format(",{{\"text\": \"{}\"}}]",
+                                             std::string(90'000, 'z') + " " + std::string(90'000, 'q')));
+  const std::string source = folder.path().string();
+  const Result whole = encoded(source, 1);
+  CHECK(whole.ends.size() == 603);
+  CHECK(decoded(whole).substr(0, text.size()) == text);
+  const PieceSettings small{.piece = 5000};
+  Result pieces = encoded(source, 1, small);
+  CHECK(pieces.pieces > 30);
+  CHECK(pieces.ids == whole.ids);
+  CHECK(pieces.ends == whole.ends);
+  for (const int threads : {2, 3, 8}) CHECK(encoded(source, threads, small) == pieces);
+
+  const SourceList list = examined(source);
+  std::vector<std::pair<PiecePlace, std::size_t>> places;  // a place, and the tokens before it
+  std::size_t tokens = 0;
+  const PairTokenizer tokenizer;
+  encode_corpus(list, tokenizer, small, {.separator = tokenizer.end_of_text()}, {}, 2, [&](EncodedPiece&& piece) {
+    tokens += piece.tokens.ids.size();
+    places.emplace_back(piece.after, tokens);
+  });
+  for (std::size_t i = 0; i < places.size(); i += 5) {
+    const Result rest = encoded(source, 2, small, places[i].first);
+    REQUIRE(rest.ids == std::vector<std::int32_t>(whole.ids.begin() + static_cast<std::ptrdiff_t>(places[i].second),
+                                                  whole.ids.end()));
+  }
+}
+
+TEST_CASE("Bad lines and invalid UTF-8 are told with file and line") {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "good\nbad \xff\xfe here\n\nand \xc3\n");
+  folder.write("b.jsonl", "{\"text\": \"a\"}\nnonsense\n{\"text\": 7}\n{\"text\": \"b\"}\n");
+  folder.write("c.json", "[{\"text\": \"c\"},\n{\"body\": 1},\n{\"text\": \"d\"},\nrubbish");
+  for (const int threads : {1, 3}) {
+    const Result all = encoded(folder.path().string(), threads);
+    CHECK(decoded(all) == "good\nbad \xff\xfe here\n\nand \xc3\n<end>a<end>b<end>c<end>d<end>");
+    REQUIRE(all.bad.size() == 6);
+    CHECK(all.bad_places == 6);
+    CHECK(all.bad[0] == "a.txt:2: byte 0xff is not UTF-8");
+    CHECK(all.bad[1] == "a.txt:4: byte 0xc3 is not UTF-8");
+    CHECK_THAT(all.bad[2], Contains("b.jsonl:2: no JSON"));
+    CHECK_THAT(all.bad[3], Contains("b.jsonl:3: \"text\" is a number"));
+    CHECK_THAT(all.bad[4], Contains("c.json:2: an object without"));
+    CHECK_THAT(all.bad[5], Contains("c.json:4: no JSON"));
+  }
+}
+
+TEST_CASE("Text that cannot be cut is refused by file and place, and errors of reading come in order") {
+  const TemporaryFolder folder;
+  const PieceSettings small{.piece = 1000, .longest = 200'000};
+  folder.write("a.txt", "some words " + std::string(300'000, 'x'));
+  CHECK_THAT(error_of([&] { encoded((folder / "a.txt").string(), 2, small); }),
+             Contains("a.txt: from byte") && Contains("without a place where text may be cut"));
+  folder.write("b.jsonl", "{\"text\": \"a\"}\n{\"text\": \"" + std::string(300'000, 'x'));
+  CHECK_THAT(error_of([&] { encoded((folder / "b.jsonl").string(), 2, small); }),
+             Contains("b.jsonl: from byte 14 on") && Contains("in one line"));
+  folder.write("c.json", "[{\"text\": \"a\"},\n{\"text\": \"" + std::string(300'000, 'x'));
+  CHECK_THAT(error_of([&] { encoded((folder / "c.json").string(), 2, small); }),
+             Contains("c.json:2: one value of more"));
+  folder.write("d.txt", "whole");
+  const std::string packed = gzipped(drawn_words(100'000, 3));
+  folder.write("e.txt.gz", packed.substr(0, packed.size() / 2));
+  std::int64_t pieces = 0;
+  const SourceList list = examined(fmt::format("{0}/d.txt,{0}/e.txt.gz", folder.path().string()));
+  const PairTokenizer tokenizer;
+  CHECK_THAT(error_of([&] { encode_corpus(list, tokenizer, small, {}, {}, 3, [&](EncodedPiece&&) { ++pieces; }); }),
+             Contains("e.txt.gz: truncated"));
+  CHECK(pieces >= 1);
+  pieces = 0;
+  CHECK_THAT(error_of([&] {
+               encode_corpus(list, tokenizer, small, {}, {}, 3, [&](EncodedPiece&&) {
+                 ++pieces;
+                 throw UsageError("enough");
+               });
+             }),
+             Contains("enough"));
+  CHECK(pieces == 1);
+}

@@ -1,0 +1,275 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "sanitized.hpp"
+#include "tessera/data/corpus.hpp"
+#include "tessera/text/prepared.hpp"
+#include "text/pair_tokenizer.hpp"
+#include "text/prepare.hpp"
+#include "text/text_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+using Catch::Contains;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+PrepareJob job_of(const fs::path& source, std::int64_t vocab = PairTokenizer::kEnd + 1, int threads = 2) {
+  PrepareJob job;
+  job.sources = examined(source.string());
+  job.tokenizer_name = "pairs";
+  job.tokenizer = std::make_unique<PairTokenizer>(vocab);
+  job.separator = job.tokenizer->end_of_text();
+  job.text_key = "text";
+  job.settings.threads = threads;
+  job.settings.piece = 2000;
+  return job;
+}
+
+std::string bytes_of_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+std::vector<std::int32_t> ids_of(const fs::path& tokens) {
+  const auto source = open_token_file(tokens);
+  std::vector<std::int32_t> ids(static_cast<std::size_t>(source->size()));
+  source->copy(0, source->size(), ids.data());
+  return ids;
+}
+
+/// A corpus of several files and some 40 pieces.
+void write_corpus(const TemporaryFolder& folder) {
+  std::string text, lines;
+  for (int i = 0; i < 8000; ++i) text += fmt::format("word{} ", i * 7919 % 1000);
+  for (int i = 0; i < 300; ++i) lines += fmt::format("{{\"text\": \"line {} of a corpus\"}}\n", i);
+  folder.write("texts/a.txt", text);
+  folder.write("texts/b.jsonl", lines);
+  folder.write("texts/c.txt", "the last one");
+}
+
+/// Names what a prepared folder holds.
+std::set<std::string> names_in(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::directory_iterator(folder)) names.insert(entry.path().filename().string());
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("A prepared corpus has tokens, an index of its documents and a description") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  const auto job = job_of(folder / "texts");
+  const fs::path made = prepared_folder(job, folder / "cache");
+  CHECK(names_in(made) == std::set<std::string>{"tokens.bin", "documents.idx", "info.json"});
+  CHECK(names_in(folder / "cache") == std::set<std::string>{made.filename().string()});
+  const auto ids = ids_of(made / "tokens.bin");
+  const DocumentIndex index(made / "documents.idx", std::ssize(ids));
+  REQUIRE(index.size() == 302);
+  CHECK(index.begin(0) == 0);
+  CHECK(index.end(301) == std::ssize(ids));
+  const std::vector<std::int32_t> last(ids.begin() + index.begin(301), ids.end());
+  CHECK(job.tokenizer->decode(last) == "the last one<end>");
+  const auto info = nlohmann::json::parse(bytes_of_file(made / "info.json"));
+  CHECK(info["tokens"] == ids.size());
+  CHECK(info["documents"] == 302);
+  CHECK(info["files"] == 3);
+  CHECK(info["tokenizer"] == "pairs");
+  CHECK(info["separator"] == PairTokenizer::kEnd);
+  CHECK(info["tokens_per_second"] > 0.0);
+
+  const auto wide = prepared_folder(job_of(folder / "texts", 70'000), folder / "cache");
+  CHECK(wide != made);
+  CHECK(ids_of(wide / "tokens.bin") == ids);
+  CHECK(fs::file_size(wide / "tokens.bin") == 1024 + 4 * ids.size());
+  const std::string bytes = bytes_of_file(made / "tokens.bin");
+  for (const int threads : {1, 5}) {
+    fs::remove_all(made);
+    prepared_folder(job_of(folder / "texts", PairTokenizer::kEnd + 1, threads), folder / "cache");
+    CHECK(bytes_of_file(made / "tokens.bin") == bytes);
+  }
+}
+
+TEST_CASE("A key tells corpora, tokenizers and options apart") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  const auto key = [&](const std::function<void(PrepareJob&)>& change = {}) {
+    auto job = job_of(folder / "texts");
+    if (change) change(job);
+    return job.key();
+  };
+  const std::string first = key();
+  std::set<std::string> keys{first};
+  CHECK(key() == first);
+  CHECK(key([](auto& job) { job.settings.threads = 7; }) == first);
+  keys.insert(key([](auto& job) { job.tokenizer = std::make_unique<PairTokenizer>(2000); }));
+  keys.insert(key([](auto& job) { job.separator.reset(); }));
+  keys.insert(key([](auto& job) { job.on_error = OnError::skip; }));
+  keys.insert(key([](auto& job) { job.text_key = "body"; }));
+  keys.insert(key([](auto& job) { std::swap(job.sources.files[0], job.sources.files[1]); }));
+  fs::last_write_time(folder / "texts" / "c.txt", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  keys.insert(key());
+  folder.write("texts/c.txt", "the last one!");
+  keys.insert(key());
+  fs::rename(folder / "texts" / "c.txt", folder / "texts" / "d.txt");
+  keys.insert(key());
+  CHECK(keys.size() == 9);
+}
+
+TEST_CASE("What was cut off goes on from its journal, whatever lies after it, to the same bytes") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  const auto whole = prepared_folder(job_of(folder / "texts"), folder / "whole");
+  const std::string tokens = bytes_of_file(whole / "tokens.bin"), index = bytes_of_file(whole / "documents.idx");
+  const int pieces = kSanitized ? 8 : 25;
+  for (int stop = 1; stop < pieces; stop += 3) {
+    CAPTURE(stop);
+    const fs::path cache = folder / fmt::format("cache-{}", stop);
+    auto job = job_of(folder / "texts");
+    int asked = 0;
+    job.settings.stop = [&] { return ++asked > stop ? "SIGTERM" : ""; };
+    CHECK_THAT(error_of<Error>([&] { prepared_folder(job, cache); }), Contains("SIGTERM while"));
+    const fs::path beside = cache / (job.key() + ".tmp");
+    REQUIRE(fs::exists(beside / "journal.json"));
+    CHECK_FALSE(fs::exists(cache / job.key()));
+    CHECK_FALSE(fs::exists(cache / (job.key() + ".lock")));
+    std::vector<std::string> said;
+    job.settings.stop = {};
+    job.settings.say = [&](const std::string& line) { said.push_back(line); };
+    if (stop % 2 == 0) std::ofstream(beside / "tokens.bin", std::ios::app) << "what the journal does not know";
+    if (stop % 3 == 0) std::ofstream(beside / "documents.idx", std::ios::app) << "nor this";
+    const fs::path made = prepared_folder(job, cache);
+    CHECK(bytes_of_file(made / "tokens.bin") == tokens);
+    CHECK(bytes_of_file(made / "documents.idx") == index);
+    REQUIRE(said.size() >= 2);
+    CHECK_THAT(said[1], Contains("going on   after"));
+  }
+}
+
+TEST_CASE("A journal that its files do not bear out is not believed") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  const auto whole = prepared_folder(job_of(folder / "texts"), folder / "whole");
+  const std::string tokens = bytes_of_file(whole / "tokens.bin");
+  int number = 0;
+  const std::function<void(const fs::path&)> damages[] = {
+      [](const auto& tmp) { fs::resize_file(tmp / "tokens.bin", 1030); },
+      [](const auto& tmp) { fs::remove(tmp / "documents.idx"); },
+      [](const auto& tmp) { std::ofstream(tmp / "journal.json") << "{\"key\""; },
+      [](const auto& tmp) { std::ofstream(tmp / "journal.json") << R"({"key": "another"})"; },
+  };
+  for (const auto& damage : damages) {
+    const fs::path cache = folder / fmt::format("cache-{}", ++number);
+    auto job = job_of(folder / "texts");
+    int asked = 0;
+    job.settings.stop = [&] { return ++asked > 10 ? "stopped" : ""; };
+    CHECK_THROWS_AS(prepared_folder(job, cache), Error);
+    damage(cache / (job.key() + ".tmp"));
+    job.settings.stop = {};
+    CHECK(bytes_of_file(prepared_folder(job, cache) / "tokens.bin") == tokens);
+  }
+}
+
+TEST_CASE("Processes that share a cache prepare a corpus once, and one of them may be killed") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  const auto whole = prepared_folder(job_of(folder / "texts"), folder / "whole");
+  const fs::path cache = folder / "cache";
+  std::vector<pid_t> children;
+  for (int i = 0; i < 3; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {  // the first is killed in the middle of it
+      auto job = job_of(folder / "texts", PairTokenizer::kEnd + 1, 1);
+      int asked = 0;
+      if (i == 0) job.settings.stop = [&] { return ++asked > 12 ? (::kill(::getpid(), SIGKILL), "") : ""; };
+      if (i > 0) std::this_thread::sleep_for(std::chrono::milliseconds(20 * i));
+      try {
+        prepared_folder(job, cache);
+      } catch (...) {
+        ::_exit(1);
+      }
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  int finished = 0;
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 0) ++finished;
+  }
+  CHECK(finished >= 2);
+  const std::string key = job_of(folder / "texts").key();
+  CHECK(names_in(cache) == std::set<std::string>{key});
+  CHECK(bytes_of_file(cache / key / "tokens.bin") == bytes_of_file(whole / "tokens.bin"));
+}
+
+TEST_CASE("A waiting process says so once, and goes on when the other has finished") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  auto job = job_of(folder / "texts");
+  std::vector<std::string> said;
+  job.settings.say = [&](const std::string& line) { said.push_back(line); };
+  const fs::path cache = folder / "cache";
+  ProcessOwner other = ProcessOwner::me();
+  other.host = "node7", other.system = "another boot";
+  const auto lock = folder.write("cache/" + job.key() + ".lock", other.text());
+  int looks = 0;
+  job.settings.stop = [&] {
+    if (++looks == 3) {  // what the other process would have left
+      const auto made = prepared_folder(job_of(folder / "texts"), folder / "whole");
+      fs::rename(made, cache / job.key());
+    }
+    return looks > 20 ? "too long" : "";
+  };
+  CHECK(prepared_folder(job, cache) == cache / job.key());
+  CHECK(said.size() == 1);
+  CHECK_THAT(said.at(0), Contains("waiting") && Contains("on node7") && Contains(job.key()));
+  CHECK(fs::exists(lock));
+}
+
+TEST_CASE("A bad place stops the work, or is counted and shown") {
+  const TemporaryFolder folder;
+  folder.write("texts/a.jsonl", "{\"text\": \"a\"}\nbad\n{\"text\": \"b\"}\n");
+  folder.write("texts/b.txt", "x\n\xff\n");
+  auto job = job_of(folder / "texts");
+  CHECK_THAT(error_of([&] { prepared_folder(job, folder / "cache"); }),
+             Contains("a.jsonl:2: no JSON") && Contains("data.on_error = skip"));
+  std::vector<std::string> said;
+  job.settings.say = [&](const std::string& line) { said.push_back(line); };
+  job.on_error = OnError::skip;
+  const auto made = prepared_folder(job, folder / "cache");
+  const auto info = nlohmann::json::parse(bytes_of_file(made / "info.json"));
+  CHECK(info["bad_places"] == 2);
+  CHECK_THAT(std::string(info["first_bad_places"][1]), Contains("b.txt:2: byte 0xff"));
+  REQUIRE(said.size() == 5);
+  CHECK_THAT(said[2], Contains("2 places"));
+  folder.write("nothing/a.txt", "");
+  CHECK_THAT(error_of([&] { prepared_folder(job_of(folder / "nothing"), folder / "cache"); }),
+             Contains("1 file without text"));
+}
+
+TEST_CASE("An output is llm.c's file with an index beside it, and replaces nothing") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  const auto job = job_of(folder / "texts");
+  const fs::path out = folder / "out.bin";
+  prepare_file(job, out);
+  const auto made = prepared_folder(job, folder / "cache");
+  CHECK(ids_of(out) == ids_of(made / "tokens.bin"));
+  CHECK(bytes_of_file(folder / "out.bin.idx") == bytes_of_file(made / "documents.idx"));
+  std::int32_t magic = 0;
+  std::memcpy(&magic, bytes_of_file(out).data(), sizeof magic);
+  CHECK(magic == 20240520);
+  CHECK(names_in(folder.path()) == std::set<std::string>{"texts", "cache", "out.bin", "out.bin.idx"});
+  CHECK_THAT(error_of([&] { prepare_file(job, out); }), Contains("out.bin exists"));
+  CHECK_THAT(error_of([&] { DocumentIndex(out, 100); }), Contains("another magic number"));
+  CHECK_THAT(error_of([&] { DocumentIndex(folder / "out.bin.idx", 100); }), Contains("beyond the tokens"));
+}

@@ -1,0 +1,129 @@
+#include <sys/stat.h>
+
+#include <catch2/catch.hpp>
+
+#include "data/files.hpp"
+#include "tessera/data/corpus.hpp"
+#include "tessera/text/corpus.hpp"
+#include "text/source_files.hpp"
+
+using namespace tessera;
+using Catch::Contains;
+
+namespace {
+std::vector<std::int32_t> some_of(const TokenSource& source, std::int64_t first, std::int64_t count) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(count));
+  source.copy(first, count, out.data());
+  return out;
+}
+std::string text_of(const TokenSource& source) {
+  std::string text;
+  for (const auto token : some_of(source, 0, source.size())) text += static_cast<char>(token);
+  return text;
+}
+std::string error_of(const std::filesystem::path& path) {
+  Options options;
+  options.data.source = path.string();
+  return usage_message([&] { open_corpus(options, 256); });
+}
+std::unique_ptr<TokenSource> open_text(const std::filesystem::path& path) {
+  Options options;
+  options.data.source = path.string();
+  return open_corpus(options, 256);
+}
+}  // namespace
+
+TEST_CASE("A folder of text is joined in the order of paths, and any range can be read") {
+  const TemporaryFolder folder;
+  folder.write("b.txt", "second\n");
+  folder.write("a/z.txt", "first");
+  folder.write("c.txt", "");
+  folder.write("sub/deep/\xc3\xa9.txt", "\xff\x00\x80!");
+  folder.write("notes.md", "not text for us");
+  const auto source = open_text(folder.path());
+  const std::string expected = std::string("firstsecond\n") + "\xff";
+  CHECK(text_of(*source).starts_with(expected));
+  CHECK(source->id_bound() == 256);
+  CHECK_THAT(source->describe(), Contains("3 text files"));
+  const auto all = some_of(*source, 0, source->size());
+  for (std::int64_t first = 0; first <= source->size(); ++first) {
+    for (std::int64_t count = 0; first + count <= source->size(); ++count) {
+      REQUIRE(some_of(*source, first, count) ==
+              std::vector<std::int32_t>(all.begin() + first, all.begin() + first + count));
+    }
+  }
+  CHECK_THROWS_AS(some_of(*source, 1, source->size()), InternalError);
+  CHECK(fingerprint(*source) == fingerprint(*tokens_of_text(text_of(*source))));
+}
+
+TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
+  const TemporaryFolder folder, other;
+  const auto elsewhere = other.write("elsewhere", "linked");
+  other.write("more/text.txt", "left out");
+  folder.write("b.txt", "plain ");
+  std::filesystem::create_symlink(elsewhere, folder / "c.txt");
+  CHECK(open_text(folder.path())->skipped().empty());
+  std::filesystem::create_directory_symlink(other / "more", folder / "linked\x1b[2J");
+  REQUIRE(::mkfifo((folder / "pipe.txt").c_str(), 0600) == 0);
+  const auto source = open_text(folder.path());
+  CHECK(text_of(*source) == "plain linked");
+  CHECK(source->skipped() == "linked?[2J (a link to a folder), pipe.txt (not a file)");
+  for (const char* name : {"x", "y"}) std::filesystem::create_directory_symlink(other / "more", folder / name);
+  CHECK_THAT(open_text(folder.path())->skipped(), Contains("x (a link to a folder) and 1 more"));
+  const TemporaryFolder links;
+  std::filesystem::create_directory_symlink(other / "more", links / "all");
+  CHECK_THAT(error_of(links.path()), Contains("no .txt file in it or below it but all (a link to a folder)"));
+}
+
+TEST_CASE("A part of a corpus that cannot be read is an error") {
+  const TemporaryFolder folder;
+  folder.write("a.txt", "text");
+  const auto error = [&] { return message_of<IoError>(ExitCode::input_output, [&] { open_text(folder.path()); }); };
+  std::filesystem::create_symlink(folder / "none", folder / "other");
+  CHECK(error().empty());  // not a text, whatever it was
+  std::filesystem::create_symlink(folder / "none", folder / "b.txt");
+  CHECK_THAT(error(), Contains("b.txt is a link to nothing"));
+  std::filesystem::remove(folder / "b.txt");
+  std::filesystem::create_symlink("b.txt", folder / "b.txt");
+  CHECK_THAT(error(), Contains("b.txt cannot be examined"));
+}
+
+namespace {
+
+/// Lists `given` and returns the paths below the folder, with commas between.
+std::string listed(const TemporaryFolder& folder, std::string given) {
+  for (auto at = given.find('@'); at != std::string::npos; at = given.find('@'))
+    given.replace(at, 1, folder.path().string() + "/");
+  std::string names;
+  for (const auto& file : list_sources(given, "data.source").files)
+    names += (names.empty() ? "" : ",") + file.path.lexically_relative(folder.path()).generic_string();
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("A source is a list of files, folders and globs, in this order") {
+  const TemporaryFolder folder;
+  for (const char* name : {"b.txt", "a.jsonl.gz", "sub/z.json", "sub/Y.txt.zst", "sub/t.bin", "10.bin", "9.bin", "x.md",
+                           "odd, name.txt", "other/notes"})
+    folder.write(name, "x");
+  CHECK(listed(folder, "@b.txt") == "b.txt");
+  CHECK(listed(folder, "@") == "a.jsonl.gz,b.txt,odd, name.txt,sub/Y.txt.zst,sub/z.json");
+  CHECK(listed(folder, "@sub, @b.txt ,@a.jsonl.gz") == "sub/Y.txt.zst,sub/z.json,b.txt,a.jsonl.gz");
+  CHECK(listed(folder, "@*.bin,@sub/t.bin") == "10.bin,9.bin,sub/t.bin");
+  CHECK(listed(folder, "@9.bin,@10.bin") == "9.bin,10.bin");
+  CHECK(listed(folder, "@odd, name.txt") == "odd, name.txt");
+  CHECK(listed(folder, "@?.txt,@s*") == "b.txt,sub/Y.txt.zst,sub/z.json");
+  const auto list = list_sources((folder / "*.[mj]*").string(), "data.source");
+  CHECK(list.files.size() == 1);
+  CHECK(list.files[0].kind == SourceKind::json_lines);
+  CHECK(list.files[0].compression == Compression::gzip);
+  CHECK_THAT(list.skipped, Contains("x.md (of unknown kind)"));
+  const auto error = [&](const std::string& given) { return usage_message([&] { listed(folder, given); }); };
+  CHECK_THAT(error("@b.txt,@9.bin"), Contains("9.bin holds tokens") && Contains("b.txt text"));
+  CHECK_THAT(error("@none*"), Contains("nothing matches"));
+  CHECK_THAT(error("@*.md"), Contains("nothing matches but") && Contains("of unknown kind"));
+  CHECK_THAT(error("@b.txt,,@9.bin"), Contains("an empty name"));
+  CHECK_THAT(error("@other"), Contains("no .txt file in it") && Contains(".bin files are named"));
+  CHECK_THAT(error("@b.txt,@gone.txt"), Contains("gone.txt: no such file or folder"));
+}
