@@ -100,7 +100,7 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
     const char* const reason = "data.source = synthetic reads no text";
     add_unused(out, reason, {"data.text_key", "data.separator", "data.on_error", "data.cache", "data.output"});
     const bool generates =
-        options.train.sample_every > 0 || options.is_given("generate.prompt") || options.is_given("generate.prompts");
+        options.train.sample_every > 0 || !options.generate.prompt.empty() || !options.generate.prompts.empty();
     if (!generates) out.push_back({"data.tokenizer", reason});
   }
   if (!options.data.output.empty()) {

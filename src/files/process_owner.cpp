@@ -29,15 +29,21 @@ std::string this_system() {
   return fmt::format("{} {}", boot, std::filesystem::read_symlink("/proc/self/ns/pid", unseen).string());
 }
 
-/// Reads field 22 of /proc/PID/stat; -1 if there is no such process.
-std::int64_t start_of(std::int64_t pid) {
+/// Reads a field of /proc/PID/stat, 3 or a later one; empty if there is no such process.
+std::string stat_field(std::int64_t pid, int number) {
   const std::string text = text_of(fmt::format("/proc/{}/stat", pid));
   const auto name_end = text.rfind(')');  // the name may hold any characters
-  if (name_end == std::string::npos) return -1;
+  if (name_end == std::string::npos) return "";
   std::istringstream fields(text.substr(name_end + 1));
   std::string field;
-  for (int i = 3; i <= 22; ++i) fields >> field;
-  return fields ? std::strtoll(field.c_str(), nullptr, 10) : -1;
+  for (int i = 3; i <= number; ++i) fields >> field;
+  return fields ? field : "";
+}
+
+/// Returns when a process started, in clock ticks since boot; -1 if there is none.
+std::int64_t start_of(std::int64_t pid) {
+  const std::string ticks = stat_field(pid, 22);
+  return ticks.empty() ? -1 : std::strtoll(ticks.c_str(), nullptr, 10);
 }
 
 /// A process that ends gives its memory back first, and its locks after that.
@@ -99,6 +105,12 @@ OwnerLife life_of(const ProcessOwner& owner) {
   if (owner.system != this_system()) return OwnerLife::unknown;
   if (start_of(owner.pid) != owner.started) return OwnerLife::gone;
   return has_memory(owner.pid) ? OwnerLife::running : OwnerLife::unknown;
+}
+
+bool has_ended(const ProcessOwner& owner) {
+  if (owner.system != this_system()) return false;
+  const std::string state = stat_field(owner.pid, 3);
+  return start_of(owner.pid) != owner.started || state == "Z" || state == "X";
 }
 
 }  // namespace tessera

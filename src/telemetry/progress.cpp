@@ -6,13 +6,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 #include <utility>
 #include <vector>
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/terminal.hpp"
 
 namespace tessera {
 
@@ -105,21 +104,6 @@ void StepClock::add(double seconds) {
 double StepClock::left(std::int64_t steps) const {
   return count_ == 0 ? std::numeric_limits<double>::quiet_NaN() : mean_ * static_cast<double>(steps);
 }
-
-namespace {
-
-/// Returns whether the stream is a terminal. Open MPI gives each rank a terminal of its own and passes the text on. So
-/// under it the question is where mpiexec (the parent on the first machine) writes to.
-bool is_terminal(std::FILE* stream) {
-  if (::isatty(::fileno(stream)) == 0) return false;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): the environment never changes
-  if (std::getenv("OMPI_COMM_WORLD_SIZE") == nullptr) return true;
-  std::error_code error;
-  const auto target = std::filesystem::read_symlink(fmt::format("/proc/{}/fd/1", ::getppid()), error).string();
-  return !error && (target.starts_with("/dev/pts/") || target.starts_with("/dev/tty"));
-}
-
-}  // namespace
 
 Progress::Progress(std::FILE* stream, std::int64_t every, Style style)
     : stream_(stream), every_(every), bar_(style == Style::automatic ? is_terminal(stream) : style == Style::bar) {

@@ -69,7 +69,7 @@ bool CacheLockSeeker::is_left() {
     seen_ = owner, seen_touch_ = *touched, seen_at_ = now;
   }
   if (owner) {
-    if (life_of(*owner) == OwnerLife::gone) return true;
+    if (has_ended(*owner)) return true;
     // Slurm starts a job again only when its processes have ended.
     const ProcessOwner me = ProcessOwner::me();
     if (!me.job.empty() && owner->job == me.job && owner->restarts < me.restarts) return true;

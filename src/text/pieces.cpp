@@ -16,6 +16,9 @@ constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 /// What follows a cut is known this far: a token that begins before it does not reach so far beyond.
 constexpr std::size_t kLookAhead = std::size_t{1} << 16;
 
+/// Bytes that are asked for at a time.
+constexpr std::size_t kStep = std::size_t{1} << 16;
+
 std::int64_t line_ends(std::string_view text) { return std::count(text.begin(), text.end(), '\n'); }
 
 /// Reads one file.
@@ -52,7 +55,7 @@ class FilePieces {
   void fill(std::size_t wanted) {
     while (!ended_ && buffer_.size() < wanted) {
       const std::size_t before = buffer_.size();
-      buffer_.resize(wanted);
+      buffer_.resize(std::min(wanted, before + kStep));  // room is cleared: a small file needs little
       const std::size_t got = bytes_->read(buffer_.data() + before, buffer_.size() - before);
       buffer_.resize(before + got);
       ended_ = got == 0;

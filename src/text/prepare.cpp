@@ -27,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 constexpr int kFormat = 1;  ///< of what is prepared: another one makes another key
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
 /// Work that a kill may cost. The first commits come sooner: short preparations are resumed too.
-constexpr std::chrono::duration<double> kFirstCommit(0.25), kCommitEvery(5);
+constexpr std::chrono::duration<double> kFirstCommit(0.1), kCommitEvery(5);
 constexpr std::size_t kBadKept = 5;
 constexpr std::size_t kPathsKept = 1000;
 

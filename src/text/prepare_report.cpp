@@ -1,13 +1,12 @@
 #include "text/prepare_report.hpp"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <cstdio>
 #include <limits>
 
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/terminal.hpp"
 #include "text/prepare.hpp"
 
 namespace tessera {
@@ -28,7 +27,7 @@ PrepareReport::PrepareReport(const PrepareJob& job, const std::string& where, co
     : job_(job),
       total_(job.source_bytes()),
       first_text_(start.text_bytes),
-      is_terminal_(::isatty(STDOUT_FILENO) == 1),
+      is_terminal_(is_terminal(stdout)),
       start_(Clock::now()),
       shown_(start_) {
   if (!job.settings.say) return;

@@ -172,8 +172,8 @@ AddedToken read_added(const JsonAt& token) {
   return added;
 }
 
-/// The library takes the vocabulary's id for a token that is there, and counts on from the vocabulary's size for others.
-/// A file that says something else is refused: ids would differ.
+/// The library takes the vocabulary's id for a token that is there, and counts on from its size for others. A file that
+/// says something else is refused: ids would differ.
 void read_added_tokens(const JsonAt& list, const Spellings& spellings, BpeDescription& description) {
   if (list.is_null()) return;
   list.require_list();

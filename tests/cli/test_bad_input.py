@@ -133,7 +133,7 @@ class Data(Case):
         (self.folder / "blank").mkdir()
         (self.folder / "blank" / "a.txt").write_text("")
         (self.folder / "mixed").mkdir()
-        (self.folder / "mixed" / "a.jsonl").write_text('{"text": "a"}\n')
+        (self.folder / "mixed" / "a.jsonl").write_text('{"body": "a"}\n')
         (self.folder / "notes.md").write_text("text")
 
     SOURCES = [
@@ -141,7 +141,7 @@ class Data(Case):
         ("missing.bin", r"data\.source = missing\.bin: no such file or folder"),
         ("empty", r"empty: no \.txt file in it or below it"),
         ("blank", r"blank: 1 \.txt files?, all empty"),
-        ("mixed", r"a\.jsonl: JSON is not read in this version"),
+        ("mixed", r"a\.jsonl:1: an object without \"text\" \(data\.text_key\)"),
         ("notes.md", r"data\.source = notes\.md: a file of unknown kind"),
         ("cut.bin", r"cut\.bin: 5024 bytes, but its header says 2100 tokens of 2 bytes \(truncated\): 5224"),
         ("long.bin", r"long\.bin: 5024 bytes, but its header says 1900 tokens .*\(more than the header knows\): 4824"),

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from job import TINY, Case, command, main
-from running import Running, logged
+from running import Running, logged, ranks_of
 
 SAMPLE = Path(__file__).resolve().parents[2] / "inputs" / "sample_data"
 KILLS = 60 if "TESSERA_LONG" in os.environ else 6
@@ -301,13 +301,17 @@ class Kills(Case):
         for number in range(KILLS // 2):
             cache = f"cache-{number}"
             both = []
-            for _ in range(2):
-                both.append(Running([*self.prepare, f"--data.cache={cache}"], 0, self.folder))
+            for job in range(2):
+                words = self.prepare + [f"--data.cache={cache}"]
+                if number == 0:
+                    words = ["train", *TRAIN, *words[2:], f"--run.dir=run-{job}"]
+                both.append(Running(words, 2 if number == 0 and job == 0 else 0, self.folder))
                 self.addCleanup(both[-1].remove)
             time.sleep(draw.random() * self.seconds)
             victim = draw.randrange(2)
             if both[victim].process.poll() is None:
-                os.kill(both[victim].process.pid, signal.SIGKILL)
+                for process in ranks_of(both[victim].process).values():
+                    os.kill(process, signal.SIGKILL)
             code, out = both[1 - victim].end()
             self.assertEqual(code, 0, out)
             waited += out.count("waiting    for process")

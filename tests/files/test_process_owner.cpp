@@ -1,4 +1,9 @@
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <csignal>
+#include <fstream>
+#include <string>
 
 #include "file_support.hpp"
 #include "tessera/files/process_owner.hpp"
@@ -42,4 +47,29 @@ TEST_CASE("a process is running, gone, or on a system that cannot be looked at")
   CHECK(life_of(other) == OwnerLife::gone);
   other.system = "another boot";
   CHECK(life_of(other) == OwnerLife::unknown);
+}
+
+TEST_CASE("a process that was killed has ended before its parent has waited for it") {
+  const pid_t child = ::fork();
+  if (child == 0) ::pause();
+  ProcessOwner owner = ProcessOwner::me();
+  CHECK_FALSE(has_ended(owner));
+  owner.pid = child;
+  CHECK(has_ended(owner));  // another process with its number
+  owner.started = 0;
+  std::ifstream stat("/proc/" + std::to_string(child) + "/stat");
+  std::string field;
+  for (int i = 0; i < 22; ++i) stat >> field;
+  owner.started = std::stoll(field);
+  CHECK_FALSE(has_ended(owner));
+  ::kill(child, SIGKILL);
+  siginfo_t ended{};
+  REQUIRE(::waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT) == 0);
+  CHECK(has_ended(owner));
+  CHECK(life_of(owner) == OwnerLife::unknown);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(has_ended(owner));
+  owner.system = "another boot";
+  CHECK_FALSE(has_ended(owner));
 }

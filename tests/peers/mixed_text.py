@@ -116,6 +116,12 @@ def drawn_documents(size: int, special: list[str]) -> list[str]:
     return documents
 
 
+def every_point_documents() -> list[str]:
+    """Every code point of `assigned` next to letters, spaces, line ends, digits, an apostrophe and itself."""
+    points = assigned()
+    return ["".join(f"a{c}b {c}{c}'{c}s\n{c}1 " for c in points[at:at + 2000]) for at in range(0, len(points), 2000)]
+
+
 def read_documents(paths: list[Path], size: int) -> list[str]:
     """Files as documents (folders: their .py, .txt, .md, .hpp and .cpp files), nine tenths of `size` bytes of them, and drawn
     sentences in all scripts: a tenth."""

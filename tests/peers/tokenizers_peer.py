@@ -22,7 +22,7 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 os.environ.setdefault("RAYON_NUM_THREADS", "2")  # read when the library starts its threads
 
 import tokenizers  # noqa: E402
-from mixed_text import drawn_documents, read_documents  # noqa: E402
+from mixed_text import drawn_documents, every_point_documents, read_documents  # noqa: E402
 from tokenizers import Tokenizer  # noqa: E402
 
 
@@ -121,7 +121,7 @@ def main() -> int:
     special = [token.content for token in library.get_added_tokens_decoder().values()]
     with tempfile.TemporaryDirectory() as name:
         if options.what == "ids":
-            documents = drawn_documents(int(options.megabytes * 1e6), special)
+            documents = drawn_documents(int(options.megabytes * 1e6), special) + every_point_documents()
             return compare_ids(options, documents, library, Path(name))
         documents = read_documents(options.text, int(options.megabytes * 1e6))
         return compare_speed(options, documents, library, Path(name))

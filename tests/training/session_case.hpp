@@ -116,7 +116,7 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
     for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
       outcome.bytes_sent += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
   }
-  if (data.validation().has_value()) {
+  if (!data.validation().empty()) {
     const double loss = session.evaluate(options.train.eval_batches);
     if (reports) outcome.evaluations.push_back(loss);
   }

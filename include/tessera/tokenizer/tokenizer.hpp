@@ -35,13 +35,16 @@ class Tokenizer {
   /// Returns the bytes of an id, which alone need not be valid UTF-8. UsageError for an id that is not in the
   /// vocabulary.
   virtual std::string_view bytes_of(std::int32_t id) const = 0;
-  /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8, where the file asks for no normaliser.
+  /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8, where the file asks for no normaliser, no space
+  /// before the text and no added token that takes white space with it.
   std::string decode(std::span<const std::int32_t> ids) const;
 
-  /// Returns the id of a token by its content ("<|endoftext|>"), added tokens first; nothing if there is none.
+  /// Returns the id of a token by its content ("<|endoftext|>"), added tokens first, else as the vocabulary spells it
+  /// ("Ġthe"); nothing if there is none.
   virtual std::optional<std::int32_t> id_of(std::string_view token) const = 0;
   /// Returns the end-of-text token that the folder names (tokenizer_config.json, config.json), else <|endoftext|> or
-  /// <|end_of_text|> where the vocabulary has it; nothing if there is none.
+  /// <|end_of_text|> where the vocabulary has it; nothing if there is none. UsageError if the folder names one that is
+  /// not in the vocabulary.
   virtual std::optional<std::int32_t> end_of_text() const = 0;
 
   /// Returns 1 + the largest id.

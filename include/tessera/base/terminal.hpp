@@ -1,0 +1,11 @@
+#pragma once
+// Where a stream's text ends up.
+
+#include <cstdio>
+
+namespace tessera {
+
+/// Returns whether a person reads the stream on a terminal, where a line can be redrawn.
+bool is_terminal(std::FILE* stream);
+
+}  // namespace tessera
