@@ -261,7 +261,8 @@ bool reads(CommandKind kind, std::string_view option) {
       "data.cache",  "data.output",     "model.from",     "run.threads",   "run.dir",        "run.name"};
   const auto is_in = [&](std::string_view section) { return option.starts_with(section); };
   const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.") && !is_in("sweep.") &&
-                        option != "data.output" && (!is_in("generate.") || std::ranges::any_of(samples, is_in));
+                        option != "data.output" &&
+                        (!is_in("generate.") || std::ranges::find(samples, option) != std::end(samples));
   switch (kind) {
     case CommandKind::train:
       return of_train;

@@ -284,8 +284,9 @@ void add_commands(Rows& t) {
 void add_generate(Rows& t) {
   using S = GenerateOptions;
   t.push_back(text_option("generate.prompt", Field{&O::generate, &S::prompt}, "text", "the text to go on with"));
-  t.push_back(text_option("generate.prompts", Field{&O::generate, &S::prompts}, "file",
-                          "instead of generate.prompt: a file with a prompt in each line"));
+  t.push_back(text_option(
+      "generate.prompts", Field{&O::generate, &S::prompts}, "file",
+      "instead of generate.prompt: a file with a prompt in each line, train.micro_batch of them at a time on a rank"));
   t.push_back(integer_option("generate.max_tokens", Field{&O::generate, &S::max_tokens}, 1, std::int64_t{1} << 31,
                              "longest continuation, in tokens; with its prompt within the model's context"));
   t.push_back(number_option("generate.temperature", Field{&O::generate, &S::temperature}, {0.0, 1000.0},

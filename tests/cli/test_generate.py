@@ -10,6 +10,7 @@ from job import REFERENCE, TINY, Case, Job, main, write_text
 from running import logged
 
 PROMPT = "The rank "
+SAMPLES = Path(__file__).resolve().parents[2] / "inputs" / "sample_data"
 
 
 MADE = tempfile.TemporaryDirectory(prefix="tessera-cli-generate-")
@@ -124,6 +125,18 @@ class Generate(Case):
         said = self.generate(self.folder / "with", "--generate.prompt=The ", "--generate.max_tokens=9",
                              "--generate.temperature=0")
         self.assertEqual(said, "The " + samples[6] + "\n")
+
+    def test_the_run_says_which_tokenizer(self):
+        words = REFERENCE / "tokenizers" / "llama3"
+        self.train(*TINY, "--train.steps=10", f"--data.source={SAMPLES}", f"--data.tokenizer={words}", "--data.val_fraction=0",
+                   "--model.vocab=2000", "--run.dir=words", "--checkpoint.every=10", "--optim.lr=0.01", "--data.cache=cache")
+        options = ["--generate.prompt=The river", "--generate.max_tokens=12", "--generate.temperature=0"]
+        said = self.generate(self.folder / "words", *options)
+        self.assertTrue(said.startswith("The river"))
+        self.assertEqual(self.generate(self.folder / "words", *options, ranks=2), said)
+        self.assertEqual(self.generate(self.folder / "words", *options, f"--data.tokenizer={words}"), said)
+        # An empty prompt begins with the end of text.
+        self.assertGreater(len(self.generate(self.folder / "words", "--generate.prompt=", *options[1:])), 1)
 
     def test_bad_input_is_refused(self):
         for arguments, says in (

@@ -26,7 +26,7 @@ Sampled train(const Options& options, std::int64_t world, std::int64_t ranks_per
   out.weights = empty_tensors(planned.schedule.model);
   std::mutex mutex;
   run_ranks(world, node, [&](RankContext& context) {
-    const Dataset data(options.data, architecture.vocab, planned.schedule.model.sequence);
+    const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
     MachineShape machine;
     machine.poison = true;
     TrainingSession session(context, options, planned, data, machine);
