@@ -87,6 +87,43 @@ TEST_CASE("samples are the same on any number of ranks, and change as the model 
   for (const std::string& text : one.texts) CHECK(text.starts_with("\n"));
 }
 
+TEST_CASE("the loss of an evaluation is that of generation's logits, token by token") {
+  for (const Family family : {Family::gpt2, Family::qwen2, Family::llama}) {
+    for (const std::int64_t world : {1, 2}) {
+      INFO(name_of(family) << " on " << world);
+      const Options options =
+          options_of({"--train.sample_every=1", "--data.val_fraction=0.2", "--generate.max_tokens=12"});
+      const Architecture architecture = small_model(family);
+      const PlannedRun planned = plan_run(options, architecture, world, world);
+      double evaluated = 0, generated = 0;
+      run_ranks(world, world, [&](RankContext& context) {
+        const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
+        TrainingSession session(context, options, planned, data);
+        for (std::int64_t step = 1; step <= session.steps(); ++step) session.train_step();
+        const double loss = session.evaluate(1);  // of one window
+        const ValidationSet& set = data.validation().front();
+        std::vector<std::int32_t> row(10), tokens(9), targets(9);
+        fill_batch(*set.source, set.samples, architecture.vocab, 0, 1, row, tokens.data(), targets.data());
+        Generator generator(session.schedule(), session.resources(), session.player(), {}, architecture.vocab);
+        double sum = 0;
+        for (std::size_t n = 1; n <= tokens.size(); ++n) {
+          std::vector<GenerationPrompt> prompts;
+          if (context.rank() == 0) prompts.push_back({0, {tokens.begin(), tokens.begin() + static_cast<int>(n)}});
+          generator.run(prompts, [&](std::size_t, std::int32_t) {
+            double total = 0;
+            for (const float x : generator.logits(0)) total += std::exp(static_cast<double>(x));
+            sum += std::log(total) - static_cast<double>(generator.logits(0)[static_cast<std::size_t>(targets[n - 1])]);
+            return false;
+          });
+        }
+        if (context.rank() == 0) evaluated = loss, generated = sum / 9;
+      });
+      CHECK(evaluated > 1);
+      CHECK(generated == Approx(evaluated).epsilon(2e-6));  // contract 1
+    }
+  }
+}
+
 TEST_CASE("a prompt that fills the context is refused") {
   CHECK_THROWS_AS(train(options_of({"--train.sample_every=1", "--generate.prompt=abcdefghijkl"}), 1), UsageError);
 }

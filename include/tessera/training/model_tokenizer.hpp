@@ -8,8 +8,8 @@
 
 namespace tessera {
 
-/// Returns the tokenizer of a model that was trained: data.tokenizer, or what its run used, or the one beside its
-/// weights, or bytes for a vocabulary of 256. UsageError if there is none.
+/// Returns the tokenizer of a model that was trained. First of: data.tokenizer, what its run used, the one next to its
+/// weights, bytes for a vocabulary of 256. UsageError if there is none.
 std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights);
 
 /// Returns the tokenizer with which a training reads its text, for samples of what the model writes. UsageError if its
