@@ -131,7 +131,7 @@ TEST_CASE("the printed schedule shows the segments of generation") {
   const StepSchedule s = schedule_of(Strategy::zero3, false, true);
   const std::string text = print_schedule(s, plan_memory(s));
   for (const char* wanted : {"prefill: played for each chunk of prompts", "decode: played for each token of a text",
-                             "cache h.0.attn", "logits on the host", "shard h.0 -> full h.0"}) {
+                             "cache h.0.attn", "logits on the host", "store    logits", "shard h.0 -> full h.0"}) {
     INFO(wanted);
     CHECK(text.find(wanted) != std::string::npos);
   }

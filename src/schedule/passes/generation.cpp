@@ -43,7 +43,6 @@ OperationId Compute::logits(const ComputeStep& step) {
     logits_on_host_ = w_.add(std::move(storage), value.bytes());
   }
   Operation store = operation_of(OperationKind::store, Queue::store, {});
-  store.part = step.part;
   store.reads = {made};
   w_.write(store, logits_on_host_, value);
   w_.emit(std::move(store));
