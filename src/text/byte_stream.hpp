@@ -13,8 +13,8 @@ namespace tessera {
 class ByteStream {
  public:
   virtual ~ByteStream() = default;
-  /// Reads up to `bytes` (> 0) bytes; 0 at the end only. UsageError for damaged or truncated compression; IoError for a
-  /// file that cannot be read, or that is not as `state` says when it was opened or has ended.
+  /// Reads up to `bytes` (> 0) bytes; 0 at the end only. UsageError for damaged or truncated compression. IoError for a
+  /// file that cannot be read. IoError also if it is not as its `state` says, when it is opened or has ended.
   virtual std::size_t read(char* out, std::size_t bytes) = 0;
   /// Returns how many bytes of the file itself were read.
   virtual std::int64_t taken() const = 0;

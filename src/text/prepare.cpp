@@ -213,7 +213,7 @@ PrepareJob prepare_job(const Options& options, const std::string& option, const 
 }
 
 fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
-  const fs::path folder = cache / job.key();
+  fs::path folder = cache / job.key();
   const auto is_done = [&] { return path_exists(folder / kPreparedInfo); };
   if (is_done()) return folder;
   std::error_code error;

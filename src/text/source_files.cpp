@@ -95,6 +95,7 @@ void add_folder(const fs::path& folder, Found& out) {
 /// Returns the paths that match, in the order of their bytes.
 std::vector<std::string> matches_of(const std::string& pattern) {
   glob_t found{};
+  // NOLINTNEXTLINE(concurrency-mt-unsafe): called before there are other threads, which do not change the environment
   const int code = ::glob(pattern.c_str(), GLOB_NOSORT | GLOB_ERR, nullptr, &found);
   std::vector<std::string> paths;
   if (code == 0) paths.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);

@@ -39,7 +39,7 @@ class TokenWriter {
   /// Writes what is there to disk, then the journal. IoError.
   void commit();
   /// Writes the headers and all else to disk: the files are complete.
-  void finish(TokenHeader header);
+  void finish(TokenHeader kind);
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path tokens_file() const;
   std::filesystem::path documents_file() const;

@@ -24,7 +24,8 @@ std::string type_of(const JsonAt& object) {
 
 /// What is off in files of byte-level BPE: null, an empty text, or (dropout) 0.
 void require_off(const JsonAt& value) {
-  const bool off = value.is_null() || value.value() == "" || (value.value().is_number() && value.value() == 0);
+  const bool off = value.is_null() || (value.value().is_string() && value.text().empty()) ||
+                   (value.value().is_number() && value.value() == 0);
   if (!off) value.refuse("only null is supported");
 }
 

@@ -15,7 +15,7 @@ std::size_t ids_of(const BpeDescription& description) {
   std::int32_t largest = -1;
   for (const VocabularyEntry& entry : description.vocabulary) largest = std::max(largest, entry.id);
   for (const AddedToken& token : description.added) largest = std::max(largest, token.id);
-  return static_cast<std::size_t>(largest + 1);
+  return static_cast<std::size_t>(largest) + 1;
 }
 
 }  // namespace

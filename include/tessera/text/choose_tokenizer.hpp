@@ -12,8 +12,8 @@
 
 namespace tessera {
 
-/// Returns the folder or file of data.tokenizer, "bytes", or for the default: the tokenizer that belongs to model.from
-/// (a Hugging Face folder, or a run or checkpoint that keeps its files), "bytes" without model.from. UsageError if
+/// Returns the folder or file of data.tokenizer, or "bytes". The default is the tokenizer that belongs to model.from: a
+/// Hugging Face folder, or a run or checkpoint that keeps its files. Without model.from it is "bytes". UsageError if
 /// model.from has none.
 std::string tokenizer_name(const Options& options);
 

@@ -9,9 +9,9 @@
 
 namespace tessera {
 
-/// Returns lines about the tokens, all of which are read: how many, documents (with `index`) and the longest, the share
-/// of the vocabulary that is used, and the beginnings of a few documents (with `tokenizer`). UsageError for ids that
-/// the tokenizer does not have.
+/// Reads all tokens and returns lines about them: their number, and the share of the vocabulary that is used. With
+/// `index` also the documents and the longest; with `tokenizer` the beginnings of a few. UsageError for ids that the
+/// tokenizer does not have.
 std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index, const Tokenizer* tokenizer);
 
 }  // namespace tessera

@@ -35,8 +35,8 @@ class Tokenizer {
   /// Returns the bytes of an id, which alone need not be valid UTF-8. UsageError for an id that is not in the
   /// vocabulary.
   virtual std::string_view bytes_of(std::int32_t id) const = 0;
-  /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8, where the file asks for no normaliser, no space
-  /// before the text and no added token that takes white space with it.
+  /// Returns the text of ids. decode(encode(x)) = x for valid UTF-8. Exceptions: files that ask for a normaliser, a
+  /// space before the text, or an added token that takes white space with it.
   std::string decode(std::span<const std::int32_t> ids) const;
 
   /// Returns the id of a token by its content ("<|endoftext|>"), added tokens first, else as the vocabulary spells it
