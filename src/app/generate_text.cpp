@@ -47,7 +47,7 @@ std::string TextMaker::add(std::int32_t token) {
     result_.finish_reason = "end";
     return {};
   }
-  const std::string shown = stream_.push(rules_->tokenizer.bytes_of(token));
+  std::string shown = stream_.push(rules_->tokenizer.bytes_of(token));
   result_.text += shown;
   if (stream_.stopped()) {
     result_.finish_reason = "stop";
