@@ -11,6 +11,7 @@
 
 #include "tessera/app/checkpoint_commands.hpp"
 #include "tessera/app/data_commands.hpp"
+#include "tessera/app/generate.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
 #include "tessera/backend/cuda_device.hpp"
@@ -148,10 +149,14 @@ int run_on_rank_0(World& world, const Command& command) {
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
   const WaitPhase phase(world.control().waits(), "the ranks worked", command.options.checkpoint.timeout,
                         "checkpoint.timeout");
-  resolve_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
+  // Generation has no kernels for GPUs yet: a device that is left open counts as the CPU.
+  if (command.kind != CommandKind::generate || command.options.run.device)
+    resolve_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);
+    case CommandKind::generate:
+      return run_generate(world, command.options, command.paths.at(0));
     case CommandKind::bench: {
       const int code = run_bench(world, command, invocation);
       world.control().barrier();  // rank 0 may have had more to do
@@ -162,11 +167,14 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
   }
 }
 
-bool needs_ranks(CommandKind kind) { return kind == CommandKind::train || kind == CommandKind::bench; }
+bool needs_ranks(CommandKind kind) {
+  return kind == CommandKind::train || kind == CommandKind::bench || kind == CommandKind::generate;
+}
 
 /// Decides about MPI by the command word, before options are read, so that a bad option is reported once by one rank.
 bool words_need_ranks(const std::vector<std::string>& words) {
-  return !words.empty() && (words[0] == name_of(CommandKind::train) || words[0] == name_of(CommandKind::bench));
+  constexpr CommandKind kinds[] = {CommandKind::train, CommandKind::bench, CommandKind::generate};
+  return !words.empty() && std::ranges::any_of(kinds, [&](CommandKind kind) { return words[0] == name_of(kind); });
 }
 
 /// Returns how long MPI may take to start and to end: run.timeout, which may be longer than usual. Errors in the

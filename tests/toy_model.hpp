@@ -71,4 +71,12 @@ inline ModelParts toy_model(const ToyShape& shape = {}) {
   return model;
 }
 
+/// A declaration that has a form for generation too.
+inline ModelParts generating_model(DType compute = DType::fp32, DType gradient = DType::fp32) {
+  Architecture a = preset("llama-8b");
+  a.layers = 2, a.heads = 2, a.kv_heads = 1, a.width = 8, a.ffn_width = 12, a.vocab = 50, a.context = 16;
+  a.tied_head = true;
+  return declare_parts(a, 2, 5, compute, gradient);
+}
+
 }  // namespace tessera::testing

@@ -13,6 +13,7 @@
 #include "tessera/training/account.hpp"
 #include "tessera/training/kept_algorithms.hpp"
 #include "tessera/training/machine_load.hpp"
+#include "tessera/training/model_tokenizer.hpp"
 #include "tessera/training/origin.hpp"
 #include "tessera/training/prepare.hpp"
 #include "tessera/training/resume.hpp"
@@ -124,7 +125,11 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   const auto start = Clock::now();
   const WaitPhase training(waits, "the run trained", options.run.timeout, "run.timeout");
   RankReports reports(world, session, memory_before, monitor.get());
-  TrainLoop loop(world, options, invocation, session, account.facts, signals, recorder, reports);
+  std::optional<SampleWriter> samples;
+  if (options.train.sample_every > 0)
+    samples.emplace(world, session, options, tokenizer_of_training(options, prepared.weights().architecture().vocab));
+  TrainLoop loop(world, options, invocation, session, account.facts, signals, recorder, reports,
+                 samples ? &*samples : nullptr);
   const std::string stopped = loop.run();
   // MPI waits for rank 0's last files without a limit.
   const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");

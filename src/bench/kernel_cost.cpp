@@ -100,6 +100,12 @@ KernelCost cost_of(const AttentionBackward& a) {
   return {5 * attention_matmul_flops(a.shape), attention_bytes(a.shape, a.query.dtype, 4, 4)};
 }
 
+KernelCost cost_of(const AttentionCached& a) {
+  const std::int64_t rows = a.shape.batch * a.shape.sequence, width = a.shape.heads * a.shape.head_width;
+  const std::int64_t cached = 2 * a.shape.batch * a.limit * a.shape.kv_heads * a.shape.head_width;
+  return {2 * matmul_flops(rows, width, a.limit), bytes_of(2 * rows * width + cached, a.query.dtype)};
+}
+
 KernelCost cost_of(const RotaryArguments& a) {
   return {0, bytes_of(2 * a.batch * a.sequence * a.heads * a.head_width, a.input.dtype)};
 }

@@ -22,6 +22,8 @@ KernelCost cost_of(const LinearForward& a);
 KernelCost cost_of(const LinearBackward& a);
 KernelCost cost_of(const AttentionForward& a);
 KernelCost cost_of(const AttentionBackward& a);
+/// Counts as if the cache was full.
+KernelCost cost_of(const AttentionCached& a);
 KernelCost cost_of(const RotaryArguments& a);
 KernelCost cost_of(const SwigluForward& a);
 KernelCost cost_of(const SwigluBackward& a);

@@ -63,6 +63,11 @@ class TimedKernels final : public Kernels {
          [&] { inner_.attention_forward(stream, a); });
   }
 
+  void attention_cached(Stream& stream, const AttentionCached& a) override {
+    time({"attention cached", text_of(a.shape), KernelGroup::attention, cost_of(a)},
+         [&] { inner_.attention_cached(stream, a); });
+  }
+
   void attention_backward(Stream& stream, const AttentionBackward& a) override {
     time({"attention backward", text_of(a.shape), KernelGroup::attention, cost_of(a)},
          [&] { inner_.attention_backward(stream, a); });

@@ -123,6 +123,8 @@ void add_train(Rows& t) {
                              "steps between evaluations; 0: only at the end"));
   t.push_back(integer_option("train.eval_batches", Field{&O::train, &S::eval_batches}, 0, kAnyCount,
                              "micro-batches per evaluation, over all ranks; 0: all"));
+  t.push_back(integer_option("train.sample_every", Field{&O::train, &S::sample_every}, 0, kAnyCount,
+                             "steps between samples of what the model writes, by the options of [generate]; 0: none"));
 }
 
 void add_optim(Rows& t) {
@@ -279,6 +281,28 @@ void add_commands(Rows& t) {
                           "none"));
 }
 
+void add_generate(Rows& t) {
+  using S = GenerateOptions;
+  t.push_back(text_option("generate.prompt", Field{&O::generate, &S::prompt}, "text", "the text to go on with"));
+  t.push_back(text_option(
+      "generate.prompts", Field{&O::generate, &S::prompts}, "file",
+      "instead of generate.prompt: a file with a prompt in each line, train.micro_batch of them at a time on a rank"));
+  t.push_back(integer_option("generate.max_tokens", Field{&O::generate, &S::max_tokens}, 1, std::int64_t{1} << 31,
+                             "longest continuation, in tokens; with its prompt within the model's context"));
+  t.push_back(number_option("generate.temperature", Field{&O::generate, &S::temperature}, {0.0, 1000.0},
+                            "logits are divided by it; 0: always the most probable token"));
+  t.push_back(integer_option("generate.top_k", Field{&O::generate, &S::top_k}, 0, std::int64_t{1} << 31,
+                             "draw from the so many most probable tokens only; 0: from all"));
+  t.push_back(number_option("generate.top_p", Field{&O::generate, &S::top_p}, {0.0, 1.0, true, false},
+                            "draw from the most probable tokens only that reach this probability together"));
+  t.push_back(integer_option("generate.seed", Field{&O::generate, &S::seed}, 0, kAnyCount,
+                             "seed of the draws: a token depends on it, the prompt's number and its own position"));
+  t.push_back(text_option("generate.stop", Field{&O::generate, &S::stop}, "text, or a JSON array of texts",
+                          "a text that ends a continuation, and is not part of it; empty: none"));
+  t.push_back(choice_option("generate.format", Field{&O::generate, &S::format},
+                            "json: an object a line with prompt, text, tokens, finish_reason and seconds"));
+}
+
 void add_sweep(Rows& t) {
   using S = SweepOptions;
   t.push_back(text_option("sweep.name", Field{&O::sweep, &S::name}, "text", "name of the sweep; empty: the file's"));
@@ -310,7 +334,7 @@ void add_sweep(Rows& t) {
 Rows make_table() {
   Rows rows;
   for (const auto add : {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files,
-                         add_commands, add_sweep}) {
+                         add_commands, add_generate, add_sweep}) {
     add(rows);
   }
   return rows;
@@ -370,6 +394,7 @@ std::string_view section_title(std::string_view section) {
       {"plan", "tessera plan"},
       {"export", "tessera export"},
       {"bench", "tessera bench"},
+      {"generate", "tessera generate"},
       {"sweep", "tessera sweep: FILE.ini may also have [sweep.vary] and [sweep.row NAME]"}};
   for (const auto& [name, title] : titles) {
     if (name == section) return title;

@@ -96,9 +96,13 @@ void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out
 
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
-  if (options.data.source == "synthetic")
-    add_unused(out, "data.source = synthetic reads no text",
-               {"data.tokenizer", "data.text_key", "data.separator", "data.on_error", "data.cache", "data.output"});
+  if (options.data.source == "synthetic") {
+    const char* const reason = "data.source = synthetic reads no text";
+    add_unused(out, reason, {"data.text_key", "data.separator", "data.on_error", "data.cache", "data.output"});
+    const bool generates =
+        options.train.sample_every > 0 || !options.generate.prompt.empty() || !options.generate.prompts.empty();
+    if (!generates) out.push_back({"data.tokenizer", reason});
+  }
   if (!options.data.output.empty()) {
     add_unused(out, "data.output names a file instead", {"data.cache"});
     add_unused(out, "data.output is written from data.source alone", {"data.val_source"});
@@ -144,6 +148,10 @@ void check_ranges(const Options& options) {
   if (options.comm.max_ctas > 0 && options.comm.min_ctas > options.comm.max_ctas) {
     throw UsageError("comm.min_ctas = {} is above comm.max_ctas = {}: 0 to {}", options.comm.min_ctas,
                      options.comm.max_ctas, options.comm.max_ctas);
+  }
+  if (options.train.sample_every > 0 && options.run.device && traits_of(*options.run.device).is_accelerator) {
+    throw UsageError("train.sample_every = {} with run.device = {} (generation has no kernels for GPUs yet): 0",
+                     options.train.sample_every, name_of(*options.run.device));
   }
   if (options.data.source.empty()) {
     throw UsageError("data.source is empty (there is nothing to train on): {}", find_option("data.source")->allowed);

@@ -28,10 +28,13 @@ class Binder {
   BoundSchedule bind() {
     find_scalars();
     bound_.operations.resize(schedule_.operations.size());
-    for (const OperationId id : schedule_.operations.ids()) bind(schedule_.operation(id), bound_.operations[id]);
     for (const Segment& segment : schedule_.segments) {
-      for (const OperationId id : segment.operations())
-        bound_.operations[id].buffers.evaluation = segment.role == SegmentRole::evaluation;
+      for (const OperationId id : segment.operations()) {
+        BoundOperation& bound = bound_.operations[id];
+        bound.model = &schedule_.model_of(segment.role);
+        bound.buffers.evaluation = segment.role == SegmentRole::evaluation || generates(segment.role);
+        bind(schedule_.operation(id), bound);
+      }
     }
     return std::move(bound_);
   }
@@ -49,6 +52,7 @@ class Binder {
         bound_.scalars = reinterpret_cast<StepScalars*>(address);
       }
     }
+    if (!schedule_.trains()) return;
     TESSERA_ASSERT(bound_.reduced != nullptr && bound_.scalars != nullptr, "a schedule has sums and scalars");
   }
 
@@ -79,7 +83,7 @@ class Binder {
     const Part& part = schedule_.part(op.part);
     PartBuffers& b = bound.buffers;
     b.scalars = bound_.scalars;
-    b.loss = &bound_.scalars->micro_loss;
+    if (bound_.scalars != nullptr) b.loss = &bound_.scalars->micro_loss;
     b.gradient_dtype = schedule_.reduce;
     bound.saved.assign(part.saved.size(), nullptr);
     bound.parameters.assign(part.tensors.size(), nullptr);
@@ -99,14 +103,28 @@ class Binder {
     b.gradient_adds = {bound.gradient_adds.get(), part.tensors.size()};
   }
 
+  static void bind_tokens(std::int32_t* tokens, const ModelParts& model, PartBuffers& b) {
+    b.tokens = tokens;
+    if (!model.generates()) {
+      b.targets = tokens + model.tokens();
+      return;
+    }
+    const GenerationInputs inputs(tokens, model);
+    b.positions = inputs.positions, b.counts = inputs.counts, b.rows = inputs.rows;
+  }
+
   /// Binds a value that is neither a parameter nor a gradient.
   void bind_buffer(const Operation& op, const Part& part, ValueId v, BoundOperation& bound) const {
     PartBuffers& b = bound.buffers;
     const Value& value = schedule_.value(v);
     switch (value.kind) {
       case ValueKind::tokens:
-        b.tokens = reinterpret_cast<const std::int32_t*>(at(v));
-        b.targets = b.tokens + schedule_.model.tokens();
+        return bind_tokens(reinterpret_cast<std::int32_t*>(at(v)), *bound.model, b);
+      case ValueKind::cache:
+        b.cache = at(v);
+        return;
+      case ValueKind::logits:
+        b.logits = reinterpret_cast<float*>(at(v));
         return;
       case ValueKind::activation:
         if (holds(op.writes, v)) {
@@ -201,6 +219,11 @@ class Binder {
   }
 
   void bind_store(const Operation& op, BoundOperation& bound) const {
+    if (!op.unit) {
+      bound.copies[0] = {reinterpret_cast<const float*>(at(op.reads[0])), reinterpret_cast<float*>(at(op.writes[0]))};
+      bound.copied_elements = schedule_.value(op.reads[0]).elements;
+      return;
+    }
     const StateSlice state = state_slice(schedule_, resources_, op.unit);
     const SnapshotSlice copy = snapshot_slice(schedule_, resources_, op.unit);
     bound.copies = {{{state.master + copy.first, copy.master},

@@ -17,6 +17,7 @@ namespace tessera {
 struct BoundOperation {
   std::string name;  ///< "gather h.3"
   // compute
+  const ModelParts* model = nullptr;  ///< in the segment's shapes
   PartBuffers buffers;
   std::vector<void*> saved, gradients;
   std::vector<const void*> parameters, constants;
@@ -34,7 +35,7 @@ struct BoundOperation {
     float* to = nullptr;
   };
   std::array<Copy, 3> copies;
-  std::int64_t copied_elements = 0;  ///< of each
+  std::int64_t copied_elements = 0;  ///< of each that there is
 };
 
 struct BoundSchedule {

@@ -55,7 +55,7 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
       return compute.kernels(op.queue).adamw(stream, bound.adamw);
     case OperationKind::store:
       for (const BoundOperation::Copy& copy : bound.copies)
-        compute.store(stream, copy.to, copy.from, bound.copied_elements);
+        if (copy.from != nullptr) compute.store(stream, copy.to, copy.from, bound.copied_elements);
       return;
     case OperationKind::load:
     case OperationKind::slice:
@@ -82,21 +82,21 @@ void OperationRunner::gather(const Operation& op, Stream& stream) {
 }
 
 void OperationRunner::run_part(const Operation& op, const BoundOperation& bound, Stream& stream) {
-  const Part& part = schedule_.part(op.part);
+  const Part& part = bound.model->parts[op.part];
   Kernels& kernels = resources_.compute->kernels(op.queue);
   for (const auto& [address, bytes] : bound.gaps) kernels.fill_zero(stream, address, bytes);
   switch (op.kind) {
     case OperationKind::forward:
-      part_forward(kernels, stream, schedule_.model, part, bound.buffers);
+      part_forward(kernels, stream, *bound.model, part, bound.buffers);
       break;
     case OperationKind::recompute:
-      part_recompute(kernels, stream, schedule_.model, part, bound.buffers);
+      part_recompute(kernels, stream, *bound.model, part, bound.buffers);
       break;
     default:
-      part_backward(kernels, stream, schedule_.model, part, bound.buffers);
+      part_backward(kernels, stream, *bound.model, part, bound.buffers);
       break;
   }
-  if (part.kind != PartKind::head) return;
+  if (part.kind != PartKind::head || bound.model->generates()) return;
   kernels.accumulate_loss(stream, {bound_.scalars, bound_.reduced, bound.clears_sums});
 }
 

@@ -47,6 +47,37 @@ void fill(ThreadPool& pool, const TensorSource& source, const std::vector<Piece>
 
 }  // namespace
 
+ParameterSlice parameter_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
+  const StorageId storage = storage_of_kind(schedule, ValueKind::parameter, unit);
+  ParameterSlice slice;
+  slice.unit = unit;
+  slice.dtype = schedule.compute;
+  slice.count = schedule.storage(storage).bytes / size_of(slice.dtype);
+  slice.first = slice.count == schedule.unit(unit).padded ? 0 : resources.index_in(Group::shard) * slice.count;
+  slice.data = resources.address(storage);
+  slice.runs = runs_in_slice(schedule.model, schedule.unit(unit), slice.first, slice.count);
+  return slice;
+}
+
+void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source) {
+  TESSERA_ASSERT(!schedule.trains(), "a training has masters: set_masters");
+  for (const UnitId unit : schedule.layout.units.ids()) {
+    const ParameterSlice slice = parameter_slice(schedule, resources, unit);
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    std::vector<Piece> pieces;
+    StateSlice whole;
+    whole.count = slice.count, whole.runs = slice.runs;
+    divide(whole, values.data(), pieces);
+    fill(resources.compute->pool(), source, pieces);
+    std::vector<std::byte> stored(static_cast<std::size_t>(slice.count * size_of(slice.dtype)));
+    with_float_type(slice.dtype, [&]<class T>() {
+      auto* out = reinterpret_cast<T*>(stored.data());
+      std::ranges::transform(values, out, [](float value) { return T(value); });
+    });
+    resources.device->copy(slice.data, stored.data(), static_cast<std::int64_t>(stored.size()));
+  }
+}
+
 StateSlice state_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
   const StorageId master = storage_of_kind(schedule, ValueKind::master, unit);
   const StorageId moments = storage_of_kind(schedule, ValueKind::moments, unit);

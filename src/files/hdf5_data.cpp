@@ -258,6 +258,30 @@ void Hdf5Rows<T>::flush() {
   flush_dataset(dataset_);
 }
 
+Hdf5Texts Hdf5Texts::create(hid_t parent, const std::string& name, std::int64_t bytes) {
+  hdf5_quiet();
+  Hdf5Texts texts;
+  texts.type_ = Hdf5Type(hdf5_check_id(H5Tcopy(H5T_C_S1), creating(parent, name)));
+  hdf5_check(H5Tset_size(texts.type_.id(), static_cast<std::size_t>(bytes)), creating(parent, name));
+  hdf5_check(H5Tset_cset(texts.type_.id(), H5T_CSET_UTF8), creating(parent, name));
+  hdf5_check(H5Tset_strpad(texts.type_.id(), H5T_STR_NULLPAD), creating(parent, name));
+  texts.dataset_ = create_growing(parent, name, texts.type_.id(), {4});
+  texts.bytes_ = bytes;
+  return texts;
+}
+
+void Hdf5Texts::append(std::string text) {
+  auto size = static_cast<std::size_t>(bytes_);
+  // Not in the middle of a character.
+  while (text.size() > size && size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0) == 0x80) --size;
+  if (text.size() > size) text.resize(size);
+  text.resize(static_cast<std::size_t>(bytes_), '\0');
+  append_rows(dataset_, size_, {1}, type_.id(), 1, text.data());
+  ++size_;
+}
+
+void Hdf5Texts::flush() { flush_dataset(dataset_); }
+
 template <class T>
 void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,
                 const std::vector<std::int64_t>& shape) {

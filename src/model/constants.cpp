@@ -19,7 +19,7 @@ double scaled_frequency(double frequency, const RopeScaling& s) {
   return (1 - kept) * frequency / s.factor + kept * frequency;
 }
 
-std::vector<float> rotary_table(const ModelParts& model) {
+std::vector<float> rotary_table(const ModelParts& model, std::int64_t positions) {
   const Architecture& a = model.architecture;
   const std::int64_t half = a.head_width() / 2;
   std::vector<double> frequency;
@@ -28,8 +28,8 @@ std::vector<float> rotary_table(const ModelParts& model) {
     frequency.push_back(scaled_frequency(std::pow(a.rope_theta, -exponent), a.rope_scaling));
   }
   std::vector<float> table;
-  table.reserve(static_cast<std::size_t>(model.sequence * half * 2));
-  for (std::int64_t position = 0; position < model.sequence; ++position) {
+  table.reserve(static_cast<std::size_t>(positions * half * 2));
+  for (std::int64_t position = 0; position < positions; ++position) {
     for (const double f : frequency) {
       table.push_back(static_cast<float>(std::cos(static_cast<double>(position) * f)));
       table.push_back(static_cast<float>(std::sin(static_cast<double>(position) * f)));
@@ -43,7 +43,7 @@ std::vector<float> rotary_table(const ModelParts& model) {
 std::vector<float> constant_values(const ModelParts& model, std::int32_t number) {
   const ConstantTensor& constant = model.constants.at(static_cast<std::size_t>(number));
   TESSERA_ASSERT(constant.name == "rotary", "nobody knows the values of constant {}", constant.name);
-  std::vector<float> values = rotary_table(model);
+  std::vector<float> values = rotary_table(model, constant.elements / model.architecture.head_width());
   TESSERA_ASSERT(static_cast<std::int64_t>(values.size()) == constant.elements, "{}: {} elements made, {} declared",
                  constant.name, values.size(), constant.elements);
   return values;

@@ -32,7 +32,7 @@ void forward(const PartCall& call) {
     case PartKind::mlp:
       return mlp_forward_part(call);
     case PartKind::head:
-      return head_loss_part(call);
+      return call.model.generates() ? head_logits_part(call) : head_loss_part(call);
   }
 }
 

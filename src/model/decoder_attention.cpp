@@ -33,6 +33,7 @@ void apply_rotary(const AttentionCall& call, const View& qkv, bool inverse) {
   r.batch = call.model.batch, r.sequence = call.model.sequence;
   r.heads = a.heads + a.kv_heads, r.head_width = a.head_width();
   r.table = static_cast<const float*>(call.buffers.constants[0]);
+  r.positions = call.buffers.positions;
   r.inverse = inverse;
   r.input = qkv, r.output = qkv;
   call.kernels.rotary(call.stream, r);
@@ -49,7 +50,24 @@ void project_qkv(const AttentionCall& call, const void* normalized) {
   apply_rotary(call, call.qkv(), false);
 }
 
+/// Attends to the cache, which takes up the new keys and values.
+void cached_attention(const AttentionCall& call) {
+  const Architecture& a = call.architecture();
+  const View qkv = call.qkv();
+  const std::int64_t width = a.kv_heads * a.head_width();
+  const View keys = call.write(call.buffers.cache, width);
+  AttentionCached c;
+  c.shape = attention_shape(call.model);
+  c.limit = call.model.cache;
+  c.positions = call.buffers.positions, c.counts = call.buffers.counts;
+  c.query = qkv, c.key = qkv.columns_from(call.key_column()), c.value = qkv.columns_from(call.value_column());
+  c.key_cache = keys, c.value_cache = keys.rows_from(call.model.batch * call.model.cache);
+  c.output = call.write(call.saved(call.values.output), call.width());
+  call.kernels.attention_cached(call.stream, c);
+}
+
 void attention(const AttentionCall& call) {
+  if (call.model.generates()) return cached_attention(call);
   const View qkv = call.qkv();
   AttentionForward f;
   f.shape = attention_shape(call.model);

@@ -61,6 +61,8 @@ void attention_backward_part(const PartCall& part);
 void mlp_forward_part(const PartCall& part);
 void mlp_backward_part(const PartCall& part);
 void head_loss_part(const PartCall& call);
+/// Computes the logits of one row a sequence.
+void head_logits_part(const PartCall& call);
 void head_training_part(const PartCall& call);
 
 }  // namespace tessera

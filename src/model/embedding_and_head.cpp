@@ -1,6 +1,7 @@
 // The two ends of the decoder: embedding and head.
 
 #include "model/decoder_parts.hpp"
+#include "model/part_scratch.hpp"
 
 namespace tessera {
 
@@ -9,7 +10,7 @@ void embedding_forward_part(const PartCall& call) {
   const EmbeddingTensors tensors(a);
   EmbeddingForward e;
   e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab;
-  e.tokens = call.buffers.tokens;
+  e.tokens = call.buffers.tokens, e.positions = call.buffers.positions;
   e.token_table = call.parameter(tensors.token_table, a.width);
   e.position_table = call.parameter(tensors.position_table, a.width);
   e.output = call.write(call.buffers.output, a.width);
@@ -54,6 +55,34 @@ HeadArguments head_arguments(const PartCall& call) {
 }  // namespace
 
 void head_loss_part(const PartCall& call) { call.kernels.head(call.stream, head_arguments(call)); }
+
+void head_logits_part(const PartCall& call) {
+  const Architecture& a = call.architecture();
+  const HeadTensors tensors(a);
+  const std::int64_t batch = call.model.batch;
+  const LogitsScratch s = logits_scratch(call.model, call.buffers.scratch);
+  EmbeddingForward pick;  // rows of the residual stream, by their numbers
+  pick.batch = batch, pick.sequence = 1, pick.width = a.width, pick.vocab = call.model.tokens();
+  pick.tokens = call.buffers.rows;
+  pick.token_table = call.read(call.buffers.input, a.width);
+  pick.output = call.write(s.rows, a.width);
+  call.kernels.embedding_forward(call.stream, pick);
+  NormForward n;
+  n.tokens = batch, n.width = a.width;
+  n.epsilon = static_cast<float>(a.norm_epsilon), n.subtract_mean = a.subtracts_mean();
+  n.input = call.read(s.rows, a.width);
+  n.gain = call.parameter(tensors.norm.gain, a.width), n.bias = call.parameter(tensors.norm.bias, a.width);
+  n.output = call.write(s.normalized, a.width);
+  n.mean = s.mean, n.reciprocal_deviation = s.reciprocal_deviation;
+  call.kernels.norm_forward(call.stream, n);
+  LinearForward l;
+  l.tokens = batch, l.in = a.width, l.out = a.vocab;
+  l.layout = WeightLayout::out_in;
+  l.input = call.read(s.normalized, a.width);
+  l.weight = call.parameter(tensors.table, a.width);
+  l.output = {call.buffers.logits, DType::fp32, a.vocab};
+  call.kernels.linear_forward(call.stream, l);
+}
 
 void head_training_part(const PartCall& call) {
   const std::int64_t width = call.architecture().width;

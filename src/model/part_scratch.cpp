@@ -83,4 +83,15 @@ MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory) {
   return s;
 }
 
+LogitsScratch logits_scratch(const ModelParts& model, void* memory) {
+  Pieces pieces(memory);
+  LogitsScratch s;
+  s.rows = pieces.elements(model.batch, model.architecture.width, model.compute);
+  s.normalized = pieces.elements(model.batch, model.architecture.width, model.compute);
+  s.mean = static_cast<float*>(pieces.elements(model.batch, 1, DType::fp32));
+  s.reciprocal_deviation = static_cast<float*>(pieces.elements(model.batch, 1, DType::fp32));
+  s.bytes = pieces.used();
+  return s;
+}
+
 }  // namespace tessera

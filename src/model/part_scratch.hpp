@@ -42,6 +42,16 @@ struct MlpBackwardScratch {
 };
 MlpBackwardScratch mlp_backward_scratch(const ModelParts& model, void* memory);
 
+/// The head's in generation: one row a sequence.
+struct LogitsScratch {
+  void* rows = nullptr;        ///< [batch, width]: of the residual stream
+  void* normalized = nullptr;  ///< [batch, width]
+  float* mean = nullptr;       ///< [batch]
+  float* reciprocal_deviation = nullptr;
+  std::int64_t bytes = 0;
+};
+LogitsScratch logits_scratch(const ModelParts& model, void* memory);
+
 /// Returns the columns of queries, keys and values side by side.
 std::int64_t qkv_width(const Architecture& architecture);
 AttentionShape attention_shape(const ModelParts& model);

@@ -120,10 +120,12 @@ class Declaration {
     part.backward.scratch_bytes = attention_backward_scratch(model_, nullptr).bytes;
   }
 
+  std::int64_t positions() const { return model_.generates() ? model_.cache : model_.sequence; }
+
   /// Returns the table of angles, declared by the first part that reads it.
   std::int32_t rotary() {
     if (model_.constants.empty())
-      model_.constants.push_back({"rotary", DType::fp32, checked_multiply(model_.sequence, a_.head_width())});
+      model_.constants.push_back({"rotary", DType::fp32, checked_multiply(positions(), a_.head_width())});
     return 0;
   }
 
@@ -171,12 +173,15 @@ class Declaration {
     const std::string table =
         a_.tied_head ? (gpt2 ? "transformer.wte.weight" : "model.embed_tokens.weight") : "lm_head.weight";
     reads(part, table, InBackward::read);
-    const std::int64_t matmul = linear_flops(a_.width, a_.vocab);
+    const std::int64_t matmul =
+        model_.generates() ? 2 * model_.batch * checked_multiply(a_.width, a_.vocab) : linear_flops(a_.width, a_.vocab);
     part.forward.flops = part.recompute.flops = matmul;
     part.backward.flops = 3 * matmul;
     count_bytes(part);
     part.forward.scratch_bytes = part.recompute.scratch_bytes =
-        kernel_needs(model_.device).head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false);
+        model_.generates() ? logits_scratch(model_, nullptr).bytes
+                           : kernel_needs(model_.device)
+                                 .head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, false);
     part.backward.scratch_bytes =
         kernel_needs(model_.device).head(model_.tokens(), a_.width, a_.vocab, model_.compute, model_.gradient, true);
   }
@@ -203,6 +208,29 @@ ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, s
   model.tensors = parameter_tensors(architecture);
   Declaration(model).all_parts();
   return model;
+}
+
+ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
+                              std::int64_t positions, DType compute, DeviceKind device) {
+  TESSERA_ASSERT(batch > 0 && rows > 0 && rows <= positions && positions <= architecture.context,
+                 "generation of {} sequences, {} rows and {} positions in a context of {}", batch, rows, positions,
+                 architecture.context);
+  checked_multiply(checked_multiply(batch, positions), 16 * checked_add(architecture.vocab, architecture.ffn_width));
+  ModelParts model;
+  model.architecture = architecture;
+  model.architecture.dropout = 0;
+  model.batch = batch, model.sequence = rows, model.cache = positions;
+  model.compute = compute, model.gradient = compute, model.device = device;
+  model.tensors = parameter_tensors(architecture);
+  Declaration(model).all_parts();
+  return model;
+}
+
+std::optional<std::size_t> rotary_constant(const ModelParts& model) {
+  for (std::size_t i = 0; i < model.constants.size(); ++i) {
+    if (model.constants[i].name == "rotary") return i;
+  }
+  return std::nullopt;
 }
 
 }  // namespace tessera

@@ -37,13 +37,14 @@ struct MetricsFile::State {
   std::size_t step_times = 0, rank_times = 0;
   std::vector<std::pair<std::string, std::size_t>> memory;  // category, ranks
   std::vector<std::string> number_names;
-  bool device = false;
+  bool device = false, has_samples = false;
   bool closed = false;  // the caller's side only
 
   // Between the caller and the I/O thread.
   std::mutex mutex;
   std::vector<StepRow> steps;
   std::vector<EvalRow> evals;
+  std::vector<SampleRow> samples;
   std::vector<CheckpointRow> checkpoints;
   std::vector<DeviceRow> devices;
   std::vector<RankRow> ranks;
@@ -79,6 +80,7 @@ void MetricsFile::State::create(const MetricsLayout& layout) {
 void MetricsFile::State::write_pending() {
   decltype(steps) new_steps;
   decltype(evals) new_evals;
+  decltype(samples) new_samples;
   decltype(checkpoints) new_checkpoints;
   decltype(devices) new_devices;
   decltype(ranks) new_ranks;
@@ -88,6 +90,7 @@ void MetricsFile::State::write_pending() {
     const std::lock_guard lock(mutex);
     new_steps.swap(steps);
     new_evals.swap(evals);
+    new_samples.swap(samples);
     new_checkpoints.swap(checkpoints);
     new_devices.swap(devices);
     new_ranks.swap(ranks);
@@ -97,9 +100,10 @@ void MetricsFile::State::write_pending() {
   }
   if (!tables) return;
   const bool no_rows = new_steps.empty() && new_evals.empty() && new_checkpoints.empty() && new_devices.empty();
-  if (no_rows && new_ranks.empty() && new_measured.empty() && new_numbers.empty()) return;
+  if (no_rows && new_samples.empty() && new_ranks.empty() && new_measured.empty() && new_numbers.empty()) return;
   tables->write_steps(new_steps);
   tables->write_evals(new_evals);
+  tables->write_samples(new_samples);
   tables->write_checkpoints(new_checkpoints);
   tables->write_device(new_devices);
   tables->write_ranks(new_ranks);
@@ -153,6 +157,7 @@ MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, Metr
   state_->step_times = layout.step_times.size();
   state_->rank_times = layout.rank_times.size();
   state_->device = layout.device;
+  state_->has_samples = layout.sample_bytes > 0;
   for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
   for (const auto& [name, value] : layout.numbers) state_->number_names.push_back(name);
   io_->run([&] { state_->or_give_up([&] { state_->create(layout); }); });
@@ -201,6 +206,11 @@ void MetricsFile::append_step(StepRow row) {
 
 void MetricsFile::append_eval(std::int64_t step, double loss) {
   queue([&](State& state) { state.evals.push_back({step, loss}); });
+}
+
+void MetricsFile::append_sample(std::int64_t step, std::string text) {
+  TESSERA_ASSERT(state_->has_samples, "{} has no /samples", state_->path.string());
+  queue([&](State& state) { state.samples.push_back({step, std::move(text)}); });
 }
 
 void MetricsFile::append_checkpoint(CheckpointRow row) {

@@ -41,6 +41,11 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
   create_steps(layout);
   create_communication();
   if (layout.device) create_device();
+  if (layout.sample_bytes > 0) {
+    const Hdf5Group samples = hdf5_create_group(file_.id(), "samples");
+    samples_.push_back({Hdf5Series<std::int64_t>::create(samples.id(), "step"),
+                        Hdf5Texts::create(samples.id(), "text", layout.sample_bytes)});
+  }
   create_memory(layout);
   ranks_ = RankTables(file_.id(), layout);
   file_.flush();
@@ -125,6 +130,13 @@ void MetricsTables::write_evals(const std::vector<EvalRow>& rows) {
   append_column(eval_loss_, rows, [](const EvalRow& row) { return row.loss; });
 }
 
+void MetricsTables::write_samples(const std::vector<SampleRow>& rows) {
+  for (Samples& samples : samples_) {
+    append_column(samples.step, rows, [](const SampleRow& row) { return row.step; });
+    for (const SampleRow& row : rows) samples.text.append(row.text);
+  }
+}
+
 void MetricsTables::write_checkpoints(const std::vector<CheckpointRow>& rows) {
   append_column(checkpoint_step_, rows, [](const CheckpointRow& row) { return row.step; });
   append_column(checkpoint_bytes_, rows, [](const CheckpointRow& row) { return row.bytes; });
@@ -171,6 +183,10 @@ void MetricsTables::for_each_series(F&& f) {
     f(device.utilization);
     f(device.power);
     f(device.energy);
+  }
+  for (Samples& samples : samples_) {
+    f(samples.step);
+    f(samples.text);
   }
   f(eval_step_);
   f(eval_loss_);

@@ -20,6 +20,12 @@ struct EvalRow {
   double loss = 0.0;
 };
 
+/// One row of /samples.
+struct SampleRow {
+  std::int64_t step = 0;
+  std::string text;
+};
+
 /// The open file with all its datasets.
 class MetricsTables {
  public:
@@ -28,6 +34,7 @@ class MetricsTables {
 
   void write_steps(const std::vector<StepRow>& rows);
   void write_evals(const std::vector<EvalRow>& rows);
+  void write_samples(const std::vector<SampleRow>& rows);
   void write_checkpoints(const std::vector<CheckpointRow>& rows);
   void write_device(const std::vector<DeviceRow>& rows);
   void write_ranks(const std::vector<RankRow>& rows);
@@ -66,6 +73,11 @@ class MetricsTables {
     Hdf5Series<double> utilization, power, energy;
   };
   std::vector<Device> device_;  ///< one or none
+  struct Samples {
+    Hdf5Series<std::int64_t> step;
+    Hdf5Texts text;
+  };
+  std::vector<Samples> samples_;  ///< one or none
   std::map<std::string, Hdf5Array<std::int64_t>> measured_;
   RankTables ranks_;
 };

@@ -1,6 +1,8 @@
 // The passes in order: each decides about one thing, and writes it down.
 #include "tessera/schedule/build.hpp"
 
+#include <algorithm>
+
 #include "schedule/liveness.hpp"
 #include "schedule/passes/compute.hpp"
 #include "schedule/passes/state.hpp"
@@ -9,10 +11,28 @@ namespace tessera {
 
 namespace {
 
+/// Adds the model in generation's shapes. All shapes read one table of angles.
+void describe_generation(StepSchedule& schedule, const GenerationShape& shape, const SchedulePolicy& policy) {
+  const ModelParts& model = schedule.model;
+  const auto declare = [&](std::int64_t rows) {
+    return declare_generation(model.architecture, shape.batch, rows, shape.positions, policy.compute, model.device);
+  };
+  schedule.generation_parts = GenerationParts{declare(shape.chunk), declare(1)};
+  GenerationParts& parts = *schedule.generation_parts;
+  if (!policy.training) schedule.model = parts.prefill;
+  const auto rotary = rotary_constant(schedule.model);
+  if (!rotary) return;
+  const std::int64_t elements =
+      std::max(schedule.model.constants[*rotary].elements, parts.prefill.constants[*rotary].elements);
+  for (ModelParts* each : {&schedule.model, &parts.prefill, &parts.decode})
+    each->constants[*rotary].elements = elements;
+}
+
 /// Returns what the schedule says of model, grid and policy before anything is written.
 StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   StepSchedule schedule;
   schedule.model = model;
+  if (policy.generation) describe_generation(schedule, *policy.generation, policy);
   schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world());
   schedule.grid = grid;
   schedule.strategy = policy.strategy;
@@ -41,14 +61,9 @@ std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scal
   return plays;
 }
 
-}  // namespace
-
-StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
-  if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
-  StepSchedule schedule = described(model, grid, policy);
-  Writer writer(schedule, policy.transfer);
-  Parameters parameters(writer, policy);
-  Compute compute(writer, policy, parameters);
+/// Writes all that a training plays but generation.
+void write_training(StepSchedule& schedule, Writer& writer, Parameters& parameters, Compute& compute,
+                    const SchedulePolicy& policy) {
   Scalars scalars(writer);
   Gradients gradients(writer, policy, parameters.sharded(), scalars);
   schedule.gradient_limit = gradients.limit();
@@ -59,6 +74,26 @@ StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, co
   schedule.step.push_back({write_update(writer, parameters, gradients, scalars), 0});
   if (policy.evaluation) schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});
   if (policy.snapshot) schedule.snapshot.push_back({write_snapshot(writer, parameters), 0});
+}
+
+}  // namespace
+
+StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
+  if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
+  TESSERA_ASSERT(policy.training || policy.generation, "a schedule trains or generates");
+  StepSchedule schedule = described(model, grid, policy);
+  Writer writer(schedule, policy.transfer);
+  Parameters parameters(writer, policy);
+  Compute compute(writer, policy, parameters);
+  if (policy.training) {
+    write_training(schedule, writer, parameters, compute, policy);
+  } else {
+    writer.add_kernel_workspace();
+  }
+  if (policy.generation) {
+    for (const SegmentRole role : {SegmentRole::prefill, SegmentRole::decode})
+      schedule.generation.push_back({compute.write_generation(role), 0});
+  }
   writer.add_host_memory();
   fill_carried_out(schedule);
   return schedule;

@@ -18,6 +18,7 @@ FormulaTerm term(const StepSchedule& schedule, std::string_view name, std::int64
 }  // namespace
 
 std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
+  if (!schedule.trains()) return {};
   const StrategyRules& rules = rules_of(schedule.strategy);
   const std::int64_t P = schedule.layout.padded_elements(), K = schedule.accumulation;
   // Gradients are summed K times or once, and sent back where the update reads them full.

@@ -54,6 +54,7 @@ IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& 
   flow(schedule.step, true, touches, entry, exit);
   flow(schedule.evaluation, false, touches, entry, exit);
   flow(schedule.snapshot, false, touches, entry, exit);
+  flow(schedule.generation, true, touches, entry, exit);  // each segment again and again
 
   IndexedVector<SegmentId, std::vector<Presence>> result(schedule.segments.size());
   for (const SegmentId i : schedule.segments.ids()) {

@@ -1,5 +1,8 @@
 #include "tessera/schedule/planned_run.hpp"
 
+#include <algorithm>
+
+#include "tessera/base/math.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/schedule/verify.hpp"
 
@@ -38,6 +41,13 @@ std::int64_t sequence_length(const Options& options, const Architecture& archite
   return length;
 }
 
+GenerationShape sample_shape(const Options& options, const Architecture& architecture) {
+  constexpr std::int64_t longest_prompt = 64;
+  const std::int64_t positions =
+      std::min(architecture.context, checked_add(longest_prompt, options.generate.max_tokens));
+  return {1, std::min(positions, longest_prompt), positions};
+}
+
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node) {
   RunShape shape;
@@ -49,8 +59,24 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.group_size = options.shard.group_size;
   shape.policy = policy_from(options);
   shape.policy.accumulation = accumulation_of(options.train, world);
+  if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);
   shape.device = device_of(options.run);
   shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
+  return shape;
+}
+
+RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                          std::int64_t ranks_per_node, const GenerationShape& generation) {
+  RunShape shape;
+  shape.architecture = architecture;
+  shape.world = world;
+  shape.ranks_per_node = ranks_per_node;
+  shape.group_size = options.shard.group_size;
+  shape.policy = policy_from(options);
+  shape.policy.accumulation = 1;
+  shape.policy.training = shape.policy.evaluation = shape.policy.snapshot = false;
+  shape.policy.generation = generation;
+  shape.device = device_of(options.run);
   return shape;
 }
 

@@ -68,6 +68,10 @@ std::uint64_t StepSchedule::hash() const {
   h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
   h.add(kernel_workspace), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
+  if (generation_parts) {
+    for (const ModelParts* parts : {&generation_parts->prefill, &generation_parts->decode})
+      h.add(parts->batch), h.add(parts->sequence), h.add(parts->cache);
+  }
   for (const Unit& unit : layout.units) {
     h.add(unit.padded);
     for (const TensorPlace& place : unit.tensors) h.add(place.tensor), h.add(place.offset);
@@ -79,6 +83,7 @@ std::uint64_t StepSchedule::hash() const {
   for (const Operation& op : operations) add_operation(h, op);
   for (const Segment& s : segments) h.add(s.role), h.add(s.first), h.add(s.count);
   add_plays(h, prologue), add_plays(h, step), add_plays(h, evaluation), add_plays(h, snapshot);
+  if (!generation.empty()) add_plays(h, generation);
   return h.value();
 }
 
@@ -146,7 +151,8 @@ std::string_view name_of(EdgeReason reason) {
 }
 
 std::string_view name_of(SegmentRole role) {
-  constexpr std::array<std::string_view, 5> names{"prologue", "micro_step", "update", "evaluation", "snapshot"};
+  constexpr std::array<std::string_view, 7> names{"prologue", "micro_step", "update", "evaluation",
+                                                  "snapshot", "prefill",    "decode"};
   return names[static_cast<std::size_t>(role)];
 }
 
@@ -162,7 +168,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::master:
       return (v.shard.empty() ? "master " : "shard ") + of;
     case ValueKind::parameter:
-      return "full " + of;
+      return (v.shard.empty() ? "full " : "shard ") + of;
     case ValueKind::gradient:
       return (v.shard.empty() ? "grad " : "shard grad ") + of;
     case ValueKind::moments:
@@ -176,6 +182,8 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::snapshot:
     case ValueKind::scratch:
     case ValueKind::constant:
+    case ValueKind::cache:
+    case ValueKind::logits:
       return schedule.storage(v.storage).name;
   }
   return "?";

@@ -7,31 +7,15 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
-#include "tessera/checkpoint/manifest.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/text/corpus.hpp"
-#include "tessera/training/origin.hpp"
-#include "tessera/training/resolve_model.hpp"
 
 namespace tessera {
 
 namespace {
-
-/// Opens the checkpoint that model.from names, found and read by rank 0 for all. Nothing if it names none. Collective.
-std::unique_ptr<CheckpointReader> open_parent(RankContext& context, const std::string& from) {
-  if (from.empty()) return nullptr;
-  std::string found, text;
-  if (context.rank() == 0) {
-    if (const auto checkpoint = checkpoint_in(from)) found = checkpoint->string(), text = read_manifest_text(found);
-  }
-  const std::filesystem::path folder = context.control().broadcast(found);
-  if (folder.empty()) return nullptr;
-  const FileShare share{static_cast<std::size_t>(context.rank()), static_cast<std::size_t>(context.size())};
-  return std::make_unique<CheckpointReader>(folder, manifest_from(context.control().broadcast(text), folder), share);
-}
 
 /// Opens the data on rank 0, which prepares text where that was not done, and then on the others. One rank speaks, and
 /// waiting has no limit: a corpus may take hours. Collective.
@@ -58,16 +42,13 @@ std::unique_ptr<Dataset> open_data(RankContext& context, const Options& options,
 
 PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine,
                          const StopReason& stop)
-    : machine_(machine), parent_(open_parent(context, options.model.from)) {
-  const Architecture architecture = parent_ == nullptr
-                                        ? resolve_architecture(options.model)
-                                        : resolve_architecture(options.model, parent_->manifest().architecture);
+    : machine_(machine), weights_(context, options.model) {
+  const Architecture& architecture = weights_.architecture();
   data_ = open_data(context, options, architecture, stop);
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
   steps_of_run(options, planned_, *data_);
   require_memory(context, options);
-  if (options.model.from.empty() || parent_ != nullptr) return;
-  weights_ = std::make_unique<HuggingFaceWeights>(options.model.from, planned_.schedule.model.tensors);
+  weights_.open(planned_.schedule.model.tensors);
 }
 
 /// The rank with the least memory decides, so that all ranks decide alike.
@@ -105,17 +86,7 @@ Options PreparedRun::resolved(const Options& options) const {
 
 std::unique_ptr<TrainingSession> PreparedRun::open(RankContext& context, const Options& options,
                                                    const StateLoader& load) const {
-  TensorSource source;
-  if (weights_ != nullptr)
-    source = [this](TensorId tensor, std::int64_t first, std::span<float> out) { weights_->read(tensor, first, out); };
-  if (parent_ != nullptr) {
-    source = [this](TensorId tensor, std::int64_t first, std::span<float> out) {
-      const WantedRun want{StateKind::parameter, tensor.number(), first, static_cast<std::int64_t>(out.size()),
-                           out.data()};
-      parent_->read({&want, 1}, 1);
-    };
-  }
-  return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, source, load);
+  return std::make_unique<TrainingSession>(context, options, planned_, *data_, machine_, weights_.source(), load);
 }
 
 namespace {

@@ -15,6 +15,9 @@ namespace tessera {
 
 namespace {
 
+/// The most that /samples keeps of one text; log.jsonl has all.
+constexpr std::int64_t kSampleBytes = 4096;
+
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kStatusEvery = std::chrono::seconds(2);
@@ -101,6 +104,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   layout.schedule_format = kScheduleFormat;
   layout.device = account.has_monitor;
   layout.swmr = options.metrics.swmr;
+  if (options.train.sample_every > 0) layout.sample_bytes = kSampleBytes;
   return layout;
 }
 
@@ -227,6 +231,15 @@ void RunRecorder::record_evaluation(std::int64_t step, double loss) {
   const std::array<JsonField, 3> fields{{{"step", step}, {"validation_loss", loss}, {"unix_time", unix_now()}}};
   append_log(json_line(fields));
   say(fmt::format("step {}: validation loss {:.4f}", step, loss));
+}
+
+void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, const std::string& text) {
+  const Stopwatch recording(recording_seconds_);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_sample(step, prompt + text); });
+  const std::array<JsonField, 4> fields{
+      {{"step", step}, {"sample_prompt", prompt}, {"sample", text}, {"unix_time", unix_now()}}};
+  append_log(json_line(fields));
+  say(fmt::format("step {}: sample\n{}{}", step, prompt, text));
 }
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {

@@ -35,8 +35,6 @@ QueueMode queue_mode_of(const Options& options, int threads, const MachineShape&
   return spare || options.comm.emulate.on() ? QueueMode::parallel : QueueMode::serial;
 }
 
-namespace {
-
 ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {
   ResourceSettings settings;
   settings.threads = threads_of(options, machine);
@@ -52,6 +50,8 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.kept_algorithms = machine.kept_algorithms;
   return settings;
 }
+
+namespace {
 
 PlayerSettings player_settings(const Options& options, const MachineShape& machine, DeviceKind device,
                                std::int64_t steps) {

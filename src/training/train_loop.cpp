@@ -33,13 +33,15 @@ CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& f
 }  // namespace
 
 TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
-                     const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports)
+                     const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports,
+                     SampleWriter* samples)
     : world_(world),
       options_(options),
       invocation_(invocation),
       session_(session),
       recorder_(recorder),
       reports_(reports),
+      samples_(samples),
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
       conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
                   checkpoints_.bytes_to_write()),
@@ -72,6 +74,7 @@ std::string TrainLoop::run_steps() {
     const bool evaluates = evaluation_is_due(step);
     // A checkpoint's step is not done again: evaluations after it come first, unless time is short.
     if (evaluates && !stops) evaluate(step);
+    if (samples_ != nullptr && !stops && step % options_.train.sample_every == 0) write_sample(step);
     if (checkpoint_is_due(step, requests)) begin_checkpoint(step);
     if (evaluates && stops) evaluate(step);
     if (stops && !last) {
@@ -217,6 +220,11 @@ void TrainLoop::evaluate(std::int64_t step) {
   session_.player().times().take();
   keep_algorithms();
   if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);
+}
+
+void TrainLoop::write_sample(std::int64_t step) {
+  const TextSample sample = samples_->write();
+  if (recorder_ != nullptr) recorder_->record_sample(step, sample.prompt, sample.text);
 }
 
 }  // namespace tessera

@@ -16,6 +16,8 @@ PARTS = {
     "cli": ["main.cpp", "sweep/sweep.cpp"],
     "cli/test_train.py": ["app/train.cpp", "training/train_loop.cpp"],
     "cli/test_checkpoint.py": ["app/checkpoint_commands.cpp"],
+    "cli/test_generate.py": ["app/generate.cpp", "app/generate_text.cpp", "training/model_tokenizer.cpp",
+                             "training/model_weights.cpp"],
     "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
     "cli/test_bench_output.py": ["bench/async.cpp", "bench/checkpoint.cpp", "bench/step.cpp", "bench/step_table.cpp"],
     "app/test_plan.cpp": ["app/plan_json.cpp"],

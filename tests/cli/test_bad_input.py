@@ -83,7 +83,7 @@ class Options(Case):
         for words, says in (
                 (["frobnicate"], r"unknown command 'frobnicate': train, plan, bench"),
                 (["trian", "--train.steps=3"], r"unknown command 'trian'"),
-                (["generate"], r"unknown command 'generate': train"),
+                (["generate"], r"generate needs a path: tessera generate CHECKPOINT_OR_FOLDER"),
                 (["train", "-n", "3"], r"'-n' is not an option"),
                 (["train", "/tmp"], r"/tmp is a folder"),
                 (["--train.steps=3"], r"'--train\.steps=3' where a command belongs: tessera COMMAND"),

@@ -95,6 +95,21 @@ TEST_CASE("a series grows over its chunks") {
   CHECK(hdf5_read<std::int64_t>(file.id(), "s") == all);
 }
 
+TEST_CASE("growing texts have a fixed length, and are cut between characters") {
+  const TemporaryFolder folder;
+  Hdf5File file = Hdf5File::create(folder / "a.h5");
+  auto texts = Hdf5Texts::create(file.id(), "t", 5);
+  for (const char* text : {"", "abc", "abcdefg", "abc\xe2\x82\xac", "\xe2\x82\xacxy"}) texts.append(text);
+  texts.flush();
+  const Hdf5Dataset dataset(H5Dopen2(file.id(), "t", H5P_DEFAULT));
+  const Hdf5Type type(H5Dget_type(dataset.id()));
+  CHECK(H5Tget_cset(type.id()) == H5T_CSET_UTF8);
+  std::string bytes(25, '?');
+  REQUIRE(H5Dread(dataset.id(), type.id(), H5S_ALL, H5S_ALL, H5P_DEFAULT, bytes.data()) >= 0);
+  using namespace std::string_literals;
+  CHECK(bytes == "\0\0\0\0\0abc\0\0abcdeabc\0\0\xe2\x82\xacxy"s);
+}
+
 TEST_CASE("errors carry HDF5's own text and name the object, on every thread") {
   const TemporaryFolder folder;
   const auto path = folder / "a.h5";

@@ -53,14 +53,14 @@ constexpr Word<ValueKind> kValues[] = {
     {ValueKind::activation, "activation"}, {ValueKind::activation_gradient, "activation-gradient"},
     {ValueKind::saved, "saved"},           {ValueKind::scalar, "scalar"},
     {ValueKind::tokens, "tokens"},         {ValueKind::scratch, "scratch"},
-    {ValueKind::constant, "constant"},     {ValueKind::snapshot, "snapshot"}};
+    {ValueKind::constant, "constant"},     {ValueKind::snapshot, "snapshot"},
+    {ValueKind::cache, "cache"},           {ValueKind::logits, "logits"}};
 constexpr Word<EdgeReason> kReasons[] = {
     {EdgeReason::prefetch, "prefetch"}, {EdgeReason::gather_limit, "limit"}, {EdgeReason::staging, "staging"}};
-constexpr Word<SegmentRole> kRoles[] = {{SegmentRole::prologue, "prologue"},
-                                        {SegmentRole::micro_step, "micro-step"},
-                                        {SegmentRole::update, "update"},
-                                        {SegmentRole::evaluation, "evaluation"},
-                                        {SegmentRole::snapshot, "snapshot"}};
+constexpr Word<SegmentRole> kRoles[] = {{SegmentRole::prologue, "prologue"}, {SegmentRole::micro_step, "micro-step"},
+                                        {SegmentRole::update, "update"},     {SegmentRole::evaluation, "evaluation"},
+                                        {SegmentRole::snapshot, "snapshot"}, {SegmentRole::prefill, "prefill"},
+                                        {SegmentRole::decode, "decode"}};
 constexpr Word<PartKind> kParts[] = {{PartKind::embedding, "embedding"},
                                      {PartKind::attention, "attention"},
                                      {PartKind::mlp, "mlp"},

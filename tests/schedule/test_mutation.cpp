@@ -158,6 +158,13 @@ std::vector<PolicyCase> subjects() {
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
     if (rules.is_hybrid()) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
+    for (const bool training : {true, false}) {
+      add(strategy, 4, group, [&](SchedulePolicy& p) {
+        p.reduce_each_micro_step = each, p.training = training;
+        p.generation = GenerationShape{2, 3, 7};
+        p.evaluation = training;
+      });
+    }
   }
   return cases;
 }
@@ -181,11 +188,13 @@ TEST_CASE("no mutant of a schedule slips through") {
   for (const PolicyCase& c : subjects()) {
     if (drawn++ % (kSanitized ? 2 : 1) != 0) continue;
     ToyShape shape;
-    shape.layers = 4;
+    shape.layers = c.policy.generation ? 2 : 4;
     shape.compute = c.policy.compute;
     shape.rotary = c.policy.accumulation > 1;
     INFO(c.describe());
-    Subject subject{build_schedule(toy_model(shape), c.grid, c.policy), {}};
+    const ModelParts model =
+        c.policy.generation ? generating_model(c.policy.compute, c.policy.reduce) : toy_model(shape);
+    Subject subject{build_schedule(model, c.grid, c.policy), {}};
     subject.plan = plan_memory(subject.schedule, {true, 0});
     REQUIRE(verify_schedule(subject.schedule).empty());
     REQUIRE(check_memory_plan(subject.schedule, subject.plan).empty());

@@ -13,7 +13,8 @@ enum class RandomUse : std::uint32_t {
   dropout = 2,
   sample_order = 3,
   synthetic_data = 4,
-  chaos = 5
+  chaos = 5,
+  generation = 6
 };
 
 /// Returns four 32-bit numbers for (seed, use, high counter, low counter).

@@ -16,6 +16,7 @@ enum class CommandKind : std::uint8_t {
   plan,
   bench,
   sweep,
+  generate,
   data,
   import_,
   export_,
@@ -43,7 +44,7 @@ struct Command {
   BenchKind bench = BenchKind::step;         ///< only for kind = bench
   DataTask data = DataTask::prepare;         ///< only for kind = data
   std::filesystem::path input;               ///< the INI file; empty when none was named
-  std::vector<std::filesystem::path> paths;  ///< of import, export, verify, inspect, index and data inspect
+  std::vector<std::filesystem::path> paths;  ///< of generate, import, export, verify, inspect, index, data inspect
   Options options;                           ///< resolved and validated; defaults for help, version and sweep
   std::vector<Setting> settings;             ///< only for kind = sweep: the command line's
 };

@@ -78,6 +78,7 @@ struct TrainOptions {
   std::int64_t accumulation = 1;   ///< not used when global_batch > 0; see accumulation_of
   std::int64_t seq_len = 0;        ///< 0 = the model's context
   std::int64_t eval_every = 100;   ///< steps; 0 = only at the end
+  std::int64_t sample_every = 0;   ///< steps; 0 = no samples
   std::int64_t eval_batches = 16;  ///< validation micro-batches per evaluation, over all ranks; 0 = all
   bool operator==(const TrainOptions&) const = default;
 };
@@ -196,6 +197,20 @@ struct BenchOptions {
   bool operator==(const BenchOptions&) const = default;
 };
 
+/// [generate]: text that goes on with prompts.
+struct GenerateOptions {
+  std::string prompt;             ///< one, or
+  std::string prompts;            ///< a file with a prompt in each line
+  std::int64_t max_tokens = 100;  ///< of each continuation
+  double temperature = 0.8;       ///< 0: always the most probable token
+  std::int64_t top_k = 0;         ///< 0: off
+  double top_p = 1.0;             ///< 1: off
+  std::int64_t seed = 1;
+  std::string stop;  ///< a string, or a JSON array of strings; empty: none
+  GenerateFormat format = GenerateFormat::text;
+  bool operator==(const GenerateOptions&) const = default;
+};
+
 /// [sweep]: several runs from one file, which also holds their options (sweep/sweep_file.hpp).
 struct SweepOptions {
   std::string name;      ///< empty: the file's name
@@ -235,6 +250,7 @@ struct Options {
   PlanOptions plan;
   ExportOptions export_;
   BenchOptions bench;
+  GenerateOptions generate;
   SweepOptions sweep;
 
   /// Names ("shard.wrap") of the options that the file or the command line set.

@@ -14,6 +14,7 @@
 namespace tessera {
 
 /// Fills one micro-batch: tokens and targets, both [batch, sequence]; returns its first sample's global number.
+/// In generation: tokens, and behind them GenerationInputs, which begin at `targets`; what is returned has no meaning.
 using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t* targets)>;
 
 struct PlayerSettings {

@@ -43,11 +43,26 @@ struct GradientSlice {
 
 GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
 
+/// This rank's share of a unit's parameters at rest, in a schedule without training.
+struct ParameterSlice {
+  UnitId unit;
+  std::int64_t first = 0, count = 0;
+  void* data = nullptr;
+  DType dtype = DType::fp32;
+  std::vector<TensorRun> runs;
+};
+
+ParameterSlice parameter_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit);
+
 /// Fills elements [first, first + out.size()) of a tensor.
 using TensorSource = std::function<void(TensorId tensor, std::int64_t first, std::span<float> out)>;
 
 /// Sets the masters of this rank's slices from `source` (called from several threads); padding and moments become zero.
 /// No rank holds more than its slices.
 void set_masters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
+
+/// Sets the parameters at rest of a schedule without training; rounded to the compute type. A unit's slice at a time
+/// lies on the host as well.
+void set_parameters(const StepSchedule& schedule, const Resources& resources, const TensorSource& source);
 
 }  // namespace tessera

@@ -70,6 +70,22 @@ class Hdf5Rows {
   std::int64_t width_ = 0, rows_ = 0;
 };
 
+/// A one-dimensional dataset of UTF-8 texts that grows at its end. Each has the same number of bytes, padded with 0:
+/// SWMR readers cannot follow texts of variable length.
+class Hdf5Texts {
+ public:
+  Hdf5Texts() = default;
+  static Hdf5Texts create(hid_t parent, const std::string& name, std::int64_t bytes);
+  /// Appends a text; a longer one is cut after a whole character.
+  void append(std::string text);
+  void flush();
+
+ private:
+  Hdf5Dataset dataset_;
+  Hdf5Type type_;
+  std::int64_t bytes_ = 0, size_ = 0;
+};
+
 /// Writes a whole new dataset; values.size() is the product of `shape`.
 template <class T>
 void hdf5_write(hid_t parent, const std::string& name, std::span<const T> values,

@@ -29,13 +29,14 @@ struct Dropout {
   bool on() const { return probability > 0; }
 };
 
-/// out[t] = dropout(token_table[tokens[t]] + position_table[t mod sequence]); position_table may be empty (rotary).
+/// out[t] = dropout(token_table[tokens[t]] + position_table[position of t]); position_table may be empty (rotary).
 struct EmbeddingForward {
   std::int64_t batch = 0, sequence = 0, width = 0, vocab = 0;
-  const std::int32_t* tokens = nullptr;  ///< [batch, sequence], each in [0, vocab)
-  ConstView token_table;                 ///< [vocab, width]
-  ConstView position_table;              ///< [>= sequence, width]
-  View output;                           ///< [batch * sequence, width]
+  const std::int32_t* tokens = nullptr;     ///< [batch, sequence], each in [0, vocab)
+  const std::int32_t* positions = nullptr;  ///< [batch, sequence]: rows of position_table; null: t mod sequence
+  ConstView token_table;                    ///< [vocab, width]
+  ConstView position_table;                 ///< [> every position, width]
+  View output;                              ///< [batch * sequence, width]
   Dropout dropout;
 };
 
@@ -120,6 +121,20 @@ struct AttentionForward {
   Dropout dropout;
 };
 
+/// The same for the next tokens of sequences whose earlier keys and values lie in a cache. Sequence b brings counts[b]
+/// tokens, 0 to shape.sequence; the first is at position positions[b, 0]. Their keys and values are put into the cache.
+/// Then the query at position p reads the cache's positions 0 to p. Rows of `output` beyond counts[b] become 0.
+struct AttentionCached {
+  AttentionShape shape;                     ///< `sequence`: rows that each sequence has in this call
+  std::int64_t limit = 0;                   ///< positions that the cache holds of each sequence
+  const std::int32_t* positions = nullptr;  ///< [batch, sequence]; the first of each sequence counts
+  const std::int32_t* counts = nullptr;     ///< [batch]
+  ConstView query;                          ///< [batch * sequence, heads * head_width]
+  ConstView key, value;                     ///< [batch * sequence, kv_heads * head_width]
+  View key_cache, value_cache;              ///< [batch * limit, kv_heads * head_width] in key's dtype
+  View output;                              ///< [batch * sequence, heads * head_width]
+};
+
 struct AttentionBackward {
   AttentionShape shape;
   ConstView query, key, value, output;  ///< forward's, in one dtype
@@ -131,11 +146,12 @@ struct AttentionBackward {
 };
 
 /// Rotary positions (Su et al. 2021) in the half-split form of Llama and Qwen2. With i < head_width / 2 and position p
-/// = row mod sequence, the angle has (cos, sin) = table[p, i]. It rotates the pair (x[i], x[i + head_width / 2]) of
+/// = positions[row], the angle has (cos, sin) = table[p, i]. It rotates the pair (x[i], x[i + head_width / 2]) of
 /// each head. `inverse` rotates back, which is the backward of a rotation. May be in place.
 struct RotaryArguments {
   std::int64_t batch = 0, sequence = 0, heads = 0, head_width = 0;
-  const float* table = nullptr;  ///< [>= sequence, head_width / 2, 2]: cosine, sine
+  const float* table = nullptr;             ///< [> every position, head_width / 2, 2]: cosine, sine
+  const std::int32_t* positions = nullptr;  ///< [batch, sequence]; null: row mod sequence
   bool inverse = false;
   ConstView input;  ///< [batch * sequence, heads * head_width]
   View output;      ///< shaped and typed as input

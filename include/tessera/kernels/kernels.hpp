@@ -35,6 +35,9 @@ class Kernels {
   virtual void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) = 0;
   virtual void attention_forward(Stream& stream, const AttentionForward& a) = 0;
   virtual void attention_backward(Stream& stream, const AttentionBackward& a) = 0;
+  /// Attends to a cache of keys and values, which it extends. A query's tile of 64 positions has the same bits as in
+  /// attention_forward where the call has the whole tile.
+  virtual void attention_cached(Stream& stream, const AttentionCached& a) = 0;
   /// Rotates queries or keys by their positions' angles.
   virtual void rotary(Stream& stream, const RotaryArguments& a) = 0;
   virtual void swiglu_forward(Stream& stream, const SwigluForward& a) = 0;

@@ -13,10 +13,11 @@ namespace tessera {
 /// The buffers of one operation on one part. Spans follow the order of Part::tensors and Part::saved.
 /// Activations and saved values are in ModelParts::compute unless their declaration says otherwise.
 struct PartBuffers {
-  const std::int32_t* tokens = nullptr;   ///< [batch, sequence]
-  const std::int32_t* targets = nullptr;  ///< [batch, sequence]; the head's
-  bool evaluation = false;                ///< forward without dropout
-  const void* input = nullptr;            ///< residual stream [tokens, width]; null for embedding
+  const std::int32_t* tokens = nullptr;                                         ///< [batch, sequence]
+  const std::int32_t* targets = nullptr;                                        ///< [batch, sequence]; the head's
+  const std::int32_t *positions = nullptr, *counts = nullptr, *rows = nullptr;  ///< generation: GenerationInputs
+  bool evaluation = false;                                                      ///< forward without dropout
+  const void* input = nullptr;  ///< residual stream [tokens, width]; null for embedding
   void* output =
       nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output is not read
   void* residual_gradient =
@@ -29,11 +30,13 @@ struct PartBuffers {
       gradient_adds;  ///< per tensor: add to the memory (a tied table's second contribution) instead of storing
   DType gradient_dtype = DType::fp32;
   void* scratch = nullptr;  ///< PartCost::scratch_bytes of this direction
+  void* cache = nullptr;    ///< generation, attention: ModelParts::cache_elements(), updated
+  float* logits = nullptr;  ///< generation, the head: [batch, vocab]
   double* loss = nullptr;   ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
   const StepScalars* scalars = nullptr;
 };
 
-/// Writes output (and saved values). Head: loss only (evaluation).
+/// Writes output (and saved values). Head: loss only (evaluation), or logits (generation).
 void part_forward(Kernels& kernels, Stream& stream, const ModelParts& model, const Part& part,
                   const PartBuffers& buffers);
 /// Recomputes the saved values, and output unless it is null, with the same bits as part_forward.

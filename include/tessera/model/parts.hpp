@@ -3,6 +3,7 @@
 // backward, scratch, FLOPs and bytes. Nothing here computes; model/decoder.hpp does.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -72,15 +73,32 @@ struct ModelParts {
   DType compute = DType::fp32;          ///< dtype of parameters as read, activations and saved values
   DType gradient = DType::fp32;         ///< dtype of parameter gradients as parts write them
   DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
+  /// Generation: positions that the cache of keys and values holds of each sequence. 0: training and evaluation.
+  std::int64_t cache = 0;
   IndexedVector<TensorId, ParameterTensor> tensors;
   IndexedVector<PartId, Part> parts;
   std::vector<ConstantTensor> constants;
 
   std::int64_t tokens() const { return batch * sequence; }
   std::int64_t residual_elements() const { return tokens() * architecture.width; }  ///< [tokens, width]
+  bool generates() const { return cache > 0; }
+  /// Returns the elements of an attention part's cache: [batch, cache, kv_heads * head_width] of keys, then of values.
+  std::int64_t cache_elements() const { return 2 * batch * cache * architecture.kv_heads * architecture.head_width(); }
+  /// Returns the integers that a micro-batch brings: tokens and targets, or what GenerationInputs says.
+  std::int64_t input_integers() const { return 2 * tokens() + (generates() ? 2 * batch : 0); }
   std::int64_t parameter_count() const;
   /// Returns the FLOPs of one micro-batch's forward and backward, without recomputation.
   std::int64_t training_flops() const;
+};
+
+/// What a segment of generation reads besides tokens, behind them in memory.
+struct GenerationInputs {
+  /// `tokens`: the start of the memory, input_integers() of it.
+  GenerationInputs(std::int32_t* tokens, const ModelParts& model)
+      : positions(tokens + model.tokens()), counts(positions + model.tokens()), rows(counts + model.batch) {}
+  std::int32_t* positions;  ///< [batch, sequence]: of each token in its sequence; 0 where there is no token
+  std::int32_t* counts;     ///< [batch]: tokens that each sequence brings, the first ones of its row
+  std::int32_t* rows;       ///< [batch]: row of the residual stream whose logits are wanted, 0 to tokens() - 1
 };
 
 /// Returns the parameter inventory alone: independent of micro-batch shape and dtype. Works for every family.
@@ -91,5 +109,13 @@ IndexedVector<TensorId, ParameterTensor> parameter_tensors(const Architecture& a
 /// accumulator, `device` how much scratch the kernels need.
 ModelParts declare_parts(const Architecture& architecture, std::int64_t batch, std::int64_t sequence, DType compute,
                          DType gradient = DType::fp32, DeviceKind device = DeviceKind::cpu);
+
+/// Declares the same parts for generation: each call takes up to `rows` tokens of each sequence, and the cache holds
+/// `positions` of each. Forward alone is used, and the head makes logits of one row a sequence.
+ModelParts declare_generation(const Architecture& architecture, std::int64_t batch, std::int64_t rows,
+                              std::int64_t positions, DType compute, DeviceKind device);
+
+/// Returns the number of the constant "rotary" in a model; nothing for learned positions.
+std::optional<std::size_t> rotary_constant(const ModelParts& model);
 
 }  // namespace tessera

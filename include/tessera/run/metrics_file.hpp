@@ -4,6 +4,7 @@
 //   /steps/time/NAME                                                                        a row per step
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
 //   /eval/{step,loss}                                                                       a row per evaluation
+//   /samples/{step,text}   a row per sample of train.sample_every; text is UTF-8 of fixed length, cut or padded with 0
 //   /checkpoints/{step,bytes,blocked_seconds,waited_seconds,background_seconds}             a row per checkpoint
 //   /device/{step,utilization,memory_used,power,energy}   rank 0's GPU, a row per report; where the driver tells
 //   /ranks/{report,steps,timed_steps}, /ranks/time/NAME, /ranks/comm/KIND/{calls,bytes,seconds},
@@ -110,6 +111,7 @@ struct MetricsLayout {
   std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
   std::string schedule;                                         ///< /schedule; empty: there is none
   std::string schedule_format;                                  ///< its attribute `format`
+  std::int64_t sample_bytes = 0;                                ///< of a row of /samples/text; 0: there is none
   bool device = false;                                          ///< whether there is a /device
   bool swmr = true;                                             ///< off for file systems without ordered writes (NFS)
   std::size_t flush_rows = 256;                                 ///< rows reach the file after this many,
@@ -130,6 +132,8 @@ class MetricsFile {
 
   void append_step(StepRow row);
   void append_eval(std::int64_t step, double loss);
+  /// Appends a text, cut to MetricsLayout::sample_bytes. InternalError if the layout has no samples.
+  void append_sample(std::int64_t step, std::string text);
   void append_checkpoint(CheckpointRow row);
   /// Appends a row. InternalError if the layout has no device.
   void append_device(const DeviceRow& row);

@@ -9,6 +9,13 @@ namespace tessera {
 /// What carries collectives between the ranks of a GPU run, or that the host does it for a CPU's.
 enum class Transfer : std::uint8_t { host, nccl, staged };
 
+/// The sizes of generation.
+struct GenerationShape {
+  std::int64_t batch = 1;      ///< sequences of a rank at a time
+  std::int64_t chunk = 1;      ///< tokens of each prompt that one play takes
+  std::int64_t positions = 1;  ///< of the longest sequence: prompt and continuation; at least `chunk`
+};
+
 /// Everything that shapes a schedule besides the model and the grid.
 struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
@@ -25,7 +32,9 @@ struct SchedulePolicy {
   bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
   bool evaluation = true;     ///< include the evaluation segment
   bool snapshot = false;      ///< include the snapshot segment (checkpoint.async)
-  Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
+  bool training = true;  ///< false: parameters in the compute type are all the state, and `generation` all the work
+  std::optional<GenerationShape> generation;  ///< include the segments that generate text
+  Transfer transfer = Transfer::host;         ///< decides what collectives need besides the values that they move
 };
 
 /// Returns how long the policy lets full parameters live.

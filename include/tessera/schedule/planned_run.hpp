@@ -14,6 +14,9 @@ SchedulePolicy policy_from(const Options& options);
 /// Returns train.seq_len, or the model's context. Throws UsageError when longer than the context.
 std::int64_t sequence_length(const Options& options, const Architecture& architecture);
 
+/// Returns the sizes of train.sample_every's samples: one text, prompt and continuation as far as the context allows.
+GenerationShape sample_shape(const Options& options, const Architecture& architecture);
+
 /// A run as far as its memory goes.
 struct RunShape {
   Architecture architecture;
@@ -28,6 +31,10 @@ struct RunShape {
 /// Returns the shape that resolved options ask for; run.device = auto counts as cpu (resolved by device_choice.hpp).
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node);
+
+/// Returns the shape of a run that only generates text.
+RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                          std::int64_t ranks_per_node, const GenerationShape& generation);
 
 /// Schedule and plan of a run, before anything is allocated.
 struct PlannedRun {

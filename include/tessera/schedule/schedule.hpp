@@ -12,6 +12,7 @@
 // and updates, and for its `after` edges; edges point backwards. A segment's border joins all queues.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -91,7 +92,9 @@ enum class ValueKind : std::uint8_t {
   tokens,
   scratch,
   constant,
-  snapshot
+  snapshot,
+  cache,
+  logits
 };
 
 /// What one operation left in a storage.
@@ -134,7 +137,10 @@ struct Operation {
   std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size
 };
 
-enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation, snapshot };
+enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation, snapshot, prefill, decode };
+
+/// Returns whether a segment generates text.
+constexpr bool generates(SegmentRole role) { return role == SegmentRole::prefill || role == SegmentRole::decode; }
 
 /// Operations [first, first + count) that are played together.
 struct Segment {
@@ -160,8 +166,15 @@ struct Saving {
   std::int64_t bytes = 0;  ///< per step and rank
 };
 
+/// The model as generation plays it: the same tensors and parts, in other shapes.
+struct GenerationParts {
+  ModelParts prefill;  ///< a chunk of each prompt
+  ModelParts decode;   ///< one token of each sequence
+};
+
 struct StepSchedule {
-  ModelParts model;
+  ModelParts model;  ///< of a micro-batch; without training GenerationParts::prefill
+  std::optional<GenerationParts> generation_parts;
   UnitLayout layout;
   ProcessGrid grid;  ///< sizes; which ranks a group has is known when the schedule is bound to a rank
   Strategy strategy = Strategy::zero3;
@@ -183,6 +196,7 @@ struct StepSchedule {
   std::vector<Play> step;        ///< every step
   std::vector<Play> evaluation;  ///< one evaluation batch
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
+  std::vector<Play> generation;  ///< a chunk of prompts, as often as they need; then a token of each sequence, again
   std::vector<Saving> savings;
   /// Memory that no operation names, for as long as the run lives; none: not wanted.
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
@@ -196,6 +210,13 @@ struct StepSchedule {
   const Operation& operation(OperationId id) const { return operations[id]; }
   const Unit& unit(UnitId id) const { return layout.units[id]; }
   const Part& part(PartId id) const { return model.parts[id]; }
+  /// Returns the shapes in which a segment's parts compute.
+  const ModelParts& model_of(SegmentRole role) const {
+    if (!generates(role)) return model;
+    return role == SegmentRole::prefill ? generation_parts->prefill : generation_parts->decode;
+  }
+  /// Returns whether there are steps. Otherwise there are only parameters, and the segments of generation.
+  bool trains() const { return !step.empty(); }
 
   /// Returns whether an operation is a collective of more than one rank (others have the group `self`).
   bool communicates(const Operation& op) const { return grid.size(op.group) > 1; }

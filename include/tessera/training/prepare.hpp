@@ -1,9 +1,8 @@
 #pragma once
 // The first work of every command that trains: the machine's shape, the model, the data, the plan.
 
-#include "tessera/checkpoint/reader.hpp"
 #include "tessera/comm/world.hpp"
-#include "tessera/formats/hugging_face.hpp"
+#include "tessera/training/model_weights.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {
@@ -21,6 +20,7 @@ class PreparedRun {
   const MachineShape& machine() const { return machine_; }
   const PlannedRun& planned() const { return planned_; }
   const Dataset& data() const { return *data_; }
+  const ModelWeights& weights() const { return weights_; }
   /// Returns the options with every 0 or auto replaced by its value for this machine, model and strategy. This concerns
   /// device, threads, run.lanes, model sizes, sequence length, shard group, when gradients are reduced. They repeat the
   /// run. grid.ranks_per_node stays as given: it overrides the machine's value.
@@ -33,10 +33,9 @@ class PreparedRun {
   void require_memory(RankContext& context, const Options& options) const;
 
   MachineShape machine_;
+  ModelWeights weights_;
   std::unique_ptr<Dataset> data_;
   PlannedRun planned_;
-  std::unique_ptr<HuggingFaceWeights> weights_;  ///< of model.from, a Hugging Face folder
-  std::unique_ptr<CheckpointReader> parent_;     ///< of model.from, a checkpoint
 };
 
 /// Returns the shape of this machine. Applies grid.ranks_per_node to `world` and checks the options against the world.

@@ -74,6 +74,7 @@ class RunRecorder {
   void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunAccount& account);
   void record_step(const StepReport& report, std::int64_t global_tokens);
   void record_evaluation(std::int64_t step, double loss);
+  void record_sample(std::int64_t step, const std::string& prompt, const std::string& text);
   void record_checkpoint(const CheckpointReport& report);
   /// Records the measurements after the first step, for /memory.
   void record_memory(const std::vector<RankValues>& ranks);

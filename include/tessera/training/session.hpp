@@ -47,6 +47,9 @@ std::int64_t steps_between_timed(const Options& options, DeviceKind device, std:
 /// Resolves run.lanes; auto means parallel if a core is left for communication or collectives are slowed on purpose.
 QueueMode queue_mode_of(const Options& options, int threads, const MachineShape& machine);
 
+/// Returns what playing a schedule on this machine needs besides schedule and plan.
+ResourceSettings resource_settings(const Options& options, const MachineShape& machine);
+
 /// The point at which a session starts.
 struct StartPoint {
   std::int64_t step = 0;         ///< steps done

@@ -11,6 +11,7 @@
 #include "tessera/training/kept_algorithms.hpp"
 #include "tessera/training/rank_reports.hpp"
 #include "tessera/training/recorder.hpp"
+#include "tessera/training/sample_writer.hpp"
 #include "tessera/training/session.hpp"
 #include "tessera/training/stop.hpp"
 
@@ -18,9 +19,10 @@ namespace tessera {
 
 class TrainLoop {
  public:
-  /// Collective. `recorder` is there on rank 0 only; everything outlives the loop.
+  /// Collective. `recorder` is there on rank 0 only, `samples` with train.sample_every; everything outlives the loop.
   TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
-            const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports);
+            const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports,
+            SampleWriter* samples = nullptr);
 
   /// Runs all remaining steps. Returns empty when all are done; else why it stopped before, with a checkpoint on disk.
   std::string run();
@@ -35,6 +37,7 @@ class TrainLoop {
   void report(std::int64_t step);
   void keep_algorithms();
   void evaluate(std::int64_t step);
+  void write_sample(std::int64_t step);
   void begin_checkpoint(std::int64_t step);
   void note_finished_checkpoints();
   void finish_checkpoints();
@@ -49,6 +52,7 @@ class TrainLoop {
   TrainingSession& session_;
   RunRecorder* recorder_;
   RankReports& reports_;
+  SampleWriter* samples_;
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
   KeptAlgorithms algorithms_;

@@ -97,14 +97,15 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(Rows<const From> inpu
 /// Columns here are the first halves of all heads side by side: heads * half of them.
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    rotary_kernel(Rows<const T> input, Rows<T> output, const float* table, std::int64_t rows, std::int64_t heads,
-                  std::int64_t half, std::int64_t sequence, float direction, bool whole_packs) {
+    rotary_kernel(Rows<const T> input, Rows<T> output, const float* table, const std::int32_t* positions,
+                  std::int64_t rows, std::int64_t heads, std::int64_t half, std::int64_t sequence, float direction, bool whole_packs) {
   const std::int64_t packs = (half + kPack - 1) / kPack;
   const Place at(rows, heads * packs * kPack);
   if (at.left <= 0) return;
   const std::int64_t pack = at.column / kPack, head = pack / packs, first = pack % packs * kPack;
   const std::int64_t low = head * 2 * half + first, left = half - first;
-  const float* angles = table + (at.row % sequence * half + first) * 2;
+  const std::int64_t position = positions != nullptr ? positions[at.row] : at.row % sequence;
+  const float* angles = table + (position * half + first) * 2;
   float x[kPack], y[kPack], angle[2][kPack];  // cosine and sine of a pair side by side
   load_pack(input.at(at.row, low), left, whole_packs, x);
   load_pack(input.at(at.row, low + half), left, whole_packs, y);
@@ -165,7 +166,7 @@ void CudaKernels::rotary(Stream& stream, const RotaryArguments& a) {
   const bool whole_packs = is_aligned(a.input) && is_aligned(a.output) && is_aligned(a.table) && half % kPack == 0;
   with_float_type(a.input.dtype, [&]<class T>() {
     launch(cuda_stream(stream), blocks_of(rows, a.heads * round_up(half, kPack)), dim3(kThreads), 0, rotary_kernel<T>,
-           rows_of<T>(a.input), rows_of<T>(a.output), a.table, rows, a.heads, half, a.sequence,
+           rows_of<T>(a.input), rows_of<T>(a.output), a.table, a.positions, rows, a.heads, half, a.sequence,
            a.inverse ? -1.0f : 1.0f, whole_packs);
   });
 }

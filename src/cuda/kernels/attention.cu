@@ -52,6 +52,10 @@ void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
   }
 }
 
+void CudaKernels::attention_cached(Stream&, const AttentionCached&) {
+  throw UsageError("run.device = cuda (attention over a cache has no kernel for GPUs yet): cpu");
+}
+
 void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a) {
   if (attention_.run(cuda_stream(stream), a)) return;
   const AttentionShape& s = a.shape;

@@ -37,6 +37,7 @@ class CudaKernels final : public Kernels {
   void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) override;
   void attention_forward(Stream& stream, const AttentionForward& a) override;
   void attention_backward(Stream& stream, const AttentionBackward& a) override;
+  void attention_cached(Stream& stream, const AttentionCached& a) override;
   void rotary(Stream& stream, const RotaryArguments& a) override;
   void swiglu_forward(Stream& stream, const SwigluForward& a) override;
   void swiglu_backward(Stream& stream, const SwigluBackward& a) override;

@@ -18,9 +18,9 @@ constexpr unsigned kThreads = 256;
 /// A token that is not in the table has no row; NaN makes that visible (a kernel cannot throw).
 template <class T>
 __global__ void __launch_bounds__(kThreads)
-    embedding_forward_kernel(const std::int32_t* tokens, Rows<const T> table, Rows<const T> positions, Rows<T> output,
-                             std::int64_t rows, std::int64_t sequence, std::int64_t width, std::int64_t vocab,
-                             DropoutSource dropout, bool aligned) {
+    embedding_forward_kernel(const std::int32_t* tokens, const std::int32_t* places, Rows<const T> table,
+                             Rows<const T> positions, Rows<T> output, std::int64_t rows, std::int64_t sequence,
+                             std::int64_t width, std::int64_t vocab, DropoutSource dropout, bool aligned) {
   const std::int64_t packs = (width + kPack - 1) / kPack;
   const std::uint32_t index = blockIdx.x * kThreads + threadIdx.x;
   const std::int64_t row = index / static_cast<std::uint32_t>(packs);
@@ -35,7 +35,7 @@ __global__ void __launch_bounds__(kThreads)
     for (float& v : x) v = __uint_as_float(0x7fc00000u);
   }
   if (positions.data != nullptr) {
-    load_pack(positions.at(row % sequence, column), left, aligned, y);
+    load_pack(positions.at(places != nullptr ? places[row] : row % sequence, column), left, aligned, y);
 #pragma unroll
     for (int i = 0; i < kPack; ++i) x[i] = __fadd_rn(x[i], y[i]);
   }
@@ -154,7 +154,7 @@ void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
   with_float_type(a.output.dtype, [&]<class T>() {
     const bool aligned = is_aligned(a.token_table) && is_aligned(a.position_table) && is_aligned(a.output);
     launch(cuda_stream(stream), blocks_for(packs, kThreads), dim3(kThreads), 0, embedding_forward_kernel<T>, a.tokens,
-           rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows, a.sequence, a.width,
+           a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows, a.sequence, a.width,
            a.vocab, DropoutSource(a.dropout), aligned);
   });
 }

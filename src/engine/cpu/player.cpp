@@ -95,7 +95,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
     }
     if (op.kind == OperationKind::load) {
       const TouchGuard touch(&guard, schedule_, *resources_.memory, op);
-      load(op, feed);
+      load(op, schedule_.model_of(segment.role), feed);
     } else {
       stream.submit({&CpuPlayer::run_task, this, id.number()});
     }
@@ -111,10 +111,11 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
   if (!measures_) times_.leave_out();
 }
 
-void CpuPlayer::load(const Operation& op, const TokenFeed& feed) {
+void CpuPlayer::load(const Operation& op, const ModelParts& model, const TokenFeed& feed) {
   const TimeScope scope(times_, TimeCategory::data);
   auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
-  bound_.scalars->first_sample = feed(tokens, tokens + schedule_.model.tokens());
+  const std::int64_t first_sample = feed(tokens, tokens + model.tokens());
+  if (bound_.scalars != nullptr) bound_.scalars->first_sample = first_sample;
 }
 
 void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {

@@ -33,7 +33,7 @@ class CpuPlayer final : public Player {
  private:
   void find_border_waits();
   void issue(const Play& play, const TokenFeed& feed);
-  void load(const Operation& op, const TokenFeed& feed);
+  void load(const Operation& op, const ModelParts& model, const TokenFeed& feed);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
   void release(OperationId id, Stream& stream);

@@ -1,5 +1,7 @@
 // Causal attention forward: a task is one tile of queries of one head; it walks the tiles of keys with an online
-// softmax.
+// softmax. Over a cache it is the same task, with queries and keys in different matrices.
+
+#include <cstring>
 
 #include "kernels/cpu/attention_tiles.hpp"
 #include "kernels/cpu/cpu_kernels.hpp"
@@ -8,6 +10,11 @@
 namespace tessera {
 
 namespace {
+
+/// Where the rows of a sequence are: the row of its position 0 in queries and output, and in keys and values.
+struct SequenceRows {
+  std::int64_t query = 0, key = 0;
+};
 
 class ForwardTask {
  public:
@@ -22,23 +29,25 @@ class ForwardTask {
         mask_(scratch.take<float>(kKeyTile)),
         scratch_(scratch) {}
 
-  void run(std::int64_t sequence, std::int64_t head, const Tile& queries) {
+  /// `queries`: positions in the sequence.
+  void run(std::int64_t sequence, const SequenceRows& rows, std::int64_t head, const Tile& queries) {
     ScratchLayout scratch = scratch_;
-    const ConstView query = head_rows(vector_, scratch, a_.query, a_.shape, sequence, head, queries);
+    const ConstView query =
+        head_rows_at(vector_, scratch, a_.query, width_, rows.query + queries.begin, queries.size(), head);
     const Tiling key_tiles = Tiling::of_size(queries.end, kKeyTile);  // later keys are hidden from all of these queries
     for (std::int64_t i = 0; i < queries.size(); ++i) maximum_[i] = -3.0e38f, sum_[i] = 0;
     for (std::int64_t t = 0; t < key_tiles.count(); ++t)
-      add_keys(sequence, head, queries, key_tiles[t], t == 0, query, scratch);
-    finish(sequence, head, queries);
+      add_keys(sequence, rows.key, head, queries, key_tiles[t], t == 0, query, scratch);
+    finish(sequence, rows.query, head, queries);
   }
 
  private:
   /// Computes output = shrink * output + softmax tile * values.
-  void add_keys(std::int64_t sequence, std::int64_t head, const Tile& queries, const Tile& keys, bool first,
-                const ConstView& query, ScratchLayout scratch) {
-    const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads);
-    const ConstView key = head_rows(vector_, scratch, a_.key, a_.shape, sequence, kv_head, keys);
-    const ConstView value = head_rows(vector_, scratch, a_.value, a_.shape, sequence, kv_head, keys);
+  void add_keys(std::int64_t sequence, std::int64_t first_key, std::int64_t head, const Tile& queries, const Tile& keys,
+                bool first, const ConstView& query, ScratchLayout scratch) {
+    const std::int64_t kv_head = head / (a_.shape.heads / a_.shape.kv_heads), key_row = first_key + keys.begin;
+    const ConstView key = head_rows_at(vector_, scratch, a_.key, width_, key_row, keys.size(), kv_head);
+    const ConstView value = head_rows_at(vector_, scratch, a_.value, width_, key_row, keys.size(), kv_head);
     tile_matmul(vector_, scratch, {query, false}, {key, true}, queries.size(), keys.size(), width_, false, scores_,
                 keys.size());
     for (std::int64_t i = 0; i < queries.size(); ++i) {
@@ -59,13 +68,14 @@ class ForwardTask {
                 output_, width_);
   }
 
-  void finish(std::int64_t sequence, std::int64_t head, const Tile& queries) {
+  void finish(std::int64_t sequence, std::int64_t first_query, std::int64_t head, const Tile& queries) {
     for (std::int64_t i = 0; i < queries.size(); ++i) {
       const std::int64_t position = queries.begin + i;
       float* row = output_ + i * width_;
       vector_.scale(row, 1.0f / sum_[i], width_);
-      vector_.from_float[storage_index(a_.output.dtype)](
-          row, a_.output.at(sequence * a_.shape.sequence + position, head * width_), width_);
+      vector_.from_float[storage_index(a_.output.dtype)](row, a_.output.at(first_query + position, head * width_),
+                                                         width_);
+      if (a_.log_sum_exp == nullptr) continue;
       a_.log_sum_exp[(sequence * a_.shape.heads + head) * a_.shape.sequence + position] =
           static_cast<float>(static_cast<double>(maximum_[i]) + std::log(static_cast<double>(sum_[i])));
     }
@@ -86,7 +96,50 @@ void CpuKernels::attention_forward(Stream&, const AttentionForward& a) {
   pool_.parallel_for(query_tiles.count() * heads, [&](std::int64_t task, int worker) {
     const std::int64_t tile = query_tiles.count() - 1 - task / heads;  // the longest first
     const std::int64_t head = task % heads;
-    ForwardTask(vector_, a, scratch_of(worker)).run(head / a.shape.heads, head % a.shape.heads, query_tiles[tile]);
+    const std::int64_t sequence = head / a.shape.heads, row = sequence * a.shape.sequence;
+    ForwardTask(vector_, a, scratch_of(worker)).run(sequence, {row, row}, head % a.shape.heads, query_tiles[tile]);
+  });
+}
+
+namespace {
+
+/// Puts a row's key and value into the cache; a row without a token gets an output of 0.
+void append(const AttentionCached& a, std::int64_t sequence, std::int64_t i) {
+  const std::int64_t row = sequence * a.shape.sequence + i, size = size_of(a.key.dtype);
+  if (i >= a.counts[sequence]) {
+    std::memset(a.output.at(row), 0, static_cast<std::size_t>(a.shape.heads * a.shape.head_width * size));
+    return;
+  }
+  const std::int64_t to = sequence * a.limit + a.positions[sequence * a.shape.sequence] + i;
+  const auto bytes = static_cast<std::size_t>(a.shape.kv_heads * a.shape.head_width * size);
+  std::memcpy(a.key_cache.at(to), a.key.at(row), bytes);
+  std::memcpy(a.value_cache.at(to), a.value.at(row), bytes);
+}
+
+}  // namespace
+
+void CpuKernels::attention_cached(Stream&, const AttentionCached& a) {
+  const AttentionShape& shape = a.shape;
+  for (std::int64_t b = 0; b < shape.batch; ++b) {
+    const std::int64_t first = a.positions[b * shape.sequence], count = a.counts[b];
+    TESSERA_ASSERT(first >= 0 && count >= 0 && count <= shape.sequence && first + count <= a.limit,
+                   "sequence {} brings {} tokens from position {} on: {} rows, {} positions", b, count, first,
+                   shape.sequence, a.limit);
+  }
+  pool_.parallel_for(shape.batch * shape.sequence,
+                     [&](std::int64_t row, int) { append(a, row / shape.sequence, row % shape.sequence); });
+  AttentionForward f;
+  f.shape = shape;
+  f.query = a.query, f.key = a.key_cache, f.value = a.value_cache, f.output = a.output;
+  // Tiles are cut at the same positions as without a cache, whatever the first position is.
+  const std::int64_t tiles = ceil_div(shape.sequence + kQueryTile - 1, kQueryTile);
+  pool_.parallel_for(tiles * shape.batch * shape.heads, [&](std::int64_t task, int worker) {
+    const std::int64_t head = task % shape.heads, b = task / shape.heads % shape.batch;
+    const std::int64_t first = a.positions[b * shape.sequence], end = first + a.counts[b];
+    const std::int64_t tile = (first / kQueryTile + task / (shape.heads * shape.batch)) * kQueryTile;
+    const Tile queries{std::max(first, tile), std::min(end, tile + kQueryTile)};
+    if (queries.begin >= queries.end) return;
+    ForwardTask(vector_, f, scratch_of(worker)).run(b, {b * shape.sequence - first, b * a.limit}, head, queries);
   });
 }
 

@@ -18,16 +18,23 @@ inline float score_scale(const AttentionShape& shape) {
   return static_cast<float>(1.0 / std::sqrt(static_cast<double>(shape.head_width)));
 }
 
-/// Returns rows [begin, end) of one head of one sequence as an operand of matmuls: in place, or as fp32 in scratch.
+/// Returns `count` rows of one head from `row` on as an operand of matmuls: in place, or as fp32 in scratch.
+inline ConstView head_rows_at(const VectorKernels& vector, ScratchLayout& scratch, const ConstView& matrix,
+                              std::int64_t head_width, std::int64_t row, std::int64_t count, std::int64_t head) {
+  const ConstView rows = matrix.rows_from(row).columns_from(head * head_width);
+  if (multiplies(rows.dtype)) return rows;
+  auto* copy = scratch.take<float>(count * head_width);
+  for (std::int64_t i = 0; i < count; ++i) {
+    vector.to_float[storage_index(rows.dtype)](rows.at(i), copy + i * head_width, head_width);
+  }
+  return {copy, DType::fp32, head_width};
+}
+
+/// Returns rows [begin, end) of one head of one sequence likewise.
 inline ConstView head_rows(const VectorKernels& vector, ScratchLayout& scratch, const ConstView& matrix,
                            const AttentionShape& shape, std::int64_t sequence, std::int64_t head, const Tile& tile) {
-  const ConstView rows = matrix.rows_from(sequence * shape.sequence + tile.begin).columns_from(head * shape.head_width);
-  if (multiplies(rows.dtype)) return rows;
-  auto* copy = scratch.take<float>(tile.size() * shape.head_width);
-  for (std::int64_t i = 0; i < tile.size(); ++i) {
-    vector.to_float[storage_index(rows.dtype)](rows.at(i), copy + i * shape.head_width, shape.head_width);
-  }
-  return {copy, DType::fp32, shape.head_width};
+  return head_rows_at(vector, scratch, matrix, shape.head_width, sequence * shape.sequence + tile.begin, tile.size(),
+                      head);
 }
 
 /// Returns a finished tile of scores or of their gradients as the operand that matches `rows`. That is fp32 in place,

@@ -20,7 +20,8 @@ void CpuKernels::embedding_forward(Stream&, const EmbeddingForward& a) {
                      a.vocab - 1);
       vector_.to_float[type](a.token_table.at(token), sum, a.width);
       if (a.position_table) {
-        vector_.to_float[type](a.position_table.at(t % a.sequence), other, a.width);
+        vector_.to_float[type](a.position_table.at(a.positions != nullptr ? a.positions[t] : t % a.sequence), other,
+                               a.width);
         vector_.add(sum, other, sum, a.width);
       }
       if (a.dropout.on()) {

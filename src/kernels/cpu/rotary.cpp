@@ -14,7 +14,8 @@ void CpuKernels::rotary(Stream&, const RotaryArguments& a) {
     auto* cosine = scratch.take<float>(half);
     auto* sine = scratch.take<float>(half);
     for (std::int64_t t = tiles[task].begin; t < tiles[task].end; ++t) {
-      const float* angles = a.table + (t % a.sequence) * a.head_width;
+      const std::int64_t position = a.positions != nullptr ? a.positions[t] : t % a.sequence;
+      const float* angles = a.table + position * a.head_width;
       for (std::int64_t i = 0; i < half; ++i) {
         cosine[i] = angles[2 * i];
         sine[i] = a.inverse ? -angles[2 * i + 1] : angles[2 * i + 1];

@@ -34,9 +34,8 @@ Compute::Compute(Writer& writer, const SchedulePolicy& policy, Parameters& param
 
 SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradients, Scalars& scalars) {
   const StepSchedule& s = w_.schedule();
-  w_.open_segment(SegmentRole::micro_step, name_of(kind, policy_));
+  begin(SegmentRole::micro_step, name_of(kind, policy_));
   gradients.begin(kind);
-  begin();
   const auto steps = compute_order(s.model, s.layout, policy_.recompute_blocks, true);
   const GatherPlan gathers = plan(steps, !kind.first);
   if (kind.first) note_savings(gathers), gradients.note_savings();
@@ -58,8 +57,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
 
 SegmentId Compute::write_evaluation(Scalars& scalars) {
   const StepSchedule& s = w_.schedule();
-  w_.open_segment(SegmentRole::evaluation, "evaluation");
-  begin();
+  begin(SegmentRole::evaluation, "evaluation");
   const auto steps = compute_order(s.model, s.layout, false, false);
   const GatherPlan gathers = plan(steps, false);
   emit_gathers(gathers, 0, {});
@@ -71,12 +69,14 @@ SegmentId Compute::write_evaluation(Scalars& scalars) {
   return w_.close_segment();
 }
 
-void Compute::begin() {
+void Compute::begin(SegmentRole role, const std::string& name) {
   const StepSchedule& s = w_.schedule();
+  w_.open_segment(role, name);
+  model_ = &s.model_of(role);
   activations_.assign(s.model.parts.size(), {});
   saved_.assign(s.model.parts.size(), {});
   Operation op = operation_of(OperationKind::load, Queue::load, {});
-  const Value tokens = value_of(ValueKind::tokens, DType::int32, 2 * s.model.tokens());  // inputs, then targets
+  const Value tokens = value_of(ValueKind::tokens, DType::int32, model_->input_integers());
   tokens_ = w_.write(op, local("tokens", Category::activations), tokens);
   w_.emit(std::move(op));
 }
@@ -118,18 +118,23 @@ Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs)
 }
 
 OperationId Compute::emit(Operation op, std::int64_t scratch_bytes) {
-  w_.add_scratch(op, "scratch " + w_.schedule().part(op.part).name, Category::workspace, scratch_bytes);
+  w_.add_scratch(op, "scratch " + model_->parts[op.part].name, Category::workspace, scratch_bytes);
   return w_.emit(std::move(op));
 }
 
 OperationId Compute::forward(const ComputeStep& step) {
   const StepSchedule& s = w_.schedule();
-  const Part& part = s.part(step.part);
+  const Part& part = model_->parts[step.part];
   Operation op = compute(step, {part.kind == PartKind::embedding ? tokens_ : activations_[step.part - 1]});
+  if (model_->generates() && part.kind == PartKind::attention) {
+    op.reads.push_back(tokens_);  // for their positions
+    const ValueId before = w_.current(cache(part, step.part));
+    w_.update(op, before, w_.value(before));
+  }
   const bool recomputes = step.kind == OperationKind::recompute;
   // The output of a recomputed MLP half is the next block's input, which was never dropped.
   if (!recomputes || part.kind == PartKind::attention) {
-    const Value output = value_of(ValueKind::activation, s.compute, s.model.residual_elements(), step.part);
+    const Value output = value_of(ValueKind::activation, s.compute, model_->residual_elements(), step.part);
     activations_[step.part] = w_.write(op, local("out " + part.name, Category::activations), output);
   }
   saved_[step.part].clear();

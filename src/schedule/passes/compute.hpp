@@ -2,6 +2,9 @@
 // The pass over compute: forward, recompute and backward of the parts, with the gathers that they need between, and the
 // gradients that they contribute.
 
+#include <map>
+#include <string>
+
 #include "schedule/passes/gathers.hpp"
 #include "schedule/passes/gradients.hpp"
 #include "schedule/passes/parameters.hpp"
@@ -17,10 +20,12 @@ class Compute {
   SegmentId write_micro_step(const MicroStepKind& kind, Gradients& gradients, Scalars& scalars);
   /// Appends the forward of one micro-batch and the sum of its loss over the world.
   SegmentId write_evaluation(Scalars& scalars);
+  /// Appends the forward of a chunk of prompts, or of one token of each sequence: caches grow, logits go to the host.
+  SegmentId write_generation(SegmentRole role);
 
  private:
-  /// Emits the load of tokens, and forgets the segment before.
-  void begin();
+  /// Opens a segment, emits the load of tokens, and forgets the segment before.
+  void begin(SegmentRole role, const std::string& name);
   /// Plans when the units that are not there are gathered.
   GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step) const;
   /// Emits the gathers that are planned for `position`, after operation `after` (-1: at once).
@@ -33,6 +38,10 @@ class Compute {
   OperationId backward(const ComputeStep& step, Gradients& gradients);
   /// Emits head and loss, forward and backward in one; forward alone where there are no gradients.
   OperationId head(const ComputeStep& step, bool starts_sums, Gradients* gradients, Scalars& scalars);
+  /// Emits the head's logits and their copy to the host.
+  OperationId logits(const ComputeStep& step);
+  /// Returns the storage of an attention part's cache.
+  StorageId cache(const Part& part, PartId id);
   /// Gives a part's operation its scratch, and emits it.
   OperationId emit(Operation op, std::int64_t scratch_bytes);
   /// Notes, for `plan`, the bytes that kept units save beside the strategy's formula.
@@ -41,9 +50,12 @@ class Compute {
   Writer& w_;
   SchedulePolicy policy_;
   Parameters& parameters_;
-  std::vector<StorageId> constants_;  ///< per ModelParts::constants
+  std::vector<StorageId> constants_;    ///< per ModelParts::constants
+  std::map<PartId, StorageId> caches_;  ///< generation: keys and values, from play to play
+  StorageId logits_on_host_;
 
   // the open segment
+  const ModelParts* model_ = nullptr;  ///< in its shapes
   ValueId tokens_, activation_gradient_;
   IndexedVector<PartId, ValueId> activations_;         ///< outputs
   IndexedVector<PartId, std::vector<ValueId>> saved_;  ///< by slot

@@ -5,10 +5,14 @@ namespace tessera {
 Parameters::Parameters(Writer& writer, const SchedulePolicy& policy) : w_(writer) {
   const StepSchedule& s = w_.schedule();
   const StrategyRules& rules = rules_of(policy.strategy);
+  const ParameterLife life = life_of(policy);
   sharded_ = {s.grid.larger_than_one({rules.state}), {}, DType::fp32};
   full_ = {{}, {}, policy.compute};
+  if (!policy.training) {
+    add_parameters(life, rules.state);
+    return;
+  }
   const bool copied = !redistribute(sharded_, full_).empty();
-  const ParameterLife life = life_of(policy);
   for (const UnitId unit : s.layout.units.ids()) {
     const std::string& name = s.unit(unit).name;
     OfUnit of;
@@ -29,6 +33,23 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy) : w_(writer
     } else if (copied && life == ParameterLife::step && policy.accumulation > 1) {
       of.for_a_step = w_.add(carried("full " + name, Category::gathered_units, RegionKind::shared), value);
     }
+    units_.push_back(of);
+  }
+}
+
+/// Without training a rank keeps no masters: its share in the compute type, or all where full parameters live for ever.
+void Parameters::add_parameters(ParameterLife life, Group state) {
+  const StepSchedule& s = w_.schedule();
+  sharded_.dtype = full_.dtype;
+  if (life == ParameterLife::rest) sharded_ = full_;
+  for (const UnitId unit : s.layout.units.ids()) {
+    Value value;
+    value.kind = ValueKind::parameter;
+    value.unit = unit;
+    value.elements = sharded_.shard.empty() ? s.unit(unit).padded : s.unit(unit).share(s.grid.size(state));
+    static_cast<Placement&>(value) = sharded_;
+    OfUnit of;
+    of.master = w_.add(at_rest("parameters " + s.unit(unit).name, Category::parameters), value);
     units_.push_back(of);
   }
 }

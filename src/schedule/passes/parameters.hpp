@@ -7,12 +7,12 @@ namespace tessera {
 
 class Parameters {
  public:
-  /// Adds the storages that outlive a segment: masters, moments, copies that stay.
+  /// Adds the storages that outlive a segment: masters, moments, copies that stay. Without training: parameters.
   Parameters(Writer& writer, const SchedulePolicy& policy);
 
   /// Returns the placement of masters and moments.
   const Placement& sharded() const { return sharded_; }
-  /// Returns the fp32 master of a unit (moments: both moments) as it is now.
+  /// Returns the fp32 master of a unit (moments: both moments) as it is now. Without training: its parameters at rest.
   ValueId master(UnitId unit) { return w_.current(units_.at(unit).master); }
   ValueId moments(UnitId unit) { return w_.current(units_.at(unit).moments); }
   /// Brings a unit from its master's placement to the one that compute reads, not before the ends of `after`.
@@ -29,8 +29,10 @@ class Parameters {
   SegmentId write_prologue();
 
  private:
+  void add_parameters(ParameterLife life, Group state);
+
   struct OfUnit {
-    StorageId master, moments;
+    StorageId master, moments;       ///< without training: the parameters, and none
     StorageId for_ever, for_a_step;  ///< copies that outlive a segment
     StorageId gathered;              ///< the latest copy of a segment
   };

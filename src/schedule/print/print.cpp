@@ -16,6 +16,8 @@ namespace {
 
 std::string verb_of(const StepSchedule& s, const Operation& op) {
   const bool head = op.part && s.part(op.part).kind == PartKind::head;
+  const auto is_logits = [&](ValueId v) { return s.value(v).kind == ValueKind::logits; };
+  if (head && std::ranges::any_of(op.writes, is_logits)) return "logits";
   if (head) return op.kind == OperationKind::backward ? "head+loss" : "loss";
   if (op.kind == OperationKind::gather && !s.communicates(op)) return "cast";
   return std::string(name_of(op.kind));
@@ -24,6 +26,7 @@ std::string verb_of(const StepSchedule& s, const Operation& op) {
 std::string object_of(const StepSchedule& s, const Operation& op) {
   if (op.part) return s.part(op.part).name;
   if (op.unit) return s.unit(op.unit).name;
+  if (op.kind == OperationKind::store) return "logits";
   return op.kind == OperationKind::load ? "tokens" : "sums";
 }
 
@@ -130,6 +133,10 @@ std::string played(const StepSchedule& s, SegmentId id) {
       return "played for each evaluation batch";
     case SegmentRole::snapshot:
       return "played between two steps, for a checkpoint that is written while steps go on";
+    case SegmentRole::prefill:
+      return "played for each chunk of prompts";
+    case SegmentRole::decode:
+      return "played for each token of a text";
     case SegmentRole::micro_step:
       break;
   }

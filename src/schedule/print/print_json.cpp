@@ -181,6 +181,11 @@ Json schedule_json(const StepSchedule& s, const MemoryPlan& plan) {
             {"step", plays_json(s.step)},
             {"evaluation", plays_json(s.evaluation)},
             {"snapshot", plays_json(s.snapshot)}};
+  if (s.generation_parts) {
+    const ModelParts& prefill = s.generation_parts->prefill;
+    json["generation"] = plays_json(s.generation);
+    json["generation_shape"] = {{"batch", prefill.batch}, {"chunk", prefill.sequence}, {"positions", prefill.cache}};
+  }
   add_communication(s, json);
   json["memory"] = memory_json(s, plan);
   json["storages"] = storages_json(s, plan);

@@ -23,6 +23,8 @@ void Interpreter::start() {
       const Value& v = schedule_.value(id);
       if (v.kind == ValueKind::master || v.kind == ValueKind::moments)
         holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
+      const bool at_rest = v.kind == ValueKind::parameter && !schedule_.trains();
+      if (at_rest) holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
       if (v.kind == ValueKind::constant) holds_[v.storage] = State{v, {}, 0, 0, 0, {v.kind, {}, v.slot, -1}, {}, 0};
     }
   }
@@ -34,6 +36,7 @@ void Interpreter::play_prologue() {
 }
 
 void Interpreter::play_step() {
+  if (!schedule_.trains()) return;
   updated_.clear();
   for (const Play& p : schedule_.step) {
     play(p);
@@ -45,7 +48,8 @@ void Interpreter::play_step() {
   }
   ++step_;
   for (const auto& [storage, state] : holds_) {
-    const bool of_the_step = state.type.kind != ValueKind::constant && state.type.kind != ValueKind::snapshot;
+    const ValueKind kind = state.type.kind;
+    const bool of_the_step = kind != ValueKind::constant && kind != ValueKind::snapshot && kind != ValueKind::logits;
     if (schedule_.storage(storage).always_live && of_the_step) {
       demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
                                                  schedule_.storage(storage).name, state.version, step_));
@@ -89,6 +93,7 @@ void Interpreter::play(const Play& play) {
   }
   for (const OperationId id : segment_->operations()) execute(id);
   if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
+  if (generates(segment_->role)) need_generated();
   // What is not carried ends here.
   std::set<StorageId> carried;
   for (const ValueId id : segment_->carried_out) carried.insert(schedule_.value(id).storage);
@@ -179,6 +184,7 @@ void Interpreter::load(const Operation& op) {
 
 /// Takes a unit's state to the host: master and moments of one version, each element by exactly one rank.
 void Interpreter::store(const Operation& op) {
+  if (!op.unit) return store_logits(op);
   const State* master = find_read(op, ValueKind::master, op.unit);
   const State* moments = find_read(op, ValueKind::moments, op.unit);
   if (master == nullptr || moments == nullptr || op.reads.size() != 2 || op.writes.size() != 1)
@@ -210,7 +216,8 @@ void Interpreter::gather(const Operation& op) {
   demand(out.elements == source->type.elements * schedule_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
   demand(out.partial == source->type.partial, "a gather pays no sums");
-  if (source->type.kind == ValueKind::master) {
+  const bool shared_out = source->type.kind == ValueKind::parameter && !schedule_.trains();
+  if (source->type.kind == ValueKind::master || shared_out) {
     demand(out.kind == ValueKind::parameter && out.dtype == schedule_.compute,
            "a gathered master is a parameter in the compute type");
   } else {
@@ -263,7 +270,9 @@ void Interpreter::compute(const Operation& op) {
   const std::int64_t now = micro_steps_played_;
   need_parameters(op, part);
   for (const std::int32_t number : part.constants) need_content(op, {ValueKind::constant, {}, number, -1});
-  if (embedding || head) need_content(op, {ValueKind::tokens, {}, -1, now});
+  const bool generating = generates(segment_->role);
+  const bool caches = generating && part.kind == PartKind::attention;
+  if (embedding || head || caches) need_content(op, {ValueKind::tokens, {}, -1, now});
   if (!embedding) need_content(op, {ValueKind::activation, op.part - 1, -1, now});
   if (backward && !head) {
     need_content(op, {ValueKind::activation_gradient, op.part, -1, now});
@@ -271,12 +280,13 @@ void Interpreter::compute(const Operation& op) {
       need_content(op, {ValueKind::saved, op.part, static_cast<std::int32_t>(slot), now});
     }
   }
-  if (head) accumulate_loss(op, backward);
+  if (head && !generating) accumulate_loss(op, backward);
+  if (caches) extend_cache(op);
   if (backward) contribute(op, part);
   for (const ValueId id : op.writes) {
     const Value& v = schedule_.value(id);
     State state;
-    if (v.kind == ValueKind::activation)
+    if (v.kind == ValueKind::activation || v.kind == ValueKind::logits)
       state.content = {v.kind, op.part, -1, now};
     else if (v.kind == ValueKind::saved)
       state.content = {v.kind, op.part, v.slot, now};

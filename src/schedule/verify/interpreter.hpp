@@ -21,11 +21,13 @@ class Interpreter {
   void play_step();
   void play_evaluation();
   void play_snapshot();
+  /// Plays a chunk of prompts twice and then two tokens, from empty caches.
+  void play_generation();
 
   const std::vector<std::string>& problems() const { return problems_; }
 
  private:
-  /// Which activation, saved value, gradient of an activation or constant this is.
+  /// Which activation, saved value, gradient of an activation, constant or logits this is.
   struct Content {
     ValueKind kind = ValueKind::scratch;
     PartId part;
@@ -38,7 +40,7 @@ class Interpreter {
     Value type;  ///< kind, unit, elements, placement
     std::set<PartId> covers;
     std::int64_t from = 0, to = 0;  ///< gradients: micro-steps [from, to) are in it
-    std::int64_t version = 0;       ///< absolute: steps done
+    std::int64_t version = 0;       ///< absolute: steps done; of a cache: plays that are in it
     Content content;
     std::set<UnitId> norms;   ///< the reduced scalars: units measured
     std::int64_t losses = 0;  ///< the reduced scalars: micro-steps counted
@@ -48,6 +50,7 @@ class Interpreter {
   void execute(OperationId id);
   void load(const Operation& op);
   void store(const Operation& op);
+  void store_logits(const Operation& op);
   void gather(const Operation& op);
   void compute(const Operation& op);
   void write_scratch(const Operation& op, std::size_t first);
@@ -63,6 +66,9 @@ class Interpreter {
   void contribute(const Operation& op, const Part& part);
   void accumulate_loss(const Operation& op, bool training);
   void need_evaluated_loss();
+  /// Demands that a part's operation takes its cache one play further.
+  void extend_cache(const Operation& op);
+  void need_generated();
   std::set<PartId> parts_of(UnitId unit) const;
   /// Returns the ranks that hold parts of one copy of a value: over how many it is split.
   std::int64_t owners_of(const Value& value) const;
@@ -83,7 +89,8 @@ class Interpreter {
   OperationId operation_;
   std::int32_t micro_step_ = 0;
   std::int64_t micro_steps_played_ = 0;
-  std::int64_t step_ = 0;  ///< version that compute must read
+  std::int64_t step_ = 0;              ///< version that compute must read
+  std::int64_t generation_plays_ = 0;  ///< since the caches were empty
   std::set<UnitId> updated_;
   std::set<UnitId> stored_;
   std::map<UnitId, DType> measured_;  ///< in which type the norm saw a unit's gradient

@@ -122,7 +122,9 @@ void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problem
 
 void check_limits(const StepSchedule& schedule, std::vector<std::string>& problems) {
   for (const Segment& segment : schedule.segments) {
-    if (segment.role != SegmentRole::micro_step && segment.role != SegmentRole::evaluation) continue;
+    const bool computes =
+        segment.role == SegmentRole::micro_step || segment.role == SegmentRole::evaluation || generates(segment.role);
+    if (!computes) continue;
     const SegmentFacts facts(schedule, segment);
     check_gathered(facts, problems);
     check_gradients(facts, problems);

@@ -107,8 +107,10 @@ std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
   interpreter.play_step();
   interpreter.play_snapshot();
   interpreter.play_evaluation();
+  interpreter.play_generation();
   interpreter.play_step();
   interpreter.play_snapshot();
+  interpreter.play_generation();
   problems = interpreter.problems();
   if (!problems.empty()) return problems;
   check_races(schedule, problems);

@@ -96,7 +96,12 @@ class MirroredKernels final : public Kernels {
     Mirror m(device_, stream);
     EmbeddingForward a = arguments;
     a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
-    m.in(a.token_table, a.vocab, a.width), m.in(a.position_table, a.sequence, a.width);
+    m.in(a.token_table, a.vocab, a.width);
+    std::int64_t positions = a.sequence;
+    for (std::int64_t i = 0; a.positions != nullptr && i < a.batch * a.sequence; ++i)
+      positions = std::max<std::int64_t>(positions, a.positions[i] + 1);
+    m.in(a.position_table, positions, a.width);
+    a.positions = m.read(a.positions, a.batch * a.sequence * 4);
     m.out(a.output, a.batch * a.sequence, a.width), m.in(a.dropout);
     kernels_.embedding_forward(stream, a);
     m.finish();
@@ -185,10 +190,25 @@ class MirroredKernels final : public Kernels {
     kernels_.attention_backward(stream, a);
     m.finish();
   }
+  void attention_cached(Stream& stream, const AttentionCached& arguments) override {
+    Mirror m(device_, stream);
+    AttentionCached a = arguments;
+    const AttentionShape& s = a.shape;
+    const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
+    a.positions = m.read(a.positions, rows * 4), a.counts = m.read(a.counts, s.batch * 4);
+    m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
+    m.out(a.key_cache, s.batch * a.limit, kv), m.out(a.value_cache, s.batch * a.limit, kv);
+    kernels_.attention_cached(stream, a);
+    m.finish();
+  }
   void rotary(Stream& stream, const RotaryArguments& arguments) override {
     Mirror m(device_, stream);
     RotaryArguments a = arguments;
-    a.table = m.read(a.table, a.sequence * a.head_width * 4);
+    std::int64_t positions = a.sequence;
+    for (std::int64_t i = 0; a.positions != nullptr && i < a.batch * a.sequence; ++i)
+      positions = std::max<std::int64_t>(positions, a.positions[i] + 1);
+    a.table = m.read(a.table, positions * a.head_width * 4);
+    a.positions = m.read(a.positions, a.batch * a.sequence * 4);
     m.in(a.input, a.batch * a.sequence, a.heads * a.head_width);
     m.out(a.output, a.batch * a.sequence, a.heads * a.head_width);
     kernels_.rotary(stream, a);

@@ -1,0 +1,34 @@
+#pragma once
+// What `tessera generate` reads and gives: prompts, stop strings, results.
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "tessera/config/options.hpp"
+
+namespace tessera {
+
+/// Returns generate.prompt, or the lines of the file generate.prompts (LF or CRLF; the last one may lack its end).
+/// UsageError if both or none is given, or if the file has no line or cannot be read.
+std::vector<std::string> read_prompts(const Options& options);
+
+/// Returns the strings of generate.stop: itself, or those of a JSON array. UsageError for other JSON, empty strings and
+/// invalid UTF-8.
+std::vector<std::string> stop_strings(const std::string& option);
+
+/// A prompt and what the model said.
+struct Continuation {
+  std::int64_t number = 0;  ///< among the prompts, from 0
+  std::string prompt, text;
+  std::vector<std::int32_t> tokens;  ///< all that were chosen: those of a stop string or of the end of text too
+  std::string finish_reason;         ///< length, stop (a stop string) or end (the end-of-text token)
+  double seconds = 0;                ///< from the start of its batch
+};
+
+/// Returns a JSON object on one line. Bytes of a prompt that are not UTF-8 become U+FFFD.
+std::string json_line(const Continuation& continuation);
+/// Reads what json_line wrote.
+Continuation continuation_from(const std::string& line);
+
+}  // namespace tessera

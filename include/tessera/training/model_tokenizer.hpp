@@ -1,0 +1,19 @@
+#pragma once
+// The tokenizer that goes with a model.
+
+#include <memory>
+
+#include "tessera/tokenizer/tokenizer.hpp"
+#include "tessera/training/model_weights.hpp"
+
+namespace tessera {
+
+/// Returns the tokenizer of a model that was trained. First of: data.tokenizer, what its run used, the one next to its
+/// weights, bytes for a vocabulary of 256. UsageError if there is none.
+std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights);
+
+/// Returns the tokenizer with which a training reads its text, for samples of what the model writes. UsageError if its
+/// data are tokens and nothing says of which tokenizer.
+std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab);
+
+}  // namespace tessera

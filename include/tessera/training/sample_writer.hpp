@@ -1,0 +1,40 @@
+#pragma once
+// train.sample_every: what the model writes while it learns.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/generate/generator.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
+#include "tessera/training/session.hpp"
+
+namespace tessera {
+
+/// A prompt and its continuation.
+struct TextSample {
+  std::string prompt, text;
+};
+
+class SampleWriter {
+ public:
+  /// `session` outlives the writer. Goes on with generate.prompt; without one with the end-of-text token, or with a
+  /// line's end. UsageError if the prompt leaves no position of the sample's, or is not of the model's vocabulary.
+  SampleWriter(RankContext& context, TrainingSession& session, const Options& options,
+               std::unique_ptr<Tokenizer> tokenizer);
+
+  /// Writes a sample with the parameters of the last step, which stay as they are. Collective; the text is on rank 0.
+  TextSample write();
+
+ private:
+  RankContext& context_;
+  TrainingSession& session_;
+  std::unique_ptr<Tokenizer> tokenizer_;
+  TextSample sample_;
+  GenerationPrompt prompt_;
+  std::size_t most_tokens_ = 0;
+  Generator generator_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,67 @@
+#pragma once
+// The text side of `tessera generate`: prompts as tokens, tokens as text, what is printed.
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tessera/generate/generator.hpp"
+#include "tessera/generate/prompts.hpp"
+#include "tessera/generate/text_stream.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
+
+namespace tessera {
+
+/// Returns prompts as tokens. An empty one begins with the end-of-text token, which stands before a document's first.
+/// UsageError if there is no such token, or if an id is beyond the model's vocabulary.
+std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
+                                             std::int64_t vocab);
+
+/// What makes a text of tokens.
+struct TextRules {
+  const Tokenizer& tokenizer;
+  const std::vector<std::string>& stops;
+};
+
+/// Makes the text of one continuation.
+class TextMaker {
+ public:
+  TextMaker(const TextRules& rules, std::int64_t number, const std::string& prompt, std::int64_t max_tokens);
+
+  /// Takes the next token. Returns the text that it brings.
+  std::string add(std::int32_t token);
+  /// Returns whether the text has ended: by its length, a stop string or the end-of-text token.
+  bool ended() const { return !result_.finish_reason.empty(); }
+  /// Ends the text; rest() is then what was held back.
+  void finish(double seconds);
+  const std::string& rest() const { return rest_; }
+  const Continuation& result() const { return result_; }
+
+ private:
+  const TextRules* rules_;
+  std::int64_t max_tokens_;
+  TextStream stream_;
+  Continuation result_;
+  std::string rest_;
+};
+
+/// Prints continuations to the standard output, in their order.
+class Printer {
+ public:
+  Printer(GenerateFormat format, std::size_t prompts) : format_(format), prompts_(prompts) {}
+
+  /// Text: prints the prompt of a text that show() then prints piece by piece.
+  void begin(const Continuation& next);
+  void show(const std::string& piece);
+  /// Prints a finished one, or what it lacks.
+  void print(const Continuation& result);
+
+ private:
+  void write(const std::string& text);
+
+  GenerateFormat format_;
+  std::size_t prompts_;
+  std::int64_t shown_ = -1;  ///< the number of the text that begin() began
+};
+
+}  // namespace tessera

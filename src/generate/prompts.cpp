@@ -1,0 +1,99 @@
+#include "tessera/generate/prompts.hpp"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "tessera/base/error.hpp"
+#include "tessera/base/shown.hpp"
+#include "tessera/base/utf8.hpp"
+#include "tessera/files/json_file.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kLargestFile = std::int64_t{1} << 30;
+constexpr const char* kAllowedStop = "a text, or a JSON array of texts such as [\"\\n\", \"END\"]";
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::size_t begin = 0;
+  while (begin < text.size()) {
+    const std::size_t end = std::min(text.find('\n', begin), text.size());
+    std::string line = text.substr(begin, end - begin);
+    if (line.ends_with('\r')) line.pop_back();
+    lines.push_back(std::move(line));
+    begin = end + 1;
+  }
+  return lines;
+}
+
+bool is_utf8(std::string_view text) {
+  while (!text.empty()) {
+    const std::size_t length = utf8_length(text);
+    if (length == 0) return false;
+    text.remove_prefix(length);
+  }
+  return true;
+}
+
+std::vector<std::string> stops_in_json(const std::string& option) try {
+  const nlohmann::json array = parse_json(option);
+  std::vector<std::string> stops;
+  for (const nlohmann::json& stop : array) stops.push_back(stop.get<std::string>());
+  return stops;
+} catch (const nlohmann::json::exception& error) {
+  throw UsageError("generate.stop = {} begins like a JSON array and is none of texts ({}): {}", shown(option),
+                   shown(error.what()), kAllowedStop);
+}
+
+}  // namespace
+
+std::vector<std::string> read_prompts(const Options& options) {
+  const GenerateOptions& generate = options.generate;
+  const bool has_prompt = options.is_given("generate.prompt");
+  if (has_prompt && !generate.prompts.empty())
+    throw UsageError("generate.prompt and generate.prompts are both given (a text, and a file of texts): one of them");
+  if (has_prompt) return {generate.prompt};
+  if (generate.prompts.empty())
+    throw UsageError("there is no text to go on with: give generate.prompt, or generate.prompts (a file of them)");
+  std::vector<std::string> prompts = lines_of(read_text_file(generate.prompts, kLargestFile));
+  if (prompts.empty()) throw UsageError("generate.prompts = {} is empty: a prompt in each line", generate.prompts);
+  return prompts;
+}
+
+std::vector<std::string> stop_strings(const std::string& option) {
+  if (option.empty()) return {};
+  std::vector<std::string> stops{option};
+  if (option.starts_with('[')) stops = stops_in_json(option);
+  for (const std::string& stop : stops) {
+    if (stop.empty()) throw UsageError("generate.stop = {} has an empty text: {}", shown(option), kAllowedStop);
+    if (!is_utf8(stop)) throw UsageError("generate.stop = {} is no valid UTF-8: {}", shown(option), kAllowedStop);
+  }
+  return stops;
+}
+
+std::string json_line(const Continuation& c) {
+  using Json = nlohmann::ordered_json;
+  const Json json{{"number", c.number},
+                  {"prompt", c.prompt},
+                  {"text", c.text},
+                  {"tokens", c.tokens},
+                  {"finish_reason", c.finish_reason},
+                  {"seconds", c.seconds}};
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+Continuation continuation_from(const std::string& line) {
+  const nlohmann::json json = parse_json(line);
+  Continuation c;
+  c.number = json.at("number").get<std::int64_t>();
+  c.prompt = json.at("prompt").get<std::string>();
+  c.text = json.at("text").get<std::string>();
+  c.tokens = json.at("tokens").get<std::vector<std::int32_t>>();
+  c.finish_reason = json.at("finish_reason").get<std::string>();
+  c.seconds = json.at("seconds").get<double>();
+  return c;
+}
+
+}  // namespace tessera

@@ -1,0 +1,79 @@
+// The interpreter's rules of generation: caches that grow by one play at a time, logits that reach the host.
+
+#include <algorithm>
+
+#include "schedule/verify/interpreter.hpp"
+
+namespace tessera {
+
+void Interpreter::play_generation() {
+  const auto drop_caches = [&] {
+    std::erase_if(holds_, [](const auto& held) { return held.second.type.kind == ValueKind::cache; });
+  };
+  drop_caches();
+  generation_plays_ = 0;
+  for (const Segment& segment : schedule_.segments) {
+    for (const ValueId id : segment.carried_in) {
+      const Value& v = schedule_.value(id);
+      if (v.kind == ValueKind::cache) holds_[v.storage] = State{v, {}, 0, 0, 0, {}, {}, 0};
+    }
+  }
+  for (const Play& p : schedule_.generation) {
+    for (int twice = 0; twice < 2; ++twice) {
+      play(p);
+      ++micro_steps_played_, ++generation_plays_;
+    }
+  }
+  drop_caches();
+}
+
+void Interpreter::store_logits(const Operation& op) {
+  if (op.reads.size() != 1 || op.writes.size() != 1)
+    return complain("a store of logits reads one value and writes one");
+  const State* source = read(op.reads[0]);
+  if (source == nullptr) return;
+  const Value& out = schedule_.value(op.writes[0]);
+  demand(source->type.kind == ValueKind::logits, "only logits are stored");
+  demand(out.kind == ValueKind::logits && out.dtype == source->type.dtype && out.elements == source->type.elements &&
+             schedule_.storage_of(op.writes[0]).space == MemorySpace::host,
+         "the copy of logits is in their type and size, and lies on the host");
+  State state;
+  state.content = source->content;
+  write(op.writes[0], std::move(state));
+}
+
+void Interpreter::extend_cache(const Operation& op) {
+  int extended = 0;
+  for (const Update& u : op.updates) {
+    if (schedule_.value(u.after).kind != ValueKind::cache) continue;
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    demand(before->type.part == op.part && schedule_.value(u.after).part == op.part, "extends another part's cache");
+    demand(before->version == generation_plays_, "extends a cache that lacks a play");
+    State state = *before;
+    state.version += 1;
+    write(u.after, std::move(state));
+    ++extended;
+  }
+  demand(extended == 1, "attention extends one cache in generation");
+}
+
+/// Demands what generation is for: logits that the host can read, and caches for the next play.
+void Interpreter::need_generated() {
+  operation_ = {};
+  bool made = false;
+  std::set<PartId> caches;
+  for (const auto& [storage, state] : holds_) {
+    if (state.type.kind == ValueKind::cache && state.version == generation_plays_ + 1) caches.insert(state.type.part);
+    made = made || (state.type.kind == ValueKind::logits && state.content.play == micro_steps_played_ &&
+                    schedule_.storage(storage).space == MemorySpace::host);
+  }
+  demand(made, segment_->name + " ends without logits on the host");
+  for (const PartId id : schedule_.model.parts.ids()) {
+    if (schedule_.part(id).kind != PartKind::attention) continue;
+    demand(caches.contains(id),
+           fmt::format("{} ends without the cache of {}", segment_->name, schedule_.part(id).name));
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,59 @@
+#include "tessera/training/model_tokenizer.hpp"
+
+#include "tessera/base/error.hpp"
+#include "tessera/files/path_exists.hpp"
+#include "tessera/text/choose_tokenizer.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::int64_t kByteVocabulary = 256;
+
+bool has_tokenizer(const std::filesystem::path& folder) {
+  return !folder.empty() && (path_exists(folder / "tokenizer.json") || path_exists(folder / "vocab.json"));
+}
+
+/// Returns an option of the run that wrote a checkpoint; empty where it is not known.
+std::string option_of_run(const ModelWeights& weights, const std::string& name) {
+  if (weights.checkpoint() == nullptr) return {};
+  for (const auto& [key, value] : weights.checkpoint()->manifest().options) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+/// Returns whether a corpus is tokens already: which tokenizer made them, its files do not say.
+bool is_tokens(const std::string& source) { return source.find(".bin") != std::string::npos; }
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights) {
+  if (!options.data.tokenizer.empty()) return open_named_tokenizer(options.data.tokenizer);
+  const std::string of_run = option_of_run(weights, "data.tokenizer");
+  if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return open_named_tokenizer(of_run);
+  if (const std::filesystem::path folder = weights.companions(); has_tokenizer(folder))
+    return open_named_tokenizer(folder.string());
+  const std::string source = option_of_run(weights, "data.source");
+  const bool read_bytes = of_run.empty() && !source.empty() && !is_tokens(source);  // a run's default
+  const std::int64_t vocab = weights.architecture().vocab;
+  if (vocab == kByteVocabulary || read_bytes) return make_byte_tokenizer();
+  throw UsageError(
+      "{} has no tokenizer (neither tokenizer.json nor vocab.json is beside it, and its vocabulary of {} is not that "
+      "of "
+      "bytes): give data.tokenizer, bytes or a folder",
+      weights.name(), vocab);
+}
+
+std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab) {
+  const bool is_open = options.data.tokenizer.empty() && options.model.from.empty();
+  if (is_open && is_tokens(options.data.source) && vocab != kByteVocabulary) {
+    throw UsageError(
+        "train.sample_every = {} with data.source = {} (its tokens are of an unknown tokenizer): give "
+        "data.tokenizer, bytes or a folder",
+        options.train.sample_every, options.data.source);
+  }
+  return open_named_tokenizer(tokenizer_name(options));
+}
+
+}  // namespace tessera

@@ -1,0 +1,63 @@
+#include "tessera/training/sample_writer.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/counted.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/generate/text_stream.hpp"
+
+namespace tessera {
+
+namespace {
+
+SamplingRules rules_of_samples(const GenerateOptions& options) {
+  return {options.temperature, options.top_k, options.top_p, static_cast<std::uint64_t>(options.seed)};
+}
+
+}  // namespace
+
+SampleWriter::SampleWriter(RankContext& context, TrainingSession& session, const Options& options,
+                           std::unique_ptr<Tokenizer> tokenizer)
+    : context_(context),
+      session_(session),
+      tokenizer_(std::move(tokenizer)),
+      generator_(session.schedule(), session.resources(), session.player(), rules_of_samples(options.generate),
+                 tokenizer_->vocab()) {
+  const auto end = tokenizer_->end_of_text();
+  if (options.generate.prompt.empty() && end) {
+    prompt_.tokens = {*end};
+  } else {
+    sample_.prompt = options.generate.prompt.empty() ? "\n" : options.generate.prompt;
+    tokenizer_->encoder()->encode(sample_.prompt, prompt_.tokens);
+  }
+  const ModelParts& prefill = session.schedule().generation_parts->prefill;
+  const auto length = static_cast<std::int64_t>(prompt_.tokens.size());
+  if (length >= prefill.cache) {
+    throw UsageError("generate.prompt has {} (train.sample_every writes texts of {}): at most {}",
+                     counted(length, "token"), prefill.cache, prefill.cache - 1);
+  }
+  const std::int32_t largest = *std::ranges::max_element(prompt_.tokens);
+  if (largest >= prefill.architecture.vocab) {
+    throw UsageError("generate.prompt has token {} of {} (the model's vocabulary is {}): another prompt or model",
+                     largest, tokenizer_->describe(), prefill.architecture.vocab);
+  }
+  most_tokens_ = static_cast<std::size_t>(std::min(options.generate.max_tokens, prefill.cache - length));
+}
+
+TextSample SampleWriter::write() {
+  sample_.text.clear();
+  TextStream stream({});
+  std::size_t count = 0;
+  std::vector<GenerationPrompt> mine;
+  if (context_.rank() == 0) mine.push_back(prompt_);
+  generator_.run(mine, [&](std::size_t, std::int32_t token) {
+    if (token == tokenizer_->end_of_text()) return false;
+    sample_.text += stream.push(tokenizer_->bytes_of(token));
+    return ++count < most_tokens_;
+  });
+  sample_.text += stream.finish();
+  session_.player().times().take();  // of no step
+  return sample_;
+}
+
+}  // namespace tessera

@@ -1,0 +1,163 @@
+"""tessera generate as a user runs it: from a run, a checkpoint and a Hugging Face folder, on one rank and several."""
+import json
+import tempfile
+import threading
+from pathlib import Path
+
+import h5py
+
+from job import REFERENCE, TINY, Case, Job, main, write_text
+from running import logged
+
+PROMPT = "The rank "
+SAMPLES = Path(__file__).resolve().parents[2] / "inputs" / "sample_data"
+
+
+MADE = tempfile.TemporaryDirectory(prefix="tessera-cli-generate-")
+MAKING = threading.Lock()  # tests run at the same time
+
+
+def trained_run():
+    """A run on bytes with a checkpoint, made once for all tests."""
+    folder = Path(MADE.name)
+    with MAKING:
+        if not (folder / "run").exists():
+            write_text(folder / "text", sentences=100)
+            job = Job(["train", *TINY, "--train.steps=40", "--data.source=text", "--run.dir=run", "--checkpoint.every=40",
+                       "--optim.lr=0.01", "--data.val_fraction=0"], cwd=folder)
+            assert job.code == 0, job.everything()
+    return folder / "run"
+
+
+class Generate(Case):
+    def setUp(self):
+        super().setUp()
+        self.run_folder = trained_run()
+
+    def generate(self, model, *arguments, ranks=0):
+        """What a run that succeeds prints."""
+        job = self.job("generate", model, "--run.threads=1", *arguments, ranks=ranks)
+        self.assertEqual(job.code, 0, job.everything())
+        return job.out
+
+    def objects(self, *arguments, ranks=0):
+        """The objects of --generate.format=json, without their times."""
+        lines = self.generate(self.run_folder, "--generate.format=json", *arguments, ranks=ranks).splitlines()
+        results = [json.loads(line) for line in lines]
+        for result in results:
+            self.assertGreater(result.pop("seconds"), 0)
+        return results
+
+    def greedy(self, *arguments, ranks=0, model=None):
+        return self.generate(model or self.run_folder, f"--generate.prompt={PROMPT}", "--generate.max_tokens=20",
+                             "--generate.temperature=0", *arguments, ranks=ranks)
+
+    def test_the_text_is_the_same_on_any_number_of_ranks_and_under_every_strategy(self):
+        alone = self.greedy()
+        self.assertTrue(alone.startswith(PROMPT))
+        self.assertEqual(len(alone), len(PROMPT) + 20 + 1)  # bytes are tokens, and a line's end
+        self.assertEqual(self.greedy(ranks=2), alone)
+        self.assertEqual(self.greedy(ranks=3), alone)
+        for strategy in ("ddp", "zero2"):
+            self.assertEqual(self.greedy(f"--shard.strategy={strategy}", ranks=2), alone, strategy)
+
+    def test_a_checkpoint_and_its_export_say_the_same(self):
+        said = self.greedy()
+        checkpoint = self.run_folder / "checkpoints" / "step-00000040"
+        self.assertEqual(self.greedy(model=checkpoint), said)
+        exported = self.job("export", checkpoint, "exported")
+        self.assertEqual(exported.code, 0, exported.everything())
+        self.assertEqual(self.greedy(model=self.folder / "exported"), said)
+
+    def test_several_prompts(self):
+        texts = ["The rank ", "A", "step reduce", "", "loss"]
+        path = self.folder / "prompts.txt"
+        path.write_text("\n".join(t or "x" for t in texts))
+        options = [f"--generate.prompts={path}", "--generate.max_tokens=12", "--generate.seed=3", "--generate.top_k=9"]
+        alone = self.objects(*options)
+        self.assertEqual([result["number"] for result in alone], list(range(5)))
+        self.assertEqual([result["prompt"] for result in alone], [t or "x" for t in texts])
+        for result in alone:
+            self.assertEqual(len(result["tokens"]), 12)
+            self.assertEqual(bytes(result["tokens"]).decode("utf-8", "replace"), result["text"])
+            self.assertEqual(result["finish_reason"], "length")
+        self.assertEqual(self.objects(*options, ranks=2), alone)
+        self.assertEqual(self.objects(*options, ranks=3), alone)
+        other = self.objects(*options[:2], "--generate.seed=4", "--generate.top_k=9")
+        self.assertNotEqual(other, alone)
+        shown = self.generate(self.run_folder, *options)
+        places = [shown.index(f"==> {i + 1} of 5 <==\n{t or 'x'}{alone[i]['text']}\n") for i, t in enumerate(texts)]
+        self.assertEqual(places, sorted(places))
+
+    def test_a_stop_string_ends_the_text(self):
+        text = self.greedy()[len(PROMPT):-1]
+        stop = text[7:10]
+        end = text.index(stop)
+        listed = self.objects(f"--generate.prompt={PROMPT}", "--generate.max_tokens=20", "--generate.temperature=0",
+                              f"--generate.stop={json.dumps(['never said', stop])}")
+        self.assertEqual(listed[0]["text"], text[:end])
+        self.assertEqual(listed[0]["finish_reason"], "stop")
+        self.assertEqual(len(listed[0]["tokens"]), end + len(stop))
+        self.assertEqual(self.greedy(f"--generate.stop={stop}"), PROMPT + text[:end] + "\n")
+
+    def test_hot_draws_are_valid_utf8(self):
+        drawn = self.objects("--generate.prompt=\u20ac", "--generate.max_tokens=29", "--generate.temperature=50")
+        self.assertIn("\ufffd", drawn[0]["text"])  # decoding what was printed would have failed otherwise
+        self.assertEqual(bytes(drawn[0]["tokens"]).decode("utf-8", "replace"), drawn[0]["text"])
+
+    def test_samples_while_it_trains(self):
+        write_text(self.folder / "text", sentences=50)
+        options = [*TINY, "--train.steps=6", "--data.source=text", "--data.val_fraction=0"]
+        self.train(*options, "--run.dir=without")
+        job = self.train(*options, "--run.dir=with", "--train.sample_every=2", "--generate.prompt=The ",
+                         "--generate.max_tokens=9", "--generate.temperature=0", "--checkpoint.every=6", ranks=2)
+        self.assertEqual(logged(self.folder / "with").keys(), logged(self.folder / "without").keys())
+        samples = logged(self.folder / "with", "sample")
+        self.assertEqual(list(samples), [2, 4, 6])
+        self.assertIn(f"step 4: sample\nThe {samples[4]}", job.out)
+        with h5py.File(self.folder / "with" / "metrics.h5") as file:
+            self.assertEqual(file["samples/step"][:].tolist(), [2, 4, 6])
+            texts = [text.rstrip(b"\0").decode() for text in file["samples/text"][:]]
+        self.assertEqual(texts, ["The " + samples[step] for step in (2, 4, 6)])
+        with h5py.File(self.folder / "without" / "metrics.h5") as file:
+            self.assertNotIn("samples", file)
+        # The last sample is what generate says of the last step's checkpoint.
+        said = self.generate(self.folder / "with", "--generate.prompt=The ", "--generate.max_tokens=9",
+                             "--generate.temperature=0")
+        self.assertEqual(said, "The " + samples[6] + "\n")
+
+    def test_the_run_says_which_tokenizer(self):
+        words = REFERENCE / "tokenizers" / "llama3"
+        self.train(*TINY, "--train.steps=10", f"--data.source={SAMPLES}", f"--data.tokenizer={words}", "--data.val_fraction=0",
+                   "--model.vocab=2000", "--run.dir=words", "--checkpoint.every=10", "--optim.lr=0.01", "--data.cache=cache")
+        options = ["--generate.prompt=The river", "--generate.max_tokens=12", "--generate.temperature=0"]
+        said = self.generate(self.folder / "words", *options)
+        self.assertTrue(said.startswith("The river"))
+        self.assertEqual(self.generate(self.folder / "words", *options, ranks=2), said)
+        self.assertEqual(self.generate(self.folder / "words", *options, f"--data.tokenizer={words}"), said)
+        # An empty prompt begins with the end of text.
+        self.assertGreater(len(self.generate(self.folder / "words", "--generate.prompt=", *options[1:])), 1)
+
+    def test_bad_input_is_refused(self):
+        for arguments, says in (
+                ([], "generate.prompt"),
+                (["--generate.prompt=a", "--generate.prompts=b"], "both"),
+                (["--generate.prompts=missing.txt"], "missing.txt"),
+                (["--generate.prompt="], "prompt 1 is empty"),
+                (["--generate.prompt=abc", "--generate.max_tokens=30"],
+                 "generate.max_tokens = 30 after prompt 1 of 3 tokens makes 33 .*context is 32.*: 1 to 29"),
+                (["--generate.prompt=" + "a" * 40], "a shorter prompt"),
+                (["--generate.prompt=a", "--generate.stop=[1]"], "generate.stop"),
+                (["--generate.prompt=a", "--generate.temperature=-1"], "generate.temperature"),
+                (["--generate.prompt=a", "--generate.top_p=0"], "generate.top_p"),
+                (["--generate.prompt=a", "--run.device=cuda"], "run.device"),
+                (["--generate.prompt=a", "--optim.lr=1"], "optim.lr")):
+            with self.subTest(arguments):
+                self.refused("generate", self.run_folder, *arguments, says=says)
+        self.refused("generate", "nowhere", "--generate.prompt=a", says="nowhere does not exist", ranks=2)
+        self.refused("generate", REFERENCE / "deep", "--generate.prompt=a", says="has no tokenizer.*130.*data.tokenizer")
+        self.refused("generate", says="a path")
+
+
+if __name__ == "__main__":
+    main()

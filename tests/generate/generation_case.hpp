@@ -1,0 +1,81 @@
+#pragma once
+// Runs generation in tests: ranks as threads, prompts dealt to them as `tessera generate` does.
+
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "local_world/local_world.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/engine/backend.hpp"
+#include "tessera/engine/constants.hpp"
+#include "tessera/engine/state.hpp"
+#include "tessera/generate/generator.hpp"
+#include "tessera/schedule/planned_run.hpp"
+#include "tessera/schedule/verify.hpp"
+
+namespace tessera::testing {
+
+using TokenLists = std::vector<std::vector<std::int32_t>>;
+
+struct GenerationCase {
+  Architecture architecture;
+  TensorSource weights;
+  Options options;
+  std::int64_t world = 1, ranks_per_node = 1;
+  GenerationShape shape;
+  SamplingRules rules{0, 0, 1, 1};
+  ResourceSettings settings;
+  bool poison = true;
+};
+
+/// What a rank calls with its open generator.
+using GenerationBody = std::function<void(RankContext&, Generator&, const StepSchedule&)>;
+
+inline void with_generator(const GenerationCase& c, const GenerationBody& body) {
+  const PlannedRun planned =
+      plan_shape(generation_shape(c.options, c.architecture, c.world, c.ranks_per_node, c.shape));
+  require_verified(planned.schedule, planned.plan);
+  run_ranks(c.world, c.ranks_per_node, [&](RankContext& context) {
+    const Backend& backend = backend_of(DeviceKind::cpu);
+    Resources resources(backend, context, planned.schedule, planned.plan, c.settings);
+    set_constants(planned.schedule, resources);
+    set_parameters(planned.schedule, resources, c.weights);
+    context.control().barrier();
+    Optimizer optimizer({}, 0);
+    PlayerSettings player_settings;
+    player_settings.poison = c.poison;
+    const auto player = backend.make_player(planned.schedule, resources, optimizer, player_settings);
+    Generator generator(planned.schedule, resources, *player, c.rules, c.architecture.vocab);
+    body(context, generator, planned.schedule);
+    context.control().barrier();
+  });
+}
+
+/// Goes on with prompts up to lengths[i] tokens each; returns the new ones.
+inline TokenLists continuations(const GenerationCase& c, const TokenLists& prompts,
+                                const std::vector<std::size_t>& lengths) {
+  TokenLists out(prompts.size());
+  std::mutex mutex;
+  with_generator(c, [&](RankContext& context, Generator& generator, const StepSchedule&) {
+    const auto count = static_cast<std::int64_t>(prompts.size());
+    const std::int64_t rounds = ceil_div(ceil_div(count, c.shape.batch), c.world);
+    for (std::int64_t round = 0; round < rounds; ++round) {
+      std::vector<GenerationPrompt> mine;
+      const std::int64_t first = (round * c.world + context.rank()) * c.shape.batch;
+      for (std::int64_t i = first; i < std::min(count, first + c.shape.batch); ++i)
+        mine.push_back({i, prompts[static_cast<std::size_t>(i)]});
+      generator.run(mine, [&](std::size_t slot, std::int32_t token) {
+        const std::lock_guard lock(mutex);
+        const auto number = static_cast<std::size_t>(mine[slot].number);
+        out[number].push_back(token);
+        return out[number].size() < lengths[number];
+      });
+    }
+  });
+  return out;
+}
+
+}  // namespace tessera::testing

@@ -1,0 +1,61 @@
+#include <catch2/catch.hpp>
+#include <fstream>
+
+#include "temporary_folder.hpp"
+#include "tessera/base/error.hpp"
+#include "tessera/generate/prompts.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+using Texts = std::vector<std::string>;
+
+Texts prompts_in(const std::string& content) {
+  const TemporaryFolder folder;
+  const std::filesystem::path file = folder.path() / "prompts.txt";
+  std::ofstream(file, std::ios::binary) << content;
+  return read_prompts(parse_arguments({"--generate.prompts=" + file.string()}));
+}
+
+}  // namespace
+
+TEST_CASE("prompts are one text, or the lines of a file") {
+  CHECK(read_prompts(parse_arguments({"--generate.prompt=Once upon"})) == Texts{"Once upon"});
+  CHECK(read_prompts(parse_arguments({"--generate.prompt="})) == Texts{""});
+  CHECK(prompts_in("one\ntwo\n") == Texts{"one", "two"});
+  CHECK(prompts_in("one\r\n\r\ntwo") == Texts{"one", "", "two"});
+  CHECK_THROWS_AS(prompts_in(""), UsageError);
+  CHECK_THROWS_AS(read_prompts(parse_arguments({})), UsageError);
+  CHECK_THROWS_AS(read_prompts(parse_arguments({"--generate.prompt=a", "--generate.prompts=b"})), UsageError);
+  CHECK_THROWS_WITH(read_prompts(parse_arguments({"--generate.prompts=/nowhere/p.txt"})),
+                    Catch::Contains("/nowhere/p.txt"));
+}
+
+TEST_CASE("stop strings are a text, or a JSON array of texts") {
+  CHECK(stop_strings("").empty());
+  CHECK(stop_strings("END") == Texts{"END"});
+  CHECK(stop_strings(R"(["\n\n", "[", "\u20ac"])") == Texts{"\n\n", "[", "€"});
+  for (const char* bad : {"[", "[1]", R"(["a", ""])", R"([["a"]])", "\xff", R"(["\ud800"])"}) {
+    INFO(bad);
+    CHECK_THROWS_AS(stop_strings(bad), UsageError);
+  }
+}
+
+TEST_CASE("a result is one line of JSON, which is read as it was written") {
+  Continuation c;
+  c.number = 3, c.prompt = "a \"b\"\n", c.text = "€ and\tmore", c.tokens = {1, 2, 3}, c.finish_reason = "stop";
+  c.seconds = 0.25;
+  const std::string line = json_line(c);
+  CHECK(line.find('\n') == std::string::npos);
+  const Continuation read = continuation_from(line);
+  CHECK(read.number == 3);
+  CHECK(read.prompt == c.prompt);
+  CHECK(read.text == c.text);
+  CHECK(read.tokens == c.tokens);
+  CHECK(read.finish_reason == "stop");
+  CHECK(read.seconds == 0.25);
+  c.prompt = "\xff!";
+  CHECK(continuation_from(json_line(c)).prompt == "\xef\xbf\xbd!");
+}

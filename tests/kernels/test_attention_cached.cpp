@@ -1,0 +1,143 @@
+// Attention over a cache: piece by piece it gives what attention over the whole sequence gives.
+#include <catch2/catch.hpp>
+
+#include "kernels/tensors.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// A batch whose sequences come in pieces of `rows` rows at most.
+class SequencePieces {
+ public:
+  SequencePieces(const AttentionShape& whole, DType dtype)
+      : whole_(whole),
+        qkv_(Tensor::random(whole.batch * whole.sequence, width(), dtype, 3)),
+        keys_(whole.batch * whole.sequence, kv(), dtype),
+        values_(whole.batch * whole.sequence, kv(), dtype),
+        cached_(whole.batch * whole.sequence, out(), dtype),
+        expected_(whole.batch * whole.sequence, out(), dtype),
+        done_(static_cast<std::size_t>(whole.batch), 0) {}
+
+  std::int64_t out() const { return whole_.heads * whole_.head_width; }
+  std::int64_t kv() const { return whole_.kv_heads * whole_.head_width; }
+  std::int64_t width() const { return out() + 2 * kv(); }
+  std::int64_t done(std::int64_t b) const { return done_[static_cast<std::size_t>(b)]; }
+
+  void compute_whole(Device& device) {
+    Tensor log_sum_exp(whole_.batch * whole_.heads, whole_.sequence, DType::fp32);
+    AttentionForward f;
+    f.shape = whole_;
+    f.query = qkv_.view(), f.key = qkv_.view().columns_from(out()), f.value = qkv_.view().columns_from(out() + kv());
+    f.output = expected_.view(), f.log_sum_exp = log_sum_exp.floats();
+    device->attention_forward(*device.stream, f);
+  }
+
+  /// Takes counts[b] more tokens of each sequence.
+  void add(Device& device, std::int64_t rows, const std::vector<std::int64_t>& counts) {
+    const std::int64_t batch = whole_.batch;
+    const DType dtype = qkv_.view().dtype;
+    const std::int64_t size = size_of(dtype);
+    Tensor piece(batch * rows, width(), dtype), output(batch * rows, out(), dtype);
+    Guarded positions(batch * rows * 4), taken(batch * 4);
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::int64_t count = counts[static_cast<std::size_t>(b)];
+      taken.as<std::int32_t>()[b] = static_cast<std::int32_t>(count);
+      for (std::int64_t i = 0; i < rows; ++i)
+        positions.as<std::int32_t>()[b * rows + i] = static_cast<std::int32_t>(i < count ? done(b) + i : 0);
+      // Rows without a token keep NaN.
+      if (count > 0)
+        std::memcpy(piece.view().at(b * rows), qkv_.view().at(b * whole_.sequence + done(b)),
+                    static_cast<std::size_t>(count * width() * size));
+    }
+    AttentionCached a;
+    a.shape = whole_, a.shape.sequence = rows;
+    a.limit = whole_.sequence;
+    a.positions = positions.as<std::int32_t>(), a.counts = taken.as<std::int32_t>();
+    a.query = piece.view(), a.key = piece.view().columns_from(out()), a.value = piece.view().columns_from(out() + kv());
+    a.key_cache = keys_.view(), a.value_cache = values_.view();
+    a.output = output.view();
+    device->attention_cached(*device.stream, a);
+    CHECK((output.intact() && keys_.intact() && values_.intact()));
+    for (std::int64_t b = 0; b < batch; ++b) {
+      const std::int64_t count = counts[static_cast<std::size_t>(b)];
+      if (count > 0)
+        std::memcpy(cached_.view().at(b * whole_.sequence + done(b)), output.view().at(b * rows),
+                    static_cast<std::size_t>(count * out() * size));
+      for (std::int64_t i = count; i < rows; ++i) {
+        for (const double x : to_doubles(output.view().at(b * rows + i), dtype, out())) CHECK(x == 0);
+      }
+      done_[static_cast<std::size_t>(b)] += count;
+    }
+  }
+
+  double error() const { return relative_error(cached_.values(), expected_.values()); }
+  /// Returns whether positions [first, end) of a sequence have the bits of attention without a cache.
+  bool same_bits(std::int64_t b, std::int64_t first, std::int64_t end) const {
+    return std::memcmp(cached_.view().at(b * whole_.sequence + first), expected_.view().at(b * whole_.sequence + first),
+                       static_cast<std::size_t>((end - first) * out() * size_of(cached_.view().dtype))) == 0;
+  }
+
+ private:
+  AttentionShape whole_;
+  Tensor qkv_, keys_, values_, cached_, expected_;
+  std::vector<std::int64_t> done_;
+};
+
+bool is_missing() { return tested_kind() != DeviceKind::cpu; }  // no kernel for GPUs yet
+
+}  // namespace
+
+TEST_CASE("attention cached: pieces of several lengths give what the whole sequence gives", "[attention]") {
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const AttentionShape& shape : {AttentionShape{3, 150, 4, 2, 16}, AttentionShape{2, 70, 1, 1, 5}}) {
+      INFO(name_of(dtype) << " " << shape.sequence);
+      SequencePieces pieces(shape, dtype);
+      if (is_missing()) {
+        CHECK_THROWS_AS(pieces.add(device, 1, std::vector<std::int64_t>(static_cast<std::size_t>(shape.batch), 1)),
+                        UsageError);
+        return;
+      }
+      pieces.compute_whole(device);
+      // The first sequence in the tiles of attention; others begin with odd numbers, or with nothing, and lag behind.
+      const auto take = [&](std::int64_t rows, const std::vector<std::int64_t>& wanted) {
+        std::vector<std::int64_t> counts;
+        for (std::int64_t b = 0; b < shape.batch; ++b)
+          counts.push_back(std::min(wanted[static_cast<std::size_t>(b)], shape.sequence - pieces.done(b)));
+        pieces.add(device, rows, counts);
+      };
+      take(64, {64, 7, 0});
+      take(64, {64, 63, 1});
+      take(64, {64, 0, 64});
+      CHECK(pieces.same_bits(0, 0, shape.sequence));
+      for (std::int64_t i = 0; i < shape.sequence; ++i) take(1, {1, 1, 1});
+      for (std::int64_t b = 0; b < shape.batch; ++b) REQUIRE(pieces.done(b) == shape.sequence);
+      CHECK(pieces.error() < tolerance(dtype));
+    }
+  }
+}
+
+TEST_CASE("attention cached: the same bits on any number of threads", "[attention]") {
+  if (is_missing()) return;
+  std::vector<std::unique_ptr<SequencePieces>> runs;
+  for (const int threads : {1, 3}) {
+    Device device(threads);
+    SequencePieces& pieces =
+        *runs.emplace_back(std::make_unique<SequencePieces>(AttentionShape{2, 90, 3, 1, 8}, DType::fp32));
+    pieces.compute_whole(device);
+    pieces.add(device, 40, {40, 11});
+    pieces.add(device, 40, {40, 40});
+    for (int i = 0; i < 5; ++i) pieces.add(device, 1, {1, 1});
+  }
+  CHECK(runs[0]->error() == runs[1]->error());
+}
+
+TEST_CASE("attention cached: more tokens than the cache has positions are refused", "[attention]") {
+  if (is_missing()) return;
+  Device device;
+  SequencePieces pieces({1, 3, 1, 1, 8}, DType::fp32);
+  pieces.add(device, 2, {2});
+  CHECK_THROWS_AS(pieces.add(device, 2, {2}), InternalError);
+}
