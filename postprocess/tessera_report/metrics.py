@@ -30,6 +30,7 @@ class Metrics:
     ranks: list[dict[str, np.ndarray]] = field(default_factory=list)  # an attempt each
     comm: list[dict[str, np.ndarray]] = field(default_factory=list)  # "all_gather/bytes": [step], an attempt each
     schedule: Optional[str] = None  # JSON of the planned step, of the last attempt that has one
+    samples: dict[int, str] = field(default_factory=dict)  # what the model wrote after a step; the later attempt's
     config: dict[str, Any] = field(default_factory=dict)  # of the last attempt, like the next two
     provenance: dict[str, Any] = field(default_factory=dict)
     model: dict[str, Any] = field(default_factory=dict)
@@ -97,6 +98,8 @@ def merge(sources: list[Source]) -> Metrics:
     metrics.ranks = [source.ranks for source in sources]
     metrics.comm = [source.comm for source in sources]
     metrics.schedule = next((source.schedule for source in reversed(sources) if source.schedule), None)
+    for source in sources:
+        metrics.samples.update(source.samples)
     last = sources[-1]
     metrics.config, metrics.provenance, metrics.model = (last.attributes[group] for group in GROUPS)
     metrics.memory = next((source.memory for source in reversed(sources) if _measured(source)), last.memory)

@@ -32,6 +32,7 @@ class Source:
     ranks: dict[str, np.ndarray] = field(default_factory=dict)  # "memory/peak": [report, rank]
     comm: dict[str, np.ndarray] = field(default_factory=dict)  # "all_gather/bytes": a row for each step
     schedule: Optional[str] = None  # JSON of the planned step
+    samples: dict[int, str] = field(default_factory=dict)  # what the model wrote after a step
     attributes: dict[str, dict[str, Any]] = field(default_factory=lambda: {group: {} for group in GROUPS})
 
 
@@ -148,6 +149,7 @@ def _read_hdf5(path: Path) -> Source:
         source.ranks = _datasets(file.get("ranks"))
         source.comm = _datasets(file.get("comm"))
         source.schedule = _schedule(file)
+        source.samples = _samples(file.get("samples"))
         for group in GROUPS:
             if group in file:
                 source.attributes[group] = {name: _plain(value) for name, value in file[group].attrs.items()}
@@ -165,6 +167,16 @@ def _schedule(file: h5py.File) -> Optional[str]:
     text = str(_plain(item[()]))
     json.loads(text)  # ValueError: the file is damaged
     return text
+
+
+def _samples(group: Optional[h5py.Group]) -> dict[int, str]:
+    """Step to text. Raises ValueError where a column is of another type."""
+    if not isinstance(group, h5py.Group) or not {"step", "text"} <= set(group):
+        return {}
+    steps, texts = group["step"][...], group["text"][...]
+    if steps.ndim != 1 or steps.dtype.kind not in "iu" or texts.ndim != 1 or texts.dtype.kind not in "SO":
+        raise ValueError("/samples holds no steps and texts")
+    return {int(step): bytes(text).rstrip(b"\0").decode(errors="replace") for step, text in zip(steps, texts)}
 
 
 # JSON ----------------------------------------------------------------------------------------------------------------

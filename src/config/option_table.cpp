@@ -124,7 +124,8 @@ void add_train(Rows& t) {
   t.push_back(integer_option("train.eval_batches", Field{&O::train, &S::eval_batches}, 0, kAnyCount,
                              "micro-batches per evaluation, over all ranks; 0: all"));
   t.push_back(integer_option("train.sample_every", Field{&O::train, &S::sample_every}, 0, kAnyCount,
-                             "steps between samples of what the model writes, by the options of [generate]; 0: none"));
+                             "steps between samples of what the model writes, from before step 1 on, by the options of "
+                             "[generate]; 0: none"));
 }
 
 void add_optim(Rows& t) {

@@ -3,6 +3,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/checkpoint/manifest.hpp"
+#include "tessera/files/path_exists.hpp"
 #include "tessera/formats/hugging_face.hpp"
 #include "tessera/training/origin.hpp"
 
@@ -33,6 +34,8 @@ void replace(std::int64_t& size, std::int64_t given) {
 /// Reads the architecture of a Hugging Face folder, or of a checkpoint; without dropout.
 Architecture architecture_at(const std::filesystem::path& folder) {
   if (const auto checkpoint = checkpoint_in(folder)) return read_manifest(*checkpoint).architecture;
+  if (path_exists(folder / "config.ini") && !path_exists(folder / "config.json"))
+    throw UsageError("{}: a run without a complete checkpoint (checkpoint.every = N writes some)", folder.string());
   return read_config(folder);
 }
 

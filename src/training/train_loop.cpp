@@ -62,6 +62,7 @@ std::string TrainLoop::run_steps() {
   if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
   if (const std::string end = conditions_.announcement(); recorder_ != nullptr && !end.empty())
     recorder_->say("stops      " + end);
+  if (samples_ != nullptr && session_.first_step() == 1) write_sample(0);  // what it writes before it has learned
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
     session_.request(conditions_.requests(times(step)));
     const std::int64_t requests = train(step);

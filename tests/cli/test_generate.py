@@ -113,12 +113,12 @@ class Generate(Case):
                          "--generate.max_tokens=9", "--generate.temperature=0", "--checkpoint.every=6", ranks=2)
         self.assertEqual(logged(self.folder / "with").keys(), logged(self.folder / "without").keys())
         samples = logged(self.folder / "with", "sample")
-        self.assertEqual(list(samples), [2, 4, 6])
+        self.assertEqual(list(samples), [0, 2, 4, 6])
         self.assertIn(f"step 4: sample\nThe {samples[4]}", job.out)
         with h5py.File(self.folder / "with" / "metrics.h5") as file:
-            self.assertEqual(file["samples/step"][:].tolist(), [2, 4, 6])
+            self.assertEqual(file["samples/step"][:].tolist(), [0, 2, 4, 6])
             texts = [text.rstrip(b"\0").decode() for text in file["samples/text"][:]]
-        self.assertEqual(texts, ["The " + samples[step] for step in (2, 4, 6)])
+        self.assertEqual(texts, ["The " + samples[step] for step in (0, 2, 4, 6)])
         with h5py.File(self.folder / "without" / "metrics.h5") as file:
             self.assertNotIn("samples", file)
         # The last sample is what generate says of the last step's checkpoint.

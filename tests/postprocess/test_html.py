@@ -4,6 +4,7 @@ import re
 import unittest
 
 import h5py
+import numpy as np
 
 from html_case import Html, Page, as_number, course_and_page, plain, study_of
 from made_sweep import PARAMETERS, Made, operation, schedule
@@ -104,6 +105,19 @@ class WholePage(Html):
         for title, _, _ in PANELS:
             self.assertEqual(f"<h3>{title}" in text, f"“{title}”" not in out, title)
         self.assertNotIn("The thirteen questions", text)
+
+    def test_what_the_models_wrote(self):
+        made = Made(self.folder)
+        made.add("silent")
+        self.assertNotIn('id="samples"', self.page())
+        with h5py.File(made.add("writes") / "metrics.h5", "a") as file:
+            file["samples/step"] = [0, 10, 20, 30]
+            texts = ("\ufffd\n", "The tte", "The <cat>", "The cat & the dog")
+            file["samples/text"] = np.array([text.encode() for text in texts], dtype="S4096")
+        self.assertIn(
+            "<summary><code>writes</code></summary><p>before the first step:</p><pre>\ufffd\n</pre>"
+            "<p>after step 20:</p><pre>The &lt;cat&gt;</pre><p>after step 30:</p><pre>The cat &amp; the dog</pre></details>",
+            self.page())
 
     def test_a_timeline_begins_with_shares_and_the_prologue(self):
         plan = schedule(4)

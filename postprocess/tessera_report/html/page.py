@@ -40,6 +40,7 @@ def render(study: Study) -> str:
         ("results", "Results", join([results(study, best.row), _legend(study)])),
         ("configuration", "Configuration", configuration(study)),
         ("panels", "Pictures", Html('<div class="panels">' + "\n".join(_panel(panel) for panel in drawn) + "</div>")),
+        ("samples", "What the models wrote", _samples(study)),
         ("claims", "Expected, formula, measured", _claims(study)),
         ("checklist", "Checklist of ten", _checklist(study)),
     ]
@@ -48,6 +49,7 @@ def render(study: Study) -> str:
                      ("questions", "The thirteen questions", _questions(study))]
     sections += [("provenance", "Provenance", provenance(study)),
                  ("left-out", "What is left out, and why", _left_out(study, left_out))]
+    sections = [section for section in sections if section[2]]
     body = "\n".join(
         f'<section id="{key}"><h2>{escaped(title)}</h2>\n{content}</section>' for key, title, content in sections)
     links = " ".join(f'<a href="#{key}">{escaped(title)}</a>' for key, title, _ in sections)
@@ -132,6 +134,21 @@ def _findings(study: Study) -> Html:
     if not found:
         return text("No finding's condition holds.")
     return Html("<ul>" + "".join(f"<li>{sentence}</li>" for sentence in found) + "</ul>")
+
+
+def _samples(study: Study) -> Html:
+    """What each row's model wrote first, halfway and last; empty where no row wrote anything."""
+    parts = []
+    for row in study.rows:
+        written = sorted(row.row.metrics.samples.items()) if row.row.metrics else []
+        chosen = dict.fromkeys((0, len(written) // 2, len(written) - 1)) if written else {}
+        texts = []
+        for step, words in (written[place] for place in chosen):
+            when = f"after step {step}" if step else "before the first step"
+            texts.append(Html(f"<p>{when}:</p><pre>{html.escape(words)}</pre>"))
+        if texts:
+            parts.append(Html(f"<details open><summary>{name(row.name)}</summary>{join(texts)}</details>"))
+    return join(parts)
 
 
 def _legend(study: Study) -> Html:
