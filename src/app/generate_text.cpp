@@ -16,6 +16,7 @@ std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const s
   for (const std::string& text : texts) {
     GenerationPrompt& prompt = prompts.emplace_back();
     prompt.number = static_cast<std::int64_t>(prompts.size()) - 1;
+    prompt.tokens = tokenizer.before_text();
     encoder->encode(text, prompt.tokens);
     if (prompt.tokens.empty()) {
       const auto end = tokenizer.end_of_text();

@@ -90,7 +90,7 @@ void add_data(Rows& t) {
                           "bytes"));
   t.push_back(choice_option("data.on_error", Field{&O::data, &S::on_error},
                             "text that cannot be read as it stands: stop, or skip: bad lines are left out, bytes that "
-                            "are not UTF-8 become U+FFFD, both counted"));
+                            "of .txt that are not UTF-8 become U+FFFD, both counted"));
   t.push_back(text_option("data.cache", Field{&O::data, &S::cache}, "folder",
                           "where prepared text is kept; empty: $TESSERA_CACHE, else cache beside the run folders"));
   t.push_back(text_option("data.output", Field{&O::data, &S::output}, "file",
@@ -287,7 +287,8 @@ void add_generate(Rows& t) {
   t.push_back(text_option("generate.prompt", Field{&O::generate, &S::prompt}, "text", "the text to go on with"));
   t.push_back(text_option(
       "generate.prompts", Field{&O::generate, &S::prompts}, "file",
-      "instead of generate.prompt: a file with a prompt in each line, train.micro_batch of them at a time on a rank"));
+      "instead of generate.prompt: a file with a prompt in each line (.jsonl: a JSON text, or an object with prompt), "
+      "train.micro_batch of them at a time on a rank"));
   t.push_back(integer_option("generate.max_tokens", Field{&O::generate, &S::max_tokens}, 1, std::int64_t{1} << 31,
                              "longest continuation, in tokens; with its prompt within the model's context"));
   t.push_back(number_option("generate.temperature", Field{&O::generate, &S::temperature}, {0.0, 1000.0},

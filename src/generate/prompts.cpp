@@ -37,6 +37,20 @@ bool is_utf8(std::string_view text) {
   return true;
 }
 
+/// Returns the prompts of lines that are each a JSON text, or an object with "prompt": they may have several lines.
+std::vector<std::string> prompts_in_json(const std::string& file, const std::vector<std::string>& lines) {
+  std::vector<std::string> prompts;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    try {
+      const nlohmann::json line = parse_json(lines[i]);
+      prompts.push_back((line.is_object() ? line.at("prompt") : line).get<std::string>());
+    } catch (const nlohmann::json::exception& error) {
+      throw UsageError("{}:{}: no prompt ({}): a JSON text, or {{\"prompt\": ...}}", file, i + 1, shown(error.what()));
+    }
+  }
+  return prompts;
+}
+
 std::vector<std::string> stops_in_json(const std::string& option) try {
   const nlohmann::json array = parse_json(option);
   std::vector<std::string> stops;
@@ -57,7 +71,10 @@ std::vector<std::string> read_prompts(const Options& options) {
   if (has_prompt) return {generate.prompt};
   if (generate.prompts.empty())
     throw UsageError("there is no text to go on with: give generate.prompt, or generate.prompts (a file of them)");
-  std::vector<std::string> prompts = lines_of(read_text_file(generate.prompts, kLargestFile));
+  std::string text = read_text_file(generate.prompts, kLargestFile);
+  if (text.starts_with("\xef\xbb\xbf")) text.erase(0, 3);
+  std::vector<std::string> prompts = lines_of(text);
+  if (generate.prompts.ends_with(".jsonl")) prompts = prompts_in_json(generate.prompts, prompts);
   if (prompts.empty()) throw UsageError("generate.prompts = {} is empty: a prompt in each line", generate.prompts);
   return prompts;
 }

@@ -78,6 +78,13 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
   }
   const SourceList list = list_sources(name, option);
   if (list.is_only(SourceKind::tokens)) return open_token_files(list);
+  if (option != "data.source" && data.tokenizer.empty() && options.model.from.empty() &&
+      holds_tokens(options, "data.source")) {
+    throw UsageError(
+        "{} = {} is text beside data.source = {} (its tokens are of an unknown tokenizer): give "
+        "data.tokenizer, bytes or a folder",
+        option, name, data.source);
+  }
   if (is_plain(list, options)) return open_plain(list);
   const PrepareJob job = prepare_job(options, option, settings);
   require_vocabulary(job, vocab);

@@ -17,7 +17,7 @@ constexpr std::size_t kBadShown = 3;  ///< of a piece
 
 void note_bad(Encoded& out, BadPlace place) {
   ++out.bad_places;
-  if (out.bad.size() < kBadShown) out.bad.push_back(std::move(place));
+  if (out.bad.size() < kBadShown || place.ends_file) out.bad.push_back(std::move(place));
 }
 
 /// Returns the length of the text's ASCII start.
@@ -65,7 +65,8 @@ void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::En
   const JsonEvents events{[&](std::string& text) { add_document(text, settings, encoder, out); },
                           [&](const std::string& why) {
                             note_bad(out, {piece.file, number, why});
-                          }};
+                          },
+                          {}};
   const std::string_view all = piece.bytes;
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());

@@ -75,7 +75,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool parse_error(std::size_t position, const std::string& /*last*/, const nlohmann::json::exception& error) override {
     std::string hint;
     if (depth_ == 0 && saw_object_ && may_be_array_) hint = "; a document a line belongs into a .jsonl file";
-    events_.problem(fmt::format("no JSON at byte {}: {}{}", position, fault_text(error.what()), hint));
+    events_.fault(fmt::format("no JSON at byte {}: {}{}", position, fault_text(error.what()), hint));
     return false;
   }
 
@@ -99,7 +99,7 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool deeper() {
     if (++depth_ <= kDeepest) return true;
-    events_.problem(fmt::format("values are nested more than {} deep", kDeepest));
+    events_.fault(fmt::format("values are nested more than {} deep", kDeepest));
     return false;
   }
   void finish_object() {
@@ -165,8 +165,8 @@ class ByteIterator {
 void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events) {
   // A fault after the object refuses the line with it.
   std::optional<std::string> text, problem;
-  const JsonEvents kept{[&](std::string& document) { text = std::move(document); },
-                        [&](const std::string& why) { problem = why; }};
+  const auto refuse = [&](const std::string& why) { problem = why; };
+  const JsonEvents kept{[&](std::string& document) { text = std::move(document); }, refuse, refuse};
   Handler handler(key, false, kept);
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   if (problem) return events.problem(*problem);
@@ -179,7 +179,7 @@ void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t long
   ByteIterator::Source source{.bytes = bytes, .line = line, .longest = longest};
   line = 1;
   const JsonEvents counted{[&](std::string& document) { source.since_event = 0, events.document(document); },
-                           [&](const std::string& why) { source.since_event = 0, events.problem(why); }};
+                           [&](const std::string& why) { source.since_event = 0, events.problem(why); }, events.fault};
   if (source.ended()) return;  // an empty file has no documents
   Handler handler(key, true, counted);
   nlohmann::json::sax_parse(ByteIterator(source), ByteIterator(), &handler);

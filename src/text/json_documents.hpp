@@ -15,6 +15,7 @@ namespace tessera {
 struct JsonEvents {
   std::function<void(std::string&)> document;  ///< may take the text away
   std::function<void(const std::string& why)> problem;
+  std::function<void(const std::string& why)> fault;  ///< of syntax: nothing after it is read
 };
 
 /// Reads one line: an object whose `key` is the text. Calls one of the events once.

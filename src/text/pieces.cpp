@@ -157,6 +157,9 @@ class FilePieces {
                             [&](const std::string& why) {
                               piece.bad.push_back({index_, line, why});
                               pass_full(piece.bad.size() >= 1000);
+                            },
+                            [&](const std::string& why) {
+                              piece.bad.push_back({index_, line, why, true});
                             }};
     try {
       read_json_file(*bytes_, settings_.text_key, settings_.longest, line, events);

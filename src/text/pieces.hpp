@@ -18,6 +18,7 @@ struct BadPlace {
   std::size_t file = 0;   ///< in the list of sources
   std::int64_t line = 0;  ///< from 1
   std::string why;
+  bool ends_file = false;  ///< the rest of the file cannot be read
 };
 
 struct Piece {

@@ -10,7 +10,10 @@
 #include <thread>
 
 #include "tessera/base/error.hpp"
+#include "tessera/data/token_header.hpp"
+#include "tessera/files/byte_file.hpp"
 #include "tessera/files/durable_file.hpp"
+#include "tessera/files/json_file.hpp"
 #include "tessera/files/path_exists.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/prepared.hpp"
@@ -55,6 +58,8 @@ void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
   for (const BadPlace& place : tokens.bad) {
     const std::string text =
         fmt::format("{}:{}: {}", job.sources.files[place.file].path.string(), place.line, place.why);
+    if (place.ends_file)
+      throw UsageError("{} (the rest of the file is lost with it): mend it, or a .jsonl file, a document a line", text);
     if (job.on_error == OnError::stop)
       throw UsageError("{} (data.on_error = stop): mend it, or data.on_error = skip, which counts such places", text);
     if (state.bad_places.size() < kBadKept) state.bad_places.push_back(text);
@@ -95,9 +100,11 @@ void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& l
   }
   commit();
   if (writer.state().tokens > 0) return;
+  const auto& bad = writer.state().bad_places;
+  const std::string first = bad.empty() ? "" : fmt::format("; {} bad, first {}", writer.state().bad, bad[0]);
   discard(writer.folder());
-  throw UsageError("{}: {} file{} without text (nothing to train on): text", job.sources.name, job.sources.files.size(),
-                   job.sources.files.size() == 1 ? "" : "s");
+  throw UsageError("{}: {} file{} without text (nothing to train on{}): text", job.sources.name,
+                   job.sources.files.size(), job.sources.files.size() == 1 ? "" : "s", first);
 }
 
 void write_info(const PrepareJob& job, const WriteState& state, const fs::path& file) {
@@ -132,6 +139,28 @@ void write_info(const PrepareJob& job, const WriteState& state, const fs::path& 
   write_text_atomically(file, info.dump(1, ' ', false, Handler::replace) + "\n");
 }
 
+/// Returns whether a cache's entry is there, whole: its files have the sizes that info.json says.
+bool is_complete(const fs::path& folder) try {
+  const auto info = nlohmann::json::parse(read_text_file(folder / kPreparedInfo, std::int64_t{1} << 30));
+  const auto tokens = info.at("tokens").get<std::int64_t>(), width = info.at("token_bytes").get<std::int64_t>();
+  const auto documents = info.at("documents").get<std::int64_t>();
+  return size_of_file(folder / kPreparedTokens) == kTokenHeader + tokens * width &&
+         size_of_file(folder / kPreparedDocuments) == static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * documents;
+} catch (const nlohmann::json::exception&) {
+  return false;
+} catch (const Error&) {  // something is missing
+  return false;
+}
+
+/// Removes an entry that is not whole, for another takes its place.
+void remove_damaged(const PrepareJob& job, const fs::path& folder) {
+  if (!path_exists(folder)) return;
+  if (job.settings.say) job.settings.say(fmt::format("replaced   {}, which was damaged", folder.string()));
+  std::error_code error;
+  fs::remove_all(folder, error);
+  if (error) throw IoError("{} is damaged and cannot be removed ({}): remove it", folder.string(), error.message());
+}
+
 void prepare_and_publish(const PrepareJob& job, const fs::path& folder, const CacheLock& lock) {
   const fs::path beside = folder.string() + ".tmp";
   TokenWriter writer(beside, job.key(), job.token_bytes());
@@ -141,6 +170,7 @@ void prepare_and_publish(const PrepareJob& job, const fs::path& folder, const Ca
   write_info(job, writer.state(), beside / kPreparedInfo);
   sync_folder(beside);
   lock.require_held();
+  remove_damaged(job, folder);
   std::error_code error;
   fs::rename(beside, folder, error);
   if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), folder.string(), error.message());
@@ -160,8 +190,7 @@ void once(const PrepareJob& job, const fs::path& lock_file, const fs::path& wher
       return;
     }
     if (!told && job.settings.say) {
-      job.settings.say(
-          fmt::format("waiting    for {}, which prepares {} in {}", seeker.holder(), job.sources.name, where.string()));
+      job.settings.say(fmt::format("waiting    for {}, which writes {}", seeker.holder(), where.string()));
     }
     told = true;
     stop_if_asked(job);
@@ -214,7 +243,7 @@ PrepareJob prepare_job(const Options& options, const std::string& option, const 
 
 fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
   fs::path folder = cache / job.key();
-  const auto is_done = [&] { return path_exists(folder / kPreparedInfo); };
+  const auto is_done = [&] { return is_complete(folder); };
   if (is_done()) return folder;
   std::error_code error;
   fs::create_directories(cache, error);
@@ -229,13 +258,21 @@ fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
 
 void prepare_file(const PrepareJob& job, const fs::path& file) {
   const fs::path index = index_beside(file), work = file.string() + ".tmp";
-  for (const fs::path& path : {file, index}) {
-    if (path_exists(path))
-      throw UsageError("data.output = {}: {} exists: name a file that does not", file.string(), path.string());
-  }
+  const auto require_new = [&] {
+    // (An index alone beside the work on it is of a process that was killed between the two renames.)
+    for (const fs::path& path : {file, index}) {
+      if (path_exists(path) && (path == file || !path_exists(work)))
+        throw UsageError("data.output = {}: {} exists: name a file that does not", file.string(), path.string());
+    }
+  };
+  require_new();
+  const fs::path folder = file.has_parent_path() ? file.parent_path() : fs::path(".");
+  if (!path_exists(folder))
+    throw UsageError("data.output = {}: the folder {} does not exist: make it first", file.string(), folder.string());
   once(
       job, file.string() + ".lock", file, [] { return false; },
       [&](const CacheLock& lock) {
+        require_new();  // another process may have written it while this one waited
         TokenWriter writer(work, job.key(), job.token_bytes());
         PrepareReport report(job, file.string(), writer.state());
         write_tokens(job, writer, lock, report);

@@ -12,6 +12,7 @@
 
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/text/prepared.hpp"
 
 namespace tessera {
 
@@ -72,11 +73,30 @@ void add_entry(const fs::directory_entry& entry, const fs::path& folder, Found& 
   }
 }
 
+/// Returns what Tessera wrote a folder as: its text is no corpus. Nothing for any other folder.
+std::optional<std::string_view> written_as(const fs::path& folder) {
+  const auto has = [&](const char* name) {
+    std::error_code error;
+    return fs::exists(folder / name, error);
+  };
+  if (has("config.ini") && (has("status.json") || has("metrics.h5") || has("owner.json"))) return "a run";
+  if (has(kPreparedInfo.data()) && has(kPreparedTokens.data())) return "a prepared corpus";
+  return std::nullopt;
+}
+
 /// Lists all text below `folder`. IoError for unreadable entries: no part of a corpus goes missing unnoticed.
 void add_folder(const fs::path& folder, Found& out) {
   const auto before = out.files.size(), skipped_before = out.skipped.size();
   try {
-    for (const auto& entry : fs::recursive_directory_iterator(folder)) add_entry(entry, folder, out);
+    for (auto at = fs::recursive_directory_iterator(folder); at != fs::recursive_directory_iterator(); ++at) {
+      add_entry(*at, folder, out);
+      if (!at->is_directory() || at->is_symlink()) continue;
+      const auto kind = written_as(at->path());
+      if (!kind) continue;
+      at.disable_recursion_pending();
+      out.skipped.push_back(
+          fmt::format("{} ({})", shown(at->path().lexically_relative(folder).generic_string()), *kind));
+    }
   } catch (const fs::filesystem_error& error) {
     throw IoError("{}: cannot be listed ({})", folder.string(), error.code().message());
   }

@@ -34,8 +34,9 @@ struct BpeDescription {
   std::vector<AddedToken> added;            ///< contents differ; ids differ from those of other spellings
   std::string pattern;                      ///< of words, in Oniguruma's syntax
   bool nfc = false;
-  bool ignore_merges = false;     ///< a word that is in the vocabulary is that token
-  bool add_prefix_space = false;  ///< before text that does not begin with one
+  bool ignore_merges = false;             ///< a word that is in the vocabulary is that token
+  std::vector<std::int32_t> before_text;  ///< ids that the file's template puts before a text
+  bool add_prefix_space = false;          ///< before text that does not begin with one
 };
 
 constexpr std::int32_t kLargestId = (1 << 24) - 1;

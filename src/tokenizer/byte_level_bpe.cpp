@@ -83,7 +83,16 @@ std::uint64_t hash_of(const BpeDescription& description) {
 class ByteLevelBpe final : public Tokenizer {
  public:
   ByteLevelBpe(const BpeDescription& description, std::optional<NamedToken> end)
-      : file_(description.file), tables_(description), end_(std::move(end)), hash_(hash_of(description)) {}
+      : file_(description.file),
+        tables_(description),
+        end_(std::move(end)),
+        before_text_(description.before_text),
+        hash_(hash_of(description)) {
+    for (const std::int32_t id : before_text_) {
+      if (!tables_.vocabulary.bytes_of(id))
+        throw UsageError("{}: post_processor puts id {} before a text (not in the vocabulary): an id of it", file_, id);
+    }
+  }
 
   std::unique_ptr<Encoder> encoder() const override { return make_bpe_encoder(tables_); }
   std::size_t cut_at_or_after(std::string_view text, std::size_t from) const override {
@@ -100,6 +109,7 @@ class ByteLevelBpe final : public Tokenizer {
     if (const auto id = id_of("<|endoftext|>")) return id;
     return id_of("<|end_of_text|>");
   }
+  std::vector<std::int32_t> before_text() const override { return before_text_; }
   std::int64_t vocab() const override { return tables_.vocabulary.size(); }
   std::uint64_t hash() const override { return hash_; }
   std::string describe() const override {
@@ -123,6 +133,7 @@ class ByteLevelBpe final : public Tokenizer {
   std::string file_;
   BpeTables tables_;
   std::optional<NamedToken> end_;
+  std::vector<std::int32_t> before_text_;
   std::uint64_t hash_;
 };
 

@@ -107,18 +107,48 @@ void check_decoder(const JsonAt& decoder) {
   if (type_of(decoder) != "ByteLevel") decoder.key("type").refuse("only ByteLevel is supported");
 }
 
-/// It puts tokens around a text (or moves offsets): documents get their separator elsewhere.
-void check_post_processor(const JsonAt& part) {
+/// Returns the ids of the special tokens that a template puts before its first sequence.
+std::vector<std::int32_t> template_start(const JsonAt& part) {
+  std::vector<std::int32_t> ids;
+  const JsonAt single = part.key("single"), known = part.key("special_tokens");
+  single.require_list();
+  known.require_object();
+  for (std::size_t i = 0; i < single.value().size(); ++i) {
+    const JsonAt item = single.at(i);
+    item.require_object();
+    if (!item.key("Sequence").is_null()) break;
+    const JsonAt token = item.key("SpecialToken");
+    token.require_object();
+    const JsonAt entry = known.key(token.key("id").text());
+    entry.require_object();
+    const JsonAt of_token = entry.key("ids");
+    of_token.require_list();
+    for (std::size_t k = 0; k < of_token.value().size(); ++k) ids.push_back(of_token.at(k).token_id());
+  }
+  return ids;
+}
+
+/// It puts tokens around a text (or moves offsets): those before it are kept for prompts. Documents get their separator
+/// elsewhere.
+void read_post_processor(const JsonAt& part, BpeDescription& description) {
   if (part.is_null()) return;
   const std::string type = type_of(part);
   if (type == "Sequence") {
     const JsonAt list = part.key("processors");
     list.require_list();
-    for (std::size_t i = 0; i < list.value().size(); ++i) check_post_processor(list.at(i));
+    for (std::size_t i = 0; i < list.value().size(); ++i) read_post_processor(list.at(i), description);
     return;
   }
-  if (type != "ByteLevel" && type != "TemplateProcessing" && type != "RobertaProcessing" && type != "BertProcessing")
+  if (type == "TemplateProcessing") {
+    description.before_text = template_start(part);
+  } else if (type == "RobertaProcessing" || type == "BertProcessing") {
+    const JsonAt start = part.key("cls");
+    start.require_list();
+    if (start.value().size() != 2) start.refuse("a token and its id are needed");
+    description.before_text = {start.at(1).token_id()};
+  } else if (type != "ByteLevel") {
     part.key("type").refuse("this post-processor is not supported");
+  }
 }
 
 // ---- model and added tokens
@@ -210,7 +240,7 @@ BpeDescription read_tokenizer_json(const std::filesystem::path& path) {
   }
   description.nfc = reads_nfc(root.key("normalizer"));
   read_pre_tokenizer(root.key("pre_tokenizer"), description);
-  check_post_processor(root.key("post_processor"));
+  read_post_processor(root.key("post_processor"), description);
   check_decoder(root.key("decoder"));
   const Spellings spellings = read_model(root.key("model"), description);
   read_added_tokens(root.key("added_tokens"), spellings, description);

@@ -3,6 +3,7 @@
 #include "tessera/base/error.hpp"
 #include "tessera/files/path_exists.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
+#include "tessera/text/corpus.hpp"
 
 namespace tessera {
 
@@ -23,8 +24,19 @@ std::string option_of_run(const ModelWeights& weights, const std::string& name) 
   return {};
 }
 
-/// Returns whether a corpus is tokens already: which tokenizer made them, its files do not say.
-bool is_tokens(const std::string& source) { return source.find(".bin") != std::string::npos; }
+/// Returns whether data.source is tokens already: which tokenizer made them, its files do not say.
+bool is_tokens(const std::string& source) {
+  Options options;
+  options.data.source = source;
+  return holds_tokens(options, "data.source");
+}
+
+/// Returns whether a run read text, as bytes by default. A corpus that is gone may have been tokens.
+bool is_text(const std::string& source) try {
+  return !source.empty() && source != "synthetic" && !is_tokens(source);
+} catch (const Error&) {
+  return false;
+}
 
 }  // namespace
 
@@ -34,14 +46,14 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeigh
   if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return open_named_tokenizer(of_run);
   if (const std::filesystem::path folder = weights.companions(); has_tokenizer(folder))
     return open_named_tokenizer(folder.string());
-  const std::string source = option_of_run(weights, "data.source");
-  const bool read_bytes = of_run.empty() && !source.empty() && !is_tokens(source);  // a run's default
+  const bool read_bytes = of_run.empty() && is_text(option_of_run(weights, "data.source"));  // a run's default
   const std::int64_t vocab = weights.architecture().vocab;
   if (vocab == kByteVocabulary || read_bytes) return make_byte_tokenizer();
+  if (!of_run.empty())
+    throw UsageError("{}: its run's data.tokenizer = {} is not there: give data.tokenizer", weights.name(), of_run);
   throw UsageError(
       "{} has no tokenizer (neither tokenizer.json nor vocab.json is beside it, and its vocabulary of {} is not that "
-      "of "
-      "bytes): give data.tokenizer, bytes or a folder",
+      "of bytes): give data.tokenizer, bytes or a folder",
       weights.name(), vocab);
 }
 

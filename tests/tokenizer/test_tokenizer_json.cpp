@@ -63,6 +63,8 @@ TEST_CASE("what the families' files say") {
   CHECK(added.added.at(0).lstrip);
   CHECK(added.added.at(3).single_word);
   CHECK(added.added.at(5).normalized);
+  CHECK((gpt2.before_text.empty() && qwen.before_text.empty()));
+  CHECK(llama.before_text == std::vector<std::int32_t>{704});  // <|begin_of_text|>
   CHECK(gpt2.merges.size() + 256 + 1 == gpt2.vocabulary.size());
 }
 

@@ -47,6 +47,10 @@ class Tokenizer {
   /// not in the vocabulary.
   virtual std::optional<std::int32_t> end_of_text() const = 0;
 
+  /// Returns the ids that a prompt begins with (Llama 3: <|begin_of_text|>), by the file's template; `encode` leaves
+  /// them out. Mostly empty.
+  virtual std::vector<std::int32_t> before_text() const { return {}; }
+
   /// Returns 1 + the largest id.
   virtual std::int64_t vocab() const = 0;
   /// Returns a number for everything that decides ids, equal on every machine.
