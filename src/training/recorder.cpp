@@ -6,6 +6,7 @@
 
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/run/metrics_history.hpp"

@@ -79,7 +79,7 @@ TEST_CASE("what means nothing else is read, too") {
            {"/normalizer", json{{"type", "Sequence"}, {"normalizers", json::array({json{{"type", "NFC"}}})}}},
            {"/normalizer", nullptr},
            {"/post_processor", nullptr},
-           {"/post_processor", json{{"type", "RobertaProcessing"}}},
+           {"/post_processor", json{{"type", "RobertaProcessing"}, {"cls", {"a", 0}}, {"sep", {"b", 1}}}},
            {"/added_tokens", nullptr},
            {"/pre_tokenizer", kByteLevel},
            {"/pre_tokenizer", json{{"type", "Sequence"}, {"pretokenizers", json::array({kByteLevel})}}}}) {
