@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdio>
 #include <cstring>
-#include <optional>
 
 #include "app/generate_text.hpp"
 #include "tessera/base/counted.hpp"
@@ -209,7 +208,7 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   const SamplingRules rules{options.generate.temperature, options.generate.top_k, options.generate.top_p,
                             static_cast<std::uint64_t>(options.generate.seed)};
   Generator generator(planned.schedule, loaded.resources, *loaded.player, rules, tokenizer->vocab());
-  const TextRules text_rules{*tokenizer, stops};
+  const TextRules text_rules{*tokenizer, stops, tokenizer->end_of_text()};
   Rounds rounds(world, options, generator, text_rules, sizes.batch);
   const auto start = Clock::now();
   rounds.run(prompts, texts);

@@ -44,7 +44,7 @@ TextMaker::TextMaker(const TextRules& rules, std::int64_t number, const std::str
 
 std::string TextMaker::add(std::int32_t token) {
   result_.tokens.push_back(token);
-  if (token == rules_->tokenizer.end_of_text()) {
+  if (token == rules_->end) {
     result_.finish_reason = "end";
     return {};
   }

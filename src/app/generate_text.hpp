@@ -1,7 +1,7 @@
 #pragma once
 // The text side of `tessera generate`: prompts as tokens, tokens as text, what is printed.
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,7 +12,8 @@
 
 namespace tessera {
 
-/// Returns prompts as tokens. An empty one begins with the end-of-text token, which stands before a document's first.
+/// Returns prompts as tokens, after what the tokenizer puts before a text. If that leaves none, the end-of-text token
+/// stands there, as it does before a document's first.
 /// UsageError if there is no such token, or if an id is beyond the model's vocabulary.
 std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const std::vector<std::string>& texts,
                                              std::int64_t vocab);
@@ -21,6 +22,7 @@ std::vector<GenerationPrompt> encode_prompts(const Tokenizer& tokenizer, const s
 struct TextRules {
   const Tokenizer& tokenizer;
   const std::vector<std::string>& stops;
+  std::optional<std::int32_t> end;  ///< the token that ends a text
 };
 
 /// Makes the text of one continuation.

@@ -148,13 +148,6 @@ std::string_view name_of(BenchKind kind) {
   throw InternalError("no bench {}", static_cast<int>(kind));
 }
 
-std::string_view name_of(DataTask task) {
-  for (const auto& row : kDataTasks) {
-    if (row.kind == task) return row.name;
-  }
-  throw InternalError("no task {}", static_cast<int>(task));
-}
-
 Command read_command(const std::vector<std::string>& words) {
   Command command;
   if (words.empty()) return command.kind = CommandKind::none, command;

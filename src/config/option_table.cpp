@@ -89,7 +89,7 @@ void add_data(Rows& t) {
                           "token after each document, by its content; auto: the tokenizer's end of text, none for "
                           "bytes"));
   t.push_back(choice_option("data.on_error", Field{&O::data, &S::on_error},
-                            "text that cannot be read as it stands: stop, or skip: bad lines are left out, bytes that "
+                            "text that cannot be read as it stands: stop, or skip: bad lines are left out, bytes "
                             "of .txt that are not UTF-8 become U+FFFD, both counted"));
   t.push_back(text_option("data.cache", Field{&O::data, &S::cache}, "folder",
                           "where prepared text is kept; empty: $TESSERA_CACHE, else cache beside the run folders"));

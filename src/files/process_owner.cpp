@@ -59,15 +59,13 @@ std::string random_word() {
 
 }  // namespace
 
-std::int64_t slurm_restarts() { return std::strtoll(variable("SLURM_RESTART_COUNT").c_str(), nullptr, 10); }
-
 ProcessOwner ProcessOwner::me() {
   std::array<char, 256> name{};
   ProcessOwner owner;
   owner.nonce = random_word();
   owner.host = ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
   owner.job = variable("SLURM_JOB_ID");
-  owner.restarts = slurm_restarts();
+  owner.restarts = std::strtoll(variable("SLURM_RESTART_COUNT").c_str(), nullptr, 10);
   owner.system = this_system();
   owner.pid = ::getpid();
   owner.started = start_of(owner.pid);

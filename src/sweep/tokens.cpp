@@ -4,6 +4,7 @@
 
 #include "sweep/launcher.hpp"
 #include "sweep/text_file.hpp"
+#include "tessera/backend/cores.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/resolve_model.hpp"
@@ -13,7 +14,7 @@ namespace tessera {
 std::filesystem::path tokens_for(const SweepFolder& folder, const SweepRow& row) {
   if (!wants_tokens(row)) return {};
   const Architecture architecture = resolve_architecture(row.options.model);
-  const auto corpus = open_corpus(row.options, architecture.vocab);
+  const auto corpus = open_corpus(row.options, architecture.vocab, {.threads = allowed_cores(), .say = {}, .stop = {}});
   const std::filesystem::path data = folder.path() / "data";
   std::filesystem::path file = data / fmt::format("tokens-{:016x}.bin", fingerprint(*corpus));
   std::error_code ignored;

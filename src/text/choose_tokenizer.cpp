@@ -7,16 +7,6 @@ namespace tessera {
 
 namespace fs = std::filesystem;
 
-namespace {
-
-bool has_tokenizer(const fs::path& folder) {
-  std::error_code error;
-  return fs::exists(folder / "tokenizer.json", error) ||
-         (fs::exists(folder / "vocab.json", error) && fs::exists(folder / "merges.txt", error));
-}
-
-}  // namespace
-
 std::string tokenizer_name(const Options& options) {
   if (!options.data.tokenizer.empty()) return options.data.tokenizer;
   const fs::path from = options.model.from;

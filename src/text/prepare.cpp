@@ -67,7 +67,7 @@ void note_bad(const PrepareJob& job, const Encoded& tokens, WriteState& state) {
   state.bad += tokens.bad_places;
 }
 
-/// Writes the tokens from where the writer stands to the end. `guard` throws if the right to write is lost.
+/// Writes the tokens from where the writer stands to the end. The lock must be held.
 void write_tokens(const PrepareJob& job, TokenWriter& writer, const CacheLock& lock, PrepareReport& report) {
   const auto start = Clock::now();
   const double before = writer.state().seconds;
@@ -175,14 +175,14 @@ void prepare_and_publish(const PrepareJob& job, const fs::path& folder, const Ca
   fs::rename(beside, folder, error);
   if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), folder.string(), error.message());
   sync_folder(folder.parent_path());
-  ::unlink((folder / "journal.json").c_str());
+  ::unlink((folder / kJournal).c_str());
   report.finish(writer.state());
 }
 
 /// Calls `work` under the lock, unless `is_done` says that another process did it.
 template <class IsDone, class Work>
 void once(const PrepareJob& job, const fs::path& lock_file, const fs::path& where, IsDone is_done, Work work) {
-  CacheLockSeeker seeker(lock_file, {.stale = job.settings.stale_lock});
+  CacheLockSeeker seeker(lock_file, {});
   for (bool told = false;;) {
     if (is_done()) return;
     if (const auto lock = seeker.try_take()) {

@@ -42,6 +42,14 @@ std::optional<FileType> type_of(fs::path path) {
   return std::nullopt;
 }
 
+/// Returns "a, b, c and 7 more".
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t most = 3;
+  std::string text;
+  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
+  return names.size() <= most ? text : fmt::format("{} and {} more", text, names.size() - most);
+}
+
 /// What is found, with what is left out and the reason.
 struct Found {
   std::vector<SourceFile> files;
@@ -180,13 +188,6 @@ void require_one_sort(const SourceList& list, std::string_view option) {
 bool SourceList::is_only(SourceKind kind) const {
   return std::ranges::all_of(
       files, [=](const SourceFile& file) { return file.kind == kind && file.compression == Compression::none; });
-}
-
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t most = 3;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(most, names.size()); ++i) text += (i == 0 ? "" : ", ") + names[i];
-  return names.size() <= most ? text : fmt::format("{} and {} more", text, names.size() - most);
 }
 
 SourceList list_sources(const std::string& given, std::string_view option) {

@@ -46,7 +46,4 @@ void examine_files(SourceList& list);
 /// Returns the state of a file now. IoError.
 FileState state_of(const std::filesystem::path& file);
 
-/// Returns "a, b, c and 7 more".
-std::string some_of(const std::vector<std::string>& names);
-
 }  // namespace tessera

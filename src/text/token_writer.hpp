@@ -1,10 +1,10 @@
 #pragma once
 // Writes tokens and documents' borders into a folder, so that a later process can go on.
 
-#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "tessera/base/file_descriptor.hpp"
@@ -12,6 +12,8 @@
 #include "text/pipeline.hpp"
 
 namespace tessera {
+
+inline constexpr std::string_view kJournal = "journal.json";
 
 /// How far the tokens are good, and what was met up to there.
 struct WriteState {
@@ -43,7 +45,7 @@ class TokenWriter {
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path tokens_file() const;
   std::filesystem::path documents_file() const;
-  std::filesystem::path journal_file() const { return folder_ / "journal.json"; }
+  std::filesystem::path journal_file() const { return folder_ / kJournal; }
 
  private:
   bool read_journal();

@@ -21,8 +21,6 @@ class JsonAt {
 
   /// Throws a UsageError "FILE: PATH is VALUE (why)".
   [[noreturn]] void refuse(std::string_view why) const;
-  /// Throws as above, of an element of this list or a key of this object. (Paths of many elements are not made.)
-  [[noreturn]] void refuse_element(std::size_t index, std::string_view why) const { at(index).refuse(why); }
 
   /// Returns a key's value, null if it is missing. The value of this must be an object.
   JsonAt key(std::string_view name) const;

@@ -11,18 +11,26 @@ namespace tessera {
 
 namespace {
 
+bool has_vocab_and_merges(const std::filesystem::path& folder) {
+  return path_exists(folder / "vocab.json") && path_exists(folder / "merges.txt");
+}
+
 BpeDescription read_description(const std::filesystem::path& path, const std::filesystem::path& folder) {
   if (path != folder) {
     const std::filesystem::path name = path.filename();
     return name == "vocab.json" || name == "merges.txt" ? read_vocab_and_merges(folder) : read_tokenizer_json(path);
   }
   if (path_exists(folder / "tokenizer.json")) return read_tokenizer_json(folder / "tokenizer.json");
-  if (path_exists(folder / "vocab.json") && path_exists(folder / "merges.txt")) return read_vocab_and_merges(folder);
+  if (has_vocab_and_merges(folder)) return read_vocab_and_merges(folder);
   throw UsageError("{} has no tokenizer that is read here: tokenizer.json, or vocab.json with merges.txt",
                    folder.string());
 }
 
 }  // namespace
+
+bool has_tokenizer(const std::filesystem::path& folder) {
+  return path_exists(folder / "tokenizer.json") || has_vocab_and_merges(folder);
+}
 
 std::unique_ptr<Tokenizer> open_tokenizer(const std::filesystem::path& path) {
   if (!path_exists(path)) throw UsageError("the tokenizer {} does not exist: a folder or file", path.string());

@@ -11,10 +11,6 @@ namespace {
 
 constexpr std::int64_t kByteVocabulary = 256;
 
-bool has_tokenizer(const std::filesystem::path& folder) {
-  return !folder.empty() && (path_exists(folder / "tokenizer.json") || path_exists(folder / "vocab.json"));
-}
-
 /// Returns an option of the run that wrote a checkpoint; empty where it is not known.
 std::string option_of_run(const ModelWeights& weights, const std::string& name) {
   if (weights.checkpoint() == nullptr) return {};
@@ -44,7 +40,7 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeigh
   if (!options.data.tokenizer.empty()) return open_named_tokenizer(options.data.tokenizer);
   const std::string of_run = option_of_run(weights, "data.tokenizer");
   if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return open_named_tokenizer(of_run);
-  if (const std::filesystem::path folder = weights.companions(); has_tokenizer(folder))
+  if (const std::filesystem::path folder = weights.companions(); !folder.empty() && has_tokenizer(folder))
     return open_named_tokenizer(folder.string());
   const bool read_bytes = of_run.empty() && is_text(option_of_run(weights, "data.source"));  // a run's default
   const std::int64_t vocab = weights.architecture().vocab;

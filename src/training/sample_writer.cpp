@@ -23,10 +23,10 @@ SampleWriter::SampleWriter(RankContext& context, TrainingSession& session, const
       tokenizer_(std::move(tokenizer)),
       generator_(session.schedule(), session.resources(), session.player(), rules_of_samples(options.generate),
                  tokenizer_->vocab()) {
-  const auto end = tokenizer_->end_of_text();
+  end_ = tokenizer_->end_of_text();
   prompt_.tokens = tokenizer_->before_text();
-  if (options.generate.prompt.empty() && (end || !prompt_.tokens.empty())) {
-    if (prompt_.tokens.empty()) prompt_.tokens = {*end};
+  if (options.generate.prompt.empty() && (end_ || !prompt_.tokens.empty())) {
+    if (prompt_.tokens.empty()) prompt_.tokens = {*end_};
   } else {
     sample_.prompt = options.generate.prompt.empty() ? "\n" : options.generate.prompt;
     tokenizer_->encoder()->encode(sample_.prompt, prompt_.tokens);
@@ -52,7 +52,7 @@ TextSample SampleWriter::write() {
   std::vector<GenerationPrompt> mine;
   if (context_.rank() == 0) mine.push_back(prompt_);
   generator_.run(mine, [&](std::size_t, std::int32_t token) {
-    if (token == tokenizer_->end_of_text()) return false;
+    if (token == end_) return false;
     sample_.text += stream.push(tokenizer_->bytes_of(token));
     return ++count < most_tokens_;
   });

@@ -8,6 +8,7 @@
 
 #include "temporary_folder.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/data/token_source.hpp"
 
 using tessera::testing::bytes_of;
 using tessera::testing::TemporaryFolder;
@@ -32,4 +33,17 @@ std::string message_of(tessera::ExitCode code, const std::function<void()>& work
 }
 inline std::string usage_message(const std::function<void()>& work) {
   return message_of<tessera::UsageError>(tessera::ExitCode::usage, work);
+}
+
+/// Returns tokens first .. first+count-1.
+inline std::vector<std::int32_t> some_of(const tessera::TokenSource& source, std::int64_t first, std::int64_t count) {
+  std::vector<std::int32_t> out(static_cast<std::size_t>(count));
+  source.copy(first, count, out.data());
+  return out;
+}
+/// Returns all tokens, which are bytes.
+inline std::string text_of(const tessera::TokenSource& source) {
+  std::string text;
+  for (const auto token : some_of(source, 0, source.size())) text += static_cast<char>(token);
+  return text;
 }

@@ -3,17 +3,10 @@
 #include <map>
 #include <random>
 
+#include "data/files.hpp"
 #include "tessera/data/corpus.hpp"
 
 using namespace tessera;
-
-namespace {
-std::vector<std::int32_t> some_of(const TokenSource& source, std::int64_t first, std::int64_t count) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(count));
-  source.copy(first, count, out.data());
-  return out;
-}
-}  // namespace
 
 TEST_CASE("Synthetic text depends on seed and position only") {
   const auto a = synthetic_text(10'000, 50'000, 1);

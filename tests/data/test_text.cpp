@@ -7,22 +7,6 @@
 using namespace tessera;
 using Catch::Contains;
 
-namespace {
-
-std::vector<std::int32_t> some_of(const TokenSource& source, std::int64_t first, std::int64_t count) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(count));
-  source.copy(first, count, out.data());
-  return out;
-}
-
-std::string text_of(const TokenSource& source) {
-  std::string text;
-  for (const auto token : some_of(source, 0, source.size())) text += static_cast<char>(token);
-  return text;
-}
-
-}  // namespace
-
 TEST_CASE("More files than may be mapped at once are read all the same, without the marks at their starts") {
   const TemporaryFolder folder;
   constexpr int files = 16384 + 40;

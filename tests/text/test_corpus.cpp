@@ -37,12 +37,6 @@ Options options_of(const TemporaryFolder& folder, const std::string& source) {
   return options;
 }
 
-std::string text_of(const TokenSource& source) {
-  std::vector<std::int32_t> ids(static_cast<std::size_t>(source.size()));
-  source.copy(0, source.size(), ids.data());
-  return {ids.begin(), ids.end()};
-}
-
 }  // namespace
 
 TEST_CASE("Text is read as it stands where that gives its tokens, and prepared elsewhere") {

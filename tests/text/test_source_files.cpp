@@ -11,16 +11,6 @@ using namespace tessera;
 using Catch::Contains;
 
 namespace {
-std::vector<std::int32_t> some_of(const TokenSource& source, std::int64_t first, std::int64_t count) {
-  std::vector<std::int32_t> out(static_cast<std::size_t>(count));
-  source.copy(first, count, out.data());
-  return out;
-}
-std::string text_of(const TokenSource& source) {
-  std::string text;
-  for (const auto token : some_of(source, 0, source.size())) text += static_cast<char>(token);
-  return text;
-}
 std::string error_of(const std::filesystem::path& path) {
   Options options;
   options.data.source = path.string();

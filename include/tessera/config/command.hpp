@@ -36,7 +36,6 @@ enum class DataTask : std::uint8_t { prepare, inspect };
 
 std::string_view name_of(CommandKind kind);
 std::string_view name_of(BenchKind kind);
-std::string_view name_of(DataTask task);
 
 struct Command {
   CommandKind kind = CommandKind::none;

@@ -9,9 +9,6 @@
 
 namespace tessera {
 
-/// Returns how often Slurm has started this job again; 0 outside Slurm.
-std::int64_t slurm_restarts();
-
 struct ProcessOwner {
   std::string nonce;  ///< drawn at random: tells folders of the same name apart
   std::string host, job;

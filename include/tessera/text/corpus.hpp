@@ -17,7 +17,6 @@ struct CorpusSettings {
   int threads = 1;                              ///< that encode
   std::function<void(const std::string&)> say;  ///< a line for the user; empty: silence
   std::function<std::string()> stop;            ///< returns why to stop, empty to go on; asked several times a second
-  double stale_lock = 60.0;                     ///< seconds, see CacheLockTimes
   std::int64_t piece = std::int64_t{1} << 20;   ///< bytes that a thread encodes at a time
 };
 

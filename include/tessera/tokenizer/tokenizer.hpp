@@ -62,6 +62,9 @@ class Tokenizer {
 /// A byte is its own id.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
+/// Returns whether a folder has files that open_tokenizer reads.
+bool has_tokenizer(const std::filesystem::path& folder);
+
 /// Opens tokenizer.json (byte-level BPE), or vocab.json with merges.txt (GPT-2's), given as the file or its folder.
 /// UsageError naming the file and the JSON path of what is wrong, or of what it asks for and this version does not
 /// have.

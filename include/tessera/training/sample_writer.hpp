@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,7 @@ class SampleWriter {
   std::unique_ptr<Tokenizer> tokenizer_;
   TextSample sample_;
   GenerationPrompt prompt_;
+  std::optional<std::int32_t> end_;  ///< the token that ends a text
   std::size_t most_tokens_ = 0;
   Generator generator_;
 };
