@@ -135,7 +135,9 @@ class Generate(Case):
         self.assertTrue(said.startswith("The river"))
         self.assertEqual(self.generate(self.folder / "words", *options, ranks=2), said)
         self.assertEqual(self.generate(self.folder / "words", *options, f"--data.tokenizer={words}"), said)
-        # An empty prompt begins with the end of text.
+        # A prompt begins with <|begin_of_text|>, by the file's template: it, he, ll, o. An empty one is that alone.
+        self.refused("generate", self.folder / "words", "--generate.prompt=hello", "--generate.max_tokens=3000",
+                     says="after prompt 1 of 4 tokens")
         self.assertGreater(len(self.generate(self.folder / "words", "--generate.prompt=", *options[1:])), 1)
 
     def test_bad_input_is_refused(self):
