@@ -11,6 +11,7 @@
 
 #include "tessera/app/checkpoint_commands.hpp"
 #include "tessera/app/data_commands.hpp"
+#include "tessera/app/eval.hpp"
 #include "tessera/app/generate.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/app/train.hpp"
@@ -157,6 +158,8 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
       return run_train(world, command.options, invocation);
     case CommandKind::generate:
       return run_generate(world, command.options, command.paths.at(0));
+    case CommandKind::eval:
+      return run_eval(world, command.options, command.paths.at(0));
     case CommandKind::bench: {
       const int code = run_bench(world, command, invocation);
       world.control().barrier();  // rank 0 may have had more to do
@@ -168,12 +171,13 @@ int run_with_ranks(World& world, Command command, const Invocation& invocation) 
 }
 
 bool needs_ranks(CommandKind kind) {
-  return kind == CommandKind::train || kind == CommandKind::bench || kind == CommandKind::generate;
+  return kind == CommandKind::train || kind == CommandKind::bench || kind == CommandKind::generate ||
+         kind == CommandKind::eval;
 }
 
 /// Decides about MPI by the command word, before options are read, so that a bad option is reported once by one rank.
 bool words_need_ranks(const std::vector<std::string>& words) {
-  constexpr CommandKind kinds[] = {CommandKind::train, CommandKind::bench, CommandKind::generate};
+  constexpr CommandKind kinds[] = {CommandKind::train, CommandKind::bench, CommandKind::generate, CommandKind::eval};
   return !words.empty() && std::ranges::any_of(kinds, [&](CommandKind kind) { return words[0] == name_of(kind); });
 }
 

@@ -29,6 +29,13 @@ def compare(a: Row, b: Row, every: Optional[int] = None) -> str:
     common = evals[0].index.intersection(evals[1].index) if len(evals) == 2 else pd.Index([])
     if len(common):
         lines.append(f"validation loss: {verdict(common, *(e[common].to_numpy(np.float64) for e in evals))}")
+    sets = [row.metrics.validation_sets for row in (a, b)]
+    for name in (name for name in sets[0] if name in sets[1]):
+        one, other = a.metrics.validation(name), b.metrics.validation(name)
+        common = one.index.intersection(other.index)
+        if len(common):
+            pair = (losses[common].to_numpy(np.float64) for losses in (one, other))
+            lines.append(f"validation loss of {name}: {verdict(common, *pair)}")
     if len(left) != len(both) or len(right) != len(both):
         lines.append(f"A has {len(left)} steps, B {len(right)}: compared the {len(both)} that both have")
     return "\n".join(lines)

@@ -20,7 +20,7 @@ class Metrics:
     """All attempts of a run. `steps` and `evals` are indexed by step, each step once: the later attempt's row.
 
     `steps` has a column for every dataset below /steps ("loss", "time/forward"), `attempt`, and `place`: how many steps
-    of its attempt came before.
+    of its attempt came before. `evals` has `loss`, of the first validation set, and "NAME/loss" of those with names.
     """
 
     steps: pd.DataFrame
@@ -36,6 +36,20 @@ class Metrics:
     model: dict[str, Any] = field(default_factory=dict)
     startup_seconds: Optional[float] = None  # of the first attempt that came to its first step
     problems: list[str] = field(default_factory=list)  # files that could not be read
+
+    @property
+    def validation_sets(self) -> list[str]:
+        """Names of validation sets in the order of their names; none where there is one without a name."""
+        return [name.removesuffix("/loss") for name in self.evals if name.endswith("/loss")]
+
+    def validation(self, name: str) -> pd.Series:
+        """Losses of a named set by step, in nats per token."""
+        return self.evals[f"{name}/loss"]
+
+    @property
+    def further_sets(self) -> list[str]:
+        """Names of the sets that are not the first, which is `evals["loss"]`."""
+        return [name for name in self.validation_sets if not self.validation(name).equals(self.evals["loss"].rename(f"{name}/loss"))]
 
     @property
     def attempts(self) -> int:

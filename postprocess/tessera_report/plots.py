@@ -20,6 +20,7 @@ from .table import count  # noqa: E402
 # Okabe and Ito's colours, which differ for the colour-blind too.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00"]
 LINES = ["-", "--", "-.", ":"]
+SET_MARKERS = "s^Dv<>p*" * 4  # of validation sets after the first
 BASELINE, OTHERS = "#595959", "#56B4E9"
 # Categories of a step's time with colour and hatch; what waits for communication is hatched.
 TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""),
@@ -117,6 +118,10 @@ def _losses(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
             label = None if aside else f"{row.name}: validation"
             axes.plot(evals.index, evals.where(np.isfinite(evals)), "o--", markersize=4, markerfacecolor="white",
                       label=label, **style)
+        for name, marker in zip(row.metrics.further_sets, SET_MARKERS):
+            losses = row.metrics.validation(name)
+            axes.plot(losses.index, losses.where(np.isfinite(losses)), f"{marker}:", markersize=4,
+                      markerfacecolor="white", label=None if aside else f"{row.name}: {name}", **style)
     axes.set_xlabel("step" + ("; circles: validation" if aside and any(len(row.metrics.evals) for row in rows) else ""))
     axes.set_ylabel("loss (nats per token)")
     axes.grid(alpha=0.3)

@@ -144,7 +144,7 @@ def _read_hdf5(path: Path) -> Source:
             raise OSError(f"format_version {version}: this reads 1")
         source = Source(path)
         source.steps = _datasets(file["steps"])
-        source.evals = {name: data for name, data in _datasets(file.get("eval")).items() if name in ("step", "loss")}
+        source.evals = _evals(_datasets(file.get("eval")))
         source.memory = _datasets(file.get("memory"))
         source.ranks = _datasets(file.get("ranks"))
         source.comm = _datasets(file.get("comm"))
@@ -154,6 +154,11 @@ def _read_hdf5(path: Path) -> Source:
             if group in file:
                 source.attributes[group] = {name: _plain(value) for name, value in file[group].attrs.items()}
     return source
+
+
+def _evals(columns: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """/eval's columns: step, loss, and NAME/loss of each validation set with a name, whose steps are the same."""
+    return {name: data for name, data in columns.items() if name in ("step", "loss") or name.endswith("/loss")}
 
 
 def _schedule(file: h5py.File) -> Optional[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 import textwrap
 from typing import Any, Callable, NamedTuple, Optional
 
+import numpy as np
+
 from .metrics import MOST_WARMUP_STEPS
 from .rows import Row
 
@@ -117,7 +119,7 @@ def render(rows: list[Row], baseline: Optional[Row], width: int, warmup: Optiona
     lines = _legend({column.title for column in shown}, baseline, warmup)
     if unknown:
         lines.append(f"not known for any row: {', '.join(unknown)}")
-    lines += _formula(rows)
+    lines += _formula(rows) + _validation_sets(rows)
     notes = [f"{row.name}: {note}" for row in rows for note in row.notes + _failure(row)]
     for lines in filter(None, (lines, notes)):
         wrapped = (textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
@@ -181,6 +183,18 @@ def _formula(rows: list[Row]) -> list[str]:
         return []
     return [f"MFU = {formula}; FLOPs a token: 6 N + 12 x layers x width x sequence, "
             f"exact: the model's matmuls; peak {', '.join(texts)}"]
+
+
+def _validation_sets(rows: list[Row]) -> list[str]:
+    """Last and lowest loss of every validation set, where sets have names; the table's columns are of the first."""
+    lines = []
+    for row in rows:
+        sets = row.metrics.validation_sets if row.metrics else []
+        values = [(name, row.metrics.validation(name).to_numpy(np.float64)) for name in sets]
+        texts = [f"{name} {loss(found[-1])} (lowest {loss(np.nanmin(found))})" for name, found in values if np.isfinite(found).any()]
+        if texts:
+            lines.append(f"{row.name}: validation loss of {', '.join(texts)}")
+    return lines
 
 
 def _failure(row: Row) -> list[str]:

@@ -12,6 +12,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/base/shown.hpp"
+#include "tessera/checkpoint/best.hpp"
 #include "tessera/checkpoint/manifest.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/config/describe.hpp"
@@ -71,6 +72,34 @@ Statistics statistics_of(const CheckpointReader& reader, std::size_t tensor) {
   return statistics;
 }
 
+/// Says what a checkpoint's own evaluation found, and its place among those beside it.
+std::string evaluation_line(const CheckpointReader& reader, JudgedCheckpoints& judged) {
+  const Manifest& m = reader.manifest();
+  std::string line;
+  for (const auto& [set, loss] : m.evaluation) {
+    line += fmt::format("{}{}{:.4f} (perplexity {:.2f})", line.empty() ? "validation loss " : ", ",
+                        set.empty() ? "" : shown(set) + " ", loss, std::exp(loss));
+  }
+  const auto own = judged_loss(m.evaluation);
+  if (!own) return line;
+  const auto losses = judged.losses(std::numeric_limits<std::int64_t>::max());
+  const auto lower = std::ranges::count_if(losses, [&](const auto& other) { return other.second < *own; });
+  const std::string all = counted(std::ssize(losses), "evaluated checkpoint") + " here";
+  return line + (lower == 0 ? "; the best of " + all : fmt::format("; {} of {} have a lower one", lower, all));
+}
+
+/// Lists a run's checkpoints with their losses; the best one is named so.
+void list_checkpoints(const Log& log, const CheckpointFolder& folder, JudgedCheckpoints& judged) {
+  const auto losses = judged.losses(std::numeric_limits<std::int64_t>::max());
+  const auto best = judged.best(1, std::numeric_limits<std::int64_t>::max());
+  for (const std::int64_t step : folder.steps()) {
+    const auto loss = losses.find(step);
+    log.info(fmt::format("kept       {}{}{}", folder.of_step(step).filename().string(),
+                         loss == losses.end() ? "" : fmt::format(": validation loss {:.4f}", loss->second),
+                         best.contains(step) ? ", the best" : ""));
+  }
+}
+
 std::map<std::string, std::string> default_options() {
   std::map<std::string, std::string> values;
   for (const OptionValue& option : flat_options({})) values.emplace(option.name, option.value);
@@ -102,6 +131,10 @@ int run_inspect(const std::filesystem::path& path) {
   log.info(fmt::format("checkpoint {}", reader.folder().string()));
   log.info(fmt::format("step       {}; {} updates done, {} skipped, loss scale {}", m.step, m.optimizer.adam_step,
                        m.optimizer.skipped_steps, m.optimizer.loss_scale));
+  const CheckpointFolder folder(reader.folder().parent_path());
+  JudgedCheckpoints judged(folder);
+  if (const std::string line = evaluation_line(reader, judged); !line.empty()) log.info("evaluated  " + line);
+  if (!path_exists(path / std::string(kManifestName))) list_checkpoints(log, folder, judged);
   log.info(fmt::format("grid       {} ({} a node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
                        m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
                        counted(std::ranges::count_if(m.files, &FileRecord::is_shard), "shard")));

@@ -2,6 +2,7 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/config/validation_sources.hpp"
 #include "tessera/text/corpus.hpp"
 
 namespace tessera {
@@ -32,7 +33,11 @@ int run_data_prepare(const Options& options) {
     return 0;
   }
   prepare_one(options, "data.source", settings);
-  if (!data.val_source.empty()) prepare_one(options, "data.val_source", settings);
+  Options one = options;
+  for (const ValidationSource& set : validation_sources(data.val_source)) {
+    one.data.val_source = set.source;
+    prepare_one(one, "data.val_source", settings);
+  }
   return 0;
 }
 

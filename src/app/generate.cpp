@@ -6,17 +6,12 @@
 #include <cstring>
 
 #include "app/generate_text.hpp"
+#include "app/loaded_model.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/math.hpp"
-#include "tessera/engine/backend.hpp"
-#include "tessera/engine/constants.hpp"
-#include "tessera/files/path_exists.hpp"
 #include "tessera/generate/generator.hpp"
-#include "tessera/schedule/planned_run.hpp"
-#include "tessera/schedule/verify.hpp"
 #include "tessera/training/model_tokenizer.hpp"
-#include "tessera/training/prepare.hpp"
 
 namespace tessera {
 
@@ -61,50 +56,6 @@ GenerationShape sizes_of(const Options& options, const Architecture& architectur
   const auto count = static_cast<std::int64_t>(prompts.size());
   return {std::min(count, options.train.micro_batch), std::min(length(longest), kChunk), positions};
 }
-
-/// Throws UsageError where a rank's memory is less than the plan; the rank with the least decides.
-void require_memory(World& world, const Options& options, const PlannedRun& planned, const MachineShape& machine) {
-  const UsableMemory mine =
-      backend_of(planned.schedule.model.device).usable_memory(world, options, planned.schedule, machine.machine_ranks);
-  const std::int64_t usable = -world.control().maximum(-mine.bytes);
-  const std::int64_t needed = limited_bytes(planned.schedule, planned.plan);
-  if (usable <= 0 || needed <= usable) return;
-  throw UsageError(
-      "generation needs {} a rank, {}{}: more ranks with shard.strategy = zero3, a smaller train.micro_batch or "
-      "generate.max_tokens, or precision.compute = bf16",
-      format_bytes(needed), format_bytes(usable), mine.of);
-}
-
-void require_same_plan(World& world, const PlannedRun& planned) {
-  const std::string mine = fmt::format("{:016x} {}", planned.schedule.hash(), name_of(best_instruction_set()));
-  const std::vector<std::string> all = world.control().all_gather(mine);
-  for (std::size_t rank = 1; rank < all.size(); ++rank) {
-    if (all[rank] != all[0])
-      throw UsageError("rank {} differs from rank 0: all ranks need the same build and kind of processor", rank);
-  }
-}
-
-/// A rank's model, ready to be played.
-struct LoadedModel {
-  LoadedModel(World& world, const Options& options, const PlannedRun& planned, ModelWeights& weights,
-              const MachineShape& machine)
-      : backend(backend_of(planned.schedule.model.device)),
-        resources(backend, world, planned.schedule, planned.plan, resource_settings(options, machine)),
-        optimizer({}, 0),
-        player(backend.make_player(planned.schedule, resources, optimizer)) {
-    const WaitPhase phase(world.control().waits(), "the weights were read", options.checkpoint.timeout,
-                          "checkpoint.timeout");
-    set_constants(planned.schedule, resources);
-    weights.open(planned.schedule.model.tensors);
-    set_parameters(planned.schedule, resources, weights.source());
-    world.control().barrier();
-  }
-
-  const Backend& backend;
-  Resources resources;
-  Optimizer optimizer;  ///< players have one; here it decides nothing
-  std::unique_ptr<Player> player;
-};
 
 /// Batches of prompts, a batch a rank at a time.
 class Rounds {
@@ -162,17 +113,6 @@ class Rounds {
   std::int64_t batch_, tokens_ = 0;
 };
 
-/// Returns "parameters 497 MB, activations 12 MB": what the memory of a rank holds at its peak.
-std::string memory_text(const PlannedRun& planned) {
-  std::string text;
-  for (int c = 0; c < kCategories; ++c) {
-    const std::int64_t bytes = planned.plan.at(MemorySpace::device).at_peak[static_cast<std::size_t>(c)];
-    if (bytes > 0)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name_of(static_cast<Category>(c)), format_bytes(bytes));
-  }
-  return text;
-}
-
 void print_summary(const PlannedRun& planned, std::int64_t prompts, std::int64_t tokens, double seconds) {
   const StepSchedule& s = planned.schedule;
   const std::string text = fmt::format(
@@ -192,22 +132,18 @@ int run_generate(World& world, Options options, const std::filesystem::path& mod
   const std::vector<std::string> stops = stop_strings(options.generate.stop);
   const std::vector<std::string> texts =
       broadcast(world.control(), world.rank() == 0 ? read_prompts(options) : std::vector<std::string>());
-  if (!path_exists(model))
-    throw UsageError("{} does not exist: a run, a checkpoint or a Hugging Face folder", model.string());
-  options.model.from = model.string();
+  name_model(options, model);
   ModelWeights weights(world, options.model);
   const Architecture& architecture = weights.architecture();
   const auto tokenizer = tokenizer_of(options, weights);
   const std::vector<GenerationPrompt> prompts = encode_prompts(*tokenizer, texts, architecture.vocab);
   const GenerationShape sizes = sizes_of(options, architecture, prompts);
-  PlannedRun planned = plan_shape(generation_shape(options, architecture, world.size(), world.ranks_per_node(), sizes));
-  require_verified(planned.schedule, planned.plan);
-  require_same_plan(world, planned);
-  require_memory(world, options, planned, machine);
-  LoadedModel loaded(world, options, planned, weights, machine);
+  const PlannedRun planned =
+      plan_shape(generation_shape(options, architecture, world.size(), world.ranks_per_node(), sizes));
+  LoadedModel loaded(world, options, planned, weights, machine, {"generation", "generate.max_tokens"});
   const SamplingRules rules{options.generate.temperature, options.generate.top_k, options.generate.top_p,
                             static_cast<std::uint64_t>(options.generate.seed)};
-  Generator generator(planned.schedule, loaded.resources, *loaded.player, rules, tokenizer->vocab());
+  Generator generator(planned.schedule, loaded.resources(), loaded.player(), rules, tokenizer->vocab());
   const TextRules text_rules{*tokenizer, stops, tokenizer->end_of_text()};
   Rounds rounds(world, options, generator, text_rules, sizes.batch);
   const auto start = Clock::now();

@@ -65,18 +65,18 @@ void TextMaker::finish(double seconds) {
 }
 
 void Printer::begin(const Continuation& next) {
-  if (format_ != GenerateFormat::text) return;
+  if (format_ != ResultFormat::text) return;
   shown_ = next.number;
   if (prompts_ > 1) write(fmt::format("==> {} of {} <==\n", next.number + 1, prompts_));
   write(next.prompt);
 }
 
 void Printer::show(const std::string& piece) {
-  if (format_ == GenerateFormat::text) write(piece);
+  if (format_ == ResultFormat::text) write(piece);
 }
 
 void Printer::print(const Continuation& result) {
-  if (format_ == GenerateFormat::json) return write(json_line(result) + "\n");
+  if (format_ == ResultFormat::json) return write(json_line(result) + "\n");
   if (result.number != shown_) {
     begin(result);
     write(result.text);

@@ -50,7 +50,7 @@ class TextMaker {
 /// Prints continuations to the standard output, in their order.
 class Printer {
  public:
-  Printer(GenerateFormat format, std::size_t prompts) : format_(format), prompts_(prompts) {}
+  Printer(ResultFormat format, std::size_t prompts) : format_(format), prompts_(prompts) {}
 
   /// Text: prints the prompt of a text that show() then prints piece by piece.
   void begin(const Continuation& next);
@@ -61,7 +61,7 @@ class Printer {
  private:
   void write(const std::string& text);
 
-  GenerateFormat format_;
+  ResultFormat format_;
   std::size_t prompts_;
   std::int64_t shown_ = -1;  ///< the number of the text that begin() began
 };

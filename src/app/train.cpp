@@ -1,7 +1,5 @@
 #include "tessera/app/train.hpp"
 
-#include <cmath>
-
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
@@ -50,8 +48,7 @@ std::string summary(const Options& options, const TrainLoop& loop, TrainingSessi
                                              format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss())
                                : fmt::format("done       nothing: the checkpoint is of step {}, and train.steps = {}",
                                              session.step(), session.steps());
-  if (!std::isnan(loop.last_validation_loss()))
-    text += fmt::format(", validation loss {:.4f}", loop.last_validation_loss());
+  if (!loop.last_evaluations().empty()) text += ", " + describe(loop.last_evaluations());
   if (session.optimizer().skipped_steps() > 0)
     text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
   const std::string folder = run_folder(options).string();

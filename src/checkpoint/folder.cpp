@@ -159,14 +159,15 @@ std::string CheckpointFolder::remove(std::int64_t step) const {
   return {};
 }
 
-std::vector<std::string> CheckpointFolder::prune(std::int64_t keep, std::int64_t keep_every,
-                                                 std::int64_t published) const {
+std::vector<std::string> CheckpointFolder::prune(std::int64_t keep, std::int64_t keep_every, std::int64_t published,
+                                                 const std::set<std::int64_t>& best) const {
   std::vector<std::int64_t> all = keep > 0 ? steps() : std::vector<std::int64_t>{};
   std::erase_if(all, [&](std::int64_t step) { return step > published || (keep_every > 0 && step % keep_every == 0); });
   const std::size_t surplus =
       all.size() - std::min(all.size(), static_cast<std::size_t>(std::max<std::int64_t>(0, keep)));
   std::vector<std::string> lines;
   for (std::size_t i = 0; i < surplus; ++i) {
+    if (best.contains(all[i])) continue;
     std::string line = remove(all[i]);
     if (!line.empty()) lines.push_back(std::move(line));
   }

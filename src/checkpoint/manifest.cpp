@@ -4,6 +4,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "checkpoint/manifest_fields.hpp"
@@ -52,6 +53,24 @@ Json data_json(const DataPosition& data) {
   return {{"fingerprint", data.fingerprint},   {"order", data.order},         {"sequence", data.sequence},
           {"global_batch", data.global_batch}, {"data_seed", data.data_seed}, {"run_seed", data.run_seed},
           {"next_sample", data.next_sample}};
+}
+
+/// A loss that is not finite becomes null.
+Json evaluation_json(const NamedLosses& evaluation) {
+  Json json = Json::array();
+  for (const auto& [set, loss] : evaluation) json.push_back({{"set", set}, {"loss", loss}});
+  return json;
+}
+
+NamedLosses read_evaluation(const Fields& fields) {
+  NamedLosses evaluation;
+  if (!fields.has("evaluation")) return evaluation;  // of a version without it, or a step without
+  for (const auto& entry : fields.list("evaluation")) {
+    const Fields set = fields.of(entry, "evaluation");
+    evaluation.emplace_back(set.text("set"),
+                            set.is_null("loss") ? std::numeric_limits<double>::quiet_NaN() : set.number("loss"));
+  }
+  return evaluation;
 }
 
 /// Finds the text's last 16 hexadecimal digits after the checksum's key.
@@ -158,6 +177,7 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
   const Fields optimizer = fields.object("optimizer");
   manifest.optimizer = {optimizer.count("adam_step"), optimizer.count("good_steps"), optimizer.count("skipped_steps"),
                         optimizer.number("loss_scale")};
+  manifest.evaluation = read_evaluation(fields);
   manifest.options = fields.texts("options");
   manifest.provenance = fields.texts("provenance");
   for (const auto& file : fields.list("files")) manifest.files.push_back(read_file_record(fields.of(file, "files")));
@@ -184,6 +204,7 @@ std::string manifest_text(const Manifest& manifest) {
                        {"good_steps", manifest.optimizer.good_steps},
                        {"skipped_steps", manifest.optimizer.skipped_steps},
                        {"loss_scale", manifest.optimizer.loss_scale}};
+  if (!manifest.evaluation.empty()) json["evaluation"] = evaluation_json(manifest.evaluation);
   json["options"] = texts_json(manifest.options);
   json["provenance"] = texts_json(manifest.provenance);
   // A line a key; lists of files, runs and blocks in long lines: for readability and for size.

@@ -26,6 +26,7 @@ class Fields {
   /// Wraps an element of the list `key` as an object.
   Fields of(const Json& value, const char* key) const { return {value, where_ + ", " + key}; }
   NamedTexts texts(const char* key) const;
+  bool has(const char* key) const { return json_->contains(key); }
   bool is_null(const char* key) const { return at(key).is_null(); }
   Architecture architecture(const char* key, const std::filesystem::path& path) const;
   /// Parses {"name": text, "shape": [sizes]}, the product of sizes at most 2^62.

@@ -48,7 +48,7 @@ TESSERA_NAMED(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"
                                      {LearningRateSchedule::wsd, "wsd"}})
 TESSERA_NAMED(PlanView, {{PlanView::table, "table"}, {PlanView::schedule, "schedule"}, {PlanView::units, "units"}})
 TESSERA_NAMED(PlanFormat, {{PlanFormat::text, "text"}, {PlanFormat::json, "json"}})
-TESSERA_NAMED(GenerateFormat, {{GenerateFormat::text, "text"}, {GenerateFormat::json, "json"}})
+TESSERA_NAMED(ResultFormat, {{ResultFormat::text, "text"}, {ResultFormat::json, "json"}})
 TESSERA_NAMED(SweepAction, {{SweepAction::print, "print"},
                             {SweepAction::run, "run"},
                             {SweepAction::submit, "submit"},

@@ -19,7 +19,7 @@ struct CommandRow {
   std::string_view name, words, help, example;
 };
 constexpr std::string_view kOptions = "[INPUT.ini] [--section.key=value ...]";
-constexpr std::array<CommandRow, 13> kCommands{
+constexpr std::array<CommandRow, 14> kCommands{
     {{CommandKind::train, "train", kOptions, "train a model (start it with mpiexec for several ranks)",
       "mpiexec -n 2 tessera train inputs/quickstart.ini --data.source=FOLDER --run.dir=RUN"},
      {CommandKind::plan, "plan", kOptions, "memory and schedule of every strategy, without ranks or a GPU",
@@ -33,6 +33,9 @@ constexpr std::array<CommandRow, 13> kCommands{
      {CommandKind::generate, "generate", "CHECKPOINT_OR_FOLDER [--section.key=value ...]",
       "text from a run, a checkpoint or a Hugging Face folder, on one rank or several",
       "tessera generate RUN --generate.prompt='Once upon a time' --generate.temperature=0"},
+     {CommandKind::eval, "eval", "CHECKPOINT_OR_FOLDER [--section.key=value ...]",
+      "loss of a run, a checkpoint or a Hugging Face folder on validation sets, or its answers to questions",
+      "tessera eval RUN --data.val_source=wiki:wiki.txt,code:code_folder"},
      {CommandKind::data, "data",
       "prepare [INPUT.ini] [--section.key=value ...]; data inspect WHAT [--data.key=value ...]",
       "prepare: text to tokens, in the cache or a file; inspect: what is in a token file, a cache's folder or text",
@@ -97,6 +100,7 @@ std::size_t paths_of(const Command& command) {
     case CommandKind::import_:
     case CommandKind::export_:
       return 2;
+    case CommandKind::eval:
     case CommandKind::generate:
     case CommandKind::verify:
     case CommandKind::inspect:
@@ -209,71 +213,6 @@ Command read_command(const std::vector<std::string>& words) {
     arguments.settings.push_back({"data.source", command.paths.at(0).string(), "command line"});
   command.options = resolve(command.input, arguments.settings);
   return command;
-}
-
-bool reads(CommandKind kind, std::string_view option) {
-  static constexpr std::string_view planned[] = {"model.",
-                                                 "shard.",
-                                                 "precision.",
-                                                 "memory.",
-                                                 "grid.",
-                                                 "plan.",
-                                                 "run.device",
-                                                 "run.deterministic",
-                                                 "train.micro_batch",
-                                                 "train.accumulation",
-                                                 "train.seq_len",
-                                                 "comm.backend",
-                                                 "checkpoint.async",
-                                                 "data.val_fraction",
-                                                 "data.val_source",
-                                                 "train.global_batch",
-                                                 "train.sample_every",
-                                                 "generate.max_tokens"};
-  static constexpr std::string_view generates[] = {"generate.",
-                                                   "shard.strategy",
-                                                   "shard.group_size",
-                                                   "shard.wrap",
-                                                   "shard.min_params",
-                                                   "shard.prefetch_forward",
-                                                   "shard.limit_all_gathers",
-                                                   "grid.",
-                                                   "comm.emulate",
-                                                   "precision.compute",
-                                                   "train.micro_batch",
-                                                   "data.tokenizer",
-                                                   "run.device",
-                                                   "run.threads",
-                                                   "run.lanes",
-                                                   "run.timeout",
-                                                   "checkpoint.timeout"};
-  static constexpr std::string_view samples[] = {"generate.prompt", "generate.max_tokens", "generate.temperature",
-                                                 "generate.top_k",  "generate.top_p",      "generate.seed"};
-  static constexpr std::string_view prepared[] = {
-      "data.source", "data.val_source", "data.tokenizer", "data.text_key", "data.separator", "data.on_error",
-      "data.cache",  "data.output",     "model.from",     "run.threads",   "run.dir",        "run.name"};
-  const auto is_in = [&](std::string_view section) { return option.starts_with(section); };
-  const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.") && !is_in("sweep.") &&
-                        option != "data.output" &&
-                        (!is_in("generate.") || std::ranges::find(samples, option) != std::end(samples));
-  switch (kind) {
-    case CommandKind::train:
-      return of_train;
-    case CommandKind::bench:
-      return of_train || is_in("bench.");
-    case CommandKind::plan:
-      return std::ranges::any_of(planned, is_in);
-    case CommandKind::data:
-      return std::ranges::find(prepared, option) != std::end(prepared);
-    case CommandKind::sweep:
-      return of_train || is_in("sweep.") || option == "plan.memory";
-    case CommandKind::generate:
-      return std::ranges::any_of(generates, is_in);
-    case CommandKind::export_:
-      return is_in("export.");
-    default:
-      return false;
-  }
 }
 
 std::string usage_text() {

@@ -78,8 +78,9 @@ void add_data(Rows& t) {
                           "of .bin, with commas between",
                           "the corpus to train on: text, or tokens"));
   t.push_back(text_option("data.val_source", Field{&O::data, &S::val_source},
-                          "files, folders and globs as for data.source",
-                          "a corpus that is evaluated, instead of data.val_fraction; empty: none"));
+                          "files, folders and globs as for data.source, or NAME:PATH,NAME:PATH",
+                          "what is evaluated instead of data.val_fraction: a corpus, or several with names; empty: "
+                          "none"));
   t.push_back(text_option("data.tokenizer", Field{&O::data, &S::tokenizer},
                           "bytes, a folder or a file (tokenizer.json; vocab.json with merges.txt)",
                           "what turns text into tokens; empty: the tokenizer of model.from, bytes without one"));
@@ -227,6 +228,9 @@ void add_files(Rows& t) {
                              "newest checkpoints that are kept; 0: all"));
   t.push_back(integer_option("checkpoint.keep_every", Field{&O::checkpoint, &C::keep_every}, 0, kAnyCount,
                              "checkpoints of steps that are multiples of this are kept as well; 0: none"));
+  t.push_back(integer_option("checkpoint.keep_best", Field{&O::checkpoint, &C::keep_best}, 0, kAnyCount,
+                             "checkpoints of the lowest validation loss are kept as well, so many: of the first set, "
+                             "evaluated after the checkpoint's own step; 0: none"));
   t.push_back(choice_option("checkpoint.async", Field{&O::checkpoint, &C::async},
                             "write while the next steps run, from a copy of the state in host memory"));
   t.push_back(text_option("checkpoint.resume", Field{&O::checkpoint, &C::resume}, "none|auto|PATH",
@@ -305,6 +309,14 @@ void add_generate(Rows& t) {
                             "json: an object a line with prompt, text, tokens, finish_reason and seconds"));
 }
 
+void add_eval(Rows& t) {
+  using S = EvalOptions;
+  t.push_back(text_option("eval.choices", Field{&O::eval, &S::choices}, ".jsonl file",
+                          "instead of a validation set: questions of multiple choice, an object with context, endings "
+                          "and label a line; empty: none"));
+  t.push_back(choice_option("eval.format", Field{&O::eval, &S::format}, "json: an object a line for each set"));
+}
+
 void add_sweep(Rows& t) {
   using S = SweepOptions;
   t.push_back(text_option("sweep.name", Field{&O::sweep, &S::name}, "text", "name of the sweep; empty: the file's"));
@@ -336,7 +348,7 @@ void add_sweep(Rows& t) {
 Rows make_table() {
   Rows rows;
   for (const auto add : {add_run, add_model, add_data, add_train, add_optim, add_shard, add_resources, add_files,
-                         add_commands, add_generate, add_sweep}) {
+                         add_commands, add_generate, add_eval, add_sweep}) {
     add(rows);
   }
   return rows;
@@ -397,6 +409,7 @@ std::string_view section_title(std::string_view section) {
       {"export", "tessera export"},
       {"bench", "tessera bench"},
       {"generate", "tessera generate"},
+      {"eval", "tessera eval"},
       {"sweep", "tessera sweep: FILE.ini may also have [sweep.vary] and [sweep.row NAME]"}};
   for (const auto& [name, title] : titles) {
     if (name == section) return title;

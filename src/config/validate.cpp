@@ -1,12 +1,15 @@
 #include "tessera/config/validate.hpp"
 
 #include <algorithm>
+#include <limits>
+#include <numeric>
 #include <sstream>
 
 #include "config/option_table.hpp"
 #include "config/value_text.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/config/validation_sources.hpp"
 
 namespace tessera {
 
@@ -96,7 +99,8 @@ void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out
 
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
-  if (options.data.source == "synthetic") {
+  // A validation set or questions are text whatever is trained on.
+  if (options.data.source == "synthetic" && options.data.val_source.empty() && options.eval.choices.empty()) {
     const char* const reason = "data.source = synthetic reads no text";
     add_unused(out, reason, {"data.text_key", "data.separator", "data.on_error", "data.cache", "data.output"});
     const bool generates =
@@ -107,9 +111,14 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
     add_unused(out, "data.output names a file instead", {"data.cache"});
     add_unused(out, "data.output is written from data.source alone", {"data.val_source"});
   }
+  if (!options.eval.choices.empty()) {
+    add_unused(out, "eval.choices is evaluated instead",
+               {"data.source", "data.val_source", "data.val_fraction", "train.eval_batches", "train.seq_len"});
+  }
   if (!options.data.val_source.empty()) out.push_back({"data.val_fraction", "data.val_source is evaluated instead"});
   if (options.data.has_validation()) return;
-  add_unused(out, "data.val_fraction = 0 leaves nothing to evaluate", {"train.eval_every", "train.eval_batches"});
+  add_unused(out, "data.val_fraction = 0 leaves nothing to evaluate",
+             {"train.eval_every", "train.eval_batches", "checkpoint.keep_best"});
 }
 
 void check_used(const Options& options) {
@@ -169,7 +178,8 @@ void unused_by_bench(const BenchOptions& options, std::vector<UnusedOption>& out
 
 void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOption>& out) {
   if (options.resume == "none") out.push_back({"checkpoint.allow", "checkpoint.resume = none compares nothing"});
-  if (options.keep == 0) out.push_back({"checkpoint.keep_every", "checkpoint.keep = 0 keeps all"});
+  if (options.keep == 0)
+    add_unused(out, "checkpoint.keep = 0 keeps all", {"checkpoint.keep_every", "checkpoint.keep_best"});
 }
 
 }  // namespace
@@ -192,11 +202,40 @@ void validate(const Options& options) {
   check_sizes(options.model);
   check_ranges(options);
   allowed_changes(options.checkpoint);
+  validation_sources(options.data.val_source);
 }
 
 std::int64_t decay_steps(const OptimOptions& options, std::int64_t steps) {
   return decimal_product(options.decay_fraction, steps)->whole;  // at most `steps`
 }
+
+std::int64_t common_multiple(std::int64_t a, std::int64_t b) {
+  const std::int64_t times = b / std::gcd(a, b);
+  constexpr std::int64_t most = std::numeric_limits<std::int64_t>::max();
+  return a > most / times ? most : a * times;
+}
+
+namespace {
+
+/// A checkpoint is judged by the evaluation of its own step: some step before the last must have both.
+void validate_best(const Options& options, std::int64_t steps, const std::string& origin) {
+  const CheckpointOptions& checkpoint = options.checkpoint;
+  if (checkpoint.keep_best == 0) return;
+  const auto refuse = [&](const std::string& why, const char* allowed) {
+    throw UsageError("checkpoint.keep_best = {} ({}): {}", checkpoint.keep_best, why, allowed);
+  };
+  if (checkpoint.every == 0)
+    refuse("checkpoint.every = 0 makes none at the steps of evaluations", "checkpoint.every, a number of steps");
+  if (options.train.eval_every == 0)
+    refuse("train.eval_every = 0 evaluates after the last step only", "train.eval_every, a number of steps");
+  const std::int64_t both = common_multiple(checkpoint.every, options.train.eval_every);
+  if (both <= steps) return;
+  refuse(fmt::format("checkpoint.every = {} and train.eval_every = {} meet at step {} first, after train.steps = {}{}",
+                     checkpoint.every, options.train.eval_every, both, steps, origin),
+         "one a multiple of the other");
+}
+
+}  // namespace
 
 void validate_for_steps(const Options& options, std::int64_t steps) {
   const auto& optim = options.optim;
@@ -212,6 +251,7 @@ void validate_for_steps(const Options& options, std::int64_t steps) {
         "optim.warmup_steps = {} reaches into the decay (optim.decay_fraction = {} of {} steps{}): 0 to {}",
         optim.warmup_steps, optim.decay_fraction, steps, origin, constant);
   }
+  validate_best(options, steps, origin);
   if (options.run.dump > steps) {
     throw UsageError("run.dump = {} is after the last step (train.steps = {}{}): 0 to {}", options.run.dump, steps,
                      origin, steps);

@@ -21,18 +21,27 @@ TokenRange all_of(const NamedSource& set, std::int64_t seq_len) {
   return {0, tokens};
 }
 
+ValidationSet sequential(const std::string& name, const TokenSource& source, TokenRange range, std::int64_t seq_len) {
+  return {name, &source, Sampler(range, seq_len, SampleOrder::sequential, 0)};
+}
+
 }  // namespace
+
+std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len) {
+  std::vector<ValidationSet> sets;
+  sets.reserve(sources.size());
+  for (const NamedSource& one : sources)
+    sets.push_back(sequential(one.name, *one.tokens, all_of(one, seq_len), seq_len));
+  return sets;
+}
 
 Dataset::Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len)
     : vocab_(vocab),
       sources_(std::move(sources)),
       split_(split_corpus(sources_.train->size(), sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
-      train_(split_.train, seq_len, options.order, options.seed) {
-  const auto add = [&](const std::string& name, const TokenSource& source, TokenRange range) {
-    validation_.push_back({name, &source, Sampler(range, seq_len, SampleOrder::sequential, options.seed)});
-  };
-  if (split_.validation.count > 0) add("", *sources_.train, split_.validation);
-  for (const NamedSource& set : sources_.validation) add(set.name, *set.tokens, all_of(set, seq_len));
+      train_(split_.train, seq_len, options.order, options.seed),
+      validation_(validation_sets(sources_.validation, seq_len)) {
+  if (split_.validation.count > 0) validation_ = {sequential("", *sources_.train, split_.validation, seq_len)};
 }
 
 std::int64_t Dataset::validation_tokens() const {

@@ -43,16 +43,12 @@ class Binder {
   std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }
 
   void find_scalars() {
+    if (!schedule_.scalars) return;
+    bound_.scalars = reinterpret_cast<StepScalars*>(resources_.address(schedule_.scalars));
     for (const Value& value : schedule_.values) {
-      if (value.kind != ValueKind::scalar) continue;
-      std::byte* const address = resources_.address(value.storage);
-      if (value.dtype == DType::int64) {
-        bound_.reduced = reinterpret_cast<ReducedScalars*>(address);
-      } else {
-        bound_.scalars = reinterpret_cast<StepScalars*>(address);
-      }
+      if (value.kind == ValueKind::scalar && value.dtype == DType::int64)
+        bound_.reduced = reinterpret_cast<ReducedScalars*>(resources_.address(value.storage));
     }
-    if (!schedule_.trains()) return;
     TESSERA_ASSERT(bound_.reduced != nullptr && bound_.scalars != nullptr, "a schedule has sums and scalars");
   }
 
@@ -125,6 +121,9 @@ class Binder {
         return;
       case ValueKind::logits:
         b.logits = reinterpret_cast<float*>(at(v));
+        return;
+      case ValueKind::token_losses:
+        b.token_losses = reinterpret_cast<float*>(at(v));
         return;
       case ValueKind::activation:
         if (holds(op.writes, v)) {

@@ -48,6 +48,7 @@ HeadArguments head_arguments(const PartCall& call) {
   h.table = call.parameter(tensors.table, a.width);
   h.targets = call.buffers.targets;
   h.loss = call.buffers.loss;
+  h.token_losses = call.buffers.token_losses;
   h.scratch = call.buffers.scratch;
   return h;
 }

@@ -66,15 +66,22 @@ std::string_view name_of(RunState state) {
 }
 
 std::string RunStatus::text() const {
-  const nlohmann::ordered_json json = {{"state", name_of(state)},
-                                       {"step", step},
-                                       {"steps", steps},
-                                       {"code", code},
-                                       {"message", message},
-                                       {"started", format_utc(started)},
-                                       {"updated", format_utc(updated)},
-                                       {"started_unix", number(started)},
-                                       {"updated_unix", number(updated)}};
+  nlohmann::ordered_json json = {{"state", name_of(state)},
+                                 {"step", step},
+                                 {"steps", steps},
+                                 {"code", code},
+                                 {"message", message},
+                                 {"started", format_utc(started)},
+                                 {"updated", format_utc(updated)},
+                                 {"started_unix", number(started)},
+                                 {"updated_unix", number(updated)}};
+  if (!validation_losses.empty()) {
+    json["evaluated_step"] = evaluated_step;
+    json["validation_loss"] = number(validation_losses.front().second);
+    for (const auto& [name, loss] : validation_losses) {
+      if (!name.empty()) json["validation_losses"][name] = number(loss);
+    }
+  }
   return dump(json, 2) + "\n";
 }
 

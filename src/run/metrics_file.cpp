@@ -34,7 +34,7 @@ struct MetricsFile::State {
   bool swmr = true;
   std::size_t flush_rows = 0;
   std::chrono::milliseconds flush_after{0};
-  std::size_t step_times = 0, rank_times = 0;
+  std::size_t step_times = 0, rank_times = 0, eval_sets = 1;
   std::vector<std::pair<std::string, std::size_t>> memory;  // category, ranks
   std::vector<std::string> number_names;
   bool device = false, has_samples = false;
@@ -156,6 +156,7 @@ MetricsFile::MetricsFile(IoThread& io, const std::filesystem::path& folder, Metr
   state_->flush_after = layout.flush_after;
   state_->step_times = layout.step_times.size();
   state_->rank_times = layout.rank_times.size();
+  state_->eval_sets = std::max<std::size_t>(1, layout.eval_sets.size());
   state_->device = layout.device;
   state_->has_samples = layout.sample_bytes > 0;
   for (const PlannedMemory& memory : layout.memory) state_->memory.emplace_back(memory.category, memory.bytes.size());
@@ -204,8 +205,10 @@ void MetricsFile::append_step(StepRow row) {
   });
 }
 
-void MetricsFile::append_eval(std::int64_t step, double loss) {
-  queue([&](State& state) { state.evals.push_back({step, loss}); });
+void MetricsFile::append_eval(EvalRow row) {
+  TESSERA_ASSERT(row.losses.size() == state_->eval_sets, "an evaluation has {} sets, the metrics file {}",
+                 row.losses.size(), state_->eval_sets);
+  queue([&](State& state) { state.evals.push_back(std::move(row)); });
 }
 
 void MetricsFile::append_sample(std::int64_t step, std::string text) {

@@ -39,6 +39,8 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
     hdf5_write_attribute(schedule.id(), "format", std::string_view(layout.schedule_format));
   }
   create_steps(layout);
+  create_evals(layout);
+  create_checkpoints();
   create_communication();
   if (layout.device) create_device();
   if (layout.sample_bytes > 0) {
@@ -68,9 +70,21 @@ void MetricsTables::create_steps(const MetricsLayout& layout) {
   }
   const Hdf5Group time = hdf5_create_group(steps.id(), "time");
   for (const std::string& name : layout.step_times) times_.push_back(Hdf5Series<double>::create(time.id(), name));
+}
+
+void MetricsTables::create_evals(const MetricsLayout& layout) {
+  const auto add = [&](const Hdf5Group& group, std::size_t set) {
+    evals_.push_back(
+        {set, Hdf5Series<std::int64_t>::create(group.id(), "step"), Hdf5Series<double>::create(group.id(), "loss")});
+  };
   const Hdf5Group eval = hdf5_create_group(file_.id(), "eval");
-  eval_step_ = Hdf5Series<std::int64_t>::create(eval.id(), "step");
-  eval_loss_ = Hdf5Series<double>::create(eval.id(), "loss");
+  add(eval, 0);
+  for (std::size_t set = 0; set < layout.eval_sets.size(); ++set) {
+    if (!layout.eval_sets[set].empty()) add(hdf5_create_group(eval.id(), layout.eval_sets[set]), set);
+  }
+}
+
+void MetricsTables::create_checkpoints() {
   const Hdf5Group checkpoints = hdf5_create_group(file_.id(), "checkpoints");
   checkpoint_step_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "step");
   checkpoint_bytes_ = Hdf5Series<std::int64_t>::create(checkpoints.id(), "bytes");
@@ -126,8 +140,10 @@ void MetricsTables::write_steps(const std::vector<StepRow>& rows) {
 }
 
 void MetricsTables::write_evals(const std::vector<EvalRow>& rows) {
-  append_column(eval_step_, rows, [](const EvalRow& row) { return row.step; });
-  append_column(eval_loss_, rows, [](const EvalRow& row) { return row.loss; });
+  for (Eval& eval : evals_) {
+    append_column(eval.step, rows, [](const EvalRow& row) { return row.step; });
+    append_column(eval.loss, rows, [&](const EvalRow& row) { return row.losses[eval.set]; });
+  }
 }
 
 void MetricsTables::write_samples(const std::vector<SampleRow>& rows) {
@@ -188,8 +204,10 @@ void MetricsTables::for_each_series(F&& f) {
     f(samples.step);
     f(samples.text);
   }
-  f(eval_step_);
-  f(eval_loss_);
+  for (Eval& eval : evals_) {
+    f(eval.step);
+    f(eval.loss);
+  }
   f(checkpoint_step_);
   f(checkpoint_bytes_);
   f(checkpoint_blocked_);

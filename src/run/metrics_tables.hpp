@@ -14,12 +14,6 @@
 
 namespace tessera {
 
-/// One row of /eval.
-struct EvalRow {
-  std::int64_t step = 0;
-  double loss = 0.0;
-};
-
 /// One row of /samples.
 struct SampleRow {
   std::int64_t step = 0;
@@ -53,6 +47,8 @@ class MetricsTables {
     Hdf5Series<double> seconds;
   };
   void create_steps(const MetricsLayout& layout);
+  void create_evals(const MetricsLayout& layout);
+  void create_checkpoints();
   void create_communication();
   void create_device();
   void create_memory(const MetricsLayout& layout);
@@ -61,10 +57,15 @@ class MetricsTables {
 
   Hdf5File file_;
   Hdf5Group provenance_;
-  Hdf5Series<std::int64_t> step_, skipped_, timed_, eval_step_;
+  Hdf5Series<std::int64_t> step_, skipped_, timed_;
   std::vector<std::pair<double StepRow::*, Hdf5Series<double>>> columns_;
   std::vector<Hdf5Series<double>> times_;
-  Hdf5Series<double> eval_loss_;
+  struct Eval {
+    std::size_t set;  ///< index in EvalRow::losses
+    Hdf5Series<std::int64_t> step;
+    Hdf5Series<double> loss;
+  };
+  std::vector<Eval> evals_;  ///< the first set, then each that has a name
   Hdf5Series<std::int64_t> checkpoint_step_, checkpoint_bytes_;
   Hdf5Series<double> checkpoint_blocked_, checkpoint_waited_, checkpoint_background_;
   std::vector<Communication> communication_;

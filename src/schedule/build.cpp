@@ -80,7 +80,8 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
 
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
-  TESSERA_ASSERT(policy.training || policy.generation, "a schedule trains or generates");
+  TESSERA_ASSERT(policy.training || policy.evaluation || policy.generation,
+                 "a schedule trains, evaluates or generates");
   StepSchedule schedule = described(model, grid, policy);
   Writer writer(schedule, policy.transfer);
   Parameters parameters(writer, policy);
@@ -89,6 +90,10 @@ StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, co
     write_training(schedule, writer, parameters, compute, policy);
   } else {
     writer.add_kernel_workspace();
+    if (policy.evaluation) {
+      Scalars scalars(writer);
+      schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});
+    }
   }
   if (policy.generation) {
     for (const SegmentRole role : {SegmentRole::prefill, SegmentRole::decode})

@@ -65,8 +65,11 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   return shape;
 }
 
-RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
-                          std::int64_t ranks_per_node, const GenerationShape& generation) {
+namespace {
+
+/// Returns a shape without training, and without segments.
+RunShape shape_at_rest(const Options& options, const Architecture& architecture, std::int64_t world,
+                       std::int64_t ranks_per_node) {
   RunShape shape;
   shape.architecture = architecture;
   shape.world = world;
@@ -75,8 +78,26 @@ RunShape generation_shape(const Options& options, const Architecture& architectu
   shape.policy = policy_from(options);
   shape.policy.accumulation = 1;
   shape.policy.training = shape.policy.evaluation = shape.policy.snapshot = false;
-  shape.policy.generation = generation;
   shape.device = device_of(options.run);
+  return shape;
+}
+
+}  // namespace
+
+RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                          std::int64_t ranks_per_node, const GenerationShape& generation) {
+  RunShape shape = shape_at_rest(options, architecture, world, ranks_per_node);
+  shape.policy.generation = generation;
+  return shape;
+}
+
+RunShape evaluation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                          std::int64_t ranks_per_node, std::int64_t sequence, bool token_losses) {
+  RunShape shape = shape_at_rest(options, architecture, world, ranks_per_node);
+  shape.micro_batch = options.train.micro_batch;
+  shape.sequence = sequence;
+  shape.policy.evaluation = true;
+  shape.policy.token_losses = token_losses;
   return shape;
 }
 

@@ -66,7 +66,7 @@ std::uint64_t StepSchedule::hash() const {
   h.add(grid.world()), h.add(grid.size(Group::shard)), h.add(grid.size(Group::replica)), h.add(model.batch),
       h.add(model.sequence);
   h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
-  h.add(kernel_workspace), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
+  h.add(kernel_workspace), h.add(scalars), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
   if (generation_parts) {
     for (const ModelParts* parts : {&generation_parts->prefill, &generation_parts->decode})
@@ -184,6 +184,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::constant:
     case ValueKind::cache:
     case ValueKind::logits:
+    case ValueKind::token_losses:
       return schedule.storage(v.storage).name;
   }
   return "?";

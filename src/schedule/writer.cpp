@@ -168,6 +168,10 @@ CollectiveAlgorithm Writer::algorithm_over(Group group) const {
   return schedule_.grid.within_node(group) ? CollectiveAlgorithm::shared_memory : CollectiveAlgorithm::messages;
 }
 
+StorageId Writer::add_scalars(std::int64_t bytes) {
+  return schedule_.scalars = add(reserved("scalars", Category::communication, bytes));
+}
+
 void Writer::add_kernel_workspace() {
   const std::int64_t bytes = kernel_needs(schedule_.model.device).workspace();
   if (bytes > 0) schedule_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));

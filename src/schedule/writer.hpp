@@ -73,6 +73,8 @@ class Writer {
   void add_saving(std::string name, std::int64_t bytes) { schedule_.savings.push_back({std::move(name), bytes}); }
   /// Adds memory that no operation names: the kernels' workspace.
   void add_kernel_workspace();
+  /// Adds the memory of StepScalars, which no operation names but the clip.
+  StorageId add_scalars(std::int64_t bytes);
   /// Adds the host memory that a GPU's collectives and steps pass through; once all operations are there.
   void add_host_memory();
 

@@ -3,6 +3,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/config/validation_sources.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/prepared.hpp"
@@ -124,11 +125,20 @@ std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vo
   return open_checked(options, "data.source", vocab, settings);
 }
 
+std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab, const CorpusSettings& settings) {
+  std::vector<NamedSource> sets;
+  Options one = options;
+  for (const ValidationSource& set : validation_sources(options.data.val_source)) {
+    one.data.val_source = set.source;
+    sets.push_back({set.name, open_checked(one, "data.val_source", vocab, settings)});
+  }
+  return sets;
+}
+
 Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len, const CorpusSettings& settings) {
   DataSources sources;
   sources.train = open_corpus(options, vocab, settings);
-  if (!options.data.val_source.empty())
-    sources.validation.push_back({"", open_checked(options, "data.val_source", vocab, settings)});
+  sources.validation = open_validation(options, vocab, settings);
   return {std::move(sources), options.data, vocab, seq_len};
 }
 

@@ -2,6 +2,7 @@
 
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/config/validate.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -85,6 +86,11 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
                       data.source().describe(), format_count(data.split().train.count),
                       format_count(data.validation_tokens()), name_of(options.data.order),
                       counted(session.steps(), "step"), epochs);
+  if (const CheckpointOptions& checkpoint = options.checkpoint; checkpoint.keep_best > 0) {
+    line += fmt::format("\nbest       {} of lowest validation loss kept; evaluated are those of steps that {} divides",
+                        counted(checkpoint.keep_best, "checkpoint"),
+                        common_multiple(checkpoint.every, options.train.eval_every));
+  }
   if (const std::string skipped = data.source().skipped(); !skipped.empty()) line += "\nskipped    " + skipped;
   return line;
 }

@@ -34,6 +34,7 @@ struct CheckpointWriter::Job {
   std::int64_t step = 0;
   DataPosition data;
   OptimizerRecord optimizer;
+  NamedLosses evaluation;
   StateView state;
   std::filesystem::path beside;
 };
@@ -43,6 +44,7 @@ CheckpointWriter::CheckpointWriter(RankContext& context, TrainingSession& sessio
       session_(session),
       settings_(std::move(settings)),
       folder_(settings_.folder),
+      judged_(folder_),
       newest_(session.step()) {
   std::vector<std::int64_t> world(static_cast<std::size_t>(context.size()));
   std::iota(world.begin(), world.end(), 0);
@@ -71,8 +73,9 @@ std::int64_t CheckpointWriter::bytes_to_write() const {
   return elements * static_cast<std::int64_t>(kAllStateKinds.size()) * size_of(DType::fp32);
 }
 
-CheckpointWriter::Job CheckpointWriter::make_job() const {
+CheckpointWriter::Job CheckpointWriter::make_job(const NamedLosses& evaluation) const {
   Job job;
+  job.evaluation = evaluation;
   job.step = session_.step();
   job.data = session_.data_position();
   job.optimizer = session_.optimizer().record();
@@ -92,6 +95,7 @@ Manifest CheckpointWriter::manifest_of(const Job& job) const {
   manifest.tensors = tensor_records(schedule.model.tensors);
   manifest.data = job.data;
   manifest.optimizer = job.optimizer;
+  manifest.evaluation = job.evaluation;
   manifest.options = settings_.all_options;
   manifest.provenance = settings_.provenance;
   return manifest;
@@ -144,7 +148,11 @@ std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<s
   newest_ = job.step;
   // The checkpoint is there: a failed deletion is no reason to end the run.
   try {
-    for (std::string& line : folder_.prune(settings_.options.keep, settings_.options.keep_every, job.step))
+    const CheckpointOptions& options = settings_.options;
+    judged_.note(job.step, job.evaluation);
+    const std::set<std::int64_t> best =
+        options.keep_best > 0 ? judged_.best(options.keep_best, job.step) : std::set<std::int64_t>{};
+    for (std::string& line : folder_.prune(options.keep, options.keep_every, job.step, best))
       notes.push_back(std::move(line));
   } catch (const IoError& error) {
     notes.emplace_back(error.what());
@@ -188,12 +196,12 @@ CheckpointReport CheckpointWriter::run(const Job& job) {
   return report;
 }
 
-void CheckpointWriter::begin() {
+void CheckpointWriter::begin(const NamedLosses& evaluation) {
   const auto start = Clock::now();
   const bool has_to_wait = is_writing();
   wait();
   if (thread_ == nullptr) {
-    CheckpointReport report = run(make_job());
+    CheckpointReport report = run(make_job(evaluation));
     report.blocked_seconds = seconds_since(start);
     reports_.push_back(std::move(report));
     return;
@@ -201,7 +209,7 @@ void CheckpointWriter::begin() {
   const double waited = has_to_wait ? seconds_since(start) : 0.0;
   session_.take_snapshot();
   auto task = std::make_shared<std::packaged_task<CheckpointReport()>>(
-      [this, job = make_job(), waited, blocked = seconds_since(start), copied = Clock::now()] {
+      [this, job = make_job(evaluation), waited, blocked = seconds_since(start), copied = Clock::now()] {
         CheckpointReport report = run(job);
         report.blocked_seconds = blocked;
         report.waited_seconds = waited;

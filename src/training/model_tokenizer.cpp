@@ -36,21 +36,25 @@ bool is_text(const std::string& source) try {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights) {
-  if (!options.data.tokenizer.empty()) return open_named_tokenizer(options.data.tokenizer);
+std::string tokenizer_name_of(const Options& options, const ModelWeights& weights) {
+  if (!options.data.tokenizer.empty()) return options.data.tokenizer;
   const std::string of_run = option_of_run(weights, "data.tokenizer");
-  if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return open_named_tokenizer(of_run);
+  if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return of_run;
   if (const std::filesystem::path folder = weights.companions(); !folder.empty() && has_tokenizer(folder))
-    return open_named_tokenizer(folder.string());
+    return folder.string();
   const bool read_bytes = of_run.empty() && is_text(option_of_run(weights, "data.source"));  // a run's default
   const std::int64_t vocab = weights.architecture().vocab;
-  if (vocab == kByteVocabulary || read_bytes) return make_byte_tokenizer();
+  if (vocab == kByteVocabulary || read_bytes) return "bytes";
   if (!of_run.empty())
     throw UsageError("{}: its run's data.tokenizer = {} is not there: give data.tokenizer", weights.name(), of_run);
   throw UsageError(
       "{} has no tokenizer (neither tokenizer.json nor vocab.json is beside it, and its vocabulary of {} is not that "
       "of bytes): give data.tokenizer, bytes or a folder",
       weights.name(), vocab);
+}
+
+std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights) {
+  return open_named_tokenizer(tokenizer_name_of(options, weights));
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab) {

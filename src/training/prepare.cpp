@@ -11,46 +11,36 @@
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/fit.hpp"
-#include "tessera/text/corpus.hpp"
 
 namespace tessera {
 
-namespace {
-
-/// Opens the data on rank 0, which prepares text where that was not done, and then on the others. One rank speaks, and
-/// waiting has no limit: a corpus may take hours. Collective.
-std::unique_ptr<Dataset> open_data(RankContext& context, const Options& options, const Architecture& architecture,
-                                   const StopReason& stop) {
+void open_on_all(RankContext& context, const Options& options, const StopReason& stop,
+                 const std::function<void(const CorpusSettings&)>& open) {
   CorpusSettings settings;
   settings.threads = options.run.threads > 0 ? static_cast<int>(options.run.threads) : allowed_cores();
   settings.stop = stop;
-  const auto open = [&] {
-    return std::make_unique<Dataset>(
-        open_dataset(options, architecture.vocab, sequence_length(options, architecture), settings));
-  };
-  std::unique_ptr<Dataset> data;
   const WaitPhase phase(context.control().waits(), "rank 0 prepared the corpus", 0, "");
   if (context.rank() == 0) {
     settings.say = [](const std::string& line) { Log(0, 1).info(line); };
-    data = open();
+    open(settings);
   }
   context.control().barrier();
   // A cache that rank 0 does not share is prepared again.
-  if (data == nullptr) {
+  if (context.rank() != 0) {
     settings.say = [&](const std::string& line) { Log(0, 1).info(fmt::format("rank {}: {}", context.rank(), line)); };
-    data = open();
+    open(settings);
   }
   context.control().barrier();
-  return data;
 }
-
-}  // namespace
 
 PreparedRun::PreparedRun(RankContext& context, const Options& options, const MachineShape& machine,
                          const StopReason& stop)
     : machine_(machine), weights_(context, options.model) {
   const Architecture& architecture = weights_.architecture();
-  data_ = open_data(context, options, architecture, stop);
+  open_on_all(context, options, stop, [&](const CorpusSettings& settings) {
+    data_ = std::make_unique<Dataset>(
+        open_dataset(options, architecture.vocab, sequence_length(options, architecture), settings));
+  });
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
   steps_of_run(options, planned_, *data_);
   require_memory(context, options);

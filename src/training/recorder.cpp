@@ -9,6 +9,7 @@
 #include "tessera/base/shown.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/config/describe.hpp"
+#include "tessera/config/validation_sources.hpp"
 #include "tessera/run/metrics_history.hpp"
 #include "tessera/schedule/print_json.hpp"
 
@@ -106,6 +107,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   layout.device = account.has_monitor;
   layout.swmr = options.metrics.swmr;
   if (options.train.sample_every > 0) layout.sample_bytes = kSampleBytes;
+  for (const ValidationSource& set : validation_sources(options.data.val_source)) layout.eval_sets.push_back(set.name);
   return layout;
 }
 
@@ -226,12 +228,32 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   if (Clock::now() - status_time_ > kStatusEvery) post_status(status(RunState::running, 0, ""));
 }
 
-void RunRecorder::record_evaluation(std::int64_t step, double loss) {
+void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) {
   const Stopwatch recording(recording_seconds_);
-  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(step, loss); });
-  const std::array<JsonField, 3> fields{{{"step", step}, {"validation_loss", loss}, {"unix_time", unix_now()}}};
+  evaluations_ = evaluations;
+  evaluated_step_ = step;
+  EvalRow row{step, {}};
+  for (const Evaluation& one : evaluations) row.losses.push_back(one.loss);
+  with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
+  // The first set's numbers have plain keys, which readers look for; sets with names have keys of their own.
+  std::vector<std::string> keys;
+  std::vector<JsonField> fields{{"step", step},
+                                {"validation_loss", evaluations.at(0).loss},
+                                {"validation_perplexity", evaluations.at(0).perplexity()}};
+  for (const Evaluation& one : evaluations) {
+    if (one.set.empty()) continue;
+    keys.push_back("validation_loss/" + one.set);
+    keys.push_back("validation_perplexity/" + one.set);
+  }
+  std::size_t key = 0;
+  for (const Evaluation& one : evaluations) {
+    if (one.set.empty()) continue;
+    fields.emplace_back(keys[key++], one.loss);
+    fields.emplace_back(keys[key++], one.perplexity());
+  }
+  fields.emplace_back("unix_time", unix_now());
   append_log(json_line(fields));
-  say(fmt::format("step {}: validation loss {:.4f}", step, loss));
+  say(fmt::format("step {}: {}", step, describe(evaluations)));
 }
 
 void RunRecorder::record_sample(std::int64_t step, const std::string& prompt, const std::string& text) {
@@ -311,7 +333,9 @@ void RunRecorder::finish(RunState state, ExitCode code, const std::string& messa
 }
 
 RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
-  return {state, step_, steps_, code, message, started_, unix_now()};
+  RunStatus status{state, step_, steps_, code, message, started_, unix_now(), evaluated_step_, {}};
+  for (const Evaluation& one : evaluations_) status.validation_losses.emplace_back(one.set, one.loss);
+  return status;
 }
 
 /// Unless the previous one is still being written: the disk is slow, and the next one is more recent.

@@ -84,7 +84,6 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
   // Not before the ranks have compared their plans: one that differs must not be alone in an error.
   steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
-  row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
 
   const Backend& backend = backend_of(schedule.model.device);
   resources_ =
@@ -191,48 +190,12 @@ void TrainingSession::take_snapshot() {
   player_->times().take();  // of no step
 }
 
-/// Windows that do not fill a micro-batch are repeated in one, whose loss then counts in part. Groups are the largest
-/// divisors of the micro-batch that are left, 15 of 16 windows as 8, 4, 2 and 1.
-double TrainingSession::evaluate(std::int64_t micro_batches) {
+std::vector<Evaluation> TrainingSession::evaluate(std::int64_t micro_batches) {
   TESSERA_ASSERT(!data_.validation().empty(), "there is a validation set");
-  const StepSchedule& schedule = planned_.schedule;
-  const std::int64_t batch = schedule.model.batch, available = data_.validation().front().samples.samples_per_epoch();
-  const bool all = micro_batches == 0 || micro_batches > available / batch;
-  const std::int64_t windows = all ? available : micro_batches * batch;
-  double sum = 0;
-  std::int64_t done = 0;
-  for (std::int64_t together = batch; together > 0; --together) {
-    if (batch % together != 0) continue;
-    const std::int64_t count = (windows - done) / together;
-    const std::int64_t copies = batch / together;
-    const double loss = evaluate_groups(done, together, count);
-    sum += copies == 1 ? loss : loss / static_cast<double>(copies);
-    done += count * together;
-  }
-  optimizer_->scalars().counts_loss = 1;
-  return sum / static_cast<double>(windows * schedule.model.sequence);
-}
-
-double TrainingSession::evaluate_groups(std::int64_t first, std::int64_t together, std::int64_t count) {
-  const StepSchedule& schedule = planned_.schedule;
-  const ValidationSet& set = data_.validation().front();
-  const std::int64_t world = schedule.grid.world(), tokens = together * schedule.model.sequence;
-  ExactSum sum{};
-  sum.clear();
-  for (std::int64_t round = 0; round * world < count; ++round) {
-    const std::int64_t number = round * world + context_.rank();
-    optimizer_->scalars().counts_loss = number < count ? 1 : 0;  // the last round may have more ranks than groups
-    player_->send_inputs();
-    player_->play(schedule.evaluation, [&](std::int32_t* inputs, std::int32_t* targets) {
-      const std::int64_t window = first + std::min(number, count - 1) * together;
-      for (std::int64_t at = 0; at < schedule.model.tokens(); at += tokens)
-        fill_batch(*set.source, set.samples, data_.vocab(), window, together, row_, inputs + at, targets + at);
-      return window;
-    });
-    player_->receive_scalars();
-    sum.add(player_->reduced_scalars().loss);
-  }
-  return sum.value();
+  Evaluator evaluator(context_, planned_.schedule, *optimizer_, *player_, data_.vocab());
+  std::vector<Evaluation> evaluations;
+  for (const ValidationSet& set : data_.validation()) evaluations.push_back(evaluator.evaluate(set, micro_batches));
+  return evaluations;
 }
 
 }  // namespace tessera

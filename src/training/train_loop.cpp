@@ -117,8 +117,16 @@ void TrainLoop::begin_checkpoint(std::int64_t step) {
   if (recorder_ != nullptr && checkpoints_.is_writing())
     recorder_->say(fmt::format("step {}: waiting until the checkpoint before is written", step));
   conditions_.checkpoint_begins();
-  checkpoints_.begin();
+  checkpoints_.begin(evaluation_of(step));
   note_finished_checkpoints();
+}
+
+/// Returns the record of this step's evaluation for its checkpoint; empty if there was none.
+NamedLosses TrainLoop::evaluation_of(std::int64_t step) const {
+  NamedLosses losses;
+  if (step != evaluated_step_) return losses;
+  for (const Evaluation& one : evaluations_) losses.emplace_back(one.set, one.loss);
+  return losses;
 }
 
 void TrainLoop::note_finished_checkpoints() {
@@ -216,11 +224,12 @@ void TrainLoop::keep_algorithms() {
 
 void TrainLoop::evaluate(std::int64_t step) {
   const auto start = Clock::now();
-  validation_loss_ = session_.evaluate(options_.train.eval_batches);
+  evaluations_ = session_.evaluate(options_.train.eval_batches);
+  evaluated_step_ = step;
   evaluation_seconds_ = seconds_since(start);
   session_.player().times().take();
   keep_algorithms();
-  if (recorder_ != nullptr) recorder_->record_evaluation(step, validation_loss_);
+  if (recorder_ != nullptr) recorder_->record_evaluation(step, evaluations_);
 }
 
 void TrainLoop::write_sample(std::int64_t step) {

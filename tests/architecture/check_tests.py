@@ -15,8 +15,9 @@ PARTS = {
     # the program and its commands, over real processes
     "cli": ["main.cpp", "sweep/sweep.cpp"],
     "cli/test_train.py": ["app/train.cpp", "training/train_loop.cpp"],
+    "cli/test_eval.py": ["app/eval.cpp"],
     "cli/test_checkpoint.py": ["app/checkpoint_commands.cpp"],
-    "cli/test_generate.py": ["app/generate.cpp", "app/generate_text.cpp", "training/model_tokenizer.cpp",
+    "cli/test_generate.py": ["app/generate.cpp", "app/generate_text.cpp", "app/loaded_model.cpp", "training/model_tokenizer.cpp",
                              "training/model_weights.cpp"],
     "cli/test_convert.py": ["convert/convert.cpp", "convert/hugging_face_companions.cpp"],
     "cli/test_bench_output.py": ["bench/async.cpp", "bench/checkpoint.cpp", "bench/step.cpp", "bench/step_table.cpp"],
@@ -47,6 +48,7 @@ PARTS = {
     # files and formats that are read as they are written
     "checkpoint/test_manifest.cpp": ["checkpoint/manifest_fields.cpp"],
     "checkpoint/test_block_pipeline.cpp": ["checkpoint/shard_file.cpp"],
+    "config/test_command.cpp": ["config/command_options.cpp"],
     "config/test_reference.cpp": ["config/option_table.cpp"],
     "data/test_token_file.cpp": ["data/write_token_file.cpp"],
     "files/test_hdf5.cpp": ["files/hdf5_data.cpp"],

@@ -83,6 +83,8 @@ TEST_CASE("checkpoints come whole, go whole, and what was left unfinished goes")
   REQUIRE(folder.steps() == std::vector<std::int64_t>{20, 30, 40, 50});
   folder.prune(0, 0, 50);
   REQUIRE(folder.steps().size() == 4);
+  folder.prune(2, 0, 50, {20, 50});
+  REQUIRE(folder.steps() == std::vector<std::int64_t>{20, 40, 50});
   folder.prune(1, 0, 50);
   REQUIRE(folder.steps() == std::vector<std::int64_t>{50});
   REQUIRE(std::filesystem::exists(run / "checkpoints/step-7"));

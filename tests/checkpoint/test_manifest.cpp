@@ -47,6 +47,7 @@ Manifest some_manifest() {
 TEST_CASE("a manifest comes back with every field") {
   Manifest manifest = some_manifest();
   manifest.architecture.dropout = 0.125;
+  manifest.evaluation = {{"wiki", 1.0 / 3}, {"code", 2.5}};
   std::ranges::sort(manifest.options);  // a reader has them in the order of their names
   const std::string text = manifest_text(manifest);
   const Manifest read = manifest_from(text, "folder");
@@ -58,6 +59,7 @@ TEST_CASE("a manifest comes back with every field") {
   CHECK(read.tensors == manifest.tensors);
   CHECK(read.optimizer == manifest.optimizer);
   CHECK(read.options == manifest.options);
+  CHECK(read.evaluation == manifest.evaluation);
   CHECK(read.data.fingerprint == "0123456789abcdef");
   CHECK(read.data.next_sample == 48);
   CHECK(read.files[1].offsets == manifest.files[1].offsets);

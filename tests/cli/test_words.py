@@ -6,7 +6,7 @@ import subprocess
 from job import TINY, Case, command, main, said_once
 
 SECTIONS = ["run", "model", "data", "train", "optim", "shard", "precision", "memory", "grid", "comm", "checkpoint", "metrics",
-            "plan", "export", "bench", "generate", "sweep"]
+            "plan", "export", "bench", "generate", "eval", "sweep"]
 
 
 class Words(Case):
@@ -28,7 +28,7 @@ class Words(Case):
         for command in ("train", "plan", "bench", "help", "version"):
             self.assertTrue(said_once(text, rf"(?m)^  {command} "), command)
         self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", text), SECTIONS)
-        self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", texts["help train"]), [*SECTIONS[:-5], "generate"])
+        self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", texts["help train"]), [*SECTIONS[:-6], "generate"])
         self.assertRegex(texts["plan --help"], r"(?m)^Example: tessera plan ")
         names = re.findall(r"(?m)^  --([a-z0-9_.]+)", text)
         self.assertEqual(len(names), len(set(names)))

@@ -81,12 +81,15 @@ TEST_CASE("An option on the command line that the command does not read is refus
 TEST_CASE("Unknown commands") {
   CHECK_THAT(error_of({"trian"}), Contains("unknown command 'trian'") && Contains("train, plan, bench"));
   CHECK_THAT(error_of({"tra"}), Contains("unknown command"));
-  for (const std::string later : {"eval", "postmortem"}) {
+  for (const std::string later : {"evaluate", "postmortem"}) {
     CHECK_THAT(error_of({later}), Contains("unknown command '" + later + "': train, plan, bench"));
   }
   CHECK_THAT(error_of({"import", "a"}), Contains("import needs two paths"));
   CHECK_THAT(error_of({"verify"}), Contains("verify needs a path"));
   CHECK_THAT(error_of({"generate"}), Contains("generate needs a path"));
+  CHECK_THAT(error_of({"eval"}), Contains("eval needs a path"));
+  CHECK(read_command({"eval", "a", "--eval.format=json"}).options.eval.format == ResultFormat::json);
+  CHECK_THAT(error_of({"train", "--eval.format=json"}), Contains("tessera train does not read it"));
   CHECK_THAT(error_of({"verify", "a", "b"}), Contains("'b' after the path of verify"));
   CHECK_THAT(error_of({"bench"}), Contains("comm, step, kernels, memory"));
   CHECK_THAT(error_of({"bench", "calibrate"}), Contains("comm, step, kernels, memory"));

@@ -103,6 +103,24 @@ TEST_CASE("Contradictions are errors") {
   CHECK_THAT(error_of({"--data.source="}), Contains("data.source"));
 }
 
+TEST_CASE("The best checkpoints need evaluations at the steps of checkpoints") {
+  const auto error = [](std::vector<std::string> more) {
+    more.insert(more.end(), {"--checkpoint.keep_best=2", "--train.steps=100"});
+    return error_of(more);
+  };
+  CHECK(error({"--checkpoint.every=10", "--train.eval_every=5"}).empty());
+  CHECK(error({"--checkpoint.every=20", "--train.eval_every=50"}).empty());  // at step 100
+  CHECK_THAT(error({"--checkpoint.every=30", "--train.eval_every=40"}),
+             Contains("meet at step 120 first, after train.steps = 100"));
+  CHECK_THAT(error({"--checkpoint.every_minutes=5"}), Contains("checkpoint.every = 0 makes none"));
+  CHECK_THAT(error({"--checkpoint.every=10", "--train.eval_every=0"}), Contains("train.eval_every = 0"));
+  CHECK_THAT(error({"--checkpoint.every=10", "--data.val_fraction=0"}), Contains("keep_best = '2' has no effect"));
+  CHECK_THAT(error({"--checkpoint.every=10", "--checkpoint.keep=0"}), Contains("checkpoint.keep = 0 keeps all"));
+  CHECK(common_multiple(4, 6) == 12);
+  CHECK(common_multiple(std::int64_t{1} << 40, (std::int64_t{1} << 40) + 1) ==
+        std::numeric_limits<std::int64_t>::max());
+}
+
 TEST_CASE("Options of text have no effect where none is read, and a validation corpus stands for a fraction") {
   for (const std::string option :
        {"data.tokenizer=bytes", "data.on_error=skip", "data.cache=x", "data.separator=none"}) {

@@ -47,14 +47,21 @@ constexpr Word<Category> kCategoryWords[] = {
     {Category::optimizer_state, "optimizer"}, {Category::gathered_units, "gathered"},
     {Category::activations, "activations"},   {Category::communication, "communication"},
     {Category::workspace, "workspace"}};
-constexpr Word<ValueKind> kValues[] = {
-    {ValueKind::master, "master"},         {ValueKind::parameter, "parameter"},
-    {ValueKind::gradient, "gradient"},     {ValueKind::moments, "moments"},
-    {ValueKind::activation, "activation"}, {ValueKind::activation_gradient, "activation-gradient"},
-    {ValueKind::saved, "saved"},           {ValueKind::scalar, "scalar"},
-    {ValueKind::tokens, "tokens"},         {ValueKind::scratch, "scratch"},
-    {ValueKind::constant, "constant"},     {ValueKind::snapshot, "snapshot"},
-    {ValueKind::cache, "cache"},           {ValueKind::logits, "logits"}};
+constexpr Word<ValueKind> kValues[] = {{ValueKind::master, "master"},
+                                       {ValueKind::parameter, "parameter"},
+                                       {ValueKind::gradient, "gradient"},
+                                       {ValueKind::moments, "moments"},
+                                       {ValueKind::activation, "activation"},
+                                       {ValueKind::activation_gradient, "activation-gradient"},
+                                       {ValueKind::saved, "saved"},
+                                       {ValueKind::scalar, "scalar"},
+                                       {ValueKind::tokens, "tokens"},
+                                       {ValueKind::scratch, "scratch"},
+                                       {ValueKind::constant, "constant"},
+                                       {ValueKind::snapshot, "snapshot"},
+                                       {ValueKind::cache, "cache"},
+                                       {ValueKind::logits, "logits"},
+                                       {ValueKind::token_losses, "token-losses"}};
 constexpr Word<EdgeReason> kReasons[] = {
     {EdgeReason::prefetch, "prefetch"}, {EdgeReason::gather_limit, "limit"}, {EdgeReason::staging, "staging"}};
 constexpr Word<SegmentRole> kRoles[] = {{SegmentRole::prologue, "prologue"}, {SegmentRole::micro_step, "micro-step"},

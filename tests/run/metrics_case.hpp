@@ -65,7 +65,7 @@ inline RankRow report(std::int64_t step) {
 /// Writes `steps` rows and everything else, waits until they are in the file.
 inline void fill(MetricsFile& metrics, int steps) {
   for (int i = 0; i < steps; ++i) metrics.append_step(row(i));
-  for (int i = 0; i < 3; ++i) metrics.append_eval(100 * i, 2.5 * i);
+  for (int i = 0; i < 3; ++i) metrics.append_eval({100 * i, {2.5 * i}});
   metrics.set_measured_memory("gradients", {11, 22, 33});
   for (int i = 0; i < 300; ++i) metrics.append_ranks(report(i));
   metrics.set_number("seconds_to_first_step", 1.75);

@@ -103,14 +103,15 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
     IoThread io;
     MetricsLayout with = layout();
     with.swmr = swmr;
+    with.eval_sets = {"near", "far"};
     MetricsFile metrics(io, folder.path(), with);
     for (std::int64_t i = 0; i < 1500; ++i) {
       metrics.append_step(row(i));
       if (i % 10 == 0) metrics.append_ranks(report(i));
       if (i == 1100) metrics.make_durable(i);
     }
-    metrics.append_eval(1000, 2.5);
-    metrics.append_eval(1300, 2.0);
+    metrics.append_eval({1000, {2.5, 3.5}});
+    metrics.append_eval({1300, {2.0, 3.0}});
     metrics.flush();
     be_killed();
   });
@@ -125,6 +126,7 @@ TEST_CASE("durable rows outlast a kill, and a run that goes on from one of them 
   if (swmr) {
     const Hdf5File file = Hdf5File::open(folder / "metrics.h5");
     CHECK(hdf5_read<std::int64_t>(file.id(), "eval/step") == std::vector<std::int64_t>{1000});
+    CHECK(hdf5_read<double>(file.id(), "eval/far/loss") == std::vector<double>{3.5});
     check_reports(file, 1100);
     CHECK(hdf5_read_attribute<std::int64_t>(hdf5_open_group(file.id(), "model").id(), "parameters") == 1234);
     const Hdf5Group config = hdf5_open_group(file.id(), "config");

@@ -20,11 +20,13 @@ TEST_CASE("every value of every kind of row is in its own dataset") {
   const TemporaryFolder folder;
   const auto path = folder / "metrics.h5";
   {
-    MetricsTables tables(path, layout());
+    MetricsLayout with = layout();
+    with.eval_sets = {"near", "far"};
+    MetricsTables tables(path, with);
     StepRow step{3, true, false, 1, 2, 3, 4, 5, 6, {7, 8}, {}};
     step.communication[2] = {9, 10, 11};
     tables.write_steps({step});
-    tables.write_evals({{20, 2.5}, {40, 1.5}});
+    tables.write_evals({{20, {2.5, 3.5}}, {40, {1.5, 4.5}}});
     tables.write_checkpoints({{100, 12, 13, 14, 15}});
     tables.write_device({{16, 17, 18, 19, 20}});
     tables.write_ranks({report(30)});
@@ -49,6 +51,9 @@ TEST_CASE("every value of every kind of row is in its own dataset") {
   CHECK(integers(file, "comm/all_gather/calls") == Integers{0});
   CHECK(integers(file, "eval/step") == Integers{20, 40});
   CHECK(numbers(file, "eval/loss") == Numbers{2.5, 1.5});
+  CHECK(integers(file, "eval/far/step") == Integers{20, 40});
+  CHECK(numbers(file, "eval/near/loss") == Numbers{2.5, 1.5});
+  CHECK(numbers(file, "eval/far/loss") == Numbers{3.5, 4.5});
   CHECK(integers(file, "checkpoints/step") == Integers{100});
   CHECK(integers(file, "checkpoints/bytes") == Integers{12});
   CHECK(numbers(file, "checkpoints/blocked_seconds") == Numbers{13});

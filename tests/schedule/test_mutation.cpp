@@ -158,6 +158,7 @@ std::vector<PolicyCase> subjects() {
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
     if (rules.is_hybrid()) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) { p.training = false, p.token_losses = true; });
     for (const bool training : {true, false}) {
       add(strategy, 4, group, [&](SchedulePolicy& p) {
         p.reduce_each_micro_step = each, p.training = training;

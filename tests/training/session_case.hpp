@@ -117,7 +117,7 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
       outcome.bytes_sent += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
   }
   if (!data.validation().empty()) {
-    const double loss = session.evaluate(options.train.eval_batches);
+    const double loss = session.evaluate(options.train.eval_batches).at(0).loss;
     if (reports) outcome.evaluations.push_back(loss);
   }
   const std::lock_guard lock(mutex);

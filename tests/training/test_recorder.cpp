@@ -58,7 +58,7 @@ TEST_CASE("a run leaves its options, its rows, a line of the log every few steps
     CHECK(c.status().at("state") == "running");
     c.begin(recorder);
     c.record(recorder, 1, 12);
-    recorder.record_evaluation(12, 2.25);
+    recorder.record_evaluation(12, {{.set = "", .loss = 2.25}});
     recorder.finish(RunState::finished, ExitCode::finished, "all steps done");
   });
   CHECK(read_file(c.folder / "run/config.ini").find("lr = 0.01") != std::string::npos);
@@ -71,6 +71,9 @@ TEST_CASE("a run leaves its options, its rows, a line of the log every few steps
   CHECK(c.log()[1].at("loss") == 2.0);
   CHECK(c.log()[1].at("tokens_per_second") == 200);
   CHECK(c.log().back().at("validation_loss") == 2.25);
+  CHECK(c.log().back().at("validation_perplexity") == Approx(std::exp(2.25)));
+  CHECK((status.at("validation_loss") == 2.25 && status.at("evaluated_step") == 12));
+  CHECK_FALSE(status.contains("validation_losses"));
   CHECK(c.steps_in("metrics.h5").size() == 12);
   CHECK_FALSE(std::filesystem::exists(c.folder / "run/owner.json"));
 }

@@ -100,7 +100,7 @@ TEST_CASE("the loss of an evaluation is that of generation's logits, token by to
         const Dataset data = open_dataset(options, architecture.vocab, planned.schedule.model.sequence);
         TrainingSession session(context, options, planned, data);
         for (std::int64_t step = 1; step <= session.steps(); ++step) session.train_step();
-        const double loss = session.evaluate(1);  // of one window
+        const double loss = session.evaluate(1).at(0).loss;  // of one window
         const ValidationSet& set = data.validation().front();
         std::vector<std::int32_t> row(10), tokens(9), targets(9);
         fill_batch(*set.source, set.samples, architecture.vocab, 0, 1, row, tokens.data(), targets.data());

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,10 +37,11 @@ class CheckpointFolder {
   std::string publish(std::int64_t step, std::int64_t after) const;
   /// Renames every step-N with N > `step` to step-N.abandoned-K. Returns a line about them, or nothing. IoError.
   std::string set_aside_newer(std::int64_t step) const;
-  /// Deletes all but the `keep` newest (0 = all stay), multiples of keep_every (0 = none), and `published`. Also
-  /// deletes remains of others. A checkpoint that cannot be deleted stays as it is. Returns a line for each failed
+  /// Deletes all but the `keep` newest (0 = all stay), multiples of keep_every (0 = none), `best`, and `published`.
+  /// Also deletes remains of others. A checkpoint that cannot be deleted stays as it is. Returns a line for each failed
   /// deletion.
-  std::vector<std::string> prune(std::int64_t keep, std::int64_t keep_every, std::int64_t published) const;
+  std::vector<std::string> prune(std::int64_t keep, std::int64_t keep_every, std::int64_t published,
+                                 const std::set<std::int64_t>& best = {}) const;
 
   /// Returns the steps that have folders, ascending. A missing folder has none.
   std::vector<std::int64_t> steps() const;

@@ -79,6 +79,8 @@ struct OptimizerRecord {
 };
 
 using NamedTexts = std::vector<std::pair<std::string, std::string>>;
+/// Names of validation sets (one alone may be nameless) and their losses.
+using NamedLosses = std::vector<std::pair<std::string, double>>;
 
 /// manifest.json.
 struct Manifest {
@@ -88,6 +90,7 @@ struct Manifest {
   std::vector<TensorRecord> tensors;
   DataPosition data;
   OptimizerRecord optimizer;
+  NamedLosses evaluation;  ///< after this step; empty if there was none before the checkpoint
   NamedTexts options, provenance;
   std::vector<FileRecord> files;
 };

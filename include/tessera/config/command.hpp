@@ -17,6 +17,7 @@ enum class CommandKind : std::uint8_t {
   bench,
   sweep,
   generate,
+  eval,
   data,
   import_,
   export_,
@@ -39,13 +40,14 @@ std::string_view name_of(BenchKind kind);
 
 struct Command {
   CommandKind kind = CommandKind::none;
-  CommandKind topic = CommandKind::help;     ///< only for kind = help: the command to explain, or help for all
-  BenchKind bench = BenchKind::step;         ///< only for kind = bench
-  DataTask data = DataTask::prepare;         ///< only for kind = data
-  std::filesystem::path input;               ///< the INI file; empty when none was named
-  std::vector<std::filesystem::path> paths;  ///< of generate, import, export, verify, inspect, index, data inspect
-  Options options;                           ///< resolved and validated; defaults for help, version and sweep
-  std::vector<Setting> settings;             ///< only for kind = sweep: the command line's
+  CommandKind topic = CommandKind::help;  ///< only for kind = help: the command to explain, or help for all
+  BenchKind bench = BenchKind::step;      ///< only for kind = bench
+  DataTask data = DataTask::prepare;      ///< only for kind = data
+  std::filesystem::path input;            ///< the INI file; empty when none was named
+  std::vector<std::filesystem::path>
+      paths;                      ///< of generate, eval, import, export, verify, inspect, index, data inspect
+  Options options;                ///< resolved and validated; defaults for help, version and sweep
+  std::vector<Setting> settings;  ///< only for kind = sweep: the command line's
 };
 
 /// Reads the words after the executable's name. No word means none; "help [COMMAND]" and --help anywhere mean help;

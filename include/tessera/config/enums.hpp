@@ -40,7 +40,7 @@ enum class OnError : std::uint8_t { stop, skip };
 enum class LearningRateSchedule : std::uint8_t { constant, cosine, linear, wsd };
 enum class PlanView : std::uint8_t { table, schedule, units };
 enum class PlanFormat : std::uint8_t { text, json };
-enum class GenerateFormat : std::uint8_t { text, json };
+enum class ResultFormat : std::uint8_t { text, json };
 /// What `tessera sweep` does. `row`: the one row of an array's task, which `submit` has started.
 enum class SweepAction : std::uint8_t { print, run, submit, status, retry, row };
 
@@ -60,7 +60,7 @@ std::string_view name_of(OnError value);
 std::string_view name_of(LearningRateSchedule value);
 std::string_view name_of(PlanView value);
 std::string_view name_of(PlanFormat value);
-std::string_view name_of(GenerateFormat value);
+std::string_view name_of(ResultFormat value);
 std::string_view name_of(SweepAction value);
 
 /// Resolves `shard.reduce` for a strategy.

@@ -54,7 +54,7 @@ struct ModelOptions {
 /// [data]
 struct DataOptions {
   std::string source = "synthetic";  ///< synthetic, or a list of files, folders and globs: text, or tokens
-  std::string val_source;            ///< such a list, evaluated instead of val_fraction; empty: none
+  std::string val_source;            ///< what is evaluated instead of val_fraction; see validation_sources
   std::int64_t synthetic_tokens = 1'000'000;
   SampleOrder order = SampleOrder::shuffled;
   double val_fraction = 0.1;  ///< the last part of the corpus; 0 = no evaluation. Not used with val_source
@@ -152,6 +152,7 @@ struct CheckpointOptions {
   double every_minutes = 0.0;
   std::int64_t keep = 3;        ///< newest ones; 0 = all
   std::int64_t keep_every = 0;  ///< steps whose multiples are kept for ever; 0 = none
+  std::int64_t keep_best = 0;   ///< those of lowest validation loss are kept too; 0 = none
   bool async = false;
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;
@@ -207,8 +208,15 @@ struct GenerateOptions {
   double top_p = 1.0;             ///< 1: off
   std::int64_t seed = 1;
   std::string stop;  ///< a string, or a JSON array of strings; empty: none
-  GenerateFormat format = GenerateFormat::text;
+  ResultFormat format = ResultFormat::text;
   bool operator==(const GenerateOptions&) const = default;
+};
+
+/// [eval]: `tessera eval`.
+struct EvalOptions {
+  std::string choices;  ///< a file of multiple choice instead of validation sets; empty: none
+  ResultFormat format = ResultFormat::text;
+  bool operator==(const EvalOptions&) const = default;
 };
 
 /// [sweep]: several runs from one file, which also holds their options (sweep/sweep_file.hpp).
@@ -251,6 +259,7 @@ struct Options {
   ExportOptions export_;
   BenchOptions bench;
   GenerateOptions generate;
+  EvalOptions eval;
   SweepOptions sweep;
 
   /// Names ("shard.wrap") of the options that the file or the command line set.

@@ -25,6 +25,9 @@ void validate(const Options& options);
 /// rounded down.
 std::int64_t decay_steps(const OptimOptions& options, std::int64_t steps);
 
+/// Returns the first step that is a multiple of both, at most the largest number.
+std::int64_t common_multiple(std::int64_t a, std::int64_t b);
+
 /// UsageError when the options are impossible in a run of `steps` steps, which train.epochs may decide.
 void validate_for_steps(const Options& options, std::int64_t steps);
 

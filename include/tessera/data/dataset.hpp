@@ -31,6 +31,10 @@ struct ValidationSet {
   Sampler samples;
 };
 
+/// Returns the sets of corpora that are evaluated whole, from their first sample on. They must outlive the sets.
+/// UsageError when one is shorter than a sample.
+std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len);
+
 class Dataset {
  public:
   /// UsageError when a source is shorter than one sample.

@@ -182,6 +182,7 @@ struct HeadArguments {
   ConstView table;                        ///< [vocab, width]
   const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab)
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
+  float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null. CPU only
   void* scratch = nullptr;                ///< head_scratch_bytes
   // Training only, and then all but a bias that is not there:
   View input_gradient;  ///< [tokens, width], stored

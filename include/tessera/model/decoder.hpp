@@ -29,10 +29,11 @@ struct PartBuffers {
   std::span<const bool>
       gradient_adds;  ///< per tensor: add to the memory (a tied table's second contribution) instead of storing
   DType gradient_dtype = DType::fp32;
-  void* scratch = nullptr;  ///< PartCost::scratch_bytes of this direction
-  void* cache = nullptr;    ///< generation, attention: ModelParts::cache_elements(), updated
-  float* logits = nullptr;  ///< generation, the head: [batch, vocab]
-  double* loss = nullptr;   ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
+  void* scratch = nullptr;        ///< PartCost::scratch_bytes of this direction
+  void* cache = nullptr;          ///< generation, attention: ModelParts::cache_elements(), updated
+  float* logits = nullptr;        ///< generation, the head: [batch, vocab]
+  float* token_losses = nullptr;  ///< the head in an evaluation, may be null: [batch, sequence], -log p of each target
+  double* loss = nullptr;         ///< the head: sum over tokens of -log p(target) of this micro-batch (stored)
   const StepScalars* scalars = nullptr;
 };
 

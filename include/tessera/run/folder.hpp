@@ -8,6 +8,7 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "tessera/base/file_descriptor.hpp"
 
@@ -24,6 +25,9 @@ struct RunStatus {
   std::string message;   ///< why it stopped or failed
   double started = 0.0;  ///< seconds since 1970
   double updated = 0.0;
+  std::int64_t evaluated_step = 0;  ///< of the last evaluation
+  /// Name and loss of each validation set after it; empty before the first evaluation.
+  std::vector<std::pair<std::string, double>> validation_losses;
   std::string text() const;  ///< JSON, times also as UTC text
 };
 

@@ -3,7 +3,7 @@
 //   /steps/{step,skipped,timed,loss,grad_norm,lr,seconds,unix_time,tokens_per_second}             a row per step
 //   /steps/time/NAME                                                                        a row per step
 //   /comm/{all_gather,reduce_scatter,all_reduce,broadcast}/{calls,bytes,seconds}            a row per step
-//   /eval/{step,loss}                                                                       a row per evaluation
+//   /eval/{step,loss}   a row per evaluation, of the first validation set; /eval/NAME/{step,loss} of each with a name
 //   /samples/{step,text}   a row per sample of train.sample_every; text is UTF-8 of fixed length, cut or padded with 0
 //   /checkpoints/{step,bytes,blocked_seconds,waited_seconds,background_seconds}             a row per checkpoint
 //   /device/{step,utilization,memory_used,power,energy}   rank 0's GPU, a row per report; where the driver tells
@@ -56,6 +56,12 @@ struct StepRow {
   std::array<CommunicationRow, kCollectiveNames.size()> communication;
 };
 
+/// One evaluation.
+struct EvalRow {
+  std::int64_t step = 0;
+  std::vector<double> losses;  ///< of each validation set, in the order of MetricsLayout::eval_sets
+};
+
 /// One checkpoint that was written.
 struct CheckpointRow {
   std::int64_t step = 0, bytes = 0;
@@ -105,7 +111,8 @@ struct MetricsLayout {
   std::vector<std::string> step_times;  ///< names in /steps/time
   std::vector<std::string> rank_times;  ///< names in /ranks/time
   std::vector<PlannedMemory> memory;
-  std::vector<std::pair<std::string, std::string>> config;      ///< attributes of /config
+  std::vector<std::string> eval_sets;                       ///< names of the validation sets; empty: one without a name
+  std::vector<std::pair<std::string, std::string>> config;  ///< attributes of /config
   std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance
   std::vector<std::pair<std::string, double>> numbers;          ///< more of /provenance, which set_number() may change
   std::vector<std::pair<std::string, AttributeValue>> model;    ///< attributes of /model
@@ -131,7 +138,8 @@ class MetricsFile {
   MetricsFile& operator=(const MetricsFile&) = delete;
 
   void append_step(StepRow row);
-  void append_eval(std::int64_t step, double loss);
+  /// Appends an evaluation. InternalError for another number of sets than the layout has.
+  void append_eval(EvalRow row);
   /// Appends a text, cut to MetricsLayout::sample_bytes. InternalError if the layout has no samples.
   void append_sample(std::int64_t step, std::string text);
   void append_checkpoint(CheckpointRow row);

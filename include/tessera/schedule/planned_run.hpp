@@ -36,6 +36,11 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
 RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                           std::int64_t ranks_per_node, const GenerationShape& generation);
 
+/// Returns the shape of a run that only evaluates micro-batches of `sequence` tokens a sample, with each token's loss
+/// on the host where `token_losses`.
+RunShape evaluation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
+                          std::int64_t ranks_per_node, std::int64_t sequence, bool token_losses);
+
 /// Schedule and plan of a run, before anything is allocated.
 struct PlannedRun {
   StepSchedule schedule;  ///< its model says architecture, micro-batch and sequence

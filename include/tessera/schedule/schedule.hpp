@@ -94,7 +94,8 @@ enum class ValueKind : std::uint8_t {
   constant,
   snapshot,
   cache,
-  logits
+  logits,
+  token_losses
 };
 
 /// What one operation left in a storage.
@@ -200,6 +201,7 @@ struct StepSchedule {
   std::vector<Saving> savings;
   /// Memory that no operation names, for as long as the run lives; none: not wanted.
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
+  StorageId scalars;           ///< StepScalars, at rest (kernels/step_scalars.hpp); none where only text is generated
   StorageId exchange;          ///< on the host: what it and a GPU hand each other (kernels/host_exchange.hpp)
   StorageId staging;           ///< on the host, shared: staged collectives pass through it one by one
   StorageId messages;          ///< on the host: sums of staged collectives between nodes
@@ -215,7 +217,7 @@ struct StepSchedule {
     if (!generates(role)) return model;
     return role == SegmentRole::prefill ? generation_parts->prefill : generation_parts->decode;
   }
-  /// Returns whether there are steps. Otherwise there are only parameters, and the segments of generation.
+  /// Returns whether there are steps. Otherwise there are only parameters, and segments of evaluation or generation.
   bool trains() const { return !step.empty(); }
 
   /// Returns whether an operation is a collective of more than one rank (others have the group `self`).

@@ -6,6 +6,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "tessera/config/options.hpp"
 #include "tessera/data/dataset.hpp"
@@ -24,6 +25,10 @@ struct CorpusSettings {
 /// more ids is refused before it is used). Text that is not read as it stands is prepared in the cache first, or
 /// awaited if another process does so. UsageError, IoError; Error with code stopped_early if `stop` said so.
 std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vocab,
+                                         const CorpusSettings& settings = {});
+
+/// Opens the corpora of data.val_source, as open_corpus does; none if it is empty.
+std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab,
                                          const CorpusSettings& settings = {});
 
 /// Opens data.source and data.val_source as the data of a run. UsageError also when one is shorter than a sample.

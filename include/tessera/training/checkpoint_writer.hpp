@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/checkpoint/best.hpp"
 #include "tessera/checkpoint/folder.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/files/io_thread.hpp"
@@ -54,8 +55,9 @@ class CheckpointWriter {
   /// Makes a checkpoint of the session's state between two steps. Returns when it is complete and durable. With
   /// checkpoint.async it returns when the state is copied, and the files are written while steps go on. First waits for
   /// a checkpoint that is still being written: none is left out, and one copy of the state is enough. Collective.
-  /// IoError, of this checkpoint or of the one before; no complete checkpoint is lost then.
-  void begin();
+  /// IoError, of this checkpoint or of the one before; no complete checkpoint is lost then. `evaluation`: of this step,
+  /// for the manifest; checkpoint.keep_best goes by it.
+  void begin(const NamedLosses& evaluation = {});
   /// Returns the bytes that this rank writes for each checkpoint; 0 if another writes for it.
   std::int64_t bytes_to_write() const;
   /// Returns whether a checkpoint is being written in the background.
@@ -74,7 +76,7 @@ class CheckpointWriter {
 
  private:
   struct Job;
-  Job make_job() const;
+  Job make_job(const NamedLosses& evaluation) const;
   FileRecord write_own_file(const Job& job);
   void send_to_writer(const Job& job);
   std::int64_t finish_folder(const Job& job, const std::vector<std::string>& records, std::vector<std::string>& notes);
@@ -86,6 +88,7 @@ class CheckpointWriter {
   TrainingSession& session_;
   CheckpointSettings settings_;
   CheckpointFolder folder_;
+  JudgedCheckpoints judged_;
   std::int64_t newest_ = 0;               ///< the step that this run continued from, or wrote last (rank 0)
   std::set<std::string> noted_;           ///< each line once
   std::unique_ptr<Transport> transport_;  ///< separate: the writing may go on during steps

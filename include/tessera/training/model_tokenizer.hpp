@@ -2,14 +2,18 @@
 // The tokenizer that goes with a model.
 
 #include <memory>
+#include <string>
 
 #include "tessera/tokenizer/tokenizer.hpp"
 #include "tessera/training/model_weights.hpp"
 
 namespace tessera {
 
-/// Returns the tokenizer of a model that was trained. First of: data.tokenizer, what its run used, the one next to its
-/// weights, bytes for a vocabulary of 256. UsageError if there is none.
+/// Returns the name of the tokenizer of a model that was trained, as data.tokenizer would have it. First of:
+/// data.tokenizer, what its run used, the one next to its weights, bytes for a vocabulary of 256. UsageError if there
+/// is none.
+std::string tokenizer_name_of(const Options& options, const ModelWeights& weights);
+/// Opens it.
 std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights);
 
 /// Returns the tokenizer with which a training reads its text, for samples of what the model writes. UsageError if its

@@ -1,7 +1,12 @@
 #pragma once
 // The first work of every command that trains: the machine's shape, the model, the data, the plan.
 
+#include <functional>
+#include <memory>
+#include <string>
+
 #include "tessera/comm/world.hpp"
+#include "tessera/text/corpus.hpp"
 #include "tessera/training/model_weights.hpp"
 #include "tessera/training/session.hpp"
 
@@ -37,6 +42,11 @@ class PreparedRun {
   std::unique_ptr<Dataset> data_;
   PlannedRun planned_;
 };
+
+/// Calls `open` on rank 0, which prepares text where that was not done, and then on the others. One rank speaks, and
+/// waiting has no limit: a corpus may take hours. Collective.
+void open_on_all(RankContext& context, const Options& options, const StopReason& stop,
+                 const std::function<void(const CorpusSettings&)>& open);
 
 /// Returns the shape of this machine. Applies grid.ranks_per_node to `world` and checks the options against the world.
 /// UsageError when ranks were started with different options. Collective.

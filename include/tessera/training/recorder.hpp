@@ -73,7 +73,8 @@ class RunRecorder {
   /// Opens metrics.h5 and log.jsonl once the run is planned. Earlier metrics files lose the rows after `steps_done`.
   void begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps, const RunAccount& account);
   void record_step(const StepReport& report, std::int64_t global_tokens);
-  void record_evaluation(std::int64_t step, double loss);
+  /// Records what the validation sets cost after a step, at least one.
+  void record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations);
   void record_sample(std::int64_t step, const std::string& prompt, const std::string& text);
   void record_checkpoint(const CheckpointReport& report);
   /// Records the measurements after the first step, for /memory.
@@ -112,6 +113,8 @@ class RunRecorder {
   std::unique_ptr<LineLog> log_;
   std::unique_ptr<Progress> progress_;
   std::int64_t step_ = 0, steps_ = 0;
+  std::vector<Evaluation> evaluations_;  ///< the last ones
+  std::int64_t evaluated_step_ = 0;
   double started_ = 0;
   double recording_seconds_ = 0;                                     ///< since the last row
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed

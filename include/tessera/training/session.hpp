@@ -16,6 +16,7 @@
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
 #include "tessera/schedule/planned_run.hpp"
+#include "tessera/training/evaluator.hpp"
 
 namespace tessera {
 
@@ -86,9 +87,8 @@ class TrainingSession {
   /// when it is there. Only with checkpoint.async.
   void take_snapshot();
 
-  /// Returns the mean loss over `micro_batches` of the validation part; the same number on every rank and world. 0, or
-  /// more than there are: all of it, to the last window.
-  double evaluate(std::int64_t micro_batches);
+  /// Evaluates `micro_batches` of every validation set, see Evaluator. Collective.
+  std::vector<Evaluation> evaluate(std::int64_t micro_batches);
 
   const StepSchedule& schedule() const { return planned_.schedule; }
   Resources& resources() { return *resources_; }
@@ -99,9 +99,6 @@ class TrainingSession {
  private:
   std::int64_t first_sample(std::int64_t request) const;
   void compare_plans(RankContext& context) const;
-  /// Returns the sum of the losses of `count` groups of `together` windows from window `first` on. A group is a
-  /// micro-batch, in which it is repeated until that is full.
-  double evaluate_groups(std::int64_t first, std::int64_t together, std::int64_t count);
 
   const Options& options_;
   const PlannedRun& planned_;
@@ -113,7 +110,6 @@ class TrainingSession {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
-  std::vector<std::int32_t> row_;  ///< scratch of evaluation's batches
 };
 
 }  // namespace tessera

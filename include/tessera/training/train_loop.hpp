@@ -27,7 +27,8 @@ class TrainLoop {
   /// Runs all remaining steps. Returns empty when all are done; else why it stopped before, with a checkpoint on disk.
   std::string run();
 
-  double last_validation_loss() const { return validation_loss_; }
+  /// Returns the results of the last evaluation; empty before the first.
+  const std::vector<Evaluation>& last_evaluations() const { return evaluations_; }
   double last_loss() const { return loss_; }
 
  private:
@@ -39,6 +40,7 @@ class TrainLoop {
   void evaluate(std::int64_t step);
   void write_sample(std::int64_t step);
   void begin_checkpoint(std::int64_t step);
+  NamedLosses evaluation_of(std::int64_t step) const;
   void note_finished_checkpoints();
   void finish_checkpoints();
   LastTimes times(std::int64_t step) const;
@@ -56,7 +58,9 @@ class TrainLoop {
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
   KeptAlgorithms algorithms_;
-  double validation_loss_ = std::nan(""), loss_ = std::nan("");
+  std::vector<Evaluation> evaluations_;  ///< after step `evaluated_step_`
+  std::int64_t evaluated_step_ = -1;
+  double loss_ = std::nan("");
   double step_seconds_ = 0, evaluation_seconds_ = 0;
   std::optional<double> checkpoint_seconds_;  ///< of the last one
 };

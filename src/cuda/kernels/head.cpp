@@ -5,6 +5,7 @@
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/finish_matmul.hpp"
 #include "kernels/final_norm.hpp"
+#include "tessera/base/error.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {
@@ -139,6 +140,9 @@ std::int64_t CudaKernels::head_scratch_capacity(const HeadArguments& a) const {
   return scratch.used();
 }
 
-void CudaKernels::head(Stream& stream, const HeadArguments& a) { CudaHead(*this, stream, a).run(); }
+void CudaKernels::head(Stream& stream, const HeadArguments& a) {
+  TESSERA_ASSERT(a.token_losses == nullptr, "a GPU's head leaves the sum of the losses alone");
+  CudaHead(*this, stream, a).run();
+}
 
 }  // namespace tessera

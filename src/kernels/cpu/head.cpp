@@ -61,6 +61,7 @@ class HeadChunk {
     const double log_sum_exp = top + std::log(sum);
     layout_.log_sum_exp[row] = static_cast<float>(log_sum_exp);
     layout_.token_loss[row] = log_sum_exp - static_cast<double>(*logit(row, target(row)));
+    if (a_.token_losses != nullptr) a_.token_losses[tokens_.begin + row] = static_cast<float>(layout_.token_loss[row]);
   }
 
   double loss() const {

@@ -152,7 +152,16 @@ OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* 
   const Part& part = s.part(step.part);
   Operation op = compute(step, {tokens_, activations_[step.part - 1]});
   scalars.count_loss(op, starts_sums);
-  if (gradients == nullptr) return emit(std::move(op), part.forward.scratch_bytes);
+  if (gradients == nullptr) {
+    ValueId losses;
+    if (policy_.token_losses) {
+      const Value value = value_of(ValueKind::token_losses, DType::fp32, s.model.tokens(), step.part);
+      losses = w_.write(op, local("token losses", Category::activations), value);
+    }
+    const OperationId id = emit(std::move(op), part.forward.scratch_bytes);
+    if (losses) copy_to_host(losses, losses_on_host_, "token losses on the host");
+    return id;
+  }
   const Value gradient = value_of(ValueKind::activation_gradient, s.compute, s.model.residual_elements());
   activation_gradient_ = w_.write(op, local("d out", Category::activations), gradient);
   gradients->contribute(op);

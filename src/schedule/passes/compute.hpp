@@ -38,6 +38,8 @@ class Compute {
   OperationId backward(const ComputeStep& step, Gradients& gradients);
   /// Emits head and loss, forward and backward in one; forward alone where there are no gradients.
   OperationId head(const ComputeStep& step, bool starts_sums, Gradients* gradients, Scalars& scalars);
+  /// Emits the copy of what the head made to the host, where it stays until the next one.
+  void copy_to_host(ValueId made, StorageId& on_host, const char* name);
   /// Emits the head's logits and their copy to the host.
   OperationId logits(const ComputeStep& step);
   /// Returns the storage of an attention part's cache.
@@ -52,7 +54,7 @@ class Compute {
   Parameters& parameters_;
   std::vector<StorageId> constants_;    ///< per ModelParts::constants
   std::map<PartId, StorageId> caches_;  ///< generation: keys and values, from play to play
-  StorageId logits_on_host_;
+  StorageId logits_on_host_, losses_on_host_;
 
   // the open segment
   const ModelParts* model_ = nullptr;  ///< in its shapes

@@ -37,16 +37,21 @@ OperationId Compute::logits(const ComputeStep& step) {
   Operation op = compute(step, {tokens_, activations_[step.part - 1]});
   const ValueId made = w_.write(op, local("logits", Category::activations), value);
   const OperationId head = emit(std::move(op), model_->parts[step.part].forward.scratch_bytes);
-  if (!logits_on_host_) {
-    Storage storage = at_rest("logits on the host", Category::activations);
+  copy_to_host(made, logits_on_host_, "logits on the host");
+  return head;
+}
+
+void Compute::copy_to_host(ValueId made, StorageId& on_host, const char* name) {
+  const Value value = w_.value(made);
+  if (!on_host) {
+    Storage storage = at_rest(name, Category::activations);
     storage.space = MemorySpace::host;
-    logits_on_host_ = w_.add(std::move(storage), value.bytes());
+    on_host = w_.add(std::move(storage), value.bytes());
   }
   Operation store = operation_of(OperationKind::store, Queue::store, {});
   store.reads = {made};
-  w_.write(store, logits_on_host_, value);
+  w_.write(store, on_host, value);
   w_.emit(std::move(store));
-  return head;
 }
 
 }  // namespace tessera

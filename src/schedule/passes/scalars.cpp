@@ -12,7 +12,7 @@ Scalars::Scalars(Writer& writer) : w_(writer) {
   sum_of_rank_.partial = w_.schedule().grid.larger_than_one({Group::world});
   sums_ = w_.add(carried("sums", Category::communication), sum_of_rank_);
   // Of all these only the clip's result is a value of the schedule, and it ends with its segment.
-  results_ = w_.add(reserved("scalars", Category::communication, sizeof(StepScalars)));
+  results_ = w_.add_scalars(sizeof(StepScalars));
 }
 
 void Scalars::count_loss(Operation& head, bool starts) {

@@ -26,7 +26,7 @@ std::string verb_of(const StepSchedule& s, const Operation& op) {
 std::string object_of(const StepSchedule& s, const Operation& op) {
   if (op.part) return s.part(op.part).name;
   if (op.unit) return s.unit(op.unit).name;
-  if (op.kind == OperationKind::store) return "logits";
+  if (op.kind == OperationKind::store) return s.value(op.reads.at(0)).kind == ValueKind::logits ? "logits" : "losses";
   return op.kind == OperationKind::load ? "tokens" : "sums";
 }
 

@@ -27,16 +27,17 @@ void Interpreter::play_generation() {
   drop_caches();
 }
 
-void Interpreter::store_logits(const Operation& op) {
+void Interpreter::store_result(const Operation& op) {
   if (op.reads.size() != 1 || op.writes.size() != 1)
-    return complain("a store of logits reads one value and writes one");
+    return complain("a store of what the head made reads one value and writes one");
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
   const Value& out = schedule_.value(op.writes[0]);
-  demand(source->type.kind == ValueKind::logits, "only logits are stored");
-  demand(out.kind == ValueKind::logits && out.dtype == source->type.dtype && out.elements == source->type.elements &&
+  const ValueKind kind = source->type.kind;
+  demand(kind == ValueKind::logits || kind == ValueKind::token_losses, "only logits and losses of tokens are stored");
+  demand(out.kind == kind && out.dtype == source->type.dtype && out.elements == source->type.elements &&
              schedule_.storage_of(op.writes[0]).space == MemorySpace::host,
-         "the copy of logits is in their type and size, and lies on the host");
+         "the copy is of the same kind, type and size, and lies on the host");
   State state;
   state.content = source->content;
   write(op.writes[0], std::move(state));

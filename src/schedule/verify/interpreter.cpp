@@ -49,7 +49,8 @@ void Interpreter::play_step() {
   ++step_;
   for (const auto& [storage, state] : holds_) {
     const ValueKind kind = state.type.kind;
-    const bool of_the_step = kind != ValueKind::constant && kind != ValueKind::snapshot && kind != ValueKind::logits;
+    const bool of_the_step = kind != ValueKind::constant && kind != ValueKind::snapshot && kind != ValueKind::logits &&
+                             kind != ValueKind::token_losses;
     if (schedule_.storage(storage).always_live && of_the_step) {
       demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
                                                  schedule_.storage(storage).name, state.version, step_));
@@ -184,7 +185,7 @@ void Interpreter::load(const Operation& op) {
 
 /// Takes a unit's state to the host: master and moments of one version, each element by exactly one rank.
 void Interpreter::store(const Operation& op) {
-  if (!op.unit) return store_logits(op);
+  if (!op.unit) return store_result(op);
   const State* master = find_read(op, ValueKind::master, op.unit);
   const State* moments = find_read(op, ValueKind::moments, op.unit);
   if (master == nullptr || moments == nullptr || op.reads.size() != 2 || op.writes.size() != 1)
@@ -286,7 +287,7 @@ void Interpreter::compute(const Operation& op) {
   for (const ValueId id : op.writes) {
     const Value& v = schedule_.value(id);
     State state;
-    if (v.kind == ValueKind::activation || v.kind == ValueKind::logits)
+    if (v.kind == ValueKind::activation || v.kind == ValueKind::logits || v.kind == ValueKind::token_losses)
       state.content = {v.kind, op.part, -1, now};
     else if (v.kind == ValueKind::saved)
       state.content = {v.kind, op.part, v.slot, now};
@@ -333,6 +334,13 @@ void Interpreter::need_evaluated_loss() {
     if (state.type.kind == ValueKind::scalar && state.losses == 1) complete = complete || state.type.partial.empty();
   }
   demand(complete, "the evaluation ends without a loss that is summed over all ranks");
+  const auto is_of_tokens = [](const Value& v) { return v.kind == ValueKind::token_losses; };
+  if (std::ranges::none_of(schedule_.values, is_of_tokens)) return;
+  const bool stored = std::ranges::any_of(holds_, [&](const auto& held) {
+    return is_of_tokens(held.second.type) && held.second.content.play == micro_steps_played_ &&
+           schedule_.storage(held.first).space == MemorySpace::host;
+  });
+  demand(stored, "the evaluation ends without the tokens' losses on the host");
 }
 
 void Interpreter::write_scratch(const Operation& op, std::size_t first) {

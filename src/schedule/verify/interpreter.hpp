@@ -50,7 +50,7 @@ class Interpreter {
   void execute(OperationId id);
   void load(const Operation& op);
   void store(const Operation& op);
-  void store_logits(const Operation& op);
+  void store_result(const Operation& op);
   void gather(const Operation& op);
   void compute(const Operation& op);
   void write_scratch(const Operation& op, std::size_t first);

@@ -1,0 +1,64 @@
+#include "tessera/config/validation_sources.hpp"
+
+#include <algorithm>
+
+#include "tessera/base/error.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr std::string_view kAllowed = "files, folders and globs, or NAME:PATH,NAME:PATH for several sets";
+
+/// Returns the name before an item's path, and nothing for a path alone.
+std::string name_in(const std::string& item) {
+  const auto is_part = [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '_';
+  };
+  const auto end = std::ranges::find_if_not(item, is_part);
+  return end != item.end() && *end == ':' ? std::string(item.begin(), end) : std::string();
+}
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  return first == std::string::npos ? std::string() : text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+void require_good_name(const std::string& name, const std::vector<ValidationSource>& others, const std::string& all) {
+  if (name == "step" || name == "loss")
+    throw UsageError("data.val_source = {}: a set is named {} (/eval/{} holds something else): another name", all, name,
+                     name);
+  if (std::ranges::find(others, name, &ValidationSource::name) != others.end())
+    throw UsageError("data.val_source = {}: two sets are named {}: a name each, and commas within one set", all, name);
+}
+
+}  // namespace
+
+std::vector<ValidationSource> validation_sources(const std::string& val_source) {
+  std::vector<ValidationSource> sets;
+  std::vector<std::string> items;
+  for (std::size_t at = 0; !val_source.empty() && at <= val_source.size();) {
+    const auto comma = std::min(val_source.find(',', at), val_source.size());
+    items.push_back(trimmed(val_source.substr(at, comma - at)));
+    at = comma + 1;
+  }
+  // Without a name it is one list, which may be a single path with commas.
+  if (!items.empty() && std::ranges::all_of(items, [](const auto& item) { return name_in(item).empty(); }))
+    return {{"", val_source}};
+  for (const std::string& item : items) {
+    const std::string name = name_in(item);
+    if (name.empty()) {
+      if (sets.empty())
+        throw UsageError("data.val_source = {}: {} comes before the first name: {}", val_source, item, kAllowed);
+      sets.back().source += "," + item;
+      continue;
+    }
+    require_good_name(name, sets, val_source);
+    sets.push_back({name, item.substr(name.size() + 1)});
+    if (sets.back().source.empty())
+      throw UsageError("data.val_source = {}: {} has no path: {}", val_source, name, kAllowed);
+  }
+  return sets;
+}
+
+}  // namespace tessera
