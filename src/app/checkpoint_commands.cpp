@@ -135,6 +135,7 @@ int run_inspect(const std::filesystem::path& path) {
   JudgedCheckpoints judged(folder);
   if (const std::string line = evaluation_line(reader, judged); !line.empty()) log.info("evaluated  " + line);
   if (!path_exists(path / std::string(kManifestName))) list_checkpoints(log, folder, judged);
+  if (m.content == StateContent::weights) log.info("content    weights only, without the optimizer's state");
   log.info(fmt::format("grid       {} ({} a node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
                        m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
                        counted(std::ranges::count_if(m.files, &FileRecord::is_shard), "shard")));

@@ -5,6 +5,7 @@
 #include "tessera/base/log.hpp"
 #include "tessera/bench/device_peak.hpp"
 #include "tessera/comm/launcher.hpp"
+#include "tessera/config/fine_tuning.hpp"
 #include "tessera/convert/hugging_face_companions.hpp"
 #include "tessera/model/flops.hpp"
 #include "tessera/telemetry/process_memory.hpp"
@@ -84,9 +85,10 @@ void require_same_folder(World& world, const std::filesystem::path& folder, cons
   }
 }
 
-/// Trains once the run folder was taken: a failure is noted in status.json before it is passed on.
+/// Trains once the run folder was taken: a failure is noted in status.json before it is passed on. `said` goes into the
+/// log first, where it is not empty.
 ExitCode train(World& world, const Options& options, const Invocation& invocation, const PreparedRun& prepared,
-               const StopSignals& signals, RunRecorder* recorder) {
+               const StopSignals& signals, RunRecorder* recorder, const std::string& said) {
   const Log log(static_cast<int>(world.rank()), static_cast<int>(world.size()));
   const bool has_datasheet = traits_of(prepared.planned().schedule.model.device).has_datasheet;
   DevicePeak peak;
@@ -116,6 +118,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
       log.info(fmt::format("dropout    {} of {} is not taken: this run trains with model.dropout = {}", dropouts,
                            options.model.from, options.model.dropout));
     }
+    if (!said.empty()) log.info(said);
     log.info(account_before(options, prepared.planned(), prepared.data(), session, prepared.machine()));
     recorder->begin(prepared.planned(), session.step(), session.steps(), account);
   }
@@ -153,8 +156,11 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
   machine.measure = true;
   machine.timed_steps = 10;
   if (world.rank() == 0) machine.kept_algorithms = KeptAlgorithms(run_folder(asked)).read();
-  const PreparedRun prepared(world, asked, machine, [&] { return signals.received(); });
-  const Options options = prepared.resolved(asked);                            // config.ini and manifests hold the same
+  const Options wanted = with_fine_tuning(asked);
+  const PreparedRun prepared(world, wanted, machine, [&] { return signals.received(); });
+  const Options options = prepared.resolved(wanted);  // config.ini and manifests hold the same
+  const std::string said =
+      describe_fine_tuning(asked, options, prepared.weights().architecture().context, prepared.steps());
   if (world.rank() == 0) require_fitting(resume_settings(options, prepared));  // all compare when they load
   world.control().barrier();  // bad input on any rank leaves no run folder behind
   std::unique_ptr<RunRecorder> recorder;
@@ -169,7 +175,7 @@ int run_train(World& world, const Options& given, const Invocation& invocation) 
     }
     if (world.rank() != 0) lock = std::make_unique<RunLock>(run_folder(options), world.rank());
     if (recorder != nullptr) keep_companions(options);
-    return static_cast<int>(train(world, options, invocation, prepared, signals, recorder.get()));
+    return static_cast<int>(train(world, options, invocation, prepared, signals, recorder.get(), said));
   } catch (const Error& error) {
     if (recorder != nullptr) recorder->finish(RunState::failed, error.code(), error.what());
     throw;

@@ -18,7 +18,8 @@ namespace tessera {
 
 namespace {
 
-constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kPending = ".after-", kAbandoned = ".abandoned-";
+constexpr std::string_view kPrefix = "step-", kUnfinished = ".tmp", kPending = ".after-", kAbandoned = ".abandoned-",
+                           kWeights = ".weights";
 
 std::string name_of_step(std::int64_t step) { return fmt::format("{}{:08}", kPrefix, step); }
 
@@ -35,6 +36,11 @@ std::int64_t step_of(std::string_view name) {
   if (!name.starts_with(kPrefix)) return -1;
   const std::int64_t step = number_of(name.substr(kPrefix.size())).value_or(-1);
   return step >= 0 && name == name_of_step(step) ? step : -1;
+}
+
+/// Returns N of "step-N.weights"; -1 for any other name.
+std::int64_t step_of_weights(std::string_view name) {
+  return name.ends_with(kWeights) ? step_of(name.substr(0, name.size() - kWeights.size())) : -1;
 }
 
 bool is_unfinished(std::string_view name) { return name.starts_with(kPrefix) && name.ends_with(kUnfinished); }
@@ -71,6 +77,10 @@ std::filesystem::path CheckpointFolder::beside(std::int64_t step) const {
   return path_ / fmt::format("{}{}", name_of_step(step), kUnfinished);
 }
 
+std::filesystem::path CheckpointFolder::weights_of(std::int64_t step) const {
+  return path_ / fmt::format("{}{}", name_of_step(step), kWeights);
+}
+
 std::filesystem::path CheckpointFolder::begin(std::int64_t step) const {
   std::filesystem::path path = beside(step);
   std::error_code error;
@@ -103,18 +113,19 @@ std::string CheckpointFolder::finish(const Pending& pending) const {
 
 std::string CheckpointFolder::set_aside_newer(std::int64_t step) const {
   std::int64_t branch = 1;
+  std::vector<std::string> moved;
   for (const std::string& name : names_in(path_)) {
+    if (step_of_weights(name) > step) moved.push_back(name);
     const std::size_t mark = name.rfind(kAbandoned);
     if (mark != std::string::npos)
       branch = std::max(branch, 1 + number_of(std::string_view(name).substr(mark + kAbandoned.size())).value_or(0));
   }
-  std::vector<std::string> moved;
   // The newest goes last: until then `auto` takes it, with all its predecessors.
   for (const std::int64_t newer : steps()) {
-    if (newer <= step) continue;
-    moved.push_back(name_of_step(newer));
-    rename_folder(of_step(newer), path_ / fmt::format("{}{}{}", moved.back(), kAbandoned, branch));
+    if (newer > step) moved.push_back(name_of_step(newer));
   }
+  for (const std::string& name : moved)
+    rename_folder(path_ / name, path_ / fmt::format("{}{}{}", name, kAbandoned, branch));
   if (moved.empty()) return {};
   sync_folder(path_);
   return fmt::format("{}: newer than step {}, from which this run went on: kept as {}{}, no longer used or pruned",
@@ -147,10 +158,26 @@ std::vector<std::string> CheckpointFolder::remove_unfinished() const {
   return lines;
 }
 
+/// Makes the weights in a checkpoint that is about to go a folder of their own. Returns why that failed, or nothing.
+std::string CheckpointFolder::keep_weights(std::int64_t step) const {
+  const std::filesystem::path inside = of_step(step) / std::string(kWeightsFolder), kept = weights_of(step);
+  std::error_code error;
+  if (!std::filesystem::exists(inside, error)) return {};
+  // Older ones of that name are of a run that wrote this step before.
+  if (std::filesystem::exists(kept, error))
+    std::filesystem::rename(kept, kept.string() + std::string(kUnfinished), error);
+  if (::rename(inside.c_str(), kept.c_str()) != 0)
+    return fmt::format("cannot rename {} to {} ({}): the checkpoint stays, complete", inside.string(), kept.string(),
+                       last_error());
+  sync_folder(path_);  // before its only other copy goes
+  return {};
+}
+
 /// Removes the manifest first, then the name: half a folder must not look like a checkpoint. Returns why it stays, or
 /// nothing.
 std::string CheckpointFolder::remove(std::int64_t step) const {
   const std::filesystem::path path = of_step(step);
+  if (std::string failure = keep_weights(step); !failure.empty()) return failure;
   if (::unlink((path / std::string(kManifestName)).c_str()) != 0 && errno != ENOENT)
     return fmt::format("cannot delete {} ({}): it stays, complete", path.string(), last_error());
   if (::rename(path.c_str(), beside(step).c_str()) != 0)

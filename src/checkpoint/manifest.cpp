@@ -23,6 +23,11 @@ constexpr std::int64_t kLargestManifest = 1LL << 30;
 constexpr std::string_view kChecksumKey = "\"checksum\": \"";
 constexpr std::size_t kHexDigits = 16;
 
+/// Another name than a checkpoint's: versions that know of no weights alone refuse it.
+const char* format_of(StateContent content) {
+  return content == StateContent::full ? "tessera checkpoint" : "tessera weights";
+}
+
 std::string hex(std::uint64_t value) { return fmt::format("{:016x}", value); }
 
 Json texts_json(const NamedTexts& texts) {
@@ -35,7 +40,7 @@ Json file_json(const FileRecord& file) {
   Json json = {{"name", file.name}, {"bytes", file.bytes}, {"block_bytes", file.block_bytes}};
   if (file.is_shard()) {
     Json offsets = Json::object();
-    for (const StateKind kind : kAllStateKinds)
+    for (const StateKind kind : kinds_of(file.content))
       offsets[std::string(name_of(kind))] = file.offsets[static_cast<std::size_t>(kind)];
     json["offsets"] = offsets;
     Json runs = Json::array();
@@ -85,8 +90,9 @@ std::string checksum_of_text(std::string text, std::size_t place) {
   return hex(XXH3_64bits(text.data(), text.size()));
 }
 
-FileRecord read_file_record(const Fields& fields) {
+FileRecord read_file_record(const Fields& fields, StateContent content) {
   FileRecord file;
+  file.content = content;
   file.name = fields.text("name");
   file.bytes = fields.count("bytes");
   file.block_bytes = fields.count("block_bytes");
@@ -106,7 +112,7 @@ FileRecord read_file_record(const Fields& fields) {
                          Fields::count(run[2], "runs", fields)});
   }
   const Fields offsets = fields.object("offsets");
-  for (const StateKind kind : kAllStateKinds)
+  for (const StateKind kind : kinds_of(content))
     file.offsets[static_cast<std::size_t>(kind)] = offsets.count(std::string(name_of(kind)).c_str());
   return file;
 }
@@ -156,7 +162,10 @@ void check_runs(const Manifest& manifest, const std::string& where) {
 Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path& path) {
   const Fields fields(json, path.string());
   Manifest manifest;
-  if (fields.text("format") != "tessera checkpoint") fields.refuse("format", "\"tessera checkpoint\" is needed");
+  const std::string format = fields.text("format");
+  if (format == format_of(StateContent::weights)) manifest.content = StateContent::weights;
+  if (format != format_of(manifest.content))
+    fields.refuse("format", "\"tessera checkpoint\" or \"tessera weights\" is needed");
   manifest.step = fields.count("step");
   const Fields grid = fields.object("grid");
   manifest.grid = {grid.count("world"), grid.count("shard_group"), grid.count("replicas"), grid.count("ranks_per_node"),
@@ -180,7 +189,8 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
   manifest.evaluation = read_evaluation(fields);
   manifest.options = fields.texts("options");
   manifest.provenance = fields.texts("provenance");
-  for (const auto& file : fields.list("files")) manifest.files.push_back(read_file_record(fields.of(file, "files")));
+  for (const auto& file : fields.list("files"))
+    manifest.files.push_back(read_file_record(fields.of(file, "files"), manifest.content));
   check_runs(manifest, path.string());
   return manifest;
 }
@@ -188,7 +198,7 @@ Manifest parse_manifest(const nlohmann::json& json, const std::filesystem::path&
 }  // namespace
 
 std::string manifest_text(const Manifest& manifest) {
-  Json json = {{"format", "tessera checkpoint"}, {"schema", kCheckpointSchema}, {"step", manifest.step}};
+  Json json = {{"format", format_of(manifest.content)}, {"schema", kCheckpointSchema}, {"step", manifest.step}};
   json["grid"] = {{"world", manifest.grid.world},
                   {"shard_group", manifest.grid.shard_group},
                   {"replicas", manifest.grid.replicas},
@@ -261,9 +271,9 @@ Manifest read_manifest(const std::filesystem::path& folder) {
 
 std::string file_record_text(const FileRecord& record) { return file_json(record).dump(); }
 
-FileRecord parse_file_record(const std::string& text) {
+FileRecord parse_file_record(const std::string& text, StateContent content) {
   const auto json = nlohmann::json::parse(text);
-  return read_file_record(Fields(json, "a file's record"));
+  return read_file_record(Fields(json, "a file's record"), content);
 }
 
 }  // namespace tessera

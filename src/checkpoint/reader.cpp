@@ -61,6 +61,8 @@ void CheckpointReader::check_size(const FileRecord& record) const {
 std::vector<CheckpointReader::Piece> CheckpointReader::pieces_of(std::span<const WantedRun> wanted) const {
   std::vector<Piece> pieces;
   for (const WantedRun& want : wanted) {
+    if (static_cast<std::size_t>(want.kind) >= kinds_of(manifest_.content).size())
+      throw IoError("{} holds weights only: it has no {}", folder_.string(), name_of(want.kind));
     TESSERA_ASSERT(want.tensor >= 0 && want.tensor < static_cast<std::int64_t>(places_.size()), "tensor {}",
                    want.tensor);
     const auto& places = places_[static_cast<std::size_t>(want.tensor)];

@@ -7,6 +7,10 @@ std::string_view name_of(StateKind kind) {
   return names[static_cast<std::size_t>(kind)];
 }
 
+std::span<const StateKind> kinds_of(StateContent content) {
+  return std::span(kAllStateKinds).first(content == StateContent::full ? kStateKinds : 1);
+}
+
 std::vector<TensorRecord> tensor_records(const std::vector<ParameterTensor>& tensors) {
   std::vector<TensorRecord> records;
   records.reserve(tensors.size());

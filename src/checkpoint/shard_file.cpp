@@ -21,7 +21,7 @@ class BlockFiller {
   BlockFiller(const FileDescriptor& file, const std::filesystem::path& path, const FileRecord& record,
               const ElementSource& source)
       : file_(file), path_(path), source_(source), bytes_(record.elements() * kElementBytes) {
-    for (const StateKind kind : kAllStateKinds)
+    for (const StateKind kind : kinds_of(record.content))
       datasets_.emplace_back(record.offsets[static_cast<std::size_t>(kind)], kind);
     if (bytes_ > 0) std::sort(datasets_.begin(), datasets_.end());
     if (bytes_ == 0) datasets_.clear();
@@ -92,10 +92,10 @@ std::string shard_name(std::int64_t writer) { return fmt::format("shard-{:05}.h5
 
 FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
-                       const ElementSource& source, const RunHdf5& hdf5, DirectWrites direct) {
+                       const ElementSource& source, const RunHdf5& hdf5, DirectWrites direct, StateContent content) {
   const std::filesystem::path path = folder / shard_name(writer);
   FileRecord record;
-  hdf5([&] { record = create_shard_layout(path, writer, tensors, runs); });
+  hdf5([&] { record = create_shard_layout(path, writer, tensors, runs, content); });
   record.block_bytes = kBlockBytes;
   const FileDescriptor file = open_file(path, OpenFor::writing);
   reserve_space(file, path, record.bytes);

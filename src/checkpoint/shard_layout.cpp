@@ -49,9 +49,11 @@ std::int64_t offset_of_checked(hid_t file, const std::string& name, std::int64_t
 }  // namespace
 
 FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t writer,
-                               const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs) {
+                               const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
+                               StateContent content) {
   FileRecord record;
   record.name = path.filename().string();
+  record.content = content;
   record.runs = runs;
   const std::int64_t elements = record.elements();
   std::vector<std::string> names;
@@ -66,14 +68,15 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   hdf5_write_attribute(file.id(), "writer", writer);
   hdf5_write_strings(file.id(), "tensors", names);
   hdf5_write<std::int64_t>(file.id(), "runs", table, {static_cast<std::int64_t>(runs.size()), 3});
-  for (const StateKind kind : kAllStateKinds) {
+  for (const StateKind kind : kinds_of(content)) {
     const Hdf5Dataset dataset = create_floats(file.id(), std::string(name_of(kind)), elements);
     record.offsets[static_cast<std::size_t>(kind)] = offset_of(dataset, elements);
   }
   file.close();
   record.bytes = size_of_file(path);
   // The stream of a rank whose data another one writes has this order (checkpoint_stream.cpp).
-  TESSERA_ASSERT(elements == 0 || (record.offsets[0] < record.offsets[1] && record.offsets[1] < record.offsets[2]),
+  TESSERA_ASSERT(elements == 0 || content == StateContent::weights ||
+                     (record.offsets[0] < record.offsets[1] && record.offsets[1] < record.offsets[2]),
                  "{}: datasets at bytes {}, {} and {}, not in the order of their kinds", path.string(),
                  record.offsets[0], record.offsets[1], record.offsets[2]);
   for (const std::int64_t offset : record.offsets) {
@@ -83,7 +86,8 @@ FileRecord create_shard_layout(const std::filesystem::path& path, std::int64_t w
   return record;
 }
 
-FileRecord read_shard_layout(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors) {
+FileRecord read_shard_layout(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors,
+                             StateContent content) {
   const Hdf5File file = Hdf5File::open(path);
   if (hdf5_read_attribute<std::string>(file.id(), "format") != kFormat)
     throw IoError("{} is no shard of a checkpoint", path.string());
@@ -96,13 +100,14 @@ FileRecord read_shard_layout(const std::filesystem::path& path, const std::vecto
   if (table.size() % 3 != 0) throw IoError("{}: runs are not triples", path.string());
   FileRecord record;
   record.name = path.filename().string();
+  record.content = content;
   for (std::size_t i = 0; i < table.size(); i += 3) record.runs.push_back({table[i], table[i + 1], table[i + 2]});
   std::int64_t elements = 0;
   for (const ElementRun& run : record.runs) {
     if (run.count < 0) throw IoError("{}: a run of {} elements", path.string(), run.count);
     elements = checked_add(elements, run.count);
   }
-  for (const StateKind kind : kAllStateKinds) {
+  for (const StateKind kind : kinds_of(content)) {
     record.offsets[static_cast<std::size_t>(kind)] = offset_of_checked(file.id(), std::string(name_of(kind)), elements);
   }
   return record;

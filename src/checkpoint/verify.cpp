@@ -68,7 +68,7 @@ class Verifier {
     if (!readable || problems_.size() > before) return false;
     if (!record.is_shard()) return true;
     return guarded([&] {
-      const FileRecord seen = read_shard_layout(path, manifest_.tensors);
+      const FileRecord seen = read_shard_layout(path, manifest_.tensors, manifest_.content);
       if (seen.runs != record.runs) throw IoError("{}: its runs are not those of the manifest", path.string());
       if (seen.offsets != record.offsets)
         throw IoError("{}: its datasets are not where the manifest says", path.string());
@@ -78,7 +78,7 @@ class Verifier {
   /// Names the first element of a block, and of each kind, that is not finite.
   void check_finite(const FileRecord& record, std::int64_t block, const std::byte* bytes) {
     const std::int64_t begin = block * record.block_bytes, end = begin + bytes_in_block(record, block);
-    for (const StateKind kind : kAllStateKinds) {
+    for (const StateKind kind : kinds_of(manifest_.content)) {
       const std::int64_t offset = record.offsets[static_cast<std::size_t>(kind)];
       // Elements that lie entirely in this block.
       const std::int64_t first = begin <= offset ? 0 : (begin - offset + 3) / 4;
@@ -109,7 +109,7 @@ class Verifier {
   void check_virtual() {
     const CheckpointReader reader(folder_);
     const Hdf5File file = Hdf5File::open(folder_ / std::string(kVirtualName));
-    for (const StateKind kind : kAllStateKinds) {
+    for (const StateKind kind : kinds_of(manifest_.content)) {
       const Hdf5Group group = hdf5_open_group(file.id(), std::string(name_of(kind)));
       for (std::size_t i = 0; i < manifest_.tensors.size(); ++i) {
         const TensorRecord& tensor = manifest_.tensors[i];

@@ -66,6 +66,11 @@ void create_virtual(hid_t group, const TensorRecord& tensor, const std::vector<P
       kMaking));
 }
 
+/// Returns what the shards of a checkpoint keep.
+StateContent content_of(const std::vector<FileRecord>& files) {
+  return files.empty() ? StateContent::full : files.front().content;
+}
+
 /// Sources are named relative to the file's folder, so that the file itself may be renamed.
 void write_virtual_file(const std::filesystem::path& path, const std::vector<TensorRecord>& tensors,
                         const std::vector<FileRecord>& files, const RunHdf5& hdf5) {
@@ -74,7 +79,7 @@ void write_virtual_file(const std::filesystem::path& path, const std::vector<Ten
     Hdf5File file = Hdf5File::create(path, Hdf5File::Create::truncate);
     hdf5_write_attribute(file.id(), "format", "tessera checkpoint tensors");
     hdf5_write_attribute(file.id(), "format_version", kCheckpointSchema);
-    for (const StateKind kind : kAllStateKinds) {
+    for (const StateKind kind : kinds_of(content_of(files))) {
       const Hdf5Group group = hdf5_create_group(file.id(), std::string(name_of(kind)));
       for (std::size_t i = 0; i < tensors.size(); ++i)
         create_virtual(group.id(), tensors[i], pieces[i], files, std::string(name_of(kind)));

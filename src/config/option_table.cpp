@@ -109,8 +109,9 @@ void add_data(Rows& t) {
 void add_train(Rows& t) {
   using S = TrainOptions;
   t.push_back(integer_option("train.steps", Field{&O::train, &S::steps}, 1, kAnyCount, "optimizer steps"));
-  t.push_back(number_option("train.epochs", Field{&O::train, &S::epochs}, {0.0, 1e9},
-                            "passes over the corpus, instead of train.steps; 0: train.steps decides"));
+  t.push_back(number_option(
+      "train.epochs", Field{&O::train, &S::epochs}, {0.0, 1e9},
+      "passes over the corpus, instead of train.steps; 0: train.steps decides; with model.from 1 by default"));
   t.push_back(integer_option("train.micro_batch", Field{&O::train, &S::micro_batch}, 1, 1 << 20,
                              "samples (sequences of seq_len tokens) per rank in one forward and backward"));
   t.push_back(integer_option("train.global_batch", Field{&O::train, &S::global_batch}, 0, kAnyCount,
@@ -118,8 +119,9 @@ void add_train(Rows& t) {
                              "accumulation x micro_batch"));
   t.push_back(integer_option("train.accumulation", Field{&O::train, &S::accumulation}, 1, 1 << 20,
                              "micro-batches per rank and optimizer step"));
-  t.push_back(integer_option("train.seq_len", Field{&O::train, &S::seq_len}, 0, std::int64_t{1} << 31,
-                             "tokens per sample; 0: the model's context"));
+  t.push_back(
+      integer_option("train.seq_len", Field{&O::train, &S::seq_len}, 0, std::int64_t{1} << 31,
+                     "tokens per sample; 0: the model's context; with model.from at most 1024 of it by default"));
   t.push_back(integer_option("train.eval_every", Field{&O::train, &S::eval_every}, 0, kAnyCount,
                              "steps between evaluations; 0: only at the end"));
   t.push_back(integer_option("train.eval_batches", Field{&O::train, &S::eval_batches}, 0, kAnyCount,
@@ -131,12 +133,13 @@ void add_train(Rows& t) {
 
 void add_optim(Rows& t) {
   using S = OptimOptions;
-  t.push_back(
-      number_option("optim.lr", Field{&O::optim, &S::lr}, {0.0, 1e6}, "learning rate after the warm-up, the highest"));
+  t.push_back(number_option("optim.lr", Field{&O::optim, &S::lr}, {0.0, 1e6},
+                            "learning rate after the warm-up, the highest; with model.from 2e-05 by default"));
   t.push_back(number_option("optim.min_lr", Field{&O::optim, &S::min_lr}, {0.0, 1e6},
                             "learning rate that the schedule falls to: it would be reached one step after the last"));
-  t.push_back(integer_option("optim.warmup_steps", Field{&O::optim, &S::warmup_steps}, 0, kAnyCount,
-                             "first steps, in which the learning rate rises linearly"));
+  t.push_back(integer_option(
+      "optim.warmup_steps", Field{&O::optim, &S::warmup_steps}, 0, kAnyCount,
+      "first steps, in which the learning rate rises linearly; with model.from 3% of the steps by default"));
   t.push_back(choice_option("optim.schedule", Field{&O::optim, &S::schedule},
                             "course of the learning rate after the warm-up (wsd: constant, then falling to the end)"));
   t.push_back(number_option("optim.decay_fraction", Field{&O::optim, &S::decay_fraction}, {0.0, 1.0},
@@ -222,8 +225,9 @@ void add_files(Rows& t) {
   using C = CheckpointOptions;
   t.push_back(integer_option("checkpoint.every", Field{&O::checkpoint, &C::every}, 0, kAnyCount,
                              "steps between checkpoints, the last step has one too; 0: none but at an early stop"));
-  t.push_back(number_option("checkpoint.every_minutes", Field{&O::checkpoint, &C::every_minutes}, {0.0, 1e9},
-                            "minutes between checkpoints; 0: checkpoint.every decides alone"));
+  t.push_back(
+      number_option("checkpoint.every_minutes", Field{&O::checkpoint, &C::every_minutes}, {0.0, 1e9},
+                    "minutes between checkpoints; 0: checkpoint.every decides alone; with model.from 30 by default"));
   t.push_back(integer_option("checkpoint.keep", Field{&O::checkpoint, &C::keep}, 0, kAnyCount,
                              "newest checkpoints that are kept; 0: all"));
   t.push_back(integer_option("checkpoint.keep_every", Field{&O::checkpoint, &C::keep_every}, 0, kAnyCount,
@@ -231,6 +235,10 @@ void add_files(Rows& t) {
   t.push_back(integer_option("checkpoint.keep_best", Field{&O::checkpoint, &C::keep_best}, 0, kAnyCount,
                              "checkpoints of the lowest validation loss are kept as well, so many: of the first set, "
                              "evaluated after the checkpoint's own step; 0: none"));
+  t.push_back(integer_option("checkpoint.keep_every_weights", Field{&O::checkpoint, &C::keep_every_weights}, 0,
+                             kAnyCount,
+                             "of checkpoints of steps that are multiples of this, the weights alone are kept, as "
+                             "step-N.weights; 0: none"));
   t.push_back(choice_option("checkpoint.async", Field{&O::checkpoint, &C::async},
                             "write while the next steps run, from a copy of the state in host memory"));
   t.push_back(text_option("checkpoint.resume", Field{&O::checkpoint, &C::resume}, "none|auto|PATH",

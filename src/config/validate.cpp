@@ -172,6 +172,24 @@ void check_ranges(const Options& options) {
   }
 }
 
+/// Weights are those of checkpoints: a step without one would leave none.
+void check_kept_weights(const CheckpointOptions& options) {
+  const std::int64_t every = options.every, weights = options.keep_every_weights;
+  if (weights == 0 || (every > 0 && weights % every == 0)) return;
+  if (every == 0) {
+    throw UsageError(
+        "checkpoint.keep_every_weights = {} with checkpoint.every = 0 (they are the weights of checkpoints, and no "
+        "step "
+        "is sure to have one): checkpoint.every = {}, or a divisor of it",
+        weights, weights);
+  }
+  const std::int64_t below = weights / every * every;
+  throw UsageError(
+      "checkpoint.keep_every_weights = {} is no multiple of checkpoint.every = {} (they are the weights of "
+      "checkpoints): {}{}",
+      weights, every, below > 0 ? fmt::format("{} or ", below) : "", below + every);
+}
+
 void unused_by_bench(const BenchOptions& options, std::vector<UnusedOption>& out) {
   if (!options.sizes.empty()) out.push_back({"bench.max_bytes", "bench.sizes lists the messages"});
 }
@@ -179,7 +197,8 @@ void unused_by_bench(const BenchOptions& options, std::vector<UnusedOption>& out
 void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOption>& out) {
   if (options.resume == "none") out.push_back({"checkpoint.allow", "checkpoint.resume = none compares nothing"});
   if (options.keep == 0)
-    add_unused(out, "checkpoint.keep = 0 keeps all", {"checkpoint.keep_every", "checkpoint.keep_best"});
+    add_unused(out, "checkpoint.keep = 0 keeps all",
+               {"checkpoint.keep_every", "checkpoint.keep_best", "checkpoint.keep_every_weights"});
 }
 
 }  // namespace
@@ -201,6 +220,7 @@ void validate(const Options& options) {
   check_used(options);
   check_sizes(options.model);
   check_ranges(options);
+  check_kept_weights(options.checkpoint);
   allowed_changes(options.checkpoint);
   validation_sources(options.data.val_source);
 }

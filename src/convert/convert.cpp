@@ -135,6 +135,9 @@ void write_imported_checkpoint(const std::filesystem::path& path, const Architec
 
 void write_hugging_face(const std::filesystem::path& path, const CheckpointReader& checkpoint, DType dtype,
                         std::int64_t largest_file, bool full_state) {
+  if (full_state && checkpoint.manifest().content == StateContent::weights) {
+    throw UsageError("export.optimizer = true with {} (it holds weights only): false", checkpoint.folder().string());
+  }
   FreshFolder folder(path);
   const auto& tensors = checkpoint.manifest().tensors;
   const auto files = divide_into_files(tensors, dtype, largest_file);
@@ -150,9 +153,9 @@ void write_hugging_face(const std::filesystem::path& path, const CheckpointReade
   }
   if (files.size() > 1) write_index(folder.beside(), tensors, files);
   nlohmann::ordered_json config = config_of(checkpoint.manifest().architecture);
-  if (const auto companions = companions_of(checkpoint.folder(), checkpoint.manifest()); !companions.empty()) {
-    copy_companions(companions, folder.beside());
-    restore_kept_keys(companions, config);
+  if (const auto origin = copy_companions_of(checkpoint.folder(), checkpoint.manifest(), folder.beside());
+      !origin.empty()) {
+    restore_kept_keys(origin, config);
   }
   config["torch_dtype"] = torch_dtype(dtype);
   write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");

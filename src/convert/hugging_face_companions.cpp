@@ -1,6 +1,8 @@
 #include "tessera/convert/hugging_face_companions.hpp"
 
+#include <algorithm>
 #include <array>
+#include <vector>
 
 #include "tessera/base/error.hpp"
 #include "tessera/files/durable_file.hpp"
@@ -14,18 +16,12 @@ namespace {
 constexpr std::int64_t kLargestFile = 1 << 30;
 constexpr std::int64_t kLargestConfig = 16 << 20;
 
-constexpr std::array kFiles{"config.json",
-                            "generation_config.json",
-                            "tokenizer.json",
-                            "tokenizer.model",
-                            "tokenizer_config.json",
-                            "special_tokens_map.json",
-                            "added_tokens.json",
-                            "vocab.json",
-                            "vocab.txt",
-                            "merges.txt",
-                            "chat_template.jinja",
-                            "chat_template.json"};
+constexpr std::array kModelFiles{"config.json", "generation_config.json"};
+
+/// Files of which a reader takes the first that it finds, so that a folder must not mix two tokenizers'.
+constexpr std::array kVocabularyFiles{"tokenizer.json", "tokenizer.model", "vocab.json", "vocab.txt", "merges.txt"};
+constexpr std::array kTokenizerFiles{"tokenizer_config.json", "special_tokens_map.json", "added_tokens.json",
+                                     "chat_template.jinja", "chat_template.json"};
 
 constexpr std::array kDropouts{"resid_pdrop", "embd_pdrop", "attn_pdrop", "attention_dropout"};
 
@@ -41,11 +37,62 @@ bool is_file(const std::filesystem::path& path) {
   return std::filesystem::is_regular_file(path, ignored);
 }
 
+bool holds_companions(const std::filesystem::path& folder) {
+  const auto is_there = [&](const char* name) { return is_file(folder / name); };
+  return is_there("config.json") || std::ranges::any_of(kVocabularyFiles, is_there);
+}
+
+/// Returns a folder that a checkpoint's run kept companions in; empty if there is none.
+std::filesystem::path kept_of(const std::filesystem::path& checkpoint) {
+  std::vector<std::filesystem::path> places{checkpoint};
+  std::error_code error;  // no current folder: no companions of the checkpoint
+  const auto among = std::filesystem::absolute(checkpoint, error).lexically_normal().parent_path();
+  if (among.filename() == "checkpoints") places.push_back(among.parent_path());
+  for (const auto& place : places) {
+    if (holds_companions(place / kCompanionFolder)) return place / kCompanionFolder;
+  }
+  return {};
+}
+
+std::string option_of(const Manifest& manifest, const std::string& name) {
+  for (const auto& [key, value] : manifest.options) {
+    if (key == name) return value;
+  }
+  return {};
+}
+
+/// Copies files of `from` that are there.
+template <class Names>
+void copy_files(const std::filesystem::path& from, const std::filesystem::path& to, const Names& names) {
+  for (const char* name : names) {
+    if (is_file(from / name)) write_text_atomically(to / name, read_text_file(from / name, kLargestFile));
+  }
+}
+
+/// Copies the files of the tokenizer at `path`, a folder or the file that is read.
+void copy_tokenizer(const std::filesystem::path& path, const std::filesystem::path& to) {
+  const std::filesystem::path folder = is_file(path) ? path.parent_path() : path, name = path.filename();
+  if (folder == path) {
+    copy_files(folder, to, kVocabularyFiles);
+  } else if (name == "vocab.json" || name == "merges.txt") {
+    copy_files(folder, to, std::array{"vocab.json", "merges.txt"});
+  } else {
+    write_text_atomically(to / "tokenizer.json", read_text_file(path, kLargestFile));
+  }
+  copy_files(folder, to, kTokenizerFiles);
+}
+
+void create_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  if (error) throw IoError("cannot create folder {} ({})", path.string(), error.message());
+}
+
 }  // namespace
 
 std::string dropouts_of(const std::filesystem::path& folder) {
   const std::filesystem::path kept = folder.empty() ? folder : companions_at(folder);
-  if (kept.empty()) return {};
+  if (kept.empty() || !is_file(kept / "config.json")) return {};
   const nlohmann::json config = read_json_object(kept / "config.json", kLargestConfig);
   std::string text;
   for (const char* key : kDropouts) {
@@ -57,38 +104,34 @@ std::string dropouts_of(const std::filesystem::path& folder) {
 }
 
 std::filesystem::path companions_at(const std::filesystem::path& path) {
-  for (const auto& folder : {path / kCompanionFolder, path}) {
-    if (is_file(folder / "config.json")) return folder;
-  }
-  return {};
+  if (holds_companions(path / kCompanionFolder)) return path / kCompanionFolder;
+  return is_file(path / "config.json") ? path : std::filesystem::path();
 }
 
 std::filesystem::path companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest) {
-  std::vector<std::filesystem::path> places{checkpoint / kCompanionFolder};
-  std::error_code error;  // no current folder: no companions of the checkpoint
-  const auto among = std::filesystem::absolute(checkpoint, error).lexically_normal().parent_path();
-  if (among.filename() == "checkpoints") places.push_back(among.parent_path() / kCompanionFolder);
-  for (const auto& [name, value] : manifest.options) {
-    if (name == "model.from" && !value.empty()) places.emplace_back(value);
-  }
-  for (const auto& place : places) {
-    if (auto found = companions_at(place); !found.empty()) return found;
-  }
-  return {};
+  if (auto kept = kept_of(checkpoint); !kept.empty()) return kept;
+  const std::string from = option_of(manifest, "model.from");
+  return from.empty() ? std::filesystem::path() : companions_at(from);
 }
 
-std::vector<std::string> copy_companions(const std::filesystem::path& from, const std::filesystem::path& to) {
-  std::vector<std::string> names;
-  if (from.empty()) return names;
-  std::error_code error;
-  std::filesystem::create_directories(to, error);
-  if (error) throw IoError("cannot create folder {} ({})", to.string(), error.message());
-  for (const char* name : kFiles) {
-    if (!is_file(from / name)) continue;
-    write_text_atomically(to / name, read_text_file(from / name, kLargestFile));
-    names.emplace_back(name);
+void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to, const std::string& tokenizer) {
+  std::error_code unseen;
+  const bool is_named = !tokenizer.empty() && tokenizer != "bytes" && std::filesystem::exists(tokenizer, unseen);
+  if (from.empty() && !is_named) return;
+  create_folder(to);
+  if (!from.empty()) copy_files(from, to, kModelFiles);
+  if (is_named) {
+    copy_tokenizer(tokenizer, to);
+  } else if (tokenizer.empty()) {
+    copy_tokenizer(from, to);
   }
-  return names;
+}
+
+std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
+                                         const std::filesystem::path& to) {
+  const std::filesystem::path kept = kept_of(checkpoint), from = companions_of(checkpoint, manifest);
+  copy_companions(from, to, kept.empty() ? option_of(manifest, "data.tokenizer") : "");
+  return !from.empty() && is_file(from / "config.json") ? from : std::filesystem::path();
 }
 
 void restore_kept_keys(const std::filesystem::path& companions, nlohmann::ordered_json& config) {

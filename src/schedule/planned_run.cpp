@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/math.hpp"
+#include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/schedule/verify.hpp"
 
@@ -33,7 +34,11 @@ SchedulePolicy policy_from(const Options& options) {
 }
 
 std::int64_t sequence_length(const Options& options, const Architecture& architecture) {
-  const std::int64_t length = options.train.seq_len > 0 ? options.train.seq_len : architecture.context;
+  std::int64_t length = options.train.seq_len;
+  if (length == 0) {
+    const bool is_short = is_fine_tuning(options) && options.is_open("train.seq_len");
+    length = is_short ? std::min(architecture.context, kFineTuningSequence) : architecture.context;
+  }
   if (length > architecture.context) {
     throw UsageError("train.seq_len = {} is longer than the model's context of {} (model.context): at most {}", length,
                      architecture.context, architecture.context);

@@ -123,6 +123,7 @@ class Comparison {
 }  // namespace
 
 void require_fit(const std::filesystem::path& checkpoint, const ResumeSettings& settings, const Manifest& manifest) {
+  require_full_state(checkpoint, manifest);
   Comparison(checkpoint, settings, manifest).require_fit();
 }
 

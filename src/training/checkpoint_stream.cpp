@@ -66,10 +66,10 @@ void StateReader::read(StateKind kind, std::int64_t first, std::span<float> out)
   }
 }
 
-void send_stream(ControlPlane& plane, int to, const StateReader& reader) {
+void send_stream(ControlPlane& plane, int to, const StateReader& reader, std::span<const StateKind> kinds) {
   const std::int64_t all = reader.elements();
   std::vector<float> message;
-  for (const StateKind kind : kAllStateKinds) {
+  for (const StateKind kind : kinds) {
     for (std::int64_t done = 0; done < all; done += static_cast<std::int64_t>(message.size())) {
       message.resize(static_cast<std::size_t>(message_size(done, all)));
       reader.read(kind, done, message);

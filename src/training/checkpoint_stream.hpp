@@ -40,8 +40,8 @@ class StateReader {
   std::vector<OwnedRun> owned_;
 };
 
-/// Sends everything to rank `to` of the plane, in messages of one size.
-void send_stream(ControlPlane& plane, int to, const StateReader& reader);
+/// Sends all elements of these kinds to rank `to` of the plane, in messages of one size.
+void send_stream(ControlPlane& plane, int to, const StateReader& reader, std::span<const StateKind> kinds);
 
 /// The writer's side, for all ranks that it writes for except itself (members[0]).
 class StreamReceiver {

@@ -27,6 +27,12 @@ std::int64_t ranks_per_writer(std::int64_t ranks_per_node, std::int64_t writers_
   return (ranks_per_node + writers_per_node - 1) / writers_per_node;
 }
 
+void make_folder(const std::filesystem::path& path) {
+  std::error_code error;
+  std::filesystem::create_directory(path, error);
+  if (error) throw IoError("cannot create folder {} ({})", path.string(), error.message());
+}
+
 }  // namespace
 
 /// The contents to write, fixed when the checkpoint begins.
@@ -70,7 +76,16 @@ std::int64_t CheckpointWriter::bytes_to_write() const {
   for (const std::int64_t rank : members_) {
     for (const ElementRun& run : element_runs(owned_runs(session_.schedule(), rank))) elements += run.count;
   }
-  return elements * static_cast<std::int64_t>(kAllStateKinds.size()) * size_of(DType::fp32);
+  // Parameters and two moments, 12 bytes an element; 4 more in a checkpoint whose weights are kept.
+  const std::int64_t kinds = std::ssize(kAllStateKinds) + (settings_.options.keep_every_weights > 0 ? 1 : 0);
+  return elements * kinds * size_of(DType::fp32);
+}
+
+/// Returns whether the weights of a checkpoint are to stay when it is pruned. One that is never pruned needs no copy.
+bool CheckpointWriter::keeps_weights(std::int64_t step) const {
+  const CheckpointOptions& options = settings_.options;
+  const bool stays = options.keep == 0 || (options.keep_every > 0 && step % options.keep_every == 0);
+  return options.keep_every_weights > 0 && step % options.keep_every_weights == 0 && !stays;
 }
 
 CheckpointWriter::Job CheckpointWriter::make_job(const NamedLosses& evaluation) const {
@@ -85,9 +100,10 @@ CheckpointWriter::Job CheckpointWriter::make_job(const NamedLosses& evaluation) 
   return job;
 }
 
-Manifest CheckpointWriter::manifest_of(const Job& job) const {
+Manifest CheckpointWriter::manifest_of(const Job& job, StateContent content) const {
   const StepSchedule& schedule = session_.schedule();
   Manifest manifest;
+  manifest.content = content;
   manifest.step = job.step;
   manifest.grid = {schedule.grid.world(), schedule.grid.size(Group::shard), schedule.grid.size(Group::replica),
                    schedule.grid.ranks_per_node(), std::string(name_of(schedule.strategy))};
@@ -102,7 +118,7 @@ Manifest CheckpointWriter::manifest_of(const Job& job) const {
 }
 
 /// Writes the file of this rank and of those that it writes for.
-FileRecord CheckpointWriter::write_own_file(const Job& job) {
+FileRecord CheckpointWriter::write_own_file(const Job& job, const std::filesystem::path& folder, StateContent content) {
   std::vector<ElementRun> runs;
   std::vector<std::int64_t> counts;  // elements of each member
   for (const std::int64_t rank : members_) {
@@ -124,25 +140,39 @@ FileRecord CheckpointWriter::write_own_file(const Job& job) {
   const std::int64_t share = ranks_per_writer(context_.ranks_per_node(), settings_.options.writers_per_node);
   const std::int64_t writers_per_node = (context_.ranks_per_node() + share - 1) / share;
   const std::int64_t number = context_.node() * writers_per_node + context_.node_rank() / share;
-  return write_shard(job.beside, number, tensor_records(session_.schedule().model.tensors), runs, source,
-                     settings_.hdf5, settings_.options.direct);
+  return write_shard(folder, number, tensor_records(session_.schedule().model.tensors), runs, source, settings_.hdf5,
+                     settings_.options.direct, content);
 }
 
-void CheckpointWriter::send_to_writer(const Job& job) {
+void CheckpointWriter::send_to_writer(const Job& job, StateContent content) {
   const StateReader mine(job.state, owned_runs(session_.schedule(), context_.rank()));
-  send_stream(*plane_, static_cast<int>(writer_), mine);
+  send_stream(*plane_, static_cast<int>(writer_), mine, kinds_of(content));
 }
 
-/// Adds tensors.h5 and the manifest on rank 0 and publishes the folder. Returns the bytes of all files.
-std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<std::string>& records,
-                                             std::vector<std::string>& notes) {
-  Manifest manifest = manifest_of(job);
-  for (const std::string& record : records) {
-    if (!record.empty()) manifest.files.push_back(parse_file_record(record));
+/// Writes all ranks' files into `folder`, then tensors.h5 and the manifest on rank 0. Returns the bytes of all files
+/// there.
+std::int64_t CheckpointWriter::write_files(const Job& job, const std::filesystem::path& folder, StateContent content) {
+  std::string record;
+  if (members_.empty()) {
+    send_to_writer(job, content);
+  } else {
+    record = file_record_text(write_own_file(job, folder, content));
+  }
+  const std::vector<std::string> records = plane_->gather(record);
+  if (context_.rank() != 0) return 0;
+  Manifest manifest = manifest_of(job, content);
+  for (const std::string& one : records) {
+    if (!one.empty()) manifest.files.push_back(parse_file_record(one, content));
   }
   if (settings_.options.tensors)
-    manifest.files.push_back(write_virtual_tensors(job.beside, manifest.tensors, manifest.files, settings_.hdf5));
-  write_text_atomically(job.beside / std::string(kManifestName), manifest_text(manifest));
+    manifest.files.push_back(write_virtual_tensors(folder, manifest.tensors, manifest.files, settings_.hdf5));
+  write_text_atomically(folder / std::string(kManifestName), manifest_text(manifest));
+  return std::accumulate(manifest.files.begin(), manifest.files.end(), std::int64_t{0},
+                         [](std::int64_t sum, const FileRecord& file) { return sum + file.bytes; });
+}
+
+/// Publishes the folder and deletes old ones, on rank 0.
+void CheckpointWriter::publish(const Job& job, std::vector<std::string>& notes) {
   if (settings_.before_publish) settings_.before_publish(job.step);
   notes.push_back(folder_.publish(job.step, newest_));
   newest_ = job.step;
@@ -158,21 +188,22 @@ std::int64_t CheckpointWriter::finish_folder(const Job& job, const std::vector<s
     notes.emplace_back(error.what());
   }
   std::erase_if(notes, [&](const std::string& line) { return line.empty() || !noted_.insert(line).second; });
-  return std::accumulate(manifest.files.begin(), manifest.files.end(), std::int64_t{0},
-                         [](std::int64_t sum, const FileRecord& file) { return sum + file.bytes; });
 }
 
 std::int64_t CheckpointWriter::write_collectively(const Job& job, std::vector<std::string>& notes) {
-  if (context_.rank() == 0) folder_.begin(job.step);
-  plane_->barrier();
-  std::string record;
-  if (members_.empty()) {
-    send_to_writer(job);
-  } else {
-    record = file_record_text(write_own_file(job));
+  const std::filesystem::path weights = job.beside / std::string(kWeightsFolder);
+  const bool keeps = keeps_weights(job.step);
+  if (context_.rank() == 0) {
+    folder_.begin(job.step);
+    if (keeps) make_folder(weights);
   }
-  const std::vector<std::string> records = plane_->gather(record);
-  const std::int64_t bytes = context_.rank() == 0 ? finish_folder(job, records, notes) : 0;
+  plane_->barrier();
+  std::int64_t bytes = keeps ? write_files(job, weights, StateContent::weights) : 0;
+  bytes += write_files(job, job.beside, StateContent::full);
+  if (context_.rank() == 0) {
+    if (keeps) sync_folder(weights);
+    publish(job, notes);
+  }
   plane_->barrier();
   return bytes;
 }

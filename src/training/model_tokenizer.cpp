@@ -38,14 +38,12 @@ bool is_text(const std::string& source) try {
 
 std::string tokenizer_name_of(const Options& options, const ModelWeights& weights) {
   if (!options.data.tokenizer.empty()) return options.data.tokenizer;
-  const std::string of_run = option_of_run(weights, "data.tokenizer");
-  if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return of_run;
+  if (std::string of_run = tokenizer_of_run(weights); !of_run.empty()) return of_run;
   if (const std::filesystem::path folder = weights.companions(); !folder.empty() && has_tokenizer(folder))
     return folder.string();
-  const bool read_bytes = of_run.empty() && is_text(option_of_run(weights, "data.source"));  // a run's default
   const std::int64_t vocab = weights.architecture().vocab;
-  if (vocab == kByteVocabulary || read_bytes) return "bytes";
-  if (!of_run.empty())
+  if (vocab == kByteVocabulary) return "bytes";
+  if (const std::string of_run = option_of_run(weights, "data.tokenizer"); !of_run.empty())
     throw UsageError("{}: its run's data.tokenizer = {} is not there: give data.tokenizer", weights.name(), of_run);
   throw UsageError(
       "{} has no tokenizer (neither tokenizer.json nor vocab.json is beside it, and its vocabulary of {} is not that "
@@ -55,6 +53,15 @@ std::string tokenizer_name_of(const Options& options, const ModelWeights& weight
 
 std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights) {
   return open_named_tokenizer(tokenizer_name_of(options, weights));
+}
+
+std::string tokenizer_of_run(const ModelWeights& weights) {
+  const std::string of_run = option_of_run(weights, "data.tokenizer");
+  if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return of_run;
+  const std::filesystem::path beside = weights.companions();
+  if (!of_run.empty() || weights.checkpoint() == nullptr || (!beside.empty() && has_tokenizer(beside))) return {};
+  const bool has_bytes = weights.architecture().vocab == kByteVocabulary;
+  return has_bytes || is_text(option_of_run(weights, "data.source")) ? "bytes" : "";  // a run's default
 }
 
 std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab) {

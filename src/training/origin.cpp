@@ -95,7 +95,9 @@ std::vector<std::string> arguments_from(const Options& options, const std::files
 std::vector<std::string> find_arguments(const Options& options, std::int64_t world) {
   for (const auto& path : resume_candidates(options.checkpoint.resume, run_folder(options))) {
     try {
-      return arguments_from(options, path, read_manifest(path), world);
+      const Manifest manifest = read_manifest(path);
+      require_full_state(path, manifest);
+      return arguments_from(options, path, manifest, world);
     } catch (const IoError&) {
       continue;  // the loader reports its defects
     }
@@ -154,7 +156,7 @@ void keep_companions(const Options& options) {
   if (from.empty() && resume != "none" && resume != "auto") {
     if (const auto checkpoint = checkpoint_in(resume)) from = companions_of(*checkpoint, read_manifest(*checkpoint));
   }
-  copy_companions(from, kept);
+  copy_companions(from, kept, options.data.tokenizer);
 }
 
 }  // namespace tessera

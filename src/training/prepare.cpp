@@ -7,12 +7,29 @@
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/log.hpp"
+#include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/text/corpus.hpp"
+#include "tessera/training/model_tokenizer.hpp"
 
 namespace tessera {
+
+namespace {
+
+/// Returns data.tokenizer: for text as given, else as of the run whose weights this one starts from. Rank 0 decides.
+/// Collective.
+std::string tokenizer_of_data(RankContext& context, const Options& options, const ModelWeights& weights) {
+  std::string tokenizer = options.data.tokenizer;
+  if (!tokenizer.empty() || weights.checkpoint() == nullptr) return tokenizer;
+  if (context.rank() == 0 && options.data.source != "synthetic" && !holds_tokens(options, "data.source"))
+    tokenizer = tokenizer_of_run(weights);
+  return context.control().broadcast(tokenizer);
+}
+
+}  // namespace
 
 void open_on_all(RankContext& context, const Options& options, const StopReason& stop,
                  const std::function<void(const CorpusSettings&)>& open) {
@@ -37,12 +54,15 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
                          const StopReason& stop)
     : machine_(machine), weights_(context, options.model) {
   const Architecture& architecture = weights_.architecture();
-  open_on_all(context, options, stop, [&](const CorpusSettings& settings) {
+  tokenizer_ = tokenizer_of_data(context, options, weights_);
+  Options with_tokenizer = options;
+  with_tokenizer.data.tokenizer = tokenizer_;
+  open_on_all(context, with_tokenizer, stop, [&](const CorpusSettings& settings) {
     data_ = std::make_unique<Dataset>(
-        open_dataset(options, architecture.vocab, sequence_length(options, architecture), settings));
+        open_dataset(with_tokenizer, architecture.vocab, sequence_length(options, architecture), settings));
   });
   planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
-  steps_of_run(options, planned_, *data_);
+  steps_ = steps_of_run(options, planned_, *data_);
   require_memory(context, options);
   weights_.open(planned_.schedule.model.tensors);
 }
@@ -74,6 +94,8 @@ Options PreparedRun::resolved(const Options& options) const {
     out.model.vocab = a.vocab;
     out.model.context = a.context;
   }
+  out.data.tokenizer = tokenizer_;
+  out.optim.warmup_steps = warmup_steps_of(options, steps_);
   out.train.seq_len = schedule.model.sequence;
   out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
   if (rules_of(options.shard.strategy).is_hybrid()) out.shard.group_size = schedule.grid.size(Group::shard);

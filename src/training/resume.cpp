@@ -205,6 +205,14 @@ std::vector<std::filesystem::path> resume_candidates(const std::string& resume, 
       resume, kManifestName);
 }
 
+void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest) {
+  if (manifest.content == StateContent::full) return;
+  throw UsageError(
+      "checkpoint.resume = {} holds weights only (checkpoint.keep_every_weights; the optimizer's state is not there): "
+      "a checkpoint step-N, or model.from = {}, which starts a new run from these weights",
+      checkpoint.string(), checkpoint.string());
+}
+
 void require_fitting(const ResumeSettings& settings) {
   if (settings.options.checkpoint.resume == "none") return;
   for (const auto& path : resume_candidates(settings.options.checkpoint.resume, settings.run)) {

@@ -55,8 +55,9 @@ inline Architecture some_architecture() {
 
 /// Writes and publishes a checkpoint of `step`; returns its manifest.
 inline Manifest write_checkpoint(const CheckpointFolder& folder, std::int64_t step, std::size_t writers,
-                                 std::uint32_t seed = 1) {
+                                 std::uint32_t seed = 1, StateContent content = StateContent::full) {
   Manifest manifest;
+  manifest.content = content;
   manifest.step = step;
   manifest.grid = {4, 2, 2, 4, "hsdp"};
   manifest.architecture = some_architecture();
@@ -71,14 +72,15 @@ inline Manifest write_checkpoint(const CheckpointFolder& folder, std::int64_t st
     std::vector<std::pair<std::int64_t, std::int64_t>> elements;
     for (const ElementRun& run : runs[w])
       for (std::int64_t i = 0; i < run.count; ++i) elements.emplace_back(run.tensor, run.first + i);
-    manifest.files.push_back(write_shard(path, static_cast<std::int64_t>(w), manifest.tensors, runs[w],
-                                         [&](StateKind kind, std::int64_t first, std::span<float> out) {
-                                           for (std::size_t i = 0; i < out.size(); ++i) {
-                                             const auto& [tensor, element] =
-                                                 elements.at(static_cast<std::size_t>(first) + i);
-                                             out[i] = element_value(kind, tensor, element);
-                                           }
-                                         }));
+    manifest.files.push_back(write_shard(
+        path, static_cast<std::int64_t>(w), manifest.tensors, runs[w],
+        [&](StateKind kind, std::int64_t first, std::span<float> out) {
+          for (std::size_t i = 0; i < out.size(); ++i) {
+            const auto& [tensor, element] = elements.at(static_cast<std::size_t>(first) + i);
+            out[i] = element_value(kind, tensor, element);
+          }
+        },
+        run_hdf5_here, DirectWrites::automatic, content));
   }
   manifest.files.push_back(write_virtual_tensors(path, manifest.tensors, manifest.files));
   write_text_atomically(path / std::string(kManifestName), manifest_text(manifest));

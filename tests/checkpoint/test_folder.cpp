@@ -36,6 +36,13 @@ void make_branch(const CheckpointFolder& folder, const Steps& steps) {
   }
 }
 
+/// Writes weights into the unfinished checkpoint of a step.
+void write_weights(const CheckpointFolder& folder, std::int64_t step, const std::string& content = "weights") {
+  const auto path = folder.beside(step) / std::string(kWeightsFolder);
+  std::filesystem::create_directory(path);
+  write_file(path / std::string(kManifestName), content);
+}
+
 bool is_whole(const std::filesystem::path& checkpoint) {
   return std::filesystem::exists(checkpoint / std::string(kManifestName)) &&
          std::filesystem::exists(checkpoint / "shard-00000.h5");
@@ -43,6 +50,10 @@ bool is_whole(const std::filesystem::path& checkpoint) {
 
 bool exists(const CheckpointFolder& folder, const std::string& name) {
   return std::filesystem::exists(folder.path() / name);
+}
+
+bool has_weights(const CheckpointFolder& folder, const std::string& name, const std::string& content = "weights") {
+  return exists(folder, name + "/manifest.json") && read_file(folder.path() / name / "manifest.json") == content;
 }
 
 /// Calls task(); from call number `calls` on every call on files fails, as after a SIGKILL. Returns whether it came to
@@ -120,6 +131,64 @@ TEST_CASE("a newer checkpoint does not count as one of those that are kept") {
   make_branch(folder, {10, 20, 30});
   REQUIRE(folder.prune(1, 0, 20).empty());
   REQUIRE(folder.steps() == Steps{20, 30});
+}
+
+TEST_CASE("weights outlive the checkpoint that they were written with, and are no candidates") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  for (const std::int64_t step : {10, 20, 30, 40}) {
+    write_simple(folder, step);
+    if (step % 20 == 0) write_weights(folder, step);
+    folder.publish(step, step - 10);
+    REQUIRE(folder.prune(1, 30, step).empty());
+  }
+  REQUIRE(folder.steps() == Steps{30, 40});
+  REQUIRE(has_weights(folder, "step-00000020.weights"));
+  REQUIRE(has_weights(folder, "step-00000040/weights"));
+  REQUIRE(folder.newest_first() == std::vector{folder.of_step(40), folder.of_step(30)});
+  folder.recover();
+  REQUIRE(folder.prune(1, 0, 40).empty());
+  REQUIRE(has_weights(folder, "step-00000020.weights"));
+  // A run that goes on from 10 leaves them behind, and writes its own.
+  REQUIRE(folder.set_aside_newer(10).find("step-00000020.weights, step-00000040: newer than step 10") == 0);
+  REQUIRE(has_weights(folder, "step-00000020.weights.abandoned-1"));
+  REQUIRE(has_weights(folder, "step-00000040.abandoned-1/weights"));
+  write_simple(folder, 20), write_weights(folder, 20, "second"), folder.publish(20, 10);
+  make(folder, 30, 20);
+  REQUIRE(folder.prune(1, 0, 30).empty());
+  REQUIRE(has_weights(folder, "step-00000020.weights", "second"));
+  REQUIRE(has_weights(folder, "step-00000020.weights.abandoned-1"));
+}
+
+TEST_CASE("killed between any two calls of a deletion, the weights are there once") {
+  bool ended = false;
+  int kept = 0;
+  for (int calls = 0; !ended; ++calls) {
+    INFO("killed after " << calls << " calls");
+    const TemporaryFolder run;
+    const CheckpointFolder folder(run / "checkpoints");
+    // Weights of that name are left from a run that wrote step 10 before.
+    write_simple(folder, 10), write_weights(folder, 10, "new"), folder.publish(10, 0);
+    std::filesystem::create_directory(folder.weights_of(10));
+    write_file(folder.weights_of(10) / std::string(kManifestName), "old");
+    make(folder, 20, 10);
+    ended = !killed_after(calls, [&] {
+      if (!folder.prune(1, 0, 20).empty()) throw IoError("not deleted");
+    });
+    const bool inside = has_weights(folder, "step-00000010/weights", "new");
+    const bool outside = has_weights(folder, "step-00000010.weights", "new");
+    REQUIRE(inside != outside);
+    REQUIRE((outside || is_whole(folder.of_step(10))));
+    kept += int{outside};
+    folder.recover();
+    REQUIRE(folder.prune(1, 0, 20).empty());
+    REQUIRE(has_weights(folder, "step-00000010.weights", "new"));
+    REQUIRE(folder.steps() == Steps{20});
+    REQUIRE(!exists(folder, "step-00000010.tmp"));
+    REQUIRE(!exists(folder, "step-00000010.weights.tmp"));
+    REQUIRE(calls < 100);
+  }
+  REQUIRE(kept > 3);
 }
 
 TEST_CASE("killed between any two calls, the branch that was written last is found") {

@@ -72,6 +72,23 @@ TEST_CASE("a manifest comes back with every field") {
   }
 }
 
+TEST_CASE("a manifest of weights alone says so, under a name that older versions refuse") {
+  const TemporaryFolder run;
+  const Manifest manifest = write_checkpoint(CheckpointFolder(run / "checkpoints"), 3, 2, 1, StateContent::weights);
+  const std::string text = manifest_text(manifest);
+  const Manifest read = manifest_from(text, "folder");
+  CHECK(read.content == StateContent::weights);
+  CHECK(manifest_text(read) == text);
+  const std::string record = file_record_text(manifest.files[0]);
+  CHECK(file_record_text(parse_file_record(record, StateContent::weights)) == record);
+  const Json json = Json::parse(text);
+  CHECK(json["format"] == "tessera weights");
+  CHECK(json["files"][0]["offsets"].size() == 1);
+  Json full = json;
+  full["format"] = "tessera checkpoint";
+  CHECK_THAT(message_of<IoError>([&] { manifest_from(sealed(full), "folder"); }), Contains("it has no first_moment"));
+}
+
 TEST_CASE("a field that is missing or of another type is named with its file") {
   const Json good = Json::parse(manifest_text(some_manifest()));
   CHECK(manifest_from(sealed(good), "folder").step == 3);

@@ -188,3 +188,29 @@ TEST_CASE("what cannot be read is told from what is damaged") {
   } catch (const IoError&) {
   }
 }
+
+TEST_CASE("weights alone are read as those of a checkpoint, and have no moments") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  const Manifest manifest = write_checkpoint(folder, 3, 2, 1, StateContent::weights);
+  const CheckpointReader reader(folder.of_step(3));
+  CHECK(reader.manifest().content == StateContent::weights);
+  for (std::size_t i = 0; i < manifest.tensors.size(); ++i) {
+    const auto tensor = static_cast<std::int64_t>(i);
+    std::vector<float> values(static_cast<std::size_t>(manifest.tensors[i].elements));
+    const WantedRun want{StateKind::parameter, tensor, 0, manifest.tensors[i].elements, values.data()};
+    reader.read({&want, 1}, 2);
+    for (std::size_t element = 0; element < values.size(); ++element) {
+      if (values[element] != element_value(StateKind::parameter, tensor, static_cast<std::int64_t>(element)))
+        FAIL("element " << element << " of tensor " << tensor);
+    }
+  }
+  for (const StateKind kind : {StateKind::first_moment, StateKind::second_moment}) {
+    float value = 0;
+    const WantedRun want{kind, 0, 0, 1, &value};
+    CHECK_THAT(message_of<IoError>([&] {
+                 reader.read({&want, 1}, 1);
+               }),
+               Catch::Contains("step-00000003 holds weights only: it has no " + std::string(name_of(kind))));
+  }
+}

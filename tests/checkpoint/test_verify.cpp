@@ -117,3 +117,25 @@ TEST_CASE("no more problems are told than were asked for") {
   std::filesystem::remove(edited.path / "manifest.json");
   CHECK_THAT(edited.problems().at(0), Contains("no complete checkpoint"));
 }
+
+TEST_CASE("weights alone are checked as well, and are a third of the bytes") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  const auto bytes = [](const Manifest& manifest) {
+    std::int64_t sum = 0;
+    for (const FileRecord& file : manifest.files) sum += file.is_shard() ? file.bytes : 0;
+    return sum;
+  };
+  const std::int64_t full = bytes(write_checkpoint(folder, 3, 2));
+  const std::int64_t weights = bytes(write_checkpoint(folder, 4, 2, 1, StateContent::weights));
+  const auto path = folder.of_step(4);
+  REQUIRE(verify_checkpoint(path, 2).empty());
+  std::int64_t elements = 0;
+  for (const TensorRecord& tensor : some_tensors()) elements += tensor.elements;
+  CHECK(full - weights >= 8 * elements);
+  CHECK(full - weights < 8 * elements + 10'000);
+  std::string bad = read_file(path / "shard-00001.h5");
+  bad[bad.size() - 5] = static_cast<char>(bad[bad.size() - 5] ^ 1);
+  write_file(path / "shard-00001.h5", bad);
+  CHECK_THAT(verify_checkpoint(path, 2).at(0), Contains("shard-00001.h5 is damaged"));
+}

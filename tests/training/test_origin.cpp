@@ -1,3 +1,5 @@
+#include <map>
+
 #include "checkpoint/checkpoint_case.hpp"
 #include "local_world/local_world.hpp"
 #include "tessera/base/error.hpp"
@@ -88,6 +90,33 @@ TEST_CASE("what lies beside the weights is copied into the run, once") {
   keep_companions(options);
   CHECK(read_file(folder / "run/hugging_face/tokenizer.json") == "tokens");
   CHECK_FALSE(std::filesystem::exists(folder / "run/hugging_face/model.safetensors"));
+  // A named tokenizer takes the place of the one there.
+  folder.write("hf/tokenizer_config.json", "of hf");
+  folder.write("words/vocab.json", "words"), folder.write("words/merges.txt", "merges");
+  folder.write("words/special_tokens_map.json", "special"), folder.write("words/config.json", "not this one");
+  const auto kept_with = [&](const std::string& run, const std::string& tokenizer, const std::string& from) {
+    Options named;
+    named.run.dir = (folder / run).string(), named.data.tokenizer = tokenizer, named.model.from = from;
+    keep_companions(named);
+    std::map<std::string, std::string> files;
+    if (std::filesystem::exists(folder / run)) {
+      for (const auto& file : std::filesystem::directory_iterator(folder / run / "hugging_face"))
+        files[file.path().filename().string()] = read_file(file.path());
+    }
+    return files;
+  };
+  using Files = std::map<std::string, std::string>;
+  const Files words{{"vocab.json", "words"}, {"merges.txt", "merges"}, {"special_tokens_map.json", "special"}};
+  Files both = words;
+  both["config.json"] = "{}";
+  CHECK(kept_with("a", (folder / "words").string(), options.model.from) == both);
+  CHECK(kept_with("b", (folder / "words").string(), "") == words);
+  CHECK(kept_with("c", (folder / "words/merges.txt").string(), "") == words);
+  CHECK(kept_with("d", "bytes", options.model.from) == Files{{"config.json", "{}"}});
+  CHECK(kept_with("e", "bytes", "").empty());
+  folder.write("words/mine.json", "mine");
+  CHECK(kept_with("f", (folder / "words/mine.json").string(), "") ==
+        Files{{"tokenizer.json", "mine"}, {"special_tokens_map.json", "special"}});
   folder.write("hf/tokenizer.json", "others");
   keep_companions(options);
   CHECK(read_file(folder / "run/hugging_face/tokenizer.json") == "tokens");

@@ -57,6 +57,25 @@ TEST_CASE("checkpoint.resume names a checkpoint, the newest of another run, or a
   }
 }
 
+TEST_CASE("weights alone are refused by name, and auto does not see them") {
+  Options options = base_options();
+  options.checkpoint.keep = 1, options.checkpoint.keep_every_weights = 2;
+  const Shape shape;
+  const RunPlace place;
+  run_saving(options, shape, place.path(), 5, {1, 2, 3, 4, 5});
+  const CheckpointFolder folder(place.path() / "checkpoints");
+  CHECK(resume_candidates("auto", place.path()) == std::vector{folder.of_step(5)});
+  for (const auto& path : {folder.weights_of(2), folder.weights_of(4)}) {
+    CHECK_THAT(test::message_of<UsageError>([&] { run(resumed(options, path.string()), shape, place / "new", 6, 0); }),
+               Catch::Contains("checkpoint.resume = " + path.string() + " holds weights only") &&
+                   Catch::Contains("model.from = " + path.string()));
+  }
+  // Neither is one that somebody gave a checkpoint's name.
+  std::filesystem::rename(folder.weights_of(4), folder.of_step(6));
+  CHECK_THAT(test::message_of<UsageError>([&] { run(resumed(options), shape, place.path(), 6, 0); }),
+             Catch::Contains("step-00000006 holds weights only"));
+}
+
 TEST_CASE("what does not fit is known before a run's folder is touched, and damage is left to the loader") {
   Options options = base_options();
   options.checkpoint.keep = 0;

@@ -5,14 +5,20 @@
 //   step-N.tmp           being written, or the rest of a deleted one: of no use
 //   step-N.after-M       complete, about to become step-N: the newest of all, whatever else is there
 //   step-N.abandoned-K   newer than the checkpoint from which the run went on: kept, but no candidate and never pruned
+//   step-N/weights       a checkpoint of its parameters alone, written with it (checkpoint.keep_every_weights)
+//   step-N.weights       what is left of such a one once it was pruned: no candidate, and never pruned itself
 
 #include <cstdint>
 #include <filesystem>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace tessera {
+
+/// The folder in a checkpoint whose weights outlive it.
+inline constexpr std::string_view kWeightsFolder = "weights";
 
 /// RUN/checkpoints. Only one process changes it: the holder of the run folder's lock.
 class CheckpointFolder {
@@ -24,6 +30,8 @@ class CheckpointFolder {
   std::filesystem::path of_step(std::int64_t step) const;
   /// Returns PATH/step-00000100.tmp, where it is written.
   std::filesystem::path beside(std::int64_t step) const;
+  /// Returns PATH/step-00000100.weights, where its weights lie once it was pruned.
+  std::filesystem::path weights_of(std::int64_t step) const;
 
   /// Finishes the work of a process that died: publishes a complete checkpoint, deletes useless folders. Call it with
   /// the lock, before anything is listed. Returns lines for the user. IoError.
@@ -35,11 +43,12 @@ class CheckpointFolder {
   /// replaced, never lost. `after` is the previous checkpoint of this branch: newer ones are set aside. Returns a line
   /// about them, or nothing. IoError.
   std::string publish(std::int64_t step, std::int64_t after) const;
-  /// Renames every step-N with N > `step` to step-N.abandoned-K. Returns a line about them, or nothing. IoError.
+  /// Renames every step-N and step-N.weights with N > `step` to NAME.abandoned-K. Returns a line about them, or
+  /// nothing. IoError.
   std::string set_aside_newer(std::int64_t step) const;
-  /// Deletes all but the `keep` newest (0 = all stay), multiples of keep_every (0 = none), `best`, and `published`.
-  /// Also deletes remains of others. A checkpoint that cannot be deleted stays as it is. Returns a line for each failed
-  /// deletion.
+  /// Deletes all but the `keep` newest (0 = all stay), multiples of keep_every (0 = none), `best`, and `published`. The
+  /// weights in one of them become step-N.weights first. Also deletes remains of others. A checkpoint that cannot be
+  /// deleted stays as it is. Returns a line for each failed deletion.
   std::vector<std::string> prune(std::int64_t keep, std::int64_t keep_every, std::int64_t published,
                                  const std::set<std::int64_t>& best = {}) const;
 
@@ -53,6 +62,7 @@ class CheckpointFolder {
   std::vector<Pending> pending() const;
   std::string finish(const Pending& pending) const;
   std::vector<std::string> remove_unfinished() const;
+  std::string keep_weights(std::int64_t step) const;
   std::string remove(std::int64_t step) const;
 
   std::filesystem::path path_;

@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -28,6 +29,11 @@ inline constexpr std::size_t kStateKinds = 3;
 inline constexpr std::array<StateKind, kStateKinds> kAllStateKinds{StateKind::parameter, StateKind::first_moment,
                                                                    StateKind::second_moment};
 std::string_view name_of(StateKind kind);
+
+/// What a checkpoint keeps: everything that a run goes on from, or the parameters alone.
+enum class StateContent : std::uint8_t { full, weights };
+/// Returns the kinds of state in such a checkpoint, in the order of the files.
+std::span<const StateKind> kinds_of(StateContent content);
 
 /// Elements [first, first + count) of a tensor, row-major.
 struct ElementRun {
@@ -51,9 +57,11 @@ struct FileRecord {
   std::int64_t block_bytes = 0;       ///< the file is cut into blocks of this many bytes; the last one may be shorter
   std::vector<std::uint64_t> blocks;  ///< XXH3 (64 bit) of each
   // Of shards:
-  std::vector<ElementRun> runs;                        ///< contents of each of the three datasets, end to end
-  std::array<std::int64_t, kStateKinds> offsets = {};  ///< first byte of each dataset in the file
-  std::int64_t elements() const;                       ///< of the runs together
+  StateContent content = StateContent::full;
+  std::vector<ElementRun> runs;  ///< contents of each dataset, end to end
+  std::array<std::int64_t, kStateKinds> offsets =
+      {};                         ///< first byte of each dataset in the file; 0 of one that is not there
+  std::int64_t elements() const;  ///< of the runs together
   bool is_shard() const { return name != kVirtualName; }
 };
 
@@ -84,6 +92,7 @@ using NamedLosses = std::vector<std::pair<std::string, double>>;
 
 /// manifest.json.
 struct Manifest {
+  StateContent content = StateContent::full;
   std::int64_t step = 0;
   GridRecord grid;
   Architecture architecture;

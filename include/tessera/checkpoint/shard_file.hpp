@@ -28,7 +28,7 @@ std::string shard_name(std::int64_t writer);
 FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const std::vector<TensorRecord>& tensors, const std::vector<ElementRun>& runs,
                        const ElementSource& source, const RunHdf5& hdf5 = run_hdf5_here,
-                       DirectWrites direct = DirectWrites::automatic);
+                       DirectWrites direct = DirectWrites::automatic, StateContent content = StateContent::full);
 
 /// Adds FOLDER/tensors.h5 to a published checkpoint that has none; false where it is there. The manifest stays as it
 /// is: checksums of the file are not kept. IoError.

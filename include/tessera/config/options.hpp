@@ -150,9 +150,10 @@ struct CommOptions {
 struct CheckpointOptions {
   std::int64_t every = 0;
   double every_minutes = 0.0;
-  std::int64_t keep = 3;        ///< newest ones; 0 = all
-  std::int64_t keep_every = 0;  ///< steps whose multiples are kept for ever; 0 = none
-  std::int64_t keep_best = 0;   ///< those of lowest validation loss are kept too; 0 = none
+  std::int64_t keep = 3;                ///< newest ones; 0 = all
+  std::int64_t keep_every = 0;          ///< steps whose multiples are kept for ever; 0 = none
+  std::int64_t keep_best = 0;           ///< those of lowest validation loss are kept too; 0 = none
+  std::int64_t keep_every_weights = 0;  ///< steps whose multiples leave their weights; 0 = none
   bool async = false;
   std::string resume = "none";  ///< none, auto or a path
   std::string allow;
@@ -267,6 +268,8 @@ struct Options {
   bool is_given(std::string_view name) const { return given.contains(name); }
   /// Names that only a config.ini of a run set: it names every option, so the user did not ask for these.
   OptionNames repeated;
+  /// Returns whether nobody set the option: neither the user nor a run's config.ini.
+  bool is_open(std::string_view name) const { return !given.contains(name) && !repeated.contains(name); }
 
   bool operator==(const Options& other) const = default;
 };

@@ -5,7 +5,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "tessera/checkpoint/records.hpp"
 
@@ -17,14 +16,21 @@ inline constexpr const char* kCompanionFolder = "hugging_face";
 std::string dropouts_of(const std::filesystem::path& folder);
 
 /// Returns the folder with the companions of PATH. A Hugging Face folder holds its own; a checkpoint or a run has a
-/// folder for them. Empty where there is none.
+/// folder for them, which may hold a tokenizer alone. Empty where there is none.
 std::filesystem::path companions_at(const std::filesystem::path& path);
 
 /// The same for a checkpoint, its run, or the folder that its options name with model.from.
 std::filesystem::path companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
 /// Copies config.json and the companion files of folder `from` into `to`, which is created; nothing where `from` is
-/// empty. Returns the names. IoError.
-std::vector<std::string> copy_companions(const std::filesystem::path& from, const std::filesystem::path& to);
+/// empty. The tokenizer's files are those of `tokenizer`, a value of data.tokenizer: of `from` where that is empty,
+/// none for "bytes". IoError.
+void copy_companions(const std::filesystem::path& from, const std::filesystem::path& to,
+                     const std::string& tokenizer = {});
+
+/// Copies what goes with a checkpoint into `to`: what its run keeps, else what the run's options name. Returns the
+/// folder with its origin's config.json; empty where there is none. IoError.
+std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
+                                         const std::filesystem::path& to);
 
 }  // namespace tessera

@@ -11,7 +11,8 @@ namespace tessera {
 /// Returns the policy that resolved options ask for (defaults by strategy filled in).
 SchedulePolicy policy_from(const Options& options);
 
-/// Returns train.seq_len, or the model's context. Throws UsageError when longer than the context.
+/// Returns train.seq_len, or the model's context, of which a fine-tuning takes 1024 at most unless the 0 was given.
+/// Throws UsageError when longer than the context.
 std::int64_t sequence_length(const Options& options, const Architecture& architecture);
 
 /// Returns the sizes of train.sample_every's samples: one text, prompt and continuation as far as the context allows.

@@ -77,10 +77,12 @@ class CheckpointWriter {
  private:
   struct Job;
   Job make_job(const NamedLosses& evaluation) const;
-  FileRecord write_own_file(const Job& job);
-  void send_to_writer(const Job& job);
-  std::int64_t finish_folder(const Job& job, const std::vector<std::string>& records, std::vector<std::string>& notes);
-  Manifest manifest_of(const Job& job) const;
+  bool keeps_weights(std::int64_t step) const;
+  FileRecord write_own_file(const Job& job, const std::filesystem::path& folder, StateContent content);
+  void send_to_writer(const Job& job, StateContent content);
+  std::int64_t write_files(const Job& job, const std::filesystem::path& folder, StateContent content);
+  void publish(const Job& job, std::vector<std::string>& notes);
+  Manifest manifest_of(const Job& job, StateContent content) const;
   std::int64_t write_collectively(const Job& job, std::vector<std::string>& notes);
   CheckpointReport run(const Job& job);
 

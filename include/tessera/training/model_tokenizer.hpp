@@ -16,6 +16,10 @@ std::string tokenizer_name_of(const Options& options, const ModelWeights& weight
 /// Opens it.
 std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights);
 
+/// Returns data.tokenizer of the run that wrote these weights, "bytes" if that was its default. Empty if there was no
+/// such run, or it read with the files next to its weights.
+std::string tokenizer_of_run(const ModelWeights& weights);
+
 /// Returns the tokenizer with which a training reads its text, for samples of what the model writes. UsageError if its
 /// data are tokens and nothing says of which tokenizer.
 std::unique_ptr<Tokenizer> tokenizer_of_training(const Options& options, std::int64_t vocab);

@@ -21,7 +21,8 @@ std::optional<std::filesystem::path> checkpoint_in(const std::filesystem::path& 
 Options with_origin(RankContext& context, Options options);
 
 /// Copies the companion files of the initial weights (tokenizer, config.json, ...) into RUN/hugging_face, for the
-/// exports of its checkpoints; does nothing if they are already there.
+/// exports of its checkpoints. The tokenizer's are those of data.tokenizer where that is given. Does nothing if there
+/// are some already.
 void keep_companions(const Options& options);
 
 }  // namespace tessera

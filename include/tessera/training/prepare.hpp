@@ -26,9 +26,11 @@ class PreparedRun {
   const PlannedRun& planned() const { return planned_; }
   const Dataset& data() const { return *data_; }
   const ModelWeights& weights() const { return weights_; }
+  std::int64_t steps() const { return steps_; }
   /// Returns the options with every 0 or auto replaced by its value for this machine, model and strategy. This concerns
   /// device, threads, run.lanes, model sizes, sequence length, shard group, when gradients are reduced. They repeat the
-  /// run. grid.ranks_per_node stays as given: it overrides the machine's value.
+  /// run. grid.ranks_per_node stays as given: it overrides the machine's value. Also in: the warm-up of a fine-tuning,
+  /// and the tokenizer of a run whose weights it starts from.
   Options resolved(const Options& options) const;
   /// Opens the session: allocates, initialises or reads weights, or goes on from the state of `load`. Collective.
   std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options,
@@ -39,6 +41,8 @@ class PreparedRun {
 
   MachineShape machine_;
   ModelWeights weights_;
+  std::string tokenizer_;  ///< data.tokenizer
+  std::int64_t steps_ = 0;
   std::unique_ptr<Dataset> data_;
   PlannedRun planned_;
 };

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/checkpoint/records.hpp"
 #include "tessera/training/session.hpp"
 
 namespace tessera {
@@ -23,6 +24,9 @@ struct ResumeSettings {
 /// Returns the checkpoint folders that checkpoint.resume names, the best first. auto means all of the run's, newest
 /// first; PATH is a checkpoint or a run's folder. UsageError if PATH is neither.
 std::vector<std::filesystem::path> resume_candidates(const std::string& resume, const std::filesystem::path& run);
+
+/// UsageError if a checkpoint holds weights only (checkpoint.keep_every_weights): a run cannot go on from it.
+void require_full_state(const std::filesystem::path& checkpoint, const Manifest& manifest);
 
 /// UsageError if the first of these with a readable manifest does not fit the run. Called before a run folder is
 /// touched.

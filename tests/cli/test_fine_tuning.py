@@ -1,0 +1,206 @@
+"""Fine-tuning as a user starts it: one command on a Hugging Face folder and a folder of text, then export and generate; and
+the weights that checkpoint.keep_every_weights leaves."""
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import sys
+import time
+from pathlib import Path
+
+from hub_folder import END_OF_TEXT, FAMILIES, hugging_face_folder
+from job import REFERENCE, TINY, Case, main
+from running import Running, logged, ranks_of
+
+ROOT = Path(__file__).resolve().parents[2]
+TEXTS = ROOT / "inputs" / "sample_data"
+
+sys.path.insert(0, str(ROOT / "postprocess"))
+import checkpoint as reader  # noqa: E402
+
+
+def ini(run: Path) -> dict[str, str]:
+    """The options in a run's config.ini, by section.key."""
+    section, options = "", {}
+    for line in (run / "config.ini").read_text().splitlines():
+        if line.startswith("["):
+            section = line[1:-1]
+        elif " = " in line and not line.startswith("#"):
+            key, value = line.split(" = ", 1)
+            options[f"{section}.{key}"] = value
+    return options
+
+
+class FineTuning(Case):
+    def do(self, *arguments, code=0, ranks=0):
+        job = self.job(*arguments, ranks=ranks)
+        self.assertEqual(job.code, code, job.everything())
+        return job
+
+    def export(self, what, folder):
+        """The names of the files of an export."""
+        self.do("export", what, folder)
+        return {path.name for path in (self.folder / folder).iterdir()}
+
+    def test_one_command_for_each_family(self):
+        for family in FAMILIES:
+            with self.subTest(family):
+                source = hugging_face_folder(self.folder / family, family)
+                run = self.folder / f"run-{family}"
+                where = [f"--run.dir={run}", f"--data.cache={self.folder / 'cache'}", "--run.threads=1"]
+                command = [f"--model.from={source}", f"--data.source={TEXTS}"]
+                said = self.train(*command, *where, ranks=2).out
+                context = {"gpt2": 17, "qwen2": 40, "llama3": 64}[family]
+                steps = max(logged(run))
+                self.assertRegex(said, rf"fine-tune  {source}, by default with\n"
+                                 r" +optim.lr = 2e-05 \(from scratch: 0.0006\)\n"
+                                 rf" +optim.warmup_steps = \d+, 3% of {steps} steps \(from scratch: 0\)\n"
+                                 r" +train.epochs = 1 \(from scratch: train.steps = 1000\)\n"
+                                 rf" +train.seq_len = {context}, the model's context\n"
+                                 r" +checkpoint.every_minutes = 30, and a checkpoint at the end \(from scratch: none\)\n")
+                self.assertIn("/tokenizer.json (byte-level BPE", said)
+                options = ini(run)
+                self.assertEqual([options[name] for name in ("optim.lr", "optim.warmup_steps", "train.epochs",
+                                                                  "train.seq_len", "checkpoint.every_minutes")],
+                                 ["2e-05", str(int(0.03 * steps + 0.5)), "1", str(context), "30"])
+                self.assertNotIn("train.steps", options)
+                # One pass over nine tenths of the text.
+                epochs = float(re.search(r"= ([\d.]+) epochs", said)[1])
+                self.assertTrue(1 <= epochs < 1 + 8 / steps + 0.005, said)
+                # plan and a repetition see the same.
+                for words in ([run], command[:1]):
+                    self.assertIn(f"4 sequences of {context}", self.do("plan", *words, "--plan.ranks=2").out)
+                self.train(run / "config.ini", f"--run.dir={run}-again", ranks=2)
+                self.assertEqual(logged(run), logged(f"{run}-again"))
+                # Nothing is left to do, and nothing has changed.
+                again = self.train(*command, *where, "--checkpoint.resume=auto", ranks=2).out
+                self.assertIn("done       nothing", again)
+                self.assertNotIn("changed    ", again)
+                shutil.rmtree(source)
+                self.assertEqual(self.export(run, f"{family}-hf"),
+                                 {"config.json", "generation_config.json", "model.safetensors", "special_tokens_map.json",
+                                  "tokenizer.json", "tokenizer_config.json"})
+                config = json.loads((self.folder / f"{family}-hf" / "config.json").read_text())
+                self.assertEqual(config["eos_token_id"], END_OF_TEXT[family])
+                texts = [self.do("generate", folder, "--generate.prompt=The", "--generate.max_tokens=9",
+                                 "--generate.temperature=0", "--run.threads=1").out for folder in (run, f"{family}-hf")]
+                self.assertTrue(texts[0].startswith("The"))
+                self.assertEqual(texts[0], texts[1])
+
+    def test_the_tokenizer_of_another_folder_is_exported(self):
+        source = hugging_face_folder(self.folder / "source", "gpt2", tokenizer=False)
+        (source / "vocab.json").write_text("{}")  # of another tokenizer: must not be mixed with the named one
+        words = shutil.copytree(REFERENCE / "tokenizers" / "llama3", self.folder / "words")
+        (words / "tokenizer_config.json").write_text('{"eos_token": "<|end_of_text|>"}')
+        where = [f"--data.source={TEXTS}", "--data.cache=cache", "--run.threads=1", f"--data.tokenizer={words}"]
+        self.train("--model.from=source", "--train.steps=2", "--run.dir=run", *where)
+        self.train(*TINY, "--model.vocab=800", "--checkpoint.every=3", "--run.dir=scratch", *where)
+        for path in (source, words):
+            shutil.rmtree(path)
+        given = {"config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"}
+        self.assertEqual(self.export("run", "run-hf"), given | {"generation_config.json"})
+        self.assertEqual(self.export("scratch", "scratch-hf"), given)
+        for run in ("run", "scratch"):
+            self.assertEqual((self.folder / f"{run}-hf" / "tokenizer.json").read_bytes(),
+                             (REFERENCE / "tokenizers" / "llama3" / "tokenizer.json").read_bytes())
+            for folder in (run, f"{run}-hf"):
+                self.assertTrue(self.do("generate", folder, "--generate.prompt=a", "--generate.max_tokens=3").out.startswith("a"))
+        # A run is a base model like any other; its text goes through its tokenizer.
+        more = self.train("--model.from=scratch", *where[:3], "--train.steps=2", "--run.dir=onward").out
+        self.assertIn("scratch/hugging_face/tokenizer.json", more)
+        self.assertRegex(more, r"fine-tune  scratch, by default with\n +optim.lr = 2e-05")
+
+    def test_a_run_on_bytes_is_fine_tuned_on_bytes(self):
+        self.train(*TINY, f"--data.source={TEXTS / 'a.txt'}", "--run.dir=base", "--checkpoint.every=3")
+        self.train("--model.from=base", f"--data.source={TEXTS}", "--data.cache=cache", "--train.steps=2",
+                   "--run.dir=tuned", "--run.threads=1", ranks=2)
+        self.assertEqual(ini(self.folder / "tuned")["data.tokenizer"], "bytes")
+        self.assertEqual(self.export("tuned", "tuned-hf"), {"config.json", "model.safetensors"})
+        # Given options are taken as they are, and a context of 0 is the whole one.
+        job = self.train("--model.from=base", f"--data.source={TEXTS / 'a.txt'}", "--train.steps=2", "--optim.lr=1e-3",
+                         "--optim.warmup_steps=0", "--train.seq_len=0", "--checkpoint.every=0", "--run.dir=given")
+        self.assertNotIn("fine-tune", job.out)
+        self.assertFalse((self.folder / "given" / "checkpoints").exists())
+        self.refused("train", "--model.from=base", f"--data.source={TEXTS}", "--optim.min_lr=1e-3",
+                     says=r"optim.min_lr = 0.001 is above optim.lr = 2e-05 \(the default with model.from\)")
+
+    def test_a_long_context_is_cut_to_1024(self):
+        self.train(*TINY, "--model.context=2048", "--train.seq_len=16", "--data.synthetic_tokens=20000",
+                   "--train.steps=1", "--checkpoint.every=1", "--run.dir=base")
+        said = self.train("--model.from=base", "--data.synthetic_tokens=15000", "--train.micro_batch=1", "--train.steps=1",
+                          "--run.dir=tuned").out
+        self.assertIn("train.seq_len = 1024 (from scratch: the model's context of 2048)", said)
+        self.assertEqual(ini(self.folder / "tuned")["train.seq_len"], "1024")
+        self.assertIn("4 sequences of 1024", self.do("plan", "--model.from=base", "--plan.ranks=1").out)
+        self.assertIn("4 sequences of 2048", self.do("plan", "--model.from=base", "--plan.ranks=1", "--train.seq_len=0").out)
+
+
+class KeptWeights(Case):
+    """Weights of every 4th step, in runs that are killed and go on."""
+    RUN = [word for word in TINY if "train.steps" not in word] + [
+        "--data.synthetic_tokens=5000", "--metrics.every=1", "--optim.schedule=constant", "--data.val_fraction=0",
+        "--checkpoint.every=2", "--checkpoint.keep=1", "--checkpoint.keep_every_weights=4"]
+
+    def names(self, run):
+        return sorted(path.name for path in (self.folder / run / "checkpoints").iterdir())
+
+    def test_weights_outlive_kills_and_checkpoints(self):
+        draw = random.Random(14)
+        run = self.folder / "run"
+        last = 0
+        for attempt in range(5):
+            beside = str(attempt % 2 == 0).lower()
+            running = Running(["train", *self.RUN, "--train.steps=1000000", "--checkpoint.resume=auto", "--run.dir=run",
+                               f"--checkpoint.async={beside}"], 2, self.folder)
+            self.addCleanup(running.remove)
+            running.wait_for(lambda: max(logged(run), default=0) > last + 5, "step after a restart")
+            time.sleep(draw.random() * 0.2)
+            ranks = ranks_of(running.process)
+            for rank in ranks:
+                os.kill(ranks[rank], signal.SIGKILL)
+            code, out = running.end()
+            self.assertNotEqual(code, 0, out)
+            self.assertNotIn("passed over", out)
+            self.assertNotIn(".weights", "".join(line for line in out.splitlines() if line.startswith("resume")))
+            last = max(logged(run))
+        last += 8 - last % 8 + 2
+        self.train(*self.RUN, f"--train.steps={last}", "--checkpoint.resume=auto", "--run.dir=run", ranks=2)
+        plain = [word for word in self.RUN if "checkpoint.keep" not in word]
+        self.train(*plain, f"--train.steps={last}", "--checkpoint.keep=0", "--run.dir=whole", ranks=2)
+        kept = [f"step-{step:08}.weights" for step in range(4, last, 4)]
+        self.assertEqual(self.names("run"), sorted([*kept, f"step-{last:08}"]))
+        for name in draw.sample(kept, 3) + kept[-1:]:
+            whole = self.folder / "whole" / "checkpoints" / name.removesuffix(".weights")
+            self.assertEqual(reader.compare(run / "checkpoints" / name, whole), 0)
+            self.assertEqual(self.job("verify", f"run/checkpoints/{name}").code, 0)
+
+    def test_weights_are_read_by_all_but_resume(self):
+        self.train(*self.RUN, "--train.steps=6", "--run.dir=run", ranks=2)
+        self.assertEqual(self.names("run"), ["step-00000004.weights", "step-00000006"])
+        weights = "run/checkpoints/step-00000004.weights"
+        self.assertRegex(self.job("inspect", weights).out, r"step +4;[^\n]*\ncontent +weights only")
+        self.assertRegex(self.job("verify", weights).out, "complete and undamaged: step 4, 3 files")
+        self.assertEqual(self.job("export", weights, "hf").code, 0)
+        self.assertEqual(self.job("generate", weights, "--generate.prompt=a", "--generate.max_tokens=3",
+                                  "--generate.temperature=0").out,
+                         self.job("generate", "hf", "--generate.prompt=a", "--generate.max_tokens=3",
+                                  "--generate.temperature=0").out)
+        self.assertRegex(self.job("export", weights, "full", "--export.optimizer=true").err, "holds weights only")
+        self.refused("train", *self.RUN, "--train.steps=8", f"--checkpoint.resume={weights}", "--run.dir=new",
+                     says=rf"checkpoint.resume = {weights} holds weights only .*model.from = {weights}", run="new")
+        self.train("--data.synthetic_tokens=5000", f"--model.from={weights}", "--train.steps=1", "--run.dir=onward",
+                   "--run.threads=1")
+        # A run that goes back sets them aside with its newer checkpoints, and writes its own.
+        self.train(*self.RUN, "--train.steps=2", "--run.dir=early")
+        shutil.copytree(self.folder / "early/checkpoints/step-00000002", self.folder / "run/checkpoints/step-00000002")
+        said = self.train(*self.RUN, "--train.steps=6", "--run.dir=run",
+                          "--checkpoint.resume=run/checkpoints/step-00000002").out
+        self.assertRegex(said, "set aside +step-00000004.weights, step-00000006: newer than step 2")
+        self.assertEqual(self.names("run"), ["step-00000004.weights", "step-00000004.weights.abandoned-1",
+                                             "step-00000006", "step-00000006.abandoned-1"])
+
+
+if __name__ == "__main__":
+    main()
