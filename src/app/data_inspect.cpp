@@ -4,10 +4,12 @@
 
 #include "tessera/app/data_commands.hpp"
 #include "tessera/backend/cores.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/log.hpp"
 #include "tessera/data/corpus.hpp"
 #include "tessera/files/json_file.hpp"
+#include "tessera/files/path_exists.hpp"
 #include "tessera/text/choose_tokenizer.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/text/inspect.hpp"
@@ -46,11 +48,20 @@ std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& info_file, const Log& lo
   return nullptr;
 }
 
-void print_tokens(const TokenSource& source, const fs::path& index_file, const Tokenizer* tokenizer, const Log& log) {
+/// Says what the mask beside the tokens leaves out of the loss.
+std::string mask_line(const LossMask& mask) {
+  std::int64_t tokens = 0;
+  for (std::int64_t i = 0; i < mask.size(); ++i) tokens += mask[i].end - mask[i].begin;
+  return fmt::format("prompts    {} in {}, which the loss leaves out", counted(tokens, "token"),
+                     counted(mask.size(), "run"));
+}
+
+/// `file`: that holds the tokens; empty where they are of several.
+void print_tokens(const TokenSource& source, const fs::path& file, const Tokenizer* tokenizer, const Log& log) {
   std::optional<DocumentIndex> index;
-  std::error_code error;
-  if (fs::exists(index_file, error)) index.emplace(index_file, source.size());
+  if (!file.empty() && path_exists(index_beside(file))) index.emplace(index_beside(file), source.size());
   log.info(inspect_tokens(source, index ? &*index : nullptr, tokenizer));
+  if (!file.empty() && path_exists(mask_beside(file))) log.info(mask_line(LossMask(mask_beside(file), source.size())));
 }
 
 void inspect_folder(const fs::path& folder, const Options& options, const Log& log) {
@@ -58,7 +69,7 @@ void inspect_folder(const fs::path& folder, const Options& options, const Log& l
   auto tokenizer = given_tokenizer(options);
   if (tokenizer == nullptr) tokenizer = tokenizer_of(folder / kPreparedInfo, log);
   log.info(fmt::format("file       {}", tokens.string()));
-  print_tokens(*open_token_file(tokens), index_beside(tokens), tokenizer.get(), log);
+  print_tokens(*open_token_file(tokens), tokens, tokenizer.get(), log);
 }
 
 }  // namespace
@@ -70,7 +81,7 @@ int run_data_inspect(const fs::path& path, const Options& options) {
     inspect_folder(path, options, log);
   } else if (path.extension() == ".bin" && fs::is_regular_file(path, error)) {
     const auto tokenizer = given_tokenizer(options);
-    print_tokens(*open_token_file(path), index_beside(path), tokenizer.get(), log);
+    print_tokens(*open_token_file(path), path, tokenizer.get(), log);
   } else if (holds_tokens(options, "data.source")) {
     const auto tokenizer = given_tokenizer(options);
     print_tokens(*open_corpus(options, std::int64_t{1} << 32), {}, tokenizer.get(), log);

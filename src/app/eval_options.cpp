@@ -21,7 +21,7 @@ std::vector<std::string_view> wanted(const Options& given) {
   const bool source = given.is_given("data.source"), sets = given.is_given("data.val_source"),
              fraction = given.is_given("data.val_fraction");
   if (!given.eval.choices.empty()) return names;
-  names.insert(names.end(), {"train.seq_len", "train.eval_batches"});
+  names.insert(names.end(), {"train.seq_len", "train.eval_batches", "data.document_mask"});
   if (!source && !sets) names.insert(names.end(), {"data.source", "data.synthetic_tokens", "data.seed"});
   if (!source && !sets && !fraction) names.emplace_back("data.val_source");
   if (!sets && !fraction) names.emplace_back("data.val_fraction");

@@ -21,6 +21,7 @@ bool reads(CommandKind kind, std::string_view option) {
                                                  "checkpoint.async",
                                                  "data.val_fraction",
                                                  "data.val_source",
+                                                 "data.document_mask",
                                                  "train.global_batch",
                                                  "train.sample_every",
                                                  "generate.max_tokens"};
@@ -64,6 +65,7 @@ bool reads(CommandKind kind, std::string_view option) {
                                                    "data.separator",
                                                    "data.on_error",
                                                    "data.cache",
+                                                   "data.document_mask",
                                                    "run.device",
                                                    "run.deterministic",
                                                    "run.threads",

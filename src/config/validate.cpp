@@ -102,7 +102,8 @@ void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
   // A validation set or questions are text whatever is trained on.
   if (options.data.source == "synthetic" && options.data.val_source.empty() && options.eval.choices.empty()) {
     const char* const reason = "data.source = synthetic reads no text";
-    add_unused(out, reason, {"data.text_key", "data.separator", "data.on_error", "data.cache", "data.output"});
+    add_unused(out, reason,
+               {"data.text_key", "data.separator", "data.on_error", "data.document_mask", "data.cache", "data.output"});
     const bool generates =
         options.train.sample_every > 0 || !options.generate.prompt.empty() || !options.generate.prompts.empty();
     if (!generates) out.push_back({"data.tokenizer", reason});
@@ -161,6 +162,11 @@ void check_ranges(const Options& options) {
   if (options.train.sample_every > 0 && options.run.device && traits_of(*options.run.device).is_accelerator) {
     throw UsageError("train.sample_every = {} with run.device = {} (generation has no kernels for GPUs yet): 0",
                      options.train.sample_every, name_of(*options.run.device));
+  }
+  if (options.data.document_mask && options.run.device && traits_of(*options.run.device).is_accelerator) {
+    throw UsageError(
+        "data.document_mask = true with run.device = {} (attention has no mask on GPUs yet): false, or cpu",
+        name_of(*options.run.device));
   }
   if (options.data.source.empty()) {
     throw UsageError("data.source is empty (there is nothing to train on): {}", find_option("data.source")->allowed);

@@ -2,6 +2,7 @@
 
 #include <xxhash.h>
 
+#include <algorithm>
 #include <array>
 
 #include "tessera/base/error.hpp"
@@ -25,13 +26,41 @@ ValidationSet sequential(const std::string& name, const TokenSource& source, Tok
   return {name, &source, Sampler(range, seq_len, SampleOrder::sequential, 0)};
 }
 
+void require_documents(const TokenSource& source) {
+  if (source.has_documents()) return;
+  throw UsageError(
+      "data.document_mask = true, but {} has no documents (their borders are unknown): text, or .bin files "
+      "with an index",
+      source.describe());
+}
+
+/// Returns a number for a source's tokens and, where it has them, for some of its documents' borders and masks.
+std::uint64_t fingerprint_with_masks(const TokenSource& source) {
+  std::uint64_t hash = fingerprint(source);
+  constexpr std::int64_t places = 1024, length = 64;
+  for (std::int64_t i = 0; i < places && source.has_documents(); ++i) {
+    const std::int64_t end = source.document_end(i * source.size() / places);
+    hash = XXH3_64bits_withSeed(&end, sizeof end, hash);
+  }
+  for (std::int64_t i = 0; i < places && source.masks_loss(); ++i) {
+    std::array<std::int32_t, length> targets{};
+    const std::int64_t first = i * source.size() / places;
+    source.mask_targets(first, std::min(length, source.size() - first), targets.data());
+    hash = XXH3_64bits_withSeed(targets.data(), sizeof targets, hash);
+  }
+  return hash;
+}
+
 }  // namespace
 
-std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len) {
+std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len,
+                                           bool document_mask) {
   std::vector<ValidationSet> sets;
   sets.reserve(sources.size());
-  for (const NamedSource& one : sources)
+  for (const NamedSource& one : sources) {
+    if (document_mask) require_documents(*one.tokens);
     sets.push_back(sequential(one.name, *one.tokens, all_of(one, seq_len), seq_len));
+  }
   return sets;
 }
 
@@ -40,7 +69,8 @@ Dataset::Dataset(DataSources sources, const DataOptions& options, std::int64_t v
       sources_(std::move(sources)),
       split_(split_corpus(sources_.train->size(), sources_.validation.empty() ? options.val_fraction : 0.0, seq_len)),
       train_(split_.train, seq_len, options.order, options.seed),
-      validation_(validation_sets(sources_.validation, seq_len)) {
+      validation_(validation_sets(sources_.validation, seq_len, options.document_mask)) {
+  if (options.document_mask) require_documents(*sources_.train);
   if (split_.validation.count > 0) validation_ = {sequential("", *sources_.train, split_.validation, seq_len)};
 }
 
@@ -50,11 +80,16 @@ std::int64_t Dataset::validation_tokens() const {
   return tokens;
 }
 
+bool Dataset::masks_loss() const {
+  return sources_.train->masks_loss() ||
+         std::ranges::any_of(sources_.validation, [](const NamedSource& set) { return set.tokens->masks_loss(); });
+}
+
 std::uint64_t Dataset::fingerprint() const {
   const std::array<std::int64_t, 2> borders{split_.train.count, split_.validation.count};
-  std::uint64_t hash = XXH3_64bits_withSeed(borders.data(), sizeof borders, tessera::fingerprint(*sources_.train));
+  std::uint64_t hash = XXH3_64bits_withSeed(borders.data(), sizeof borders, fingerprint_with_masks(*sources_.train));
   for (const NamedSource& set : sources_.validation) {
-    const std::uint64_t one = tessera::fingerprint(*set.tokens);
+    const std::uint64_t one = fingerprint_with_masks(*set.tokens);
     hash = XXH3_64bits_withSeed(&one, sizeof one, hash);
   }
   return hash;

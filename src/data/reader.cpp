@@ -9,15 +9,33 @@
 namespace tessera {
 
 void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t first_sample,
-                std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets) {
+                std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets,
+                std::int32_t* positions) {
   const std::int64_t length = sampler.seq_len();
   TESSERA_ASSERT(static_cast<std::int64_t>(row.size()) == length + 1, "a row of {} for sequences of {}", row.size(),
                  length);
   for (std::int64_t i = 0; i < batch; ++i) {
-    copy_checked(source, sampler.first_token(first_sample + i), length + 1, vocab, row.data());
+    const std::int64_t first = sampler.first_token(first_sample + i);
+    copy_checked(source, first, length + 1, vocab, row.data());
     std::copy_n(row.begin(), length, tokens + i * length);
     std::copy_n(row.begin() + 1, length, targets + i * length);
+    source.mask_targets(first + 1, length, targets + i * length);
+    if (positions != nullptr) fill_positions(source, first, length, positions + i * length);
   }
+}
+
+std::int64_t counted_targets(const TokenSource& source, const Sampler& sampler, std::int64_t first_sample,
+                             std::int64_t samples, std::span<std::int32_t> row) {
+  const std::int64_t length = sampler.seq_len();
+  if (!source.masks_loss()) return checked_multiply(samples, length);
+  const auto targets = row.first(static_cast<std::size_t>(length));
+  std::int64_t counted = 0;
+  for (std::int64_t i = 0; i < samples; ++i) {
+    std::ranges::fill(targets, 0);
+    source.mask_targets(sampler.first_token(first_sample + i) + 1, length, targets.data());
+    counted += length - std::ranges::count(targets, kUncountedToken);
+  }
+  return counted;
 }
 
 BatchReader::BatchReader(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t batch,
@@ -31,7 +49,10 @@ BatchReader::BatchReader(const TokenSource& source, const Sampler& sampler, std:
   TESSERA_ASSERT(batch >= 1 && depth >= 1, "batches of {}, {} ahead", batch, depth);
   const auto elements = static_cast<std::size_t>(checked_multiply(batch, sampler.seq_len()));
   slots_.resize(static_cast<std::size_t>(depth + 1));
-  for (auto& slot : slots_) slot.tokens.resize(elements), slot.targets.resize(elements);
+  for (auto& slot : slots_) {
+    slot.tokens.resize(elements), slot.targets.resize(elements);
+    if (source.has_documents()) slot.positions.resize(elements);
+  }
   thread_ = start_thread("batch reader", [this] { read_ahead(); });
 }
 
@@ -46,7 +67,8 @@ BatchReader::~BatchReader() {
 
 void BatchReader::read(std::int64_t request, Slot& slot) {
   slot.first_sample = requests_(request);
-  fill_batch(source_, sampler_, vocab_, slot.first_sample, batch_, row_, slot.tokens.data(), slot.targets.data());
+  fill_batch(source_, sampler_, vocab_, slot.first_sample, batch_, row_, slot.tokens.data(), slot.targets.data(),
+             slot.positions.empty() ? nullptr : slot.positions.data());
 }
 
 void BatchReader::read_ahead() {
@@ -86,7 +108,7 @@ Batch BatchReader::take() {
     std::rethrow_exception(failure_);
   }
   const Slot& slot = slot_of(taken_ - 1);
-  return {slot.tokens, slot.targets, slot.first_sample};
+  return {slot.tokens, slot.targets, slot.positions, slot.first_sample};
 }
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include <xxhash.h>
 
 #include <algorithm>
+#include <numeric>
 
 #include "tessera/base/error.hpp"
 
@@ -39,6 +40,19 @@ void check_range(const TokenSource& source, std::int64_t first, std::int64_t cou
 }
 
 }  // namespace
+
+std::int64_t TokenSource::document_end(std::int64_t) const { throw InternalError("{} has no documents", describe()); }
+
+void TokenSource::mask_targets(std::int64_t, std::int64_t, std::int32_t*) const {}
+
+void fill_positions(const TokenSource& source, std::int64_t first, std::int64_t count, std::int32_t* out) {
+  for (std::int64_t at = 0; at < count;) {
+    const std::int64_t end = std::min(count, source.document_end(first + at) - first);
+    TESSERA_ASSERT(end > at, "{}: the document of token {} ends before it", source.describe(), first + at);
+    std::iota(out + at, out + end, 0);
+    at = end;
+  }
+}
 
 void copy_checked(const TokenSource& source, std::int64_t first, std::int64_t count, std::int64_t vocab,
                   std::int32_t* out) {

@@ -103,6 +103,7 @@ class Binder {
     b.tokens = tokens;
     if (!model.generates()) {
       b.targets = tokens + model.tokens();
+      if (model.documents) b.positions = b.targets + model.tokens();
       return;
     }
     const GenerationInputs inputs(tokens, model);

@@ -41,7 +41,13 @@ Optimizer::Optimizer(const OptimizerSettings& settings, std::uint64_t seed) : se
   const double scale = settings.scales_loss ? kFirstLossScale : 1.0;
   scalars_.seed = seed;
   scalars_.loss_scale = static_cast<float>(scale);
-  scalars_.gradient_scale = static_cast<float>(scale / static_cast<double>(settings.global_tokens));
+  scalars_.counted_tokens = settings.global_tokens;
+  set_gradient_scale();
+}
+
+void Optimizer::set_gradient_scale() {
+  const double tokens = static_cast<double>(scalars_.counted_tokens), scale = scalars_.loss_scale;
+  scalars_.gradient_scale = scalars_.counted_tokens > 0 ? static_cast<float>(scale / tokens) : 0.0F;
 }
 
 OptimizerRecord Optimizer::record() const {
@@ -56,11 +62,13 @@ void Optimizer::restore(const OptimizerRecord& record) {
   if (!settings_.scales_loss || record.loss_scale <= 0) return;
   scalars_.good_steps = record.good_steps;
   scalars_.loss_scale = static_cast<float>(record.loss_scale);
-  scalars_.gradient_scale = static_cast<float>(record.loss_scale / static_cast<double>(settings_.global_tokens));
+  set_gradient_scale();
 }
 
-void Optimizer::begin_step(std::int64_t step, std::int64_t steps) {
+void Optimizer::begin_step(std::int64_t step, std::int64_t steps, std::int64_t counted_tokens) {
   scalars_.step = step;
+  scalars_.counted_tokens = counted_tokens;
+  set_gradient_scale();
   scalars_.learning_rate = static_cast<float>(tessera::learning_rate(settings_.options, step, steps));
 }
 
@@ -68,7 +76,6 @@ ClipArguments Optimizer::clip_arguments(const ReducedScalars* reduced, StepScala
   ClipArguments a;
   a.reduced = reduced;
   a.scalars = scalars;
-  a.global_tokens = settings_.global_tokens;
   a.clip = settings_.options.clip;
   a.beta1 = settings_.options.beta1;
   a.beta2 = settings_.options.beta2;

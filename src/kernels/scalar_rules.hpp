@@ -29,7 +29,7 @@ TESSERA_HOST_DEVICE inline void clip_rule(const ClipArguments& a) {
   StepOutcome& o = s.outcome;
   const double scale = s.loss_scale;
   o.loss_scale = scale;
-  o.loss = a.reduced->loss.value() / static_cast<double>(a.global_tokens);
+  o.loss = s.counted_tokens > 0 ? a.reduced->loss.value() / static_cast<double>(s.counted_tokens) : 0.0;
   o.grad_norm = std::sqrt(a.reduced->square_norm.value()) / scale;
   o.stop_requests = a.reduced->stop_requested;
   const bool overflow = !is_finite(o.grad_norm);
@@ -46,7 +46,6 @@ TESSERA_HOST_DEVICE inline void clip_rule(const ClipArguments& a) {
       s.good_steps = 0;
     }
     s.loss_scale = static_cast<float>(next);
-    s.gradient_scale = static_cast<float>(next / static_cast<double>(a.global_tokens));
   }
   if (s.skip != 0) {
     s.skipped_steps += o.skipped;

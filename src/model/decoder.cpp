@@ -15,6 +15,9 @@ void check(const PartCall& call, bool backward) {
                  b.saved.size(), part.saved.size());
   TESSERA_ASSERT(b.constants.size() == part.constants.size(), "{}: {} constants given, {} declared", part.name,
                  b.constants.size(), part.constants.size());
+  const bool places = part.kind == PartKind::embedding || part.kind == PartKind::attention;
+  TESSERA_ASSERT(!places || !call.model.documents || b.positions != nullptr,
+                 "{}: no positions of its documents' tokens", part.name);
   if (!backward) return;
   TESSERA_ASSERT(b.gradients.size() == part.tensors.size(), "{}: {} gradients given, {} declared", part.name,
                  b.gradients.size(), part.tensors.size());

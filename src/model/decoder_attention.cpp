@@ -76,6 +76,7 @@ void attention(const AttentionCall& call) {
   f.value = qkv.columns_from(call.value_column());
   f.output = call.write(call.saved(call.values.output), call.width());
   f.log_sum_exp = call.saved_floats(call.values.log_sum_exp);
+  f.positions = call.buffers.positions;
   f.dropout = call.dropout(DropoutSite::attention);
   call.kernels.attention_forward(call.stream, f);
 }
@@ -104,6 +105,7 @@ void attention_backward(const AttentionCall& call, const AttentionBackwardScratc
   b.query = qkv, b.key = qkv.columns_from(call.key_column()), b.value = qkv.columns_from(call.value_column());
   b.output = call.read(call.saved(call.values.output), call.width());
   b.log_sum_exp = call.saved_floats(call.values.log_sum_exp);
+  b.positions = call.buffers.positions;
   b.output_gradient = call.read(s.width_gradient, call.width());
   b.query_gradient = gradient, b.key_gradient = gradient.columns_from(call.key_column());
   b.value_gradient = gradient.columns_from(call.value_column());

@@ -24,7 +24,7 @@ void embedding_backward_part(const PartCall& call) {
   EmbeddingBackward e;
   e.batch = call.model.batch, e.sequence = call.model.sequence, e.width = a.width, e.vocab = a.vocab,
   e.context = a.context;
-  e.tokens = call.buffers.tokens;
+  e.tokens = call.buffers.tokens, e.positions = call.buffers.positions;
   e.output_gradient = call.read(call.buffers.residual_gradient, a.width);
   e.token_gradient = call.gradient(tensors.token_table, a.width);
   e.position_gradient = call.gradient(tensors.position_table, a.width);

@@ -59,6 +59,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.architecture = architecture;
   shape.micro_batch = options.train.micro_batch;
   shape.sequence = sequence_length(options, architecture);
+  shape.documents = options.data.document_mask;
   shape.world = world;
   shape.ranks_per_node = ranks_per_node;
   shape.group_size = options.shard.group_size;
@@ -103,13 +104,15 @@ RunShape evaluation_shape(const Options& options, const Architecture& architectu
   shape.sequence = sequence;
   shape.policy.evaluation = true;
   shape.policy.token_losses = token_losses;
+  shape.documents = options.data.document_mask && !token_losses;
   return shape;
 }
 
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
   const ProcessGrid grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
-  const ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
-                                         shape.policy.reduce, shape.device);
+  ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
+                                   shape.policy.reduce, shape.device);
+  model.documents = shape.documents;
   PlannedRun run{build_schedule(model, grid, shape.policy), {}};
   run.plan = plan_memory(run.schedule, options);
   return run;

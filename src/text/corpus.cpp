@@ -9,6 +9,7 @@
 #include "tessera/text/prepared.hpp"
 #include "text/prepare.hpp"
 #include "text/source_files.hpp"
+#include "text/token_decorator.hpp"
 
 namespace tessera {
 
@@ -17,39 +18,36 @@ namespace fs = std::filesystem;
 namespace {
 
 /// A prepared corpus, which is named by what it was prepared from.
-class PreparedTokens final : public TokenSource {
+class PreparedTokens final : public TokenDecorator {
  public:
   PreparedTokens(const PrepareJob& job, const fs::path& folder)
-      : tokens_(open_token_file(folder / kPreparedTokens)),
+      : TokenDecorator(with_mask(open_token_file(folder / kPreparedTokens), folder / kPreparedMask)),
         name_(fmt::format("{} ({}, {})", job.sources.name,
                           counted(static_cast<std::int64_t>(job.sources.files.size()), "file"),
                           job.tokenizer->describe())),
         skipped_(job.sources.skipped) {}
-  std::int64_t size() const override { return tokens_->size(); }
-  std::int64_t id_bound() const override { return tokens_->id_bound(); }
-  void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
-    tokens_->copy(first, count, out);
-  }
   std::string describe() const override { return name_; }
   std::string skipped() const override { return skipped_; }
 
  private:
-  std::unique_ptr<TokenSource> tokens_;
   std::string name_, skipped_;
 };
 
-std::unique_ptr<TokenSource> open_token_files(const SourceList& list) {
+std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool documents) {
   std::vector<std::unique_ptr<TokenSource>> parts;
   parts.reserve(list.files.size());
-  for (const SourceFile& file : list.files) parts.push_back(open_token_file(file.path));
+  for (const SourceFile& file : list.files) {
+    auto tokens = with_mask(open_token_file(file.path), mask_beside(file.path));
+    parts.push_back(documents ? with_documents(std::move(tokens), index_beside(file.path)) : std::move(tokens));
+  }
   return join_sources(list.name, std::move(parts));
 }
 
-/// Whether text is read as the bytes that it is.
+/// Whether text is read as the bytes that it is. Preparing it makes an index of its documents.
 bool is_plain(const SourceList& list, const Options& options) {
   const std::string& separator = options.data.separator;
   return list.is_only(SourceKind::text) && (separator == "none" || separator == "auto") &&
-         tokenizer_name(options) == "bytes";
+         !options.data.document_mask && tokenizer_name(options) == "bytes";
 }
 
 std::unique_ptr<TokenSource> open_plain(const SourceList& list) {
@@ -78,7 +76,7 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
     return synthetic_text(data.synthetic_tokens, vocab, data.seed);
   }
   const SourceList list = list_sources(name, option);
-  if (list.is_only(SourceKind::tokens)) return open_token_files(list);
+  if (list.is_only(SourceKind::tokens)) return open_token_files(list, data.document_mask);
   if (option != "data.source" && data.tokenizer.empty() && options.model.from.empty() &&
       holds_tokens(options, "data.source")) {
     throw UsageError(
@@ -89,7 +87,10 @@ std::unique_ptr<TokenSource> open_source(const Options& options, const std::stri
   if (is_plain(list, options)) return open_plain(list);
   const PrepareJob job = prepare_job(options, option, settings);
   require_vocabulary(job, vocab);
-  return std::make_unique<PreparedTokens>(job, prepared_folder(job, cache_folder(options)));
+  const fs::path folder = prepared_folder(job, cache_folder(options));
+  auto tokens = std::make_unique<PreparedTokens>(job, folder);
+  if (!data.document_mask) return tokens;
+  return with_documents(std::move(tokens), folder / kPreparedDocuments);
 }
 
 std::unique_ptr<TokenSource> open_checked(const Options& options, const std::string& option, std::int64_t vocab,

@@ -52,21 +52,33 @@ void check_utf8(std::string_view text, const Piece& piece, Encoded& out) {
   }
 }
 
-void add_document(std::string_view text, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
-  if (text.empty()) return;
-  out.text_bytes += static_cast<std::int64_t>(text.size());
+/// Encodes text that the loss leaves out.
+void add_uncounted(std::string_view text, Tokenizer::Encoder& encoder, Encoded& out) {
+  const std::int64_t begin = std::ssize(out.ids);
   encoder.encode(text, out.ids);
+  if (std::ssize(out.ids) > begin) out.uncounted.push_back({begin, std::ssize(out.ids)});
+}
+
+/// Adds a document of a prompt, which may be empty, and a text. Each is encoded alone: the border lies between tokens.
+void add_document(std::string_view prompt, std::string_view text, const EncodeSettings& settings,
+                  Tokenizer::Encoder& encoder, Encoded& out) {
+  if (prompt.empty() && text.empty()) return;
+  out.text_bytes += static_cast<std::int64_t>(prompt.size() + text.size());
+  if (!prompt.empty()) add_uncounted(prompt, encoder, out);
+  if (!text.empty()) encoder.encode(text, out.ids);
   if (settings.separator) out.ids.push_back(*settings.separator);
   out.ends.push_back(static_cast<std::int64_t>(out.ids.size()));
 }
 
 void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
   std::int64_t number = piece.first_line;
-  const JsonEvents events{[&](std::string& text) { add_document(text, settings, encoder, out); },
-                          [&](const std::string& why) {
-                            note_bad(out, {piece.file, number, why});
-                          },
-                          {}};
+  const JsonEvents events{
+      [&](std::string& text) { add_document({}, text, settings, encoder, out); },
+      [&](const std::string& why) {
+        note_bad(out, {piece.file, number, why});
+      },
+      {},
+      [&](std::string& prompt, std::string& completion) { add_document(prompt, completion, settings, encoder, out); }};
   const std::string_view all = piece.bytes;
   for (std::size_t at = 0; at < all.size(); ++number) {
     const std::size_t end = std::min(all.find('\n', at), all.size());
@@ -79,7 +91,11 @@ void add_lines(const Piece& piece, const EncodeSettings& settings, Tokenizer::En
 void add_text(const Piece& piece, const EncodeSettings& settings, Tokenizer::Encoder& encoder, Encoded& out) {
   if (settings.checks_utf8) check_utf8(piece.bytes, piece, out);
   out.text_bytes += static_cast<std::int64_t>(piece.bytes.size());
-  encoder.encode(piece.bytes, out.ids);
+  if (piece.counts) {
+    encoder.encode(piece.bytes, out.ids);
+  } else {
+    add_uncounted(piece.bytes, encoder, out);
+  }
   if (!piece.ends_document) return;
   if (settings.separator) out.ids.push_back(*settings.separator);
   out.ends.push_back(static_cast<std::int64_t>(out.ids.size()));
@@ -99,9 +115,10 @@ Encoded encode_piece(Piece& piece, const EncodeSettings& settings, Tokenizer::En
       break;
     case Piece::Kind::documents: {
       std::size_t begin = 0;
-      for (const std::size_t end : piece.ends) {
-        add_document(std::string_view(piece.bytes).substr(begin, end - begin), settings, encoder, out);
-        begin = end;
+      for (std::size_t i = 0; i < piece.ends.size(); ++i) {
+        const std::string_view document = std::string_view(piece.bytes).substr(begin, piece.ends[i] - begin);
+        add_document(document.substr(0, piece.prompts[i]), document.substr(piece.prompts[i]), settings, encoder, out);
+        begin = piece.ends[i];
       }
       break;
     }

@@ -5,6 +5,7 @@
 #include <optional>
 #include <vector>
 
+#include "tessera/text/prepared.hpp"
 #include "text/pieces.hpp"
 
 namespace tessera {
@@ -12,9 +13,10 @@ namespace tessera {
 /// A piece's tokens.
 struct Encoded {
   std::vector<std::int32_t> ids;
-  std::vector<std::int64_t> ends;  ///< of the documents that end in it: tokens of the piece up to there
-  std::vector<BadPlace> bad;       ///< the first ones
-  std::int64_t bad_places = 0;     ///< all
+  std::vector<std::int64_t> ends;   ///< of the documents that end in it: tokens of the piece up to there
+  std::vector<TokenRun> uncounted;  ///< tokens of the piece that the loss leaves out
+  std::vector<BadPlace> bad;        ///< the first ones
+  std::int64_t bad_places = 0;      ///< all
   std::int64_t text_bytes = 0;
 };
 

@@ -1,8 +1,11 @@
 #include "text/json_documents.hpp"
 
+#include <algorithm>
+#include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "tessera/base/error.hpp"
@@ -31,7 +34,7 @@ std::string fault_text(const std::string& what) {
 class Handler final : public nlohmann::json_sax<nlohmann::json> {
  public:
   Handler(const std::string& key, bool may_be_array, const JsonEvents& events)
-      : key_(key), may_be_array_(may_be_array), events_(events) {}
+      : fields_{{{key}, {"prompt"}, {"completion"}}}, may_be_array_(may_be_array), events_(events) {}
 
   bool null() override { return value("null"); }
   bool boolean(bool /*value*/) override { return value("true or false"); }
@@ -40,24 +43,26 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   bool number_float(double /*value*/, const std::string& /*text*/) override { return value("a number"); }
   bool binary(binary_t& /*value*/) override { return value("binary"); }
   bool string(std::string& text) override {
-    if (!is_wanted_) return value("a string");
-    is_wanted_ = false;
-    if (found_) return refuse_object(fmt::format("{} stands there twice", quoted_key()));
-    found_ = true;
-    text_.swap(text);
+    if (wanted_ == nullptr) return value("a string");
+    Field& field = *wanted_;
+    wanted_ = nullptr;
+    if (field.found) return field.refuse("stands there twice");
+    field.found = true;
+    field.text.swap(text);
     return true;
   }
   bool start_object(std::size_t /*elements*/) override {
     if (depth_ == document_depth()) {
-      found_ = is_wanted_ = false;
-      problem_.clear();
+      wanted_ = nullptr;
+      for (Field& field : fields_) field.found = false, field.problem.clear();
     } else if (!value("an object")) {
       return false;
     }
     return deeper();
   }
   bool key(std::string& name) override {
-    is_wanted_ = depth_ == document_depth() + 1 && name == key_;
+    const auto field = std::ranges::find(fields_, name, &Field::key);
+    wanted_ = depth_ == document_depth() + 1 && field != fields_.end() ? &*field : nullptr;
     return true;
   }
   bool end_object() override {
@@ -82,21 +87,28 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
 
  private:
   int document_depth() const { return in_array_ ? 1 : 0; }
-  std::string quoted_key() const { return fmt::format("\"{}\"", shown(key_)); }
+  /// A text that the object may have.
+  struct Field {
+    std::string key;
+    bool found = false;
+    std::string text = {}, problem = {};  ///< the first problem
+    std::string quoted() const { return fmt::format("\"{}\"", shown(key)); }
+    bool is_there() const { return found || !problem.empty(); }
+    bool refuse(const std::string& why) {
+      if (problem.empty()) problem = fmt::format("{} {}", quoted(), why);
+      return true;
+    }
+  };
+  Field& text() { return fields_[0]; }
 
   /// Takes a value that is no wanted text.
   bool value(const char* what) {
     if (depth_ == document_depth()) {
-      events_.problem(fmt::format("{} where an object with {} belongs", what, quoted_key()));
+      events_.problem(fmt::format("{} where an object with {} belongs", what, text().quoted()));
       return in_array_;  // the next element may be one
     }
-    if (!is_wanted_) return true;
-    is_wanted_ = false;
-    return refuse_object(fmt::format("{} is {}: a string", quoted_key(), what));
-  }
-  bool refuse_object(const std::string& why) {
-    if (problem_.empty()) problem_ = why;
-    return true;
+    if (wanted_ == nullptr) return true;
+    return std::exchange(wanted_, nullptr)->refuse(fmt::format("is {}: a string", what));
   }
   bool deeper() {
     if (++depth_ <= kDeepest) return true;
@@ -105,18 +117,30 @@ class Handler final : public nlohmann::json_sax<nlohmann::json> {
   }
   void finish_object() {
     saw_object_ = true;
-    if (problem_.empty() && !found_) problem_ = fmt::format("an object without {} (data.text_key)", quoted_key());
-    if (!problem_.empty()) return events_.problem(problem_);
-    events_.document(text_);
-    text_.clear();
+    Field &prompt = fields_[1], &completion = fields_[2];
+    if (!text().problem.empty()) return events_.problem(text().problem);
+    if (text().found) {
+      events_.document(text().text);
+    } else if (!events_.pair || (!prompt.is_there() && !completion.is_there())) {
+      return events_.problem(fmt::format("an object without {} (data.text_key)", text().quoted()));
+    } else {
+      for (const Field* field : {&prompt, &completion}) {
+        if (!field->problem.empty()) return events_.problem(field->problem);
+        if (!field->found)
+          return events_.problem(
+              fmt::format("an object without {}, and without the {} of a pair", text().quoted(), field->quoted()));
+      }
+      events_.pair(prompt.text, completion.text);
+    }
+    for (Field& field : fields_) field.text.clear();
   }
 
-  const std::string& key_;
+  std::array<Field, 3> fields_;
+  Field* wanted_ = nullptr;  ///< whose value comes next
   bool may_be_array_;
   const JsonEvents& events_;
   int depth_ = 0;
-  bool in_array_ = false, is_wanted_ = false, found_ = false, saw_object_ = false;
-  std::string text_, problem_;
+  bool in_array_ = false, saw_object_ = false;
 };
 
 /// A stream as the parser reads it: byte by byte, once.
@@ -166,11 +190,18 @@ class ByteIterator {
 void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events) {
   // A fault after the object refuses the line with it.
   std::optional<std::string> text, problem;
+  std::optional<std::pair<std::string, std::string>> pair;
   const auto refuse = [&](const std::string& why) { problem = why; };
-  const JsonEvents kept{[&](std::string& document) { text = std::move(document); }, refuse, refuse};
+  JsonEvents kept{[&](std::string& document) { text = std::move(document); }, refuse, refuse};
+  if (events.pair) {
+    kept.pair = [&](std::string& prompt, std::string& completion) {
+      pair.emplace(std::move(prompt), std::move(completion));
+    };
+  }
   Handler handler(key, false, kept);
   nlohmann::json::sax_parse(line.begin(), line.end(), &handler);
   if (problem) return events.problem(*problem);
+  if (pair) return events.pair(pair->first, pair->second);
   TESSERA_ASSERT(text.has_value(), "a line of JSON has a text or a fault");
   events.document(*text);
 }
@@ -179,8 +210,13 @@ void read_json_file(ByteStream& bytes, const std::string& key, std::int64_t long
                     const JsonEvents& events) {
   ByteIterator::Source source{.bytes = bytes, .line = line, .longest = longest};
   line = 1;
-  const JsonEvents counted{[&](std::string& document) { source.since_event = 0, events.document(document); },
-                           [&](const std::string& why) { source.since_event = 0, events.problem(why); }, events.fault};
+  JsonEvents counted{[&](std::string& document) { source.since_event = 0, events.document(document); },
+                     [&](const std::string& why) { source.since_event = 0, events.problem(why); }, events.fault};
+  if (events.pair) {
+    counted.pair = [&](std::string& prompt, std::string& completion) {
+      source.since_event = 0, events.pair(prompt, completion);
+    };
+  }
   if (source.ended()) return;  // an empty file has no documents
   Handler handler(key, true, counted);
   nlohmann::json::sax_parse(ByteIterator(source), ByteIterator(), &handler);

@@ -15,9 +15,12 @@ struct JsonEvents {
   std::function<void(std::string&)> document;  ///< may take the text away
   std::function<void(const std::string& why)> problem;
   std::function<void(const std::string& why)> fault;  ///< of syntax: nothing after it is read
+  /// A document of two texts, of which the loss counts the second: "prompt" and "completion" in the place of the key.
+  /// Both may be taken away. Empty: such an object is a problem.
+  std::function<void(std::string& prompt, std::string& completion)> pair = {};
 };
 
-/// Reads one line: an object whose `key` is the text. Calls one of the events once.
+/// Reads one line: an object whose `key` is the text, or of a pair. Calls one of the events once.
 void read_json_line(std::string_view line, const std::string& key, const JsonEvents& events);
 
 /// Reads a file: such an object, or an array of them. Ends at the first fault of syntax, after telling it. `line` is

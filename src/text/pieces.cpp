@@ -145,22 +145,29 @@ class FilePieces {
       if (!piece.ends.empty() || !piece.bad.empty()) pass(std::move(piece));
       piece = empty_documents();
     };
-    const JsonEvents events{[&](std::string& text) {
-                              if (static_cast<std::int64_t>(text.size()) > 2 * settings_.piece) {
-                                pass_full(true);
-                                return pass_long(text, line);
-                              }
-                              piece.bytes += text;
-                              if (!text.empty()) piece.ends.push_back(piece.bytes.size());
-                              pass_full(false);
-                            },
+    const auto add = [&](const std::string& prompt, const std::string& text) {
+      if (static_cast<std::int64_t>(prompt.size() + text.size()) > 2 * settings_.piece) {
+        pass_full(true);
+        pass_long(prompt, line, false, text.empty());
+        return pass_long(text, line, true, true);
+      }
+      piece.bytes += prompt;
+      piece.bytes += text;
+      if (!prompt.empty() || !text.empty()) {
+        piece.ends.push_back(piece.bytes.size());
+        piece.prompts.push_back(prompt.size());
+      }
+      pass_full(false);
+    };
+    const JsonEvents events{[&](std::string& text) { add({}, text); },
                             [&](const std::string& why) {
                               piece.bad.push_back({index_, line, why});
                               pass_full(piece.bad.size() >= 1000);
                             },
                             [&](const std::string& why) {
                               piece.bad.push_back({index_, line, why, true});
-                            }};
+                            },
+                            [&](std::string& prompt, std::string& completion) { add(prompt, completion); }};
     try {
       read_json_file(*bytes_, settings_.text_key, settings_.longest, line, events);
     } catch (const UsageError& error) {
@@ -175,8 +182,8 @@ class FilePieces {
     return piece;
   }
 
-  /// Passes a long document on in pieces, each short enough for one thread.
-  void pass_long(const std::string& text, std::int64_t line) {
+  /// Passes a long document on in pieces, each short enough for one thread; or a prompt of one, which does not count.
+  void pass_long(const std::string& text, std::int64_t line, bool counts, bool ends_document) {
     std::string_view rest = text;
     while (!rest.empty()) {
       const auto wanted = static_cast<std::size_t>(settings_.piece);
@@ -185,7 +192,8 @@ class FilePieces {
       piece.first_line = line;
       piece.bytes = rest.substr(0, at);
       rest.remove_prefix(piece.bytes.size());
-      piece.ends_document = rest.empty();
+      piece.counts = counts;
+      piece.ends_document = ends_document && rest.empty();
       pass(std::move(piece));
     }
   }

@@ -33,10 +33,12 @@ struct Piece {
   std::int64_t first_line = 1;  ///< of the file
   std::string bytes;
   std::vector<std::size_t> ends;
-  bool ends_document = true;   ///< a text's last piece
-  std::vector<BadPlace> bad;   ///< found while reading
-  std::int64_t taken = 0;      ///< bytes read of all files up to here
-  std::exception_ptr failure;  ///< instead of bytes: reading ends here
+  std::vector<std::size_t> prompts;  ///< bytes at the start of each of these documents that the loss leaves out
+  bool counts = true;                ///< a text that the loss counts
+  bool ends_document = true;         ///< a text's last piece
+  std::vector<BadPlace> bad;         ///< found while reading
+  std::int64_t taken = 0;            ///< bytes read of all files up to here
+  std::exception_ptr failure;        ///< instead of bytes: reading ends here
 };
 
 struct PieceSettings {

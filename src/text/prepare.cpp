@@ -27,7 +27,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kFormat = 1;  ///< of what is prepared: another one makes another key
+constexpr int kFormat = 2;  ///< of what is prepared: another one makes another key
 constexpr auto kLookEvery = std::chrono::milliseconds(200);
 /// Work that a kill may cost. The first commits come sooner: short preparations are resumed too.
 constexpr std::chrono::duration<double> kFirstCommit(0.1), kCommitEvery(5);
@@ -126,6 +126,7 @@ void write_info(const PrepareJob& job, const WriteState& state, const fs::path& 
       {"text_key", job.text_key},
       {"on_error", name_of(job.on_error)},
       {"documents", state.documents},
+      {"uncounted_runs", state.runs},
       {"tokens", state.tokens},
       {"token_bytes", job.token_bytes()},
       {"text_bytes", state.text_bytes},
@@ -257,10 +258,10 @@ fs::path prepared_folder(const PrepareJob& job, const fs::path& cache) {
 }
 
 void prepare_file(const PrepareJob& job, const fs::path& file) {
-  const fs::path index = index_beside(file), work = file.string() + ".tmp";
+  const fs::path index = index_beside(file), mask = mask_beside(file), work = file.string() + ".tmp";
   const auto require_new = [&] {
-    // (An index alone beside the work on it is of a process that was killed between the two renames.)
-    for (const fs::path& path : {file, index}) {
+    // (An index or a mask alone beside the work on it is of a process that was killed between the renames.)
+    for (const fs::path& path : {file, index, mask}) {
       if (path_exists(path) && (path == file || !path_exists(work)))
         throw UsageError("data.output = {}: {} exists: name a file that does not", file.string(), path.string());
     }
@@ -281,6 +282,11 @@ void prepare_file(const PrepareJob& job, const fs::path& file) {
         lock.require_held();
         std::error_code error;
         fs::rename(writer.documents_file(), index, error);
+        if (!error && writer.state().runs > 0) {
+          fs::rename(writer.mask_file(), mask, error);
+        } else if (!error) {
+          fs::remove(mask, error);  // of a killed process, whose text had prompts
+        }
         if (!error) fs::rename(writer.tokens_file(), file, error);
         if (error) throw IoError("cannot rename {} to {} ({})", work.string(), file.string(), error.message());
         fs::remove_all(work, error);

@@ -1,12 +1,16 @@
 #include "tessera/text/prepared.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <ranges>
 
 #include "tessera/base/error.hpp"
+#include "tessera/files/path_exists.hpp"
+#include "text/token_decorator.hpp"
 
 namespace tessera {
 
-DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tokens) : file_(file) {
+DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tokens) : file_(file), tokens_(tokens) {
   DocumentHeader header;
   const auto bytes = file_.bytes();
   const auto refuse = [&](const char* why) {
@@ -26,10 +30,123 @@ DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tok
   }
 }
 
+LossMask::LossMask(const std::filesystem::path& file, std::int64_t tokens) : file_(file) {
+  MaskHeader header;
+  const auto bytes = file_.bytes();
+  const auto refuse = [&](const char* why) {
+    throw UsageError("{}: no mask of the loss ({}): prepare it again", file.string(), why);
+  };
+  if (bytes.size() < sizeof header) refuse("shorter than its header");
+  std::memcpy(&header, bytes.data(), sizeof header);
+  if (std::memcmp(header.magic, MaskHeader().magic, sizeof header.magic) != 0) refuse("another magic number");
+  if (header.version != MaskHeader().version || header.entry_bytes != sizeof(TokenRun)) refuse("another version");
+  if (header.runs != (bytes.size() - sizeof header) / sizeof(TokenRun) ||
+      (bytes.size() - sizeof header) % sizeof(TokenRun) != 0)
+    refuse("truncated, or not finished");
+  runs_ = static_cast<std::int64_t>(header.runs);
+  std::int64_t last = 0;
+  for (std::int64_t i = 0; i < runs_; ++i) {
+    const TokenRun run = (*this)[i];
+    if (run.begin < last || run.end <= run.begin || run.end > tokens) refuse("runs out of order, or beyond the tokens");
+    last = run.end;
+  }
+}
+
+TokenRun LossMask::operator[](std::int64_t i) const {
+  TokenRun run;
+  std::memcpy(&run, file_.bytes().data() + sizeof(MaskHeader) + static_cast<std::int64_t>(sizeof run) * i, sizeof run);
+  return run;
+}
+
+void LossMask::apply(std::int64_t first, std::int64_t count, std::int32_t* ids) const {
+  const auto runs = std::views::iota(std::int64_t{0}, runs_);
+  // The first run that ends behind `first`, and those after it.
+  auto at = std::ranges::partition_point(runs, [&](std::int64_t i) { return (*this)[i].end <= first; });
+  for (; at != runs.end(); ++at) {
+    const TokenRun run = (*this)[*at];
+    if (run.begin >= first + count) return;
+    const std::int64_t begin = std::max(run.begin, first), end = std::min(run.end, first + count);
+    std::fill(ids + (begin - first), ids + (end - first), kUncountedToken);
+  }
+}
+
 std::int64_t DocumentIndex::end(std::int64_t document) const {
   std::int64_t end = 0;
   std::memcpy(&end, file_.bytes().data() + sizeof(DocumentHeader) + 8 * document, sizeof end);
   return end;
+}
+
+std::int64_t DocumentIndex::end_of_token(std::int64_t token) const {
+  std::int64_t first = 0, last = documents_;  // the first document that ends behind the token lies within
+  while (first < last) {
+    const std::int64_t middle = first + (last - first) / 2;
+    if (end(middle) > token) {
+      last = middle;
+    } else {
+      first = middle + 1;
+    }
+  }
+  return first == documents_ ? tokens_ : end(first);
+}
+
+namespace {
+
+/// Tokens with the documents of an index. A document's first token is no target: nothing of it precedes.
+class DocumentTokens final : public TokenDecorator {
+ public:
+  DocumentTokens(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index)
+      : TokenDecorator(std::move(tokens)), index_(index, size()) {}
+  bool has_documents() const override { return true; }
+  std::int64_t document_end(std::int64_t token) const override { return index_.end_of_token(token); }
+  bool masks_loss() const override { return true; }
+  void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
+    TokenDecorator::mask_targets(first, count, ids);
+    if (first == 0 && count > 0) ids[0] = kUncountedToken;
+    for (std::int64_t end = std::max<std::int64_t>(first - 1, 0); end < first + count;) {
+      end = document_end(end);
+      if (end >= first && end < first + count) ids[end - first] = kUncountedToken;
+    }
+  }
+
+ private:
+  DocumentIndex index_;
+};
+
+/// Tokens with runs that the loss leaves out.
+class MaskedTokens final : public TokenDecorator {
+ public:
+  MaskedTokens(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask)
+      : TokenDecorator(std::move(tokens)), mask_(mask, size()) {}
+  bool masks_loss() const override { return true; }
+  void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
+    TokenDecorator::mask_targets(first, count, ids);
+    mask_.apply(first, count, ids);
+  }
+
+ private:
+  LossMask mask_;
+};
+
+}  // namespace
+
+std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index) {
+  if (!path_exists(index)) {
+    throw UsageError(
+        "data.document_mask = true, but {} has no index of documents ({} is missing): tessera data prepare "
+        "writes both",
+        tokens->describe(), index.string());
+  }
+  return std::make_unique<DocumentTokens>(std::move(tokens), index);
+}
+
+std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask) {
+  if (!path_exists(mask)) return tokens;
+  return std::make_unique<MaskedTokens>(std::move(tokens), mask);
+}
+
+std::filesystem::path mask_beside(const std::filesystem::path& tokens) {
+  if (tokens.filename() == kPreparedTokens) return tokens.parent_path() / kPreparedMask;
+  return tokens.string() + ".mask";
 }
 
 std::filesystem::path index_beside(const std::filesystem::path& tokens) {

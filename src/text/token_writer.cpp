@@ -32,6 +32,14 @@ void cut_to(const FileDescriptor& file, const std::filesystem::path& path, std::
     throw IoError("cannot write {} ({})", path.string(), std::generic_category().message(errno));
 }
 
+std::int64_t place_of_document(std::int64_t number) {
+  return static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * number;
+}
+
+std::int64_t place_of_run(std::int64_t number) {
+  return static_cast<std::int64_t>(sizeof(MaskHeader)) + static_cast<std::int64_t>(sizeof(TokenRun)) * number;
+}
+
 template <class Id>
 void put_ids(const std::vector<std::int32_t>& ids, std::vector<std::byte>& out) {
   const std::size_t before = out.size();
@@ -55,13 +63,16 @@ TokenWriter::TokenWriter(std::filesystem::path folder, const std::string& key, s
   const bool goes_on = read_journal();
   tokens_ = open_for_update(tokens_file());
   documents_ = open_for_update(documents_file());
+  mask_ = open_for_update(mask_file());
   if (!goes_on) begin_anew();
   cut_to(tokens_, tokens_file(), kTokenHeader + state_.tokens * token_bytes_);
-  cut_to(documents_, documents_file(), static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * state_.documents);
+  cut_to(documents_, documents_file(), place_of_document(state_.documents));
+  cut_to(mask_, mask_file(), place_of_run(state_.runs));
 }
 
 std::filesystem::path TokenWriter::tokens_file() const { return folder_ / kPreparedTokens; }
 std::filesystem::path TokenWriter::documents_file() const { return folder_ / kPreparedDocuments; }
+std::filesystem::path TokenWriter::mask_file() const { return folder_ / kPreparedMask; }
 
 void TokenWriter::begin_anew() {
   state_ = {};
@@ -75,12 +86,14 @@ bool TokenWriter::read_journal() try {
   state_.place = {json.at("file").get<std::size_t>(), json.at("pieces").get<std::int64_t>()};
   state_.tokens = json.at("tokens").get<std::int64_t>();
   state_.documents = json.at("documents").get<std::int64_t>();
+  state_.runs = json.at("runs").get<std::int64_t>();
   state_.text_bytes = json.at("text_bytes").get<std::int64_t>();
   state_.bad = json.at("bad").get<std::int64_t>();
   state_.seconds = json.at("seconds").get<double>();
   state_.bad_places = json.at("bad_places").get<std::vector<std::string>>();
   return size_of_file(tokens_file()) >= kTokenHeader + state_.tokens * token_bytes_ &&
-         size_of_file(documents_file()) >= static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * state_.documents;
+         size_of_file(documents_file()) >= place_of_document(state_.documents) &&
+         size_of_file(mask_file()) >= place_of_run(state_.runs);
 } catch (const nlohmann::json::exception&) {
   return false;
 } catch (const UsageError&) {  // there is none
@@ -100,33 +113,40 @@ void TokenWriter::append(const EncodedPiece& piece) {
     put_ids<std::uint32_t>(piece.tokens.ids, token_buffer_);
   }
   for (const std::int64_t end : piece.tokens.ends) end_buffer_.push_back(state_.tokens + end);
+  for (const TokenRun& run : piece.tokens.uncounted)
+    run_buffer_.push_back({state_.tokens + run.begin, state_.tokens + run.end});
+  state_.runs += std::ssize(piece.tokens.uncounted);
   state_.tokens += std::ssize(piece.tokens.ids);
   state_.documents += std::ssize(piece.tokens.ends);
   state_.text_bytes += piece.tokens.text_bytes;
   state_.place = piece.after;
-  if (token_buffer_.size() + 8 * end_buffer_.size() >= kBuffer) write_buffers();
+  if (token_buffer_.size() + 8 * end_buffer_.size() + sizeof(TokenRun) * run_buffer_.size() >= kBuffer) write_buffers();
 }
 
 void TokenWriter::write_buffers() {
   write_at(tokens_, tokens_file(), kTokenHeader + written_tokens() * token_bytes_, token_buffer_.data(),
            std::ssize(token_buffer_));
   const std::int64_t first = state_.documents - std::ssize(end_buffer_);
-  write_at(documents_, documents_file(), static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * first,
-           end_buffer_.data(), 8 * std::ssize(end_buffer_));
+  write_at(documents_, documents_file(), place_of_document(first), end_buffer_.data(), 8 * std::ssize(end_buffer_));
+  write_at(mask_, mask_file(), place_of_run(state_.runs - std::ssize(run_buffer_)), run_buffer_.data(),
+           static_cast<std::int64_t>(sizeof(TokenRun)) * std::ssize(run_buffer_));
   token_buffer_.clear();
   end_buffer_.clear();
+  run_buffer_.clear();
 }
 
 void TokenWriter::commit() {
   write_buffers();
   sync_file(tokens_, tokens_file());
   sync_file(documents_, documents_file());
+  sync_file(mask_, mask_file());
   const nlohmann::ordered_json journal = {{"key", key_},
                                           {"token_bytes", token_bytes_},
                                           {"file", state_.place.file},
                                           {"pieces", state_.place.pieces},
                                           {"tokens", state_.tokens},
                                           {"documents", state_.documents},
+                                          {"runs", state_.runs},
                                           {"text_bytes", state_.text_bytes},
                                           {"bad", state_.bad},
                                           {"seconds", state_.seconds},
@@ -141,7 +161,11 @@ void TokenWriter::finish(TokenHeader kind) {
   DocumentHeader index;
   index.documents = static_cast<std::uint64_t>(state_.documents);
   write_at(documents_, documents_file(), 0, &index, sizeof index);
+  MaskHeader mask;
+  mask.runs = static_cast<std::uint64_t>(state_.runs);
+  write_at(mask_, mask_file(), 0, &mask, sizeof mask);
   commit();
+  if (state_.runs == 0) ::unlink(mask_file().c_str());
 }
 
 }  // namespace tessera

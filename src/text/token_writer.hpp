@@ -18,13 +18,13 @@ inline constexpr std::string_view kJournal = "journal.json";
 /// How far the tokens are good, and what was met up to there.
 struct WriteState {
   PiecePlace place;
-  std::int64_t tokens = 0, documents = 0;
+  std::int64_t tokens = 0, documents = 0, runs = 0;  ///< runs that the loss leaves out
   std::int64_t text_bytes = 0, bad = 0;
   double seconds = 0;                   ///< of all processes that worked on it
   std::vector<std::string> bad_places;  ///< the first, as text
 };
 
-/// FOLDER/tokens.bin, FOLDER/documents.idx, and FOLDER/journal.json, which says how far both are on disk. Every write
+/// FOLDER/tokens.bin, documents.idx, uncounted.idx, and journal.json, which says how far all are on disk. Every write
 /// has its fixed place, so a process that wrongly goes on writes the bytes that are there.
 class TokenWriter {
  public:
@@ -40,11 +40,12 @@ class TokenWriter {
   void append(const EncodedPiece& piece);
   /// Writes what is there to disk, then the journal. IoError.
   void commit();
-  /// Writes the headers and all else to disk: the files are complete.
+  /// Writes the headers and all else to disk: the files are complete. A mask without runs is removed.
   void finish(TokenHeader kind);
   const std::filesystem::path& folder() const { return folder_; }
   std::filesystem::path tokens_file() const;
   std::filesystem::path documents_file() const;
+  std::filesystem::path mask_file() const;
   std::filesystem::path journal_file() const { return folder_ / kJournal; }
 
  private:
@@ -56,10 +57,11 @@ class TokenWriter {
   std::filesystem::path folder_;
   std::string key_;
   std::int64_t token_bytes_;
-  FileDescriptor tokens_, documents_;
+  FileDescriptor tokens_, documents_, mask_;
   WriteState state_;
   std::vector<std::byte> token_buffer_;
   std::vector<std::int64_t> end_buffer_;
+  std::vector<TokenRun> run_buffer_;
 };
 
 }  // namespace tessera

@@ -3,6 +3,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/data/reader.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -73,6 +74,17 @@ std::string device_line(const Options& options, TrainingSession& session) {
               : "\nsums       in the fastest order (run.deterministic = false; true repeats a run's bits)");
 }
 
+/// Says how many of the first samples' targets the loss counts.
+std::string counted_share(const Dataset& data) {
+  const Sampler& samples = data.train();
+  const std::int64_t looked_at = std::min<std::int64_t>(samples.samples_per_epoch(), 1000);
+  std::vector<std::int32_t> row(static_cast<std::size_t>(samples.seq_len()));
+  const std::int64_t counted = counted_targets(data.source(), samples, 0, looked_at, row);
+  const double share = static_cast<double>(counted) / static_cast<double>(looked_at * samples.seq_len());
+  return fmt::format("over {} of the tokens (not over prompts{})", format_percent(share),
+                     data.source().has_documents() ? ", nor over the first token of a document" : "");
+}
+
 std::string data_line(const Options& options, const PlannedRun& planned, const Dataset& data,
                       TrainingSession& session) {
   const StepSchedule& s = planned.schedule;
@@ -91,6 +103,7 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
                         counted(checkpoint.keep_best, "checkpoint"),
                         common_multiple(checkpoint.every, options.train.eval_every));
   }
+  if (data.masks_loss()) line += "\nloss       " + counted_share(data);
   if (const std::string skipped = data.source().skipped(); !skipped.empty()) line += "\nskipped    " + skipped;
   return line;
 }

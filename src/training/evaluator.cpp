@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/exact_sum.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/data/reader.hpp"
@@ -36,7 +37,11 @@ Evaluation Evaluator::evaluate(const ValidationSet& set, std::int64_t micro_batc
   const std::int64_t batch = schedule_.model.batch;
   const bool all = micro_batches == 0 || micro_batches > result.available / batch;
   result.windows = all ? result.available : micro_batches * batch;
-  result.tokens = result.windows * schedule_.model.sequence;
+  result.tokens = counted_targets(*set.source, set.samples, 0, result.windows, row_);
+  if (result.tokens == 0) {
+    throw UsageError("validation set {} ({}): the loss counts none of its tokens: one with completions",
+                     set.name.empty() ? "data.val_source" : set.name, set.source->describe());
+  }
   double sum = 0;
   std::int64_t done = 0;
   for (std::int64_t together = batch; together > 0; --together) {
@@ -64,7 +69,8 @@ double Evaluator::evaluate_groups(const ValidationSet& set, std::int64_t first, 
     player_.play(schedule_.evaluation, [&](std::int32_t* inputs, std::int32_t* targets) {
       const std::int64_t window = first + std::min(number, count - 1) * together;
       for (std::int64_t at = 0; at < schedule_.model.tokens(); at += tokens)
-        fill_batch(*set.source, set.samples, vocab_, window, together, row_, inputs + at, targets + at);
+        fill_batch(*set.source, set.samples, vocab_, window, together, row_, inputs + at, targets + at,
+                   schedule_.model.documents ? targets + schedule_.model.tokens() + at : nullptr);
       return window;
     });
     player_.receive_scalars();

@@ -53,6 +53,8 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
 
 namespace {
 
+static_assert(kUncounted == kUncountedToken, "kernels and data agree on targets that do not count");
+
 PlayerSettings player_settings(const Options& options, const MachineShape& machine, DeviceKind device,
                                std::int64_t steps) {
   PlayerSettings settings;
@@ -84,6 +86,15 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   const std::int64_t micro_batches = schedule.grid.world() * schedule.accumulation;
   // Not before the ranks have compared their plans: one that differs must not be alone in an error.
   steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
+  TESSERA_ASSERT(!schedule.model.documents || data.source().has_documents(), "{} has no documents",
+                 data.source().describe());
+  const bool on_device = traits_of(schedule.model.device).is_accelerator;
+  if (on_device && data.masks_loss())
+    throw UsageError(
+        "run.device = {} with data whose loss leaves tokens out (prompts; the head of GPUs counts every token yet): "
+        "cpu",
+        name_of(schedule.model.device));
+  row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
 
   const Backend& backend = backend_of(schedule.model.device);
   resources_ =
@@ -160,14 +171,24 @@ void TrainingSession::compare_plans(RankContext& context) const {
   }
 }
 
+/// Counts the targets of the coming step's global batch: every rank reads the masks of all its samples.
+std::int64_t TrainingSession::counted_tokens_of_step() {
+  const StepSchedule& schedule = planned_.schedule;
+  const std::int64_t samples = schedule.grid.world() * schedule.accumulation * schedule.model.batch;
+  const std::int64_t first = start_.next_sample + (step_ - start_.step) * samples;
+  return counted_targets(data_.source(), data_.train(), first, samples, row_);
+}
+
 StepResult TrainingSession::train_step(const std::function<void()>& before_update) {
   const StepSchedule& schedule = planned_.schedule;
-  optimizer_->begin_step(step_ + 1, steps_);
+  optimizer_->begin_step(step_ + 1, steps_, counted_tokens_of_step());
   player_->send_inputs();
   const TokenFeed feed = [this](std::int32_t* tokens, std::int32_t* targets) {
     const Batch batch = reader_->take();
     std::copy(batch.tokens.begin(), batch.tokens.end(), tokens);
     std::copy(batch.targets.begin(), batch.targets.end(), targets);
+    if (planned_.schedule.model.documents)
+      std::copy(batch.positions.begin(), batch.positions.end(), targets + batch.targets.size());
     return batch.first_sample;
   };
   for (const Play& play : schedule.step) {

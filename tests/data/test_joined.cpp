@@ -25,5 +25,6 @@ TEST_CASE("Joined sources are read as one, over their borders") {
   }
   std::int32_t one = 0;
   CHECK_THROWS_AS(joined->copy(6, 1, &one), InternalError);
+  CHECK_FALSE(joined->has_documents());
   CHECK(fingerprint(*joined) == fingerprint(*tokens_in_memory({1, 2, 3, 4, 5, 6}, 10)));
 }

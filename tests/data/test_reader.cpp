@@ -102,3 +102,86 @@ TEST_CASE("A reader may be dropped at any moment") {
     for (int i = 0; i < taken % 7; ++i) reader.take();
   }
 }
+
+namespace {
+
+/// 0, 1, 2, ... in documents of 1, 2, 3, ... tokens.
+class GrowingDocuments final : public TokenSource {
+ public:
+  explicit GrowingDocuments(std::int32_t count) : tokens_(counting_tokens(count)) {}
+  std::int64_t size() const override { return tokens_->size(); }
+  std::int64_t id_bound() const override { return tokens_->id_bound(); }
+  void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
+    tokens_->copy(first, count, out);
+  }
+  std::string describe() const override { return "growing documents"; }
+  bool has_documents() const override { return true; }
+  std::int64_t document_end(std::int64_t token) const override {
+    std::int64_t end = 0;
+    for (std::int64_t length = 1; end <= token; ++length) end += length;
+    return std::min(end, size());
+  }
+
+ private:
+  std::unique_ptr<TokenSource> tokens_;
+};
+
+}  // namespace
+
+TEST_CASE("Positions restart with each document, and with each sample") {
+  const GrowingDocuments source(120);
+  const Sampler sampler({0, 120}, 7, SampleOrder::sequential, 1);
+  BatchReader reader(source, sampler, 120, 3, [](std::int64_t q) { return 3 * q; });
+  for (int q = 0; q < 5; ++q) {
+    const auto batch = reader.take();
+    REQUIRE(batch.positions.size() == batch.tokens.size());
+    for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
+      const std::int64_t token = batch.tokens[i];
+      const bool begins = i % 7 == 0 || token == 0 || source.document_end(token - 1) == token;
+      REQUIRE(batch.positions[i] == (begins ? 0 : batch.positions[i - 1] + 1));
+    }
+  }
+  const auto plain = counting_tokens(120);
+  BatchReader without(*plain, sampler, 120, 3, [](std::int64_t q) { return 3 * q; });
+  CHECK(without.take().positions.empty());
+  CHECK_THROWS_AS(plain->document_end(0), InternalError);
+}
+
+namespace {
+
+/// 0, 1, 2, ..., of which every third is no target.
+class EveryThirdMasked final : public TokenSource {
+ public:
+  std::int64_t size() const override { return 100; }
+  std::int64_t id_bound() const override { return 100; }
+  void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const override {
+    std::iota(out, out + count, static_cast<std::int32_t>(first));
+  }
+  std::string describe() const override { return "every third masked"; }
+  bool masks_loss() const override { return true; }
+  void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
+    for (std::int64_t i = 0; i < count; ++i) {
+      if ((first + i) % 3 == 0) ids[i] = kUncountedToken;
+    }
+  }
+};
+
+}  // namespace
+
+TEST_CASE("Targets that do not count are marked, and counted from the sampler alone") {
+  const EveryThirdMasked source;
+  const Sampler sampler({10, 83}, 7, SampleOrder::shuffled, 3);
+  BatchReader reader(source, sampler, 100, 2, [](std::int64_t q) { return 2 * q; });
+  std::vector<std::int32_t> row(8);
+  for (std::int64_t q = 0; q < 20; ++q) {
+    const auto batch = reader.take();
+    std::int64_t counted = 0;
+    for (std::size_t i = 0; i < batch.tokens.size(); ++i) {
+      const std::int32_t next = batch.tokens[i] + 1;
+      REQUIRE(batch.targets[i] == (next % 3 == 0 ? kUncountedToken : next));
+      counted += batch.targets[i] >= 0 ? 1 : 0;
+    }
+    REQUIRE(counted_targets(source, sampler, 2 * q, 2, row) == counted);
+  }
+  CHECK(counted_targets(*counting_tokens(100), sampler, 5, 4, row) == 28);
+}

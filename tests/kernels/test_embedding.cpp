@@ -114,3 +114,29 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
     }
   }
 }
+
+TEST_CASE("embedding backward sums rows by the position in their document", "[embedding]") {
+  if (tested_kind() != DeviceKind::cpu) return;  // refused there
+  const std::int64_t batch = 2, sequence = 11, width = 9, context = 13, rows = batch * sequence;
+  const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0);
+  const std::vector<std::int32_t> positions{0, 0, 1, 2, 0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 0, 0, 1, 2};
+  const Tensor dy = Tensor::random(rows, width, DType::fp32, 1);
+  for (const bool adds : {false, true}) {
+    Device device(3);
+    Tensor gradient = Tensor::random(context, width, DType::fp32, 6);
+    Doubles expected = adds ? gradient.values() : Doubles(static_cast<std::size_t>(context * width));
+    for (std::int64_t t = 0; t < rows; ++t) {
+      for (std::int64_t i = 0; i < width; ++i)
+        expected[static_cast<std::size_t>(positions[static_cast<std::size_t>(t)] * width + i)] +=
+            at(dy.values(), width, t, i);
+    }
+    Guarded scratch(kernel_needs(tested_kind()).embedding_backward(rows));
+    EmbeddingBackward a;
+    a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = 1, a.context = context;
+    a.tokens = tokens.data(), a.positions = positions.data(), a.output_gradient = dy.view();
+    a.scratch = scratch.data(), a.position_gradient = gradient.gradient(adds);
+    device->embedding_backward(*device.stream, a);
+    CHECK(relative_error(gradient.values(), expected) < tolerance(DType::fp32));
+    CHECK((gradient.intact() && scratch.intact()));
+  }
+}

@@ -57,6 +57,7 @@ struct Reference {
         for (std::size_t i = 0; i < width; ++i) logits[v] += n[i] * w[v * width + i];
         sum += std::exp(logits[v]);
       }
+      if (in.targets[static_cast<std::size_t>(t)] == kUncounted) continue;
       const auto target = static_cast<std::size_t>(in.targets[static_cast<std::size_t>(t)]);
       loss += std::log(sum) - logits[target];
       for (std::size_t v = 0; v < logits.size(); ++v) {
@@ -107,10 +108,14 @@ Result run_head(Device& device, const Problem& p, const Inputs& in, bool adds = 
   return r;
 }
 
-void check_against_reference(Device& device, const Problem& p, bool adds, Pieces pieces = Pieces::usual) {
+void check_against_reference(Device& device, const Problem& p, bool adds, Pieces pieces = Pieces::usual,
+                             std::int64_t counts_every = 1) {
   INFO(p.tokens << "x" << p.width << "x" << p.vocab << " " << name_of(p.dtype) << " gradients " << name_of(p.gradient)
                 << " adds " << adds);
-  const Inputs in(p);
+  Inputs in(p);
+  for (std::int64_t t = 0; t < p.tokens; ++t) {
+    if (t % counts_every != 0) in.targets[static_cast<std::size_t>(t)] = kUncounted;
+  }
   Reference reference(p, in);
   if (adds) {
     const Doubles before = Result(p).dtable.values();
@@ -187,4 +192,23 @@ TEST_CASE("head: NaN in the input is NaN in the loss; a target outside the vocab
   } else {
     CHECK(std::isnan(run_head(device, p, in).loss));  // a GPU's kernel cannot throw
   }
+}
+
+TEST_CASE("head: targets that do not count have neither loss nor gradient", "[head]") {
+  if (tested_kind() != DeviceKind::cpu) return;  // refused there
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    check_against_reference(device, {70, 33, 401, dtype}, false, Pieces::usual, 3);
+    check_against_reference(device, {300, 16, 130, dtype}, true, Pieces::usual, 2);
+  }
+  const Problem p{70, 33, 401};
+  Inputs in(p);
+  std::ranges::fill(in.targets, kUncounted);
+  const Result none = run_head(device, p, in);
+  CHECK(none.loss == 0);
+  for (const Tensor* zero : {&none.dx, &none.dgain, &none.dbias, &none.dtable}) {
+    for (const double v : zero->values()) REQUIRE(v == 0);
+  }
+  in.targets[3] = -2;
+  CHECK_THROWS_AS(run_head(device, p, in), InternalError);
 }

@@ -54,6 +54,7 @@ class ModelRun {
     const Part& part = model.parts[PartId(p)];
     PartBuffers b;
     b.tokens = tokens.data(), b.targets = targets.data();
+    if (model.documents) b.positions = positions.data();
     b.evaluation = evaluation;
     b.input = p == 0 ? nullptr : activations[p - 1].data();
     b.output = part.kind == PartKind::head || !with_output || direction == Direction::backward ? nullptr
@@ -128,7 +129,7 @@ class ModelRun {
   std::vector<Guarded> activations, constants;
   std::vector<std::vector<Guarded>> saved;
   Guarded residual_gradient;
-  std::vector<std::int32_t> tokens, targets;
+  std::vector<std::int32_t> tokens, targets, positions;
   StepScalars scalars;
   bool evaluation = false;
   bool scratch_intact = true;

@@ -227,3 +227,48 @@ TEST_CASE("a part refuses buffers that do not match its declaration", "[decoder]
   PartBuffers b;
   CHECK_THROWS_AS(part_forward(*run.kernels, *run.stream, run.model, run.model.parts[PartId(1)], b), InternalError);
 }
+
+TEST_CASE("documents of one sequence have the loss and gradients of training them apart, in double", "[decoder]") {
+  const std::vector<std::int64_t> lengths{1, 4, 2, 6};
+  const std::int64_t total = 13;
+  for (const Architecture& a : {small(2, 2, 6, 13), small_qwen2(), small_llama()}) {
+    INFO(name_of(a.family));
+    ModelRun packed(a, 1, total, DType::fp32, DType::fp32, 2);
+    prepare(packed);
+    packed.model.documents = true;
+    double loss = 0;
+    std::map<std::string, Doubles> gradients;
+    for (const std::int64_t length : lengths) {
+      const auto begin = std::ssize(packed.positions);
+      for (std::int64_t i = 0; i < length; ++i) packed.positions.push_back(static_cast<std::int32_t>(i));
+      const auto cut = [&](const std::vector<std::int32_t>& all) {
+        return std::vector(all.begin() + begin, all.begin() + begin + length);
+      };
+      const ModelParts alone = declare_parts(a, 1, length, DType::fp32);
+      DoubleDecoder truth(alone, cut(packed.tokens), cut(packed.targets));
+      for (const TensorId i : packed.parameters.ids()) {
+        const ParameterTensor& tensor = packed.model.tensors[i];
+        truth.parameters[tensor.name] = to_doubles(packed.parameters[i].data(), DType::fp32, tensor.elements);
+      }
+      const double share = static_cast<double>(length) / static_cast<double>(total);
+      loss += share * truth.loss();
+      for (const ParameterTensor& tensor : packed.model.tensors) {
+        if (kSanitized) break;  // takes a minute there
+        Doubles& sum = gradients[tensor.name];
+        const Doubles one = truth.gradient(tensor.name);
+        sum.resize(one.size());
+        for (std::size_t i = 0; i < one.size(); ++i) sum[i] += share * one[i];
+      }
+    }
+    packed.train();
+    CHECK(packed.loss / static_cast<double>(total) == Approx(loss).epsilon(1e-6));
+    for (const TensorId i : packed.parameters.ids()) {
+      if (kSanitized) break;
+      INFO(packed.model.tensors[i].name);
+      CHECK(relative_error(gradient_of(packed, i), gradients[packed.model.tensors[i].name]) < 1e-5);
+    }
+    CHECK(packed.intact());
+    const double once = packed.loss;
+    CHECK(packed.evaluate() == once);
+  }
+}

@@ -193,8 +193,8 @@ TEST_CASE("no mutant of a schedule slips through") {
     shape.compute = c.policy.compute;
     shape.rotary = c.policy.accumulation > 1;
     INFO(c.describe());
-    const ModelParts model =
-        c.policy.generation ? generating_model(c.policy.compute, c.policy.reduce) : toy_model(shape);
+    ModelParts model = c.policy.generation ? generating_model(c.policy.compute, c.policy.reduce) : toy_model(shape);
+    model.documents = c.policy.accumulation == 3;
     Subject subject{build_schedule(model, c.grid, c.policy), {}};
     subject.plan = plan_memory(subject.schedule, {true, 0});
     REQUIRE(verify_schedule(subject.schedule).empty());
@@ -222,4 +222,26 @@ TEST_CASE("no mutant of a schedule slips through") {
   REQUIRE(neighbours.redundant > 0);
   REQUIRE(neighbours.by_verifier > neighbours.redundant);
   REQUIRE(others.by_verifier > others.redundant);
+}
+
+TEST_CASE("attention within documents reads the positions that come with the tokens") {
+  ModelParts model = toy_model({});
+  model.documents = true;
+  SchedulePolicy policy;
+  policy.strategy = Strategy::zero3;
+  policy.recompute_blocks = true;
+  const ProcessGrid grid = grid_for(Strategy::zero3, 2, 2, 0);
+  const StepSchedule right = build_schedule(model, grid, policy);
+  REQUIRE(verify_schedule(right).empty());
+  int mutants = 0;
+  for (const OperationId id : right.operations.ids()) {
+    const Operation& op = right.operation(id);
+    if (!op.part || right.part(op.part).kind != PartKind::attention) continue;
+    StepSchedule mutant = right;
+    REQUIRE(std::erase_if(mutant.operations[id].reads,
+                          [&](ValueId v) { return right.value(v).kind == ValueKind::tokens; }) == 1);
+    CHECK_FALSE(verify_schedule(mutant).empty());
+    ++mutants;
+  }
+  CHECK(mutants > 4);
 }

@@ -89,3 +89,92 @@ TEST_CASE("The cache lies beside the run folders unless it is named") {
   options.data.cache = "mine";
   CHECK(cache_folder(options) == "mine");
 }
+
+TEST_CASE("With a document mask every corpus brings the borders of its documents") {
+  const TemporaryFolder folder;
+  folder.write("texts/a.jsonl", "{\"text\": \"one\"}\n{\"text\": \"\"}\n{\"text\": \"three\"}\n");
+  folder.write("texts/b.txt", "two");
+  Options options = options_of(folder, "texts");
+  options.data.document_mask = true;
+  options.data.val_fraction = 0;
+  const auto ends_of = [&] {
+    const auto source = open_corpus(options, 256);
+    REQUIRE(source->has_documents());
+    std::vector<std::int64_t> ends;
+    for (std::int64_t token = 0; token < source->size(); ++token) ends.push_back(source->document_end(token));
+    return ends;
+  };
+  const std::vector<std::int64_t> ends{3, 3, 3, 8, 8, 8, 8, 8, 11, 11, 11};
+  CHECK(ends_of() == ends);
+  Options to_file = options;
+  to_file.data.output = (folder / "tokens.bin").string();
+  prepare_output(to_file, {});
+  options.data.source = (folder / "tokens.bin").string();
+  CHECK(ends_of() == ends);
+  CHECK(open_dataset(options, 256, 2).fingerprint() != [&] {
+    Options unmasked = options;
+    unmasked.data.document_mask = false;
+    return open_dataset(unmasked, 256, 2).fingerprint();
+  }());
+
+  folder.write("texts/b.txt", "two");
+  options.data.source = (folder / "texts/b.txt").string();  // otherwise read as it stands
+  CHECK(ends_of() == std::vector<std::int64_t>{3, 3, 3});
+
+  options.data.source = (folder / "tokens.bin").string() + "," + (folder / "bare.bin").string();
+  folder.write("bare.bin", bytes_of(std::vector<std::uint16_t>(30, 2)));
+  CHECK_THAT(usage_message([&] { open_corpus(options, 256); }),
+             Contains("data.document_mask") && Contains("bare.bin.idx is missing"));
+  options.data.source = "synthetic";
+  CHECK_THAT(usage_message([&] { open_dataset(options, 256, 2); }), Contains("synthetic text has no documents"));
+}
+
+TEST_CASE("The loss leaves prompts out, from the cache and from a file") {
+  const TemporaryFolder folder;
+  folder.write("texts/a.jsonl",
+               "{\"prompt\": \"ask\", \"completion\": \"go\"}\n{\"text\": \"all\"}\n"
+               "{\"prompt\": \"p\", \"completion\": \"\"}\n{\"prompt\": \"\", \"completion\": \"c\"}\n");
+  Options options = options_of(folder, "texts");
+  options.data.val_fraction = 0;
+  const auto counted = [&] {
+    const auto source = open_corpus(options, 256);
+    std::string out(static_cast<std::size_t>(source->size()), ' ');
+    for (std::int64_t first = 0; first < source->size(); ++first) {
+      for (std::int64_t count = 0; first + count <= source->size(); ++count) {
+        std::vector<std::int32_t> ids(static_cast<std::size_t>(count) + 1, 7);
+        source->mask_targets(first, count, ids.data());
+        REQUIRE(ids.back() == 7);
+        for (std::int64_t i = 0; i < count; ++i) {
+          char& place = out[static_cast<std::size_t>(first + i)];
+          const char now = ids[static_cast<std::size_t>(i)] == kUncountedToken ? '-' : '+';
+          REQUIRE((place == ' ' || place == now));  // whatever the range
+          place = now;
+        }
+      }
+    }
+    return out;
+  };
+  CHECK(text_of(*open_corpus(options, 256)) == "askgoallpc");
+  CHECK(counted() == "---+++++-+");
+  Options to_file = options;
+  to_file.data.output = (folder / "tokens.bin").string();
+  prepare_output(to_file, {});
+  CHECK(std::filesystem::exists(folder / "tokens.bin.mask"));
+  options.data.source = (folder / "tokens.bin").string();
+  CHECK(counted() == "---+++++-+");
+  options.data.document_mask = true;  // the first token of a document is no target either
+  CHECK(counted() == "---++-++--");
+  CHECK(open_dataset(options, 256, 2).masks_loss());
+  options.data.document_mask = false;
+  const std::uint64_t masked = open_dataset(options, 256, 2).fingerprint();
+
+  folder.write("plain.bin", bytes_of(std::vector<std::uint16_t>(5, 2)));
+  options.data.source = (folder / "plain.bin").string() + "," + (folder / "tokens.bin").string();
+  CHECK(counted() == "+++++---+++++-+");
+  folder.write("tokens.bin.mask", "nonsense");
+  CHECK_THAT(usage_message([&] { open_corpus(options, 256); }), Contains("tokens.bin.mask: no mask of the loss"));
+  std::filesystem::remove(folder / "tokens.bin.mask");
+  options.data.source = (folder / "tokens.bin").string();
+  CHECK_FALSE(open_corpus(options, 256)->masks_loss());
+  CHECK(open_dataset(options, 256, 2).fingerprint() != masked);
+}

@@ -12,7 +12,8 @@ using Events = std::vector<std::string>;
 
 JsonEvents noted(Events& out) {
   return {[&](std::string& text) { out.push_back(text); }, [&](const std::string& why) { out.push_back("!" + why); },
-          [&](const std::string& why) { out.push_back("!!" + why); }};
+          [&](const std::string& why) { out.push_back("!!" + why); },
+          [&](std::string& prompt, std::string& completion) { out.push_back(prompt + " -> " + completion); }};
 }
 
 Events line(const std::string& text, const std::string& key = "text") {
@@ -115,4 +116,19 @@ TEST_CASE("A file holds an object or an array of them, and ends at a fault of sy
   REQUIRE(lines.size() == 2);
   CHECK_THAT(lines[1], Contains("!!") && Contains("a .jsonl file"));
   CHECK_THAT(file("[{\"text\": " + std::string(100, '['))[0], Contains("!!values are nested"));
+}
+
+TEST_CASE("A prompt and its completion are a document of two texts") {
+  CHECK(line(R"({"prompt": "p", "completion": "c"})") == Events{"p -> c"});
+  CHECK(line(R"({"completion": "c", "id": [1, {"prompt": 2}], "prompt": ""})") == Events{" -> c"});
+  CHECK(line(R"({"prompt": null, "text": "t", "completion": 7})") == Events{"t"});  // metadata beside a text
+  CHECK(line(R"({"prompt": "p", "completion": "c"})", "prompt") == Events{"p"});
+  CHECK(file(R"([{"prompt": "a", "completion": "b"}, {"text": "t"}, {"prompt": "c", "completion": "d"}])") ==
+        Events{"a -> b", "t", "c -> d"});
+  CHECK_THAT(line(R"({"prompt": "p"})")[0], Contains("!an object without \"text\"") && Contains("\"completion\""));
+  CHECK_THAT(line(R"({"completion": "c"})")[0], Contains("and without the \"prompt\" of a pair"));
+  CHECK_THAT(line(R"({"prompt": "p", "completion": ["c"]})")[0], Contains("!\"completion\" is an array"));
+  CHECK_THAT(line(R"({"prompt": "p", "prompt": "p", "completion": "c"})")[0],
+             Contains("\"prompt\" stands there twice"));
+  CHECK_THAT(line(R"({"prompt": "p", "completion": "c"} x)")[0], Contains("no JSON"));
 }

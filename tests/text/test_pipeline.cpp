@@ -13,6 +13,7 @@ namespace {
 struct Result {
   std::vector<std::int32_t> ids;
   std::vector<std::int64_t> ends;
+  std::vector<TokenRun> uncounted;
   std::vector<std::string> bad;
   std::int64_t pieces = 0, bad_places = 0;
   bool operator==(const Result&) const = default;
@@ -26,6 +27,8 @@ Result encoded(const std::string& source, int threads, PieceSettings pieces = {}
   Result out;
   encode_corpus(list, tokenizer, pieces, settings, from, threads, [&](EncodedPiece&& piece) {
     for (const auto end : piece.tokens.ends) out.ends.push_back(std::ssize(out.ids) + end);
+    for (const auto& run : piece.tokens.uncounted)
+      out.uncounted.push_back({std::ssize(out.ids) + run.begin, std::ssize(out.ids) + run.end});
     out.ids.insert(out.ids.end(), piece.tokens.ids.begin(), piece.tokens.ids.end());
     for (const auto& place : piece.tokens.bad)
       out.bad.push_back(
@@ -161,4 +164,53 @@ TEST_CASE("Text that cannot be cut is refused by file and place, and errors of r
              }),
              Contains("enough"));
   CHECK(pieces == 1);
+}
+
+TEST_CASE("Prompts are encoded apart from their completions, and do not count") {
+  const TemporaryFolder folder;
+  const std::string words = drawn_words(9000, 4);
+  const std::string long_prompt = words.substr(0, words.rfind(' ')),
+                    one = R"({"prompt": "to b", "completion": "e or"})";
+  const auto pair = [](std::string prompt, const std::string& completion) {
+    std::ranges::replace(prompt, '\n', ' ');
+    return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", prompt, completion);
+  };
+  std::string lines = one + "\n{\"text\": \"plain\"}\n" + pair("", "all") + "\n" + pair("p", "") + "\n" + pair("", "") +
+                      "\n" + pair(long_prompt, "short") + "\n" + pair("short", long_prompt) + "\n" +
+                      pair(long_prompt, "") + "\n";
+  folder.write("a.jsonl", lines);
+  lines.pop_back();
+  std::ranges::replace(lines, '\n', ',');
+  folder.write("b.json", "[" + lines + "]");
+  const PieceSettings small{.piece = 1000};
+  const Result from_lines = encoded((folder / "a.jsonl").string(), 2, small);
+  const PairTokenizer tokenizer;
+  const auto text_of = [&](std::int64_t begin, std::int64_t end) {
+    return tokenizer.decode(std::vector<std::int32_t>(from_lines.ids.begin() + begin, from_lines.ids.begin() + end));
+  };
+  CHECK(from_lines.ends.size() == 7);
+  std::vector<bool> counts(from_lines.ids.size(), true);
+  for (const TokenRun& run : from_lines.uncounted) {
+    for (std::int64_t i = run.begin; i < run.end; ++i) counts[static_cast<std::size_t>(i)] = false;
+  }
+  std::string uncounted;
+  for (std::int64_t i = 0; i < std::ssize(counts); ++i) {
+    if (!counts[static_cast<std::size_t>(i)]) uncounted += text_of(i, i + 1);
+  }
+  std::string flat = long_prompt;
+  std::ranges::replace(flat, '\n', ' ');
+  CHECK(uncounted == "to bp" + flat + "short" + flat);
+  CHECK(text_of(0, from_lines.ends[0]) == "to be or<end>");
+  CHECK(from_lines.uncounted[0] == TokenRun{0, 3});
+
+  // A .json file is cut elsewhere, so long prompts may be several runs.
+  const Result from_array = encoded((folder / "b.json").string(), 1, small);
+  CHECK(from_array.ids == from_lines.ids);
+  CHECK(from_array.ends == from_lines.ends);
+  std::vector<bool> same(from_array.ids.size(), true);
+  for (const TokenRun& run : from_array.uncounted) {
+    for (std::int64_t i = run.begin; i < run.end; ++i) same[static_cast<std::size_t>(i)] = false;
+  }
+  CHECK(same == counts);
+  CHECK(encoded((folder / "b.json").string(), 3, small) == from_array);
 }

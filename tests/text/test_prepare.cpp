@@ -45,10 +45,14 @@ std::vector<std::int32_t> ids_of(const fs::path& tokens) {
 }
 
 /// A corpus of several files and some 40 pieces.
-void write_corpus(const TemporaryFolder& folder) {
+void write_corpus(const TemporaryFolder& folder, bool prompts = false) {
   std::string text, lines;
   for (int i = 0; i < 8000; ++i) text += fmt::format("word{} ", i * 7919 % 1000);
   for (int i = 0; i < 300; ++i) lines += fmt::format("{{\"text\": \"line {} of a corpus\"}}\n", i);
+  if (prompts) {
+    for (int i = 0; i < 300; ++i)
+      lines += fmt::format("{{\"prompt\": \"question {}\", \"completion\": \"answer {}\"}}\n", i, i);
+  }
   folder.write("texts/a.txt", text);
   folder.write("texts/b.jsonl", lines);
   folder.write("texts/c.txt", "the last one");
@@ -125,9 +129,11 @@ TEST_CASE("A key tells corpora, tokenizers and options apart") {
 
 TEST_CASE("What was cut off goes on from its journal, whatever lies after it, to the same bytes") {
   const TemporaryFolder folder;
-  write_corpus(folder);
+  write_corpus(folder, true);
   const auto whole = prepared_folder(job_of(folder / "texts"), folder / "whole");
-  const std::string tokens = bytes_of_file(whole / "tokens.bin"), index = bytes_of_file(whole / "documents.idx");
+  const std::string tokens = bytes_of_file(whole / "tokens.bin"), index = bytes_of_file(whole / "documents.idx"),
+                    mask = bytes_of_file(whole / "uncounted.idx");
+  REQUIRE(mask.size() == 64 + 300 * 16);
   const int pieces = kSanitized ? 8 : 25;
   for (int stop = 1; stop < pieces; stop += 3) {
     CAPTURE(stop);
@@ -145,9 +151,11 @@ TEST_CASE("What was cut off goes on from its journal, whatever lies after it, to
     job.settings.say = [&](const std::string& line) { said.push_back(line); };
     if (stop % 2 == 0) std::ofstream(beside / "tokens.bin", std::ios::app) << "what the journal does not know";
     if (stop % 3 == 0) std::ofstream(beside / "documents.idx", std::ios::app) << "nor this";
+    if (stop % 4 == 0) std::ofstream(beside / "uncounted.idx", std::ios::app) << "nor that";
     const fs::path made = prepared_folder(job, cache);
     CHECK(bytes_of_file(made / "tokens.bin") == tokens);
     CHECK(bytes_of_file(made / "documents.idx") == index);
+    CHECK(bytes_of_file(made / "uncounted.idx") == mask);
     REQUIRE(said.size() >= 2);
     CHECK_THAT(said[1], Contains("going on   after"));
   }

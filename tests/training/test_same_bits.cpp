@@ -3,6 +3,7 @@
 
 #include "draw.hpp"
 #include "sanitized.hpp"
+#include "temporary_folder.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -155,4 +156,77 @@ TEST_CASE("more ranks than elements of most tensors") {
     options.shard.strategy = strategy;
     require_same_bits(reference, train_locally(options, architecture, 16, 4));
   }
+}
+
+namespace {
+
+/// Options of a corpus of .jsonl lines.
+Options options_of_lines(const TemporaryFolder& folder, const std::string& lines) {
+  folder.write("texts.jsonl", lines);
+  Options options = base_options();
+  options.data.source = (folder / "texts.jsonl").string();
+  options.data.synthetic_tokens = DataOptions().synthetic_tokens;
+  options.data.cache = (folder / "cache").string();
+  options.train.steps = 3;
+  options.train.accumulation = 4;
+  options.shard.strategy = Strategy::ddp;
+  return options;
+}
+
+/// Texts of 1 to 23 bytes, in a vocabulary of 67.
+std::string drawn_text(int i) { return std::to_string(i * i).append(static_cast<std::size_t>(i * 7 % 19), '('); }
+
+void require_same_bits_drawn(const Options& options, const std::map<Family, RunOutcome>& references) {
+  for (std::uint64_t seed = 1; seed <= (kSanitized ? 10 : 40); ++seed) {
+    const Drawn c = draw(seed, options, 4, std::int64_t{1} << seed % 3);
+    INFO(c.text);
+    const RunOutcome run = train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine);
+    require_same_bits(references.at(c.family), run);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("with documents masked, strategies, worlds and checkpointing leave the bits alone") {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 400; ++i) lines += "{\"text\": \"" + drawn_text(i) + "\"}\n";
+  Options options = options_of_lines(folder, lines);
+  const std::map<Family, RunOutcome> unmasked = reference_of_families(options);
+  options.data.document_mask = true;
+  const std::map<Family, RunOutcome> references = reference_of_families(options);
+  for (const auto& [family, reference] : references) REQUIRE(reference.losses != unmasked.at(family).losses);
+  require_same_bits_drawn(options, references);
+}
+
+TEST_CASE("with prompts that do not count, strategies, worlds and checkpointing leave the bits alone") {
+  const TemporaryFolder folder;
+  std::string lines;
+  for (int i = 0; i < 400; ++i)
+    lines += "{\"prompt\": \"" + drawn_text(i) + "\", \"completion\": \"" + drawn_text(i % 7) + "\"}\n";
+  Options options = options_of_lines(folder, lines);
+  const std::map<Family, RunOutcome> references = reference_of_families(options);
+  require_same_bits_drawn(options, references);
+  options.data.document_mask = true;
+  require_same_bits_drawn(options, reference_of_families(options));
+}
+
+TEST_CASE("a prompt of nothing changes no bit, and a corpus of prompts alone no gradient") {
+  const TemporaryFolder folder;
+  const auto trained = [&](const std::function<std::string(const std::string&)>& line_of) {
+    std::string lines;
+    for (int i = 0; i < 400; ++i) lines += line_of(drawn_text(i)) + "\n";
+    Options options = options_of_lines(folder, lines);
+    options.optim.weight_decay = 0;
+    return train_locally(options, small_gpt2(), 2, 2);
+  };
+  const RunOutcome plain = trained([](const std::string& text) { return "{\"text\": \"" + text + "\"}"; });
+  require_same_bits(
+      plain, trained([](const std::string& text) { return "{\"prompt\": \"\", \"completion\": \"" + text + "\"}"; }));
+  const RunOutcome none =
+      trained([](const std::string& text) { return "{\"prompt\": \"" + text + "\", \"completion\": \"\"}"; });
+  CHECK(none.losses == std::vector<double>(3, 0.0));
+  CHECK(none.norms == std::vector<double>(3, 0.0));
+  CHECK(none.evaluations == std::vector<double>{0.0});
+  for (const auto& tensor : none.weights) CHECK(std::ranges::all_of(tensor, [](float v) { return std::isfinite(v); }));
 }

@@ -65,6 +65,7 @@ struct DataOptions {
   std::string cache;               ///< folder; empty: see cache_folder (text/corpus.hpp)
   std::string output;              ///< of `tessera data prepare`: a file instead of the cache
   OnError on_error = OnError::stop;
+  bool document_mask = false;  ///< documents in one sample do not attend to each other, and positions restart
   bool has_validation() const { return !val_source.empty() || val_fraction > 0.0; }
   bool operator==(const DataOptions&) const = default;
 };

@@ -33,11 +33,12 @@ struct ValidationSet {
 
 /// Returns the sets of corpora that are evaluated whole, from their first sample on. They must outlive the sets.
 /// UsageError when one is shorter than a sample.
-std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len);
+std::vector<ValidationSet> validation_sets(const std::vector<NamedSource>& sources, std::int64_t seq_len,
+                                           bool document_mask);
 
 class Dataset {
  public:
-  /// UsageError when a source is shorter than one sample.
+  /// UsageError when a source is shorter than one sample, or has no documents with data.document_mask.
   Dataset(DataSources sources, const DataOptions& options, std::int64_t vocab, std::int64_t seq_len);
 
   const TokenSource& source() const { return *sources_.train; }
@@ -49,7 +50,9 @@ class Dataset {
   /// Returns the number of tokens for evaluation.
   std::int64_t validation_tokens() const;
   std::int64_t vocab() const { return vocab_; }
-  /// Computes tessera::fingerprint of all sources; includes the split.
+  /// Returns whether the loss of any source leaves tokens out.
+  bool masks_loss() const;
+  /// Computes tessera::fingerprint of all sources; includes the split, and with data.document_mask documents' borders.
   std::uint64_t fingerprint() const;
 
  private:

@@ -15,17 +15,23 @@
 
 namespace tessera {
 
-/// One micro-batch, both [batch, seq_len] int32, row by row.
+/// One micro-batch, each [batch, seq_len] int32, row by row.
 struct Batch {
   std::span<const std::int32_t> tokens;
-  std::span<const std::int32_t> targets;  ///< tokens shifted by one
+  std::span<const std::int32_t> targets;    ///< tokens shifted by one; kUncountedToken where the loss leaves one out
+  std::span<const std::int32_t> positions;  ///< of tokens in their documents; empty without TokenSource::has_documents
   std::int64_t first_sample = 0;
 };
 
-/// Fills tokens and targets [batch, seq_len] with samples first_sample .. first_sample + batch - 1. `row` is scratch of
-/// seq_len + 1. UsageError when a token is not below `vocab`.
+/// Fills tokens and targets [batch, seq_len] with samples first_sample .. first_sample + batch - 1, and `positions`
+/// unless it is null. `row` is scratch of seq_len + 1. UsageError when a token is not below `vocab`.
 void fill_batch(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t first_sample,
-                std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets);
+                std::int64_t batch, std::span<std::int32_t> row, std::int32_t* tokens, std::int32_t* targets,
+                std::int32_t* positions = nullptr);
+
+/// Returns how many targets of these samples the loss counts. `row` is scratch of at least seq_len.
+std::int64_t counted_targets(const TokenSource& source, const Sampler& sampler, std::int64_t first_sample,
+                             std::int64_t samples, std::span<std::int32_t> row);
 
 class BatchReader {
  public:
@@ -35,6 +41,7 @@ class BatchReader {
 
   /// Starts reading at once, at most `depth` (>= 1) batches ahead of the one in use. Source and sampler must outlive
   /// the reader. All memory is allocated here: (depth + 1) * 2 * batch * seq_len * 4 bytes.
+  /// With documents it is half as much again.
   BatchReader(const TokenSource& source, const Sampler& sampler, std::int64_t vocab, std::int64_t batch,
               Requests requests, std::int64_t depth = 2);
   /// Stops after the batch that is being read.
@@ -48,7 +55,7 @@ class BatchReader {
 
  private:
   struct Slot {
-    std::vector<std::int32_t> tokens, targets;
+    std::vector<std::int32_t> tokens, targets, positions;
     std::int64_t first_sample = 0;
   };
   void read_ahead();

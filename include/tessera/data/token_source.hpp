@@ -8,6 +8,9 @@
 
 namespace tessera {
 
+/// A target that the loss leaves out.
+inline constexpr std::int32_t kUncountedToken = -1;
+
 /// Read-only tokens 0 .. size()-1. All calls may come from several threads at once.
 class TokenSource {
  public:
@@ -23,6 +26,16 @@ class TokenSource {
   /// IoError when a file cannot be read; UsageError for a stored id that does not fit int32.
   virtual void copy(std::int64_t first, std::int64_t count, std::int32_t* out) const = 0;
 
+  /// Returns whether the borders of documents are known.
+  virtual bool has_documents() const { return false; }
+  /// Returns the token after the last one of the document that holds `token`. InternalError without has_documents().
+  virtual std::int64_t document_end(std::int64_t token) const;
+
+  /// Returns whether the loss leaves some tokens out, as targets.
+  virtual bool masks_loss() const { return false; }
+  /// Puts kUncountedToken in the place of those among targets first .. first+count-1, which are in ids [count].
+  virtual void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const;
+
   /// Returns one human-readable line: "3 text files in corpus/", "synthetic text".
   virtual std::string describe() const = 0;
 
@@ -33,6 +46,10 @@ class TokenSource {
 /// Copies, with a UsageError naming position, id and vocabulary when a token is not below `vocab`.
 void copy_checked(const TokenSource& source, std::int64_t first, std::int64_t count, std::int64_t vocab,
                   std::int32_t* out);
+
+/// Fills out [count] with the positions of tokens first .. first+count-1, each in its document. A document that began
+/// before `first` begins there. The source must have documents.
+void fill_positions(const TokenSource& source, std::int64_t first, std::int64_t count, std::int32_t* out);
 
 /// UsageError when a token is not below `vocab`. Reads nothing when the format rules that out, and everything up to
 /// 2^26 tokens. Of a longer source it reads only the two ends; its other tokens are checked when they are used.

@@ -17,7 +17,7 @@ double learning_rate(const OptimOptions& options, std::int64_t step, std::int64_
 
 /// What a step reports.
 struct StepResult {
-  double loss = 0;                 ///< mean over the tokens of the global batch
+  double loss = 0;                 ///< mean over the counted tokens of the global batch
   double grad_norm = 0;            ///< of the full gradient, before clipping
   bool skipped = false;            ///< fp16: the gradient overflowed, nothing was updated
   bool finite = true;              ///< loss and norm are finite (fp16 overflow aside)
@@ -39,8 +39,9 @@ class Optimizer {
  public:
   Optimizer(const OptimizerSettings& settings, std::uint64_t seed);
 
-  /// Sets the learning rate, before step `step` of `steps`.
-  void begin_step(std::int64_t step, std::int64_t steps);
+  /// Sets the learning rate and the normaliser of the loss, before step `step` of `steps`. A step without any counted
+  /// token has loss and gradient 0; moments and weight decay move weights as ever.
+  void begin_step(std::int64_t step, std::int64_t steps, std::int64_t counted_tokens);
   /// Returns the arguments of the schedule's clip operation on scalars and sums at these addresses.
   ClipArguments clip_arguments(const ReducedScalars* reduced, StepScalars* scalars) const;
 
@@ -58,6 +59,8 @@ class Optimizer {
   std::int64_t skipped_steps() const { return scalars_.skipped_steps; }
 
  private:
+  void set_gradient_scale();
+
   OptimizerSettings settings_;
   StepScalars scalars_;
 };

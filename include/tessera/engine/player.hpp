@@ -13,7 +13,8 @@
 
 namespace tessera {
 
-/// Fills one micro-batch: tokens and targets, both [batch, sequence]; returns its first sample's global number.
+/// Fills one micro-batch: tokens and targets, both [batch, sequence]; returns its first sample's global number. With
+/// ModelParts::documents positions follow the targets.
 /// In generation: tokens, and behind them GenerationInputs, which begin at `targets`; what is returned has no meaning.
 using TokenFeed = std::function<std::int64_t(std::int32_t* tokens, std::int32_t* targets)>;
 

@@ -43,7 +43,8 @@ struct EmbeddingForward {
 struct EmbeddingBackward {
   std::int64_t batch = 0, sequence = 0, width = 0, vocab = 0, context = 0;
   const std::int32_t* tokens = nullptr;
-  ConstView output_gradient;       ///< [batch * sequence, width]
+  const std::int32_t* positions = nullptr;  ///< forward's
+  ConstView output_gradient;                ///< [batch * sequence, width]
   GradientView token_gradient;     ///< [vocab, width]: rows of absent tokens become zero (or stay, when adding)
   GradientView position_gradient;  ///< [context, width]; may be empty
   Dropout dropout;                 ///< forward's
@@ -118,6 +119,8 @@ struct AttentionForward {
   ConstView key, value;          ///< [tokens, kv_heads * head_width]
   View output;                   ///< [tokens, heads * head_width]
   float* log_sum_exp = nullptr;  ///< [batch, heads, sequence]: of the scaled scores
+  /// [batch, sequence]: each row's number in its document, whose keys alone it sees. Null: one document a sequence.
+  const std::int32_t* positions = nullptr;
   Dropout dropout;
 };
 
@@ -139,6 +142,7 @@ struct AttentionBackward {
   AttentionShape shape;
   ConstView query, key, value, output;  ///< forward's, in one dtype
   const float* log_sum_exp = nullptr;
+  const std::int32_t* positions = nullptr;            ///< forward's
   ConstView output_gradient;                          ///< [tokens, heads * head_width]
   View query_gradient, key_gradient, value_gradient;  ///< shaped and typed as query, key, value; stored
   Dropout dropout;
@@ -171,6 +175,9 @@ struct SwigluBackward {
   View output;  ///< [tokens, width]: forward's again, the same bits, in separate memory; or empty
 };
 
+/// A target that the loss leaves out (CPU only).
+inline constexpr std::int32_t kUncounted = -1;
+
 /// Final norm, vocabulary matmul and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists as a
 /// whole. Per token: loss = log(sum_v exp(logit_v)) - logit_target.
 struct HeadArguments {
@@ -180,7 +187,7 @@ struct HeadArguments {
   ConstView input;                        ///< [tokens, width]
   ConstView gain, bias;                   ///< [width]; bias may be empty
   ConstView table;                        ///< [vocab, width]
-  const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab)
+  const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab), or kUncounted: no loss and no gradient
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
   float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null. CPU only
   void* scratch = nullptr;                ///< head_scratch_bytes
@@ -224,8 +231,7 @@ struct AccountArguments {
 struct ClipArguments {
   const ReducedScalars* reduced = nullptr;
   StepScalars* scalars = nullptr;
-  std::int64_t global_tokens = 0;  ///< tokens of the global batch
-  double clip = 0;                 ///< largest norm; 0: no clipping
+  double clip = 0;  ///< largest norm; 0: no clipping
   double beta1 = 0.9, beta2 = 0.999;
   bool scales_loss = false;  ///< fp16: dynamic loss scaling
 };

@@ -14,13 +14,14 @@ struct StepInputs {
   float learning_rate = 0;
   std::int32_t stop_requested = 0;  ///< this rank's requests to all: summed with the step's scalars
   std::int32_t counts_loss =
-      1;  ///< 0: the coming losses do not count (an evaluation's last round may have ranks to spare)
-  std::int32_t reserved = 0;
+      1;                     ///< 0: the coming losses do not count (an evaluation's last round may have ranks to spare)
+  float gradient_scale = 0;  ///< loss_scale / counted_tokens: the start value of d loss
+  std::int64_t counted_tokens = 0;  ///< targets of the global batch that the loss counts, over all ranks
 };
 
 /// A step's results, written by its clip.
 struct StepOutcome {
-  double loss = 0;                 ///< mean over the tokens of the global batch
+  double loss = 0;                 ///< mean over the counted tokens of the global batch; 0 where there are none
   double grad_norm = 0;            ///< of the full gradient, before clipping
   double loss_scale = 1;           ///< the scale of this step's gradients
   std::int64_t stop_requests = 0;  ///< the sum of the ranks' requests
@@ -35,7 +36,6 @@ struct StepScalars : StepInputs {
 
   float bias_correction1 = 1, bias_correction2 = 1;  ///< 1 - beta^t, t = adam_step
   float clip_coefficient = 1;
-  float gradient_scale = 0;     ///< 1 / tokens of the global batch (times loss_scale): the start value of d loss
   std::int32_t skip = 0;        ///< 1: the update does nothing (fp16 overflow, or a failure)
   float loss_scale = 1;         ///< of the current or next gradients; a power of two
   std::int64_t adam_step = 0;   ///< updates done

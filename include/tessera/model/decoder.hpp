@@ -13,11 +13,12 @@ namespace tessera {
 /// The buffers of one operation on one part. Spans follow the order of Part::tensors and Part::saved.
 /// Activations and saved values are in ModelParts::compute unless their declaration says otherwise.
 struct PartBuffers {
-  const std::int32_t* tokens = nullptr;                                         ///< [batch, sequence]
-  const std::int32_t* targets = nullptr;                                        ///< [batch, sequence]; the head's
-  const std::int32_t *positions = nullptr, *counts = nullptr, *rows = nullptr;  ///< generation: GenerationInputs
-  bool evaluation = false;                                                      ///< forward without dropout
-  const void* input = nullptr;  ///< residual stream [tokens, width]; null for embedding
+  const std::int32_t* tokens = nullptr;                   ///< [batch, sequence]
+  const std::int32_t* targets = nullptr;                  ///< [batch, sequence]; the head's
+  const std::int32_t* positions = nullptr;                ///< [batch, sequence] of ModelParts::documents; generation
+  const std::int32_t *counts = nullptr, *rows = nullptr;  ///< generation: GenerationInputs
+  bool evaluation = false;                                ///< forward without dropout
+  const void* input = nullptr;                            ///< residual stream [tokens, width]; null for embedding
   void* output =
       nullptr;  ///< residual stream [tokens, width]; null for the head, and in a recompute whose output is not read
   void* residual_gradient =

@@ -73,6 +73,8 @@ struct ModelParts {
   DType compute = DType::fp32;          ///< dtype of parameters as read, activations and saved values
   DType gradient = DType::fp32;         ///< dtype of parameter gradients as parts write them
   DeviceKind device = DeviceKind::cpu;  ///< the device whose kernels the scratch is for
+  /// Sequences hold several documents. Positions come with the tokens, and a token sees those of its document alone.
+  bool documents = false;
   /// Generation: positions that the cache of keys and values holds of each sequence. 0: training and evaluation.
   std::int64_t cache = 0;
   IndexedVector<TensorId, ParameterTensor> tensors;
@@ -84,8 +86,9 @@ struct ModelParts {
   bool generates() const { return cache > 0; }
   /// Returns the elements of an attention part's cache: [batch, cache, kv_heads * head_width] of keys, then of values.
   std::int64_t cache_elements() const { return 2 * batch * cache * architecture.kv_heads * architecture.head_width(); }
-  /// Returns the integers that a micro-batch brings: tokens and targets, or what GenerationInputs says.
-  std::int64_t input_integers() const { return 2 * tokens() + (generates() ? 2 * batch : 0); }
+  /// Returns the integers that a micro-batch brings: tokens, targets and, with documents, positions, each [batch,
+  /// sequence]; or what GenerationInputs says.
+  std::int64_t input_integers() const { return (documents ? 3 : 2) * tokens() + (generates() ? 2 * batch : 0); }
   std::int64_t parameter_count() const;
   /// Returns the FLOPs of one micro-batch's forward and backward, without recomputation.
   std::int64_t training_flops() const;

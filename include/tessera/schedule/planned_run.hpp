@@ -22,6 +22,7 @@ GenerationShape sample_shape(const Options& options, const Architecture& archite
 struct RunShape {
   Architecture architecture;
   std::int64_t micro_batch = 1, sequence = 1;
+  bool documents = false;  ///< data.document_mask
   std::int64_t world = 1, ranks_per_node = 1;
   std::int64_t group_size = 0;  ///< shard.group_size; 0 = the ranks of a node
   SchedulePolicy policy;

@@ -4,9 +4,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <string_view>
 
 #include "tessera/base/mapped_file.hpp"
+#include "tessera/data/token_source.hpp"
 
 namespace tessera {
 
@@ -28,16 +30,59 @@ class DocumentIndex {
   /// Returns the first token of a document, and the token after its last.
   std::int64_t begin(std::int64_t document) const { return document == 0 ? 0 : end(document - 1); }
   std::int64_t end(std::int64_t document) const;
+  /// Returns the end of the document that holds a token. Tokens behind the last document are one document.
+  std::int64_t end_of_token(std::int64_t token) const;
 
  private:
   MappedFile file_;
-  std::int64_t documents_ = 0;
+  std::int64_t documents_ = 0, tokens_ = 0;
 };
 
-// A cache's folder holds these.
+/// Tokens [begin, end) of a corpus.
+struct TokenRun {
+  std::int64_t begin = 0, end = 0;
+  bool operator==(const TokenRun&) const = default;
+};
+
+/// The header of a mask of the loss; as many TokenRun follow: tokens that are no targets, in order.
+struct MaskHeader {
+  char magic[8] = {'T', 'E', 'S', 'S', 'E', 'R', 'A', 'M'};
+  std::uint32_t version = 1, entry_bytes = sizeof(TokenRun);
+  std::uint64_t runs = 0;
+  std::uint64_t unused[5] = {};
+};
+static_assert(sizeof(MaskHeader) == 64);
+
+/// A mapped mask of the loss.
+class LossMask {
+ public:
+  /// UsageError if the file is no such mask, or its runs are not in order within `tokens`.
+  LossMask(const std::filesystem::path& file, std::int64_t tokens);
+  std::int64_t size() const { return runs_; }
+  TokenRun operator[](std::int64_t i) const;
+  /// Does what TokenSource::mask_targets says.
+  void apply(std::int64_t first, std::int64_t count, std::int32_t* ids) const;
+
+ private:
+  MappedFile file_;
+  std::int64_t runs_ = 0;
+};
+
+// A cache's folder holds these; the mask only if the loss leaves tokens out.
 inline constexpr std::string_view kPreparedTokens = "tokens.bin";
 inline constexpr std::string_view kPreparedDocuments = "documents.idx";
+inline constexpr std::string_view kPreparedMask = "uncounted.idx";
 inline constexpr std::string_view kPreparedInfo = "info.json";
+
+/// Gives tokens the mask in a file, if it is there. UsageError if it is no mask of these tokens.
+std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask);
+
+/// Gives tokens the documents of an index, whose first tokens are no targets. UsageError if the file is missing or no
+/// index of these tokens.
+std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& index);
+
+/// Returns the mask beside a file of tokens: uncounted.idx of a cache, else FILE.mask.
+std::filesystem::path mask_beside(const std::filesystem::path& tokens);
 
 /// Returns the index beside a file of tokens: documents.idx of a cache, else FILE.idx.
 std::filesystem::path index_beside(const std::filesystem::path& tokens);

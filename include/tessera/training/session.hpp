@@ -98,6 +98,7 @@ class TrainingSession {
 
  private:
   std::int64_t first_sample(std::int64_t request) const;
+  std::int64_t counted_tokens_of_step();
   void compare_plans(RankContext& context) const;
 
   const Options& options_;
@@ -110,6 +111,7 @@ class TrainingSession {
   std::unique_ptr<Optimizer> optimizer_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
+  std::vector<std::int32_t> row_;  ///< scratch of counting targets
 };
 
 }  // namespace tessera

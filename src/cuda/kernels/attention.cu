@@ -41,9 +41,15 @@ bool by_tensor_cores(const AttentionShape& shape, DType dtype) {
   return dtype != DType::fp32 && shape.head_width <= kWidestTensorCoreHead;
 }
 
+void refuse_documents(const std::int32_t* positions) {
+  if (positions != nullptr)
+    throw UsageError("run.device = cuda (attention has no mask of documents for GPUs yet): cpu, or none");
+}
+
 }  // namespace
 
 void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
+  refuse_documents(a.positions);
   if (attention_.run(cuda_stream(stream), a)) return;
   if (by_tensor_cores(a.shape, a.query.dtype)) {
     attention_forward_by_tensor_cores(cuda_stream(stream), a);
@@ -57,6 +63,7 @@ void CudaKernels::attention_cached(Stream&, const AttentionCached&) {
 }
 
 void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a) {
+  refuse_documents(a.positions);
   if (attention_.run(cuda_stream(stream), a)) return;
   const AttentionShape& s = a.shape;
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().attention_backward(s, a.query.dtype));

@@ -160,6 +160,8 @@ void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
 }
 
 void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
+  if (a.positions != nullptr)
+    throw UsageError("run.device = cuda (positions by document have no gradient on GPUs yet): cpu, or none");
   const std::int64_t tokens = a.batch * a.sequence;
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().embedding_backward(tokens));
   const CudaEmbeddingBackwardLayout layout(scratch, tokens);

@@ -31,6 +31,7 @@ class BackwardTask {
   void run(std::int64_t sequence, std::int64_t kv_head) {
     const Tiling key_tiles = Tiling::of_size(a_.shape.sequence, kKeyTile);
     const Tiling query_tiles = Tiling::of_size(a_.shape.sequence, kQueryTile);
+    const VisibleKeys visible(a_.positions, a_.shape, sequence);
     for (std::int64_t head = kv_head * group_; head < (kv_head + 1) * group_; ++head) compute_delta(sequence, head);
     for (std::int64_t k = 0; k < key_tiles.count(); ++k) {
       ScratchLayout scratch = scratch_;
@@ -40,7 +41,9 @@ class BackwardTask {
       bool first = true;
       for (std::int64_t head = kv_head * group_; head < (kv_head + 1) * group_; ++head) {
         for (std::int64_t q = keys.begin / kQueryTile; q < query_tiles.count(); ++q) {
-          add_queries(sequence, head, query_tiles[q], keys, key, value, first, k == 0, scratch);
+          const std::int64_t first_tile = visible.first_tile(query_tiles[q]);
+          if (first_tile > k) break;  // these queries and all after them belong to later documents
+          add_queries(sequence, head, query_tiles[q], keys, key, value, first, k == first_tile, scratch);
           first = false;
         }
       }
@@ -105,20 +108,22 @@ class BackwardTask {
     const float* log_sum_exp = a_.log_sum_exp + (sequence * a_.shape.heads + head) * a_.shape.sequence;
     const float* delta = delta_of(sequence, head);
     const float scale = score_scale(a_.shape);
+    const VisibleKeys all_visible(a_.positions, a_.shape, sequence);
     for (std::int64_t i = 0; i < queries.size(); ++i) {
       const std::int64_t position = queries.begin + i;
-      float* p = probabilities_ + i * keys.size();
-      float* ds = gradients_ + i * keys.size();
-      const std::int64_t visible = visible_keys(position, keys);
-      vector_.softmax_again(p, visible, scale, log_sum_exp[position]);
+      const Tile visible = all_visible.of(position, keys);
+      const std::int64_t count = visible.size();
+      clear_hidden(probabilities_ + i * keys.size(), visible, keys.size());
+      clear_hidden(gradients_ + i * keys.size(), visible, keys.size());
+      float* p = probabilities_ + i * keys.size() + visible.begin;
+      float* ds = gradients_ + i * keys.size() + visible.begin;
+      vector_.softmax_again(p, count, scale, log_sum_exp[position]);
       if (a_.dropout.on()) {
-        DropoutMask(a_.dropout).fill_probabilities(sequence, head, position, keys.begin, visible, mask_);
-        vector_.multiply(ds, mask_, ds, visible);
+        DropoutMask(a_.dropout).fill_probabilities(sequence, head, position, keys.begin + visible.begin, count, mask_);
+        vector_.multiply(ds, mask_, ds, count);
       }
-      vector_.softmax_backward(p, ds, visible, delta[position], scale);
-      if (a_.dropout.on()) vector_.multiply(p, mask_, p, visible);
-      clear_hidden(p, visible, keys.size());
-      clear_hidden(ds, visible, keys.size());
+      vector_.softmax_backward(p, ds, count, delta[position], scale);
+      if (a_.dropout.on()) vector_.multiply(p, mask_, p, count);
     }
   }
 
@@ -140,6 +145,7 @@ class BackwardTask {
 }  // namespace
 
 void CpuKernels::attention_backward(Stream&, const AttentionBackward& a) {
+  check_documents(a.positions, a.shape);
   ScratchLayout scratch(a.scratch, cpu_kernel_needs().attention_backward(a.shape, a.query_gradient.dtype));
   const AttentionBackwardLayout layout(scratch, a.shape, a.query_gradient.dtype);
   pool_.parallel_for(a.shape.batch * a.shape.kv_heads, [&](std::int64_t task, int worker) {

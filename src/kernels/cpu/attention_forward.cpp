@@ -35,9 +35,10 @@ class ForwardTask {
     const ConstView query =
         head_rows_at(vector_, scratch, a_.query, width_, rows.query + queries.begin, queries.size(), head);
     const Tiling key_tiles = Tiling::of_size(queries.end, kKeyTile);  // later keys are hidden from all of these queries
+    const std::int64_t first = VisibleKeys(a_.positions, a_.shape, sequence).first_tile(queries);
     for (std::int64_t i = 0; i < queries.size(); ++i) maximum_[i] = -3.0e38f, sum_[i] = 0;
-    for (std::int64_t t = 0; t < key_tiles.count(); ++t)
-      add_keys(sequence, rows.key, head, queries, key_tiles[t], t == 0, query, scratch);
+    for (std::int64_t t = first; t < key_tiles.count(); ++t)
+      add_keys(sequence, rows.key, head, queries, key_tiles[t], t == first, query, scratch);
     finish(sequence, rows.query, head, queries);
   }
 
@@ -50,17 +51,22 @@ class ForwardTask {
     const ConstView value = head_rows_at(vector_, scratch, a_.value, width_, key_row, keys.size(), kv_head);
     tile_matmul(vector_, scratch, {query, false}, {key, true}, queries.size(), keys.size(), width_, false, scores_,
                 keys.size());
+    const VisibleKeys all_visible(a_.positions, a_.shape, sequence);
     for (std::int64_t i = 0; i < queries.size(); ++i) {
       float* row = scores_ + i * keys.size();
-      const std::int64_t visible = visible_keys(queries.begin + i, keys);
-      if (visible > 0) {
-        const float shrink = vector_.softmax_online(row, visible, score_scale(a_.shape), &maximum_[i], &sum_[i]);
+      const Tile visible = all_visible.of(queries.begin + i, keys);
+      float* seen = row + visible.begin;
+      // A row that sees nothing here keeps its maximum and sum, and the matmul adds zeros to its output.
+      if (visible.size() > 0) {
+        const float shrink =
+            vector_.softmax_online(seen, visible.size(), score_scale(a_.shape), &maximum_[i], &sum_[i]);
         if (!first) vector_.scale(output_ + i * width_, shrink, width_);
       }
       clear_hidden(row, visible, keys.size());
       if (a_.dropout.on()) {
-        DropoutMask(a_.dropout).fill_probabilities(sequence, head, queries.begin + i, keys.begin, visible, mask_);
-        vector_.multiply(row, mask_, row, visible);
+        DropoutMask(a_.dropout)
+            .fill_probabilities(sequence, head, queries.begin + i, keys.begin + visible.begin, visible.size(), mask_);
+        vector_.multiply(seen, mask_, seen, visible.size());
       }
     }
     const ConstView probabilities = score_operand(vector_, scratch, scores_, queries.size(), keys.size(), value);
@@ -91,6 +97,7 @@ class ForwardTask {
 }  // namespace
 
 void CpuKernels::attention_forward(Stream&, const AttentionForward& a) {
+  check_documents(a.positions, a.shape);
   const Tiling query_tiles = Tiling::of_size(a.shape.sequence, kQueryTile);
   const std::int64_t heads = a.shape.batch * a.shape.heads;
   pool_.parallel_for(query_tiles.count() * heads, [&](std::int64_t task, int worker) {

@@ -1,9 +1,8 @@
 #pragma once
-// Common parts of attention's forward and backward: tiles of queries and keys, and the causal bound.
+// Common parts of attention's forward and backward: tiles of queries and keys, and which keys a query sees.
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "kernels/cpu/storage.hpp"
 #include "kernels/cpu/tile_matmul.hpp"
@@ -47,14 +46,42 @@ inline ConstView score_operand(const VectorKernels& vector, ScratchLayout& scrat
   return {rounded, rows.dtype, keys};
 }
 
-/// Returns how many keys of `keys` query `position` sees.
-inline std::int64_t visible_keys(std::int64_t position, const Tile& keys) {
-  return std::clamp<std::int64_t>(position + 1 - keys.begin, 0, keys.size());
+/// The keys that the rows of one sequence see: from the first of a row's document to the row itself. Rows count within
+/// the sequence. A document's first row never falls from row to row.
+class VisibleKeys {
+ public:
+  /// `positions` [batch, sequence] as of AttentionForward.
+  VisibleKeys(const std::int32_t* positions, const AttentionShape& shape, std::int64_t sequence)
+      : positions_(positions == nullptr ? nullptr : positions + sequence * shape.sequence) {}
+
+  std::int64_t first(std::int64_t row) const { return positions_ == nullptr ? 0 : row - positions_[row]; }
+  /// Returns the part of `keys` that a row sees, counted from the tile's begin; may be empty.
+  Tile of(std::int64_t row, const Tile& keys) const {
+    const std::int64_t begin = std::clamp<std::int64_t>(first(row) - keys.begin, 0, keys.size());
+    return {begin, std::clamp<std::int64_t>(row + 1 - keys.begin, begin, keys.size())};
+  }
+  /// Returns the number of the first tile of keys that any of these queries sees. Tiles are cut without regard to
+  /// documents. The tiles before would add exact zeros, so leaving them out keeps the bits.
+  std::int64_t first_tile(const Tile& queries) const { return first(queries.begin) / kKeyTile; }
+
+ private:
+  const std::int32_t* positions_;
+};
+
+/// InternalError unless positions count the rows of documents one after the other.
+inline void check_documents(const std::int32_t* positions, const AttentionShape& shape) {
+  if (positions == nullptr) return;
+  for (std::int64_t row = 0; row < shape.batch * shape.sequence; ++row) {
+    const std::int64_t next = row % shape.sequence == 0 ? 0 : positions[row - 1] + 1;
+    TESSERA_ASSERT(positions[row] == 0 || positions[row] == next, "position {} of row {} of the micro-batch: 0 or {}",
+                   positions[row], row, next);
+  }
 }
 
-/// Zeros the scores that the causal mask hides.
-inline void clear_hidden(float* row, std::int64_t visible, std::int64_t keys) {
-  if (visible < keys) std::memset(row + visible, 0, static_cast<std::size_t>(keys - visible) * sizeof(float));
+/// Zeros the scores that the mask hides.
+inline void clear_hidden(float* row, const Tile& visible, std::int64_t keys) {
+  std::fill(row, row + visible.begin, 0.0f);
+  std::fill(row + visible.end, row + keys, 0.0f);
 }
 
 }  // namespace tessera

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <numeric>
 
 #include "kernels/cpu/cpu_kernels.hpp"
 #include "kernels/cpu/dropout_mask.hpp"
@@ -50,6 +51,12 @@ class GradientRows {
     read(token, row_);
     vector_.add(sum_, row_, sum_, a_.width);
   }
+  /// Computes the sum of rows order[begin] to order[end - 1], of which there is one at least.
+  const float* sum_of(const std::int32_t* order, std::int64_t begin, std::int64_t end) {
+    start(order[begin]);
+    for (std::int64_t i = begin + 1; i < end; ++i) add(order[i]);
+    return sum_;
+  }
   const float* sum() const { return sum_; }
 
  private:
@@ -65,6 +72,14 @@ class GradientRows {
   float *sum_, *row_, *mask_;
 };
 
+/// Writes the numbers of all rows to `order`, sorted by key, then by number.
+template <class Key>
+void sort_rows(std::int32_t* order, std::int64_t rows, const Key& key) {
+  std::iota(order, order + rows, 0);
+  std::sort(order, order + rows,
+            [&](std::int32_t x, std::int32_t y) { return key(x) != key(y) ? key(x) < key(y) : x < y; });
+}
+
 }  // namespace
 
 void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
@@ -73,10 +88,7 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
     // Positions of the micro-batch sorted by token: all positions of one token are a run, summed by one task in their
     // order.
     auto* order = static_cast<std::int32_t*>(a.scratch);
-    for (std::int64_t t = 0; t < tokens; ++t) order[t] = static_cast<std::int32_t>(t);
-    std::sort(order, order + tokens, [&](std::int32_t x, std::int32_t y) {
-      return a.tokens[x] != a.tokens[y] ? a.tokens[x] < a.tokens[y] : x < y;
-    });
+    sort_rows(order, tokens, [&](std::int32_t row) { return a.tokens[row]; });
     if (!a.token_gradient.adds) {
       fill_zero(stream, a.token_gradient.view.data, a.vocab * a.width * size_of(a.token_gradient.view.dtype));
     }
@@ -97,9 +109,16 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
     });
   }
   if (a.position_gradient) {
+    // Rows sorted by position, as those above by token.
+    auto* order = static_cast<std::int32_t*>(a.scratch);
+    const auto position_of = [&](std::int32_t row) {
+      return a.positions != nullptr ? a.positions[row] : static_cast<std::int32_t>(row % a.sequence);
+    };
+    sort_rows(order, tokens, position_of);
     pool_.parallel_for(a.context, [&](std::int64_t position, int worker) {
       ScratchLayout scratch = scratch_of(worker);
-      if (position >= a.sequence) {
+      const auto run = std::ranges::equal_range(order, order + tokens, position, {}, position_of);
+      if (run.empty()) {
         if (a.position_gradient.adds) return;
         auto* zeros = scratch.take<float>(a.width);
         std::fill(zeros, zeros + a.width, 0.0f);
@@ -107,9 +126,8 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
         return;
       }
       GradientRows rows(vector_, a, scratch);
-      rows.start(position);
-      for (std::int64_t b = 1; b < a.batch; ++b) rows.add(b * a.sequence + position);
-      write_gradient_row(vector_, a.position_gradient, position, 0, rows.sum(), a.width);
+      const float* sum = rows.sum_of(order, run.begin() - order, run.end() - order);
+      write_gradient_row(vector_, a.position_gradient, position, 0, sum, a.width);
     });
   }
 }

@@ -3,6 +3,7 @@
 // It is multiplied with the table (input gradient, in partial sums over groups of the vocabulary) and with the
 // normalised input (table gradient).
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -60,7 +61,8 @@ class HeadChunk {
       sum += static_cast<double>(sums[i]) * std::exp(static_cast<double>(maxima[i]) - top);
     const double log_sum_exp = top + std::log(sum);
     layout_.log_sum_exp[row] = static_cast<float>(log_sum_exp);
-    layout_.token_loss[row] = log_sum_exp - static_cast<double>(*logit(row, target(row)));
+    layout_.token_loss[row] =
+        target(row) == kUncounted ? 0.0 : log_sum_exp - static_cast<double>(*logit(row, target(row)));
     if (a_.token_losses != nullptr) a_.token_losses[tokens_.begin + row] = static_cast<float>(layout_.token_loss[row]);
   }
 
@@ -78,6 +80,10 @@ class HeadChunk {
     const Tile vocab = layout_.vocab_groups[group];
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {
       float* g = logit(row, vocab.begin);
+      if (target(row) == kUncounted) {
+        std::fill_n(g, vocab.size(), 0.0F);  // in bf16 too
+        continue;
+      }
       vector_.softmax_again(g, vocab.size(), 1.0f, layout_.log_sum_exp[row]);
       const std::int64_t place = target(row) - vocab.begin;
       if (place >= 0 && place < vocab.size()) g[place] -= 1.0f;
@@ -178,8 +184,9 @@ HeadLayout layout_of(const HeadArguments& a) {
 
 void check_targets(const HeadArguments& a) {
   for (std::int64_t t = 0; t < a.tokens; ++t) {
-    TESSERA_ASSERT(a.targets[t] >= 0 && a.targets[t] < a.vocab, "target {} at place {} of the micro-batch: 0 to {}",
-                   a.targets[t], t, a.vocab - 1);
+    const bool good = a.targets[t] == kUncounted || (a.targets[t] >= 0 && a.targets[t] < a.vocab);
+    TESSERA_ASSERT(good, "target {} at place {} of the micro-batch: 0 to {}, or {}", a.targets[t], t, a.vocab - 1,
+                   kUncounted);
   }
 }
 

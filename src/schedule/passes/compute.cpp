@@ -122,12 +122,16 @@ OperationId Compute::emit(Operation op, std::int64_t scratch_bytes) {
   return w_.emit(std::move(op));
 }
 
+bool Compute::reads_positions(const Part& part) const {
+  return part.kind == PartKind::attention && (model_->generates() || model_->documents);
+}
+
 OperationId Compute::forward(const ComputeStep& step) {
   const StepSchedule& s = w_.schedule();
   const Part& part = model_->parts[step.part];
   Operation op = compute(step, {part.kind == PartKind::embedding ? tokens_ : activations_[step.part - 1]});
+  if (reads_positions(part)) op.reads.push_back(tokens_);
   if (model_->generates() && part.kind == PartKind::attention) {
-    op.reads.push_back(tokens_);  // for their positions
     const ValueId before = w_.current(cache(part, step.part));
     w_.update(op, before, w_.value(before));
   }
@@ -173,6 +177,7 @@ OperationId Compute::backward(const ComputeStep& step, Gradients& gradients) {
   const bool is_embedding = part.kind == PartKind::embedding;
   std::vector<ValueId> inputs{is_embedding ? tokens_ : activations_[step.part - 1]};
   if (is_embedding) inputs.push_back(activation_gradient_);
+  if (reads_positions(part)) inputs.push_back(tokens_);
   inputs.insert(inputs.end(), saved_[step.part].begin(), saved_[step.part].end());
   Operation op = compute(step, std::move(inputs));
   if (!is_embedding) activation_gradient_ = w_.update(op, activation_gradient_, w_.value(activation_gradient_));

@@ -32,6 +32,8 @@ class Compute {
   void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
   /// Returns a part's operation that reads the step's units in full and the part's constants, after `inputs`.
   Operation compute(const ComputeStep& step, std::vector<ValueId> inputs);
+  /// Returns whether a part reads the positions that come with the tokens; an embedding reads all that comes.
+  bool reads_positions(const Part& part) const;
   /// Emits a part's forward or recompute, which writes its output and what backward needs.
   OperationId forward(const ComputeStep& step);
   /// Emits a part's backward: the activations' gradient goes on in place, parameters get their contribution.

@@ -273,7 +273,8 @@ void Interpreter::compute(const Operation& op) {
   for (const std::int32_t number : part.constants) need_content(op, {ValueKind::constant, {}, number, -1});
   const bool generating = generates(segment_->role);
   const bool caches = generating && part.kind == PartKind::attention;
-  if (embedding || head || caches) need_content(op, {ValueKind::tokens, {}, -1, now});
+  const bool places = part.kind == PartKind::attention && (generating || schedule_.model.documents);
+  if (embedding || head || places) need_content(op, {ValueKind::tokens, {}, -1, now});
   if (!embedding) need_content(op, {ValueKind::activation, op.part - 1, -1, now});
   if (backward && !head) {
     need_content(op, {ValueKind::activation_gradient, op.part, -1, now});

@@ -1,0 +1,87 @@
+"""Documents that do not see each other, and prompts that the loss leaves out: the same losses on any number of ranks."""
+import json
+import random
+import struct
+
+from job import TINY, Case, main
+from running import logged
+
+TRAIN = TINY + ["--train.steps=4", "--metrics.every=1", "--train.eval_batches=2"]
+
+
+def drawn_pairs(count):
+    """Sums as questions and answers, with a text of its own now and then."""
+    draw = random.Random(count)
+    pairs = []
+    for number in range(count):
+        a, b = draw.randrange(100), draw.randrange(100)
+        pairs.append({"text": f"Number {number}. "} if number % 9 == 0 else
+                     {"prompt": f"{a} and {b} make", "completion": f" {a + b}."})
+    return pairs
+
+
+class Masks(Case):
+    """data.document_mask, and pairs of prompt and completion."""
+
+    def setUp(self):
+        super().setUp()
+        self.pairs = drawn_pairs(600)
+        (self.folder / "pairs.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in self.pairs))
+
+    def losses(self, *arguments, ranks=0):
+        name = f"run-{len(list(self.folder.glob('run-*')))}"
+        job = self.train(*TRAIN, *arguments, f"--train.accumulation={2 // max(ranks, 1)}", f"--run.dir={name}",
+                         ranks=ranks)
+        return logged(self.folder / name), job
+
+    def test_every_way_to_the_same_losses(self):
+        job = self.job("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")
+        self.assertEqual(job.code, 0, job.everything())
+        prompts = [len(pair["prompt"]) for pair in self.pairs if "prompt" in pair]
+        mask = (self.folder / "pairs.bin.mask").read_bytes()
+        self.assertEqual(struct.unpack_from("<8sIIQ", mask), (b"TESSERAM", 1, 16, len(prompts)))
+        runs = list(struct.iter_unpack("<QQ", mask[64:]))
+        self.assertEqual([end - begin for begin, end in runs], prompts)
+        said = self.job("data", "inspect", "pairs.bin").out
+        self.assertIn(f"prompts    {sum(prompts)} tokens in {len(prompts)} runs", said)
+
+        counted, job = self.losses("--data.source=pairs.jsonl")
+        self.assertRegex(job.out, r"(?m)^loss       over \d\d\.?\d*% of the tokens \(not over prompts\)$")
+        self.assertEqual(self.losses("--data.source=pairs.jsonl", ranks=2)[0], counted)
+        self.assertEqual(self.losses("--data.source=pairs.bin", "--memory.checkpoint=block")[0], counted)
+        masked, job = self.losses("--data.source=pairs.bin", "--data.document_mask=true")
+        self.assertIn("nor over the first token of a document", job.out)
+        self.assertNotEqual(masked, counted)
+        self.assertEqual(self.losses("--data.source=pairs.jsonl", "--data.document_mask=true", "--shard.strategy=zero2",
+                                     ranks=2)[0], masked)
+        (self.folder / "pairs.bin.mask").unlink()
+        plain, job = self.losses("--data.source=pairs.bin")
+        self.assertNotIn("loss       over", job.out)
+        self.assertNotEqual(plain, counted)
+
+    def test_a_resumed_run_has_the_same_data(self):
+        arguments = [*TRAIN, "--data.source=pairs.jsonl", "--run.dir=run", "--checkpoint.every=2"]
+        self.train(*arguments, "--data.document_mask=true")
+        job = self.job("train", *arguments, "--train.steps=6")
+        self.assertEqual(job.code, 2, job.everything())
+        self.assertRegex(job.errors[0], "checkpoint.allow")
+        self.train(*arguments[:-1], "--train.steps=6", "--data.document_mask=true")
+
+    def test_what_is_refused(self):
+        self.job("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")
+        (self.folder / "pairs.bin.idx").unlink()
+        mask = "--data.document_mask=true"
+        for arguments, says in (
+                (["--data.source=pairs.bin", mask], r"pairs\.bin has no index of documents \(pairs\.bin\.idx is missing\)"),
+                ([mask], r"data\.document_mask = 'true' has no effect \(data\.source = synthetic"),
+                (["--data.source=pairs.jsonl", mask, "--run.device=cuda"],
+                 r"data\.document_mask = true with run\.device = cuda \(attention has no mask on GPUs yet\)")):
+            with self.subTest(arguments):
+                self.refused("train", *TRAIN, *arguments, "--run.dir=run", says=says)
+        (self.folder / "half.jsonl").write_text('{"prompt": "only"}\n')
+        self.refused("train", *TRAIN, "--data.source=half.jsonl", "--run.dir=run",
+                     says=r'half\.jsonl:1: an object without "text", and without the "completion" of a pair')
+
+
+if __name__ == "__main__":
+    main()

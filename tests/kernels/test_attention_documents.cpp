@@ -1,0 +1,71 @@
+// Attention of documents that are packed into one sequence.
+#include <catch2/catch.hpp>
+
+#include "kernels/attention_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+/// Returns positions of documents of these lengths, one after the other; the last one fills what is left.
+Positions documents_of(const AttentionShape& shape, const std::vector<std::int64_t>& lengths) {
+  Positions positions(static_cast<std::size_t>(shape.batch * shape.sequence));
+  for (std::int64_t row = 0, document = 0, at = 0; row < std::ssize(positions); ++row, ++at) {
+    const bool ends = document < std::ssize(lengths) && at == lengths[static_cast<std::size_t>(document)];
+    if (ends) ++document;
+    if (ends || row % shape.sequence == 0) at = 0;
+    positions[static_cast<std::size_t>(row)] = static_cast<std::int32_t>(at);
+  }
+  return positions;
+}
+
+}  // namespace
+
+TEST_CASE("attention within documents, with borders at odd places and at those of tiles", "[attention]") {
+  if (tested_kind() != DeviceKind::cpu) return;  // refused there
+  const std::vector<std::int64_t> borders[] = {{1, 1, 1},           {63, 1, 64},       {64, 64},
+                                               {65, 62, 1, 2},      {5, 130},          {1, 127, 1, 150},
+                                               {128, 65, 33, 1, 7}, {200, 3, 1, 1, 1}, {1000}};
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const AttentionShape& shape : {AttentionShape{2, 200, 4, 2, 16}, AttentionShape{1, 131, 1, 1, 5}}) {
+      for (const auto& lengths : borders) {
+        const Problem p{shape, dtype};
+        const Positions positions = documents_of(shape, lengths);
+        INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", " << lengths.size()
+                            << " documents, the first of " << lengths[0]);
+        const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
+                     upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+        const Reference reference(p, qkv.values(), upstream.values(), no_mask, positions);
+        const Result r = run_attention(device, p, qkv, upstream, {}, positions);
+        CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+        CHECK(relative_error(r.log_sum_exp.values(), reference.log_sum_exp) < tolerance(DType::fp32));
+        CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+        CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
+        Device other(3);
+        const Result again = run_attention(other, p, qkv, upstream, {}, positions);
+        CHECK((again.output.same_bits(r.output) && again.gradient.same_bits(r.gradient)));
+      }
+    }
+  }
+}
+
+TEST_CASE("attention: one document a sequence has the bits of no documents, with dropout too", "[attention]") {
+  if (tested_kind() != DeviceKind::cpu) return;
+  Device device;
+  const Problem p{{2, 150, 4, 2, 16}, DType::fp32};
+  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
+               upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+  StepScalars scalars;
+  Dropout dropout;
+  dropout.probability = 0.3f, dropout.sequence = 150, dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
+  for (const Dropout& d : {Dropout{}, dropout}) {
+    const Result whole = run_attention(device, p, qkv, upstream, d);
+    const Result same = run_attention(device, p, qkv, upstream, d, documents_of(p.shape, {}));
+    CHECK((whole.output.same_bits(same.output) && whole.gradient.same_bits(same.gradient)));
+  }
+  Positions bad = documents_of(p.shape, {});
+  bad[7] = 5;
+  CHECK_THROWS_AS(run_attention(device, p, qkv, upstream, {}, bad), InternalError);
+}
