@@ -144,13 +144,22 @@ std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, cons
   return std::make_unique<MaskedTokens>(std::move(tokens), mask);
 }
 
+namespace {
+
+/// Returns whether tokens are those of a cache's folder, and not a file of the user's that has the same name.
+bool is_cached(const std::filesystem::path& tokens) {
+  return tokens.filename() == kPreparedTokens && path_exists(tokens.parent_path() / kPreparedInfo);
+}
+
+}  // namespace
+
 std::filesystem::path mask_beside(const std::filesystem::path& tokens) {
-  if (tokens.filename() == kPreparedTokens) return tokens.parent_path() / kPreparedMask;
+  if (is_cached(tokens)) return tokens.parent_path() / kPreparedMask;
   return tokens.string() + ".mask";
 }
 
 std::filesystem::path index_beside(const std::filesystem::path& tokens) {
-  if (tokens.filename() == kPreparedTokens) return tokens.parent_path() / kPreparedDocuments;
+  if (is_cached(tokens)) return tokens.parent_path() / kPreparedDocuments;
   return tokens.string() + ".idx";
 }
 

@@ -39,8 +39,8 @@ Evaluation Evaluator::evaluate(const ValidationSet& set, std::int64_t micro_batc
   result.windows = all ? result.available : micro_batches * batch;
   result.tokens = counted_targets(*set.source, set.samples, 0, result.windows, row_);
   if (result.tokens == 0) {
-    throw UsageError("validation set {} ({}): the loss counts none of its tokens: one with completions",
-                     set.name.empty() ? "data.val_source" : set.name, set.source->describe());
+    throw UsageError("{} for validation: the loss counts none of the {} tokens (prompts alone): some with completions",
+                     set.source->describe(), result.windows * schedule_.model.sequence);
   }
   double sum = 0;
   std::int64_t done = 0;

@@ -39,8 +39,8 @@ bool is_text(const std::string& source) try {
 std::string tokenizer_name_of(const Options& options, const ModelWeights& weights) {
   if (!options.data.tokenizer.empty()) return options.data.tokenizer;
   if (std::string of_run = tokenizer_of_run(weights); !of_run.empty()) return of_run;
-  if (const std::filesystem::path folder = weights.companions(); !folder.empty() && has_tokenizer(folder))
-    return folder.string();
+  const std::filesystem::path beside = weights.companions();
+  if (!beside.empty() && has_tokenizer(beside)) return beside.string();
   const std::int64_t vocab = weights.architecture().vocab;
   if (vocab == kByteVocabulary) return "bytes";
   if (const std::string of_run = option_of_run(weights, "data.tokenizer"); !of_run.empty())
@@ -56,10 +56,13 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeigh
 }
 
 std::string tokenizer_of_run(const ModelWeights& weights) {
-  const std::string of_run = option_of_run(weights, "data.tokenizer");
-  if (of_run == "bytes" || (!of_run.empty() && path_exists(of_run))) return of_run;
-  const std::filesystem::path beside = weights.companions();
-  if (!of_run.empty() || weights.checkpoint() == nullptr || (!beside.empty() && has_tokenizer(beside))) return {};
+  if (weights.checkpoint() == nullptr) return {};
+  std::string of_run = option_of_run(weights, "data.tokenizer");
+  if (of_run == "bytes") return of_run;
+  // The run's own copy comes first: the files that it read may have changed since.
+  const std::filesystem::path kept = weights.companions();
+  if (!kept.empty() && has_tokenizer(kept)) return kept.string();
+  if (!of_run.empty()) return path_exists(of_run) ? of_run : "";
   const bool has_bytes = weights.architecture().vocab == kByteVocabulary;
   return has_bytes || is_text(option_of_run(weights, "data.source")) ? "bytes" : "";  // a run's default
 }

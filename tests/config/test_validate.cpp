@@ -142,7 +142,7 @@ TEST_CASE("Options of text have no effect where none is read, and a validation c
 
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
   for (const std::string option :
-       {"run.trace=1:3", "data.document_mask=true", "shard.offload=none", "shard.persistence_threshold=5",
+       {"run.trace=1:3", "shard.offload=none", "shard.persistence_threshold=5",
         "memory.offload_activations=false", "plan.cluster=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));

@@ -11,7 +11,8 @@ from reporting import Report, write_metrics
 
 from tessera_report.metrics import read_metrics
 
-STEPS = {"step": np.arange(1, 7), "loss": np.linspace(5, 4, 6), "seconds": np.full(6, 0.5)}
+STEPS = {"step": np.arange(1, 7), "loss": np.linspace(5, 4, 6), "seconds": np.full(6, 0.5),
+         "tokens_per_second": np.full(6, 200.0)}
 PLAIN = {"eval/step": [3, 6], "eval/loss": [2.0, 2.5]}
 
 
@@ -61,6 +62,12 @@ class Sets(unittest.TestCase):
             pictures.append(matplotlib.image.imread(self.folder / f"plots-{run.name}" / "loss.png"))
         self.assertEqual(pictures[0].shape, pictures[1].shape)
         self.assertTrue((pictures[0] != pictures[1]).any())
+
+    def test_the_page_draws_every_set(self):
+        page = self.folder / "page.html"
+        report = Report(*self.runs, "--html", page)
+        self.assertEqual(report.code, 0, report.err)
+        self.assertIn("Other marks are those of far, in this order: square.", " ".join(page.read_text().split()))
 
 
 if __name__ == "__main__":

@@ -38,7 +38,7 @@ def their_tokens(folder: pathlib.Path) -> list[int]:
     """The same by Transformers, from the folder alone."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
-    ids = tokenizer(PROMPT, return_tensors="pt", add_special_tokens=False)["input_ids"]
+    ids = tokenizer(PROMPT, return_tensors="pt")["input_ids"]
     made = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=TOKENS, do_sample=False, pad_token_id=0)
     return made[0, ids.shape[1]:].tolist()
 

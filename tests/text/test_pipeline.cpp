@@ -171,8 +171,8 @@ TEST_CASE("Prompts are encoded apart from their completions, and do not count") 
   const std::string words = drawn_words(9000, 4);
   const std::string long_prompt = words.substr(0, words.rfind(' ')),
                     one = R"({"prompt": "to b", "completion": "e or"})";
-  const auto pair = [](std::string prompt, const std::string& completion) {
-    std::ranges::replace(prompt, '\n', ' ');
+  const auto pair = [](std::string prompt, std::string completion) {
+    for (std::string* text : {&prompt, &completion}) std::ranges::replace(*text, '\n', ' ');
     return fmt::format(R"({{"prompt": "{}", "completion": "{}"}})", prompt, completion);
   };
   std::string lines = one + "\n{\"text\": \"plain\"}\n" + pair("", "all") + "\n" + pair("p", "") + "\n" + pair("", "") +

@@ -16,8 +16,8 @@ std::string tokenizer_name_of(const Options& options, const ModelWeights& weight
 /// Opens it.
 std::unique_ptr<Tokenizer> tokenizer_of(const Options& options, const ModelWeights& weights);
 
-/// Returns data.tokenizer of the run that wrote these weights, "bytes" if that was its default. Empty if there was no
-/// such run, or it read with the files next to its weights.
+/// Returns the tokenizer of the run that wrote these weights: the copy that it kept, or what its data.tokenizer names.
+/// "bytes" if that was its default. Empty if there was no such run, or it left none.
 std::string tokenizer_of_run(const ModelWeights& weights);
 
 /// Returns the tokenizer with which a training reads its text, for samples of what the model writes. UsageError if its

@@ -7,11 +7,15 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ...measures import finite_column
+from ...plots import SET_MARKERS
 from .. import svg
 from ..quantity import decimals, name, optional, text
 from ..study import Study
 from ..traced import Traced
 from .panel import Panel, drawn
+
+# Of plots.SET_MARKERS, in its order.
+SHAPES = ("square", "triangle up", "diamond", "triangle down", "pentagon", "arrow right", "star", "arrow left")
 
 
 def losses(study: Study) -> Optional[Panel]:
@@ -19,11 +23,12 @@ def losses(study: Study) -> Optional[Panel]:
     rows = [row for row in study.trained if row.row.metrics and len(finite_column(row.row.metrics.steps, "loss"))]
     if not rows:
         return None
-    together: dict[bytes, list[Traced]] = {}
+    together: dict[tuple[bytes, ...], list[Traced]] = {}
     for row in rows:
-        together.setdefault(row.row.metrics.steps["loss"].to_numpy(np.float64).tobytes(), []).append(row)
+        together.setdefault(_bits(row), []).append(row)
     figure, axes = svg.figure(2.6)
     circles = False
+    further = list(dict.fromkeys(name for row in rows for name in row.row.metrics.further_sets))
     for place, same in enumerate(together.values()):
         steps, evals = same[0].row.metrics.steps["loss"], same[0].row.metrics.evals.get("loss", ())
         style = svg.style_of(place)
@@ -41,13 +46,23 @@ def losses(study: Study) -> Optional[Panel]:
                       markersize=4,
                       markerfacecolor="white",
                       color=style["color"])
+        for set_name in same[0].row.metrics.further_sets:
+            validation = same[0].row.metrics.validation(set_name)
+            axes.plot(validation.index,
+                      validation.where(np.isfinite(validation)),
+                      SET_MARKERS[further.index(set_name) % len(SET_MARKERS)],
+                      markersize=4,
+                      markerfacecolor="white",
+                      color=style["color"])
     axes.set_xlabel("step")
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_ylabel("loss (nats per token)")
     axes.grid()
     svg.legend(figure, axes)
-    caption = text("Mean over all tokens of the global batch.{circles}{same}",
+    caption = text("Mean over all tokens of the global batch.{circles}{further}{same}",
                    circles=" Circles are validation losses." if circles else "",
+                   further=f" Other marks are those of {', '.join(further)}, in this order: {_shapes(len(further))}."
+                   if further else "",
                    same=" Rows with the same bits at every step share a curve: (+n) stands for n more rows."
                    if len(together) < len(rows) else "")
     cells = [[
@@ -58,6 +73,18 @@ def losses(study: Study) -> Optional[Panel]:
     ] for row in rows]
     return drawn(figure, "losses" + study.suffix, "Loss" + study.scale, caption, ["row", "last", "best", "validation"],
                  cells)
+
+
+def _bits(row: Traced) -> tuple[bytes, ...]:
+    """Equal for rows whose training and validation losses are drawn alike."""
+    metrics = row.row.metrics
+    evals = metrics.evals.to_numpy(np.float64).tobytes() if len(metrics.evals) else b""
+    return metrics.steps["loss"].to_numpy(np.float64).tobytes(), evals, " ".join(metrics.further_sets).encode()
+
+
+def _shapes(count: int) -> str:
+    """Words for the first markers of SET_MARKERS."""
+    return ", ".join(SHAPES[place % len(SHAPES)] for place in range(count))
 
 
 def _label(same: list[Traced]) -> str:
