@@ -48,6 +48,13 @@ std::unique_ptr<Tokenizer> tokenizer_of(const fs::path& info_file, const Log& lo
   return nullptr;
 }
 
+/// Says which places of its texts a prepared corpus lacks.
+void print_bad_places(const fs::path& info_file, const Log& log) {
+  const nlohmann::json info = read_json_object(info_file, kLargestInfo);
+  const std::int64_t count = info.value("bad_places", std::int64_t{0});
+  if (count > 0) log.info(describe_bad_places(count, info.value("first_bad_places", std::vector<std::string>{})));
+}
+
 /// Says what the mask beside the tokens leaves out of the loss.
 std::string mask_line(const LossMask& mask) {
   std::int64_t tokens = 0;
@@ -70,6 +77,7 @@ void inspect_folder(const fs::path& folder, const Options& options, const Log& l
   if (tokenizer == nullptr) tokenizer = tokenizer_of(folder / kPreparedInfo, log);
   log.info(fmt::format("file       {}", tokens.string()));
   print_tokens(*open_token_file(tokens), tokens, tokenizer.get(), log);
+  print_bad_places(folder / kPreparedInfo, log);
 }
 
 }  // namespace

@@ -88,4 +88,10 @@ std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index
   return out;
 }
 
+std::string describe_bad_places(std::int64_t count, const std::vector<std::string>& first) {
+  std::string text = fmt::format("bad        {} (data.on_error = skip):", counted(count, "place"));
+  for (const std::string& place : first) text += "\n           " + place;
+  return text;
+}
+
 }  // namespace tessera

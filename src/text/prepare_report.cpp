@@ -7,6 +7,7 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/terminal.hpp"
+#include "tessera/text/inspect.hpp"
 #include "text/prepare.hpp"
 
 namespace tessera {
@@ -71,9 +72,7 @@ void PrepareReport::finish(const WriteState& state) {
                                 rate_of(state.text_bytes, state.seconds),
                                 format_rate(static_cast<double>(state.tokens) / std::max(state.seconds, 1e-9))));
   if (state.bad == 0) return;
-  job_.settings.say(
-      fmt::format("bad        {} not read as they stand (data.on_error = skip):", counted(state.bad, "place")));
-  for (const std::string& place : state.bad_places) job_.settings.say("           " + place);
+  job_.settings.say(describe_bad_places(state.bad, state.bad_places));
 }
 
 }  // namespace tessera

@@ -128,6 +128,8 @@ class Commands(Case):
         job = self.data("prepare", "--data.source=a.jsonl", "--data.cache=cache", "--data.on_error=skip")
         self.assertIn("3 places", job.out)
         self.assertRegex(job.out, r"a\.jsonl:3: \"text\" is a number")
+        shown = self.data("inspect", prepared(self.folder / "cache"))
+        self.assertRegex(shown.out, r"bad +3 places[^\n]*\n[^\n]*a\.jsonl:2")
         self.assertEqual(bytes(read_tokens(prepared(self.folder / "cache") / "tokens.bin")), b"goodlast")
 
     def test_what_needs_no_preparation(self):

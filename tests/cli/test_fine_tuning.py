@@ -109,7 +109,7 @@ class FineTuning(Case):
                 self.assertTrue(self.do("generate", folder, "--generate.prompt=a", "--generate.max_tokens=3").out.startswith("a"))
         # A run is a base model like any other; its text goes through its tokenizer.
         more = self.train("--model.from=scratch", *where[:3], "--train.steps=2", "--run.dir=onward").out
-        self.assertIn("scratch/hugging_face/tokenizer.json", more)
+        self.assertIn("hugging_face/tokenizer.json (byte-level BPE", more)
         self.assertRegex(more, r"fine-tune  scratch, by default with\n +optim.lr = 2e-05")
 
     def test_a_run_on_bytes_is_fine_tuned_on_bytes(self):
@@ -123,8 +123,8 @@ class FineTuning(Case):
                          "--optim.warmup_steps=0", "--train.seq_len=0", "--checkpoint.every=0", "--run.dir=given")
         self.assertNotIn("fine-tune", job.out)
         self.assertFalse((self.folder / "given" / "checkpoints").exists())
-        self.refused("train", "--model.from=base", f"--data.source={TEXTS}", "--optim.min_lr=1e-3",
-                     says=r"optim.min_lr = 0.001 is above optim.lr = 2e-05 \(the default with model.from\)")
+        self.refused("train", "--model.from=base", f"--data.source={TEXTS}", "--optim.min_lr=1e-4",
+                     says=r"optim.min_lr = 0.0001 is above optim.lr = 2e-05 \(the default with model.from\)")
 
     def test_a_long_context_is_cut_to_1024(self):
         self.train(*TINY, "--model.context=2048", "--train.seq_len=16", "--data.synthetic_tokens=20000",

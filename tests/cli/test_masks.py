@@ -62,10 +62,11 @@ class Masks(Case):
     def test_a_resumed_run_has_the_same_data(self):
         arguments = [*TRAIN, "--data.source=pairs.jsonl", "--run.dir=run", "--checkpoint.every=2"]
         self.train(*arguments, "--data.document_mask=true")
-        job = self.job("train", *arguments, "--train.steps=6")
+        onward = [*arguments, "--train.steps=6", "--checkpoint.resume=auto"]
+        job = self.job("train", *onward)
         self.assertEqual(job.code, 2, job.everything())
         self.assertRegex(job.errors[0], "checkpoint.allow")
-        self.train(*arguments[:-1], "--train.steps=6", "--data.document_mask=true")
+        self.train(*onward, "--data.document_mask=true")
 
     def test_what_is_refused(self):
         self.job("data", "prepare", "--data.source=pairs.jsonl", "--data.output=pairs.bin")

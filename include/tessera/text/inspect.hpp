@@ -1,7 +1,9 @@
 #pragma once
 // What is in a corpus of tokens.
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tessera/data/token_source.hpp"
 #include "tessera/text/prepared.hpp"
@@ -13,5 +15,8 @@ namespace tessera {
 /// `index` also the documents and the longest; with `tokenizer` the beginnings of a few. UsageError for ids that the
 /// tokenizer does not have.
 std::string inspect_tokens(const TokenSource& source, const DocumentIndex* index, const Tokenizer* tokenizer);
+
+/// Returns lines about places of texts that data.on_error = skip left out or mended: how many, and the first of them.
+std::string describe_bad_places(std::int64_t count, const std::vector<std::string>& first);
 
 }  // namespace tessera
