@@ -150,9 +150,7 @@ int run_on_rank_0(World& world, const Command& command) {
 int run_with_ranks(World& world, Command command, const Invocation& invocation) {
   const WaitPhase phase(world.control().waits(), "the ranks worked", command.options.checkpoint.timeout,
                         "checkpoint.timeout");
-  // Generation has no kernels for GPUs yet: a device that is left open counts as the CPU.
-  if (command.kind != CommandKind::generate || command.options.run.device)
-    resolve_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
+  resolve_device(command.options, Log(static_cast<int>(world.rank()), static_cast<int>(world.size())));
   switch (command.kind) {
     case CommandKind::train:
       return run_train(world, command.options, invocation);

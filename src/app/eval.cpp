@@ -228,8 +228,6 @@ class EndingLosses {
 };
 
 void evaluate_choices(World& world, const Options& options, ModelWeights& weights, const MachineShape& machine) {
-  if (const DeviceTraits& device = traits_of(device_of(options.run)); device.is_accelerator)
-    throw UsageError("eval.choices with run.device = {} (its head leaves the sum of losses alone): cpu", device.name);
   const std::string& file = options.eval.choices;
   const std::string text =
       world.control().broadcast(world.rank() == 0 ? read_text_file(file, kLargestFile) : std::string());

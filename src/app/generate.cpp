@@ -126,8 +126,6 @@ void print_summary(const PlannedRun& planned, std::int64_t prompts, std::int64_t
 
 int run_generate(World& world, Options options, const std::filesystem::path& model) {
   const WaitPhase phase(world.control().waits(), "text was generated", options.run.timeout, "run.timeout");
-  if (const DeviceTraits& device = traits_of(device_of(options.run)); device.is_accelerator)
-    throw UsageError("run.device = {} (tessera generate has no kernels for GPUs yet): cpu", device.name);
   const MachineShape machine = resolve_grid(world, options);
   const std::vector<std::string> stops = stop_strings(options.generate.stop);
   const std::vector<std::string> texts =

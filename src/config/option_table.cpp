@@ -101,7 +101,7 @@ void add_data(Rows& t) {
                              "tokens in the synthetic corpus"));
   t.push_back(choice_option("data.document_mask", Field{&O::data, &S::document_mask},
                             "true: documents of one sample do not attend to each other and their positions begin at 0; "
-                            "needs an index of documents (text, or .bin with .bin.idx) and CPUs"));
+                            "needs an index of documents (text, or .bin with .bin.idx)"));
   t.push_back(choice_option("data.order", Field{&O::data, &S::order}, "order of samples within an epoch"));
   t.push_back(number_option("data.val_fraction", Field{&O::data, &S::val_fraction}, {0.0, 1.0, false, true},
                             "last part of the corpus, kept for evaluation; 0: no evaluation"));

@@ -159,14 +159,9 @@ void check_ranges(const Options& options) {
     throw UsageError("comm.min_ctas = {} is above comm.max_ctas = {}: 0 to {}", options.comm.min_ctas,
                      options.comm.max_ctas, options.comm.max_ctas);
   }
-  if (options.train.sample_every > 0 && options.run.device && traits_of(*options.run.device).is_accelerator) {
-    throw UsageError("train.sample_every = {} with run.device = {} (generation has no kernels for GPUs yet): 0",
-                     options.train.sample_every, name_of(*options.run.device));
-  }
-  if (options.data.document_mask && options.run.device && traits_of(*options.run.device).is_accelerator) {
+  if (options.data.document_mask && options.run.attention == AttentionChoice::cudnn) {
     throw UsageError(
-        "data.document_mask = true with run.device = {} (attention has no mask on GPUs yet): false, or cpu",
-        name_of(*options.run.device));
+        "run.attention = cudnn with data.document_mask = true (cuDNN is given no such masks): own or auto");
   }
   if (options.data.source.empty()) {
     throw UsageError("data.source is empty (there is nothing to train on): {}", find_option("data.source")->allowed);

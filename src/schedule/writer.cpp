@@ -178,7 +178,7 @@ void Writer::add_kernel_workspace() {
 }
 
 void Writer::add_host_memory() {
-  const std::int64_t exchange = kernel_needs(schedule_.model.device).exchange(schedule_.model.tokens());
+  const std::int64_t exchange = kernel_needs(schedule_.model.device).exchange(schedule_.most_input_integers());
   if (exchange == 0) return;
   const auto on_host = [&](const char* name, std::int64_t bytes, RegionKind region) {
     Storage storage = reserved(name, Category::communication, bytes, region);

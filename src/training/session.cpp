@@ -88,12 +88,6 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   steps_ = steps_of_run(options, planned, data);  // NOLINT(cppcoreguidelines-prefer-member-initializer)
   TESSERA_ASSERT(!schedule.model.documents || data.source().has_documents(), "{} has no documents",
                  data.source().describe());
-  const bool on_device = traits_of(schedule.model.device).is_accelerator;
-  if (on_device && data.masks_loss())
-    throw UsageError(
-        "run.device = {} with data whose loss leaves tokens out (prompts; the head of GPUs counts every token yet): "
-        "cpu",
-        name_of(schedule.model.device));
   row_.resize(static_cast<std::size_t>(schedule.model.sequence) + 1);
 
   const Backend& backend = backend_of(schedule.model.device);

@@ -75,8 +75,8 @@ class Masks(Case):
         for arguments, says in (
                 (["--data.source=pairs.bin", mask], r"pairs\.bin has no index of documents \(pairs\.bin\.idx is missing\)"),
                 ([mask], r"data\.document_mask = 'true' has no effect \(data\.source = synthetic"),
-                (["--data.source=pairs.jsonl", mask, "--run.device=cuda"],
-                 r"data\.document_mask = true with run\.device = cuda \(attention has no mask on GPUs yet\)")):
+                (["--data.source=pairs.jsonl", mask, "--run.device=cuda", "--run.attention=cudnn"],
+                 r"run\.attention = cudnn with data\.document_mask = true .*: own or auto")):
             with self.subTest(arguments):
                 self.refused("train", *TRAIN, *arguments, "--run.dir=run", says=says)
         (self.folder / "half.jsonl").write_text('{"prompt": "only"}\n')

@@ -1,6 +1,7 @@
 #pragma once
 // Runs generation in tests: ranks as threads, prompts dealt to them as `tessera generate` does.
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <mutex>
@@ -12,6 +13,8 @@
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/constants.hpp"
 #include "tessera/engine/state.hpp"
+#include "tessera/files/json_file.hpp"
+#include "tessera/formats/hugging_face.hpp"
 #include "tessera/generate/generator.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -31,6 +34,45 @@ struct GenerationCase {
   bool poison = true;
 };
 
+/// A folder of tests/reference with what Transformers said.
+struct GenerationReference {
+  explicit GenerationReference(const std::string& name)
+      : folder(std::filesystem::path(TESSERA_REFERENCE_DIR) / name),
+        architecture(read_config(folder)),
+        weights(folder, parameter_tensors(architecture)) {
+    const nlohmann::json json = read_json_object(folder / "generation.json", 1 << 20);
+    prompts = json.at("prompts").get<TokenLists>();
+    tokens = json.at("tokens").get<TokenLists>();
+  }
+
+  std::vector<std::size_t> lengths() const {
+    std::vector<std::size_t> out;
+    for (const auto& list : tokens) out.push_back(list.size());
+    return out;
+  }
+  std::int64_t positions() const {
+    std::size_t most = 0;
+    for (std::size_t i = 0; i < prompts.size(); ++i) most = std::max(most, prompts[i].size() + tokens[i].size());
+    return static_cast<std::int64_t>(most);
+  }
+
+  std::filesystem::path folder;
+  Architecture architecture;
+  HuggingFaceWeights weights;
+  TokenLists prompts, tokens;
+};
+
+inline GenerationCase case_of(const GenerationReference& reference, const std::vector<std::string>& arguments = {}) {
+  GenerationCase c;
+  c.architecture = reference.architecture;
+  c.weights = [&reference](TensorId tensor, std::int64_t first, std::span<float> out) {
+    reference.weights.read(tensor, first, out);
+  };
+  c.options = parse_arguments(arguments);
+  c.shape = {2, 3, reference.positions()};
+  return c;
+}
+
 /// What a rank calls with its open generator.
 using GenerationBody = std::function<void(RankContext&, Generator&, const StepSchedule&)>;
 
@@ -39,7 +81,7 @@ inline void with_generator(const GenerationCase& c, const GenerationBody& body) 
       plan_shape(generation_shape(c.options, c.architecture, c.world, c.ranks_per_node, c.shape));
   require_verified(planned.schedule, planned.plan);
   run_ranks(c.world, c.ranks_per_node, [&](RankContext& context) {
-    const Backend& backend = backend_of(DeviceKind::cpu);
+    const Backend& backend = backend_of(planned.schedule.model.device);
     Resources resources(backend, context, planned.schedule, planned.plan, c.settings);
     set_constants(planned.schedule, resources);
     set_parameters(planned.schedule, resources, c.weights);

@@ -2,58 +2,16 @@
 // cache against a prompt that is read anew.
 #include <catch2/catch.hpp>
 #include <cmath>
-#include <filesystem>
 
 #include "generate/generation_case.hpp"
 #include "sanitized.hpp"
 #include "tessera/base/counter_rng.hpp"
-#include "tessera/files/json_file.hpp"
-#include "tessera/formats/hugging_face.hpp"
 #include "tessera/model/initialize.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
 
 namespace {
-
-/// A folder of tests/reference with what Transformers said.
-struct Reference {
-  explicit Reference(const std::string& name)
-      : folder(std::filesystem::path(TESSERA_REFERENCE_DIR) / name),
-        architecture(read_config(folder)),
-        weights(folder, parameter_tensors(architecture)) {
-    const nlohmann::json json = read_json_object(folder / "generation.json", 1 << 20);
-    prompts = json.at("prompts").get<TokenLists>();
-    tokens = json.at("tokens").get<TokenLists>();
-  }
-
-  std::vector<std::size_t> lengths() const {
-    std::vector<std::size_t> out;
-    for (const auto& list : tokens) out.push_back(list.size());
-    return out;
-  }
-  std::int64_t positions() const {
-    std::size_t most = 0;
-    for (std::size_t i = 0; i < prompts.size(); ++i) most = std::max(most, prompts[i].size() + tokens[i].size());
-    return static_cast<std::int64_t>(most);
-  }
-
-  std::filesystem::path folder;
-  Architecture architecture;
-  HuggingFaceWeights weights;
-  TokenLists prompts, tokens;
-};
-
-GenerationCase case_of(const Reference& reference, const std::vector<std::string>& arguments = {}) {
-  GenerationCase c;
-  c.architecture = reference.architecture;
-  c.weights = [&reference](TensorId tensor, std::int64_t first, std::span<float> out) {
-    reference.weights.read(tensor, first, out);
-  };
-  c.options = parse_arguments(arguments);
-  c.shape = {2, 3, reference.positions()};
-  return c;
-}
 
 /// A small Llama with weights that make every layer matter.
 GenerationCase drawn_case(std::int64_t context) {
@@ -102,7 +60,7 @@ double largest_difference(const std::vector<float>& a, const std::vector<float>&
 
 TEST_CASE("greedy tokens are Transformers', for every family, on 1, 2 and 3 ranks and under every strategy") {
   for (const char* name : {"clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3"}) {
-    const Reference reference(name);
+    const GenerationReference reference(name);
     for (const StrategyRules& rules : all_strategies()) {
       for (const std::int64_t world : {1, 2, 3, 4}) {
         // Four ranks only where they make two replicas of two; the rest of the combinations at one family each.
@@ -121,7 +79,7 @@ TEST_CASE("greedy tokens are Transformers', for every family, on 1, 2 and 3 rank
 }
 
 TEST_CASE("greedy tokens do not depend on chunks, batches, wraps, prefetch, queues or nodes") {
-  const Reference reference("llama3");
+  const GenerationReference reference("llama3");
   const auto check = [&](const std::vector<std::string>& arguments, const auto& change) {
     GenerationCase c = case_of(reference, arguments);
     c.world = 2, c.ranks_per_node = 2;
@@ -140,7 +98,7 @@ TEST_CASE("greedy tokens do not depend on chunks, batches, wraps, prefetch, queu
 }
 
 TEST_CASE("drawn tokens are the same on any number of ranks") {
-  const Reference reference("qwen2-tied");
+  const GenerationReference reference("qwen2-tied");
   TokenLists expected;
   for (const std::int64_t world : {1, 2, 3}) {
     GenerationCase c = case_of(reference);

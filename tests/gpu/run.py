@@ -36,6 +36,7 @@ STAGES = {  # the most valuable first
     "smoke": (Stages.smoke, "a kernel, a matmul, cuDNN's attention, a few steps, two ranks: which layer is broken"),
     "kernels": (Stages.kernels, "every kernel against the reference in double precision, a process for each case"),
     "golden": (Stages.golden, "the golden models on one rank: the GPU's losses and norms against the CPU's"),
+    "text": (Stages.text, "masks of documents and of the loss, generation, evaluation: the GPU's against the CPU's"),
     "speed_124m": (Stages.speed_124m, "GPT-2 124M: tokens/s, MFU, compared with PyTorch in several settings"),
     "bench_kernels": (Stages.bench_kernels, "every kernel of the three models' steps: bytes, FLOPs, time, shares of the ceilings"),
     "strategies": (Stages.strategies, "several ranks on one GPU, staged: every strategy has the same bits"),

@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import array
+import json
 import os
 import random
 import re
@@ -112,6 +113,45 @@ class Stages:
                 for folder in folders]
             commands.append([sys.executable, HERE / "compare_runs.py", "--relative", "1e-5", *folders])
             self._attempt("golden", model, lambda job, steps=tuple(commands): job.run_all(steps), lines=1, most=120)
+
+    def text(self) -> None:
+        """Masks of documents and of the loss, generation, evaluation: the GPU's against the CPU's."""
+        source, questions = self._work / "pairs.jsonl", self._work / "questions.jsonl"
+        with open(source, "w", encoding="utf-8") as out:
+            for number in range(2000):
+                pair = {"prompt": f"{number} and {number * 7 % 11} make", "completion": f" {number + number * 7 % 11}."}
+                out.write(json.dumps(pair) + "\n")
+        with open(questions, "w", encoding="utf-8") as out:
+            for number in range(20):
+                out.write(json.dumps({"context": f"{number} a", "endings": ["nd", "t", "n"], "label": number % 3}) + "\n")
+        devices = ("cpu", "cuda")
+        folders = [self._fresh(f"text.{device}") for device in devices]
+        words = ["--data.document_mask=true", f"--data.source={source}", f"--data.cache={self._work / 'cache'}"]
+        commands: list[Words] = [
+            [self._tessera, "train", *self._sizes.strategy_model, *TRAIN_EXACTLY, *words, "--checkpoint.every=1000000",
+             f"--run.device={device}", f"--run.dir={folder}"] for device, folder in zip(devices, folders)]
+        commands.append([sys.executable, HERE / "compare_runs.py", "--relative", "1e-5", *folders])
+        if not self._attempt("text", "masks", lambda job: job.run_all(commands), lines=1, most=120):
+            return
+        self._same_output("generate", ["generate", folders[0], "--generate.prompt=1 a", "--generate.max_tokens=4",
+                                       "--generate.temperature=0"])
+        self._same_output("eval", ["eval", folders[0], f"--eval.choices={questions}"], r"accuracy [\d.]+: \d+ of \d+")
+
+    def _same_output(self, name: str, words: Words, part: str = "(?s).*") -> None:
+        """A command prints the same on both devices, or the same part of it."""
+        def job(running: Job) -> int:
+            said = []
+            for device in ("cpu", "cuda"):
+                out = self._work / f"{name}.{device}.out"
+                code = running.run([self._tessera, *words, f"--run.device={device}"], out, self._work / f"{name}.{device}.err")
+                if code != 0:
+                    running.say("\n".join(lines_of(self._work / f"{name}.{device}.err")))
+                    return code
+                found = re.search(part, "\n".join(lines_of(out)))
+                said.append(found.group() if found else "")
+                running.say(f"{device}: {said[-1]}")
+            return 0 if said[0] and said[0] == said[1] else 1
+        self._attempt("text", name, job, lines=4, most=60)
 
     def _fresh(self, name: str) -> Path:
         """Returns a folder of the work folder, which is not there."""

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/tensors.hpp"
+#include "tessera/base/counter_rng.hpp"
 
 namespace tessera::testing {
 
@@ -22,6 +23,23 @@ struct Problem {
 
 /// The factor of (sample, head, query, key)'s probability.
 using Mask = std::function<double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)>;
+
+/// Returns dropout's mask, written down plainly: the number of an element decides.
+inline Mask mask_of(const Dropout& dropout, const AttentionShape& shape) {
+  return [=](std::int64_t sample, std::int64_t head, std::int64_t query, std::int64_t key) {
+    const auto u = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
+    const auto number = [](const auto& words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; };
+    const StepScalars& scalars = *dropout.scalars;
+    const std::uint32_t site = static_cast<std::uint32_t>(dropout.layer) * 4 + static_cast<std::uint32_t>(dropout.site);
+    const auto of_sample = philox(scalars.seed, RandomUse::dropout, site, u(scalars.first_sample + sample));
+    const auto of_step = philox(number(of_sample), RandomUse::dropout, site, u(scalars.step));
+    const std::uint64_t half = (u(shape.sequence) + 15) / 16 * 8;
+    const std::uint64_t row = u(query) / 16 * 8 + u(query) % 8, column = u(key) / 16 * 8 + u(key) % 8;
+    const auto words = philox(number(of_step), RandomUse::dropout, site, (u(head) * half + row) * half + column);
+    const bool drops = to_uniform(words[u(query) / 8 % 2 * 2 + u(key) / 8 % 2]) < dropout.probability;
+    return drops ? 0.0 : 1 / (1 - static_cast<double>(dropout.probability));
+  };
+}
 
 /// The position of each row in its document; empty: a document a sequence.
 using Positions = std::vector<std::int32_t>;

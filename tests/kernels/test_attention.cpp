@@ -1,7 +1,6 @@
 #include <catch2/catch.hpp>
 
 #include "kernels/attention_case.hpp"
-#include "tessera/base/counter_rng.hpp"
 
 using namespace tessera;
 using namespace tessera::testing;
@@ -108,18 +107,7 @@ TEST_CASE("attention's dropout: every implementation and tiling has the same mas
       Dropout dropout;
       dropout.probability = 0.3f, dropout.sequence = shape.sequence, dropout.layer = 2;
       dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
-      const std::uint32_t site = 2 * 4 + static_cast<std::uint32_t>(DropoutSite::attention);
-      const auto number = [](const auto& words) { return words[0] | static_cast<std::uint64_t>(words[1]) << 32; };
-      const Mask mask = [&](std::int64_t sample, std::int64_t head, std::int64_t query, std::int64_t key) {
-        const auto u = [](std::int64_t x) { return static_cast<std::uint64_t>(x); };
-        const auto of_sample = philox(scalars.seed, RandomUse::dropout, site, u(scalars.first_sample + sample));
-        const auto of_step = philox(number(of_sample), RandomUse::dropout, site, u(scalars.step));
-        const std::uint64_t half = (u(shape.sequence) + 15) / 16 * 8;
-        const std::uint64_t row = u(query) / 16 * 8 + u(query) % 8, column = u(key) / 16 * 8 + u(key) % 8;
-        const auto words = philox(number(of_step), RandomUse::dropout, site, (u(head) * half + row) * half + column);
-        return to_uniform(words[u(query) / 8 % 2 * 2 + u(key) / 8 % 2]) < 0.3f ? 0.0 : 1 / 0.7;
-      };
-      const Reference reference(p, qkv.values(), upstream.values(), mask);
+      const Reference reference(p, qkv.values(), upstream.values(), mask_of(dropout, shape));
       const Result r = run_attention(device, p, qkv, upstream, dropout);
       CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
       CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));

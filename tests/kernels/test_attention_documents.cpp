@@ -22,15 +22,28 @@ Positions documents_of(const AttentionShape& shape, const std::vector<std::int64
 
 }  // namespace
 
+namespace {
+
+/// Shapes that meet every kernel: tiles of 32 and 64 keys, of 32 to 128 queries, heads of up to 64 and beyond.
+std::vector<AttentionShape> shapes() {
+  if (tested_kind() == DeviceKind::cpu) return {{2, 200, 4, 2, 16}, {1, 131, 1, 1, 5}};
+  return {{1, 200, 2, 1, 16}, {2, 70, 1, 1, 72}};
+}
+
+std::vector<std::vector<std::int64_t>> borders() {
+  if (tested_kind() == DeviceKind::cpu)
+    return {{1, 1, 1},        {63, 1, 64},         {64, 64},          {65, 62, 1, 2}, {5, 130},
+            {1, 127, 1, 150}, {128, 65, 33, 1, 7}, {200, 3, 1, 1, 1}, {1000}};
+  return {{1, 63, 1, 64}, {128, 3, 33, 1, 7}, {5, 130, 31}};
+}
+
+}  // namespace
+
 TEST_CASE("attention within documents, with borders at odd places and at those of tiles", "[attention]") {
-  if (tested_kind() != DeviceKind::cpu) return;  // refused there
-  const std::vector<std::int64_t> borders[] = {{1, 1, 1},           {63, 1, 64},       {64, 64},
-                                               {65, 62, 1, 2},      {5, 130},          {1, 127, 1, 150},
-                                               {128, 65, 33, 1, 7}, {200, 3, 1, 1, 1}, {1000}};
   Device device;
   for (const DType dtype : kFloatTypes) {
-    for (const AttentionShape& shape : {AttentionShape{2, 200, 4, 2, 16}, AttentionShape{1, 131, 1, 1, 5}}) {
-      for (const auto& lengths : borders) {
+    for (const AttentionShape& shape : shapes()) {
+      for (const auto& lengths : borders()) {
         const Problem p{shape, dtype};
         const Positions positions = documents_of(shape, lengths);
         INFO(name_of(dtype) << " " << shape.batch << " x " << shape.sequence << ", " << lengths.size()
@@ -43,6 +56,7 @@ TEST_CASE("attention within documents, with borders at odd places and at those o
         CHECK(relative_error(r.log_sum_exp.values(), reference.log_sum_exp) < tolerance(DType::fp32));
         CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
         CHECK((r.output.intact() && r.log_sum_exp.intact() && r.gradient.intact() && r.scratch_intact));
+        if (tested_kind() != DeviceKind::cpu && dtype != DType::bf16) continue;
         Device other(3);
         const Result again = run_attention(other, p, qkv, upstream, {}, positions);
         CHECK((again.output.same_bits(r.output) && again.gradient.same_bits(r.gradient)));
@@ -52,20 +66,40 @@ TEST_CASE("attention within documents, with borders at odd places and at those o
 }
 
 TEST_CASE("attention: one document a sequence has the bits of no documents, with dropout too", "[attention]") {
-  if (tested_kind() != DeviceKind::cpu) return;
   Device device;
-  const Problem p{{2, 150, 4, 2, 16}, DType::fp32};
-  const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
-               upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
   StepScalars scalars;
   Dropout dropout;
   dropout.probability = 0.3f, dropout.sequence = 150, dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
-  for (const Dropout& d : {Dropout{}, dropout}) {
-    const Result whole = run_attention(device, p, qkv, upstream, d);
-    const Result same = run_attention(device, p, qkv, upstream, d, documents_of(p.shape, {}));
-    CHECK((whole.output.same_bits(same.output) && whole.gradient.same_bits(same.gradient)));
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const Problem p{{tested_kind() == DeviceKind::cpu ? 2 : 1, 150, 2, 1, 16}, dtype};
+    const Tensor qkv = Tensor::random(p.tokens(), p.width(), p.dtype, 1),
+                 upstream = Tensor::random(p.tokens(), p.out_width(), p.dtype, 2);
+    for (const Dropout& d : {Dropout{}, dropout}) {
+      const Result whole = run_attention(device, p, qkv, upstream, d);
+      const Result same = run_attention(device, p, qkv, upstream, d, documents_of(p.shape, {}));
+      CHECK((whole.output.same_bits(same.output) && whole.gradient.same_bits(same.gradient)));
+    }
+    Positions bad = documents_of(p.shape, {});
+    bad[7] = 5;
+    if (tested_kind() == DeviceKind::cpu)  // a GPU's kernel cannot throw
+      CHECK_THROWS_AS(run_attention(device, p, qkv, upstream, {}, bad), InternalError);
   }
-  Positions bad = documents_of(p.shape, {});
-  bad[7] = 5;
-  CHECK_THROWS_AS(run_attention(device, p, qkv, upstream, {}, bad), InternalError);
+}
+
+TEST_CASE("attention within documents, with dropout", "[attention][dropout]") {
+  Device device;
+  StepScalars scalars;
+  Dropout dropout;
+  dropout.probability = 0.3f, dropout.sequence = 90, dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
+  for (const DType dtype : {DType::fp32, DType::bf16}) {
+    const Problem p{{1, 90, 2, 2, 16}, dtype};
+    const Positions positions = documents_of(p.shape, {7, 60});
+    const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
+                 upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+    const Mask mask = mask_of(dropout, p.shape);
+    const Reference reference(p, qkv.values(), upstream.values(), mask, positions);
+    const Result r = run_attention(device, p, qkv, upstream, dropout, positions);
+    CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+    CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+  }
 }

@@ -115,15 +115,35 @@ TEST_CASE("embedding backward sums repeated tokens, leaves the others alone, on 
   }
 }
 
+TEST_CASE("embedding forward adds the rows of given positions, exactly", "[embedding]") {
+  const std::int64_t batch = 2, sequence = 4, width = 13, vocab = 5;
+  const auto tokens = some_tokens(batch * sequence, vocab);
+  const std::vector<std::int32_t> positions{0, 1, 0, 1, 2, 3, 4, 0};
+  const Tensor table = Tensor::random(vocab, width, DType::fp32, 1), places = Tensor::random(5, width, DType::fp32, 2);
+  Tensor out(batch * sequence, width, DType::fp32), expected(batch * sequence, width, DType::fp32);
+  Device device;
+  EmbeddingForward a;
+  a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = vocab, a.tokens = tokens.data();
+  a.positions = positions.data(), a.token_table = table.view(), a.position_table = places.view();
+  a.output = out.view();
+  device->embedding_forward(*device.stream, a);
+  Doubles sums;
+  for (std::size_t t = 0; t < positions.size(); ++t) {
+    for (std::int64_t i = 0; i < width; ++i)
+      sums.push_back(at(table.values(), width, tokens[t], i) + at(places.values(), width, positions[t], i));
+  }
+  from_doubles(sums, DType::fp32, expected.data());
+  CHECK((out.same_bits(expected) && out.intact()));
+}
+
 TEST_CASE("embedding backward sums rows by the position in their document", "[embedding]") {
-  if (tested_kind() != DeviceKind::cpu) return;  // refused there
   const std::int64_t batch = 2, sequence = 11, width = 9, context = 13, rows = batch * sequence;
   const std::vector<std::int32_t> tokens(static_cast<std::size_t>(rows), 0);
   const std::vector<std::int32_t> positions{0, 0, 1, 2, 0, 1, 0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 0, 0, 1, 2};
   const Tensor dy = Tensor::random(rows, width, DType::fp32, 1);
   for (const bool adds : {false, true}) {
     Device device(3);
-    Tensor gradient = Tensor::random(context, width, DType::fp32, 6);
+    Tensor gradient = Tensor::random(context, width, DType::fp32, 6), of_token(1, width, DType::fp32);
     Doubles expected = adds ? gradient.values() : Doubles(static_cast<std::size_t>(context * width));
     for (std::int64_t t = 0; t < rows; ++t) {
       for (std::int64_t i = 0; i < width; ++i)
@@ -135,7 +155,12 @@ TEST_CASE("embedding backward sums rows by the position in their document", "[em
     a.batch = batch, a.sequence = sequence, a.width = width, a.vocab = 1, a.context = context;
     a.tokens = tokens.data(), a.positions = positions.data(), a.output_gradient = dy.view();
     a.scratch = scratch.data(), a.position_gradient = gradient.gradient(adds);
+    a.token_gradient = of_token.gradient();
     device->embedding_backward(*device.stream, a);
+    Doubles sum(static_cast<std::size_t>(width));
+    for (std::int64_t i = 0; i < rows * width; ++i)
+      sum[static_cast<std::size_t>(i % width)] += dy.values()[static_cast<std::size_t>(i)];
+    CHECK(relative_error(of_token.values(), sum) < tolerance(DType::fp32));
     CHECK(relative_error(gradient.values(), expected) < tolerance(DType::fp32));
     CHECK((gradient.intact() && scratch.intact()));
   }

@@ -107,3 +107,30 @@ TEST_CASE("rotary has the same bits on all instruction sets and thread counts, a
   device->rotary(*device.stream, arguments(p, table, x.view(), x.view()));
   CHECK((std::isnan(x.floats()[5]) && std::isnan(x.floats()[5 + 19]) && std::isfinite(x.floats()[6])));
 }
+
+TEST_CASE("rotary by given positions rotates each row as a sequence that has it there", "[rotary]") {
+  Device device;
+  const Problem p{2, 6, 3, 10, 30};
+  const std::vector<float> table = random_table(p);
+  const std::vector<std::int32_t> positions{0, 1, 2, 0, 1, 0, 0, 1, 2, 3, 4, 5};
+  for (const DType dtype : kFloatTypes) {
+    const Tensor input = Tensor::random(p.tokens(), p.stride, dtype, 1);
+    Tensor output(p.tokens(), p.stride, dtype);
+    RotaryArguments a = arguments(p, table, input.view(), output.view());
+    a.positions = positions.data();
+    device->rotary(*device.stream, a);
+    for (std::int64_t t = 0; t < p.tokens(); ++t) {
+      // The row alone, in a sequence of one whose table begins at its position.
+      const std::int64_t position = positions[static_cast<std::size_t>(t)];
+      const Problem one{1, 1, p.heads, p.head_width, p.stride};
+      const std::vector<float> from(table.begin() + static_cast<std::ptrdiff_t>(position * p.head_width), table.end());
+      Doubles row(static_cast<std::size_t>(p.stride)), found(row.size());
+      for (std::int64_t i = 0; i < p.stride; ++i) {
+        row[static_cast<std::size_t>(i)] = at(input.values(), p.stride, t, i);
+        found[static_cast<std::size_t>(i)] = at(output.values(), p.stride, t, i);
+      }
+      CHECK(relative_error(found, rotated(one, row, from, 1)) < tolerance(dtype));
+    }
+    CHECK(output.intact());
+  }
+}

@@ -118,7 +118,7 @@ TEST_CASE("host memory that a GPU's steps and staged collectives pass through li
   const PlannedRun nccl = plan_shape(shape_on(DeviceKind::cuda, Transfer::nccl));
   CHECK(!nccl.schedule.staging);
   CHECK(nccl.plan.at(MemorySpace::host).total() ==
-        round_up(exchange_bytes(nccl.schedule.model.tokens()), kStorageAlignment));
+        round_up(exchange_bytes(2 * nccl.schedule.model.tokens()), kStorageAlignment));
 
   for (const std::int64_t ranks_per_node : {8, 4}) {
     RunShape shape = shape_on(DeviceKind::cuda, Transfer::staged, ranks_per_node);

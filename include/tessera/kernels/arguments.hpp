@@ -175,7 +175,7 @@ struct SwigluBackward {
   View output;  ///< [tokens, width]: forward's again, the same bits, in separate memory; or empty
 };
 
-/// A target that the loss leaves out (CPU only).
+/// A target that the loss leaves out.
 inline constexpr std::int32_t kUncounted = -1;
 
 /// Final norm, vocabulary matmul and cross-entropy in one, in chunks of tokens: [tokens, vocab] never exists as a
@@ -189,7 +189,7 @@ struct HeadArguments {
   ConstView table;                        ///< [vocab, width]
   const std::int32_t* targets = nullptr;  ///< [tokens], each in [0, vocab), or kUncounted: no loss and no gradient
   double* loss = nullptr;                 ///< stored: the sum of the tokens' losses
-  float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null. CPU only
+  float* token_losses = nullptr;          ///< [tokens], stored: each one's; may be null
   void* scratch = nullptr;                ///< head_scratch_bytes
   // Training only, and then all but a bias that is not there:
   View input_gradient;  ///< [tokens, width], stored

@@ -14,11 +14,11 @@ struct CudaKernelSettings {
   GemmSettings gemm;  ///< the algorithms of matmuls
   AttentionChoice attention = AttentionChoice::automatic;
   bool deterministic = true;  ///< every sum in a fixed order
-  /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout. Without
-  /// a shape (batch 0) automatic decides at each call.
+  /// The attention of the run, for which the choice is made: its shape and storage, and whether it has dropout or
+  /// masked documents. Without a shape (batch 0) automatic decides at each call.
   AttentionShape shape;
   DType dtype = DType::bf16;
-  bool dropout = false;
+  bool dropout = false, documents = false;
 };
 
 /// UsageError if the current device cannot compute such attention with Tessera's own kernels (a block's shared memory).

@@ -14,18 +14,18 @@ struct ExchangedScalars {
   ReducedScalars reduced;
 };
 
-/// A slot holds a micro-batch's tokens on their way to the device, behind the number of their first sample. While one
-/// is copied the other is filled.
+/// A slot holds the integers of a segment's input (ModelParts::input_integers) on their way to the device, behind the
+/// number of their first sample. While one is copied the other is filled.
 inline constexpr int kTokenSlots = 2;
 inline constexpr std::int64_t kTokenHeader = 64;
-constexpr std::int64_t token_slot_bytes(std::int64_t tokens) {
-  return kTokenHeader + round_up(2 * tokens * static_cast<std::int64_t>(sizeof(std::int32_t)), kTokenHeader);
+constexpr std::int64_t token_slot_bytes(std::int64_t integers) {
+  return kTokenHeader + round_up(integers * static_cast<std::int64_t>(sizeof(std::int32_t)), kTokenHeader);
 }
 
-/// Returns the size of the exchange for micro-batches of this many tokens: scalars, then the slots.
-constexpr std::int64_t exchange_bytes(std::int64_t tokens) {
+/// Returns the size of the exchange for inputs of up to this many integers: scalars, then the slots.
+constexpr std::int64_t exchange_bytes(std::int64_t integers) {
   return round_up(static_cast<std::int64_t>(sizeof(ExchangedScalars)), kTokenHeader) +
-         kTokenSlots * token_slot_bytes(tokens);
+         kTokenSlots * token_slot_bytes(integers);
 }
 
 }  // namespace tessera

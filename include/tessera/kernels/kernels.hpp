@@ -35,8 +35,9 @@ class Kernels {
   virtual void gelu(Stream& stream, ConstView input, View output, std::int64_t rows, std::int64_t columns) = 0;
   virtual void attention_forward(Stream& stream, const AttentionForward& a) = 0;
   virtual void attention_backward(Stream& stream, const AttentionBackward& a) = 0;
-  /// Attends to a cache of keys and values, which it extends. A query's tile of 64 positions has the same bits as in
-  /// attention_forward where the call has the whole tile.
+  /// Attends to a cache of keys and values, which it extends. On CPUs a query's tile of 64 positions has the same bits
+  /// as in attention_forward where the call has the whole tile. On GPUs a query's bits do not depend on the other rows
+  /// of the call.
   virtual void attention_cached(Stream& stream, const AttentionCached& a) = 0;
   /// Rotates queries or keys by their positions' angles.
   virtual void rotary(Stream& stream, const RotaryArguments& a) = 0;

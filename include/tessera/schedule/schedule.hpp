@@ -217,6 +217,12 @@ struct StepSchedule {
     if (!generates(role)) return model;
     return role == SegmentRole::prefill ? generation_parts->prefill : generation_parts->decode;
   }
+  /// Returns the most integers that any segment loads at once.
+  std::int64_t most_input_integers() const {
+    std::int64_t most = model.input_integers();
+    if (generation_parts) most = std::max(most, generation_parts->prefill.input_integers());
+    return most;
+  }
   /// Returns whether there are steps. Otherwise there are only parameters, and segments of evaluation or generation.
   bool trains() const { return !step.empty(); }
 

@@ -98,7 +98,8 @@ __global__ void __launch_bounds__(kThreads) dropout_kernel(Rows<const From> inpu
 template <class T>
 __global__ void __launch_bounds__(kThreads)
     rotary_kernel(Rows<const T> input, Rows<T> output, const float* table, const std::int32_t* positions,
-                  std::int64_t rows, std::int64_t heads, std::int64_t half, std::int64_t sequence, float direction, bool whole_packs) {
+                  std::int64_t rows, std::int64_t heads, std::int64_t half, std::int64_t sequence, float direction,
+                  bool whole_packs) {
   const std::int64_t packs = (half + kPack - 1) / kPack;
   const Place at(rows, heads * packs * kPack);
   if (at.left <= 0) return;

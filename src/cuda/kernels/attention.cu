@@ -33,23 +33,21 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0 && unit < units) delta[(row / sequence * heads + head) * sequence + row % sequence] = sum;
 }
 
-bool by_tensor_cores(const AttentionShape& shape, DType dtype) {
+void require_narrow_heads(const AttentionShape& shape) {
   if (shape.head_width > kWidestHead) {
     throw UsageError("attention with heads of {} (the GPU's kernels keep a row of a head): up to {}", shape.head_width,
                      kWidestHead);
   }
-  return dtype != DType::fp32 && shape.head_width <= kWidestTensorCoreHead;
 }
 
-void refuse_documents(const std::int32_t* positions) {
-  if (positions != nullptr)
-    throw UsageError("run.device = cuda (attention has no mask of documents for GPUs yet): cpu, or none");
+bool by_tensor_cores(const AttentionShape& shape, DType dtype) {
+  require_narrow_heads(shape);
+  return dtype != DType::fp32 && shape.head_width <= kWidestTensorCoreHead;
 }
 
 }  // namespace
 
 void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
-  refuse_documents(a.positions);
   if (attention_.run(cuda_stream(stream), a)) return;
   if (by_tensor_cores(a.shape, a.query.dtype)) {
     attention_forward_by_tensor_cores(cuda_stream(stream), a);
@@ -58,12 +56,12 @@ void CudaKernels::attention_forward(Stream& stream, const AttentionForward& a) {
   }
 }
 
-void CudaKernels::attention_cached(Stream&, const AttentionCached&) {
-  throw UsageError("run.device = cuda (attention over a cache has no kernel for GPUs yet): cpu");
+void CudaKernels::attention_cached(Stream& stream, const AttentionCached& a) {
+  require_narrow_heads(a.shape);
+  attention_over_cache(cuda_stream(stream), a);
 }
 
 void CudaKernels::attention_backward(Stream& stream, const AttentionBackward& a) {
-  refuse_documents(a.positions);
   if (attention_.run(cuda_stream(stream), a)) return;
   const AttentionShape& s = a.shape;
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().attention_backward(s, a.query.dtype));

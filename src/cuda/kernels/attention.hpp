@@ -1,6 +1,6 @@
 #pragma once
-// Two implementations of attention. Tensor cores (mma.sync) for 16-bit storage and heads of up to 128; plain fp32
-// arithmetic for everything else (fp32 storage, heads of up to 256).
+// Implementations of attention. Tensor cores (mma.sync) for 16-bit storage and heads of up to 128; plain fp32
+// arithmetic for everything else (fp32 storage, heads of up to 256). Attention over a cache is a kernel of its own.
 
 #include <cuda_runtime_api.h>
 
@@ -20,5 +20,8 @@ std::int64_t plain_attention_shared_bytes(std::int64_t head_width);
 /// Computes gradients from delta[batch, heads, sequence] = dot(output, output_gradient) of each row.
 void attention_backward_by_tensor_cores(cudaStream_t stream, const AttentionBackward& a, const float* delta);
 void attention_backward_plain(cudaStream_t stream, const AttentionBackward& a, const float* delta);
+
+/// Takes new keys and values into the cache, then attends to it; heads of up to 256.
+void attention_over_cache(cudaStream_t stream, const AttentionCached& a);
 
 }  // namespace tessera

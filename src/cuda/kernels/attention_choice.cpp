@@ -6,7 +6,16 @@ namespace tessera {
 
 namespace {
 
-constexpr const char* kDropout = "masks of dropout are our own";
+/// Returns why the library cannot mask such attention; empty if it has nothing to mask.
+std::string mask_obstacle(bool dropout, bool documents) {
+  if (documents) return "it has no mask of documents here (data.document_mask)";
+  return dropout ? "masks of dropout are our own" : "";
+}
+
+template <class Arguments>
+std::string mask_obstacle(const Arguments& a) {
+  return mask_obstacle(a.dropout.probability > 0, a.positions != nullptr);
+}
 
 AttentionProblem problem_of_run(const CudaKernelSettings& settings, bool backward) {
   const AttentionShape& s = settings.shape;
@@ -44,8 +53,8 @@ void AttentionByChoice::choose() {
   backward_ = !settings_.deterministic;
   std::string backward_obstacle = "run.deterministic";
   if (of_a_run) {
-    const std::string obstacle =
-        settings_.dropout ? kDropout : library_->forward_obstacle(problem_of_run(settings_, false), workspace_bytes_);
+    std::string obstacle = mask_obstacle(settings_.dropout, settings_.documents);
+    if (obstacle.empty()) obstacle = library_->forward_obstacle(problem_of_run(settings_, false), workspace_bytes_);
     if (!obstacle.empty()) {
       if (demanded()) refuse(obstacle);
       description_ = fmt::format("attention by own kernels ({}: {})", library_->name(), obstacle);
@@ -71,8 +80,8 @@ void AttentionByChoice::refuse(const std::string& obstacle) const {
 
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
   if (library_ == nullptr) return false;
-  const std::string obstacle =
-      a.dropout.probability > 0 ? kDropout : library_->forward_obstacle(AttentionProblem::of(a), workspace_bytes_);
+  std::string obstacle = mask_obstacle(a);
+  if (obstacle.empty()) obstacle = library_->forward_obstacle(AttentionProblem::of(a), workspace_bytes_);
   if (!obstacle.empty() && must_) refuse(obstacle);
   if (!obstacle.empty()) return false;
   library_->forward(stream, a, workspace_);
@@ -81,8 +90,8 @@ bool AttentionByChoice::run(cudaStream_t stream, const AttentionForward& a) {
 
 bool AttentionByChoice::run(cudaStream_t stream, const AttentionBackward& a) {
   if (library_ == nullptr || !backward_) return false;
-  const std::string obstacle =
-      a.dropout.probability > 0 ? kDropout : library_->backward_obstacle(AttentionProblem::of(a));
+  std::string obstacle = mask_obstacle(a);
+  if (obstacle.empty()) obstacle = library_->backward_obstacle(AttentionProblem::of(a));
   if (!obstacle.empty() && must_) refuse(obstacle);
   if (!obstacle.empty()) return false;
   library_->backward(stream, a);

@@ -21,8 +21,10 @@ constexpr int kPass = D == 64 ? 64 : 32;  ///< rows of a tile that passes by
 constexpr int kPart = 32;                 ///< rows of it at a time, to save registers
 
 /// Blocks on a multiprocessor for which registers must suffice: as many as the compiler finds without spills.
-template <int D, bool KeysStay, bool Drops>
-constexpr int kBlocks = D == 64 ? (KeysStay ? 3 : 4) - (Drops ? 1 : 0) : (KeysStay ? 2 : 3);
+template <int D, bool KeysStay, bool Drops, bool Packed>
+constexpr int kBlocks = D == 64    ? (KeysStay ? 3 : 4) - (Drops || (Packed && !KeysStay) ? 1 : 0)
+                        : KeysStay ? 2
+                                   : (Packed ? 2 : 3);
 
 template <class T, int D>
 struct BackwardTiles {
@@ -45,9 +47,10 @@ struct BackwardTiles {
   }
 };
 
-/// Log-sum-exp (in powers of two) and delta of one query.
+/// Log-sum-exp (in powers of two) and delta of one query, and the first key that it sees.
 struct QueryStatistics {
   float log_sum_exp = 0, delta = 0;
+  int first_key = 0;
 };
 
 /// A tile that passes by: rows `from` .. of a head.
@@ -67,12 +70,12 @@ struct alignas(8) TwoFloats {
 };
 
 /// Scores p and d probabilities ds of a warp's tile become probabilities (as dropped out) and d scores (without the
-/// factor `scale`). Diagonal: some keys are hidden from some queries. Keys stay: log-sum-exps and deltas of the lane's
-/// columns lie at `passing`, [Columns] each and `delta` floats apart. Otherwise those of its two rows are `own`.
-/// Queries beyond the sequence are rows of zeros with both 0: they add nothing.
-template <bool KeysStay, bool Drops, bool Diagonal, int Columns>
+/// factor `scale`). Diagonal: some keys are hidden from some queries. Packed: some are of other documents. Keys stay:
+/// log-sum-exps and deltas of the lane's columns lie at `passing`, [Columns] each and `delta` floats apart. Otherwise
+/// those of its two rows are `own`. Queries beyond the sequence are rows of zeros with both 0: they add nothing.
+template <bool KeysStay, bool Drops, bool Packed, bool Diagonal, int Columns>
 __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float (&ds)[Columns / 8][4],
-                                              const AttentionSizes& s, const ScorePlace& at,
+                                              const AttentionSizes& s, const ScorePlace& at, const Documents& documents,
                                               const QueryStatistics (&own)[2], const float* passing, int delta) {
   const float scale = s.scale * kLog2e;
 #pragma unroll
@@ -99,7 +102,9 @@ __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float 
         const float probability = exp2_fast(fmaf(p[n][i], scale, -q.log_sum_exp));
         float mask_of_one = 1;
         if constexpr (Drops) mask_of_one = KeysStay ? mask[j][n - pair][row] : mask[j][row][n - pair];
-        const bool hidden = Diagonal && (KeysStay ? stay > pass : pass > stay);
+        const int query = KeysStay ? pass : stay, key = KeysStay ? stay : pass;
+        bool hidden = Diagonal && key > query;
+        if constexpr (Packed) hidden = hidden || key < (KeysStay ? documents.first_key(query) : q.first_key);
         p[n][i] = hidden ? 0.0f : probability * mask_of_one;
         ds[n][i] = hidden ? 0.0f : probability * (ds[n][i] * mask_of_one - q.delta);
       }
@@ -107,9 +112,9 @@ __device__ __forceinline__ void differentiate(float (&p)[Columns / 8][4], float 
   }
 }
 
-/// Dropout has its own instance: its calls need registers that the other cannot spare.
-template <class T, int D, bool KeysStay, bool Drops>
-__global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
+/// Dropout and packed documents have instances of their own: they need registers that the others cannot spare.
+template <class T, int D, bool KeysStay, bool Drops, bool Packed>
+__global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops, Packed>)
     backward_kernel(const AttentionBackwardRows<T> a) {
   constexpr int kRows = kPass<D>;
   using Part = AttentionTile<T, kPart, D>;
@@ -124,14 +129,17 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence;
   const std::int64_t kv_column = std::int64_t{kv_head} * s.head_width;
   const std::uint64_t sample_key = Drops ? s.dropout.key_of(batch) : 0;
+  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
   const auto statistics_of = [&](int head, int query) -> QueryStatistics {
     if (query >= s.sequence) return {};
     const std::int64_t at = s.statistic(batch, head, query);
-    return {a.log_sum_exp[at] * kLog2e, a.delta[at]};
+    return {a.log_sum_exp[at] * kLog2e, a.delta[at], KeysStay ? 0 : documents.first_key(query)};
   };
   // Passing tiles: all of the first head, then those of the next one.
-  const int pass_begin = KeysStay ? first / kRows * kRows : 0;
-  const int pass_end = KeysStay || first + kStay > s.sequence ? s.sequence : first + kStay;
+  // They are cut without regard to documents; those without a pair of query and key that see each other are left out.
+  const int last = first + kStay < s.sequence ? first + kStay : s.sequence;
+  const int pass_begin = (KeysStay ? first : documents.first_key(first)) / kRows * kRows;
+  const int pass_end = KeysStay ? documents.end_of_queries(last - 1) : last;
   const auto after = [&](const PassingTile& tile) -> PassingTile {
     const int from = tile.from + kRows;
     return !KeysStay || from < pass_end ? PassingTile{tile.head, from} : PassingTile{tile.head + 1, pass_begin};
@@ -183,6 +191,7 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
     for (int part = 0; part < kRows; part += kPart) {
       const int from = tile.from + part;
       if (KeysStay ? from + kPart <= low : from >= low + 16) continue;  // all of its keys are hidden
+      if (KeysStay ? documents.first_key(from) >= low + 16 : from + kPart <= documents.first_key(low)) continue;
       const Part u{tiles.u(stage).data + part * D}, w{tiles.w(stage).data + part * D};
       float p[kPart / 8][4] = {}, ds[kPart / 8][4] = {};
       multiply_transposed<T, kPart, D>(p, tiles.x(), warp_row, u, places);
@@ -190,9 +199,9 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
       const ScorePlace at{tile.head, low + g, from + 2 * t, sample_key};
       const float* passing = tiles.statistic() + stage * kRows + part + 2 * t;
       if (KeysStay ? from < low + 15 : from + kPart - 1 > low) {
-        differentiate<KeysStay, Drops, true, kPart>(p, ds, s, at, own, passing, 2 * kRows);
+        differentiate<KeysStay, Drops, Packed, true, kPart>(p, ds, s, at, documents, own, passing, 2 * kRows);
       } else {
-        differentiate<KeysStay, Drops, false, kPart>(p, ds, s, at, own, passing, 2 * kRows);
+        differentiate<KeysStay, Drops, Packed, false, kPart>(p, ds, s, at, documents, own, passing, 2 * kRows);
       }
       multiply_registers<T, D, kPart>(x_gradient, ds, u, places);
       if constexpr (KeysStay) multiply_registers<T, D, kPart>(y_gradient, p, w, places);
@@ -214,19 +223,25 @@ __global__ void __launch_bounds__(kThreads, kBlocks<D, KeysStay, Drops>)
   }
 }
 
-template <class T, int D, bool Drops>
+template <class T, int D, bool Drops, bool Packed>
 void launch_roles(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
   const AttentionBackwardRows<T> rows = rows_of<T>(a, delta);
   const AttentionShape& s = a.shape;
   launch(stream, blocks_for(s.sequence, kStay, s.kv_heads, s.batch), dim3(kThreads), BackwardTiles<T, D>::kBytes,
-         backward_kernel<T, D, true, Drops>, rows);
+         backward_kernel<T, D, true, Drops, Packed>, rows);
   launch(stream, blocks_for(s.sequence, kStay, s.heads, s.batch), dim3(kThreads), BackwardTiles<T, D>::kBytes,
-         backward_kernel<T, D, false, Drops>, rows);
+         backward_kernel<T, D, false, Drops, Packed>, rows);
 }
 
 template <class T, int D>
 void launch_backward(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
-  a.dropout.on() ? launch_roles<T, D, true>(stream, a, delta) : launch_roles<T, D, false>(stream, a, delta);
+  if (a.positions != nullptr) {
+    a.dropout.on() ? launch_roles<T, D, true, true>(stream, a, delta)
+                   : launch_roles<T, D, false, true>(stream, a, delta);
+  } else {
+    a.dropout.on() ? launch_roles<T, D, true, false>(stream, a, delta)
+                   : launch_roles<T, D, false, false>(stream, a, delta);
+  }
 }
 
 }  // namespace

@@ -83,6 +83,18 @@ __device__ __forceinline__ void hide(float (&score)[Keys / 8][4], int query, int
   }
 }
 
+/// Hides the keys before `first[half]` of this thread's two queries, for keys from `key` on.
+template <int Keys>
+__device__ __forceinline__ void hide_before(float (&score)[Keys / 8][4], const int (&first)[2], int key) {
+#pragma unroll
+  for (int n = 0; n < Keys / 8; ++n) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (key + n * 8 + i % 2 < first[i / 2]) score[n][i] = -HUGE_VALF;
+    }
+  }
+}
+
 /// Applies dropout to the same.
 template <int Keys>
 __device__ __forceinline__ void drop(float (&score)[Keys / 8][4], const AttentionSizes& s, std::uint64_t sample_key,
@@ -99,8 +111,8 @@ __device__ __forceinline__ void drop(float (&score)[Keys / 8][4], const Attentio
   }
 }
 
-/// Dropout has its own instance: its calls need registers that the other cannot spare.
-template <class T, int D, bool Drops>
+/// Dropout and packed documents have instances of their own: they need registers that the others cannot spare.
+template <class T, int D, bool Drops, bool Packed>
 __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kernel(const AttentionForwardRows<T> a) {
   using Shape = ForwardShape<D, Drops>;
   constexpr int kKeys = Shape::kKeys, kPieces = Shape::kPieces;
@@ -114,8 +126,10 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence, head_column = std::int64_t{head} * s.head_width;
   const std::int64_t kv_column = std::int64_t{head / s.group()} * s.head_width;
   const std::uint64_t sample_key = Drops ? s.dropout.key_of(batch) : 0;
+  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
   const int last = first + Shape::kQueries < s.sequence ? first + Shape::kQueries : s.sequence;
-  const int key_tiles = (last + kKeys - 1) / kKeys;
+  // Tiles of keys are cut without regard to documents; those that no query here sees are left out.
+  const int key_tiles = (last + kKeys - 1) / kKeys, first_tile = documents.first_key(first) / kKeys;
   const auto load_keys = [&](int tile) {
     tiles.keys(tile % 2).template load<Shape::kThreads>(a.key, sample_row, tile * kKeys, s.sequence, kv_column,
                                                         s.head_width, a.aligned);
@@ -124,19 +138,27 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
   };
   tiles.queries().template load<Shape::kThreads>(a.query, sample_row, first, s.sequence, head_column, s.head_width,
                                                  a.aligned);
-  load_keys(0);
+  load_keys(first_tile);
   cp_async_commit();
 
   const LanePlaces<D> places(lane);
   const float scale = s.scale * kLog2e;
   float out[kPieces][D / 8][4] = {};
   RunningSoftmax softmax[kPieces][2];  // rows g and g + 8
-  for (int tile = 0; tile < key_tiles; ++tile) {
+  int first_key[kPieces][2] = {};      // of the same rows
+  const int first_of_warp = documents.first_key(first + warp_row);
+  if constexpr (Packed) {
+#pragma unroll
+    for (int i = 0; i < 2 * kPieces; ++i)
+      first_key[i / 2][i % 2] = documents.first_key(first + warp_row + 16 * (i / 2) + g + 8 * (i % 2));
+  }
+  for (int tile = first_tile; tile < key_tiles; ++tile) {
     cp_async_wait<0>();
     __syncthreads();  // this tile is there, and the last one is no longer read
     if (tile + 1 < key_tiles) load_keys(tile + 1);
     cp_async_commit();
-    if (tile * kKeys < first + warp_row + kPieces * 16) {  // otherwise all of its keys are hidden from this warp
+    // Otherwise all of its keys are hidden from this warp.
+    if (tile * kKeys < first + warp_row + kPieces * 16 && (tile + 1) * kKeys > first_of_warp) {
       const auto keys = tiles.keys(tile % 2), values = tiles.values(tile % 2);
       float score[kPieces][kKeys / 8][4] = {};
 #pragma unroll
@@ -160,6 +182,7 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
       for (int piece = 0; piece < kPieces; ++piece) {
         const int query = first + warp_row + 16 * piece + g, key = tile * kKeys + 2 * t;
         if ((tile + 1) * kKeys > query - g + 1) hide<kKeys>(score[piece], query, key);
+        if constexpr (Packed) hide_before<kKeys>(score[piece], first_key[piece], key);
         update_softmax<kKeys, D>(softmax[piece], score[piece], out[piece], scale);
         if constexpr (Drops) drop<kKeys>(score[piece], s, sample_key, head, query, key);
       }
@@ -210,16 +233,20 @@ __global__ void __launch_bounds__(ForwardShape<D, Drops>::kThreads) forward_kern
   }
 }
 
-template <class T, int D, bool Drops>
+template <class T, int D, bool Drops, bool Packed>
 void launch_kernel(cudaStream_t stream, const AttentionForward& a) {
   using Shape = ForwardShape<D, Drops>;
   launch(stream, blocks_for(a.shape.sequence, Shape::kQueries, a.shape.heads, a.shape.batch), dim3(Shape::kThreads),
-         ForwardTiles<T, Shape, D>::kBytes, forward_kernel<T, D, Drops>, rows_of<T>(a));
+         ForwardTiles<T, Shape, D>::kBytes, forward_kernel<T, D, Drops, Packed>, rows_of<T>(a));
 }
 
 template <class T, int D>
 void launch_forward(cudaStream_t stream, const AttentionForward& a) {
-  a.dropout.on() ? launch_kernel<T, D, true>(stream, a) : launch_kernel<T, D, false>(stream, a);
+  if (a.positions != nullptr) {
+    a.dropout.on() ? launch_kernel<T, D, true, true>(stream, a) : launch_kernel<T, D, false, true>(stream, a);
+  } else {
+    a.dropout.on() ? launch_kernel<T, D, true, false>(stream, a) : launch_kernel<T, D, false, false>(stream, a);
+  }
 }
 
 }  // namespace

@@ -46,13 +46,15 @@ __device__ __forceinline__ float share_maximum(float x) {
 
 template <int D>
 constexpr std::size_t forward_shared_bytes() {
-  return sizeof(float) * (3 * kTile * (D + 1) + kTile * (kTile + 1));
+  return sizeof(float) * (3 * kTile * (D + 1) + kTile * (kTile + 1)) + sizeof(int) * kTile;
 }
 
-template <class T, int D>
+/// Packed documents have an instance of their own, for the registers that they need.
+template <class T, int D, bool Packed>
 __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwardRows<T> a) {
   auto* queries = dynamic_shared<float>();
   float *keys = queries + kTile * (D + 1), *values = keys + kTile * (D + 1), *p = values + kTile * (D + 1);
+  int* first_key = reinterpret_cast<int*>(p + kTile * (kTile + 1));  // of the tile's queries
   const AttentionSizes& s = a.size;
   const int first = (static_cast<int>(gridDim.x) - 1 - static_cast<int>(blockIdx.x)) * kTile;  // the longest first
   const int head = static_cast<int>(blockIdx.y), batch = static_cast<int>(blockIdx.z), kv_head = head / s.group();
@@ -61,9 +63,14 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwar
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence;
   const std::uint64_t sample_key = s.dropout.on() ? s.dropout.key_of(batch) : 0;
   load_tile<D>(queries, a.query, sample_row, first, s.sequence, std::int64_t{head} * s.head_width, s.head_width);
+  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
+  if (Packed && threadIdx.x < kTile)
+    first_key[threadIdx.x] = documents.first_key(first + static_cast<int>(threadIdx.x));
 
   float top = -3.0e38f, sum = 0, out[D / kShare] = {};
-  for (int key_first = 0; key_first < first + kTile && key_first < s.sequence; key_first += kTile) {
+  // Tiles of keys are cut without regard to documents; those that no query here sees are left out.
+  for (int key_first = documents.first_key(first) / kTile * kTile; key_first < first + kTile && key_first < s.sequence;
+       key_first += kTile) {
     __syncthreads();  // the last tile is no longer needed
     load_tile<D>(keys, a.key, sample_row, key_first, s.sequence, std::int64_t{kv_head} * s.head_width, s.head_width);
     load_tile<D>(values, a.value, sample_row, key_first, s.sequence, std::int64_t{kv_head} * s.head_width,
@@ -73,7 +80,8 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwar
 #pragma unroll
     for (int j = 0; j < kTile / kShare; ++j) {
       const int key = share + kShare * j;
-      const bool visible = key_first + key <= query && query < s.sequence;
+      const bool of_document = !Packed || key_first + key >= first_key[row];
+      const bool visible = of_document && key_first + key <= query && query < s.sequence;
       score[j] = visible ? s.scale * dot<D>(queries + row * (D + 1), keys + key * (D + 1)) : -HUGE_VALF;
       tile_top = larger(tile_top, score[j]);
     }
@@ -113,16 +121,17 @@ __global__ void __launch_bounds__(kThreads) forward_kernel(const AttentionForwar
 
 template <int D>
 constexpr std::size_t backward_shared_bytes() {
-  return sizeof(float) * (4 * kTile * (D + 1) + 2 * kTile * (kTile + 1) + 2 * kTile);
+  return sizeof(float) * (4 * kTile * (D + 1) + 2 * kTile * (kTile + 1) + 2 * kTile) + sizeof(int) * kTile;
 }
 
 /// KeysStay: blockIdx.y is a key/value head, and its query heads pass one after the other. Otherwise a query head.
-template <class T, int D, bool KeysStay>
-__global__ void __launch_bounds__(kThreads) backward_kernel(const AttentionBackwardRows<T> a) {
+template <class T, int D, bool KeysStay, bool Packed>
+__global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(const AttentionBackwardRows<T> a) {
   auto* x = dynamic_shared<float>();  // stay: key, value; or query, d output
   float *y = x + kTile * (D + 1), *u = y + kTile * (D + 1), *w = u + kTile * (D + 1);
   float *p = w + kTile * (D + 1), *ds = p + kTile * (kTile + 1);
   float *log_sum_exp = ds + kTile * (kTile + 1), *delta = log_sum_exp + kTile;  // of the tile's queries
+  int* first_key = reinterpret_cast<int*>(delta + kTile);                       // likewise
   const AttentionSizes& s = a.size;
   const int first = static_cast<int>(KeysStay ? blockIdx.x : gridDim.x - 1 - blockIdx.x) * kTile;  // the longest first
   const int batch = static_cast<int>(blockIdx.z);
@@ -132,12 +141,14 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const AttentionBackw
   const std::int64_t sample_row = std::int64_t{batch} * s.sequence;
   const std::int64_t kv_column = std::int64_t{kv_head} * s.head_width;
   const std::uint64_t sample_key = s.dropout.on() ? s.dropout.key_of(batch) : 0;
+  const Documents documents(Packed ? a.positions : nullptr, sample_row, s.sequence);
   const auto load_statistics = [&](int head, int from) {
     if (threadIdx.x >= kTile) return;
     const int query = from + static_cast<int>(threadIdx.x);
     const bool inside = query < s.sequence;
     log_sum_exp[threadIdx.x] = inside ? a.log_sum_exp[s.statistic(batch, head, query)] : 0.0f;
     delta[threadIdx.x] = inside ? a.delta[s.statistic(batch, head, query)] : 0.0f;
+    if constexpr (Packed) first_key[threadIdx.x] = documents.first_key(query);
   };
   float x_gradient[D / kShare] = {}, y_gradient[D / kShare] = {};
   const int head_begin = KeysStay ? kv_head * s.group() : static_cast<int>(blockIdx.y);
@@ -153,7 +164,9 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const AttentionBackw
       load_tile<D>(y, a.output_gradient, sample_row, first, s.sequence, head_column, s.head_width);
       load_statistics(head, first);
     }
-    const int begin = KeysStay ? first : 0, end = KeysStay || first + kTile > s.sequence ? s.sequence : first + kTile;
+    const int last = first + kTile < s.sequence ? first + kTile : s.sequence;
+    const int begin = KeysStay ? first : documents.first_key(first) / kTile * kTile;
+    const int end = KeysStay ? documents.end_of_queries(last - 1) : last;
     for (int other_first = begin; other_first < end; other_first += kTile) {
       __syncthreads();  // the last tile is no longer needed
       if constexpr (KeysStay) {
@@ -171,7 +184,7 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const AttentionBackw
         const int query = KeysStay ? other_first + other : mine, key = KeysStay ? mine : other_first + other;
         const int of_query = KeysStay ? other : row;
         float probability = 0, gradient = 0;
-        if (key <= query && query < s.sequence) {
+        if (key <= query && query < s.sequence && (!Packed || key >= first_key[of_query])) {
           const float score = s.scale * dot<D>(x + row * (D + 1), u + other * (D + 1));
           probability = expf(score - log_sum_exp[of_query]);
           gradient = dot<D>(y + row * (D + 1), w + other * (D + 1));
@@ -210,6 +223,16 @@ __global__ void __launch_bounds__(kThreads) backward_kernel(const AttentionBackw
   }
 }
 
+template <class T, int D, bool Packed>
+void launch_roles(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
+  const AttentionShape& s = a.shape;
+  const AttentionBackwardRows<T> rows = rows_of<T>(a, delta);
+  launch(stream, blocks_for(s.sequence, kTile, s.kv_heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
+         backward_kernel<T, D, true, Packed>, rows);
+  launch(stream, blocks_for(s.sequence, kTile, s.heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
+         backward_kernel<T, D, false, Packed>, rows);
+}
+
 template <class F>
 void with_width(std::int64_t width, F f) {
   if (width <= 64) return f.template operator()<64>();
@@ -229,20 +252,16 @@ void attention_forward_plain(cudaStream_t stream, const AttentionForward& a) {
   const dim3 grid = blocks_for(a.shape.sequence, kTile, a.shape.heads, a.shape.batch);
   with_float_type(a.query.dtype, [&]<class T>() {
     with_width(a.shape.head_width, [&]<int D>() {
-      launch(stream, grid, dim3(kThreads), forward_shared_bytes<D>(), forward_kernel<T, D>, rows_of<T>(a));
+      const auto kernel = a.positions != nullptr ? forward_kernel<T, D, true> : forward_kernel<T, D, false>;
+      launch(stream, grid, dim3(kThreads), forward_shared_bytes<D>(), kernel, rows_of<T>(a));
     });
   });
 }
 
 void attention_backward_plain(cudaStream_t stream, const AttentionBackward& a, const float* delta) {
-  const AttentionShape& s = a.shape;
   with_float_type(a.query.dtype, [&]<class T>() {
-    with_width(s.head_width, [&]<int D>() {
-      const AttentionBackwardRows<T> rows = rows_of<T>(a, delta);
-      launch(stream, blocks_for(s.sequence, kTile, s.kv_heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
-             backward_kernel<T, D, true>, rows);
-      launch(stream, blocks_for(s.sequence, kTile, s.heads, s.batch), dim3(kThreads), backward_shared_bytes<D>(),
-             backward_kernel<T, D, false>, rows);
+    with_width(a.shape.head_width, [&]<int D>() {
+      a.positions != nullptr ? launch_roles<T, D, true>(stream, a, delta) : launch_roles<T, D, false>(stream, a, delta);
     });
   });
 }

@@ -54,12 +54,44 @@ struct AttentionSizes {
   }
 };
 
+/// The documents of one sequence. Queries and keys count within the sequence; queries beyond it see all keys.
+class Documents {
+ public:
+  /// `positions` [batch, sequence] as of AttentionForward; null: one document a sequence.
+  __device__ Documents(const std::int32_t* positions, std::int64_t sample_row, int sequence)
+      : positions_(positions == nullptr ? nullptr : positions + sample_row), sequence_(sequence) {}
+
+  /// Returns the first key that a query sees. It never falls from query to query.
+  __device__ int first_key(int query) const {
+    return positions_ == nullptr || query >= sequence_ ? 0 : query - positions_[query];
+  }
+  /// Returns the end of the queries that see any key up to `key`, which lies in the sequence.
+  __device__ int end_of_queries(int key) const {
+    if (positions_ == nullptr) return sequence_;
+    int low = key + 1, high = sequence_;  // query `key` sees itself
+    while (low < high) {
+      const int middle = low + (high - low) / 2;
+      if (first_key(middle) <= key) {
+        low = middle + 1;
+      } else {
+        high = middle;
+      }
+    }
+    return low;
+  }
+
+ private:
+  const std::int32_t* positions_;
+  int sequence_;
+};
+
 template <class T>
 struct AttentionForwardRows {
   AttentionSizes size;
   Rows<const T> query, key, value;
   Rows<T> output;
   float* log_sum_exp;
+  const std::int32_t* positions;
   bool aligned;  ///< 16-byte accesses to every head's rows
 };
 
@@ -69,6 +101,7 @@ struct AttentionBackwardRows {
   Rows<const T> query, key, value, output_gradient;
   Rows<T> query_gradient, key_gradient, value_gradient;
   const float *log_sum_exp, *delta;
+  const std::int32_t* positions;
   bool aligned;
 };
 
@@ -84,6 +117,7 @@ AttentionForwardRows<T> rows_of(const AttentionForward& a) {
           rows_of<T>(a.value),
           rows_of<T>(a.output),
           a.log_sum_exp,
+          a.positions,
           heads_aligned(a.shape, a.query.dtype) && is_aligned(a.query) && is_aligned(a.key) && is_aligned(a.value) &&
               is_aligned(a.output)};
 }
@@ -100,6 +134,7 @@ AttentionBackwardRows<T> rows_of(const AttentionBackward& a, const float* delta)
           rows_of<T>(a.value_gradient),
           a.log_sum_exp,
           delta,
+          a.positions,
           heads_aligned(a.shape, a.query.dtype) && is_aligned(a.query) && is_aligned(a.key) && is_aligned(a.value) &&
               is_aligned(a.output_gradient) && is_aligned(a.query_gradient) && is_aligned(a.key_gradient) &&
               is_aligned(a.value_gradient)};

@@ -2,6 +2,7 @@
 #include "cuda/kernels/grid.hpp"
 #include "cuda/kernels/packs.cuh"
 #include "tessera/cuda/launch.hpp"
+#include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
 
@@ -109,6 +110,18 @@ __device__ __forceinline__ void write_gradient(float* logits, std::int64_t vocab
   }
 }
 
+template <class T>
+__device__ __forceinline__ void clear_gradient(T* gradient, std::int64_t vocab) {
+  constexpr int kEach = 16 / static_cast<int>(sizeof(T));
+  for (std::int64_t i = std::int64_t{threadIdx.x} * kEach; i < vocab; i += std::int64_t{blockDim.x} * kEach) {
+    if (i + kEach <= vocab) {
+      store16(gradient + i, Bytes16{});
+    } else {
+      for (int j = 0; i + j < vocab; ++j) gradient[i + j] = from_float<T>(0.0f);
+    }
+  }
+}
+
 /// A block has a row. It is read once from memory, from its end to its beginning, and once more from the cache, which
 /// then still has the beginning.
 template <class T, bool Training>
@@ -119,6 +132,11 @@ __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossE
   const std::int64_t row = blockIdx.x;
   float* logits = a.logits + row * a.stride;
   const std::int32_t target = a.targets[row];
+  if (target == kUncounted) {  // the whole block
+    if (threadIdx.x == 0) a.token_loss[row] = 0;
+    if constexpr (Training) clear_gradient(reinterpret_cast<T*>(logits), a.vocab);
+    return;
+  }
   const bool known = target >= 0 && target < a.vocab;
   const float target_logit = known ? logits[target] : __uint_as_float(0x7fc00000u);
 
@@ -155,10 +173,14 @@ __global__ void __launch_bounds__(kThreads, 1) cross_entropy_kernel(const CrossE
   }
 }
 
-__global__ void __launch_bounds__(kThreads) sum_losses_kernel(const double* x, std::int64_t n, double* result) {
+__global__ void __launch_bounds__(kThreads)
+    sum_losses_kernel(const double* x, std::int64_t n, double* result, float* each) {
   __shared__ __align__(16) double of_warp[kWarps];
   double sum = 0;
-  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) sum += x[i];
+  for (std::int64_t i = threadIdx.x; i < n; i += kThreads) {
+    sum += x[i];
+    if (each != nullptr) each[i] = static_cast<float>(x[i]);
+  }
   sum = warp_sum(sum);
   if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = sum;
   __syncthreads();
@@ -177,8 +199,8 @@ void cross_entropy(cudaStream_t stream, const CrossEntropy& a, DType gradient) {
   });
 }
 
-void sum_losses(cudaStream_t stream, const double* x, std::int64_t n, double* sum) {
-  launch(stream, dim3(1), dim3(kThreads), 0, sum_losses_kernel, x, n, sum);
+void sum_losses(cudaStream_t stream, const double* x, std::int64_t n, double* sum, float* each) {
+  launch(stream, dim3(1), dim3(kThreads), 0, sum_losses_kernel, x, n, sum, each);
 }
 
 }  // namespace tessera

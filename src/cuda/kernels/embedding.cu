@@ -1,5 +1,5 @@
-// Embedding. Backward sorts the micro-batch's positions by token, then sums the rows of each token in their order: no
-// atomics, the same bits always.
+// Embedding. Backward sorts the micro-batch's rows by token, then sums those of each token in their order: no atomics,
+// the same bits always. Where positions restart, it does the same by position.
 
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/dropout_mask.cuh"
@@ -51,9 +51,9 @@ constexpr unsigned kLanes = 32, kWarps = 8;
 
 template <class T>
 struct TokenRows {
-  const std::uint64_t* keys;  ///< sorted by token, then position
+  const std::uint64_t* keys;  ///< sorted by token, then row
   Rows<const T> output_gradient;
-  std::int64_t count, width, vocab;
+  std::int64_t count, width, vocab;  ///< vocab: rows of the table; tokens beyond it have no gradient
   DropoutSource dropout;
   bool aligned;
 };
@@ -83,7 +83,8 @@ __device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::uint32_t pl
   }
 }
 
-/// A block has 32 neighbours in the sorted order and 256 columns, and sums the runs of equal tokens that begin there.
+/// A block has 32 neighbours in the sorted order and 256 columns, and sums the runs of equal tokens that begin there
+/// (or of equal positions).
 /// Runs that end there go to the warps in turn. The last one may go on: each warp takes eight of its rows in turn, and
 /// the warps' sums are then added in order.
 template <class T, class G>
@@ -154,36 +155,39 @@ void CudaKernels::embedding_forward(Stream& stream, const EmbeddingForward& a) {
   with_float_type(a.output.dtype, [&]<class T>() {
     const bool aligned = is_aligned(a.token_table) && is_aligned(a.position_table) && is_aligned(a.output);
     launch(cuda_stream(stream), blocks_for(packs, kThreads), dim3(kThreads), 0, embedding_forward_kernel<T>, a.tokens,
-           a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows, a.sequence, a.width,
-           a.vocab, DropoutSource(a.dropout), aligned);
+           a.positions, rows_of<T>(a.token_table), rows_of<T>(a.position_table), rows_of<T>(a.output), rows, a.sequence,
+           a.width, a.vocab, DropoutSource(a.dropout), aligned);
   });
 }
 
 void CudaKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) {
-  if (a.positions != nullptr)
-    throw UsageError("run.device = cuda (positions by document have no gradient on GPUs yet): cpu, or none");
   const std::int64_t tokens = a.batch * a.sequence;
   ScratchLayout scratch(a.scratch, gpu_kernel_needs().embedding_backward(tokens));
   const CudaEmbeddingBackwardLayout layout(scratch, tokens);
   const cudaStream_t s = cuda_stream(stream);
-  const std::uint64_t* keys = a.token_gradient ? sort_tokens(s, a.tokens, tokens, layout.keys, layout.merged) : nullptr;
   with_float_type(a.output_gradient.dtype, [&]<class T>() {
-    const TokenRows<T> rows{keys,
-                            rows_of<T>(a.output_gradient),
-                            tokens,
-                            a.width,
-                            a.vocab,
-                            DropoutSource(a.dropout),
-                            is_aligned(a.output_gradient)};
-    if (a.token_gradient) {
-      const View& gradient = a.token_gradient.view;
-      if (!a.token_gradient.adds) fill_zero(stream, gradient.data, a.vocab * a.width * size_of(gradient.dtype));
+    TokenRows<T> rows{nullptr,
+                      rows_of<T>(a.output_gradient),
+                      tokens,
+                      a.width,
+                      a.vocab,
+                      DropoutSource(a.dropout),
+                      is_aligned(a.output_gradient)};
+    /// Sums the rows of each number, which is a token or a position, into that row of a table.
+    const auto sum_rows_of = [&](const std::int32_t* numbers, std::int64_t table_rows, const GradientView& sum) {
+      const View& gradient = sum.view;
+      rows.keys = sort_tokens(s, numbers, tokens, layout.keys, layout.merged);
+      rows.vocab = table_rows;
+      if (!sum.adds) fill_zero(stream, gradient.data, table_rows * a.width * size_of(gradient.dtype));
       with_float_type(gradient.dtype, [&]<class G>() {
         launch(s, blocks_for(tokens, kLanes, ceil_div(a.width, kLanes * kPack)), dim3(kLanes, kWarps), 0,
-               token_gradient_kernel<T, G>, rows, rows_of<G>(gradient), a.token_gradient.adds, is_aligned(gradient));
+               token_gradient_kernel<T, G>, rows, rows_of<G>(gradient), sum.adds, is_aligned(gradient));
       });
-    }
-    if (a.position_gradient) {
+    };
+    if (a.token_gradient) sum_rows_of(a.tokens, a.vocab, a.token_gradient);
+    if (a.position_gradient && a.positions != nullptr) {
+      sum_rows_of(a.positions, a.context, a.position_gradient);
+    } else if (a.position_gradient) {
       const View& gradient = a.position_gradient.view;
       with_float_type(gradient.dtype, [&]<class G>() {
         launch(s, blocks_for(a.context * ceil_div(a.width, kPack), kThreads), dim3(kThreads), 0,

@@ -16,6 +16,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
     wanted.shape = {model->batch, model->sequence, a.heads, a.kv_heads, a.head_width()};
     wanted.dtype = model->compute;
     wanted.dropout = a.dropout > 0;
+    wanted.documents = model->documents;
     require_cuda_attention(wanted.shape, wanted.dtype);
   }
   if (peers != nullptr) {

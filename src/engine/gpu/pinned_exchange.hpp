@@ -10,29 +10,33 @@
 #include "tessera/backend/device.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/kernels/host_exchange.hpp"
+#include "tessera/model/parts.hpp"
 
 namespace tessera {
 
 class PinnedExchange {
  public:
-  /// `tokens`: of a micro-batch. `pinned`: exchange_bytes(tokens) of pinned memory.
-  PinnedExchange(Device& device, std::int64_t tokens, std::byte* pinned)
-      : device_(device), tokens_(tokens), pinned_(*new (pinned) ExchangedScalars()) {
+  /// `integers`: the most of an input. `pinned`: exchange_bytes(integers) of pinned memory.
+  PinnedExchange(Device& device, std::int64_t integers, std::byte* pinned)
+      : device_(device), pinned_(*new (pinned) ExchangedScalars()) {
     for (std::size_t i = 0; i < slots_.size(); ++i) {
-      slots_[i].memory = pinned + exchange_bytes(tokens) - static_cast<std::int64_t>(i + 1) * token_slot_bytes(tokens);
+      slots_[i].memory =
+          pinned + exchange_bytes(integers) - static_cast<std::int64_t>(i + 1) * token_slot_bytes(integers);
       slots_[i].copied = device.make_event();
     }
   }
 
-  /// Fills a micro-batch's tokens and targets (contiguous, at `tokens`) and the number of its first sample.
-  void load(Stream& stream, const TokenFeed& feed, std::int32_t* tokens, std::int64_t* first_sample) {
+  /// Fills a segment's input (contiguous, at `tokens`) and, unless `first_sample` is null, the number of its first
+  /// sample.
+  void load(Stream& stream, const TokenFeed& feed, const ModelParts& model, std::int32_t* tokens,
+            std::int64_t* first_sample) {
     Slot& slot = slots_[next_++ % slots_.size()];
     slot.copied->synchronize();  // of the load before last
     auto* const host = reinterpret_cast<std::int32_t*>(slot.memory + kTokenHeader);
     auto* const first = reinterpret_cast<std::int64_t*>(slot.memory);
-    *first = feed(host, host + tokens_);
-    device_.copy(stream, tokens, host, 2 * tokens_ * static_cast<std::int64_t>(sizeof *tokens));
-    device_.copy(stream, first_sample, first, sizeof *first);
+    *first = feed(host, host + model.tokens());
+    device_.copy(stream, tokens, host, model.input_integers() * static_cast<std::int64_t>(sizeof *tokens));
+    if (first_sample != nullptr) device_.copy(stream, first_sample, first, sizeof *first);
     stream.record(*slot.copied);
   }
 
@@ -64,7 +68,6 @@ class PinnedExchange {
   };
 
   Device& device_;
-  std::int64_t tokens_;
   ExchangedScalars& pinned_;
   std::array<Slot, kTokenSlots> slots_;
   std::size_t next_ = 0;

@@ -19,7 +19,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       settings_(settings),
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
-      exchange_(*resources.device, schedule.model.tokens(), resources.address(schedule.exchange)),
+      exchange_(*resources.device, schedule.most_input_integers(), resources.address(schedule.exchange)),
       queues_(*resources.device, resources.settings.queue_mode, false),
       order_(schedule, *resources.device, queues_),
       submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
@@ -75,12 +75,13 @@ void GpuPlayer::play(const Play& segment, const TokenFeed& feed) {
 void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
   const Segment& segment = schedule_.segments[play.segment];
+  std::int64_t* const first_sample = bound_.scalars == nullptr ? nullptr : &bound_.scalars->first_sample;
   for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
     if (op.kind != OperationKind::load) continue;
     const TimeScope scope(times_, TimeCategory::data);
     auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
-    exchange_.load(queues_.compute(), feed, tokens, &bound_.scalars->first_sample);
+    exchange_.load(queues_.compute(), feed, schedule_.model_of(segment.role), tokens, first_sample);
   }
   if (measures_) {
     operation_times_.begin_segment();

@@ -83,7 +83,7 @@ class GpuKernelNeeds final : public KernelNeeds {
   /// A GPU gains nothing from a stride of its own and would move 8% more bytes.
   std::int64_t row_stride(std::int64_t width) const override { return width; }
   std::int64_t workspace() const override { return kMatmulWorkspaceBytes + kSumWorkspaceBytes; }
-  std::int64_t exchange(std::int64_t tokens) const override { return exchange_bytes(tokens); }
+  std::int64_t exchange(std::int64_t integers) const override { return exchange_bytes(integers); }
   std::int64_t limited(std::int64_t on_device, std::int64_t) const override { return on_device; }
 };
 

@@ -172,6 +172,7 @@ class MirroredKernels final : public Kernels {
     const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
     m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.out(a.output, rows, width);
     a.log_sum_exp = m.write(a.log_sum_exp, rows * s.heads * 4);
+    a.positions = m.read(a.positions, rows * 4);
     m.in(a.dropout);
     kernels_.attention_forward(stream, a);
     m.finish();
@@ -183,6 +184,7 @@ class MirroredKernels final : public Kernels {
     const std::int64_t rows = s.batch * s.sequence, width = s.heads * s.head_width, kv = s.kv_heads * s.head_width;
     m.in(a.query, rows, width), m.in(a.key, rows, kv), m.in(a.value, rows, kv), m.in(a.output, rows, width);
     a.log_sum_exp = m.read(a.log_sum_exp, rows * s.heads * 4);
+    a.positions = m.read(a.positions, rows * 4);
     m.in(a.output_gradient, rows, width);
     m.out(a.query_gradient, rows, width), m.out(a.key_gradient, rows, kv), m.out(a.value_gradient, rows, kv);
     m.in(a.dropout);
@@ -236,6 +238,7 @@ class MirroredKernels final : public Kernels {
     m.in(a.input, a.tokens, a.width), m.in(a.gain, 1, a.width), m.in(a.bias, 1, a.width);
     m.in(a.table, a.vocab, a.width);
     a.targets = m.read(a.targets, a.tokens * 4), a.loss = m.write(a.loss, sizeof(double));
+    a.token_losses = m.write(a.token_losses, a.tokens * 4);
     a.scratch = m.write(a.scratch, 0);  // always in a Block
     if (a.training()) {
       m.out(a.input_gradient, a.tokens, a.width), m.out(a.gain_gradient, 1, a.width);
