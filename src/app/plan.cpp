@@ -13,6 +13,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/fit_recomputation.hpp"
 #include "tessera/schedule/print_json.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/resolve_model.hpp"
@@ -29,7 +30,8 @@ RunShape shape_of(const Options& options) {
   const std::int64_t ranks_per_node = planned_ranks_per_node(options, world);
   validate_for_world(options, world, ranks_per_node);
   const Architecture architecture = resolve_architecture(options.model);
-  return run_shape(options, architecture, world, ranks_per_node);
+  const Options decided = with_fitting_recomputation(options, architecture, world, ranks_per_node, options.plan.memory);
+  return run_shape(decided, architecture, world, ranks_per_node);
 }
 
 PlannedRun planned_and_proven(const RunShape& shape) {
@@ -78,6 +80,18 @@ std::string reduction_costs(const RunShape& shape) {
   return text;
 }
 
+std::string recomputation_costs(const RunShape& shape) {
+  const std::vector<RecomputationRow> rows = recomputation_rows(shape);
+  std::string text =
+      "\nmemory.checkpoint: what is computed again in backward, memory that this buys, FLOPs that it pays\n";
+  for (const RecomputationRow& row : rows) {
+    text += fmt::format("  {:<10} {} to allocate, {} less; {} more FLOPs a step ({:.1f}%){}\n",
+                        describe(row.recomputation), format_bytes(row.to_allocate), format_bytes(row.bought),
+                        format_count(row.flops), 100 * row.share, row.chosen ? " *" : "");
+  }
+  return text;
+}
+
 std::string view_text(const Options& options, const RunShape& shape, const PlannedRun& planned) {
   switch (options.plan.view) {
     case PlanView::schedule:
@@ -86,7 +100,7 @@ std::string view_text(const Options& options, const RunShape& shape, const Plann
       return print_units(planned.schedule);
     case PlanView::table:
       return strategy_table(shape) + "\n" + describe_grid(planned.schedule) + "\n" +
-             print_memory(planned.schedule, planned.plan) + reduction_costs(shape);
+             print_memory(planned.schedule, planned.plan) + reduction_costs(shape) + recomputation_costs(shape);
   }
   throw InternalError("no such view of a plan");
 }

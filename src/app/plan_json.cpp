@@ -23,6 +23,17 @@ Json reductions_json(const std::vector<ReductionRow>& rows) {
   return list;
 }
 
+Json recomputations_json(const std::vector<RecomputationRow>& rows) {
+  Json list = Json::array();
+  for (const RecomputationRow& row : rows) {
+    list.push_back({{"recomputation", describe(row.recomputation)},
+                    {"chosen", row.chosen},
+                    {"to_allocate", row.to_allocate},
+                    {"recomputed_flops_per_step", row.flops}});
+  }
+  return list;
+}
+
 }  // namespace
 
 Json plan_json(const std::string& model, const RunShape& shape, const PlannedRun& planned,
@@ -31,6 +42,7 @@ Json plan_json(const std::string& model, const RunShape& shape, const PlannedRun
   json["model"] = model;
   json["strategies"] = strategies_json(strategy_rows(shape));
   json["reductions"] = reductions_json(reduction_rows(shape));
+  json["recomputations"] = recomputations_json(recomputation_rows(shape));
   json["fit"] = fit ? fit_json(*fit) : Json();
   return json;
 }

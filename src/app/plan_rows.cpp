@@ -1,6 +1,9 @@
 #include "app/plan_rows.hpp"
 
+#include <algorithm>
+
 #include "tessera/base/error.hpp"
+#include "tessera/schedule/fit_recomputation.hpp"
 
 namespace tessera {
 
@@ -32,6 +35,27 @@ std::vector<ReductionRow> reduction_rows(const RunShape& shape) {
     rows.push_back({reduce, other.policy.reduce_each_micro_step == shape.policy.reduce_each_micro_step,
                     limited_bytes(planned.schedule, planned.plan), planned.schedule.wire_bytes_per_step(),
                     accumulator_bytes(planned.schedule)});
+  }
+  return rows;
+}
+
+std::vector<RecomputationRow> recomputation_rows(const RunShape& shape) {
+  std::vector<Recomputation> all{{}, {true, false, 1, 1, {}}, {false, true, 1, 1, {}}, Recomputation::all_blocks()};
+  const Recomputation& chosen = shape.policy.recomputation;
+  if (std::ranges::find(all, chosen) == all.end()) all.push_back(chosen);
+  std::vector<RecomputationRow> rows;
+  for (const Recomputation& one : all) {
+    RunShape other = shape;
+    other.policy.recomputation = one;
+    const PlannedRun planned = plan_shape(other);
+    RecomputationRow& row = rows.emplace_back();
+    row.recomputation = one;
+    row.chosen = one == chosen;
+    row.to_allocate = limited_bytes(planned.schedule, planned.plan);
+    row.bought = rows.front().to_allocate - row.to_allocate;
+    row.flops = recomputed_flops(planned.schedule);
+    row.share = static_cast<double>(row.flops) /
+                static_cast<double>(planned.schedule.model.training_flops() * planned.schedule.accumulation);
   }
   return rows;
 }

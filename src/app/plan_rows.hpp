@@ -23,4 +23,17 @@ struct ReductionRow {
 /// Plans the run under both settings of shard.reduce; empty where there is no difference: one micro-step or one rank.
 std::vector<ReductionRow> reduction_rows(const RunShape& shape);
 
+/// What one recomputation buys and pays, per rank.
+struct RecomputationRow {
+  Recomputation recomputation;
+  bool chosen = false;
+  std::int64_t to_allocate = 0;  ///< bytes
+  std::int64_t bought = 0;       ///< bytes less than without recomputation
+  std::int64_t flops = 0;        ///< recomputed a step
+  double share = 0;              ///< of a step's FLOPs without recomputation
+};
+
+/// Plans the run with nothing recomputed, each half of every block, and both; and as chosen.
+std::vector<RecomputationRow> recomputation_rows(const RunShape& shape);
+
 }  // namespace tessera

@@ -36,8 +36,10 @@ TESSERA_NAMED(Wrap, {{Wrap::block, "block"}, {Wrap::size, "size"}, {Wrap::model,
 TESSERA_NAMED(ReduceWhen,
               {{ReduceWhen::by_strategy, "auto"}, {ReduceWhen::micro_step, "micro_step"}, {ReduceWhen::step, "step"}})
 TESSERA_NAMED(TiedReduce, {{TiedReduce::once, "once"}, {TiedReduce::twice, "twice"}})
-TESSERA_NAMED(ActivationCheckpointing,
-              {{ActivationCheckpointing::none, "none"}, {ActivationCheckpointing::block, "block"}})
+TESSERA_NAMED(ActivationCheckpointing, {{ActivationCheckpointing::none, "none"},
+                                        {ActivationCheckpointing::block, "block"},
+                                        {ActivationCheckpointing::selective, "selective"},
+                                        {ActivationCheckpointing::fit, "fit"}})
 TESSERA_NAMED(DirectWrites,
               {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})

@@ -84,8 +84,8 @@ bool reads(CommandKind kind, std::string_view option) {
       "data.source", "data.val_source", "data.tokenizer", "data.text_key", "data.separator", "data.on_error",
       "data.cache",  "data.output",     "model.from",     "run.threads",   "run.dir",        "run.name"};
   const auto is_in = [&](std::string_view section) { return option.starts_with(section); };
-  const bool of_train = !is_in("plan.") && !is_in("export.") && !is_in("bench.") && !is_in("sweep.") &&
-                        !is_in("eval.") && option != "data.output" &&
+  const bool of_train = (!is_in("plan.") || option == "plan.memory") && !is_in("export.") && !is_in("bench.") &&
+                        !is_in("sweep.") && !is_in("eval.") && option != "data.output" &&
                         (!is_in("generate.") || std::ranges::find(samples, option) != std::end(samples));
   switch (kind) {
     case CommandKind::train:
@@ -97,7 +97,7 @@ bool reads(CommandKind kind, std::string_view option) {
     case CommandKind::data:
       return std::ranges::find(prepared, option) != std::end(prepared);
     case CommandKind::sweep:
-      return of_train || is_in("sweep.") || option == "plan.memory";
+      return of_train || is_in("sweep.");
     case CommandKind::generate:
       return std::ranges::any_of(generates, is_in);
     case CommandKind::eval:

@@ -201,7 +201,13 @@ void add_resources(Rows& t) {
   t.push_back(choice_option("precision.reduce", Field{&O::precision, &PrecisionOptions::reduce},
                             "type in which gradients are computed and sent"));
   t.push_back(choice_option("memory.checkpoint", Field{&O::memory, &MemoryOptions::checkpoint},
-                            "activations that are dropped after forward and computed again in backward"));
+                            "activations that are dropped after forward and computed again in backward: of all blocks, "
+                            "of some, or of the fewest with which the run fits plan.memory (train: or its device)"));
+  t.push_back(text_option("memory.checkpoint_blocks", Field{&O::memory, &MemoryOptions::recomputed_blocks},
+                          "all|M/N|LIST",
+                          "memory.checkpoint = selective: all blocks, M of every N, or a list such as 0,2,5-8"));
+  t.push_back(text_option("memory.checkpoint_parts", Field{&O::memory, &MemoryOptions::recomputed_halves},
+                          "attention|mlp|attention,mlp", "memory.checkpoint = selective: halves of those blocks"));
   t.push_back(integer_option("grid.ranks_per_node", Field{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
                              "take so many ranks for a node; 0: as the machine is (plan: at most 8)"));
   using C = CommOptions;
@@ -272,8 +278,10 @@ void add_files(Rows& t) {
 
 void add_commands(Rows& t) {
   t.push_back(integer_option("plan.ranks", Field{&O::plan, &PlanOptions::ranks}, 1, 1 << 24, "world size to plan for"));
-  t.push_back(bytes_option("plan.memory", Field{&O::plan, &PlanOptions::memory},
-                           "memory of a rank: if the plan needs more, fail and say what would fit; 0: not checked"));
+  t.push_back(
+      bytes_option("plan.memory", Field{&O::plan, &PlanOptions::memory},
+                   "memory that a rank may take: if the plan needs more, fail and say what would fit; 0: not checked "
+                   "(train: what the device has)"));
   t.push_back(
       choice_option("plan.view", Field{&O::plan, &PlanOptions::view},
                     "table: all strategies side by side; schedule: every operation; units: what is gathered together"));

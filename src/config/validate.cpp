@@ -9,6 +9,7 @@
 #include "config/value_text.hpp"
 #include "tessera/base/decimal.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/config/recomputation.hpp"
 #include "tessera/config/validation_sources.hpp"
 
 namespace tessera {
@@ -95,6 +96,12 @@ void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out
   if (!device.has_attention_choice) out.push_back({"run.attention", reason});
   if (!device.has_graphs) out.push_back({"run.graph", reason});
   if (!device.is_accelerator) out.push_back({"run.share_gpu", reason});
+}
+
+void unused_by_memory(const MemoryOptions& options, std::vector<UnusedOption>& out) {
+  if (options.checkpoint == ActivationCheckpointing::selective) return;
+  add_unused(out, "memory.checkpoint = selective alone chooses",
+             {"memory.checkpoint_blocks", "memory.checkpoint_parts"});
 }
 
 void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
@@ -212,6 +219,7 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   if (options.run.device) unused_by_device(traits_of(*options.run.device), out);
   unused_by_backend(options, out);
   unused_by_data(options, out);
+  unused_by_memory(options.memory, out);
   unused_by_checkpoint(options.checkpoint, out);
   unused_by_bench(options.bench, out);
   return out;
@@ -224,6 +232,7 @@ void validate(const Options& options) {
   check_kept_weights(options.checkpoint);
   allowed_changes(options.checkpoint);
   validation_sources(options.data.val_source);
+  if (options.memory.checkpoint != ActivationCheckpointing::fit) recomputation_of(options.memory);
 }
 
 std::int64_t decay_steps(const OptimOptions& options, std::int64_t steps) {

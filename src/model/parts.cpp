@@ -111,7 +111,7 @@ class Declaration {
     const std::int64_t matmul =
         checked_multiply(model_.tokens() * (model_.sequence + 1), a_.width);  // 2 x half of the square
     part.forward.flops = linears + 2 * matmul;
-    part.recompute.flops = part.forward.flops;
+    part.recompute.flops = part.forward.flops - linear_flops(a_.width, a_.width);
     part.backward.flops = 2 * linears + 5 * matmul;
     count_bytes(part);
     if (a_.positions == PositionKind::rotary) part.constants = {rotary()};

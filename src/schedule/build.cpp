@@ -31,6 +31,7 @@ void describe_generation(StepSchedule& schedule, const GenerationShape& shape, c
 /// Returns what the schedule says of model, grid and policy before anything is written.
 StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   StepSchedule schedule;
+  require_blocks(policy.recomputation, model.architecture.layers);
   schedule.model = model;
   if (policy.generation) describe_generation(schedule, *policy.generation, policy);
   schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world());

@@ -47,8 +47,9 @@ std::vector<Change> fewer_gathers(const RunShape& shape) {
 }
 
 std::vector<Change> recompute(const RunShape& shape) {
-  if (shape.policy.recompute_blocks) return {};
-  return {changed(shape, "memory.checkpoint=block", [](RunShape& s) { s.policy.recompute_blocks = true; })};
+  if (shape.policy.recomputation.is_all()) return {};
+  return {changed(shape, "memory.checkpoint=block",
+                  [](RunShape& s) { s.policy.recomputation = Recomputation::all_blocks(); })};
 }
 
 std::vector<Change> more_sharding(const RunShape& shape) {

@@ -21,7 +21,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.reduce_each_micro_step =
       resolved_reduce(options.shard.reduce, options.shard.strategy) == ReduceWhen::micro_step;
   policy.tied_reduce = options.shard.tied_reduce;
-  policy.recompute_blocks = options.memory.checkpoint == ActivationCheckpointing::block;
+  policy.recomputation = recomputation_of(options.memory);
   policy.accumulation = options.train.accumulation;
   policy.compute = options.precision.compute;
   policy.reduce = options.precision.reduce;

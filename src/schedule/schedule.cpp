@@ -124,6 +124,15 @@ std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) 
   return waits;
 }
 
+const PartCost& cost_of(const StepSchedule& schedule, const Operation& operation) {
+  const Part& part = schedule.part(operation.part);
+  if (operation.kind == OperationKind::backward) return part.backward;
+  const auto is_output = [&](ValueId id) { return schedule.value(id).kind == ValueKind::activation; };
+  const bool saves_alone =
+      operation.kind == OperationKind::recompute && std::ranges::none_of(operation.writes, is_output);
+  return saves_alone ? part.recompute : part.forward;
+}
+
 std::string_view name_of(OperationKind kind) {
   constexpr std::array<std::string_view, 13> names{
       "load",           "store",      "gather",     "slice", "forward", "recompute", "backward",

@@ -7,6 +7,7 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/fit_recomputation.hpp"
 #include "tessera/training/resolve_model.hpp"
 #include "tessera/training/session.hpp"
 
@@ -50,10 +51,12 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
   needs.device = name_of(options.run.device);
   needs.uses_accelerator = traits_of(device_of(options.run)).is_accelerator;
   const Architecture architecture = resolve_architecture(options.model);
-  const RunShape shape = run_shape(options, architecture, row.ranks, planned_ranks_per_node(options, row.ranks));
+  const Limit limit = limit_of(options, site, ranks_per_machine);
+  const std::int64_t ranks_per_node = planned_ranks_per_node(options, row.ranks);
+  options = with_fitting_recomputation(options, architecture, row.ranks, ranks_per_node, limit.bytes);
+  const RunShape shape = run_shape(options, architecture, row.ranks, ranks_per_node);
   const PlannedRun planned = plan_shape(shape);
   needs.bytes = limited_bytes(planned.schedule, planned.plan);
-  const Limit limit = limit_of(options, site, ranks_per_machine);
   if (limit.bytes > 0 && needs.bytes > limit.bytes && needs.missing.empty()) {
     needs.misfit = fmt::format("{}: {}", limit.name,
                                describe_fit(examine_fit(shape, planned.schedule, planned.plan, limit.bytes)));

@@ -40,7 +40,7 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
   return fmt::format(
       "strategy   {}{}, wrap {}, {} units, checkpoint {}, compute {}, reduce {}; {} sent per rank and step{}",
       name_of(s.strategy), s.grid.world() == 1 ? " (of one rank: nothing is split)" : "", name_of(options.shard.wrap),
-      s.layout.units.size(), name_of(options.memory.checkpoint), name_of(s.compute), name_of(s.reduce),
+      s.layout.units.size(), describe(recomputation_of(options.memory)), name_of(s.compute), name_of(s.reduce),
       format_bytes(s.wire_bytes_per_step()),
       s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
 }

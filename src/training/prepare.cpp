@@ -12,6 +12,7 @@
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
 #include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/fit_recomputation.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/model_tokenizer.hpp"
 
@@ -61,21 +62,42 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
     data_ = std::make_unique<Dataset>(
         open_dataset(with_tokenizer, architecture.vocab, sequence_length(options, architecture), settings));
   });
-  planned_ = plan_run(options, architecture, context.size(), context.ranks_per_node());
+  memory_ = decided_memory(context, options);
+  Options with_memory = options;
+  with_memory.memory = memory_;
+  planned_ = plan_run(with_memory, architecture, context.size(), context.ranks_per_node());
   steps_ = steps_of_run(options, planned_, *data_);
-  require_memory(context, options);
+  require_memory(context, with_memory);
   weights_.open(planned_.schedule.model.tensors);
 }
 
-/// The rank with the least memory decides, so that all ranks decide alike.
+/// The rank with the least memory decides, so that all ranks decide alike. 0 bytes: the system does not tell.
+PreparedRun::MemoryLimit PreparedRun::memory_limit(RankContext& context, const Options& options,
+                                                   const StepSchedule& schedule) const {
+  const UsableMemory mine =
+      backend_of(schedule.model.device).usable_memory(context, options, schedule, machine_.machine_ranks);
+  const std::int64_t usable = -context.control().maximum(-mine.bytes), given = options.plan.memory;
+  if (given > 0 && (usable <= 0 || given < usable)) return {given, "plan.memory = " + format_bytes(given)};
+  return {usable, format_bytes(usable) + mine.of};
+}
+
+MemoryOptions PreparedRun::decided_memory(RankContext& context, const Options& options) const {
+  if (options.memory.checkpoint != ActivationCheckpointing::fit) return options.memory;
+  Options least = options;
+  least.memory.checkpoint = ActivationCheckpointing::block;
+  const Architecture& architecture = weights_.architecture();
+  const PlannedRun planned = plan_run(least, architecture, context.size(), context.ranks_per_node());
+  const MemoryLimit limit = memory_limit(context, least, planned.schedule);
+  return with_fitting_recomputation(options, architecture, context.size(), context.ranks_per_node(), limit.bytes)
+      .memory;
+}
+
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
-  const UsableMemory mine = backend_of(planned_.schedule.model.device)
-                                .usable_memory(context, options, planned_.schedule, machine_.machine_ranks);
-  const std::int64_t usable = -context.control().maximum(-mine.bytes);
-  if (usable <= 0) return;  // the system does not tell
+  const MemoryLimit limit = memory_limit(context, options, planned_.schedule);
+  if (limit.bytes <= 0) return;
   const ModelParts& model = planned_.schedule.model;
   const RunShape shape = run_shape(options, model.architecture, context.size(), context.ranks_per_node());
-  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, usable), format_bytes(usable) + mine.of);
+  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, limit.bytes), limit.name);
 }
 
 Options PreparedRun::resolved(const Options& options) const {
@@ -95,6 +117,7 @@ Options PreparedRun::resolved(const Options& options) const {
     out.model.context = a.context;
   }
   out.data.tokenizer = tokenizer_;
+  out.memory = memory_;
   out.optim.warmup_steps = warmup_steps_of(options, steps_);
   out.train.seq_len = schedule.model.sequence;
   out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);

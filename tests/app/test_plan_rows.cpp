@@ -71,3 +71,25 @@ TEST_CASE("both settings of shard.reduce are planned where they differ") {
     CHECK(rows[each ? 0 : 1].wire_bytes == planned.schedule.wire_bytes_per_step());
   }
 }
+
+TEST_CASE("recomputation is planned as nothing, by halves, whole, and as chosen") {
+  RunShape shape = shape_of(2, 3);
+  auto rows = recomputation_rows(shape);
+  REQUIRE(rows.size() == 4);
+  CHECK(rows[0].chosen);
+  for (const RecomputationRow& row : rows) {
+    INFO(describe(row.recomputation));
+    shape.policy.recomputation = row.recomputation;
+    const PlannedRun planned = plan_shape(shape);
+    CHECK(row.to_allocate == limited_bytes(planned.schedule, planned.plan));
+    CHECK(row.bought == rows[0].to_allocate - row.to_allocate);
+    CHECK((row.flops > 0) == row.recomputation.is_any());
+    CHECK(row.share ==
+          static_cast<double>(row.flops) / static_cast<double>(3 * planned.schedule.model.training_flops()));
+  }
+  shape.policy.recomputation = {true, false, 1, 2, {}};
+  rows = recomputation_rows(shape);
+  REQUIRE(rows.size() == 5);
+  CHECK((rows[4].chosen && !rows[0].chosen));
+  CHECK(rows[4].flops * 2 == rows[1].flops);
+}

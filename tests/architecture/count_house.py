@@ -51,7 +51,7 @@ WORDS = {  # word: (pattern, files)
     "resident": (r"resident_bytes", ""),
     "room (module)": (r"tessera_room|\b(this|other|each|another|which) rooms?\b|ROOM\b", ""),
     "for people": (r"for people", ""),
-    "checkpoint (recompute)": (r"checkpoint_blocks|\bCheckpointing\b", "src/|include/"),
+    "checkpoint (recompute)": (r"(?<!memory\.)checkpoint_blocks|\bCheckpointing\b", "src/|include/"),
     "device communication": (r"DeviceCommunication|device_communication|(Nccl|Staged)Communication|DeviceCommBackend[>&]* communication"
                              r"|\bcommunication(->|\.)(check|open|warm_up|allocate_shared|backend|description|watch)", ""),
     "device traits": (r"has_libraries|is_allotted|host_network", ""),

@@ -64,10 +64,10 @@ TEST_CASE("a shard goes past the page cache where that is wanted, can be and is 
     CHECK(record_of(folder / record.name).blocks == record.blocks);
     return std::ranges::count_if(calls, [](const std::string& call) { return call.ends_with(" direct"); });
   };
-  const auto whole_blocks = 26;
-  CHECK(direct_writes(DirectWrites::yes, false) == whole_blocks);
+  const auto all_blocks = 26;
+  CHECK(direct_writes(DirectWrites::yes, false) == all_blocks);
   CHECK(direct_writes(DirectWrites::no, false) == 0);
-  CHECK(direct_writes(DirectWrites::yes, true) == whole_blocks);
+  CHECK(direct_writes(DirectWrites::yes, true) == all_blocks);
   const auto trials = direct_writes(DirectWrites::automatic, true);
   CHECK(trials >= 4);
   CHECK(trials <= 4 + 1);  // one that the other thread had begun

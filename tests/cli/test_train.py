@@ -241,6 +241,31 @@ class Starts(Case):
         with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:
             self.assertEqual(len(file["eval/step"]), 0)
 
+    def test_recomputation_changes_no_bit_and_fit_takes_what_fits(self):
+        write_text(self.folder / "text")
+        sizes = [*TINY, "--train.micro_batch=8", "--model.layers=4"]
+        shape = [option for option in sizes if option.startswith(("--model.", "--train.micro_batch"))]
+        rows = json.loads(self.job("plan", *shape, "--plan.format=json", "--plan.ranks=1").out)["recomputations"]
+        needs = {row["recomputation"]: row["to_allocate"] for row in rows}
+        self.assertEqual(list(needs), ["none", "attention", "mlp", "block"])
+        limit = (needs["none"] + needs["mlp"]) // 2
+        choices = {"none": [], "block": ["--memory.checkpoint=block"],
+                   "mlp": ["--memory.checkpoint=selective", "--memory.checkpoint_parts=mlp"],
+                   "attention of blocks 0,2": ["--memory.checkpoint=selective", "--memory.checkpoint_parts=attention",
+                                               "--memory.checkpoint_blocks=0,2"],
+                   r"mlp of [123]/4 of the blocks": ["--memory.checkpoint=fit", f"--plan.memory={limit}"]}
+        losses = set()
+        for number, (name, options) in enumerate(choices.items()):
+            done = self.train(*sizes, "--train.steps=2", "--data.source=text", f"--run.dir={number}", *options)
+            self.assertRegex(done.out, f"checkpoint {name}, compute")
+            losses.add(curves(self.folder / str(number))[0].tobytes())
+        self.assertEqual(len(losses), 1)
+        config = (self.folder / "4" / "config.ini").read_text()  # what fit took, so that it repeats the run
+        self.assertRegex(config, r"(?m)^checkpoint = selective$")
+        self.assertRegex(config, r"(?m)^checkpoint_blocks = [123]/4$")
+        self.refused("train", *sizes, "--data.source=text", "--memory.checkpoint=fit", "--plan.memory=100K",
+                     says=r"plan\.memory = 100 kB \(the run does not fit in it\)")
+
     def test_low_precision_learns(self):
         for compute in ("bf16", "fp16"):
             with self.subTest(compute):

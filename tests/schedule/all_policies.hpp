@@ -17,9 +17,9 @@ struct PolicyCase {
         "{} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} tied={} "
         "det={} snapshot={}",
         name_of(policy.strategy), name_of(policy.wrap), grid.world(), grid.size(Group::shard), policy.accumulation,
-        policy.reduce_each_micro_step, policy.recompute_blocks, policy.prefetch_forward, policy.prefetch_backward,
-        policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute), name_of(policy.reduce),
-        name_of(policy.tied_reduce), policy.deterministic, policy.snapshot);
+        policy.reduce_each_micro_step, tessera::describe(policy.recomputation), policy.prefetch_forward,
+        policy.prefetch_backward, policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute),
+        name_of(policy.reduce), name_of(policy.tied_reduce), policy.deterministic, policy.snapshot);
   }
 };
 
@@ -43,7 +43,7 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
           p.min_params = std::array<std::int64_t, 3>{200, 500, 100000}[pick(3)];
           p.accumulation = std::array<std::int64_t, 6>{1, 2, 3, 4, 5, 9}[pick(6)];
           p.reduce_each_micro_step = pick(2) == 0;
-          p.recompute_blocks = pick(2) == 0;
+          p.recomputation = {pick(2) == 0, pick(2) == 0, 1 + static_cast<std::int64_t>(pick(2)), 2, {}};
           p.prefetch_forward = static_cast<std::int64_t>(pick(4));
           p.prefetch_backward = static_cast<std::int64_t>(pick(4));
           p.limit_all_gathers = static_cast<std::int64_t>(pick(2) == 0 ? 0 : 2 + pick(2));

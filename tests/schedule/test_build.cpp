@@ -107,7 +107,8 @@ TEST_CASE("a limit below what a part reads is refused with the least that works"
   SchedulePolicy policy;
   policy.wrap = Wrap::size;
   policy.min_params = 200;
-  policy.recompute_blocks = true;  // the halves of a block are two units, wanted together in backward
+  policy.recomputation =
+      Recomputation::all_blocks();  // the halves of a block are two units, wanted together in backward
   policy.limit_all_gathers = 1;
   REQUIRE_THROWS_AS(build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), policy), UsageError);
   policy.limit_all_gathers = 2;
@@ -127,7 +128,7 @@ TEST_CASE("a constant lies at rest, is read by every direction of its parts, and
   ToyShape shape;
   shape.rotary = true;
   SchedulePolicy policy;
-  policy.recompute_blocks = true;
+  policy.recomputation = Recomputation::all_blocks();
   const StepSchedule s = build_schedule(toy_model(shape), grid_for(Strategy::zero3, 2, 2, 0), policy);
   REQUIRE(verify_schedule(s).empty());
   std::map<OperationKind, int> readers;

@@ -50,7 +50,7 @@ TEST_CASE("what is said to fit does: each change is planned again") {
   for (const FitChange& change : answer.changes) REQUIRE(change.bytes <= allowed);
 
   RunShape changed = shape;
-  changed.policy.recompute_blocks = true;
+  changed.policy.recomputation = Recomputation::all_blocks();
   REQUIRE((find(answer, "memory.checkpoint=block") != nullptr) == (bytes_of(changed) <= allowed));
   changed = shape;
   changed.policy.compute = DType::bf16;
@@ -82,7 +82,7 @@ TEST_CASE("the micro-batch offered is the largest that fits") {
 TEST_CASE("where no single option is enough, several together, or the least there is") {
   const RunShape shape = nano(Strategy::ddp, 32);
   RunShape least = with_strategy(shape, Strategy::zero3);
-  least.policy.recompute_blocks = true;
+  least.policy.recomputation = Recomputation::all_blocks();
   least.micro_batch = 1;
   const std::int64_t allowed = bytes_of(least) + 1000;
   const FitAnswer answer = examine_fit(shape, allowed);
@@ -103,7 +103,7 @@ TEST_CASE("the least that is named is the least of all combinations") {
   std::int64_t least = bytes_of(shape);
   for (int bits = 0; bits < 64; ++bits) {
     RunShape other = (bits & 1) != 0 ? with_strategy(shape, Strategy::zero3) : shape;
-    if ((bits & 2) != 0) other.policy.recompute_blocks = true;
+    if ((bits & 2) != 0) other.policy.recomputation = Recomputation::all_blocks();
     if ((bits & 4) != 0) other.policy.compute = DType::bf16;
     if ((bits & 8) != 0) other.policy.reduce = DType::bf16;
     if ((bits & 16) != 0) other.micro_batch = 1;

@@ -36,7 +36,7 @@ TEST_CASE("changes come in the order of what they cost, and only those that a ru
   shape.policy.limit_all_gathers = 3;
   CHECK(options_of(shape, 0).front() == "shard.limit_all_gathers=1");
   shape = shape_of(1);
-  shape.policy.recompute_blocks = true;
+  shape.policy.recomputation = Recomputation::all_blocks();
   shape.policy.compute = shape.policy.reduce = DType::bf16;
   CHECK(options_of(shape, 0) == Names{"train.micro_batch=1"});
   shape.micro_batch = 1;
@@ -47,7 +47,7 @@ TEST_CASE("a change is planned as it is named") {
   const RunShape shape = shape_of(2);
   for (const Change& change : single_changes(shape, std::int64_t{1} << 40)) {
     INFO(change.option);
-    if (change.option == "memory.checkpoint=block") CHECK(change.shape.policy.recompute_blocks);
+    if (change.option == "memory.checkpoint=block") CHECK(change.shape.policy.recomputation.is_all());
     if (change.option == "shard.strategy=zero3") CHECK(change.shape.policy.strategy == Strategy::zero3);
     if (change.option == "precision.reduce=bf16") CHECK(change.shape.policy.reduce == DType::bf16);
     if (change.option == "precision.compute=bf16") CHECK(change.shape.policy.compute == DType::bf16);
@@ -72,7 +72,7 @@ TEST_CASE("what is impossible with the other options has no bytes") {
 TEST_CASE("a combination makes no change that it does not need") {
   const RunShape shape = shape_of(2, Strategy::ddp);
   RunShape cheaper = shape;
-  cheaper.policy.recompute_blocks = true;
+  cheaper.policy.recomputation = Recomputation::all_blocks();
   FitAnswer answer;
   answer.needed = *bytes_with({"", shape});
   answer.allowed = *bytes_with({"", cheaper});

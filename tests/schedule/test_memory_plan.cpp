@@ -30,7 +30,7 @@ std::vector<PlanCase> all_plan_cases() {
             SchedulePolicy policy;
             policy.strategy = strategy;
             policy.wrap = wrap;
-            policy.recompute_blocks = checkpoint;
+            if (checkpoint) policy.recomputation = Recomputation::all_blocks();
             policy.accumulation = accumulation;
             policy.reduce_each_micro_step = rules_of(strategy).reduces_each_micro_step();
             policy.limit_all_gathers = 3;
@@ -64,7 +64,7 @@ TEST_CASE("fragmentation is at most 5% of the exact bound, over presets and stra
   for (std::size_t i = 0; i < cases.size(); i += every) {
     const PlanCase& c = cases[i];
     INFO(c.preset << " " << name_of(c.policy.strategy) << " " << name_of(c.policy.wrap)
-                  << " checkpoint=" << c.policy.recompute_blocks << " K=" << c.policy.accumulation);
+                  << " checkpoint=" << describe(c.policy.recomputation) << " K=" << c.policy.accumulation);
     const StepSchedule schedule = build(c);
     const MemoryPlan plan = plan_memory(schedule);
     REQUIRE(check_memory_plan(schedule, plan).empty());

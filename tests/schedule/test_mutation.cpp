@@ -142,16 +142,18 @@ std::vector<PolicyCase> subjects() {
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.reduce_each_micro_step = each, p.accumulation = 4, p.compute = p.reduce = DType::bf16;
     });
-    add(strategy, 4, group,
-        [&](SchedulePolicy& p) { p.reduce_each_micro_step = !each, p.accumulation = 3, p.recompute_blocks = true; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) {
+      p.reduce_each_micro_step = !each, p.accumulation = 3, p.recomputation = Recomputation::all_blocks();
+    });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2,
       p.tied_reduce = TiedReduce::twice;
     });
     add(strategy, 4, group,
         [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
-    add(strategy, 4, group,
-        [&](SchedulePolicy& p) { p.prefetch_forward = p.prefetch_backward = 0, p.recompute_blocks = true; });
+    add(strategy, 4, group, [&](SchedulePolicy& p) {
+      p.prefetch_forward = p.prefetch_backward = 0, p.recomputation = Recomputation::all_blocks();
+    });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2,
       p.reshard_after_forward = strategy != Strategy::zero3;
@@ -229,7 +231,7 @@ TEST_CASE("attention within documents reads the positions that come with the tok
   model.documents = true;
   SchedulePolicy policy;
   policy.strategy = Strategy::zero3;
-  policy.recompute_blocks = true;
+  policy.recomputation = Recomputation::all_blocks();
   const ProcessGrid grid = grid_for(Strategy::zero3, 2, 2, 0);
   const StepSchedule right = build_schedule(model, grid, policy);
   REQUIRE(verify_schedule(right).empty());

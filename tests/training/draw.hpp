@@ -7,6 +7,7 @@
 #include <string>
 
 #include "session_case.hpp"
+#include "tessera/config/recomputation.hpp"
 
 namespace tessera::testing {
 
@@ -59,7 +60,12 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.shard.limit_all_gathers = d.of(std::array<std::int64_t, 3>{0, 2, 3});
   o.shard.reshard_after_forward = d.below(3) != 0;
   o.shard.reduce = d.of(std::array{ReduceWhen::micro_step, ReduceWhen::step});
-  o.memory.checkpoint = d.of(std::array{ActivationCheckpointing::none, ActivationCheckpointing::block});
+  o.memory.checkpoint = d.of(std::array{ActivationCheckpointing::none, ActivationCheckpointing::block,
+                                        ActivationCheckpointing::selective, ActivationCheckpointing::selective});
+  if (o.memory.checkpoint == ActivationCheckpointing::selective) {
+    o.memory.recomputed_blocks = d.of(std::array<const char*, 3>{"all", "1/2", "1"});
+    o.memory.recomputed_halves = d.of(std::array<const char*, 3>{"attention", "mlp", "attention,mlp"});
+  }
   o.run.lanes = d.of(std::array{QueueMode::serial, QueueMode::parallel, QueueMode::chaos});
   o.run.threads = 1 + d.below(2);
   c.machine.chaos_seed = seed;
@@ -71,8 +77,8 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
       "checkpoint {} lanes {} threads {} poison {} pairwise {}",
       seed, name_of(c.family), name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap),
       o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers,
-      o.shard.reshard_after_forward, name_of(o.shard.reduce), name_of(o.memory.checkpoint), name_of(o.run.lanes),
-      o.run.threads, c.machine.poison, c.machine.force_pairwise);
+      o.shard.reshard_after_forward, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
+      name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
   return c;
 }
 

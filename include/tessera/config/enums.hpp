@@ -31,7 +31,7 @@ enum class Wrap : std::uint8_t { block, size, model };
 /// When gradients are reduced under accumulation; by_strategy (spelled "auto"): see resolved_reduce.
 enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
 enum class TiedReduce : std::uint8_t { once, twice };
-enum class ActivationCheckpointing : std::uint8_t { none, block };
+enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit };
 /// Whether checkpoints are written past the page cache (O_DIRECT); automatic: while that is fast.
 enum class DirectWrites : std::uint8_t { automatic, no, yes };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };

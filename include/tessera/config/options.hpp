@@ -116,9 +116,11 @@ struct PrecisionOptions {
   bool operator==(const PrecisionOptions&) const = default;
 };
 
-/// [memory]
+/// [memory]: config/recomputation.hpp reads it.
 struct MemoryOptions {
   ActivationCheckpointing checkpoint = ActivationCheckpointing::none;
+  std::string recomputed_blocks = "all";            ///< selective: "all", "1/2" or "0,2,5-8"
+  std::string recomputed_halves = "attention,mlp";  ///< selective: halves of those blocks
   bool operator==(const MemoryOptions&) const = default;
 };
 

@@ -26,8 +26,8 @@ class KernelNeeds {
   virtual std::int64_t row_stride(std::int64_t width) const = 0;
   /// Device memory that kernels keep as long as a run lives, independent of every shape.
   virtual std::int64_t workspace() const = 0;
-  /// Pinned host memory that host and device hand each other every step's input (of up to this many integers) and
-  /// scalars in; 0 where both reach the same memory.
+  /// Pinned host memory for a step's input (up to `integers`) and scalars, which host and device hand each other. 0
+  /// where both reach the same memory.
   virtual std::int64_t exchange(std::int64_t integers) const = 0;
   /// Of planned bytes, those that the device's memory limits.
   virtual std::int64_t limited(std::int64_t on_device, std::int64_t on_host) const = 0;

@@ -57,11 +57,13 @@ struct PartCost {
 struct Part {
   std::string name;  ///< "embed", "h.0.attn", "h.0.mlp", "head"
   PartKind kind = PartKind::embedding;
-  int block = -1;                            ///< of attention and mlp parts
-  std::vector<TensorId> tensors;             ///< in the order of model/part_order.hpp
-  std::vector<bool> read_in_backward;        ///< per tensor: backward reads the parameter itself
-  std::vector<SavedTensor> saved;            ///< in the order of model/part_order.hpp
-  PartCost forward, backward, recompute;     ///< the head's `backward` is forward and backward in one (training)
+  int block = -1;                      ///< of attention and mlp parts
+  std::vector<TensorId> tensors;       ///< in the order of model/part_order.hpp
+  std::vector<bool> read_in_backward;  ///< per tensor: backward reads the parameter itself
+  std::vector<SavedTensor> saved;      ///< in the order of model/part_order.hpp
+  /// The head's `backward` is forward and backward in one (training). `recompute` makes saved values alone: where the
+  /// output is wanted too, it costs what forward does.
+  PartCost forward, backward, recompute;
   std::vector<std::int32_t> constants = {};  ///< numbers of ModelParts::constants that every direction reads
 };
 

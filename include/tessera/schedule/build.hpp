@@ -2,6 +2,7 @@
 // The builder: the one place where a sharding strategy is a set of rules. A pure function of the model's declaration,
 // the grid's shape and the policy; makes no ranks, touches no device.
 
+#include "tessera/config/recomputation.hpp"
 #include "tessera/schedule/schedule.hpp"
 
 namespace tessera {
@@ -26,7 +27,7 @@ struct SchedulePolicy {
   std::int64_t limit_all_gathers = 2;                        ///< block units gathered at a time (zero3, hsdp)
   bool reduce_each_micro_step = true;
   TiedReduce tied_reduce = TiedReduce::once;
-  bool recompute_blocks = false;
+  Recomputation recomputation = {};
   std::int64_t accumulation = 1;
   DType compute = DType::fp32, reduce = DType::fp32;
   bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum

@@ -244,6 +244,9 @@ std::vector<ValueId> touched_values(const Operation& operation);
 /// Returns the scratch that an operation has, if any.
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation);
 
+/// Returns the cost of a part's operation. A recompute that writes the part's output again costs what forward does.
+const PartCost& cost_of(const StepSchedule& schedule, const Operation& operation);
+
 std::string_view name_of(OperationKind kind);
 std::string_view name_of(Queue queue);
 std::string_view name_of(Category category);

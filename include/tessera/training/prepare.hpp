@@ -30,18 +30,26 @@ class PreparedRun {
   /// Returns the options with every 0 or auto replaced by its value for this machine, model and strategy. This concerns
   /// device, threads, run.lanes, model sizes, sequence length, shard group, when gradients are reduced. They repeat the
   /// run. grid.ranks_per_node stays as given: it overrides the machine's value. Also in: the warm-up of a fine-tuning,
-  /// and the tokenizer of a run whose weights it starts from.
+  /// the tokenizer of a run whose weights it starts from, and what memory.checkpoint = fit took.
   Options resolved(const Options& options) const;
   /// Opens the session: allocates, initialises or reads weights, or goes on from the state of `load`. Collective.
   std::unique_ptr<TrainingSession> open(RankContext& context, const Options& options,
                                         const StateLoader& load = {}) const;
 
  private:
+  /// The memory that a rank may take, and whose limit it is.
+  struct MemoryLimit {
+    std::int64_t bytes = 0;
+    std::string name;
+  };
+  MemoryLimit memory_limit(RankContext& context, const Options& options, const StepSchedule& schedule) const;
+  MemoryOptions decided_memory(RankContext& context, const Options& options) const;
   void require_memory(RankContext& context, const Options& options) const;
 
   MachineShape machine_;
   ModelWeights weights_;
   std::string tokenizer_;  ///< data.tokenizer
+  MemoryOptions memory_;   ///< without fit
   std::int64_t steps_ = 0;
   std::unique_ptr<Dataset> data_;
   PlannedRun planned_;

@@ -1,6 +1,6 @@
 // Attention over a cache of keys and values, for the few new tokens of each sequence that generation brings. A block
-// has one query of one head. Eight lanes have a key: 32 groups of lanes take the keys in turn, each with an online
-// softmax of its own, and their sums are merged in order. So a query's bits depend on its position alone.
+// has one query of one head. Eight lanes have a key. 32 groups of lanes take the keys in turn, each with an online
+// softmax of its own. Their sums are merged in order. So a query's bits depend on its position alone.
 
 #include "cuda/kernels/attention.hpp"
 #include "cuda/kernels/attention_problem.cuh"
@@ -21,8 +21,8 @@ struct CachedRows {
   Rows<T> key_cache, value_cache, output;
   bool aligned;
 
-  /// Returns the position of a row of sequence `batch`; -1 if it has no token, -2 if the cache has no such position (a
-  /// kernel cannot throw: its output becomes NaN).
+  /// Returns the position of a row of sequence `batch`; -1 if it has no token. -2 if the cache has no such position: a
+  /// kernel cannot throw, so its output becomes NaN.
   __device__ std::int64_t position(int batch, int row) const {
     if (row >= counts[batch]) return -1;
     const std::int64_t position = std::int64_t{positions[std::int64_t{batch} * size.sequence]} + row;

@@ -83,8 +83,8 @@ __device__ __forceinline__ void add_rows(const TokenRows<T>& a, std::uint32_t pl
   }
 }
 
-/// A block has 32 neighbours in the sorted order and 256 columns, and sums the runs of equal tokens that begin there
-/// (or of equal positions).
+/// A block has 32 neighbours in the sorted order and 256 columns. It sums the runs of equal tokens, or positions, that
+/// begin there.
 /// Runs that end there go to the warps in turn. The last one may go on: each warp takes eight of its rows in turn, and
 /// the warps' sums are then added in order.
 template <class T, class G>

@@ -36,7 +36,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
   const StepSchedule& s = w_.schedule();
   begin(SegmentRole::micro_step, name_of(kind, policy_));
   gradients.begin(kind);
-  const auto steps = compute_order(s.model, s.layout, policy_.recompute_blocks, true);
+  const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
   const GatherPlan gathers = plan(steps, !kind.first);
   if (kind.first) note_savings(gathers), gradients.note_savings();
   emit_gathers(gathers, 0, {});
@@ -58,7 +58,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
 SegmentId Compute::write_evaluation(Scalars& scalars) {
   const StepSchedule& s = w_.schedule();
   begin(SegmentRole::evaluation, "evaluation");
-  const auto steps = compute_order(s.model, s.layout, false, false);
+  const auto steps = compute_order(s.model, s.layout, {}, false);
   const GatherPlan gathers = plan(steps, false);
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
@@ -136,8 +136,7 @@ OperationId Compute::forward(const ComputeStep& step) {
     w_.update(op, before, w_.value(before));
   }
   const bool recomputes = step.kind == OperationKind::recompute;
-  // The output of a recomputed MLP half is the next block's input, which was never dropped.
-  if (!recomputes || part.kind == PartKind::attention) {
+  if (step.writes_output) {
     const Value output = value_of(ValueKind::activation, s.compute, model_->residual_elements(), step.part);
     activations_[step.part] = w_.write(op, local("out " + part.name, Category::activations), output);
   }

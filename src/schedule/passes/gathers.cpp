@@ -9,7 +9,7 @@ namespace {
 ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, OperationKind kind, PartId id,
                       bool backward_phase) {
   const Part& part = model.parts[id];
-  ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, {}};
+  ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, true, {}};
   const bool only_what_backward_reads = kind == OperationKind::backward && part.kind != PartKind::head;
   std::vector<TensorId> read;
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
@@ -68,8 +68,8 @@ std::int64_t position_under_limit(const StepSchedule& schedule, const std::vecto
 
 }  // namespace
 
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool recompute_blocks,
-                                       bool training) {
+std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout,
+                                       const Recomputation& recomputation, bool training) {
   std::vector<ComputeStep> steps;
   auto kind_of = [&](PartId id) { return model.parts[id].kind; };
   auto add = [&](OperationKind kind, PartId id, bool backward_phase) {
@@ -84,12 +84,19 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
     add(OperationKind::forward, head, false);
     return steps;
   }
+  // An MLP's input is the attention's output. It is kept unless both halves are made again, and then one after the
+  // other. An MLP's own output was never dropped: it is the next block's input.
+  const auto add_recomputes = [&](PartId id) {
+    const bool is_mlp = kind_of(id) == PartKind::mlp, is_attention = kind_of(id) == PartKind::attention;
+    if (is_mlp && recomputation.mlp && recomputation.attention) add(OperationKind::recompute, id - 1, true);
+    const bool is_due = is_mlp ? recomputation.mlp : is_attention && recomputation.attention && !recomputation.mlp;
+    if (!is_due) return;
+    add(OperationKind::recompute, id, true);
+    steps.back().writes_output = false;
+  };
   add(OperationKind::backward, head, true);
   for (PartId id = head - 1; id; --id) {
-    if (recompute_blocks && kind_of(id) == PartKind::mlp) {  // the block's last part: make its saved values again
-      add(OperationKind::recompute, id - 1, true);
-      add(OperationKind::recompute, id, true);
-    }
+    if (recomputation.has_block(model.parts[id].block)) add_recomputes(id);
     add(OperationKind::backward, id, true);
   }
   return steps;

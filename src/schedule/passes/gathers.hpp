@@ -15,12 +15,13 @@ struct ComputeStep {
   PartId part;
   bool backward_phase = false;  ///< the head and all after it
   bool is_head = false;
+  bool writes_output = true;  ///< forward and recompute: what is read after it; a recompute may leave it out
   std::vector<UnitId> units;
 };
 
 /// Returns the compute operations of a training micro-step (with `training` false, of an evaluation: forward only).
-std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout, bool recompute_blocks,
-                                       bool training);
+std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout,
+                                       const Recomputation& recomputation, bool training);
 
 /// A full copy of a unit: gathered, read, released.
 struct GatherInstance {

@@ -7,7 +7,7 @@ namespace tessera {
 
 SegmentId Compute::write_generation(SegmentRole role) {
   begin(role, std::string(name_of(role)));
-  const auto steps = compute_order(*model_, w_.schedule().layout, false, false);
+  const auto steps = compute_order(*model_, w_.schedule().layout, {}, false);
   const GatherPlan gathers = plan(steps, false);
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {

@@ -16,10 +16,8 @@ namespace {
 
 /// Returns the FLOPs of the parts' matmuls; nothing for an operation that is not a part's.
 std::optional<std::int64_t> flops_of(const StepSchedule& s, const Operation& op) {
-  if (op.kind == OperationKind::forward) return s.part(op.part).forward.flops;
-  if (op.kind == OperationKind::recompute) return s.part(op.part).recompute.flops;
-  if (op.kind == OperationKind::backward) return s.part(op.part).backward.flops;
-  return std::nullopt;
+  if (!op.part) return std::nullopt;
+  return cost_of(s, op).flops;
 }
 
 void add_once(std::vector<std::string>& names, const std::string& name) {

@@ -1,0 +1,112 @@
+#include <catch2/catch.hpp>
+
+#include "tessera/schedule/fit.hpp"
+#include "tessera/schedule/fit_recomputation.hpp"
+#include "tessera/schedule/verify.hpp"
+
+using namespace tessera;
+
+namespace {
+
+RunShape nano(std::int64_t micro_batch) {
+  RunShape shape;
+  shape.architecture = preset("nano");
+  shape.architecture.layers = 6;
+  shape.micro_batch = micro_batch;
+  shape.sequence = 64;
+  shape.world = shape.ranks_per_node = 2;
+  return shape;
+}
+
+RunShape with(RunShape shape, const Recomputation& recomputation) {
+  shape.policy.recomputation = recomputation;
+  return shape;
+}
+
+std::int64_t bytes_of(const RunShape& shape) {
+  const PlannedRun planned = plan_shape(shape, {false, 0});
+  return limited_bytes(planned.schedule, planned.plan);
+}
+
+std::int64_t flops_of(const RunShape& shape) { return recomputed_flops(plan_shape(shape, {false, 0}).schedule); }
+
+/// Operations by part and kind: what is recomputed in a micro-step, in order, with its outputs.
+std::vector<std::string> recomputes(const StepSchedule& s) {
+  std::vector<std::string> names;
+  for (const OperationId id : s.segments[s.step[0].segment].operations()) {
+    const Operation& op = s.operation(id);
+    if (op.kind != OperationKind::recompute && op.kind != OperationKind::backward) continue;
+    const bool writes_output =
+        std::ranges::any_of(op.writes, [&](ValueId v) { return s.value(v).kind == ValueKind::activation; });
+    const char* made = writes_output ? " with output" : "";
+    if (op.kind == OperationKind::recompute) names.push_back(s.part(op.part).name + made);
+    if (op.kind == OperationKind::backward && s.part(op.part).block >= 0) names.push_back("d " + s.part(op.part).name);
+  }
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("What is dropped is made again just before its backward, an output only where it was dropped too") {
+  RunShape shape = nano(2);
+  shape.architecture.layers = 2;
+  const auto names = [&](const Recomputation& one) { return recomputes(plan_shape(with(shape, one)).schedule); };
+  using Names = std::vector<std::string>;
+  CHECK(names({}) == Names{"d h.1.mlp", "d h.1.attn", "d h.0.mlp", "d h.0.attn"});
+  CHECK(names({true, false, 1, 1, {}}) ==
+        Names{"d h.1.mlp", "h.1.attn", "d h.1.attn", "d h.0.mlp", "h.0.attn", "d h.0.attn"});
+  CHECK(names({false, true, 1, 2, {}}) == Names{"h.1.mlp", "d h.1.mlp", "d h.1.attn", "d h.0.mlp", "d h.0.attn"});
+  CHECK(names({true, true, 1, 1, {0}}) ==
+        Names{"d h.1.mlp", "d h.1.attn", "h.0.attn with output", "h.0.mlp", "d h.0.mlp", "d h.0.attn"});
+}
+
+TEST_CASE("Each half buys memory and pays FLOPs; both together most") {
+  const RunShape shape = nano(8);
+  const RunShape attention = with(shape, {true, false, 1, 1, {}}), mlp = with(shape, {false, true, 1, 1, {}});
+  const RunShape both = with(shape, Recomputation::all_blocks());
+  for (const RunShape& half : {attention, mlp}) {
+    CHECK(bytes_of(half) < bytes_of(shape));
+    CHECK(bytes_of(both) < bytes_of(half));
+    CHECK(flops_of(half) > 0);
+    CHECK(flops_of(half) < flops_of(both));
+  }
+  CHECK(flops_of(shape) == 0);
+  // With both, attention's output projection is made again too.
+  const std::int64_t width = shape.architecture.width, tokens = shape.micro_batch * shape.sequence;
+  CHECK(flops_of(both) - flops_of(attention) - flops_of(mlp) == 6 * 2 * tokens * width * width);
+}
+
+TEST_CASE("fit takes the fewest FLOPs that fit") {
+  const RunShape shape = nano(8);
+  const std::int64_t most = bytes_of(shape), least = bytes_of(with(shape, Recomputation::all_blocks()));
+  CHECK(fitting_recomputation(shape, most) == Recomputation());
+  CHECK(fitting_recomputation(shape, least - 1).is_all());
+  for (int step = 0; step < 8; ++step) {
+    const std::int64_t allowed = least + (most - 1 - least) * step / 7;
+    const Recomputation taken = fitting_recomputation(shape, allowed);
+    INFO(allowed << " of " << most << ": " << describe(taken));
+    REQUIRE(taken.is_any());
+    REQUIRE(bytes_of(with(shape, taken)) <= allowed);
+    const PlannedRun planned = plan_shape(with(shape, taken));
+    REQUIRE(verify_schedule(planned.schedule).empty());
+    for (const auto [attention, mlp] : {std::array{false, true}, std::array{true, false}, std::array{true, true}}) {
+      for (std::int64_t share = 1; share <= 6; ++share) {
+        const RunShape other = with(shape, {attention, mlp, share, 6, {}});
+        if (bytes_of(other) <= allowed) REQUIRE(flops_of(other) >= flops_of(with(shape, taken)));
+      }
+    }
+  }
+}
+
+TEST_CASE("fit is decided in the options, for a limit") {
+  Options options = parse_arguments({"--model.preset=nano", "--train.micro_batch=8", "--memory.checkpoint=fit"});
+  const Architecture architecture = preset("nano");
+  const auto decided = [&](std::int64_t allowed) {
+    return with_fitting_recomputation(options, architecture, 2, 2, allowed).memory;
+  };
+  CHECK(decided(std::int64_t{1} << 40) == MemoryOptions());
+  CHECK(decided(1).checkpoint == ActivationCheckpointing::block);
+  CHECK_THROWS_WITH(decided(0), Catch::Contains("plan.memory"));
+  options.memory.checkpoint = ActivationCheckpointing::none;
+  CHECK(decided(1) == options.memory);
+}
