@@ -60,8 +60,9 @@ std::string headline(const Options& options, const RunShape& shape, const StepSc
 
 std::string strategy_table(const RunShape& shape) {
   const std::vector<StrategyRow> rows = strategy_rows(shape);
+  const bool offloads = std::ranges::any_of(rows, [](const StrategyRow& row) { return copies_in_steps(row.schedule); });
   return "all strategies: memory of a rank at its peak, which adds up to what it allocates (* as chosen)\n" +
-         print_strategy_table(rows) +
+         print_strategy_table(rows) + (offloads ? "  host: beside what is allocated on the device\n" : "") +
          "  parameters: fp32 masters and copies at rest; optimizer: both moments; gathered: unsharded for a while\n"
          "  idle: allocated for another time than the peak\n"
          "\nall strategies: each category at its own peak, as ZeRO's formulas count, and what a rank sends\n" +

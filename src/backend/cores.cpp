@@ -1,6 +1,7 @@
 #include "tessera/backend/cores.hpp"
 
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -95,6 +96,12 @@ std::vector<int> allowed_core_numbers() {
 }
 
 int allowed_cores() { return std::max(1, static_cast<int>(allowed_core_numbers().size())); }
+
+std::optional<std::int64_t> lockable_memory() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;
+  return static_cast<std::int64_t>(limit.rlim_cur);
+}
 
 std::int64_t usable_memory(const std::string& proc, const std::string& cgroup) {
   std::int64_t least = memory_available(proc + "/meminfo");

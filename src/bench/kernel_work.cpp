@@ -45,6 +45,8 @@ PartWork part_work(const StepSchedule& schedule, const Operation& op) {
 }
 
 FlatWork gather_work(const StepSchedule& schedule, const Operation& op) {
+  if (op.queue == Queue::host)  // a bucket
+    return {FlatKind::cast, op.bucket.count, schedule.value(op.reads[0]).dtype, schedule.compute};
   const Value& whole = schedule.value(op.writes[0]);
   return {FlatKind::cast, whole.elements / schedule.grid.size(op.group), schedule.value(op.reads[0]).dtype,
           whole.dtype};
@@ -82,6 +84,7 @@ void count(std::vector<T>& all, T work) {
 }
 
 void count_operation(const StepSchedule& schedule, const Operation& op, KernelWork& work) {
+  if (op.queue == Queue::host && traits_of(schedule.model.device).has_own_memory) return;  // no kernel of the device
   switch (op.kind) {
     case OperationKind::forward:
     case OperationKind::recompute:

@@ -40,6 +40,7 @@ TESSERA_NAMED(ActivationCheckpointing, {{ActivationCheckpointing::none, "none"},
                                         {ActivationCheckpointing::block, "block"},
                                         {ActivationCheckpointing::selective, "selective"},
                                         {ActivationCheckpointing::fit, "fit"}})
+TESSERA_NAMED(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::params, "params"}})
 TESSERA_NAMED(DirectWrites,
               {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})

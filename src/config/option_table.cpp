@@ -193,6 +193,12 @@ void add_shard(Rows& t) {
   t.push_back(
       choice_option("shard.tied_reduce", Field{&O::shard, &S::tied_reduce},
                     "a table used by embedding and head: its gradient is summed over the ranks once, or once per use"));
+  t.push_back(choice_option("shard.offload", Field{&O::shard, &S::offload},
+                            "what rests in the host's memory. optimizer: fp32 masters and moments, which the host's "
+                            "AdamW updates. params: the parameters too, which are loaded before each gather"));
+  t.push_back(fraction_option("shard.offload_fraction", Field{&O::shard, &S::offload_fraction},
+                              "part of the parameters whose state is offloaded, in whole units, the last ones first; "
+                              "fit: the least that fits plan.memory"));
 }
 
 void add_resources(Rows& t) {
@@ -208,6 +214,9 @@ void add_resources(Rows& t) {
                           "memory.checkpoint = selective: all blocks, M of every N, or a list such as 0,2,5-8"));
   t.push_back(text_option("memory.checkpoint_parts", Field{&O::memory, &MemoryOptions::recomputed_halves},
                           "attention|mlp|attention,mlp", "memory.checkpoint = selective: halves of those blocks"));
+  t.push_back(emulation_option("memory.emulate_copies", Field{&O::memory, &MemoryOptions::emulate_copies},
+                               "on CPUs: slow every copy of offloaded state between device and host down to this "
+                               "latency and bandwidth (bandwidth 0: unlimited)"));
   t.push_back(integer_option("grid.ranks_per_node", Field{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
                              "take so many ranks for a node; 0: as the machine is (plan: at most 8)"));
   using C = CommOptions;
@@ -278,10 +287,10 @@ void add_files(Rows& t) {
 
 void add_commands(Rows& t) {
   t.push_back(integer_option("plan.ranks", Field{&O::plan, &PlanOptions::ranks}, 1, 1 << 24, "world size to plan for"));
-  t.push_back(
-      bytes_option("plan.memory", Field{&O::plan, &PlanOptions::memory},
-                   "memory that a rank may take: if the plan needs more, fail and say what would fit; 0: not checked "
-                   "(train: what the device has)"));
+  t.push_back(bytes_option("plan.memory", Field{&O::plan, &PlanOptions::memory},
+                           "memory of a rank's device: if the plan needs more, fail and say what would fit; "
+                           "shard.offload_fraction = fit offloads until it fits; 0: not checked (train: what the "
+                           "device has)"));
   t.push_back(
       choice_option("plan.view", Field{&O::plan, &PlanOptions::view},
                     "table: all strategies side by side; schedule: every operation; units: what is gathered together"));

@@ -43,6 +43,8 @@ void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& ou
     case ParameterLife::phase:
       break;
   }
+  if (shard.offload == Offload::none)
+    out.push_back({"shard.offload_fraction", "shard.offload = none keeps all state on the device"});
   if (shard.wrap != Wrap::size) out.push_back({"shard.min_params", "only wrap = size merges parts up to a size"});
 }
 
@@ -66,6 +68,8 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.optim.schedule == LearningRateSchedule::constant) {
     out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
   }
+  if (options.shard.offload == Offload::none)
+    out.push_back({"memory.emulate_copies", "shard.offload = none copies nothing in a step"});
   if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json has every view"});
 }
 
@@ -155,6 +159,33 @@ void check_sizes(const ModelOptions& model) {
   }
 }
 
+/// Names strategies, for a message.
+std::string strategies_that_offload_params() {
+  std::string names;
+  for (const StrategyRules& rules : all_strategies()) {
+    if (rules.life != ParameterLife::rest) names += fmt::format("{}{}", names.empty() ? "" : ", ", rules.name);
+  }
+  return names;
+}
+
+void check_offload(const Options& options) {
+  const ShardOptions& shard = options.shard;
+  if (shard.offload == Offload::params && rules_of(shard.strategy).life == ParameterLife::rest) {
+    throw UsageError(
+        "shard.offload = params with shard.strategy = {} (it keeps full parameters for ever): optimizer, or one of {}",
+        rules_of(shard.strategy).name, strategies_that_offload_params());
+  }
+  if (options.memory.emulate_copies.on() && options.run.device && traits_of(*options.run.device).is_accelerator) {
+    throw UsageError("memory.emulate_copies with run.device = {} (its copies are real): none, or cpu",
+                     name_of(*options.run.device));
+  }
+  if (shard.offload_fraction.fits && options.plan.memory == 0) {
+    throw UsageError(
+        "shard.offload_fraction = fit without plan.memory (it is what the rest has to fit into): plan.memory, or a "
+        "number from 0 to 1");
+  }
+}
+
 void check_ranges(const Options& options) {
   const auto& optim = options.optim;
   if (optim.min_lr > optim.lr) {
@@ -229,6 +260,7 @@ void validate(const Options& options) {
   check_used(options);
   check_sizes(options.model);
   check_ranges(options);
+  check_offload(options);
   check_kept_weights(options.checkpoint);
   allowed_changes(options.checkpoint);
   validation_sources(options.data.val_source);

@@ -168,6 +168,17 @@ std::string emulation_text(const Emulation& emulation) {
   return fmt::format("{},{}", number_text(emulation.latency), number_text(emulation.bandwidth));
 }
 
+std::optional<OffloadFraction> read_fraction(std::string_view text) {
+  if (text == "fit") return OffloadFraction{.value = 1.0, .fits = true};
+  const auto value = read_number(text);
+  if (!value || *value < 0.0 || *value > 1.0) return std::nullopt;
+  return OffloadFraction{.value = *value, .fits = false};
+}
+
+std::string fraction_text(const OffloadFraction& fraction) {
+  return fraction.fits ? "fit" : number_text(fraction.value);
+}
+
 bool is_plain_text(std::string_view text) {
   while (!text.empty()) {
     const auto byte = static_cast<unsigned char>(text.front());

@@ -38,6 +38,10 @@ std::optional<double> read_bandwidth(std::string_view text);
 std::optional<Emulation> read_emulation(std::string_view text);
 std::string emulation_text(const Emulation& emulation);
 
+/// Reads "fit", or a number from 0 to 1.
+std::optional<OffloadFraction> read_fraction(std::string_view text);
+std::string fraction_text(const OffloadFraction& fraction);
+
 /// Returns whether files can hold the text: valid UTF-8 without control characters.
 bool is_plain_text(std::string_view text);
 

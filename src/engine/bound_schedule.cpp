@@ -63,6 +63,12 @@ class Binder {
         return bind_part(op, bound);
       case OperationKind::update:
         return bind_update(op, bound);
+      case OperationKind::load:
+        return bind_load(op, bound);
+      case OperationKind::gather:
+        if (op.queue == Queue::host)
+          bound.copies[0] = {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))};
+        return;
       case OperationKind::store:
         return bind_store(op, bound);
       case OperationKind::reduce_scatter:
@@ -193,21 +199,31 @@ class Binder {
     add_gap(unit.padded);
   }
 
+  /// Returns where an operation's bucket begins in a value that it touches.
+  std::byte* at_bucket(const Operation& op, ValueId value) const {
+    const Value& v = schedule_.value(value);
+    return at(value) + (v.first < 0 ? op.bucket.first * size_of(v.dtype) : 0);
+  }
+
+  /// Binds the update of a slice, or of a bucket of it.
   void bind_update(const Operation& op, BoundOperation& bound) const {
     const StateSlice slice = state_slice(schedule_, resources_, op.unit);
+    const Bucket range = op.bucket.count > 0 ? op.bucket : Bucket{0, slice.count};
     AdamWArguments& a = bound.adamw;
-    a.elements = slice.count;
-    a.master = slice.master;
-    a.first_moment = slice.first_moment;
-    a.second_moment = slice.second_moment;
+    a.elements = range.count;
+    a.master = slice.master + range.first;
+    a.first_moment = slice.first_moment + range.first;
+    a.second_moment = slice.second_moment + range.first;
     for (const ValueId v : op.reads) {
+      if (schedule_.value(v).kind == ValueKind::scalar) a.scalars = reinterpret_cast<const StepScalars*>(at(v));
       if (schedule_.value(v).kind != ValueKind::gradient) continue;
-      a.gradient = at(v);
+      a.gradient = at_bucket(op, v);
       a.gradient_dtype = schedule_.value(v).dtype;
     }
     for (const TensorRun& run : slice.runs) {
       const bool decays = schedule_.model.tensors[run.tensor].decays;
-      bound.runs.push_back({run.offset, run.offset + run.count, decays});
+      const std::int64_t begin = std::max(run.offset, range.first), end = std::min(run.offset + run.count, range.end());
+      if (begin < end) bound.runs.push_back({begin - range.first, end - range.first, decays});
     }
     const OptimOptions& options = optimizer_.settings().options;
     a.beta1 = options.beta1;
@@ -215,21 +231,28 @@ class Binder {
     a.epsilon = options.eps;
     a.weight_decay = options.weight_decay;
     a.runs = bound.runs;
-    a.scalars = bound_.scalars;
+  }
+
+  void bind_load(const Operation& op, BoundOperation& bound) const {
+    if (takes_tokens(op)) return;
+    bound.copies[0] = {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))};
+    bound.copied_bytes = copied_bytes(schedule_, op);
   }
 
   void bind_store(const Operation& op, BoundOperation& bound) const {
-    if (!op.unit) {
-      bound.copies[0] = {reinterpret_cast<const float*>(at(op.reads[0])), reinterpret_cast<float*>(at(op.writes[0]))};
-      bound.copied_elements = schedule_.value(op.reads[0]).elements;
-      return;
-    }
+    const Value& copy = schedule_.value(op.writes[0]);
+    if (copy.kind == ValueKind::snapshot) return bind_snapshot(op, bound);
+    bound.copies[0] = {at_bucket(op, op.reads[0]), at(op.writes[0])};
+    bound.copied_bytes = copy.bytes();
+  }
+
+  void bind_snapshot(const Operation& op, BoundOperation& bound) const {
     const StateSlice state = state_slice(schedule_, resources_, op.unit);
     const SnapshotSlice copy = snapshot_slice(schedule_, resources_, op.unit);
     bound.copies = {{{state.master + copy.first, copy.master},
                      {state.first_moment + copy.first, copy.first_moment},
                      {state.second_moment + copy.first, copy.second_moment}}};
-    bound.copied_elements = copy.count;
+    bound.copied_bytes = copy.count * size_of(DType::fp32);
   }
 
   const StepSchedule& schedule_;

@@ -29,13 +29,13 @@ struct BoundOperation {
   // update
   AdamWArguments adamw;
   std::vector<DecayRun> runs;
-  // store
+  // load, store
   struct Copy {
-    const float* from = nullptr;
-    float* to = nullptr;
+    const void* from = nullptr;
+    void* to = nullptr;
   };
   std::array<Copy, 3> copies;
-  std::int64_t copied_elements = 0;  ///< of each that there is
+  std::int64_t copied_bytes = 0;  ///< of each that there is
 };
 
 struct BoundSchedule {

@@ -3,9 +3,10 @@
 namespace tessera {
 
 TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
+  if (op.queue == Queue::host) return TimeCategory::exposed_other;
   switch (op.kind) {
     case OperationKind::load:
-      return TimeCategory::data;
+      return takes_tokens(op) ? TimeCategory::data : TimeCategory::exposed_other;
     case OperationKind::forward:
       return TimeCategory::forward;
     case OperationKind::recompute:

@@ -26,7 +26,7 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
   const RankCompute& compute = *resources_.compute;
   switch (op.kind) {
     case OperationKind::gather:
-      return gather(op, stream);
+      return op.queue == Queue::host ? cast(op, bound, stream) : gather(op, stream);
     case OperationKind::forward:
     case OperationKind::recompute:
     case OperationKind::backward:
@@ -53,11 +53,9 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
       return compute.kernels(op.queue).clip(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));
     case OperationKind::update:
       return compute.kernels(op.queue).adamw(stream, bound.adamw);
-    case OperationKind::store:
-      for (const BoundOperation::Copy& copy : bound.copies)
-        if (copy.from != nullptr) compute.store(stream, copy.to, copy.from, bound.copied_elements);
-      return;
     case OperationKind::load:
+    case OperationKind::store:
+      return copy(op, bound, stream);
     case OperationKind::slice:
       break;
   }
@@ -69,6 +67,28 @@ Communicator& OperationRunner::summing_communicator(const Operation& op, const B
   Communicator& communicator = resources_.communicators->of(op.queue, op.group);
   communicator.set_workspace(bound.workspace);
   return communicator;
+}
+
+/// Copies between device and host, as slowly as settings want it where the copy is a step's.
+void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Stream& stream) {
+  using Clock = std::chrono::steady_clock;
+  const Emulation& slow = resources_.settings.copies;
+  const bool is_slowed = slow.on() && op.bucket.count > 0;
+  const auto start = is_slowed ? Clock::now() : Clock::time_point();
+  for (const BoundOperation::Copy& one : bound.copies) {
+    if (one.from != nullptr) resources_.compute->copy(op.queue, stream, one.to, one.from, bound.copied_bytes);
+  }
+  if (!is_slowed) return;
+  const double transfer = slow.bandwidth > 0 ? static_cast<double>(bound.copied_bytes) / slow.bandwidth : 0.0;
+  const std::chrono::duration<double> time(slow.latency + transfer);
+  std::this_thread::sleep_until(start + std::chrono::duration_cast<Clock::duration>(time));
+}
+
+/// Casts a bucket on the host.
+void OperationRunner::cast(const Operation& op, const BoundOperation& bound, Stream& stream) {
+  const DType from = schedule_.value(op.reads[0]).dtype, to = schedule_.compute;
+  const BoundOperation::Copy& copy = bound.copies[0];
+  resources_.compute->kernels(op.queue).cast(stream, copy.from, from, copy.to, to, op.bucket.count);
 }
 
 void OperationRunner::gather(const Operation& op, Stream& stream) {

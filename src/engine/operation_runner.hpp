@@ -24,6 +24,8 @@ class OperationRunner {
   void dispatch(const Operation& op, const BoundOperation& bound, Stream& stream);
   Communicator& summing_communicator(const Operation& op, const BoundOperation& bound);
   void gather(const Operation& op, Stream& stream);
+  void copy(const Operation& op, const BoundOperation& bound, Stream& stream);
+  void cast(const Operation& op, const BoundOperation& bound, Stream& stream);
   void run_part(const Operation& op, const BoundOperation& bound, Stream& stream);
   void accumulate(const Operation& op, Stream& stream);
   std::byte* at(ValueId value) const { return resources_.address(schedule_.value(value).storage); }

@@ -15,10 +15,12 @@
 namespace tessera {
 
 /// The compute queue has a stream. Communication has another for all its queues, or one for each. One for all
-/// (`one_for_all`) is legal, because list order is issue order. In serial mode all share the compute stream.
+/// (`one_for_all`) is legal, because list order is issue order. What is offloaded has one for each way of the copies
+/// and one for the host's work (`copies`). In serial mode all share the compute stream.
 class Queues {
  public:
-  Queues(Device& device, QueueMode mode, bool one_for_all) : compute_(device.make_caller_stream("compute")) {
+  Queues(Device& device, QueueMode mode, bool one_for_all, bool copies)
+      : compute_(device.make_caller_stream("compute")) {
     streams_.fill(compute_.get());
     if (mode == QueueMode::serial) return;
     for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica}) {
@@ -28,10 +30,15 @@ class Queues {
       }
       streams_[static_cast<std::size_t>(queue)] = others_.back().get();
     }
+    if (!copies) return;
+    for (const Queue queue : {Queue::load, Queue::store, Queue::host}) {
+      others_.push_back(device.make_stream(std::string(name_of(queue)), StreamPriority::high));
+      streams_[static_cast<std::size_t>(queue)] = others_.back().get();
+    }
   }
 
   Stream& of(Queue queue) { return *streams_[static_cast<std::size_t>(queue)]; }
-  /// Returns the compute stream, which also loads and stores.
+  /// Returns the compute stream, which also loads and stores where nothing is offloaded.
   Stream& compute() { return *compute_; }
   bool on_compute(Queue queue) const { return streams_[static_cast<std::size_t>(queue)] == compute_.get(); }
   std::vector<std::unique_ptr<Stream>>& others() { return others_; }
@@ -82,6 +89,7 @@ class StreamOrder {
     for (const OperationId id : schedule.operations.ids()) {
       for (const OperationId other : waits_of(schedule, id)) {
         if (&queues.of(schedule.operation(other).queue) == &queues.of(schedule.operation(id).queue)) continue;
+        if (takes_tokens(schedule.operation(other))) continue;  // the host's, before all that reads them is issued
         waits_[id].push_back(other);
         record_after(other);
       }

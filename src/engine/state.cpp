@@ -96,6 +96,7 @@ SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& reso
   for (const Operation& op : schedule.operations) {
     if (op.kind != OperationKind::store || op.unit != unit) continue;
     const Value& copy = schedule.value(op.writes.at(0));
+    if (copy.kind != ValueKind::snapshot) continue;
     SnapshotSlice slice;
     slice.unit = unit;
     slice.count = copy.elements / 3;
@@ -110,11 +111,11 @@ SnapshotSlice snapshot_slice(const StepSchedule& schedule, const Resources& reso
 }
 
 GradientSlice gradient_slice(const StepSchedule& schedule, const Resources& resources, UnitId unit) {
-  for (const Operation& op : schedule.operations) {
-    if (op.kind != OperationKind::update || op.unit != unit) continue;
-    for (const ValueId v : op.reads) {
+  for (const Segment& segment : schedule.segments) {
+    if (segment.role != SegmentRole::update) continue;
+    for (const ValueId v : segment.carried_in) {
       const Value& value = schedule.value(v);
-      if (value.kind != ValueKind::gradient) continue;
+      if (value.kind != ValueKind::gradient || value.unit != unit) continue;
       GradientSlice slice;
       slice.unit = unit;
       slice.count = value.elements;

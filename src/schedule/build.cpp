@@ -2,6 +2,7 @@
 #include "tessera/schedule/build.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "schedule/liveness.hpp"
 #include "schedule/passes/compute.hpp"
@@ -28,6 +29,24 @@ void describe_generation(StepSchedule& schedule, const GenerationShape& shape, c
     each->constants[*rotary].elements = elements;
 }
 
+/// Decides whose state rests on the host: whole units, the last ones first, until they have the wanted elements.
+void offload_units(StepSchedule& schedule, const SchedulePolicy& policy) {
+  if (policy.offload == Offload::none) return;
+  TESSERA_ASSERT(policy.offload_bucket > 0 && policy.offload_bucket % kTensorAlignment == 0, "buckets of {} elements",
+                 policy.offload_bucket);
+  if (policy.offload == Offload::params && life_of(policy) == ParameterLife::rest) {
+    throw UsageError("shard.offload = params with shard.strategy = {} (it keeps full parameters for ever): optimizer",
+                     name_of(policy.strategy));
+  }
+  const auto all = static_cast<double>(schedule.layout.padded_elements());
+  std::int64_t wanted = std::llround(policy.offload_fraction * all);
+  for (UnitId unit = schedule.layout.units.end_id() - 1; unit && wanted > 0; --unit) {
+    schedule.offloaded_from = unit;
+    wanted -= schedule.unit(unit).padded;
+  }
+  if (schedule.offloaded_from) schedule.offload = policy.offload;
+}
+
 /// Returns what the schedule says of model, grid and policy before anything is written.
 StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy) {
   StepSchedule schedule;
@@ -45,6 +64,7 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   schedule.gather_limit = gathers_are_limited(policy) ? policy.limit_all_gathers : 0;
   schedule.prefetch_forward = policy.prefetch_forward;
   schedule.prefetch_backward = policy.prefetch_backward;
+  if (policy.training) offload_units(schedule, policy);
   return schedule;
 }
 
@@ -70,7 +90,7 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
   schedule.gradient_limit = gradients.limit();
   writer.add_kernel_workspace();
 
-  if (parameters.stay_for_ever()) schedule.prologue.push_back({parameters.write_prologue(), 0});
+  if (parameters.need_prologue()) schedule.prologue.push_back({parameters.write_prologue(), 0});
   schedule.step = write_micro_steps(compute, gradients, scalars, policy);
   schedule.step.push_back({write_update(writer, parameters, gradients, scalars), 0});
   if (policy.evaluation) schedule.evaluation.push_back({compute.write_evaluation(scalars), 0});

@@ -1,6 +1,7 @@
 #include "tessera/schedule/fit.hpp"
 
 #include "schedule/fit_changes.hpp"
+#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/schedule/print.hpp"
 
@@ -36,7 +37,7 @@ std::string describe_fit(const FitAnswer& answer) {
     if (!answer.together.empty()) return text + "No single option makes it fit; would fit: " + answer.together;
     if (answer.smallest.empty()) return text + "More ranks, a shorter train.seq_len or a smaller model would help";
     return text +
-           "The least over strategies, gathers in flight, memory.checkpoint, micro-batch, precision and "
+           "The least over strategies, gathers in flight, memory.checkpoint, micro-batch, offload, precision and "
            "checkpoint.async is " +
            answer.smallest + "; more ranks, a shorter train.seq_len or a smaller model would help";
   }
@@ -51,6 +52,20 @@ std::string describe_fit(const FitAnswer& answer) {
 
 void require_fit(const FitAnswer& answer, const std::string& limit_name) {
   if (!answer.fits()) throw UsageError("{} ({}): {}", limit_name, kDoesNotFit, describe_fit(answer));
+}
+
+void require_machine_fit(const StepSchedule& schedule, const MemoryPlan& plan, std::int64_t usable, int machine_ranks) {
+  const std::int64_t needed = machine_bytes(schedule, plan);
+  if (needed <= usable) return;
+  throw UsageError(
+      "{} of the machine's memory for each of its {} ({}): needs {} a rank, {} in all, {} of a rank's on the host "
+      "({}); "
+      "less would be a smaller shard.offload_fraction, shard.offload = none, checkpoint.async = false or fewer ranks "
+      "on "
+      "the machine",
+      format_bytes(usable), counted(machine_ranks, "rank"), kDoesNotFit, format_bytes(needed),
+      format_bytes(needed * machine_ranks), format_bytes(plan.at(MemorySpace::host).total()),
+      describe_host_memory(schedule));
 }
 
 }  // namespace tessera

@@ -62,6 +62,21 @@ std::vector<Change> more_sharding(const RunShape& shape) {
   return changes;
 }
 
+/// On a CPU device and host are one memory: nothing is won there.
+std::vector<Change> offload(const RunShape& shape) {
+  if (shape.policy.offload == Offload::params || kernel_needs(shape.device).limited(0, 1) > 0) return {};
+  std::vector<Change> changes;
+  const auto add = [&](Offload what) {
+    changes.push_back(changed(shape, fmt::format("shard.offload={}", name_of(what)), [&](RunShape& s) {
+      s.policy.offload = what;
+      s.policy.offload_fraction = 1;
+    }));
+  };
+  if (shape.policy.offload == Offload::none) add(Offload::optimizer);
+  if (rules_of(shape.policy.strategy).life != ParameterLife::rest) add(Offload::params);
+  return changes;
+}
+
 std::vector<Change> smallest_batch(const RunShape& shape) {
   if (shape.micro_batch == 1) return {};
   return {changed(shape, "train.micro_batch=1", [](RunShape& s) { s.micro_batch = 1; })};
@@ -85,9 +100,9 @@ struct Dimension {
 
 /// Returns what the least run is looked for over; costs least in the first, most in the last.
 const std::vector<Dimension>& dimensions() {
-  static const std::vector<Dimension> all{{asynchronous_off, true}, {recompute, false},     {more_sharding, false},
-                                          {fewer_gathers, false},   {smallest_batch, true}, {reduce_in_bf16, false},
-                                          {compute_in_bf16, false}};
+  static const std::vector<Dimension> all{{asynchronous_off, true}, {recompute, false},      {more_sharding, false},
+                                          {fewer_gathers, false},   {smallest_batch, true},  {offload, false},
+                                          {reduce_in_bf16, false},  {compute_in_bf16, false}};
   return all;
 }
 
@@ -147,8 +162,8 @@ std::optional<std::int64_t> bytes_with(const Change& change) {
 
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
   std::vector<Change> changes;
-  for (const auto& of :
-       {asynchronous_off, fewer_gathers, recompute, more_sharding, smallest_batch, reduce_in_bf16, compute_in_bf16}) {
+  for (const auto& of : {asynchronous_off, fewer_gathers, recompute, more_sharding, smallest_batch, offload,
+                         reduce_in_bf16, compute_in_bf16}) {
     for (Change& change : of(shape)) changes.push_back(std::move(change));
   }
   for (Change& change : changes) {

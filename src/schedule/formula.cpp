@@ -34,6 +34,50 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   return terms;
 }
 
+namespace {
+
+/// Returns the type in which offloaded gradients reach the host.
+DType type_of_stored_gradients(const StepSchedule& schedule) {
+  for (const Value& value : schedule.values) {
+    if (value.kind == ValueKind::gradient && value.first >= 0) return value.dtype;
+  }
+  return DType::fp32;
+}
+
+}  // namespace
+
+OffloadAccount offload_account(const StepSchedule& schedule) {
+  const StrategyRules& rules = rules_of(schedule.strategy);
+  const std::int64_t ranks = schedule.grid.size(rules.state);
+  OffloadAccount account;
+  for (const UnitId unit : schedule.layout.units.ids()) {
+    const std::int64_t share = schedule.unit(unit).share(ranks);
+    account.of += share;
+    if (schedule.is_offloaded(unit)) account.elements += share;
+  }
+  const std::int64_t state = 3 * size_of(DType::fp32), compute = size_of(schedule.compute);
+  const bool loaded_to_gather = schedule.offload == Offload::params;
+  const bool is_cast = schedule.compute != DType::fp32;
+  // A copy in the compute type rests on the device for gathers; where full parameters stay for ever it does anyhow.
+  const bool stays_anyhow = rules.life == ParameterLife::rest && (is_cast || ranks > 1);
+  account.on_host = account.elements * (state + (loaded_to_gather && is_cast ? compute : 0));
+  account.off_device = account.elements * (state - (loaded_to_gather || stays_anyhow ? 0 : compute));
+  return account;
+}
+
+std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule) {
+  const std::int64_t elements = offload_account(schedule).elements;
+  if (elements == 0) return {};
+  const auto copies = [&](std::string_view name, std::int64_t times, DType dtype) {
+    return FormulaTerm{name, times, Group::self, elements, dtype, times * elements * size_of(dtype)};
+  };
+  // Parameters come up once a step, or for each gather.
+  const bool each_gather =
+      schedule.offload == Offload::params && rules_of(schedule.strategy).life == ParameterLife::phase;
+  return {copies("gradients to the host", 1, type_of_stored_gradients(schedule)),
+          copies("parameters to the device", each_gather ? 2 * schedule.accumulation : 1, schedule.compute)};
+}
+
 std::int64_t formula_wire_bytes(const StepSchedule& schedule) {
   std::int64_t bytes = 0;
   for (const FormulaTerm& term : formula_terms(schedule)) bytes += term.bytes;

@@ -16,6 +16,14 @@ std::int64_t StepSchedule::wire_bytes_per_step() const {
   return bytes;
 }
 
+std::int64_t StepSchedule::copied_bytes_per_step() const {
+  std::int64_t bytes = 0;
+  for (const Play& play : step) {
+    for (const OperationId id : segments[play.segment].operations()) bytes += copied_bytes(*this, operation(id));
+  }
+  return bytes;
+}
+
 namespace {
 
 /// FNV-1a over 64-bit words: a fingerprint, not a defence.
@@ -40,6 +48,7 @@ void add_value(Hasher& h, const Value& v) {
   h.add(v.kind), h.add(v.storage), h.add(v.unit), h.add(v.part), h.add(v.slot), h.add(v.dtype), h.add(v.elements);
   h.add(v.shard.bits), h.add(v.partial.bits), h.add(v.version), h.add(v.maker);
   for (const PartId part : v.covers) h.add(part);
+  if (v.first >= 0) h.add(v.first);
 }
 
 void add_operation(Hasher& h, const Operation& op) {
@@ -51,6 +60,7 @@ void add_operation(Hasher& h, const Operation& op) {
   for (const Update& u : op.updates) h.add(u.before), h.add(u.after);
   h.add(-3);
   for (const Edge& e : op.after) h.add(e.operation), h.add(e.reason);
+  if (op.bucket.count > 0) h.add(op.bucket.first), h.add(op.bucket.count);
 }
 
 void add_plays(Hasher& h, const std::vector<Play>& plays) {
@@ -68,6 +78,7 @@ std::uint64_t StepSchedule::hash() const {
   h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
   h.add(kernel_workspace), h.add(scalars), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
+  if (offloaded_from) h.add(offload), h.add(offloaded_from);
   if (generation_parts) {
     for (const ModelParts* parts : {&generation_parts->prefill, &generation_parts->decode})
       h.add(parts->batch), h.add(parts->sequence), h.add(parts->cache);
@@ -85,6 +96,12 @@ std::uint64_t StepSchedule::hash() const {
   add_plays(h, prologue), add_plays(h, step), add_plays(h, evaluation), add_plays(h, snapshot);
   if (!generation.empty()) add_plays(h, generation);
   return h.value();
+}
+
+std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operation) {
+  if (operation.bucket.count == 0) return 0;
+  const bool copies = operation.kind == OperationKind::load || operation.kind == OperationKind::store;
+  return copies ? operation.bucket.count * size_of(schedule.value(operation.reads.at(0)).dtype) : 0;
 }
 
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation) {
@@ -172,16 +189,20 @@ std::string_view name_of(RegionKind region) {
 
 std::string name_of_value(const StepSchedule& schedule, ValueId id) {
   const Value& v = schedule.value(id);
+  const bool on_host = schedule.storage(v.storage).space == MemorySpace::host;
+  const std::string host = on_host ? "host " : "";
   const std::string of = v.unit ? schedule.unit(v.unit).name : v.part ? schedule.part(v.part).name : std::string();
   switch (v.kind) {
     case ValueKind::master:
-      return (v.shard.empty() ? "master " : "shard ") + of;
+      return host + (v.shard.empty() || on_host ? "master " : "shard ") + of;
     case ValueKind::parameter:
-      return (v.shard.empty() ? "full " : "shard ") + of;
+      if (v.first >= 0) return "bucket " + of;
+      return host + (v.shard.empty() ? "full " : "shard ") + of;
     case ValueKind::gradient:
+      if (v.first >= 0) return "bucket grad " + of;
       return (v.shard.empty() ? "grad " : "shard grad ") + of;
     case ValueKind::moments:
-      return "moments " + of;
+      return host + "moments " + of;
     case ValueKind::saved:
       return "saved " + of + " " + schedule.part(v.part).saved[static_cast<std::size_t>(v.slot)].name;
     case ValueKind::activation:

@@ -47,6 +47,10 @@ StorageId Writer::add(Storage storage, const Value& entry) {
   return id;
 }
 
+void Writer::enlarge(StorageId storage, std::int64_t bytes) {
+  schedule_.storages[storage].bytes = std::max(schedule_.storages[storage].bytes, bytes);
+}
+
 StorageId Writer::carry(ValueId value) {
   const StorageId storage = schedule_.value(value).storage;
   schedule_.storages[storage].carried = true;

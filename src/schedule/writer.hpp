@@ -36,6 +36,8 @@ class Writer {
   StorageId add(Storage storage, std::int64_t bytes);
   /// Adds a storage that holds `entry` when a segment begins.
   StorageId add(Storage storage, const Value& entry);
+  /// Makes a storage at least so large.
+  void enlarge(StorageId storage, std::int64_t bytes);
   /// Lets the storage of a local value keep it until later segments.
   StorageId carry(ValueId value);
 
@@ -43,6 +45,8 @@ class Writer {
   void open_segment(SegmentRole role, const std::string& name);
   SegmentId close_segment();
   SegmentRole role() const { return open_->role; }
+  /// Returns whether an operation was emitted in the open segment.
+  bool is_in_segment(OperationId id) const { return id && id >= open_->first; }
 
   // --- values
   /// Returns what a storage holds at this point of the open segment.
@@ -71,6 +75,10 @@ class Writer {
 
   /// Notes communication that the strategy's formula counts and the schedule leaves out.
   void add_saving(std::string name, std::int64_t bytes) { schedule_.savings.push_back({std::move(name), bytes}); }
+  /// Does the same for loads of parameters, which copy_terms() counts.
+  void add_copy_saving(std::string name, std::int64_t bytes) {
+    schedule_.copy_savings.push_back({std::move(name), bytes});
+  }
   /// Adds memory that no operation names: the kernels' workspace.
   void add_kernel_workspace();
   /// Adds the memory of StepScalars, which no operation names but the clip.

@@ -1,9 +1,13 @@
 #include "tessera/training/account.hpp"
 
+#include <cmath>
+
+#include "tessera/backend/cores.hpp"
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
 #include "tessera/data/reader.hpp"
+#include "tessera/engine/host_update.hpp"
 #include "tessera/schedule/print.hpp"
 
 namespace tessera {
@@ -45,6 +49,18 @@ std::string strategy_line(const Options& options, const PlannedRun& planned) {
       s.grid.world() == 1 ? "" : " (exposed: the part of a step that waits for it)");
 }
 
+/// Warns where pinned memory is more than the limit of locked memory. Some drivers count it, most do not.
+std::string pinned_warning(const PlannedRun& planned) {
+  if (!traits_of(planned.schedule.model.device).has_own_memory) return {};
+  const std::int64_t pinned = planned.plan.at(MemorySpace::host).total();
+  const auto limit = lockable_memory();
+  if (!limit || pinned <= *limit) return {};
+  return fmt::format(
+      "\nwarning    {} pinned on the host, more than the {} that a process may lock (ulimit -l): a driver that counts "
+      "pinned memory refuses it",
+      format_bytes(pinned), format_bytes(*limit));
+}
+
 std::string memory_line(const PlannedRun& planned, const TrainingSession& session) {
   std::string parts;
   for (int c = 0; c < kCategories; ++c) {
@@ -61,7 +77,33 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
   for (const UnplannedMemory& unplanned : session.resources().unplanned)
     outside +=
         fmt::format("{}{} {}", outside.empty() ? "; beside it " : ", ", format_bytes(unplanned.bytes), unplanned.use);
-  return line + outside;
+  return line + outside + pinned_warning(planned);
+}
+
+/// Says what the host's AdamW takes of a step, and how many threads would keep up with a bus of 20 GB/s.
+std::string offload_line(const PlannedRun& planned, const TrainingSession& session) {
+  const StepSchedule& s = planned.schedule;
+  if (!copies_in_steps(s)) return {};
+  constexpr double bus = 20e9;
+  const OffloadAccount account = offload_account(s);
+  const ResourceSettings& settings = session.resources().settings;
+  const double rate = host_update_rate(*session.resources().compute);
+  const double seconds = static_cast<double>(account.elements) / rate;
+  std::string line = fmt::format(
+      "offload    {}: the state of {} of {} elements on the host, {} copied a step; AdamW there takes {} a step ({} "
+      "elements/s on {} of this rank)\n",
+      name_of(s.offload), format_count(account.elements), format_count(account.of),
+      format_bytes(s.copied_bytes_per_step()), format_seconds(seconds), format_count(std::llround(rate)),
+      counted(settings.threads, "thread"));
+  const double copied = static_cast<double>(account.elements * size_of(DType::fp32)) / bus;
+  const double wanted = std::ceil(settings.threads * seconds / copied);
+  if (traits_of(s.model.device).has_own_memory && wanted > settings.threads) {
+    line += fmt::format(
+        "warning    {} a rank for the host's AdamW: {} would keep up with copies at 20 GB/s (run.threads, fewer ranks "
+        "on the machine)\n",
+        counted(settings.threads, "thread"), static_cast<std::int64_t>(wanted));
+  }
+  return line;
 }
 
 /// Describes the device, and on a GPU how its collectives and segments run.
@@ -113,8 +155,8 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
-         "\n" + memory_line(planned, session) + "\n" + data_line(options, planned, data, session) + "\n" +
-         device_line(options, session);
+         "\n" + memory_line(planned, session) + "\n" + offload_line(planned, session) +
+         data_line(options, planned, data, session) + "\n" + device_line(options, session);
 }
 
 }  // namespace tessera

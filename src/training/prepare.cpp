@@ -68,6 +68,7 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   planned_ = plan_run(with_memory, architecture, context.size(), context.ranks_per_node());
   steps_ = steps_of_run(options, planned_, *data_);
   require_memory(context, with_memory);
+  require_host_memory(context);
   weights_.open(planned_.schedule.model.tensors);
 }
 
@@ -100,6 +101,15 @@ void PreparedRun::require_memory(RankContext& context, const Options& options) c
   require_fit(examine_fit(shape, planned_.schedule, planned_.plan, limit.bytes), limit.name);
 }
 
+/// State that is offloaded, and on a GPU's machine all that is pinned, must fit beside that of the machine's other
+/// ranks.
+void PreparedRun::require_host_memory(RankContext& context) const {
+  const StepSchedule& schedule = planned_.schedule;
+  if (!copies_in_steps(schedule) && !traits_of(schedule.model.device).has_own_memory) return;  // require_memory had all
+  const std::int64_t usable = -context.control().maximum(-(tessera::usable_memory() / machine_.machine_ranks));
+  if (usable > 0) require_machine_fit(schedule, planned_.plan, usable, machine_.machine_ranks);
+}
+
 Options PreparedRun::resolved(const Options& options) const {
   const StepSchedule& schedule = planned_.schedule;
   Options out = options;
@@ -120,6 +130,10 @@ Options PreparedRun::resolved(const Options& options) const {
   out.memory = memory_;
   out.optim.warmup_steps = warmup_steps_of(options, steps_);
   out.train.seq_len = schedule.model.sequence;
+  if (options.shard.offload_fraction.fits) {
+    const OffloadAccount account = offload_account(schedule);
+    out.shard.offload_fraction = {static_cast<double>(account.elements) / static_cast<double>(account.of), false};
+  }
   out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
   if (rules_of(options.shard.strategy).is_hybrid()) out.shard.group_size = schedule.grid.size(Group::shard);
   return out;

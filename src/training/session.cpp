@@ -32,7 +32,8 @@ QueueMode queue_mode_of(const Options& options, int threads, const MachineShape&
   if (backend_of(options).overlaps_freely()) return QueueMode::parallel;
   // Without a spare core overlap cannot win; a slowed collective sleeps, so it needs none.
   const bool spare = threads * machine.machine_ranks < machine.machine_cores;
-  return spare || options.comm.emulate.on() ? QueueMode::parallel : QueueMode::serial;
+  return spare || options.comm.emulate.on() || options.memory.emulate_copies.on() ? QueueMode::parallel
+                                                                                  : QueueMode::serial;
 }
 
 ResourceSettings resource_settings(const Options& options, const MachineShape& machine) {
@@ -42,6 +43,7 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.queue_mode = queue_mode_of(options, settings.threads, machine);
   settings.timeout_seconds = options.run.timeout;
   settings.comm = options.comm;
+  settings.copies = options.memory.emulate_copies;
   settings.deterministic = is_deterministic(options.run);
   settings.attention = options.run.attention;
   settings.share_device = options.run.share_gpu;

@@ -218,3 +218,25 @@ TEST_CASE("a Hugging Face folder is planned by its config.json") {
   std::filesystem::remove_all(folder);
   REQUIRE(contains(refusal({"--model.from=" + folder.string()}), folder.string()));
 }
+
+TEST_CASE("a plan with state on the host says what moves and what is copied, and finds the least that fits") {
+  const std::string text = plan_text(parse_arguments({"--shard.offload=optimizer", "--plan.ranks=2"}));
+  CHECK(contains(text, "shard.offload = optimizer: the state of "));
+  CHECK(contains(text, "gradients to the host, 1 x 4 bytes an element"));
+  CHECK(contains(text, "parameters to the device, 1 x 4 bytes an element"));
+  CHECK(contains(text, "on the host of a node, by its 2 ranks: "));
+  CHECK(contains(text, "host: beside what is allocated on the device"));
+  CHECK_FALSE(contains(plan_text(parse_arguments({"--plan.ranks=2"})), "shard.offload"));
+  const auto memory_of = [](std::vector<std::string> arguments) {
+    arguments.emplace_back("--plan.format=json");
+    arguments.emplace_back("--train.micro_batch=1");
+    return nlohmann::ordered_json::parse(plan_text(parse_arguments(arguments))).at("memory");
+  };
+  const std::int64_t all = memory_of({}).at("limited"), least = memory_of({"--shard.offload=optimizer"}).at("limited");
+  REQUIRE(least < all);
+  const auto fitted = memory_of({"--shard.offload=optimizer", "--shard.offload_fraction=fit",
+                                 "--plan.memory=" + std::to_string((all + least) / 2)});
+  CHECK(fitted.at("limited").get<std::int64_t>() <= (all + least) / 2);
+  CHECK(fitted.at("offload").at("elements").get<std::int64_t>() > 0);
+  CHECK(fitted.at("offload").at("elements") < fitted.at("offload").at("of"));
+}

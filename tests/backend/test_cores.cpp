@@ -1,4 +1,5 @@
 #include <sched.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
@@ -88,3 +89,14 @@ TEST_CASE("cached files of a control group do not count as used") {
 }
 
 TEST_CASE("this machine has memory") { REQUIRE(usable_memory() > 0); }
+
+TEST_CASE("The limit of locked memory is the process's, or there is none") {
+  rlimit before{};
+  REQUIRE(getrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  rlimit less = before;
+  less.rlim_cur = 65536;
+  REQUIRE(setrlimit(RLIMIT_MEMLOCK, &less) == 0);
+  CHECK(lockable_memory() == 65536);
+  REQUIRE(setrlimit(RLIMIT_MEMLOCK, &before) == 0);
+  CHECK(lockable_memory().has_value() == (before.rlim_cur != RLIM_INFINITY));
+}

@@ -142,8 +142,7 @@ TEST_CASE("Options of text have no effect where none is read, and a validation c
 
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
   for (const std::string option :
-       {"run.trace=1:3", "shard.offload=none", "shard.persistence_threshold=5",
-        "memory.offload_activations=false", "plan.cluster=a"}) {
+       {"run.trace=1:3", "shard.persistence_threshold=5", "memory.offload_activations=false", "plan.cluster=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }
@@ -217,4 +216,23 @@ TEST_CASE("What the user gives stands against what a config.ini repeats") {
   CHECK(parse_text(text("--train.global_batch=8"), "config.ini").train.global_batch == 8);
   CHECK_THAT(usage_message([] { parse_text("[train]\nsteps = 7\n", "own.ini", {"--train.epochs=2"}); }),
              Contains("train.steps"));
+}
+
+TEST_CASE("Offloading says what it does not go with") {
+  for (const std::string strategy : {"ddp", "zero1", "hsdp-zero1"}) {
+    CHECK_THAT(error_of({"--shard.offload=params", "--shard.strategy=" + strategy}),
+               Contains("shard.offload = params with shard.strategy = " + strategy) &&
+                   Contains(": optimizer, or one of zero2, zero3, hsdp, hsdp-zero2"));
+    CHECK(error_of({"--shard.offload=optimizer", "--shard.strategy=" + strategy}).empty());
+  }
+  CHECK_THAT(error_of({"--shard.offload_fraction=0.5"}),
+             Contains("shard.offload = none keeps all state on the device"));
+  CHECK_THAT(error_of({"--memory.emulate_copies=1ms,1GB/s"}), Contains("shard.offload = none copies nothing"));
+  CHECK_THAT(error_of({"--shard.offload=optimizer", "--memory.emulate_copies=1ms,1GB/s", "--run.device=cuda"}),
+             Contains("its copies are real"));
+  CHECK_THAT(error_of({"--shard.offload=optimizer", "--shard.offload_fraction=fit"}), Contains("without plan.memory"));
+  CHECK(error_of({"--shard.offload=optimizer", "--shard.offload_fraction=fit", "--plan.memory=1GB"}).empty());
+  for (const std::string wrong : {"1.5", "-0.1", "most"})
+    CHECK_THAT(error_of({"--shard.offload=optimizer", "--shard.offload_fraction=" + wrong}), Contains("or fit"));
+  CHECK_THAT(error_of({"--shard.offload=some"}), Contains("none|optimizer|params"));
 }

@@ -15,11 +15,12 @@ struct PolicyCase {
   std::string describe() const {
     return fmt::format(
         "{} wrap={} world={} F={} K={} each={} ckpt={} prefetch={}/{} limit={} reshard={} compute={} reduce={} tied={} "
-        "det={} snapshot={}",
+        "det={} snapshot={} offload={} of {} in {}",
         name_of(policy.strategy), name_of(policy.wrap), grid.world(), grid.size(Group::shard), policy.accumulation,
         policy.reduce_each_micro_step, tessera::describe(policy.recomputation), policy.prefetch_forward,
         policy.prefetch_backward, policy.limit_all_gathers, policy.reshard_after_forward, name_of(policy.compute),
-        name_of(policy.reduce), name_of(policy.tied_reduce), policy.deterministic, policy.snapshot);
+        name_of(policy.reduce), name_of(policy.tied_reduce), policy.deterministic, policy.snapshot,
+        name_of(policy.offload), policy.offload_fraction, policy.offload_bucket);
   }
 };
 
@@ -53,6 +54,10 @@ inline void for_each_policy(const std::function<void(const PolicyCase&)>& f) {
           p.tied_reduce = pick(3) == 0 ? TiedReduce::twice : TiedReduce::once;
           p.deterministic = pick(3) != 0;
           p.snapshot = draw % 3 == 0;
+          p.offload = std::array{Offload::none, Offload::none, Offload::optimizer, Offload::params}[pick(4)];
+          if (rules.life == ParameterLife::rest && p.offload == Offload::params) p.offload = Offload::optimizer;
+          p.offload_fraction = std::array{1.0, 0.5, 0.1}[pick(3)];
+          p.offload_bucket = std::array<std::int64_t, 3>{64, 256, 1 << 20}[pick(3)];
           f(c);
         }
       }

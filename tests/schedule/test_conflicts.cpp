@@ -13,9 +13,9 @@ namespace {
 /// The heaviest set of pairwise unordered storages, by trying: branch and bound over all of them.
 class HeaviestSet {
  public:
-  HeaviestSet(const StepSchedule& schedule, const SegmentView& view, RegionKind region) : view_(view) {
+  HeaviestSet(const StepSchedule& schedule, const SegmentView& view, RegionKey region) : view_(view) {
     for (const Presence& p : view.present) {
-      if (schedule.storage(p.storage).region != region) continue;
+      if (!region.holds(schedule.storage(p.storage))) continue;
       present_.push_back(&p);
       bytes_.push_back(planned_bytes(schedule.storage(p.storage)));
     }
@@ -69,9 +69,11 @@ TEST_CASE("the bound by a flow is the heaviest set found by trying them all") {
     }
     for (const SegmentView& view : view_segments(schedule)) {
       for (const RegionKind region : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
-        REQUIRE(heaviest_antichain(schedule, view, {MemorySpace::device, region}) ==
-                HeaviestSet(schedule, view, region).find());
-        ++compared;
+        for (const MemorySpace space : {MemorySpace::device, MemorySpace::host}) {
+          REQUIRE(heaviest_antichain(schedule, view, {space, region}) ==
+                  HeaviestSet(schedule, view, {space, region}).find());
+          ++compared;
+        }
       }
     }
   });

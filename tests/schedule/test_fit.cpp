@@ -144,3 +144,37 @@ TEST_CASE("where a copy of the state for asynchronous checkpoints is too much, t
   const PlannedRun planned = plan_shape(in_the_step);
   REQUIRE(examine_fit(shape, limited_bytes(planned.schedule, planned.plan)).fits());
 }
+
+TEST_CASE("what rests on the host must fit the machine beside the other ranks, on CPUs with the device's") {
+  RunShape shape;
+  shape.architecture = preset("nano");
+  shape.micro_batch = 1, shape.sequence = 64, shape.world = 2, shape.ranks_per_node = 2;
+  shape.policy.offload = Offload::optimizer;
+  for (const DeviceKind device : {DeviceKind::cpu, DeviceKind::cuda}) {
+    shape.device = device;
+    const PlannedRun planned = plan_shape(shape);
+    const std::int64_t on_host = planned.plan.at(MemorySpace::host).total();
+    const std::int64_t needed = machine_bytes(planned.schedule, planned.plan);
+    REQUIRE(needed == (device == DeviceKind::cuda ? on_host : planned.plan.total()));
+    REQUIRE(limited_bytes(planned.schedule, planned.plan) == planned.plan.at(MemorySpace::device).total());
+    REQUIRE_NOTHROW(require_machine_fit(planned.schedule, planned.plan, needed, 2));
+    REQUIRE_THROWS_WITH(require_machine_fit(planned.schedule, planned.plan, needed - 1, 2),
+                        Catch::Contains("for each of its 2 ranks") && Catch::Contains("shard.offload_fraction") &&
+                            Catch::Contains(std::string(kDoesNotFit)));
+  }
+}
+
+TEST_CASE("a GPU's run that does not fit is told to offload; on a CPU that would win nothing") {
+  RunShape shape;
+  shape.architecture = preset("nano");
+  shape.micro_batch = 1, shape.sequence = 64;
+  for (const DeviceKind device : {DeviceKind::cuda, DeviceKind::cpu}) {
+    shape.device = device;
+    RunShape offloaded = shape;
+    offloaded.policy.offload = Offload::optimizer;
+    const PlannedRun planned = plan_shape(offloaded, {false, 0});
+    const FitAnswer answer = examine_fit(shape, limited_bytes(planned.schedule, planned.plan));
+    const bool told = std::ranges::count(answer.changes, "shard.offload=optimizer", &FitChange::option) == 1;
+    CHECK(told == (device == DeviceKind::cuda));
+  }
+}

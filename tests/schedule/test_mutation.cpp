@@ -159,6 +159,17 @@ std::vector<PolicyCase> subjects() {
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
+    for (const Offload offload : {Offload::optimizer, Offload::params}) {
+      if (offload == Offload::params && rules.life == ParameterLife::rest) continue;
+      add(strategy, 4, group, [&](SchedulePolicy& p) {
+        p.reduce_each_micro_step = each, p.offload = offload, p.offload_bucket = 64, p.snapshot = true;
+      });
+      add(strategy, 2, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) {
+        p.offload = offload, p.offload_bucket = 128, p.offload_fraction = 0.4, p.accumulation = 2,
+        p.compute = p.reduce = DType::bf16;
+      });
+      add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.offload = offload; });
+    }
     if (rules.is_hybrid()) add(strategy, 4, 1, [&](SchedulePolicy& p) { p.accumulation = 2; });
     add(strategy, 4, group, [&](SchedulePolicy& p) { p.training = false, p.token_losses = true; });
     for (const bool training : {true, false}) {

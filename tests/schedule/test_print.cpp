@@ -48,7 +48,7 @@ TEST_CASE("the schedule is printed an operation a line, in order, each once") {
       return;
     }
     int next = 0;
-    const std::regex operation(R"(^ *(\d+)  (compute|gather|reduce|replica|load|store) .*->.*)");
+    const std::regex operation(R"(^ *(\d+)  (compute|gather|reduce|replica|load|store|host) .*->.*)");
     for (const std::string& line : lines_of(schedule_text(schedule))) {
       std::smatch match;
       if (!std::regex_match(line, match, operation)) continue;

@@ -18,6 +18,7 @@ struct Drawn {
   Family family = Family::gpt2;
   std::int64_t world = 1, ranks_per_node = 1;
   MachineShape machine;
+  std::int64_t bucket = kOffloadBucket;
   std::string text;
 };
 
@@ -41,7 +42,9 @@ class Draw {
 /// micro-steps.
 inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_batches, std::int64_t world = 0) {
   Draw d(seed);
-  Drawn c{base, Family::gpt2, d.of(std::array<std::int64_t, 4>{1, 2, 4, 8}), 1, {}, {}};
+  Drawn c;
+  c.options = base;
+  c.world = d.of(std::array<std::int64_t, 4>{1, 2, 4, 8});
   if (world > 0) c.world = world;
   Options& o = c.options;
   const auto strategies = all_strategies();
@@ -68,17 +71,22 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   }
   o.run.lanes = d.of(std::array{QueueMode::serial, QueueMode::parallel, QueueMode::chaos});
   o.run.threads = 1 + d.below(2);
+  o.shard.offload = d.of(std::array{Offload::none, Offload::optimizer, Offload::params});
+  if (rules.life == ParameterLife::rest && o.shard.offload == Offload::params) o.shard.offload = Offload::optimizer;
+  o.shard.offload_fraction.value = d.of(std::array{1.0, 0.6, 0.2});
+  c.bucket = d.of(std::array<std::int64_t, 3>{64, 1024, kOffloadBucket});
   c.machine.chaos_seed = seed;
   c.machine.poison = d.below(2) == 0;
   c.machine.force_pairwise = d.below(4) == 0;
   c.family = d.of(std::array{Family::gpt2, Family::qwen2, Family::llama});
   c.text = fmt::format(
       "seed {}: {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} "
-      "checkpoint {} lanes {} threads {} poison {} pairwise {}",
+      "checkpoint {} offload {} of {} in {} lanes {} threads {} poison {} pairwise {}",
       seed, name_of(c.family), name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap),
       o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers,
       o.shard.reshard_after_forward, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
-      name_of(o.run.lanes), o.run.threads, c.machine.poison, c.machine.force_pairwise);
+      name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket, name_of(o.run.lanes), o.run.threads,
+      c.machine.poison, c.machine.force_pairwise);
   return c;
 }
 

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "local_world/local_world.hpp"
+#include "tessera/schedule/verify.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/session.hpp"
 
@@ -137,9 +138,12 @@ inline RunOutcome empty_outcome(const PlannedRun& planned) {
 /// Trains options.train.steps steps on `world` ranks as threads.
 inline RunOutcome train_locally(const Options& options, const Architecture& architecture, std::int64_t world,
                                 std::int64_t ranks_per_node, const MachineShape& machine = {},
-                                const TensorSource& weights = {}) {
+                                const TensorSource& weights = {}, std::int64_t bucket = kOffloadBucket) {
   std::mutex mutex;
-  const PlannedRun planned = plan_run(options, architecture, world, ranks_per_node);
+  RunShape shape = run_shape(options, architecture, world, ranks_per_node);
+  shape.policy.offload_bucket = bucket;
+  const PlannedRun planned = plan_shape(shape);
+  require_verified(planned.schedule, planned.plan);
   RunOutcome outcome = empty_outcome(planned);
   run_ranks(world, ranks_per_node, [&](RankContext& context) {
     train_rank(context, options, planned, machine, weights, context.rank() == 0, outcome, mutex);

@@ -79,3 +79,21 @@ TEST_CASE("A machine with fewer cores than compute threads is warned of") {
              Contains("\nwarning    4 compute threads on 3 cores: ranks will wait for each other\n"));
   CHECK_THAT(account_of(options, 2, 2, machine_of(2, 4)), !Contains("warning"));
 }
+
+TEST_CASE("The account of a run whose state is on the host says what is copied and what AdamW takes there") {
+  Options options = base_options();
+  options.shard.strategy = Strategy::zero3;
+  CHECK_THAT(account_of(options, 2, 2, machine_of(2, 2)), !Contains("offload"));
+  options.shard.offload = Offload::optimizer;
+  const std::string text = account_of(options, 2, 2, machine_of(2, 2));
+  CAPTURE(text);
+  std::smatch line;
+  REQUIRE(std::regex_search(
+      text, line,
+      std::regex(
+          "\noffload    optimizer: the state of ([0-9.]+)K of ([0-9.]+)K elements on the host, ([0-9.]+) kB copied "
+          "a step; AdamW there takes [0-9.]+ [mun]?s a step \\([0-9.]+[KMB]? elements/s on 1 thread of this "
+          "rank\\)\n")));
+  CHECK(line[1] == line[2]);
+  CHECK(std::stod(line[3]) == Approx(8 * std::stod(line[1])).epsilon(0.01));
+}

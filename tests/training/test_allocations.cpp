@@ -72,6 +72,10 @@ TEST_CASE("a steady step allocates nothing") {
         INFO(name_of(strategy) << " lanes " << name_of(mode) << " nodes of " << ranks_per_node);
         // The barriers around the count may allocate a few times themselves: far fewer than operations are played.
         REQUIRE(allocations_in_steps(options, ranks_per_node) <= 16);
+        Options offloading = options;
+        offloading.shard.offload = Offload::optimizer;
+        INFO("with state on the host");
+        REQUIRE(allocations_in_steps(offloading, ranks_per_node) <= 16);
       }
     }
   }

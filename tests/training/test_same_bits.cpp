@@ -72,7 +72,8 @@ TEST_CASE("drawn configurations give the bits of one rank, poisoned, delayed and
     for (std::uint64_t seed = first; seed < first + configurations(); ++seed) {
       const Drawn c = draw(seed, options, micro_batches);
       INFO(c.text);
-      const RunOutcome run = train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine);
+      const RunOutcome run =
+          train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine, {}, c.bucket);
       require_same_bits(references.at(c.family), run);
       REQUIRE(run.bytes_sent == run.bytes_planned);
     }
@@ -98,7 +99,8 @@ TEST_CASE("dropout is the same under every strategy, world and checkpointing") {
     const Drawn c = draw(seed, options, 4 * (seed % 2 == 0 ? 1 : 2));
     if (c.options.train.accumulation * c.world != 4 || c.world > 4) continue;
     INFO(c.text);
-    require_same_bits(reference, train_locally(c.options, architecture, c.world, c.ranks_per_node, c.machine));
+    require_same_bits(reference,
+                      train_locally(c.options, architecture, c.world, c.ranks_per_node, c.machine, {}, c.bucket));
   }
 }
 
@@ -180,7 +182,8 @@ void require_same_bits_drawn(const Options& options, const std::map<Family, RunO
   for (std::uint64_t seed = 1; seed <= (kSanitized ? 4 : 16); ++seed) {
     const Drawn c = draw(seed, options, 4, std::int64_t{1} << seed % 3);
     INFO(c.text);
-    const RunOutcome run = train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine);
+    const RunOutcome run =
+        train_locally(c.options, small_model(c.family), c.world, c.ranks_per_node, c.machine, {}, c.bucket);
     require_same_bits(references.at(c.family), run);
   }
 }

@@ -2,6 +2,7 @@
 // The cores and memory that the scheduler or container grants this process.
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,9 @@ namespace tessera {
 std::vector<int> allowed_core_numbers();
 /// Returns the number of cores that this process may run on (its affinity mask), at least 1.
 int allowed_cores();
+
+/// Returns the bytes that this process may lock in memory (RLIMIT_MEMLOCK); nothing where that is not limited.
+std::optional<std::int64_t> lockable_memory();
 
 /// Returns the bytes that this process may still allocate: the smaller of MemAvailable and what its control groups
 /// leave (v1 or v2, with all ancestors). Cached files do not count as used. `proc` and `cgroup` are the mount points to

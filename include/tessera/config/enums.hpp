@@ -32,6 +32,8 @@ enum class Wrap : std::uint8_t { block, size, model };
 enum class ReduceWhen : std::uint8_t { by_strategy, micro_step, step };
 enum class TiedReduce : std::uint8_t { once, twice };
 enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit };
+/// What rests on the host: nothing; masters and moments; these and the parameters that are gathered.
+enum class Offload : std::uint8_t { none, optimizer, params };
 /// Whether checkpoints are written past the page cache (O_DIRECT); automatic: while that is fast.
 enum class DirectWrites : std::uint8_t { automatic, no, yes };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
@@ -55,6 +57,7 @@ std::string_view name_of(Wrap value);
 std::string_view name_of(ReduceWhen value);
 std::string_view name_of(TiedReduce value);
 std::string_view name_of(ActivationCheckpointing value);
+std::string_view name_of(Offload value);
 std::string_view name_of(SampleOrder value);
 std::string_view name_of(OnError value);
 std::string_view name_of(LearningRateSchedule value);

@@ -96,6 +96,13 @@ struct OptimOptions {
   bool operator==(const OptimOptions&) const = default;
 };
 
+/// A part of the elements, or the least that fits (`fits`).
+struct OffloadFraction {
+  double value = 1.0;
+  bool fits = false;
+  bool operator==(const OffloadFraction&) const = default;
+};
+
 /// [shard]: src/README.md, the strategies.
 struct ShardOptions {
   Strategy strategy = Strategy::zero3;
@@ -107,6 +114,8 @@ struct ShardOptions {
   std::int64_t limit_all_gathers = 2;                        ///< gathered units alive; 0 = no limit
   ReduceWhen reduce = ReduceWhen::by_strategy;               ///< see resolved_reduce
   TiedReduce tied_reduce = TiedReduce::once;
+  Offload offload = Offload::none;
+  OffloadFraction offload_fraction;
   bool operator==(const ShardOptions&) const = default;
 };
 
@@ -116,26 +125,27 @@ struct PrecisionOptions {
   bool operator==(const PrecisionOptions&) const = default;
 };
 
-/// [memory]: config/recomputation.hpp reads it.
-struct MemoryOptions {
-  ActivationCheckpointing checkpoint = ActivationCheckpointing::none;
-  std::string recomputed_blocks = "all";            ///< selective: "all", "1/2" or "0,2,5-8"
-  std::string recomputed_halves = "attention,mlp";  ///< selective: halves of those blocks
-  bool operator==(const MemoryOptions&) const = default;
-};
-
 /// [grid]
 struct GridOptions {
   std::int64_t ranks_per_node = 0;  ///< 0 = as the machine says
   bool operator==(const GridOptions&) const = default;
 };
 
-/// A collective slowed on purpose; off when both are 0.
+/// Collectives or copies slowed on purpose; off when both are 0.
 struct Emulation {
-  double latency = 0.0;    ///< seconds per collective
+  double latency = 0.0;    ///< seconds each
   double bandwidth = 0.0;  ///< bytes per second and rank; 0 = unlimited
   bool on() const { return latency > 0.0 || bandwidth > 0.0; }
   bool operator==(const Emulation&) const = default;
+};
+
+/// [memory]: config/recomputation.hpp reads the first three.
+struct MemoryOptions {
+  ActivationCheckpointing checkpoint = ActivationCheckpointing::none;
+  std::string recomputed_blocks = "all";            ///< selective: "all", "1/2" or "0,2,5-8"
+  std::string recomputed_halves = "attention,mlp";  ///< selective: halves of those blocks
+  Emulation emulate_copies;                         ///< between device and host
+  bool operator==(const MemoryOptions&) const = default;
 };
 
 /// [comm]; all but `emulate` are for ranks on GPUs.

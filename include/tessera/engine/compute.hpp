@@ -23,8 +23,8 @@ class RankCompute {
   ThreadPool& pool() { return pool_; }
   /// Kernels that may be called from the thread that plays a queue.
   virtual Kernels& kernels(Queue queue) const = 0;
-  /// Copies fp32 elements from the device to the host's memory, as a stream's work.
-  virtual void store(Stream& stream, float* to, const float* from, std::int64_t elements) const = 0;
+  /// Copies between device and host, as work of a queue's stream. On a CPU whole words of 4 bytes.
+  virtual void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const = 0;
   /// Returns the bytes of `memory`, `offset` bytes into its region, that were ever touched; -1 where that is not known.
   virtual std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const = 0;
 

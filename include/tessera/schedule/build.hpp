@@ -17,6 +17,9 @@ struct GenerationShape {
   std::int64_t positions = 1;  ///< of the longest sequence: prompt and continuation; at least `chunk`
 };
 
+/// Elements of a bucket of offloaded state: 16 MiB in fp32.
+inline constexpr std::int64_t kOffloadBucket = std::int64_t{1} << 22;
+
 /// Everything that shapes a schedule besides the model and the grid.
 struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
@@ -36,7 +39,10 @@ struct SchedulePolicy {
   bool token_losses = false;  ///< the evaluation segment also leaves each target's loss on the host
   bool training = true;  ///< false: parameters in the compute type are all the state; evaluation or generation the work
   std::optional<GenerationShape> generation;  ///< include the segments that generate text
-  Transfer transfer = Transfer::host;         ///< decides what collectives need besides the values that they move
+  Offload offload = Offload::none;            ///< what rests on the host
+  double offload_fraction = 1.0;              ///< of the elements; in whole units, the last ones first
+  std::int64_t offload_bucket = kOffloadBucket;
+  Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };
 
 /// Returns how long the policy lets full parameters live.
@@ -65,5 +71,16 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule);
 
 /// Returns their sum: the bytes that each rank sends per step by the formula, before savings.
 std::int64_t formula_wire_bytes(const StepSchedule& schedule);
+
+/// What offloading moves, by formula.
+struct OffloadAccount {
+  std::int64_t elements = 0, of = 0;  ///< of a rank's slices: whose state rests on the host; of all units
+  std::int64_t on_host = 0;           ///< bytes that rest there: 12 an element, and what is loaded of 16 bits
+  std::int64_t off_device = 0;        ///< bytes that no longer rest on the device: those less what is gathered there
+};
+OffloadAccount offload_account(const StepSchedule& schedule);
+
+/// Returns the terms of what each rank copies between device and host per step for offloaded state, before savings.
+std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule);
 
 }  // namespace tessera

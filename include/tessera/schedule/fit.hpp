@@ -45,4 +45,8 @@ inline constexpr std::string_view kDoesNotFit = "the run does not fit in it";
 /// Throws UsageError with that text when the run does not fit. `limit_name`: whose limit ("plan.memory = 24.0 GB").
 void require_fit(const FitAnswer& answer, const std::string& limit_name);
 
+/// Throws UsageError when what each of a machine's ranks takes of its memory (machine_bytes) is more than `usable`, a
+/// rank's share of what there is.
+void require_machine_fit(const StepSchedule& schedule, const MemoryPlan& plan, std::int64_t usable, int machine_ranks);
+
 }  // namespace tessera

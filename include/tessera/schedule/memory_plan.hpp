@@ -63,8 +63,12 @@ struct MemoryPlanOptions {
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options = {});
 
 /// Returns the bytes of a plan that must fit into a device's memory. On a GPU those are the device's. On a CPU, whose
-/// memory both memory spaces are, those are all.
+/// memory both memory spaces are, those are all, unless state is offloaded: then a host beside the device is meant, and
+/// machine_bytes() is what the machine needs.
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
+
+/// Returns the bytes of a plan that a rank takes of its machine's memory: on a CPU all, else those on the host.
+std::int64_t machine_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 
 /// Returns what is wrong with a plan (storages that may be alive together and overlap, a storage outside its region);
 /// empty if nothing.

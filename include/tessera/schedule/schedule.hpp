@@ -51,9 +51,9 @@ inline constexpr int kQueues = 7;
 /// What peers may touch decides the region; "at rest" lives as long as the run.
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
-/// Memory in which the device computes; memory of the machine beside it, which only loads and stores touch (pinned on a
-/// GPU's machine). Each memory space has regions of its own; of the host's, peers reach but what collectives are staged
-/// in.
+/// Memory in which the device computes; memory of the machine beside it, which only loads, stores and the operations of
+/// the host's queue touch (pinned on a GPU's machine). Each memory space has regions of its own; of the host's, peers
+/// reach but what collectives are staged in.
 enum class MemorySpace : std::uint8_t { device, host };
 inline constexpr int kMemorySpaces = 2;
 
@@ -106,11 +106,20 @@ struct Value : Placement {
   PartId part;
   std::int32_t slot = -1;      ///< saved: index in Part::saved; constant: in ModelParts::constants
   std::int64_t elements = 0;   ///< on this rank
+  std::int64_t first = -1;     ///< a bucket: its first element in the rank's slice of the unit; -1: no bucket
   std::vector<PartId> covers;  ///< gradients: the parts whose contributions of this micro-step are in it
   std::int32_t version = 0;    ///< masters, moments and copies: 0 = this step's parameters, 1 = after the update
   OperationId maker;           ///< none: carried in at the segment's start
 
   std::int64_t bytes() const { return elements * size_of(dtype); }  ///< on this rank
+};
+
+/// Elements [first, first + count) of a rank's slice of a unit. What is offloaded goes to the host, is updated and
+/// comes back bucket by bucket, so that the three run side by side.
+struct Bucket {
+  std::int64_t first = 0, count = 0;  ///< 0 elements: no bucket, the whole slice
+  std::int64_t end() const { return first + count; }
+  bool operator==(const Bucket&) const = default;
 };
 
 enum class EdgeReason : std::uint8_t { prefetch, gather_limit, staging };
@@ -136,7 +145,11 @@ struct Operation {
   std::vector<Update> updates;
   std::vector<Edge> after;
   std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size
+  Bucket bucket;                ///< of the slices that it touches, the part that it works on
 };
+
+/// Returns whether an operation puts the tokens of a micro-batch on the device: the one load that reads no value.
+inline bool takes_tokens(const Operation& op) { return op.kind == OperationKind::load && op.reads.empty(); }
 
 enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation, snapshot, prefill, decode };
 
@@ -188,6 +201,8 @@ struct StepSchedule {
       0;  ///< full gradients of block units between backward and their reduction; 0 = no limit
   std::int64_t prefetch_forward = 0,
                prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
+  Offload offload = Offload::none;
+  UnitId offloaded_from;  ///< the state of this unit and all after it rests on the host; none: that of no unit
 
   IndexedVector<StorageId, Storage> storages;
   IndexedVector<ValueId, Value> values;
@@ -199,6 +214,7 @@ struct StepSchedule {
   std::vector<Play> snapshot;    ///< between two steps: this rank's share of the state, copied to the host
   std::vector<Play> generation;  ///< a chunk of prompts, as often as they need; then a token of each sequence, again
   std::vector<Saving> savings;
+  std::vector<Saving> copy_savings;  ///< loads of parameters that copy_terms() counts and the schedule does not do
   /// Memory that no operation names, for as long as the run lives; none: not wanted.
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
   StorageId scalars;           ///< StepScalars, at rest (kernels/step_scalars.hpp); none where only text is generated
@@ -217,6 +233,7 @@ struct StepSchedule {
     if (!generates(role)) return model;
     return role == SegmentRole::prefill ? generation_parts->prefill : generation_parts->decode;
   }
+  bool is_offloaded(UnitId unit) const { return offloaded_from && unit >= offloaded_from; }
   /// Returns the most integers that any segment loads at once.
   std::int64_t most_input_integers() const {
     std::int64_t most = model.input_integers();
@@ -230,6 +247,8 @@ struct StepSchedule {
   bool communicates(const Operation& op) const { return grid.size(op.group) > 1; }
   /// Returns bytes sent per rank and step over parameters and gradients (scalar reductions apart).
   std::int64_t wire_bytes_per_step() const;
+  /// Returns bytes copied between device and host per rank and step for offloaded state.
+  std::int64_t copied_bytes_per_step() const;
   /// Returns a hash of everything above except names: equal on all ranks, compared before step 1.
   std::uint64_t hash() const;
 };
@@ -237,6 +256,12 @@ struct StepSchedule {
 /// Returns the operations that must have finished before `id` starts and are not implied by its queue. They make what
 /// it reads or updates, or are its `after` edges, on other queues. Deduplicated and reduced to the last of each queue.
 std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id);
+
+/// Returns whether device and host copy and the host computes beside the device's work.
+inline bool copies_in_steps(const StepSchedule& schedule) { return schedule.offload != Offload::none; }
+
+/// Returns the bytes that an operation copies between device and host for offloaded state; 0 for all others.
+std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operation);
 
 /// Returns all values that an operation touches, each once: reads, writes, both ends of updates.
 std::vector<ValueId> touched_values(const Operation& operation);

@@ -45,6 +45,7 @@ class PreparedRun {
   MemoryLimit memory_limit(RankContext& context, const Options& options, const StepSchedule& schedule) const;
   MemoryOptions decided_memory(RankContext& context, const Options& options) const;
   void require_memory(RankContext& context, const Options& options) const;
+  void require_host_memory(RankContext& context) const;
 
   MachineShape machine_;
   ModelWeights weights_;

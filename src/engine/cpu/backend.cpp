@@ -14,20 +14,25 @@ namespace {
 
 class CpuCompute final : public RankCompute {
  public:
-  explicit CpuCompute(const ResourceSettings& settings)
+  /// `host_queue`: the schedule has work for the host beside the device's.
+  CpuCompute(const ResourceSettings& settings, bool host_queue)
       : RankCompute(settings.threads, settings.threads_on_cores), kernels_(make_cpu_kernels(pool())) {
+    kernels_of_.fill(kernels_.get());
     if (settings.queue_mode == QueueMode::serial) return;
     single_ = std::make_unique<ThreadPool>(1);
     communication_kernels_ = make_cpu_kernels(*single_);
+    for (const Queue queue : {Queue::gather, Queue::reduce, Queue::replica})
+      kernels_of(queue) = communication_kernels_.get();
+    if (!host_queue) return;
+    for (const Queue queue : {Queue::load, Queue::store}) kernels_of(queue) = communication_kernels_.get();
+    host_pool_ = std::make_unique<ThreadPool>(settings.threads, settings.threads_on_cores);
+    host_kernels_ = make_cpu_kernels(*host_pool_);
+    kernels_of(Queue::host) = host_kernels_.get();
   }
 
-  Kernels& kernels(Queue queue) const override {
-    const bool on_caller = queue == Queue::compute || queue == Queue::store;
-    return on_caller || communication_kernels_ == nullptr ? *kernels_ : *communication_kernels_;
-  }
-  /// Stores by all threads.
-  void store(Stream& stream, float* to, const float* from, std::int64_t elements) const override {
-    kernels_->cast(stream, from, DType::fp32, to, DType::fp32, elements);
+  Kernels& kernels(Queue queue) const override { return *kernels_of_[static_cast<std::size_t>(queue)]; }
+  void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override {
+    kernels(queue).cast(stream, from, DType::fp32, to, DType::fp32, bytes / size_of(DType::fp32));
   }
   std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t) const override {
     return tessera::measured_bytes(memory);
@@ -35,9 +40,13 @@ class CpuCompute final : public RankCompute {
   std::string description() const override { return kernels_->description(); }
 
  private:
+  Kernels*& kernels_of(Queue queue) { return kernels_of_[static_cast<std::size_t>(queue)]; }
+
   std::unique_ptr<Kernels> kernels_;
-  std::unique_ptr<ThreadPool> single_;
-  std::unique_ptr<Kernels> communication_kernels_;  ///< of queues on other threads
+  std::unique_ptr<ThreadPool> single_, host_pool_;
+  std::unique_ptr<Kernels> communication_kernels_;  ///< of queues on other threads, one thread each
+  std::unique_ptr<Kernels> host_kernels_;           ///< of the host's queue, with threads of its own
+  std::array<Kernels*, kQueues> kernels_of_{};
 };
 
 /// Queues and groups whose sums have workspace in the plan (all that need some; not messages that a test forces).
@@ -83,11 +92,11 @@ class CpuBackend final : public Backend {
 
   std::unique_ptr<RankCompute> make_compute(Device&, const ResourceSettings& settings, std::byte*, const ModelParts*,
                                             RankContext*) const override {
-    return std::make_unique<CpuCompute>(settings);
+    return std::make_unique<CpuCompute>(settings, false);
   }
 
   void open(Resources& all, const StepSchedule& schedule, const MemoryPlan& plan) const override {
-    all.compute = std::make_unique<CpuCompute>(all.settings);
+    all.compute = std::make_unique<CpuCompute>(all.settings, copies_in_steps(schedule));
     all.description = all.compute->description();
     require_same_kernels(all);
     all.communicators = open_communicators(all, schedule, plan.region(MemorySpace::device, RegionKind::shared).bytes);

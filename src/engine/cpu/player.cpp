@@ -28,7 +28,8 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       settings_(settings),
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
-      queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos),
+      queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos,
+              copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
@@ -93,7 +94,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
       if (queues_.on_compute(op.queue))
         times_.add(category_of(schedule_, schedule_.operation(other)), nanoseconds_since(start));
     }
-    if (op.kind == OperationKind::load) {
+    if (takes_tokens(op)) {
       const TouchGuard touch(&guard, schedule_, *resources_.memory, op);
       load(op, schedule_.model_of(segment.role), feed);
     } else {

@@ -26,11 +26,12 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
       wanted.gemm.agree = [peers](std::span<std::byte> choice) { peers->control().broadcast(choice, 0); };
   }
   kernels_ = make_cuda_kernels(workspace, wanted);
+  host_kernels_ = make_cpu_kernels(pool());
   take_kept(settings.kept_algorithms);
 }
 
-void GpuCompute::store(Stream& stream, float* to, const float* from, std::int64_t elements) const {
-  device_.copy(stream, to, from, elements * size_of(DType::fp32));
+void GpuCompute::copy(Queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const {
+  device_.copy(stream, to, from, bytes);
 }
 
 std::int64_t GpuCompute::measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const {

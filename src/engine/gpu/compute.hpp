@@ -13,8 +13,8 @@ class GpuCompute final : public RankCompute {
   GpuCompute(Device& device, const ResourceSettings& settings, std::byte* workspace, const ModelParts* model,
              RankContext* peers);
 
-  Kernels& kernels(Queue) const override { return *kernels_; }
-  void store(Stream& stream, float* to, const float* from, std::int64_t elements) const override;
+  Kernels& kernels(Queue queue) const override { return queue == Queue::host ? *host_kernels_ : *kernels_; }
+  void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override;
   std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t offset) const override;
   std::string description() const override { return device_.description() + ", " + kernels_->description(); }
   std::string gemm_algorithms() const override { return header() + "\n" + algorithms_.text(); }
@@ -29,6 +29,7 @@ class GpuCompute final : public RankCompute {
   GemmAlgorithms algorithms_;
   std::string remark_;
   std::unique_ptr<Kernels> kernels_;
+  std::unique_ptr<Kernels> host_kernels_;  ///< on the rank's threads, for state that is offloaded
 };
 
 }  // namespace tessera

@@ -20,7 +20,7 @@ void OperationTimes::collect(const Segment& segment, StepTimes& times) {
   OperationId tail;  // the last operation on another stream
   for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
-    if (op.kind == OperationKind::load) continue;
+    if (takes_tokens(op)) continue;
     if (!queues_.on_compute(op.queue)) {
       tail = id;
       continue;

@@ -1,5 +1,7 @@
 #include "engine/gpu/player.hpp"
 
+#include <algorithm>
+
 namespace tessera {
 
 namespace {
@@ -20,7 +22,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       bound_(bind(schedule, resources, optimizer)),
       runner_(schedule, bound_, resources, optimizer, settings.chaos_seed),
       exchange_(*resources.device, schedule.most_input_integers(), resources.address(schedule.exchange)),
-      queues_(*resources.device, resources.settings.queue_mode, false),
+      queues_(*resources.device, resources.settings.queue_mode, false, copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
       submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
       graphs_(schedule, resources, queues_, order_, submitter_),
@@ -72,13 +74,19 @@ void GpuPlayer::play(const Play& segment, const TokenFeed& feed) {
   guarded([&] { submit(segment, feed); });
 }
 
+/// Returns whether the host has a part in a segment: then it cannot be replayed without it.
+bool GpuPlayer::works_on_host(const Segment& segment) const {
+  return std::ranges::any_of(segment.operations(),
+                             [&](OperationId id) { return schedule_.operation(id).queue == Queue::host; });
+}
+
 void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
   const Segment& segment = schedule_.segments[play.segment];
   std::int64_t* const first_sample = bound_.scalars == nullptr ? nullptr : &bound_.scalars->first_sample;
   for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
-    if (op.kind != OperationKind::load) continue;
+    if (!takes_tokens(op)) continue;
     const TimeScope scope(times_, TimeCategory::data);
     auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
     exchange_.load(queues_.compute(), feed, schedule_.model_of(segment.role), tokens, first_sample);
@@ -91,7 +99,7 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
     operation_times_.collect(segment, times_);
   } else {
     times_.leave_out();
-    if (played_[play.segment] && why_no_graphs_.empty()) {
+    if (played_[play.segment] && why_no_graphs_.empty() && !works_on_host(segment)) {
       graphs_.play(play.segment);
     } else {
       submitter_.submit(segment.operations(), nullptr);

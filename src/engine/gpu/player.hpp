@@ -34,6 +34,7 @@ class GpuPlayer final : public Player {
     play_guarded(resources_.context, queues_, work);
   }
   void submit(const Play& play, const TokenFeed& feed);
+  bool works_on_host(const Segment& segment) const;
   void check();
 
   const StepSchedule& schedule_;

@@ -27,7 +27,9 @@ void Submitter::find_poison() {
   for (const Segment& segment : schedule_.segments) {
     std::map<StorageId, std::vector<OperationId>> touches;
     for (const OperationId id : segment.operations()) {
-      for (const StorageId storage : passing[id]) touches[storage].push_back(id);
+      for (const StorageId storage : passing[id]) {
+        if (schedule_.storage(storage).space == MemorySpace::device) touches[storage].push_back(id);
+      }
     }
     for (const auto& [storage, by] : touches) {
       const auto& waits = order_.waits(by.back());
@@ -58,10 +60,15 @@ void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times) {
   fork();
   for (const OperationId id : operations) {
     const Operation& op = schedule_.operation(id);
-    if (op.kind == OperationKind::load) continue;
+    if (takes_tokens(op)) continue;
     Stream& stream = queues_.of(op.queue);
     for (const OperationId other : order_.waits(id)) {
-      if (other >= *operations.begin()) stream.wait(order_.event(other));
+      if (other < *operations.begin()) continue;
+      if (op.queue == Queue::host) {  // works on this thread, now
+        order_.event(other).synchronize();
+      } else {
+        stream.wait(order_.event(other));
+      }
     }
     if (times != nullptr) times->begin(id, stream);
     run(id, stream);

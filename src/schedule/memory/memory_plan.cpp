@@ -235,8 +235,14 @@ MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& op
 }
 
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
+  if (copies_in_steps(schedule)) return plan.at(MemorySpace::device).total();
   return kernel_needs(schedule.model.device)
       .limited(plan.at(MemorySpace::device).total(), plan.at(MemorySpace::host).total());
+}
+
+std::int64_t machine_bytes(const StepSchedule& schedule, const MemoryPlan& plan) {
+  const bool has_own = traits_of(schedule.model.device).has_own_memory;
+  return plan.at(MemorySpace::host).total() + (has_own ? 0 : plan.at(MemorySpace::device).total());
 }
 
 std::vector<std::string> check_memory_plan(const StepSchedule& schedule, const MemoryPlan& plan) {

@@ -104,6 +104,11 @@ void Compute::note_savings(const GatherPlan& plan) {
         w_.wire_bytes(padded, s.compute, rules_of(policy_.strategy).state) * policy_.accumulation;
     const char* why = kept.read_once ? "read in one phase only" : "kept from forward to backward";
     if (bytes > 0) w_.add_saving(fmt::format("{}: {}", s.unit(kept.unit).name, why), bytes);
+    if (s.offload == Offload::params && s.is_offloaded(kept.unit)) {
+      const std::int64_t share = padded / s.grid.size(rules_of(policy_.strategy).state);
+      w_.add_copy_saving(fmt::format("{}: {}", s.unit(kept.unit).name, why),
+                         share * size_of(s.compute) * policy_.accumulation);
+    }
   }
 }
 

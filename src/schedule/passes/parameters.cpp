@@ -2,39 +2,67 @@
 
 namespace tessera {
 
-Parameters::Parameters(Writer& writer, const SchedulePolicy& policy) : w_(writer) {
+Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
+    : w_(writer),
+      offload_(policy.offload),
+      bucket_elements_(policy.offload_bucket),
+      gradient_buffers_(writer, "buffer of gradients", Category::gradients),
+      parameter_buffers_(writer, "buffer of parameters", Category::parameters) {
   const StepSchedule& s = w_.schedule();
   const StrategyRules& rules = rules_of(policy.strategy);
   const ParameterLife life = life_of(policy);
   sharded_ = {s.grid.larger_than_one({rules.state}), {}, DType::fp32};
+  loaded_ = {sharded_.shard, {}, policy.compute};
   full_ = {{}, {}, policy.compute};
   if (!policy.training) {
     add_parameters(life, rules.state);
     return;
   }
-  const bool copied = !redistribute(sharded_, full_).empty();
   for (const UnitId unit : s.layout.units.ids()) {
-    const std::string& name = s.unit(unit).name;
     OfUnit of;
+    of.offloaded = s.is_offloaded(unit);
     Value value;
-    value.kind = ValueKind::master;
     value.unit = unit;
     value.elements = s.unit(unit).share(s.grid.size(rules.state));
-    static_cast<Placement&>(value) = sharded_;
-    of.master = w_.add(at_rest("master " + name, Category::parameters), value);
-    value.kind = ValueKind::moments;
-    value.elements *= 2;
-    of.moments = w_.add(at_rest("moments " + name, Category::optimizer_state), value);
+    const bool stays = !is_full(of) && life == ParameterLife::rest;
+    of.shard_rests = of.offloaded && !is_loaded_to_gather(of) && !stays;
+    add_state(of, value);
     value.kind = ValueKind::parameter;
     value.elements = s.unit(unit).padded;
     static_cast<Placement&>(value) = full_;
-    if (copied && life == ParameterLife::rest) {
-      of.for_ever = w_.add(at_rest("full " + name, Category::parameters, RegionKind::shared), value);
-    } else if (copied && life == ParameterLife::step && policy.accumulation > 1) {
-      of.for_a_step = w_.add(carried("full " + name, Category::gathered_units, RegionKind::shared), value);
+    const std::string name = "full " + s.unit(unit).name;
+    if (stays) {
+      of.for_ever = w_.add(at_rest(name, Category::parameters, RegionKind::shared), value);
+    } else if ((!is_full(of) || is_loaded_to_gather(of)) && life == ParameterLife::step && policy.accumulation > 1) {
+      const RegionKind region = is_full(of) ? RegionKind::private_ : RegionKind::shared;
+      of.for_a_step = w_.add(carried(name, Category::gathered_units, region), value);
     }
     units_.push_back(of);
   }
+}
+
+/// Adds what rests of a slice: master and moments where the unit's state is, and what is cast and loaded of them.
+void Parameters::add_state(OfUnit& of, const Value& slice) {
+  const MemorySpace space = of.offloaded ? MemorySpace::host : MemorySpace::device;
+  const std::string& name = w_.schedule().unit(slice.unit).name;
+  const auto add = [&](const char* what, Category category, MemorySpace where, const Value& value) {
+    Storage storage = at_rest(what + name, category);
+    storage.space = where;
+    return w_.add(std::move(storage), value);
+  };
+  Value value = slice;
+  value.kind = ValueKind::master;
+  static_cast<Placement&>(value) = sharded_;
+  of.master = add("master ", Category::parameters, space, value);
+  value.kind = ValueKind::moments;
+  value.elements *= 2;
+  of.moments = add("moments ", Category::optimizer_state, space, value);
+  value = slice;
+  value.kind = ValueKind::parameter;
+  static_cast<Placement&>(value) = loaded_;
+  if (of.shard_rests) of.shard = add("shard ", Category::parameters, MemorySpace::device, value);
+  if (is_loaded_to_gather(of) && loaded_.dtype != sharded_.dtype)
+    of.on_host = add("parameters ", Category::parameters, MemorySpace::host, value);
 }
 
 /// Without training a rank keeps no masters: its share in the compute type, or all where full parameters live for ever.
@@ -56,8 +84,9 @@ void Parameters::add_parameters(ParameterLife life, Group state) {
 
 void Parameters::gather(UnitId unit, std::vector<Edge> after) {
   OfUnit& of = units_[unit];
-  ValueId value = master(unit);
-  for (const Redistribution& step : redistribute(sharded_, full_)) {
+  if (is_loaded_to_gather(of)) load_slice(unit, std::exchange(after, {}));
+  ValueId value = source(of);
+  for (const Redistribution& step : redistribute(source_placement(of), full_)) {
     Value result = w_.redistributed(value, step);
     result.kind = ValueKind::parameter;
     of.gathered = of.for_ever;
@@ -71,8 +100,8 @@ void Parameters::gather(UnitId unit, std::vector<Edge> after) {
 }
 
 ValueId Parameters::full(UnitId unit) {
-  if (redistribute(sharded_, full_).empty()) return master(unit);
   const OfUnit& of = units_[unit];
+  if (is_full(of)) return source(of);
   if (of.gathered && w_.holds(of.gathered)) return w_.current(of.gathered);
   const StorageId stays = of.for_ever ? of.for_ever : of.for_a_step;
   TESSERA_ASSERT(stays, "unit {} is read before it was gathered", w_.schedule().unit(unit).name);
@@ -81,14 +110,37 @@ ValueId Parameters::full(UnitId unit) {
 
 bool Parameters::are_there(UnitId unit, bool after_first_micro_step) const {
   const OfUnit& of = units_[unit];
-  return redistribute(sharded_, full_).empty() || of.for_ever || (after_first_micro_step && of.for_a_step);
+  const bool rest = is_full(of) && !is_loaded_to_gather(of);
+  return rest || of.for_ever || (after_first_micro_step && of.for_a_step);
 }
 
-bool Parameters::stay_for_ever() const { return !units_.empty() && units_.front().for_ever; }
+void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped) {
+  const OfUnit& of = units_[unit];
+  if (of.offloaded) return update_on_host(unit, gradient, clipped);
+  Operation op = operation_of(OperationKind::update, Queue::compute, unit);
+  op.reads = {gradient, clipped};
+  for (const ValueId before : {master(unit), moments(unit)}) {
+    Value after = w_.value(before);
+    after.version += 1;
+    w_.update(op, before, after);
+  }
+  w_.emit(std::move(op));
+  if (of.for_ever) gather(unit, {});
+}
+
+bool Parameters::need_prologue() const {
+  return std::ranges::any_of(units_, [](const OfUnit& of) { return of.for_ever || of.shard_rests || of.on_host; });
+}
 
 SegmentId Parameters::write_prologue() {
   w_.open_segment(SegmentRole::prologue, "prologue");
-  for (const UnitId unit : units_.ids()) gather(unit, {});
+  for (const UnitId unit : units_.ids()) {
+    const OfUnit& of = units_[unit];
+    if (of.offloaded) {
+      for (const Bucket& bucket : buckets_of(unit)) bring_up(unit, bucket);
+    }
+    if (of.for_ever) gather(unit, {});
+  }
   return w_.close_segment();
 }
 

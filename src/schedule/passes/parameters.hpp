@@ -1,7 +1,8 @@
 #pragma once
-// The pass over parameters: masters and moments at rest, and full copies as long as the strategy lets them live.
+// The pass over parameters: masters and moments at rest, on the device or on the host; full copies as long as the
+// strategy lets them live.
 
-#include "schedule/writer.hpp"
+#include "schedule/passes/bucket_buffers.hpp"
 
 namespace tessera {
 
@@ -15,31 +16,74 @@ class Parameters {
   /// Returns the fp32 master of a unit (moments: both moments) as it is now. Without training: its parameters at rest.
   ValueId master(UnitId unit) { return w_.current(units_.at(unit).master); }
   ValueId moments(UnitId unit) { return w_.current(units_.at(unit).moments); }
-  /// Brings a unit from its master's placement to the one that compute reads, not before the ends of `after`.
+  /// Brings a unit from where it rests to the placement that compute reads, not before the ends of `after`.
   void gather(UnitId unit, std::vector<Edge> after);
   /// Returns the full parameters that compute reads.
   ValueId full(UnitId unit);
-  /// Returns whether full parameters are there without a gather in this micro-step. They are the master, stay for ever,
-  /// or stay since the first micro-step of the step.
+  /// Returns whether full parameters are there without a gather in this micro-step. They rest as compute reads them,
+  /// stay for ever, or stay since the first micro-step of the step.
   bool are_there(UnitId unit, bool after_first_micro_step) const;
 
-  /// Returns whether copies live from step to step, which are gathered once before the first one.
-  bool stay_for_ever() const;
-  /// Appends the segment that gathers those copies.
+  /// Emits the update of a unit, and what brings its new parameters to where they rest and stay.
+  void update(UnitId unit, ValueId gradient, ValueId clipped);
+  /// Ends the updates of a step.
+  void finish_updates() { update_stored(); }
+  /// Returns whether copies live from step to step that are made of masters once before the first one.
+  bool need_prologue() const;
+  /// Appends the segment that makes those copies.
   SegmentId write_prologue();
 
  private:
-  void add_parameters(ParameterLife life, Group state);
-
   struct OfUnit {
     StorageId master, moments;       ///< without training: the parameters, and none
+    StorageId on_host;               ///< offloaded params of 16 bits: what is loaded, as the master's cast
+    StorageId shard;                 ///< offloaded: on the device in the compute type, what is gathered
     StorageId for_ever, for_a_step;  ///< copies that outlive a segment
     StorageId gathered;              ///< the latest copy of a segment
+    bool offloaded = false;
+    bool shard_rests = false;
   };
 
+  void add_parameters(ParameterLife life, Group state);
+  void add_state(OfUnit& of, const Value& slice);
+  /// Returns what a gather reads and its placement.
+  ValueId source(const OfUnit& of) { return w_.current(of.shard ? of.shard : of.master); }
+  const Placement& source_placement(const OfUnit& of) const { return of.offloaded ? loaded_ : sharded_; }
+  /// Returns whether compute reads what a gather would read.
+  bool is_full(const OfUnit& of) const { return redistribute(source_placement(of), full_).empty(); }
+  /// Returns whether a unit's shard is loaded each time it is gathered.
+  bool is_loaded_to_gather(const OfUnit& of) const { return of.offloaded && offload_ == Offload::params; }
+
+  // offload.cpp: state on the host
+  std::vector<Bucket> buckets_of(UnitId unit) const;
+  /// Emits the way of a unit's gradient to the host, its update there, and the way of the parameters back.
+  void update_on_host(UnitId unit, ValueId gradient, ValueId clipped);
+  /// Emits what follows the bucket that was stored last.
+  void update_stored();
+  /// Emits what makes a bucket of the master into parameters as they are gathered: a cast, and the load where they
+  /// are not loaded by each gather.
+  void bring_up(UnitId unit, const Bucket& bucket);
+  /// Emits the load of the whole slice, to be gathered.
+  void load_slice(UnitId unit, std::vector<Edge> after);
+  OperationId load(UnitId unit, const Bucket& bucket, ValueId source, std::vector<Edge> after);
+  /// Lets `op` write its bucket of a slice of parameters in `storage`: into what is there, or as its first.
+  void write_bucket(Operation& op, StorageId storage, const Placement& placement);
+
   Writer& w_;
+  Offload offload_ = Offload::none;
+  std::int64_t bucket_elements_ = 0;
   Placement sharded_, full_;
+  Placement loaded_;  ///< of an offloaded unit's shard on the device
   IndexedVector<UnitId, OfUnit> units_;
+  /// A bucket of a gradient that is on the host and not yet applied.
+  struct Stored {
+    UnitId unit;
+    Bucket bucket;
+    ValueId gradient, clipped;
+    bool is_last = false;  ///< of its unit
+  };
+  std::optional<Stored> stored_;
+  BucketBuffers gradient_buffers_, parameter_buffers_;
 };
 
 }  // namespace tessera

@@ -49,4 +49,19 @@ ValueId Scalars::clip() {
   return clipped;
 }
 
+ValueId Scalars::store(ValueId clipped) {
+  Operation op = operation_of(OperationKind::store, Queue::store, {});
+  op.reads.push_back(clipped);
+  Value copy = w_.value(clipped);
+  copy.elements = sizeof(StepScalars);
+  if (!on_host_) {
+    Storage storage = local("scalars on the host", Category::communication);
+    storage.space = MemorySpace::host;
+    on_host_ = w_.add(std::move(storage), copy.bytes());
+  }
+  const ValueId stored = w_.write(op, on_host_, copy);
+  w_.emit(std::move(op));
+  return stored;
+}
+
 }  // namespace tessera

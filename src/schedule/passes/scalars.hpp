@@ -18,11 +18,13 @@ class Scalars {
   void reduce();
   /// Emits the clip coefficient of the step.
   ValueId clip();
+  /// Emits its way to the host, for updates there.
+  ValueId store(ValueId clipped);
 
  private:
   Writer& w_;
   Value sum_of_rank_;  ///< partial over the world
-  StorageId sums_, results_;
+  StorageId sums_, results_, on_host_;
 };
 
 }  // namespace tessera

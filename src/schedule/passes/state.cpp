@@ -7,18 +7,11 @@ SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradie
   writer.open_segment(SegmentRole::update, "update");
   scalars.reduce();
   const ValueId clipped = scalars.clip();
+  const ValueId on_host = s.offloaded_from ? scalars.store(clipped) : ValueId();
   // In forward order, so that the copies that the next step reads first are made first.
-  for (const UnitId unit : s.layout.units.ids()) {
-    Operation op = operation_of(OperationKind::update, Queue::compute, unit);
-    op.reads = {gradients.finished(unit), clipped};
-    for (const ValueId before : {parameters.master(unit), parameters.moments(unit)}) {
-      Value after = writer.value(before);
-      after.version += 1;
-      writer.update(op, before, after);
-    }
-    writer.emit(std::move(op));
-    if (parameters.stay_for_ever()) parameters.gather(unit, {});
-  }
+  for (const UnitId unit : s.layout.units.ids())
+    parameters.update(unit, gradients.finished(unit), s.is_offloaded(unit) ? on_host : clipped);
+  parameters.finish_updates();
   return writer.close_segment();
 }
 

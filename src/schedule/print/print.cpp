@@ -23,10 +23,21 @@ std::string verb_of(const StepSchedule& s, const Operation& op) {
   return std::string(name_of(op.kind));
 }
 
+/// Returns "wte", or "wte [0, 4194304)" where an operation works on a part of the rank's slice.
+std::string unit_of(const StepSchedule& s, const Operation& op) {
+  const Unit& unit = s.unit(op.unit);
+  const std::int64_t slice = unit.share(s.grid.size(rules_of(s.strategy).state));
+  if (op.bucket.count == 0 || op.bucket.count == slice) return unit.name;
+  return fmt::format("{} [{}, {})", unit.name, op.bucket.first, op.bucket.end());
+}
+
 std::string object_of(const StepSchedule& s, const Operation& op) {
   if (op.part) return s.part(op.part).name;
-  if (op.unit) return s.unit(op.unit).name;
-  if (op.kind == OperationKind::store) return s.value(op.reads.at(0)).kind == ValueKind::logits ? "logits" : "losses";
+  if (op.unit) return unit_of(s, op);
+  if (op.kind == OperationKind::store) {
+    const ValueKind kind = s.value(op.reads.at(0)).kind;
+    return kind == ValueKind::logits ? "logits" : kind == ValueKind::scalar ? "scalars" : "losses";
+  }
   return op.kind == OperationKind::load ? "tokens" : "sums";
 }
 

@@ -24,6 +24,16 @@ Json regions_json(const MemoryPlan& plan) {
   return regions;
 }
 
+Json copies_json(const StepSchedule& s) {
+  const OffloadAccount account = offload_account(s);
+  return {{"mode", name_of(s.offload)},
+          {"elements", account.elements},
+          {"of", account.of},
+          {"host_bytes", account.on_host},
+          {"device_bytes_less", account.off_device},
+          {"copied_bytes_per_step", s.copied_bytes_per_step()}};
+}
+
 Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
 }  // namespace
@@ -53,6 +63,7 @@ Json memory_json(const StepSchedule& s, const MemoryPlan& plan) {
           {"idle", device.idle_at_peak()},
           {"host_categories", Json(host_memory(s))},
           {"accumulators", accumulator_bytes(s)},
+          {"offload", copies_json(s)},
           {"regions", regions_json(plan)}};
 }
 
@@ -70,6 +81,7 @@ Json strategies_json(const std::vector<StrategyRow>& rows) {
     json["categories"] = categories_json(device.at_peak);
     json["idle"] = device.idle_at_peak();
     json["host"] = limited_host_bytes(row.schedule, row.plan);
+    json["host_beside"] = row.plan.at(MemorySpace::host).total() - limited_host_bytes(row.schedule, row.plan);
     json["to_allocate"] = limited_bytes(row.schedule, row.plan);
     json["own_peaks"] = categories_json(device.own_peak);
     json["wire_bytes_per_step"] = row.schedule.wire_bytes_per_step();

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
 #include "tessera/schedule/print.hpp"
@@ -31,6 +32,11 @@ std::string print_categories(const StepSchedule& s, const MemoryPlan& whole) {
   const bool on_host = whole.at(MemorySpace::host).total() > 0;
   table.row({on_host ? "to allocate on the device" : "to allocate", format_bytes(plan.total()), ""});
   if (on_host) table.line("on the host: " + describe_host_memory(s));
+  if (on_host && s.grid.ranks_per_node() > 1) {
+    const std::int64_t ranks = std::min(s.grid.world(), s.grid.ranks_per_node());
+    table.line(fmt::format("on the host of a node, by its {} ranks: {}", ranks,
+                           format_bytes(ranks * whole.at(MemorySpace::host).total())));
+  }
   return fmt::format("memory of a rank by category; the peak is at {}\n", describe_operation(s, plan.peak_operation)) +
          table.text() + "  idle: allocated for another time than the peak\n";
 }
@@ -101,6 +107,25 @@ std::string print_sent(const StepSchedule& s) {
   return table.text() + "  (apart): not in the formula and not in the sum\n";
 }
 
+/// Returns what rests where of offloaded state, and what is copied for it; nothing where none is.
+std::string print_offload(const StepSchedule& s) {
+  const OffloadAccount account = offload_account(s);
+  if (account.elements == 0) return "";
+  TextTable table({{"copied between device and host per step and rank", Align::left}, {"bytes", Align::right}});
+  for (const FormulaTerm& term : copy_terms(s))
+    table.row({fmt::format("{}, {} x {} bytes an element", term.name, term.times, size_of(term.dtype)),
+               format_bytes(term.bytes)});
+  for (const Saving& saving : s.copy_savings) table.row({"saved: " + saving.name, format_bytes(-saving.bytes)});
+  table.row({"in all", format_bytes(s.copied_bytes_per_step())});
+  return fmt::format(
+             "shard.offload = {}: the state of {} of a rank's {} elements rests on the host ({} from {} on)\n"
+             "  at rest on the host {} more, on the device {} less\n",
+             name_of(s.offload), format_count(account.elements), format_count(account.of),
+             counted(s.layout.units.end_id() - s.offloaded_from, "unit"), s.unit(s.offloaded_from).name,
+             format_bytes(account.on_host), format_bytes(account.off_device)) +
+         table.text();
+}
+
 std::string print_accumulators(const StepSchedule& s) {
   if (s.accumulation == 1) return "";
   std::map<UnitId, std::int64_t> levels;
@@ -126,6 +151,12 @@ std::string print_accumulators(const StepSchedule& s) {
 
 constexpr std::array<const char*, kCategories> kCategoryTitles{"parameters",  "gradients", "optimizer", "gathered",
                                                                "activations", "comm",      "workspace"};
+
+/// Returns what of a row lies on the host, beside the device's or counted with it.
+std::int64_t host_bytes(const StrategyRow& row) {
+  return copies_in_steps(row.schedule) ? row.plan.at(MemorySpace::host).total()
+                                       : limited_host_bytes(row.schedule, row.plan);
+}
 
 std::string title_of(const StrategyRow& row) { return std::string(name_of(row.strategy)) + (row.chosen ? " *" : ""); }
 
@@ -193,12 +224,13 @@ std::int64_t collectives_per_step(const StepSchedule& schedule) {
 std::string print_memory(const StepSchedule& schedule, const MemoryPlan& plan) {
   std::string text = print_categories(schedule, plan) + "\n" + print_regions(plan) + "\n";
   if (const std::string accumulators = print_accumulators(schedule); !accumulators.empty()) text += accumulators + "\n";
+  if (const std::string offload = print_offload(schedule); !offload.empty()) text += offload + "\n";
   return text + print_sent(schedule);
 }
 
 std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
   const bool on_host =
-      std::ranges::any_of(rows, [](const StrategyRow& row) { return limited_host_bytes(row.schedule, row.plan) > 0; });
+      std::ranges::any_of(rows, [](const StrategyRow& row) { return row.impossible.empty() && host_bytes(row) > 0; });
   std::vector<TextTable::Column> columns{{"strategy", Align::left}, {"shard x replica", Align::left}};
   for (const char* title : kCategoryTitles) columns.push_back({title, Align::right});
   if (on_host) columns.push_back({"host", Align::right});
@@ -213,7 +245,7 @@ std::string print_strategy_table(const std::vector<StrategyRow>& rows) {
     std::vector<std::string> cells{title_of(row), fmt::format("{} x {}", row.schedule.grid.size(Group::shard),
                                                               row.schedule.grid.size(Group::replica))};
     for (const std::int64_t bytes : device.at_peak) cells.push_back(format_bytes(bytes));
-    if (on_host) cells.push_back(format_bytes(limited_host_bytes(row.schedule, row.plan)));
+    if (on_host) cells.push_back(format_bytes(host_bytes(row)));
     cells.push_back(format_bytes(device.idle_at_peak()));
     cells.push_back(format_bytes(limited_bytes(row.schedule, row.plan)));
     table.row(std::move(cells));

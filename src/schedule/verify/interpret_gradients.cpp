@@ -157,22 +157,33 @@ void Interpreter::update(const Operation& op) {
   demand(gradient->type.partial.empty(), "updates with a gradient whose sum is not complete");
   demand(gradient->covers == parts_of(op.unit) && gradient->from == 0 && gradient->to == schedule_.accumulation,
          "updates with a gradient that does not cover everything");
-  demand(updated_.insert(op.unit).second, "updates a unit twice");
+  demand(schedule_.is_offloaded(op.unit) == (op.queue == Queue::host), "updates state where it does not rest");
+  const bool in_part = op.bucket.count > 0;
+  demand(in_part ? gradient->type.first == op.bucket.first && gradient->type.elements == op.bucket.count
+                 : gradient->type.first < 0,
+         "updates with another bucket of the gradient");
   demand(measured_.contains(op.unit) && measured_[op.unit] == gradient->type.dtype,
          "applies a gradient in another type than the norm measured");
-  bool master = false, moments = false;
+  bool master = false, moments = false, done = false;
   for (const Update& u : op.updates) {
     const State* before = read(u.before);
     if (before == nullptr) continue;
     demand(before->version == step_, "updates state of another version");
     demand(before->type.shard == gradient->type.shard, "the gradient is not split like the master");
-    master = master || before->type.kind == ValueKind::master;
+    const bool is_master = before->type.kind == ValueKind::master;
+    master = master || is_master;
     moments = moments || before->type.kind == ValueKind::moments;
     State state = *before;
-    state.version = step_ + 1;
+    const std::int64_t elements = is_master ? state.type.elements : state.type.elements / 2;
+    demand(state.advanced == op.bucket.first && op.bucket.end() <= elements,
+           "updates a bucket that does not follow those before it");
+    state.advanced = op.bucket.end();
+    done = !in_part || state.advanced == elements;
+    if (done) state.version = step_ + 1, state.advanced = 0;
     write(u.after, std::move(state));
   }
   demand(master && moments, "an update advances master and moments");
+  if (done) demand(updated_.insert(op.unit).second, "updates a unit twice");
 }
 
 }  // namespace tessera

@@ -37,7 +37,7 @@ void Interpreter::play_prologue() {
 
 void Interpreter::play_step() {
   if (!schedule_.trains()) return;
-  updated_.clear();
+  updated_.clear(), stored_.clear();
   for (const Play& p : schedule_.step) {
     play(p);
     if (schedule_.segments[p.segment].role == SegmentRole::micro_step) ++micro_steps_played_;
@@ -136,11 +136,7 @@ const Interpreter::State* Interpreter::find_read(const Operation& op, ValueKind 
 void Interpreter::execute(OperationId id) {
   operation_ = id;
   const Operation& op = schedule_.operation(id);
-  const bool reaches_host = op.kind == OperationKind::load || op.kind == OperationKind::store;
-  for (const ValueId v : touched_values(op)) {
-    demand(reaches_host || schedule_.storage_of(v).space == MemorySpace::device,
-           fmt::format("touches {}, which lies on the host", name_of_value(schedule_, v)));
-  }
+  need_space(op);
   for (const ValueId v : op.reads) read(v);
   for (const Update& u : op.updates) {
     read(u.before);
@@ -175,39 +171,12 @@ void Interpreter::execute(OperationId id) {
   complain("no rule for this operation");
 }
 
-void Interpreter::load(const Operation& op) {
-  for (const ValueId id : op.writes) {
-    State state;
-    state.content = {ValueKind::tokens, {}, -1, micro_steps_played_};
-    write(id, std::move(state));
-  }
-}
-
-/// Takes a unit's state to the host: master and moments of one version, each element by exactly one rank.
-void Interpreter::store(const Operation& op) {
-  if (!op.unit) return store_result(op);
-  const State* master = find_read(op, ValueKind::master, op.unit);
-  const State* moments = find_read(op, ValueKind::moments, op.unit);
-  if (master == nullptr || moments == nullptr || op.reads.size() != 2 || op.writes.size() != 1)
-    return complain("a store reads master and moments of its unit and writes its snapshot");
-  demand(master->version == step_ && moments->version == step_, "stores state of another version");
-  const Value& out = schedule_.value(op.writes[0]);
-  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype &&
-             schedule_.storage_of(op.writes[0]).space == MemorySpace::host,
-         "a snapshot is of the unit, in its type, and lies on the host");
-  demand(owners_of(out) == schedule_.grid.world() &&
-             out.elements * schedule_.grid.world() == 3 * schedule_.unit(op.unit).padded,
-         "each element must be stored on exactly one rank");
-  demand(stored_.insert(op.unit).second, "stores a unit twice");
-  State state;
-  state.version = step_;
-  write(op.writes[0], std::move(state));
-}
-
 void Interpreter::gather(const Operation& op) {
+  if (op.queue == Queue::host) return cast_on_host(op);
   if (op.reads.size() != 1 || op.writes.size() != 1) return complain("a gather reads one value and writes one");
   const State* source = read(op.reads[0]);
   if (source == nullptr) return;
+  demand(source->advanced == 0, "gathers a slice that is updated in part");
   State full = *source;
   const Value& out = schedule_.value(op.writes[0]);
   const Groups expected = schedule_.grid.size(op.group) > 1 ? source->type.shard.without(op.group) : source->type.shard;
@@ -217,8 +186,9 @@ void Interpreter::gather(const Operation& op) {
   demand(out.elements == source->type.elements * schedule_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
   demand(out.partial == source->type.partial, "a gather pays no sums");
-  const bool shared_out = source->type.kind == ValueKind::parameter && !schedule_.trains();
-  if (source->type.kind == ValueKind::master || shared_out) {
+  const bool rests =
+      source->type.kind == ValueKind::parameter && (!schedule_.trains() || schedule_.is_offloaded(source->type.unit));
+  if (source->type.kind == ValueKind::master || rests) {
     demand(out.kind == ValueKind::parameter && out.dtype == schedule_.compute,
            "a gathered master is a parameter in the compute type");
   } else {
@@ -240,6 +210,7 @@ void Interpreter::need_parameters(const Operation& op, const Part& part) {
       continue;
     }
     demand(state->type.shard.empty(), fmt::format("{} reads a slice of {}", part.name, schedule_.unit(unit).name));
+    demand(state->advanced == 0, fmt::format("{} reads {}, updated in part", part.name, schedule_.unit(unit).name));
     demand(state->type.dtype == schedule_.compute,
            fmt::format("{} reads {} in another type than it computes in", part.name, schedule_.unit(unit).name));
     demand(state->version == step_, fmt::format("{} reads {} of version {} in step {}", part.name,

@@ -3,6 +3,7 @@
 // version, content). Every operation's demands on it are checked.
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -44,12 +45,24 @@ class Interpreter {
     Content content;
     std::set<UnitId> norms;   ///< the reduced scalars: units measured
     std::int64_t losses = 0;  ///< the reduced scalars: micro-steps counted
+    /// Of a slice that is changed bucket by bucket: its first elements that are a version ahead of `version`.
+    std::int64_t advanced = 0;
   };
 
   void play(const Play& play);
   void execute(OperationId id);
+  void need_space(const Operation& op);
   void load(const Operation& op);
   void store(const Operation& op);
+  void store_snapshot(const Operation& op);
+  void store_bucket(const Operation& op);
+  void store_scalars(const Operation& op);
+  void load_bucket(const Operation& op);
+  void cast_on_host(const Operation& op);
+  /// Returns the version of an operation's bucket in a slice (or in a bucket) that it reads; none where it has several.
+  std::optional<std::int64_t> version_of_bucket(const State& source, const Operation& op);
+  /// Makes an operation's bucket of the slice that it writes or updates `version`: from the first element on, in order.
+  void write_bucket(const Operation& op, ValueKind kind, std::int64_t version);
   void store_result(const Operation& op);
   void gather(const Operation& op);
   void compute(const Operation& op);

@@ -21,11 +21,16 @@ struct SegmentFacts {
       const bool computes = op.kind == OperationKind::forward || op.kind == OperationKind::recompute ||
                             op.kind == OperationKind::backward;
       if (computes) compute.push_back(id);
-      if (op.kind == OperationKind::gather && !op.writes.empty() &&
-          schedule.value(op.writes[0]).kind == ValueKind::parameter) {
-        gathers.push_back(id);
-      }
+      if (makes_full_parameters(op)) gathers.push_back(id);
     }
+  }
+
+  /// Returns whether an operation gathers a unit, or loads one that needs no gather.
+  bool makes_full_parameters(const Operation& op) const {
+    const bool brings = op.kind == OperationKind::gather || (op.kind == OperationKind::load && !takes_tokens(op));
+    if (!brings || op.writes.empty()) return false;
+    const Value& made = schedule.value(op.writes[0]);
+    return made.kind == ValueKind::parameter && made.shard.empty();
   }
 
   /// Returns the compute operation before `id`, if any.

@@ -1,6 +1,7 @@
 #include "tessera/schedule/verify.hpp"
 
 #include <algorithm>
+#include <optional>
 
 #include "schedule/liveness.hpp"
 #include "schedule/order.hpp"
@@ -34,6 +35,21 @@ bool modifies(const StepSchedule& schedule, OperationId id, StorageId storage) {
          std::ranges::any_of(op.updates, [&](const Update& u) { return lies_there(u.after); });
 }
 
+/// Returns the elements of a slice that an operation touches in a storage: its bucket, or nothing for all that is
+/// there.
+std::optional<Bucket> touched_bucket(const StepSchedule& schedule, OperationId id, StorageId storage) {
+  const Operation& op = schedule.operation(id);
+  if (op.bucket.count == 0) return std::nullopt;
+  for (const ValueId v : touched_values(op)) {
+    if (schedule.value(v).storage == storage && schedule.value(v).first >= 0) return std::nullopt;  // a buffer
+  }
+  return op.bucket;
+}
+
+bool disjoint(const std::optional<Bucket>& a, const std::optional<Bucket>& b) {
+  return a && b && (a->end() <= b->first || b->end() <= a->first);
+}
+
 /// Checks that two operations that touch one storage, one of them changing it, are ordered.
 void check_races(const StepSchedule& schedule, Problems& problems) {
   const auto presence = presence_of(schedule);
@@ -44,6 +60,7 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
         for (std::size_t b = a + 1; b < p.touches.size(); ++b) {
           const OperationId x = p.touches[a], y = p.touches[b];
           if (!modifies(schedule, x, p.storage) && !modifies(schedule, y, p.storage)) continue;
+          if (disjoint(touched_bucket(schedule, x, p.storage), touched_bucket(schedule, y, p.storage))) continue;
           if (!order.before(x, y)) {
             problems.push_back(fmt::format("{}: operations {} and {} race for {}", schedule.segments[i].name, x, y,
                                            schedule.storage(p.storage).name));
@@ -95,6 +112,16 @@ void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
   }
 }
 
+void check_copied_bytes(const StepSchedule& schedule, Problems& problems) {
+  std::int64_t formula = 0, saved = 0;
+  for (const FormulaTerm& term : copy_terms(schedule)) formula += term.bytes;
+  for (const Saving& saving : schedule.copy_savings) saved += saving.bytes;
+  if (schedule.copied_bytes_per_step() != formula - saved) {
+    problems.push_back(fmt::format("a step copies {} bytes of offloaded state; the formula says {} less {} saved",
+                                   schedule.copied_bytes_per_step(), formula, saved));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
@@ -117,6 +144,7 @@ std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
   check_limits(schedule, problems);
   check_regions(schedule, problems);
   check_wire_bytes(schedule, problems);
+  check_copied_bytes(schedule, problems);
   return problems;
 }
 

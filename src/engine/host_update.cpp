@@ -1,0 +1,36 @@
+#include "tessera/engine/host_update.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <vector>
+
+#include "tessera/backend/stream.hpp"
+
+namespace tessera {
+
+double host_update_rate(const RankCompute& compute) {
+  using Clock = std::chrono::steady_clock;
+  constexpr std::int64_t elements = std::int64_t{1} << 20;  // 16 MiB: more than what most caches of a core hold
+  constexpr int tries = 4;
+  // No zeros: moments would become subnormal.
+  std::vector<float> master(elements, 0.5F), first(elements, 0.01F), second(elements, 0.01F), gradient(elements, 0.02F);
+  const DecayRun all{0, elements, true};
+  StepScalars scalars;
+  scalars.learning_rate = 1e-3F;
+  AdamWArguments a;
+  a.elements = elements;
+  a.master = master.data(), a.first_moment = first.data(), a.second_moment = second.data();
+  a.gradient = gradient.data();
+  a.runs = {&all, 1};
+  a.scalars = &scalars;
+  const auto stream = make_serial_stream("host");
+  double best = 0;
+  for (int i = 0; i < tries; ++i) {
+    const auto start = Clock::now();
+    compute.kernels(Queue::host).adamw(*stream, a);
+    best = std::max(best, static_cast<double>(elements) / std::chrono::duration<double>(Clock::now() - start).count());
+  }
+  return best;
+}
+
+}  // namespace tessera

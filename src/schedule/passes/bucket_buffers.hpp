@@ -1,0 +1,48 @@
+#pragma once
+// Two buffers on the host that buckets pass through in turn: while one is worked on, the next one comes.
+
+#include <array>
+
+#include "schedule/writer.hpp"
+
+namespace tessera {
+
+class BucketBuffers {
+ public:
+  BucketBuffers(Writer& writer, std::string name, Category category)
+      : w_(writer), name_(std::move(name)), category_(category) {}
+
+  /// Lets `op` write a bucket into the buffer whose turn it is, once the bucket before it there is read.
+  ValueId write(Operation& op, const Value& bucket) {
+    const std::size_t turn = next_++ % buffers_.size();
+    Buffer& buffer = buffers_[turn];
+    if (!buffer.storage) {
+      Storage storage = local(fmt::format("{} {}", name_, turn), category_);
+      storage.space = MemorySpace::host;
+      buffer.storage = w_.add(std::move(storage));
+    }
+    w_.enlarge(buffer.storage, bucket.bytes());
+    if (w_.is_in_segment(buffer.reader)) op.after.push_back({buffer.reader, EdgeReason::staging});
+    return w_.write(op, buffer.storage, bucket);
+  }
+  /// Notes the last reader of a bucket that was written.
+  void read_by(OperationId reader, ValueId bucket) {
+    for (Buffer& buffer : buffers_) {
+      if (buffer.storage == w_.value(bucket).storage) buffer.reader = reader;
+    }
+  }
+
+ private:
+  struct Buffer {
+    StorageId storage;
+    OperationId reader;
+  };
+
+  Writer& w_;
+  std::string name_;
+  Category category_;
+  std::array<Buffer, 2> buffers_;
+  std::size_t next_ = 0;
+};
+
+}  // namespace tessera

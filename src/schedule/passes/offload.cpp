@@ -1,0 +1,117 @@
+// The pass over parameters, state on the host: gradients go down, masters are updated there, parameters come up.
+
+#include "schedule/passes/parameters.hpp"
+
+namespace tessera {
+
+namespace {
+
+Operation on_bucket(OperationKind kind, Queue queue, UnitId unit, const Bucket& bucket) {
+  Operation op = operation_of(kind, queue, unit);
+  op.bucket = bucket;
+  return op;
+}
+
+/// Returns a bucket of a slice, as a buffer holds it.
+Value part_of(Value slice, const Bucket& bucket) {
+  slice.elements = bucket.count;
+  slice.first = bucket.first;
+  return slice;
+}
+
+}  // namespace
+
+std::vector<Bucket> Parameters::buckets_of(UnitId unit) const {
+  const std::int64_t elements = w_.schedule().storage(units_[unit].master).bytes / size_of(DType::fp32);
+  std::vector<Bucket> buckets;
+  for (std::int64_t first = 0; first < elements; first += bucket_elements_)
+    buckets.push_back({first, std::min(bucket_elements_, elements - first)});
+  return buckets;
+}
+
+void Parameters::update_on_host(UnitId unit, ValueId gradient, ValueId clipped) {
+  for (const Bucket& bucket : buckets_of(unit)) {
+    Operation store = on_bucket(OperationKind::store, Queue::store, unit, bucket);
+    store.reads = {gradient};
+    const ValueId on_host = gradient_buffers_.write(store, part_of(w_.value(gradient), bucket));
+    w_.emit(std::move(store));
+    // In issue order a bucket goes down before the one ahead of it is updated: a host that works where it issues has
+    // the next one under way.
+    update_stored();
+    stored_ = Stored{unit, bucket, on_host, clipped, bucket == buckets_of(unit).back()};
+  }
+}
+
+void Parameters::update_stored() {
+  if (!stored_) return;
+  const auto [unit, bucket, gradient, clipped, is_last] = *std::exchange(stored_, std::nullopt);
+  Operation update = on_bucket(OperationKind::update, Queue::host, unit, bucket);
+  update.reads = {gradient, clipped};
+  for (const ValueId before : {master(unit), moments(unit)}) {
+    Value after = w_.value(before);
+    after.version = 1;
+    w_.update(update, before, after);
+  }
+  gradient_buffers_.read_by(w_.emit(std::move(update)), gradient);
+  bring_up(unit, bucket);
+  if (is_last && units_[unit].for_ever) gather(unit, {});
+}
+
+void Parameters::bring_up(UnitId unit, const Bucket& bucket) {
+  OfUnit& of = units_[unit];
+  const bool is_cast = loaded_.dtype != sharded_.dtype, is_loaded = !is_loaded_to_gather(of);
+  ValueId source = master(unit);
+  if (is_cast) {
+    Operation cast = on_bucket(OperationKind::gather, Queue::host, unit, bucket);
+    cast.reads = {source};
+    Value value = part_of(w_.value(source), bucket);
+    value.kind = ValueKind::parameter;
+    static_cast<Placement&>(value) = loaded_;
+    if (of.on_host) {
+      write_bucket(cast, of.on_host, loaded_);
+    } else {
+      source = parameter_buffers_.write(cast, value);
+    }
+    w_.emit(std::move(cast));
+  }
+  if (!is_loaded) return;
+  if (!of.shard_rests && bucket.first == 0)
+    of.shard = w_.add(local("shard " + w_.schedule().unit(unit).name, Category::parameters), 0);
+  const OperationId loaded = load(unit, bucket, source, {});
+  if (is_cast) parameter_buffers_.read_by(loaded, source);
+}
+
+void Parameters::load_slice(UnitId unit, std::vector<Edge> after) {
+  OfUnit& of = units_[unit];
+  const bool stays = is_full(of) && of.for_a_step && w_.role() == SegmentRole::micro_step;
+  of.shard =
+      stays ? of.for_a_step : w_.add(local("shard " + w_.schedule().unit(unit).name, Category::gathered_units), 0);
+  const ValueId source = of.on_host ? w_.current(of.on_host) : master(unit);
+  load(unit, {0, w_.value(source).elements}, source, std::move(after));
+}
+
+OperationId Parameters::load(UnitId unit, const Bucket& bucket, ValueId source, std::vector<Edge> after) {
+  Operation op = on_bucket(OperationKind::load, Queue::load, unit, bucket);
+  op.reads = {source};
+  op.after = std::move(after);
+  write_bucket(op, units_[unit].shard, loaded_);
+  return w_.emit(std::move(op));
+}
+
+void Parameters::write_bucket(Operation& op, StorageId storage, const Placement& placement) {
+  Value slice = w_.value(master(op.unit));
+  slice.kind = ValueKind::parameter;
+  slice.maker = {};
+  static_cast<Placement&>(slice) = placement;
+  // Only state at rest is there already, and not before the first step.
+  const bool is_there = w_.schedule().storage(storage).always_live && w_.role() != SegmentRole::prologue;
+  slice.version = w_.role() == SegmentRole::update ? 1 : 0;
+  w_.enlarge(storage, slice.bytes());
+  if (op.bucket.first == 0 && !is_there) {
+    w_.write(op, storage, slice);
+  } else {
+    w_.update(op, w_.current(storage), slice);
+  }
+}
+
+}  // namespace tessera

@@ -1,0 +1,165 @@
+// The interpreter's rules of what goes between device and host: tokens, snapshots, and offloaded state in buckets.
+
+#include "schedule/verify/interpreter.hpp"
+
+namespace tessera {
+
+/// Demands that an operation reaches what it touches: the host's queue the host, loads and stores both ways, all others
+/// the device.
+void Interpreter::need_space(const Operation& op) {
+  const auto need = [&](ValueId v, MemorySpace space) {
+    demand(schedule_.storage_of(v).space == space,
+           fmt::format("touches {}, which lies on the {}", name_of_value(schedule_, v),
+                       name_of(schedule_.storage_of(v).space)));
+  };
+  if (op.kind == OperationKind::store) return;  // what it stores may be on the host already; see there
+  const bool loads = op.kind == OperationKind::load, on_host = op.queue == Queue::host;
+  for (const ValueId v : op.reads) need(v, loads || on_host ? MemorySpace::host : MemorySpace::device);
+  if (takes_tokens(op)) return;
+  for (const ValueId v : op.writes) need(v, on_host ? MemorySpace::host : MemorySpace::device);
+  for (const Update& u : op.updates) need(u.after, on_host ? MemorySpace::host : MemorySpace::device);
+}
+
+void Interpreter::load(const Operation& op) {
+  if (!takes_tokens(op)) return load_bucket(op);
+  for (const ValueId id : op.writes) {
+    State state;
+    state.content = {ValueKind::tokens, {}, -1, micro_steps_played_};
+    write(id, std::move(state));
+  }
+}
+
+void Interpreter::store(const Operation& op) {
+  for (const ValueId v : op.writes) {
+    demand(schedule_.storage_of(v).space == MemorySpace::host,
+           fmt::format("stores {} on the device: a copy lies on the host", name_of_value(schedule_, v)));
+  }
+  if (op.writes.size() != 1) return complain("a store writes one value");
+  switch (schedule_.value(op.writes[0]).kind) {
+    case ValueKind::gradient:
+      return store_bucket(op);
+    case ValueKind::scalar:
+      return store_scalars(op);
+    default:
+      return op.unit ? store_snapshot(op) : store_result(op);
+  }
+}
+
+/// Takes a unit's state to the host: master and moments of one version, each element by exactly one rank.
+void Interpreter::store_snapshot(const Operation& op) {
+  const State* master = find_read(op, ValueKind::master, op.unit);
+  const State* moments = find_read(op, ValueKind::moments, op.unit);
+  if (master == nullptr || moments == nullptr || op.reads.size() != 2)
+    return complain("a store reads master and moments of its unit and writes its snapshot");
+  demand(master->version == step_ && moments->version == step_ && master->advanced == 0 && moments->advanced == 0,
+         "stores state of another version");
+  const Value& out = schedule_.value(op.writes[0]);
+  demand(out.kind == ValueKind::snapshot && out.unit == op.unit && out.dtype == master->type.dtype,
+         "a snapshot is of the unit, in its type, and lies on the host");
+  demand(owners_of(out) == schedule_.grid.world() &&
+             out.elements * schedule_.grid.world() == 3 * schedule_.unit(op.unit).padded,
+         "each element must be stored on exactly one rank");
+  demand(stored_.insert(op.unit).second, "stores a unit twice");
+  State state;
+  state.version = step_;
+  write(op.writes[0], std::move(state));
+}
+
+/// Takes a bucket of a gradient to the host. The update looks at what the gradient covers.
+void Interpreter::store_bucket(const Operation& op) {
+  const State* gradient = op.reads.size() == 1 ? find_read(op, ValueKind::gradient, op.unit) : nullptr;
+  if (gradient == nullptr) return complain("a store of a gradient reads one of its unit");
+  const Value& out = schedule_.value(op.writes[0]);
+  demand(out.unit == op.unit && out.dtype == gradient->type.dtype && out.shard == gradient->type.shard &&
+             out.partial == gradient->type.partial,
+         "the bucket is of another unit, type or placement than the gradient");
+  demand(gradient->type.first < 0 && op.bucket.count > 0 && out.first == op.bucket.first &&
+             out.elements == op.bucket.count && op.bucket.end() <= gradient->type.elements,
+         "stores other elements than those of its bucket");
+  State state = *gradient;
+  write(op.writes[0], std::move(state));
+}
+
+void Interpreter::store_scalars(const Operation& op) {
+  const State* scalars = op.reads.size() == 1 ? read(op.reads[0]) : nullptr;
+  if (scalars == nullptr || scalars->type.kind != ValueKind::scalar)
+    return complain("a store of scalars reads the clip's");
+  demand(scalars->type.dtype == schedule_.value(op.writes[0]).dtype && scalars->version == step_,
+         "stores scalars of another step");
+  State state = *scalars;
+  write(op.writes[0], std::move(state));
+}
+
+std::optional<std::int64_t> Interpreter::version_of_bucket(const State& source, const Operation& op) {
+  const Bucket& bucket = op.bucket;
+  if (source.type.first >= 0) {
+    demand(source.type.first == bucket.first && source.type.elements == bucket.count, "reads another bucket");
+    return source.version;
+  }
+  demand(bucket.count > 0 && bucket.end() <= source.type.elements, "reads beyond the slice");
+  if (bucket.end() <= source.advanced) return source.version + 1;
+  if (bucket.first >= source.advanced) return source.version;
+  return std::nullopt;
+}
+
+void Interpreter::write_bucket(const Operation& op, ValueKind kind, std::int64_t version) {
+  if (op.writes.size() + op.updates.size() != 1) return complain("writes more than one slice");
+  const bool fresh = !op.writes.empty();
+  const ValueId result = fresh ? op.writes[0] : op.updates[0].after;
+  const Value& out = schedule_.value(result);
+  demand(out.kind == kind && out.unit == op.unit && out.first < 0, "writes another slice than its unit's");
+  State state;
+  state.version = version - 1;
+  if (!fresh) {
+    const State* before = read(op.updates[0].before);
+    if (before == nullptr) return;
+    state = *before;
+  }
+  demand(state.version == version - 1, "writes a bucket into a slice of another version");
+  demand(state.advanced == op.bucket.first && op.bucket.end() <= out.elements,
+         "writes a bucket that does not follow those before it");
+  state.advanced = op.bucket.end();
+  if (state.advanced == out.elements) ++state.version, state.advanced = 0;
+  write(result, std::move(state));
+}
+
+/// Brings a bucket of parameters from the host: of the master where it has the type, else of its cast.
+void Interpreter::load_bucket(const Operation& op) {
+  const State* source = op.reads.size() == 1 ? read(op.reads[0]) : nullptr;
+  if (source == nullptr) return complain("a load reads one value");
+  const ValueKind kind = source->type.kind;
+  if ((kind != ValueKind::master && kind != ValueKind::parameter) || source->type.unit != op.unit)
+    return complain("only parameters of its unit are loaded");
+  const auto version = version_of_bucket(*source, op);
+  if (!version) return complain("loads a bucket that is updated in part");
+  for (const ValueId v : touched_values(op)) {
+    const Value& value = schedule_.value(v);
+    demand(value.dtype == source->type.dtype && value.shard == source->type.shard,
+           "loads into another type or placement");
+  }
+  const ValueId out = !op.writes.empty() ? op.writes[0] : op.updates.empty() ? ValueId() : op.updates[0].after;
+  demand(out && schedule_.value(out).dtype == schedule_.compute, "loads parameters in another type than is gathered");
+  write_bucket(op, ValueKind::parameter, *version);
+}
+
+/// Casts a bucket of a master to the type that is loaded: into a buffer, or into the parameters that rest on the host.
+void Interpreter::cast_on_host(const Operation& op) {
+  const State* master = op.reads.size() == 1 ? find_read(op, ValueKind::master, op.unit) : nullptr;
+  if (master == nullptr || op.writes.size() + op.updates.size() != 1)
+    return complain("a cast on the host reads the master of its unit and writes one value");
+  const auto version = version_of_bucket(*master, op);
+  if (!version) return complain("casts a bucket that is updated in part");
+  const ValueId result = op.writes.empty() ? op.updates[0].after : op.writes[0];
+  const Value& out = schedule_.value(result);
+  demand(out.dtype == schedule_.compute && out.shard == master->type.shard && out.partial == master->type.partial,
+         "a cast master is a slice of parameters in the compute type");
+  if (out.first < 0) return write_bucket(op, ValueKind::parameter, *version);
+  demand(out.kind == ValueKind::parameter && out.unit == op.unit && out.first == op.bucket.first &&
+             out.elements == op.bucket.count,
+         "casts other elements than those of its bucket");
+  State state;
+  state.version = *version;
+  write(result, std::move(state));
+}
+
+}  // namespace tessera

@@ -1,0 +1,276 @@
+// State that rests on the host: what moves, what is copied, and schedules that forget a copy.
+#include <catch2/catch.hpp>
+
+#include "all_policies.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+#include "tessera/schedule/planned_run.hpp"
+#include "tessera/schedule/print.hpp"
+#include "tessera/schedule/verify.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+struct Case {
+  Strategy strategy = Strategy::zero3;
+  std::int64_t world = 4;
+  DType compute = DType::fp32;
+  Offload offload = Offload::optimizer;
+  double fraction = 1;
+  std::int64_t bucket = 64;
+  bool snapshot = false;
+};
+
+StepSchedule schedule_of(const Case& c) {
+  SchedulePolicy policy;
+  policy.strategy = c.strategy;
+  policy.reduce_each_micro_step = rules_of(c.strategy).reduces_each_micro_step();
+  policy.compute = policy.reduce = c.compute;
+  policy.offload = c.offload;
+  policy.offload_fraction = c.fraction;
+  policy.offload_bucket = c.bucket;
+  policy.snapshot = c.snapshot;
+  ToyShape shape;
+  shape.compute = c.compute;
+  const std::int64_t group = rules_of(c.strategy).is_hybrid() && c.world > 1 ? 2 : 0;
+  return build_schedule(toy_model(shape), grid_for(c.strategy, c.world, c.world, group), policy);
+}
+
+template <class F>
+void for_each_case(F&& f) {
+  for (const StrategyRules& rules : all_strategies()) {
+    for (const std::int64_t world : {1, 4}) {
+      for (const DType compute : {DType::fp32, DType::bf16}) {
+        for (const Offload offload : {Offload::optimizer, Offload::params}) {
+          if (offload == Offload::params && rules.life == ParameterLife::rest) continue;
+          const Case c{rules.strategy, world, compute, offload};
+          INFO(rules.name << " world " << world << " " << name_of(compute) << " " << name_of(offload));
+          f(c);
+        }
+      }
+    }
+  }
+}
+
+/// Bytes of state and copies that rest in a memory space.
+std::int64_t at_rest(const StepSchedule& s, MemorySpace space) {
+  std::int64_t bytes = 0;
+  for (const Storage& storage : s.storages) {
+    const bool rests = storage.always_live && storage.carried;
+    const bool is_state = storage.category == Category::parameters || storage.category == Category::optimizer_state;
+    if (rests && is_state && storage.space == space) bytes += storage.bytes;
+  }
+  return bytes;
+}
+
+/// The first operation of a kind on a queue that `wanted` takes.
+template <class F>
+OperationId find(const StepSchedule& s, OperationKind kind, Queue queue, F&& wanted) {
+  for (const OperationId id : s.operations.ids()) {
+    if (s.operation(id).kind == kind && s.operation(id).queue == queue && wanted(s.operation(id))) return id;
+  }
+  throw InternalError("no such operation");
+}
+
+OperationId find(const StepSchedule& s, OperationKind kind, Queue queue) {
+  return find(s, kind, queue, [](const Operation&) { return true; });
+}
+
+bool rejected(const StepSchedule& s, const std::string& reason) {
+  const auto problems = verify_schedule(s);
+  for (const std::string& problem : problems) UNSCOPED_INFO(problem);
+  return std::ranges::any_of(problems,
+                             [&](const std::string& problem) { return problem.find(reason) != std::string::npos; });
+}
+
+}  // namespace
+
+TEST_CASE("what rests on the device shrinks, and on the host grows, by the formula's bytes") {
+  for_each_case([](Case c) {
+    const StepSchedule with = schedule_of(c);
+    REQUIRE(verify_schedule(with).empty());
+    c.offload = Offload::none;
+    const StepSchedule without = schedule_of(c);
+    const OffloadAccount account = offload_account(with);
+    REQUIRE(account.elements == account.of);
+    REQUIRE(at_rest(without, MemorySpace::device) - at_rest(with, MemorySpace::device) == account.off_device);
+    REQUIRE(at_rest(with, MemorySpace::host) == account.on_host);
+    REQUIRE(account.off_device >= 8 * account.elements);
+    const MemoryPlan plan = plan_memory(with), before = plan_memory(without);
+    REQUIRE(check_memory_plan(with, plan).empty());
+    if (c.compute != DType::fp32) return;  // slices of 16 bits are rounded up to the alignment
+    const auto rest = [](const MemoryPlan& p, MemorySpace space) { return p.region(space, RegionKind::at_rest).bytes; };
+    if (rules_of(c.strategy).life != ParameterLife::rest || c.world == 1)
+      REQUIRE(rest(before, MemorySpace::device) - rest(plan, MemorySpace::device) == account.off_device);
+    REQUIRE(rest(plan, MemorySpace::host) == account.on_host);
+  });
+}
+
+TEST_CASE("a step copies 8 bytes an element in fp32, 4 in 16 bits, and more where each gather loads") {
+  for_each_case([](const Case& c) {
+    const StepSchedule s = schedule_of(c);
+    std::int64_t saved = 0, down = 0, up = 0;
+    for (const Saving& saving : s.copy_savings) saved += saving.bytes;
+    for (const Play& play : s.step) {
+      for (const OperationId id : s.segments[play.segment].operations())
+        (s.operation(id).kind == OperationKind::store ? down : up) += copied_bytes(s, s.operation(id));
+    }
+    const std::int64_t elements = offload_account(s).elements;
+    const std::int64_t loads =
+        c.offload == Offload::params && rules_of(c.strategy).life == ParameterLife::phase ? 2 : 1;
+    REQUIRE(up == loads * elements * size_of(c.compute) - saved);
+    REQUIRE((down == elements * 4 || down == elements * size_of(c.compute)));
+    REQUIRE(down + up == s.copied_bytes_per_step());
+    if (c.offload == Offload::optimizer) REQUIRE(saved == 0);
+    REQUIRE(print_memory(s, plan_memory(s)).find(fmt::format("shard.offload = {}", name_of(c.offload))) !=
+            std::string::npos);
+  });
+}
+
+TEST_CASE("a fraction is whole units, the last ones first") {
+  for (const auto& [fraction, least] : {std::pair{0.0, 0.0}, {0.01, 0.01}, {0.5, 0.5}, {1.0, 1.0}}) {
+    const StepSchedule s = schedule_of({.fraction = fraction});
+    const OffloadAccount account = offload_account(s);
+    const double part = static_cast<double>(account.elements) / static_cast<double>(account.of);
+    CHECK(part >= least);
+    CHECK(s.offloaded_from.number() == (fraction == 0 ? -1 : fraction == 1 ? 0 : s.offloaded_from.number()));
+    if (s.offloaded_from && fraction < 1) {  // with one unit less it would be too little
+      const double unit = static_cast<double>(s.unit(s.offloaded_from).share(4)) / static_cast<double>(account.of);
+      CHECK(part - unit < least);
+    }
+    for (const Operation& op : s.operations) {
+      if (op.kind == OperationKind::update) CHECK((op.queue == Queue::host) == s.is_offloaded(op.unit));
+    }
+  }
+  CHECK(copy_terms(schedule_of({.fraction = 0})).empty());
+}
+
+TEST_CASE("an update on the host reads only what a store brought, and gathers only what a load did") {
+  const StepSchedule right = schedule_of({});
+  REQUIRE(verify_schedule(right).empty());
+  const OperationId update = find(right, OperationKind::update, Queue::host);
+  const auto of_bucket = [&](const Operation& op) {
+    return op.unit == right.operation(update).unit && op.bucket == right.operation(update).bucket;
+  };
+  const OperationId store = find(right, OperationKind::store, Queue::store, of_bucket);
+
+  StepSchedule from_device = right;  // the update reads the device's gradient
+  from_device.operations[update].reads[0] = right.operation(store).reads[0];
+  CHECK(rejected(from_device, "which lies on the device"));
+
+  StepSchedule device_scalars = right;  // and the device's clip coefficient
+  device_scalars.operations[update].reads[1] =
+      right.operation(find(right, OperationKind::store, Queue::store)).reads[0];
+  CHECK(rejected(device_scalars, "which lies on the device"));
+
+  StepSchedule on_device = right;  // the device updates state of the host
+  on_device.operations[update].queue = Queue::compute;
+  CHECK(rejected(on_device, "which lies on the host"));
+
+  StepSchedule other_bucket = right;
+  other_bucket.operations[store].bucket.first += 64;
+  CHECK(rejected(other_bucket, "stores other elements than those of its bucket"));
+
+  StepSchedule not_loaded = right;
+  const OperationId load = find(right, OperationKind::load, Queue::load,
+                                [&](const Operation& op) { return op.unit && of_bucket(op) && !op.updates.empty(); });
+  not_loaded.operations[load].bucket = {};
+  CHECK_FALSE(verify_schedule(not_loaded).empty());
+
+  StepSchedule early = right;  // loads before the bucket is updated
+  early.operations[load].reads[0] = right.operation(update).updates[0].before;
+  CHECK_FALSE(verify_schedule(early).empty());
+}
+
+TEST_CASE("buffers of buckets are waited for") {
+  const StepSchedule right = schedule_of({.compute = DType::bf16});
+  int edges = 0;
+  for (const OperationId id : right.operations.ids()) {
+    for (const Edge& edge : right.operation(id).after) {
+      if (edge.reason != EdgeReason::staging || right.operation(id).bucket.count == 0) continue;
+      StepSchedule mutant = right;
+      std::erase(mutant.operations[id].after, edge);
+      INFO(name_of(right.operation(id).kind));
+      if (++edges % 5 == 1) CHECK(rejected(mutant, "race for buffer of"));
+    }
+  }
+  CHECK(edges > 20);
+}
+
+TEST_CASE("a snapshot's store comes before the next update of what it reads") {
+  // The stores of the snapshot in the update's own segment, on their queue: without an edge the update overtakes them.
+  StepSchedule s = schedule_of({.bucket = 1 << 20, .snapshot = true});
+  const Segment snapshot = s.segments[s.snapshot.at(0).segment];
+  const SegmentId updating = s.step.back().segment;
+  const OperationId first_update = find(s, OperationKind::update, Queue::host);
+  const UnitId unit = s.operation(first_update).unit;
+  Operation store;
+  for (const OperationId id : snapshot.operations()) {
+    if (s.operation(id).unit == unit) store = s.operation(id);
+  }
+  store.reads = {s.operation(first_update).updates[0].before, s.operation(first_update).updates[1].before};
+  // It takes the place of the scalar's store, which moves behind it: everything after shifts by one.
+  const auto insert = [&](StepSchedule schedule, bool waits) {
+    const OperationId at = first_update;
+    for (Value& value : schedule.values) {
+      if (value.maker && value.maker >= at) ++value.maker;
+    }
+    for (Operation& op : schedule.operations) {
+      for (Edge& edge : op.after) {
+        if (edge.operation >= at) ++edge.operation;
+      }
+    }
+    for (const SegmentId id : schedule.segments.ids()) {
+      Segment& each = schedule.segments[id];
+      if (id == updating)
+        ++each.count;
+      else if (each.first > at)
+        ++each.first;
+    }
+    Value copy = schedule.value(store.writes[0]);
+    copy.maker = at;
+    schedule.values.push_back(copy);
+    Operation inserted = store;
+    inserted.writes = {schedule.values.end_id() - 1};
+    schedule.operations.insert(schedule.operations.begin() + at.number(), inserted);
+    schedule.snapshot.clear();
+    if (waits) schedule.operations[at + 1].after.push_back({at, EdgeReason::staging});
+    return schedule;
+  };
+  CHECK(verify_schedule(insert(s, true)).empty());
+  CHECK(rejected(insert(s, false), "race for master"));
+  // And a store that reads masters of the step after.
+  StepSchedule late = insert(s, true);
+  std::swap(late.operations[first_update], late.operations[first_update + 1]);
+  late.operations[first_update].after.clear();
+  CHECK(rejected(late, "which is not there"));
+}
+
+TEST_CASE("strategies that keep full parameters offload no parameters, and say so") {
+  for (const StrategyRules& rules : all_strategies()) {
+    if (rules.life != ParameterLife::rest) continue;
+    REQUIRE_THROWS_WITH(schedule_of({.strategy = rules.strategy, .offload = Offload::params}),
+                        Catch::Contains(fmt::format("shard.strategy = {}", rules.name)));
+  }
+}
+
+TEST_CASE("the least offload that fits is found, and one unit less does not fit") {
+  RunShape shape;
+  shape.architecture = preset("nano");
+  shape.micro_batch = 1, shape.sequence = 64;
+  shape.policy.offload = Offload::optimizer;
+  const auto bytes = [&](double fraction) {
+    RunShape with = shape;
+    with.policy.offload_fraction = fraction;
+    const PlannedRun planned = plan_shape(with, {false, 0});
+    return limited_bytes(planned.schedule, planned.plan);
+  };
+  CHECK(least_offload(shape, bytes(0)) == 0);
+  const std::int64_t between = (bytes(0) + bytes(1)) / 2;
+  const double least = least_offload(shape, between);
+  CHECK((least > 0 && least < 1));
+  CHECK(bytes(least) <= between);
+  CHECK(least_offload(shape, 1) == 1);
+}

@@ -1,0 +1,151 @@
+// Runs whose state rests on the host: checkpoints to and from runs without, queues that fail, memory that is used.
+#include <catch2/catch.hpp>
+#include <chrono>
+
+#include "checkpoint_case.hpp"
+#include "sanitized.hpp"
+#include "tessera/backend/region.hpp"
+#include "tessera/schedule/verify.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+namespace {
+
+Options offloading(Options options, Offload offload, double fraction = 1) {
+  options.shard.offload = offload;
+  options.shard.offload_fraction.value = fraction;
+  return options;
+}
+
+void require_rest(const Outcome& whole, const Outcome& rest) {
+  REQUIRE(rest.first_step == 4);
+  REQUIRE(rest.losses.size() == 3);
+  for (const auto& [step, loss] : rest.losses) REQUIRE(loss == whole.losses.at(step));
+  require_same_state(whole, rest);
+}
+
+}  // namespace
+
+TEST_CASE("state that was on the host goes on on the device, and the reverse, to the bit") {
+  Options options = base_options();
+  options.train.steps = 6;
+  const Shape shapes[] = {{Strategy::zero3, 2, 2, 0, Wrap::block, 4},
+                          {Strategy::zero2, 1, 1, 0, Wrap::size, 4},
+                          {Strategy::hsdp, 4, 2, 2, Wrap::block, 4}};
+  const std::pair<Offload, Offload> modes[] = {{Offload::none, Offload::optimizer},
+                                               {Offload::optimizer, Offload::params},
+                                               {Offload::params, Offload::none},
+                                               {Offload::optimizer, Offload::optimizer}};
+  for (const DType compute : {DType::fp32, DType::bf16}) {
+    options.precision.compute = compute;
+    for (const Shape& shape : shapes) {
+      const RunPlace reference;
+      const Outcome whole = run(options, shape, reference.path(), 6, 3);
+      for (const auto& [before, after] : modes) {
+        for (const bool async : {false, true}) {
+          options.checkpoint.async = async;
+          options.run.lanes = async ? QueueMode::chaos : QueueMode::parallel;
+          INFO(shape.text() << " " << name_of(compute) << " " << name_of(before) << " to " << name_of(after)
+                            << " async " << async);
+          const RunPlace place;
+          require_same_state(whole, run(offloading(options, before, 0.7), shape, place.path(), 6, 3));
+          require_rest(whole, run(resumed(offloading(options, after)), shape, place.path(), 6, 0));
+        }
+      }
+    }
+  }
+}
+
+TEST_CASE("strategies that keep full parameters offload their optimizer, and save what they would have") {
+  Options options = base_options();
+  options.train.steps = 6;
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero1, Strategy::hsdp_zero1}) {
+    const Shape shape{strategy, 4, 4, strategy == Strategy::hsdp_zero1 ? 2 : 0, Wrap::block, 4};
+    INFO(shape.text());
+    const RunPlace place, other;
+    const Outcome whole = run(options, shape, place.path(), 6, 3);
+    Options async = offloading(options, Offload::optimizer);
+    async.checkpoint.async = true;
+    require_same_state(whole, run(async, shape, other.path(), 6, 3));
+    require_rest(whole, run(resumed(options), shape, other.path(), 6, 0));
+  }
+}
+
+TEST_CASE("a host's queue that fails ends every rank with its message, whoever waits for whom") {
+  for (const QueueMode mode : {QueueMode::serial, QueueMode::parallel, QueueMode::chaos}) {
+    Options options = offloading(base_options(), Offload::optimizer);
+    options.run.lanes = mode;
+    RunShape shape = run_shape(options, small_gpt2(), 2, 2);
+    shape.policy.offload_bucket = 256;
+    PlannedRun planned = plan_shape(shape);
+    require_verified(planned.schedule, planned.plan);
+    // The third bucket's gradient is of a type that has no kernel.
+    int updates = 0;
+    for (const Operation& op : planned.schedule.operations) {
+      if (op.kind == OperationKind::update && ++updates == 3) planned.schedule.values[op.reads[0]].dtype = DType::int32;
+    }
+    REQUIRE(updates > 10);
+    std::atomic<int> failed = 0;
+    run_ranks(2, 2, [&](RankContext& context) {
+      const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
+      TrainingSession session(context, options, planned, data);
+      try {
+        session.train_step();
+      } catch (const InternalError& error) {
+        if (std::string(error.what()).find("have no kernels") != std::string::npos) ++failed;
+      } catch (const PeerError&) {
+        ++failed;
+      }
+    });
+    INFO(name_of(mode));
+    REQUIRE(failed == 2);
+  }
+}
+
+TEST_CASE("the host's regions are as large as planned, and a step uses all of the buffers") {
+  Options options = offloading(base_options(), Offload::optimizer);
+  options.precision.compute = DType::bf16;
+  RunShape shape = run_shape(options, small_gpt2(), 2, 2);
+  shape.policy.offload_bucket = 1024;
+  const PlannedRun planned = plan_shape(shape);
+  run_ranks(2, 2, [&](RankContext& context) {
+    const Dataset data = open_dataset(options, small_gpt2().vocab, planned.schedule.model.sequence);
+    TrainingSession session(context, options, planned, data);
+    const auto region = [&](RegionKind kind) { return session.resources().memory->region(kind, MemorySpace::host); };
+    for (const RegionKind kind : {RegionKind::at_rest, RegionKind::private_})
+      REQUIRE(std::ssize(region(kind)) >= planned.plan.region(MemorySpace::host, kind).bytes);
+    REQUIRE(planned.plan.region(MemorySpace::host, RegionKind::at_rest).bytes ==
+            offload_account(planned.schedule).on_host);
+    const auto buffers =
+        region(RegionKind::private_)
+            .first(static_cast<std::size_t>(planned.plan.region(MemorySpace::host, RegionKind::private_).bytes));
+    fill_pattern(buffers);
+    session.train_step();
+    CHECK(touched_bytes(buffers, 0) == std::ssize(buffers));
+  });
+}
+
+TEST_CASE("emulated copies take their time, and leave no trace") {
+  Options options = offloading(base_options(), Offload::optimizer);
+  options.train.steps = 2;
+  options.run.lanes = QueueMode::parallel;
+  const RunOutcome plain = train_locally(options, small_gpt2(), 1, 1, {}, {}, 1024);
+  options.memory.emulate_copies = {.latency = 0.004, .bandwidth = 1e8};
+  RunShape shape = run_shape(options, small_gpt2(), 1, 1);
+  shape.policy.offload_bucket = 1024;
+  const PlannedRun planned = plan_shape(shape);
+  double down = 0;
+  for (const OperationId id : planned.schedule.segments[planned.schedule.step.back().segment].operations()) {
+    const Operation& op = planned.schedule.operation(id);
+    const auto bytes = static_cast<double>(copied_bytes(planned.schedule, op));
+    if (op.kind == OperationKind::store && bytes > 0) down += 0.004 + bytes / 1e8;
+  }
+  REQUIRE(down > 0.03);
+  const auto start = std::chrono::steady_clock::now();
+  const RunOutcome slow = train_locally(options, small_gpt2(), 1, 1, {}, {}, 1024);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  CHECK(took.count() > 2 * down);
+  CHECK(slow.losses == plain.losses);
+  CHECK(slow.weights == plain.weights);
+}
