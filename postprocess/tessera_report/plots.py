@@ -1,4 +1,5 @@
-"""Pictures of the rows: throughput, losses, time of a step, memory, and a step's timeline. The baseline comes first."""
+"""Pictures of the rows: throughput, losses, time of a step, memory, a step as planned and as measured. The baseline
+comes first."""
 from __future__ import annotations
 
 import json
@@ -38,17 +39,20 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     ordered = [row for row in rows if row is baseline] + [row for row in rows if row is not baseline]
     pictures: dict[str, Callable[[list[Row], Optional[Row]], Optional[Figure]]] = {
         "throughput": _throughput, "loss": _losses, "time": _times, "memory": _memory,
-        "timeline": _timeline}
+        "timeline": _timeline, "trace": _trace}
     empty = [row.name for row in rows if not row.repeats]
     written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, picture in pictures.items():
-            figure = picture(ordered, baseline)
-            path = folder / f"{name}.{kind}"
+            path, why = folder / f"{name}.{kind}", "no row has data for it"
+            try:
+                figure = picture(ordered, baseline)
+            except Unreadable as error:
+                figure, why = None, str(error)
             if figure is None:
                 path.unlink(missing_ok=True)  # an older picture would pass for one of these rows
-                left_out.append(f"{path.name} is left out: no row has data for it")
+                left_out.append(f"{path.name} is left out: {why}")
                 continue
             figure.savefig(path, dpi=150)
             plt.close(figure)
@@ -211,3 +215,14 @@ def _timeline(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
         return None
     with matplotlib.rc_context(STYLE):
         return narrow_timeline(chosen)
+
+
+def _trace(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
+    """The last step that was traced, of the first row with a trace: what two ranks measured, and the planned order."""
+    from .html.panels.measured import newest_trace, white_trace
+    from .html.svg import STYLE
+    trace = next((found for row in rows if (found := newest_trace(row.entry.runs)) is not None), None)
+    if trace is None:
+        return None
+    with matplotlib.rc_context(STYLE):
+        return white_trace(trace)

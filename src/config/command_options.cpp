@@ -91,7 +91,7 @@ bool reads(CommandKind kind, std::string_view option) {
     case CommandKind::train:
       return of_train;
     case CommandKind::bench:
-      return of_train || is_in("bench.");
+      return (of_train && option != "run.trace") || is_in("bench.");
     case CommandKind::plan:
       return std::ranges::any_of(planned, is_in);
     case CommandKind::data:

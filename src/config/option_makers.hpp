@@ -130,6 +130,11 @@ OptionEntry choice_option(const std::string& name, Field<Section, E> field, cons
   return typed_option<read_choice<E>>(name, field, allowed, help, kAnyValue, spelling<E>);
 }
 
+OptionEntry step_range_option(const std::string& name, FieldOf<StepRange> auto field, const std::string& help) {
+  const auto* allowed = "none, or a:b, steps from 1 such as 10:12";
+  return typed_option<read_step_range>(name, field, allowed, help, kAnyValue, step_range_text);
+}
+
 OptionEntry emulation_option(const std::string& name, FieldOf<Emulation> auto field, const std::string& help) {
   const auto* allowed = "none, or latency,bandwidth such as 1ms,2GB/s";
   return typed_option<read_emulation>(name, field, allowed, help, kAnyValue, emulation_text);

@@ -43,6 +43,9 @@ void add_run(Rows& t) {
                             "elsewhere"));
   t.push_back(integer_option("run.dump", Field{&O::run, &S::dump}, 0, kAnyCount,
                              "step whose loss, gradients and updated weights go to a file, dump-STEP.h5; 0: none"));
+  t.push_back(step_range_option("run.trace", Field{&O::run, &S::trace},
+                                "steps a to b go to trace/steps-a-b.json, for Perfetto: when every operation ran on "
+                                "every rank, beside the planned order"));
 }
 
 void add_model(Rows& t) {

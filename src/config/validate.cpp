@@ -318,6 +318,10 @@ void validate_for_steps(const Options& options, std::int64_t steps) {
     throw UsageError("run.dump = {} is after the last step (train.steps = {}{}): 0 to {}", options.run.dump, steps,
                      origin, steps);
   }
+  if (const StepRange& trace = options.run.trace; trace.last > steps) {
+    throw UsageError("run.trace = {}:{} ends after the last step (train.steps = {}{}): steps of 1 to {}", trace.first,
+                     trace.last, steps, origin, steps);
+  }
 }
 
 std::vector<std::string> allowed_changes(const CheckpointOptions& options) {

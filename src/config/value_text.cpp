@@ -179,6 +179,20 @@ std::string fraction_text(const OffloadFraction& fraction) {
   return fraction.fits ? "fit" : number_text(fraction.value);
 }
 
+std::optional<StepRange> read_step_range(std::string_view text) {
+  if (text == "none") return StepRange{};
+  const auto colon = text.find(':');
+  if (colon == std::string_view::npos) return std::nullopt;
+  const auto first = read_count(trimmed(text.substr(0, colon)));
+  const auto last = read_count(trimmed(text.substr(colon + 1)));
+  if (!first || !last || *first < 1 || *last < *first) return std::nullopt;
+  return StepRange{.first = *first, .last = *last};
+}
+
+std::string step_range_text(const StepRange& range) {
+  return range.on() ? fmt::format("{}:{}", range.first, range.last) : "none";
+}
+
 bool is_plain_text(std::string_view text) {
   while (!text.empty()) {
     const auto byte = static_cast<unsigned char>(text.front());

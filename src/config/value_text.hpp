@@ -42,6 +42,10 @@ std::string emulation_text(const Emulation& emulation);
 std::optional<OffloadFraction> read_fraction(std::string_view text);
 std::string fraction_text(const OffloadFraction& fraction);
 
+/// Reads "none" or "a:b", two counts with 1 <= a <= b.
+std::optional<StepRange> read_step_range(std::string_view text);
+std::string step_range_text(const StepRange& range);
+
 /// Returns whether files can hold the text: valid UTF-8 without control characters.
 bool is_plain_text(std::string_view text);
 

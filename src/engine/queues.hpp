@@ -41,6 +41,13 @@ class Queues {
   /// Returns the compute stream, which also loads and stores where nothing is offloaded.
   Stream& compute() { return *compute_; }
   bool on_compute(Queue queue) const { return streams_[static_cast<std::size_t>(queue)] == compute_.get(); }
+  /// Returns the number of a queue's stream; 0 is the compute stream.
+  int stream_number(Queue queue) const {
+    for (std::size_t i = 0; i < others_.size(); ++i) {
+      if (streams_[static_cast<std::size_t>(queue)] == others_[i].get()) return static_cast<int>(i) + 1;
+    }
+    return 0;
+  }
   std::vector<std::unique_ptr<Stream>>& others() { return others_; }
 
   /// Blocks until all streams are empty; rethrows what their work threw.

@@ -82,6 +82,7 @@ std::string RunStatus::text() const {
       if (!name.empty()) json["validation_losses"][name] = number(loss);
     }
   }
+  if (straggler >= 0) json["straggler"] = straggler;
   return dump(json, 2) + "\n";
 }
 
@@ -159,6 +160,11 @@ void RunFolder::remove_leftovers() const {
     const std::string name = entry->path().filename().string();
     const bool is_ours = std::ranges::any_of(kOurs, [&](std::string_view prefix) { return name.starts_with(prefix); });
     if (is_ours && name.ends_with(".tmp")) std::filesystem::remove(entry->path(), ignored);
+  }
+  for (std::filesystem::directory_iterator entry(path_ / "trace", error), end; !error && entry != end;
+       entry.increment(error)) {
+    const std::string name = entry->path().filename().string();
+    if (name.starts_with("steps-") && name.ends_with(".tmp")) std::filesystem::remove(entry->path(), ignored);
   }
 }
 

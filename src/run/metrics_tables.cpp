@@ -50,6 +50,7 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
   }
   create_memory(layout);
   ranks_ = RankTables(file_.id(), layout);
+  overlap_ = OverlapTables(file_.id(), layout.overlap_times);
   file_.flush();
   if (layout.swmr) file_.start_swmr_write();
 }
@@ -175,7 +176,10 @@ void MetricsTables::write_measured_memory(const std::string& category, const std
   measured_.at(category).write(0, bytes);
 }
 
-void MetricsTables::write_ranks(const std::vector<RankRow>& rows) { ranks_.append(rows); }
+void MetricsTables::write_ranks(const std::vector<RankRow>& rows) {
+  ranks_.append(rows);
+  for (const RankRow& row : rows) overlap_.append(row.overlap);
+}
 
 void MetricsTables::write_number(const std::string& name, double value) {
   hdf5_update_attribute(provenance_.id(), name, value);
@@ -219,6 +223,7 @@ void MetricsTables::for_each_series(F&& f) {
 void MetricsTables::flush() {
   for_each_series([](auto& series) { series.flush(); });
   ranks_.flush();
+  overlap_.flush();
   hdf5_check(H5Oflush(provenance_.id()), "cannot write " + file_.path().string());
 }
 
@@ -227,6 +232,7 @@ void MetricsTables::flush_file() { file_.flush(); }
 void MetricsTables::close() {
   for_each_series([](auto& series) { series = {}; });
   ranks_ = {};
+  overlap_ = {};
   provenance_ = {};
   file_.close();
 }

@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "run/overlap_tables.hpp"
 #include "run/rank_tables.hpp"
 #include "tessera/files/hdf5.hpp"
 #include "tessera/files/hdf5_data.hpp"
@@ -81,6 +82,7 @@ class MetricsTables {
   std::vector<Samples> samples_;  ///< one or none
   std::map<std::string, Hdf5Array<std::int64_t>> measured_;
   RankTables ranks_;
+  OverlapTables overlap_;
 };
 
 }  // namespace tessera

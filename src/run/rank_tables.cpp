@@ -23,6 +23,8 @@ RankTables::RankTables(hid_t file, const MetricsLayout& layout)
   report_ = Hdf5Series<std::int64_t>::create(group.id(), "report");
   steps_ = Hdf5Series<std::int64_t>::create(group.id(), "steps");
   timed_steps_ = Hdf5Series<std::int64_t>::create(group.id(), "timed_steps");
+  straggler_ = Hdf5Series<std::int64_t>::create(group.id(), "straggler");
+  behind_ = Hdf5Series<double>::create(group.id(), "behind_seconds");
   const Hdf5Group time = hdf5_create_group(group.id(), "time");
   for (std::size_t i = 0; i < layout.rank_times.size(); ++i)
     add<double>(time.id(), layout.rank_times[i], [i](const RankValues& rank) { return rank.times[i]; });
@@ -76,6 +78,8 @@ void RankTables::append(const std::vector<RankRow>& rows) {
   });
   append_column(steps_, rows, [](const RankRow& row) { return row.steps; });
   append_column(timed_steps_, rows, [](const RankRow& row) { return row.timed_steps; });
+  append_column(straggler_, rows, [](const RankRow& row) { return row.straggler.rank; });
+  append_column(behind_, rows, [](const RankRow& row) { return row.straggler.behind_seconds; });
   append_column(report_, rows, [](const RankRow& row) { return row.step; });
   has_new_rows_ = true;
 }
@@ -83,7 +87,8 @@ void RankTables::append(const std::vector<RankRow>& rows) {
 void RankTables::flush() {
   if (!std::exchange(has_new_rows_, false)) return;
   for_each([](auto& column) { column.data.flush(); });
-  for (auto* series : {&steps_, &timed_steps_, &report_}) series->flush();
+  behind_.flush();
+  for (auto* series : {&steps_, &timed_steps_, &straggler_, &report_}) series->flush();
 }
 
 }  // namespace tessera

@@ -39,7 +39,8 @@ class RankTables {
 
   std::int64_t ranks_ = 0;
   bool has_new_rows_ = false;
-  Hdf5Series<std::int64_t> report_, steps_, timed_steps_;
+  Hdf5Series<std::int64_t> report_, steps_, timed_steps_, straggler_;
+  Hdf5Series<double> behind_;
   std::vector<Column<std::int64_t>> integers_;
   std::vector<Column<double>> numbers_;
 };

@@ -55,6 +55,7 @@ StepTimeTotals StepTimes::take() {
   totals.measured = measured_.exchange(true, std::memory_order_relaxed);
   for (std::size_t i = 0; i < kTimeCategories; ++i) {
     totals.nanoseconds[i] = nanoseconds_[i].exchange(0, std::memory_order_relaxed);
+    totals.operations[i] = operations_[i].exchange(0, std::memory_order_relaxed);
   }
   return totals;
 }

@@ -15,6 +15,7 @@
 #include "tessera/schedule/fit_recomputation.hpp"
 #include "tessera/text/corpus.hpp"
 #include "tessera/training/model_tokenizer.hpp"
+#include "tessera/training/trace_writer.hpp"
 
 namespace tessera {
 
@@ -67,6 +68,7 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   with_memory.memory = memory_;
   planned_ = plan_run(with_memory, architecture, context.size(), context.ranks_per_node());
   steps_ = steps_of_run(options, planned_, *data_);
+  require_traceable(options.run.trace, planned_.schedule);
   require_memory(context, with_memory);
   require_host_memory(context);
   weights_.open(planned_.schedule.model.tensors);

@@ -27,15 +27,54 @@ struct Message {
 };
 static_assert(std::is_trivially_copyable_v<Message>);
 
-std::string text_of(const Message& message) {
+static_assert(std::is_trivially_copyable_v<OverlapTimes>);
+
+/// Lays a message and the times of each timed step end to end.
+std::string text_of(const Message& message, const std::vector<OverlapTimes>& overlap) {
   std::string text(sizeof message, '\0');
   std::memcpy(text.data(), &message, sizeof message);
+  for (const OverlapTimes& times : overlap) text.append(reinterpret_cast<const char*>(&times), sizeof times);
   return text;
 }
 
+/// Returns the times behind a message of so many timed steps.
+std::vector<OverlapTimes> overlap_of(const std::string& text, std::size_t steps) {
+  TESSERA_ASSERT(text.size() == sizeof(Message) + steps * sizeof(OverlapTimes),
+                 "a rank's report of {} timed steps has {} bytes", steps, text.size());
+  std::vector<OverlapTimes> overlap(steps);
+  if (steps > 0) std::memcpy(overlap.data(), text.data() + sizeof(Message), steps * sizeof(OverlapTimes));
+  return overlap;
+}
+
+NamedStraggler straggler_among(const std::vector<OverlapTimes>& ranks) {
+  const Straggler found = find_straggler(ranks);
+  return {found.rank, found.behind, found.share};
+}
+
+/// Adds up each rank's steps, names the rank that holds the others up, and spreads each step over the ranks.
+void add_overlap(const std::vector<std::string>& texts, const std::vector<std::int64_t>& steps, RankRow& row) {
+  std::vector<std::vector<OverlapTimes>> ranks;
+  std::vector<OverlapTimes> sums(texts.size());
+  for (const std::string& text : texts) {
+    ranks.push_back(overlap_of(text, steps.size()));
+    for (const OverlapTimes& times : ranks.back()) sums[ranks.size() - 1] += times;
+  }
+  row.straggler = straggler_among(sums);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    std::vector<OverlapTimes> of_step;
+    for (const std::vector<OverlapTimes>& rank : ranks) of_step.push_back(rank[i]);
+    OverlapRow one{steps[i], straggler_among(of_step), {}};
+    for (std::size_t kind = 0; kind < kOverlapKinds; ++kind) {
+      std::vector<double> values;
+      for (const OverlapTimes& times : of_step) values.push_back(times.seconds[kind]);
+      const Spread spread = spread_of(std::move(values));
+      one.times.push_back({spread.minimum, spread.median, spread.maximum});
+    }
+    row.overlap.push_back(std::move(one));
+  }
+}
+
 RankValues values_of(const std::string& text) {
-  TESSERA_ASSERT(text.size() == sizeof(Message), "a rank's report has {} bytes instead of {}", text.size(),
-                 sizeof(Message));
   Message message;
   std::memcpy(&message, text.data(), sizeof message);
   RankValues values;
@@ -87,7 +126,7 @@ RankReports::RankReports(World& world, const TrainingSession& session, std::int6
                          DeviceMonitor* monitor)
     : world_(world), monitor_(monitor), memory_(session, memory_before) {}
 
-void RankReports::add(const StepTimeTotals& times, const CommunicationRows& communication) {
+void RankReports::add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication) {
   ++steps_;
   for (std::size_t i = 0; i < communication.size(); ++i) {
     communication_[i].calls += communication[i].calls;
@@ -97,6 +136,8 @@ void RankReports::add(const StepTimeTotals& times, const CommunicationRows& comm
   if (!times.measured) return;
   ++timed_steps_;
   for (std::size_t i = 0; i < nanoseconds_.size(); ++i) nanoseconds_[i] += times.nanoseconds[i];
+  overlap_steps_.push_back(step);
+  overlap_.push_back(overlap_of(times));
 }
 
 std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
@@ -109,12 +150,16 @@ std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   mine.memory_peak = memory_.peak();
   mine.memory_average = memory_.average();
   mine.device = monitor_ != nullptr ? monitor_->sample() : DeviceSample{kUnknown, -1, kUnknown, kUnknown};
-  RankRow row{step, steps_, timed_steps_, {}};
+  RankRow row{step, steps_, timed_steps_, {}, {}, {}};
   steps_ = timed_steps_ = 0;
   nanoseconds_ = {};
   communication_ = {};
   memory_.clear();
-  for (const std::string& text : world_.control().gather(text_of(mine))) row.ranks.push_back(values_of(text));
+  const std::vector<std::string> texts = world_.control().gather(text_of(mine, overlap_));
+  if (!texts.empty()) add_overlap(texts, overlap_steps_, row);
+  for (const std::string& text : texts) row.ranks.push_back(values_of(text));
+  overlap_steps_.clear();
+  overlap_.clear();
   return world_.rank() == 0 ? std::optional(std::move(row)) : std::nullopt;
 }
 

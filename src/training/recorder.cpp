@@ -84,6 +84,7 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   MetricsLayout layout;
   layout.step_times = layout.rank_times = time_category_names();
   layout.step_times.emplace_back("recording");
+  layout.overlap_times = overlap_names();
   const auto ranks = static_cast<std::size_t>(planned.schedule.grid.world());
   for (int c = 0; c < kCategories; ++c) {
     std::int64_t bytes = 0;
@@ -302,6 +303,8 @@ void RunRecorder::record_first_step(double seconds_since_start) {
 
 void RunRecorder::record_ranks(RankRow row) {
   const Stopwatch recording(recording_seconds_);
+  if (row.straggler.rank >= 0) append_log(straggler_line(row));
+  if (const std::string news = stragglers_.after(row); !news.empty()) say(news);
   with_metrics([&](MetricsFile& metrics) {
     DeviceRow device = row.ranks.at(0).device;
     device.step = row.step;
@@ -333,7 +336,7 @@ void RunRecorder::finish(RunState state, ExitCode code, const std::string& messa
 }
 
 RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
-  RunStatus status{state, step_, steps_, code, message, started_, unix_now(), evaluated_step_, {}};
+  RunStatus status{state, step_, steps_, code, message, started_, unix_now(), evaluated_step_, {}, stragglers_.rank()};
   for (const Evaluation& one : evaluations_) status.validation_losses.emplace_back(one.set, one.loss);
   return status;
 }

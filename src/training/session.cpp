@@ -102,8 +102,11 @@ TrainingSession::TrainingSession(RankContext& context, const Options& options, c
   settings.scales_loss = schedule.compute == DType::fp16 || schedule.reduce == DType::fp16;
   const auto seed = static_cast<std::uint64_t>(options.run.seed);
   optimizer_ = std::make_unique<Optimizer>(settings, seed);
-  player_ = backend.make_player(schedule, *resources_, *optimizer_,
-                                player_settings(options, machine, schedule.model.device, steps_));
+  PlayerSettings playing = player_settings(options, machine, schedule.model.device, steps_);
+  if (options.run.trace.on())
+    trace_ = std::make_unique<StepTrace>(schedule, options.run.trace.first, options.run.trace.last);
+  playing.trace = trace_.get();
+  player_ = backend.make_player(schedule, *resources_, *optimizer_, playing);
   const TensorSource initial = [&](TensorId tensor, std::int64_t first, std::span<float> out) {
     initialize_slice(schedule.model.tensors[tensor], tensor, seed, first, out);
   };

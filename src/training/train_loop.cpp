@@ -5,6 +5,7 @@
 #include "tessera/base/format.hpp"
 #include "tessera/config/describe.hpp"
 #include "tessera/training/dump.hpp"
+#include "tessera/training/trace_writer.hpp"
 
 namespace tessera {
 
@@ -62,6 +63,9 @@ std::string TrainLoop::run_steps() {
   if (recorder_ != nullptr) recorder_->record_first_step(seconds_since(invocation_.start));
   if (const std::string end = conditions_.announcement(); recorder_ != nullptr && !end.empty())
     recorder_->say("stops      " + end);
+  if (recorder_ != nullptr && session_.trace() != nullptr && session_.trace()->last() < session_.first_step())
+    recorder_->say(fmt::format("trace      none: the steps of run.trace = {}:{} were done before this start",
+                               session_.trace()->first(), session_.trace()->last()));
   if (samples_ != nullptr && session_.first_step() == 1) write_sample(0);  // what it writes before it has learned
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
     session_.request(conditions_.requests(times(step)));
@@ -69,6 +73,7 @@ std::string TrainLoop::run_steps() {
     if (step == session_.first_step()) keep_algorithms();
     // Before a checkpoint of this step: reported steps are not done again.
     if (report_is_due(step, requests)) report(step);
+    if (trace_is_due(step, requests)) trace(step);
     const bool last = step == session_.steps();
     note_finished_checkpoints();
     const bool stops = StepRequests::stop(requests);
@@ -91,7 +96,7 @@ std::string TrainLoop::run_steps() {
 /// Decides the same on every rank.
 bool TrainLoop::report_is_due(std::int64_t step, std::int64_t requests) const {
   return step == session_.first_step() || step == session_.steps() || step % options_.metrics.every == 0 ||
-         StepRequests::stop(requests);
+         StepRequests::stop(requests) || reports_.is_full();
 }
 
 bool TrainLoop::evaluation_is_due(std::int64_t step) const {
@@ -189,7 +194,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
     report.communication[i] = {after[i].calls - before[i].calls, after[i].bytes - before[i].bytes,
                                session_.resources().communicators->seconds_between(before[i], after[i])};
   }
-  reports_.add(report.times, report.communication);
+  reports_.add(step, report.times, report.communication);
   if (recorder_ == nullptr) return result.stop_requests;
   report.step = step;
   report.result = result;
@@ -210,6 +215,21 @@ void TrainLoop::report(std::int64_t step) {
   if (recorder_ == nullptr) return;
   if (is_first) recorder_->record_memory(row->ranks);
   recorder_->record_ranks(std::move(*row));
+}
+
+/// Decides the same on every rank. A run that stops within the traced steps leaves a trace of those that it did.
+bool TrainLoop::trace_is_due(std::int64_t step, std::int64_t requests) const {
+  const StepTrace* const trace = session_.trace();
+  return trace != nullptr && trace->wants(step) && (step == trace->last() || StepRequests::stop(requests));
+}
+
+void TrainLoop::trace(std::int64_t step) {
+  try {
+    const std::filesystem::path path = write_trace(world_, session_, run_folder(options_) / "trace");
+    if (recorder_ != nullptr) recorder_->say(fmt::format("step {}: trace in {}", step, path.string()));
+  } catch (const IoError& error) {
+    recorder_->say(fmt::format("step {}: {}: the run goes on without a trace", step, error.what()));
+  }
 }
 
 /// Algorithms are only chosen in the first step and the first evaluation.

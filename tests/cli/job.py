@@ -35,8 +35,8 @@ def command(arguments, ranks=0):
 class Job:
     """A run of the executable that has ended: code, out, err, seconds."""
 
-    def __init__(self, arguments, ranks=0, cwd=None, timeout=TIMEOUT):
-        self.words = command(arguments, ranks)
+    def __init__(self, arguments, ranks=0, cwd=None, timeout=TIMEOUT, before=()):
+        self.words = [*before, *command(arguments, ranks)]
         began = time.monotonic()
         process = subprocess.Popen(self.words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    cwd=cwd, start_new_session=True)

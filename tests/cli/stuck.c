@@ -1,5 +1,6 @@
-/* Preloaded by tests: calls that never return. STUCK_FSYNC=RANK: fsync on that rank, as on a disk that is gone.
-   STUCK_BACKTRACE: a trace of the stack, as in a process whose heap is damaged. */
+/* Preloaded by tests: calls that never return, or late. STUCK_FSYNC=RANK: fsync on that rank, as on a disk that is gone.
+   STUCK_BACKTRACE: a trace of the stack, as in a process whose heap is damaged. SLOW_MATMULS=RANK: each matmul on that
+   rank takes a millisecond longer. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <stdlib.h>
@@ -10,13 +11,26 @@ static void hang(void) {
   for (;;) sleep(3600);
 }
 
+static int is_on(const char* variable) {
+  const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *wanted = getenv(variable);
+  return rank != NULL && wanted != NULL && strcmp(rank, wanted) == 0;
+}
+
 int fsync(int file) {
-  const char *rank = getenv("OMPI_COMM_WORLD_RANK"), *stuck = getenv("STUCK_FSYNC");
-  if (rank != NULL && stuck != NULL && strcmp(rank, stuck) == 0) hang();
+  if (is_on("STUCK_FSYNC")) hang();
   return ((int (*)(int))dlsym(RTLD_NEXT, "fsync"))(file);
 }
 
 int backtrace(void** frames, int most) {
   if (getenv("STUCK_BACKTRACE") != NULL) hang();
   return ((int (*)(void**, int))dlsym(RTLD_NEXT, "backtrace"))(frames, most);
+}
+
+typedef int (*sgemm)(char, char, long, long, long, float, const float*, long, const float*, long, float, float*, long);
+
+int dnnl_sgemm(char a_form, char b_form, long m, long n, long k, float alpha, const float* a, long a_stride,
+               const float* b, long b_stride, float beta, float* c, long c_stride) {
+  if (is_on("SLOW_MATMULS")) usleep(1000);
+  return ((sgemm)dlsym(RTLD_NEXT, "dnnl_sgemm"))(a_form, b_form, m, n, k, alpha, a, a_stride, b, b_stride, beta, c,
+                                                 c_stride);
 }

@@ -98,6 +98,8 @@ TEST_CASE("Contradictions are errors") {
   CHECK_THAT(error_of({"--optim.lr=1e-5", "--optim.min_lr=1e-4"}), Contains("0 to 1e-05"));
   CHECK_THAT(error_of({"--plan.format=json", "--plan.view=units"}), Contains("plan.view = 'units' has no effect"));
   CHECK_THAT(error_of({"--train.steps=5", "--optim.warmup_steps=6"}), Contains("0 to 5"));
+  CHECK_THAT(error_of({"--train.steps=5", "--run.trace=2:6"}), Contains("run.trace = 2:6 ends after the last step"));
+  CHECK(error_of({"--train.steps=5", "--run.trace=2:5"}).empty());
   CHECK_THAT(error_of({"--optim.decay_fraction=0.5"}), Contains("wsd"));
   const std::vector<std::string> wsd = {"--optim.schedule=wsd", "--optim.decay_fraction=0.5", "--train.steps=10"};
   CHECK_THAT(
@@ -142,7 +144,7 @@ TEST_CASE("Options of text have no effect where none is read, and a validation c
 
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
   for (const std::string option :
-       {"run.trace=1:3", "shard.persistence_threshold=5", "memory.offload_activations=false", "plan.cluster=a"}) {
+       {"shard.persistence_threshold=5", "memory.offload_activations=false", "plan.cluster=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }

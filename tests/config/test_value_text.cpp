@@ -75,6 +75,17 @@ TEST_CASE("An emulated network is written so that it reads back") {
   }
 }
 
+TEST_CASE("A range of steps is written so that it reads back") {
+  for (const StepRange& range : {StepRange{}, StepRange{1, 1}, StepRange{10, 12}})
+    CHECK(read_step_range(step_range_text(range)) == range);
+  CHECK(step_range_text({}) == "none");
+  CHECK(read_step_range("1K : 1.5K") == StepRange{1000, 1500});
+  for (const char* bad : {"", "5", "0:3", "3:2", ":3", "3:", "-1:2", "1:2:3", "a:b", "1.5:2"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(read_step_range(bad));
+  }
+}
+
 TEST_CASE("Text for messages and files is plain, and short") {
   CHECK(is_plain_text("gr\xc3\xbc\xc3\x9f dich"));
   for (const std::string& bad : {std::string("a\tb"), std::string("a\nb"), std::string("a\0b", 3), std::string("\x7f"),

@@ -20,11 +20,13 @@ TEST_CASE("a report has every rank's sums since the report before, on rank 0 alo
   RankReports reports(world(), session, 0, nullptr);
   CommunicationRows calls;
   calls[1] = {1, 10 * (rank + 1), 0.25};
+  std::int64_t step = 4;
   StepTimeTotals times;
   times.nanoseconds[3] = 1'000'000'000 * (rank + 1);
   for (const bool timed : {true, false, true}) {
     times.measured = timed;
-    reports.add(times, calls);
+    times.nanoseconds[5] = 1'000'000'000 * (world().size() - rank);  // exposed gathers
+    reports.add(++step, times, calls);
   }
   const auto first = reports.gather(7, true);
   REQUIRE_ALL(first.has_value() == (rank == 0));
@@ -45,6 +47,18 @@ TEST_CASE("a report has every rank's sums since the report before, on rank 0 alo
       right = right && values.memory_average == values.memory_peak;
       right = right && values.device.memory_used == -1 && std::isnan(values.device.power);
     }
+    // Each timed step over the ranks: backward takes 1, 2, ... seconds, gathers the more on the ranks before.
+    right = right && first->overlap.size() == 2 && first->overlap[0].step == 5 && first->overlap[1].step == 7;
+    const auto size = static_cast<double>(world().size());
+    for (const OverlapRow& one : first->overlap) {
+      const RankSpread& compute = one.times.at(0);
+      right = right && compute.minimum == 1 && compute.maximum == size && compute.median == (size + 1) / 2;
+      right = right && one.times.at(6).minimum == 1 && one.times.at(6).maximum == size;
+      right = right && one.straggler.rank == (world().size() == 1 ? -1 : world().size() - 1);
+    }
+    right = right && first->straggler.rank == (world().size() == 1 ? -1 : world().size() - 1);
+    right = right && first->straggler.behind_seconds == (world().size() == 1 ? 0 : 2 * (size - size / 2));
+    right = right && second->overlap.empty() && second->straggler.rank == -1;
     // Nothing was added since, and no step was timed.
     right = right && second->step == 9 && second->steps == 0 && second->timed_steps == 0;
     for (const RankValues& values : second->ranks)

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Two hosts on one machine, each a network and a UTS namespace, joined by a virtual cable; mpiexec starts two ranks on
 # each. hsdp with the default group size (the ranks of a node) must give the bits of one host that is taken for two
-# nodes (grid.ranks_per_node = 2). Needs root; 77 (skipped) where namespaces are not allowed.
+# nodes (grid.ranks_per_node = 2). A trace compares their clocks, which are one. Needs root; 77 (skipped) where
+# namespaces are not allowed.
 #
 #   two_hosts.sh TESSERA MPIEXEC
 set -euo pipefail
@@ -64,7 +65,7 @@ run=(train --model.layers=2 --model.width=32 --model.heads=2 --model.context=32 
 cd "$folder"
 network=10.97.0.0/24
 on "${holders[0]}" "$mpiexec" --mca plm rsh --mca plm_rsh_agent "$folder/agent" --mca oob_tcp_if_include "$network" \
-  --mca btl_tcp_if_include "$network" --host 10.97.0.1:2,10.97.0.2:2 -n 4 "$tessera" "${run[@]}" --run.dir=two | tee two.log
+  --mca btl_tcp_if_include "$network" --host 10.97.0.1:2,10.97.0.2:2 -n 4 "$tessera" "${run[@]}" --run.dir=two --run.trace=4:6 | tee two.log
 "$mpiexec" -n 4 "$tessera" "${run[@]}" --grid.ranks_per_node=2 --run.dir=one
 
 # The bits are those of any grid: that the hosts were taken for the nodes must be looked at.
@@ -75,4 +76,11 @@ for series in /steps/loss /steps/grad_norm /eval/loss; do
   for where in one two; do h5dump -d "$series" -b LE -o "$where.bin" "$where/metrics.h5" >/dev/null; done
   [[ -s one.bin ]] && cmp one.bin two.bin || { echo "$series differs between one host and two"; exit 1; }
 done
+/usr/bin/python3 - two/trace/steps-4-6.json <<'CHECK'
+import json, sys
+clocks = json.load(open(sys.argv[1]))["otherData"]["clocks"]
+print(*clocks, sep="\n")
+assert all((clock["uncertainty_ns"] > 0) == (clock["rank"] >= 2) for clock in clocks), "only the other host's are measured"
+assert all(abs(clock["offset_ns"]) <= clock["uncertainty_ns"] for clock in clocks), "both hosts read one clock"
+CHECK
 echo "the same bits on two hosts and on one"

@@ -92,7 +92,8 @@ def run(folder,
         reading=0.01,
         parameters=PARAMETERS,
         host=None,
-        utilization=None):
+        utilization=None,
+        straggler=None):
     """A run of 30 steps: rates around `rate` whose quartiles lie `spread` apart; a rank's peak of memory; shares of the time."""
     losses = 5 / np.sqrt(STEPS) if losses is None else losses
     rates = rate * (1 + spread * np.linspace(-1, 1, len(STEPS)))
@@ -124,6 +125,11 @@ def run(folder,
         "comm/reduce_scatter/bytes": [sent // 3 if sharded else 0] * 30, "comm/all_gather/calls": [3] * 30,
         "comm/all_reduce/bytes": [8 if sharded and ranks > 1 else 0] * 30
     }
+    if straggler is not None:
+        groups["ranks/report"] = [1, 15, 30][:len(straggler)]
+        groups["ranks/straggler"], groups["ranks/behind_seconds"] = straggler, [0.1 * (rank >= 0) for rank in straggler]
+        for name in ("peak", "average"):
+            groups[f"ranks/memory/{name}"] = [groups[f"ranks/memory/{name}"][0]] * len(straggler)
     if utilization is not None:
         groups["ranks/device/utilization"] = [[utilization, np.nan][:ranks], [utilization / 2] * ranks]
     times = {
@@ -208,7 +214,7 @@ def course(folder):
     made.add("latency-off", rate=600, exposed=0.5, config={"comm.emulate": "0.002,0", **off})
     made.add("reshard-off", rate=1600, config={**two, "shard.reshard_after_forward": "false"})
     made.add("2-ddp", rate=1700, strategy="ddp", config=two, utilization=0.9)
-    made.add("2-zero2", rate=1650, strategy="zero2", config=two)
+    made.add("2-zero2", rate=1650, strategy="zero2", config=two, straggler=(-1, 1, 1))
     for micro_batch, steps in ((2, 1), (2, 2), (4, 1)):
         made.add(f"batch-{micro_batch}-{steps}",
                  rate=1200 + 10 * steps,

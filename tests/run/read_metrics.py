@@ -35,10 +35,13 @@ def check_ranks(file, reports):
     """[report, rank], each in its place, and nothing else."""
     found = {}
     file["ranks"].visititems(lambda name, item: found.update({name: item}) if isinstance(item, h5py.Dataset) else None)
-    assert set(found) == {*RANKS, "report", "steps", "timed_steps"}, sorted(found)
+    assert set(found) == {*RANKS, "report", "steps", "timed_steps", "straggler", "behind_seconds"}, sorted(found)
     steps, ranks = np.arange(reports)[:, None], np.arange(3)[None, :]
     assert found["report"][...].tolist() == list(range(reports))
     assert found["steps"][...].tolist() == [7] * reports and found["timed_steps"][...].tolist() == [2] * reports
+    reported = np.arange(reports)
+    assert np.array_equal(found["straggler"][...], np.where(reported % 20 == 0, -1, 1))
+    assert np.array_equal(found["behind_seconds"][...], 0.5 * reported)
     for name, expected in RANKS.items():
         whole = name.endswith(("calls", "bytes", "measured", "memory_used"))
         assert found[name].dtype == (np.int64 if whole else np.float64), name

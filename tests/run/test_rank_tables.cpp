@@ -65,6 +65,8 @@ TEST_CASE("each value of each rank is in its own dataset, a row a report") {
   CHECK(hdf5_read<std::int64_t>(file.id(), "ranks/report") == std::vector<std::int64_t>{10, 20});
   CHECK(hdf5_read<std::int64_t>(file.id(), "ranks/steps") == std::vector<std::int64_t>{7, 7});
   CHECK(hdf5_read<std::int64_t>(file.id(), "ranks/timed_steps") == std::vector<std::int64_t>{2, 2});
+  CHECK(hdf5_read<std::int64_t>(file.id(), "ranks/straggler") == std::vector<std::int64_t>{1, -1});
+  CHECK(hdf5_read<double>(file.id(), "ranks/behind_seconds") == std::vector<double>{5, 10});
 }
 
 TEST_CASE("without a monitor there is no device, and without reports there are no rows") {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "tessera/config/enums.hpp"
+#include "tessera/config/step_range.hpp"
 
 namespace tessera {
 
@@ -29,6 +30,7 @@ struct RunOptions {
   bool share_gpu = false;
   AttentionChoice attention = AttentionChoice::automatic;
   std::int64_t dump = 0;  ///< the step (from 1) whose loss, gradients and weights are written; 0 = none
+  StepRange trace;        ///< the steps whose operations are written with their times
   bool operator==(const RunOptions&) const = default;
 };
 

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/engine/step_trace.hpp"
 #include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/schedule/schedule.hpp"
 #include "tessera/telemetry/step_times.hpp"
@@ -24,8 +25,11 @@ struct PlayerSettings {
   bool graph = true;             ///< GPU: segments are captured as graphs and replayed
   /// Steps 1 and 2 and every so many are timed; on a GPU they are played operation by operation, others are replayed.
   std::int64_t measure_every = 1;
+  StepTrace* trace = nullptr;  ///< gets the spans of the steps that it wants, which are timed too; may be null
 
-  bool measures(std::int64_t step) const { return step <= 2 || step % measure_every == 0; }
+  bool measures(std::int64_t step) const {
+    return step <= 2 || step % measure_every == 0 || (trace != nullptr && trace->wants(step));
+  }
 };
 
 class Player {

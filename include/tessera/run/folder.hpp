@@ -28,7 +28,8 @@ struct RunStatus {
   std::int64_t evaluated_step = 0;  ///< of the last evaluation
   /// Name and loss of each validation set after it; empty before the first evaluation.
   std::vector<std::pair<std::string, double>> validation_losses;
-  std::string text() const;  ///< JSON, times also as UTC text
+  std::int64_t straggler = -1;  ///< the rank that holds the others up; -1: none
+  std::string text() const;     ///< JSON, times also as UTC text
 };
 
 /// One key of a JSON line; a NaN or an infinity becomes null.

@@ -10,6 +10,8 @@
 //   /ranks/{report,steps,timed_steps}, /ranks/time/NAME, /ranks/comm/KIND/{calls,bytes,seconds},
 //   /ranks/memory/CATEGORY/measured, /ranks/memory/{peak,average}, /ranks/device/NAME       a row per report: the first
 //     three have one value, the others one for each rank ([report, rank])
+//   /ranks/straggler, /ranks/behind_seconds                                                 a row per report
+//   /overlap/{step,straggler,behind_seconds}, /overlap/NAME/{min,median,max}                a row per timed step
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /schedule                             the step as JSON, a UTF-8 scalar; its attribute `format` names the layout
 //   /config, /provenance, /model          an attribute per option, per fact
@@ -90,11 +92,32 @@ struct RankValues {
   DeviceRow device;                                                  ///< `step` is ignored
 };
 
+/// A kind of time of a timed step, over the ranks; seconds.
+struct RankSpread {
+  double minimum = 0, median = 0, maximum = 0;
+};
+
+/// A rank that holds the others up; -1: none.
+struct NamedStraggler {
+  std::int64_t rank = -1;
+  double behind_seconds = 0;  ///< its own work beyond the others' median
+  double behind_share = 0;    ///< of its time
+};
+
+/// What all ranks did in one timed step.
+struct OverlapRow {
+  std::int64_t step = 0;
+  NamedStraggler straggler;
+  std::vector<RankSpread> times;  ///< in the order of MetricsLayout::overlap_times
+};
+
 /// A report of all ranks.
 struct RankRow {
   std::int64_t step = 0;                    ///< after which it was made
   std::int64_t steps = 0, timed_steps = 0;  ///< since the report before
   std::vector<RankValues> ranks;
+  NamedStraggler straggler;         ///< over the timed steps together
+  std::vector<OverlapRow> overlap;  ///< the timed steps, one by one
 };
 
 /// An attribute's value.
@@ -108,8 +131,9 @@ struct PlannedMemory {
 
 /// The contents of a metrics file besides rows; nothing can be added once it is open.
 struct MetricsLayout {
-  std::vector<std::string> step_times;  ///< names in /steps/time
-  std::vector<std::string> rank_times;  ///< names in /ranks/time
+  std::vector<std::string> step_times;     ///< names in /steps/time
+  std::vector<std::string> rank_times;     ///< names in /ranks/time
+  std::vector<std::string> overlap_times;  ///< names in /overlap
   std::vector<PlannedMemory> memory;
   std::vector<std::string> eval_sets;                       ///< names of the validation sets; empty: one without a name
   std::vector<std::pair<std::string, std::string>> config;  ///< attributes of /config

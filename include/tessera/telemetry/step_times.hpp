@@ -32,7 +32,9 @@ std::vector<std::string> time_category_names();
 
 /// One step's account.
 struct StepTimeTotals {
-  std::array<std::int64_t, kTimeCategories> nanoseconds{};
+  std::array<std::int64_t, kTimeCategories> nanoseconds{};  ///< of the compute queue: these add up to the step
+  /// How long operations themselves took, on whatever queue: a collective that compute did not wait for is in here.
+  std::array<std::int64_t, kTimeCategories> operations{};
   bool measured = true;  ///< false: the step was not timed; all seconds are NaN
   double seconds(TimeCategory category) const;
   /// Returns all seconds in the order of the names, as StepRow::times expects them.
@@ -47,32 +49,24 @@ class StepTimes {
   void add(TimeCategory category, std::int64_t nanoseconds) {
     nanoseconds_[static_cast<std::size_t>(category)].fetch_add(nanoseconds, std::memory_order_relaxed);
   }
+  /// Adds an operation's own duration, whichever queue it ran on.
+  void add_operation(TimeCategory category, std::int64_t nanoseconds) {
+    operations_[static_cast<std::size_t>(category)].fetch_add(nanoseconds, std::memory_order_relaxed);
+  }
   /// Notes that untimed work was run.
   void leave_out() { measured_.store(false, std::memory_order_relaxed); }
   /// Returns the sums since the last take().
   StepTimeTotals take();
 
  private:
-  std::array<std::atomic<std::int64_t>, kTimeCategories> nanoseconds_{};
+  std::array<std::atomic<std::int64_t>, kTimeCategories> nanoseconds_{}, operations_{};
   std::atomic<bool> measured_{true};
 };
 
-/// Adds the time from here to the end of its scope.
-class TimeScope {
- public:
-  TimeScope(StepTimes& times, TimeCategory category)
-      : times_(times), category_(category), start_(std::chrono::steady_clock::now()) {}
-  ~TimeScope() {
-    const auto spent = std::chrono::steady_clock::now() - start_;
-    times_.add(category_, std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count());
-  }
-  TimeScope(const TimeScope&) = delete;
-  TimeScope& operator=(const TimeScope&) = delete;
-
- private:
-  StepTimes& times_;
-  TimeCategory category_;
-  std::chrono::steady_clock::time_point start_;
-};
+/// Returns the steady clock in nanoseconds: one clock for all processes of a machine (CLOCK_MONOTONIC).
+inline std::int64_t steady_nanoseconds() {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
+}
 
 }  // namespace tessera

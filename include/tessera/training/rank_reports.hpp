@@ -4,9 +4,11 @@
 #include <array>
 #include <chrono>
 #include <optional>
+#include <vector>
 
 #include "tessera/backend/device_monitor.hpp"
 #include "tessera/comm/world.hpp"
+#include "tessera/telemetry/overlap.hpp"
 #include "tessera/training/recorder.hpp"
 #include "tessera/training/session.hpp"
 
@@ -48,18 +50,24 @@ class RankReports {
   RankReports(World& world, const TrainingSession& session, std::int64_t memory_before, DeviceMonitor* monitor);
 
   /// Adds the values of one step.
-  void add(const StepTimeTotals& times, const CommunicationRows& communication);
+  void add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication);
+  /// Returns whether a report is due for the sake of memory alone: many steps were timed since the last one. The same
+  /// on every rank.
+  bool is_full() const { return overlap_.size() >= kMostTimedSteps; }
   /// Returns, on rank 0, the report of all ranks after `step`. `measures`: measures memory even if that was done a
   /// moment ago. Begins the next report. Collective, over the control plane.
   std::optional<RankRow> gather(std::int64_t step, bool measures);
 
  private:
+  static constexpr std::size_t kMostTimedSteps = 256;
   World& world_;
   DeviceMonitor* monitor_;
   MemorySamples memory_;
   std::int64_t steps_ = 0, timed_steps_ = 0;
   std::array<std::int64_t, kTimeCategories> nanoseconds_{};
   CommunicationRows communication_;
+  std::vector<std::int64_t> overlap_steps_;  ///< the timed steps
+  std::vector<OverlapTimes> overlap_;        ///< of each of them
 };
 
 }  // namespace tessera

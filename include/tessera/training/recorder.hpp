@@ -16,10 +16,12 @@
 #include "tessera/run/folder.hpp"
 #include "tessera/run/lock.hpp"
 #include "tessera/run/metrics_file.hpp"
+#include "tessera/telemetry/overlap.hpp"
 #include "tessera/telemetry/progress.hpp"
 #include "tessera/telemetry/provenance.hpp"
 #include "tessera/training/checkpoint_writer.hpp"
 #include "tessera/training/session.hpp"
+#include "tessera/training/straggler_notice.hpp"
 
 namespace tessera {
 
@@ -121,7 +123,8 @@ class RunRecorder {
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
   std::string log_warning_, status_warning_;  ///< the last warnings
-  std::future<void> status_written_;          ///< on the I/O thread; ready when there is none
+  StragglerNotice stragglers_;
+  std::future<void> status_written_;  ///< on the I/O thread; ready when there is none
   std::chrono::steady_clock::time_point status_time_;
 };
 

@@ -15,6 +15,7 @@
 #include "tessera/engine/optimizer.hpp"
 #include "tessera/engine/player.hpp"
 #include "tessera/engine/state.hpp"
+#include "tessera/engine/step_trace.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/training/evaluator.hpp"
 
@@ -95,6 +96,8 @@ class TrainingSession {
   const Resources& resources() const { return *resources_; }
   Optimizer& optimizer() { return *optimizer_; }
   Player& player() { return *player_; }
+  /// Returns the spans of run.trace; null without that option.
+  const StepTrace* trace() const { return trace_.get(); }
 
  private:
   std::int64_t first_sample(std::int64_t request) const;
@@ -109,6 +112,7 @@ class TrainingSession {
   StartPoint start_;
   std::unique_ptr<Resources> resources_;
   std::unique_ptr<Optimizer> optimizer_;
+  std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
   std::vector<std::int32_t> row_;  ///< scratch of counting targets

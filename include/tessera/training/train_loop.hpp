@@ -36,6 +36,8 @@ class TrainLoop {
   std::int64_t train(std::int64_t step);
   bool report_is_due(std::int64_t step, std::int64_t requests) const;
   void report(std::int64_t step);
+  bool trace_is_due(std::int64_t step, std::int64_t requests) const;
+  void trace(std::int64_t step);
   void keep_algorithms();
   void evaluate(std::int64_t step);
   void write_sample(std::int64_t step);

@@ -1,7 +1,6 @@
 #include "engine/cpu/player.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <map>
 
 #include "engine/cpu/touch_guard.hpp"
@@ -9,16 +8,6 @@
 #include "tessera/engine/categories.hpp"
 
 namespace tessera {
-
-namespace {
-
-using Clock = std::chrono::steady_clock;
-
-std::int64_t nanoseconds_since(Clock::time_point start) {
-  return std::chrono::duration_cast<std::chrono::nanoseconds>(Clock::now() - start).count();
-}
-
-}  // namespace
 
 CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,
                      const PlayerSettings& settings)
@@ -31,6 +20,7 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       queues_(*resources.device, resources.settings.queue_mode, resources.settings.queue_mode != QueueMode::chaos,
               copies_in_steps(schedule)),
       order_(schedule, *resources.device, queues_),
+      log_(schedule, settings.trace),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
   if (!settings.poison) return;
@@ -59,6 +49,7 @@ void CpuPlayer::send_scalars() { *bound_.scalars = optimizer_.scalars(); }
 
 void CpuPlayer::send_inputs() {
   measures_ = settings_.measures(optimizer_.scalars().step);
+  log_.begin_step(optimizer_.scalars().step);
   static_cast<StepInputs&>(*bound_.scalars) = optimizer_.scalars();
 }
 
@@ -77,6 +68,7 @@ void CpuPlayer::play(const Play& segment, const TokenFeed& feed) {
 
 void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
+  log_.begin_play(play.segment);
   const Segment& segment = schedule_.segments[play.segment];
   const SegmentGuard guard(resources_.memory->region(RegionKind::private_),
                            resources_.settings.queue_mode == QueueMode::serial);
@@ -89,14 +81,13 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
     const Operation& op = schedule_.operation(id);
     Stream& stream = queues_.of(op.queue);
     for (const OperationId other : order_.waits(id)) {
-      const auto start = Clock::now();
+      const std::int64_t start = steady_nanoseconds();
       stream.wait(order_.event(other));
-      if (queues_.on_compute(op.queue))
-        times_.add(category_of(schedule_, schedule_.operation(other)), nanoseconds_since(start));
+      if (queues_.on_compute(op.queue)) log_.waited(id, other, start, steady_nanoseconds());
     }
     if (takes_tokens(op)) {
       const TouchGuard touch(&guard, schedule_, *resources_.memory, op);
-      load(op, schedule_.model_of(segment.role), feed);
+      load(id, schedule_.model_of(segment.role), feed);
     } else {
       stream.submit({&CpuPlayer::run_task, this, id.number()});
     }
@@ -104,19 +95,21 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
   }
   // The time that the segment's end waits is booked to the kind of collective that it waits for.
   for (const OperationId id : border_waits_[play.segment]) {
-    const auto start = Clock::now();
+    const std::int64_t start = steady_nanoseconds();
     order_.event(id).synchronize();
-    times_.add(category_of(schedule_, schedule_.operation(id)), nanoseconds_since(start));
+    log_.waited({}, id, start, steady_nanoseconds());
   }
   queues_.synchronize();
-  if (!measures_) times_.leave_out();
+  if (!measures_) log_.times().leave_out();
 }
 
-void CpuPlayer::load(const Operation& op, const ModelParts& model, const TokenFeed& feed) {
-  const TimeScope scope(times_, TimeCategory::data);
+void CpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& feed) {
+  const Operation& op = schedule_.operation(id);
+  const std::int64_t start = steady_nanoseconds();
   auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
   const std::int64_t first_sample = feed(tokens, tokens + model.tokens());
   if (bound_.scalars != nullptr) bound_.scalars->first_sample = first_sample;
+  log_.ran(id, 0, start, steady_nanoseconds());
 }
 
 void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {
@@ -132,13 +125,13 @@ void CpuPlayer::run_task(void* self, std::int64_t argument, Stream& stream) {
 void CpuPlayer::execute(OperationId id, Stream& stream) {
   const Operation& op = schedule_.operation(id);
   runner_.delay(id);
-  const auto start = Clock::now();
+  const std::int64_t start = steady_nanoseconds();
   {
     const TouchGuard touch(SegmentGuard::current(), schedule_, *resources_.memory, op);
     runner_.run(id, stream);
     if (settings_.poison) release(id, stream);  // while its storages are open to it
   }
-  if (queues_.on_compute(op.queue)) times_.add(category_of(schedule_, op), nanoseconds_since(start));
+  log_.ran(id, queues_.stream_number(op.queue), start, steady_nanoseconds());
 }
 
 /// Poisons the storages whose last operation in this segment this was.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "engine/bound_schedule.hpp"
+#include "engine/operation_log.hpp"
 #include "engine/operation_runner.hpp"
 #include "engine/queues.hpp"
 #include "tessera/engine/player.hpp"
@@ -28,12 +29,12 @@ class CpuPlayer final : public Player {
   const ReducedScalars& reduced_scalars() const override { return reduced_; }
   void synchronize() override;
   std::string execution_mode() const override { return {}; }
-  StepTimes& times() override { return times_; }
+  StepTimes& times() override { return log_.times(); }
 
  private:
   void find_border_waits();
   void issue(const Play& play, const TokenFeed& feed);
-  void load(const Operation& op, const ModelParts& model, const TokenFeed& feed);
+  void load(OperationId id, const ModelParts& model, const TokenFeed& feed);
   static void run_task(void* self, std::int64_t argument, Stream& stream);
   void execute(OperationId id, Stream& stream);
   void release(OperationId id, Stream& stream);
@@ -50,7 +51,7 @@ class CpuPlayer final : public Player {
   IndexedVector<SegmentId, std::vector<OperationId>> border_waits_;
   ReducedScalars reduced_;  ///< as received
   bool measures_ = false;   ///< what is played now is timed
-  StepTimes times_;
+  OperationLog log_;
   IndexedVector<OperationId, std::vector<StorageId>> passing_;        ///< poison
   IndexedVector<StorageId, std::atomic<std::int32_t>> touches_left_;  ///< poison: in the segment being played
 };

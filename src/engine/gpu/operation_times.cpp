@@ -1,6 +1,7 @@
 #include "engine/gpu/operation_times.hpp"
 
-#include "tessera/engine/categories.hpp"
+#include <algorithm>
+#include <map>
 
 namespace tessera {
 
@@ -14,23 +15,43 @@ OperationTimes::OperationTimes(const StepSchedule& schedule, Device& device, Que
   segment_end_ = device.make_event(EventUse::timing);
 }
 
-void OperationTimes::collect(const Segment& segment, StepTimes& times) {
-  const auto category = [&](OperationId id) { return category_of(schedule_, schedule_.operation(id)); };
+void OperationTimes::begin_segment() {
+  started_ = steady_nanoseconds();
+  queues_.compute().record(*segment_begin_);
+}
+
+/// The spans of the compute stream follow each other without gaps; those of other streams lie where their events do.
+void OperationTimes::collect(const Segment& segment, OperationLog& log) {
+  const auto between = [&](Event& begin, Event& end) { return device_.nanoseconds_between(begin, end); };
+  std::map<int, std::int64_t> ends;  // by stream: the rounding of times must not let spans overlap
+  std::int64_t now = started_;
+  const auto pass = [&](std::int64_t nanoseconds) {
+    now += nanoseconds;
+    return now - nanoseconds;
+  };
   Event* last = segment_begin_.get();
   OperationId tail;  // the last operation on another stream
   for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
     if (takes_tokens(op)) continue;
+    const std::int64_t length = between(*begin_[id], *end_[id]);
     if (!queues_.on_compute(op.queue)) {
       tail = id;
+      const int stream = queues_.stream_number(op.queue);
+      const std::int64_t begin = std::max(started_ + between(*segment_begin_, *begin_[id]), ends[stream]);
+      ends[stream] = begin + length;
+      log.ran(id, stream, begin, ends[stream]);
       continue;
     }
     const std::vector<OperationId>& others = order_.waits(id);
-    times.add(category(others.empty() ? id : others.back()), device_.nanoseconds_between(*last, *begin_[id]));
+    const std::int64_t idle = pass(between(*last, *begin_[id]));
+    log.waited(id, others.empty() ? id : others.back(), idle, now);
+    const std::int64_t begin = pass(length);
+    log.ran(id, 0, begin, now);
     last = end_[id].get();
-    times.add(category(id), device_.nanoseconds_between(*begin_[id], *last));
   }
-  times.add(!tail ? TimeCategory::exposed_other : category(tail), device_.nanoseconds_between(*last, *segment_end_));
+  const std::int64_t border = pass(between(*last, *segment_end_));
+  log.waited({}, tail, border, now);
 }
 
 }  // namespace tessera

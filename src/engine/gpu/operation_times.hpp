@@ -3,8 +3,8 @@
 
 #include <memory>
 
+#include "engine/operation_log.hpp"
 #include "engine/queues.hpp"
-#include "tessera/telemetry/step_times.hpp"
 
 namespace tessera {
 
@@ -14,13 +14,14 @@ class OperationTimes {
  public:
   OperationTimes(const StepSchedule& schedule, Device& device, Queues& queues, const StreamOrder& order);
 
-  void begin_segment() { queues_.compute().record(*segment_begin_); }
+  /// Call when the streams are empty: the host's time is that of the segment's start.
+  void begin_segment();
   void end_segment() { queues_.compute().record(*segment_end_); }
   void begin(OperationId id, Stream& stream) { stream.record(*begin_[id]); }
   void end(OperationId id, Stream& stream) { stream.record(*end_[id]); }
 
-  /// Adds a segment's times, when all of it is done.
-  void collect(const Segment& segment, StepTimes& times);
+  /// Notes a segment's times, when all of it is done.
+  void collect(const Segment& segment, OperationLog& log);
 
  private:
   const StepSchedule& schedule_;
@@ -29,6 +30,7 @@ class OperationTimes {
   const StreamOrder& order_;
   IndexedVector<OperationId, std::unique_ptr<Event>> begin_, end_;
   std::unique_ptr<Event> segment_begin_, segment_end_;
+  std::int64_t started_ = 0;  ///< the host's clock, nanoseconds
 };
 
 }  // namespace tessera

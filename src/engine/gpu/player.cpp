@@ -27,6 +27,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       submitter_(schedule, resources, runner_, queues_, order_, settings.poison),
       graphs_(schedule, resources, queues_, order_, submitter_),
       operation_times_(schedule, *resources.device, queues_, order_),
+      log_(schedule, settings.trace),
       why_no_graphs_(why_no_graphs(*resources.device, settings)),
       played_(schedule.segments.size()) {
   if (auto* const transport = resources.communicators->transport()) transport->warm_up(queues_.compute());
@@ -47,6 +48,7 @@ void GpuPlayer::send_scalars() {
 
 void GpuPlayer::send_inputs() {
   measures_ = settings_.measures(optimizer_.scalars().step);
+  log_.begin_step(optimizer_.scalars().step);
   guarded([&] { exchange_.send_inputs(queues_.compute(), optimizer_.scalars(), bound_.scalars); });
 }
 
@@ -82,23 +84,26 @@ bool GpuPlayer::works_on_host(const Segment& segment) const {
 
 void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
+  log_.begin_play(play.segment);
   const Segment& segment = schedule_.segments[play.segment];
   std::int64_t* const first_sample = bound_.scalars == nullptr ? nullptr : &bound_.scalars->first_sample;
   for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
     if (!takes_tokens(op)) continue;
-    const TimeScope scope(times_, TimeCategory::data);
+    const std::int64_t start = steady_nanoseconds();
     auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
     exchange_.load(queues_.compute(), feed, schedule_.model_of(segment.role), tokens, first_sample);
+    log_.ran(id, 0, start, steady_nanoseconds());
   }
   if (measures_) {
+    queues_.synchronize();
     operation_times_.begin_segment();
     submitter_.submit(segment.operations(), &operation_times_);
     operation_times_.end_segment();
     queues_.synchronize();
-    operation_times_.collect(segment, times_);
+    operation_times_.collect(segment, log_);
   } else {
-    times_.leave_out();
+    log_.times().leave_out();
     if (played_[play.segment] && why_no_graphs_.empty() && !works_on_host(segment)) {
       graphs_.play(play.segment);
     } else {

@@ -26,7 +26,7 @@ class GpuPlayer final : public Player {
   const ReducedScalars& reduced_scalars() const override { return exchange_.reduced_scalars(); }
   void synchronize() override;
   std::string execution_mode() const override;
-  StepTimes& times() override { return times_; }
+  StepTimes& times() override { return log_.times(); }
 
  private:
   template <class Work>
@@ -49,10 +49,10 @@ class GpuPlayer final : public Player {
   Submitter submitter_;
   SegmentGraphs graphs_;
   OperationTimes operation_times_;  ///< of steps that are timed
+  OperationLog log_;
   std::string why_no_graphs_;
   IndexedVector<SegmentId, bool> played_;  ///< what is captured was played
   bool measures_ = false;                  ///< what is played now is timed
-  StepTimes times_;
 };
 
 }  // namespace tessera

@@ -8,7 +8,8 @@ from ..study import Study
 from .losses import equal_losses, loss_stands, near_losses, other_precision
 from .options import checkpointing, gather_limit, graphs, prefetch, reshard, unit_size
 from .resources import least_memory, plan_and_memory, volume
-from .speed import busy_machine, crowded, fastest, noise, reading, start_up, strong_scaling, waiting, weak_scaling
+from .speed import (busy_machine, crowded, fastest, noise, reading, start_up, straggler, strong_scaling, waiting,
+                    weak_scaling)
 
 
 def not_ended(study: Study) -> Optional[Html]:
@@ -24,7 +25,7 @@ def not_ended(study: Study) -> Optional[Html]:
 
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [
     not_ended, fastest, least_memory, equal_losses, near_losses, other_precision, loss_stands, strong_scaling,
-    weak_scaling, waiting, reading, prefetch, reshard, checkpointing, gather_limit, unit_size, graphs, volume,
+    weak_scaling, waiting, straggler, reading, prefetch, reshard, checkpointing, gather_limit, unit_size, graphs, volume,
     plan_and_memory, start_up, noise, crowded, busy_machine
 ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 from typing import Optional
 
 from ..panels.scaling import strong_groups, weak_groups
-from ..quantity import (Html, constant, counted, duration, name, number_of, percent, show, text, times, whole,
+from ..quantity import (Html, call, constant, counted, duration, name, number_of, percent, show, text, times, whole,
                         rounded)
 from ..quartiles import unsure
 from ..study import Study
@@ -89,6 +89,28 @@ def waiting(study: Study) -> Optional[Html]:
 def reading(study: Study) -> Optional[Html]:
     """Rows that read for long."""
     return _takes_long(study, "Reading the batch", "data_share", DATA)
+
+
+def straggler(study: Study) -> Optional[Html]:
+    """The row in which most reports name a rank that holds the others up, one and the same."""
+    found = []
+    for row in study.trained:
+        attempts = [one for metrics in row.row.repeats for one in metrics.ranks]
+        named = [rank for one in attempts for rank in one.get("straggler", ()) if rank >= 0]
+        reports = sum(len(one.get("straggler", ())) for one in attempts)
+        if named and len(set(named)) == 1 and 2 * len(named) > reports:
+            found.append((len(named) / reports, row, int(named[0]), len(named), reports))
+    if not found:
+        return None
+    _, row, rank, count, reports = max(found, key=lambda one: one[0])
+    names_rank = call(rank, "measured", row.name, "/ranks/straggler")
+    return text(
+        "In {row} rank {rank} holds the others up: {count} of {all} reports name it, because it computes and reads longest and "
+        "waits least.",
+        row=name(row.name),
+        rank=show(call(rank, "max", names_rank), whole),
+        count=show(call(count, "size", names_rank), whole),
+        all=show(call(reports, "size", call(reports, "measured", row.name, "/ranks/report")), whole))
 
 
 def start_up(study: Study) -> Optional[Html]:

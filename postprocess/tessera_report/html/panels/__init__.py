@@ -10,6 +10,7 @@ from ..svg import STYLE
 from .bandwidth import bandwidth
 from .communication import volume
 from .losses import losses
+from .measured import measured_timelines
 from .memory import categories, over_batch, over_ranks
 from .panel import Panel
 from .scaling import strong, weak
@@ -35,6 +36,7 @@ PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
     ("Bandwidth against size", bandwidth, "a row with the tables of tessera bench comm"),
 ]
 TIMELINE = ("Timeline of a step", "a run that keeps its schedule in metrics.h5")
+MEASURED = ("A step as measured", "a run with run.trace")
 
 # Pictures with bars, or with losses: models of other scales get a picture of their own.
 BY_SCALE = (throughput, losses, categories, breakdown, volume, over_ranks, strong)
@@ -50,4 +52,7 @@ def draw(study: Study) -> tuple[list[Panel], list[tuple[str, str]]]:
             found += made
             left_out += [] if made else [(title, needs)]
         lines = timelines(study)
-    return found + lines, left_out + ([] if lines else [TIMELINE])
+        traces, problems = measured_timelines(study)
+    left_out += [] if lines else [TIMELINE]
+    left_out += [(MEASURED[0], f"a trace that can be read ({problem})") for problem in problems] or ([] if traces else [MEASURED])
+    return found + lines + traces, left_out

@@ -1,0 +1,48 @@
+#pragma once
+// Where players note times: the sums of /steps/time and the spans of run.trace come from the same clock readings.
+
+#include "tessera/engine/categories.hpp"
+#include "tessera/engine/step_trace.hpp"
+
+namespace tessera {
+
+class OperationLog {
+ public:
+  /// `trace` may be null. Both must outlive the log.
+  OperationLog(const StepSchedule& schedule, StepTrace* trace) : schedule_(schedule), trace_(trace) {}
+
+  StepTimes& times() { return times_; }
+  void begin_step(std::int64_t step) {
+    if (trace_ != nullptr) trace_->begin_step(step);
+  }
+  void begin_play(SegmentId segment) {
+    if (trace_ != nullptr) trace_->begin_play(segment);
+  }
+
+  /// Notes that an operation ran on a stream, 0 being the compute stream. Any thread. Nanoseconds, as below.
+  void ran(OperationId id, int stream, std::int64_t begin, std::int64_t end) {
+    const TimeCategory category = category_of(schedule_, schedule_.operation(id));
+    times_.add_operation(category, end - begin);
+    if (stream == 0) times_.add(category, end - begin);
+    add({begin, end, 0, 0, id, {}, category, static_cast<std::int8_t>(stream)});
+  }
+  /// Notes that the compute stream waited for `awaited` before `id`, or before the segment's end (none). It was idle
+  /// for no operation's sake where `awaited` is `id` itself, or none.
+  void waited(OperationId id, OperationId awaited, std::int64_t begin, std::int64_t end) {
+    const TimeCategory category =
+        awaited ? category_of(schedule_, schedule_.operation(awaited)) : TimeCategory::exposed_other;
+    times_.add(category, end - begin);
+    add({begin, end, 0, 0, id, awaited, category, 0});
+  }
+
+ private:
+  void add(const TraceSpan& span) {
+    if (trace_ != nullptr) trace_->add(span);
+  }
+
+  const StepSchedule& schedule_;
+  StepTrace* trace_;
+  StepTimes times_;
+};
+
+}  // namespace tessera

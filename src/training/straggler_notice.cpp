@@ -1,0 +1,33 @@
+#include "tessera/training/straggler_notice.hpp"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "tessera/base/format.hpp"
+#include "tessera/run/folder.hpp"
+
+namespace tessera {
+
+std::string straggler_line(const RankRow& report) {
+  const std::array<JsonField, 4> fields{{{"step", report.step},
+                                         {"straggler", report.straggler.rank},
+                                         {"behind_seconds", report.straggler.behind_seconds},
+                                         {"behind_share", report.straggler.behind_share}}};
+  return json_line(fields);
+}
+
+std::string StragglerNotice::after(const RankRow& report) {
+  const NamedStraggler& named = report.straggler;
+  if (report.timed_steps == 0 || std::exchange(last_, named.rank) != named.rank || named.rank == said_) return {};
+  const std::int64_t before = std::exchange(said_, named.rank);
+  if (named.rank < 0) return fmt::format("step {}: rank {} no longer holds the others up", report.step, before);
+  return fmt::format(
+      "step {}: rank {} holds the others up: its compute and data take {} a step longer than those of the other ranks "
+      "(median), {} of its time",
+      report.step, named.rank, format_seconds(named.behind_seconds / static_cast<double>(report.timed_steps)),
+      format_percent(named.behind_share));
+}
+
+}  // namespace tessera
