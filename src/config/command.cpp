@@ -112,9 +112,8 @@ std::size_t paths_of(const Command& command) {
 }
 
 /// Returns whether a command takes an option, even one that it does not read. So a run's command line can be planned
-/// and measured as it is, and one that is planned for a size of memory can be started.
+/// and measured as it is.
 bool accepts(CommandKind kind, std::string_view option) {
-  if (kind == CommandKind::train && option == "plan.memory") return true;
   const bool of_runs = kind == CommandKind::plan || kind == CommandKind::bench || kind == CommandKind::data;
   return reads(kind, option) || (of_runs && reads(CommandKind::train, option));
 }

@@ -200,7 +200,7 @@ void add_shard(Rows& t) {
                             "what rests in the host's memory. optimizer: fp32 masters and moments, which the host's "
                             "AdamW updates. params: the parameters too, which are loaded before each gather"));
   t.push_back(fraction_option("shard.offload_fraction", Field{&O::shard, &S::offload_fraction},
-                              "part of the parameters whose state is offloaded, in whole units, the last ones first; "
+                              "part of the parameters whose state is offloaded, unit by unit, the last ones first; "
                               "fit: the least that fits plan.memory"));
 }
 

@@ -29,7 +29,7 @@ void describe_generation(StepSchedule& schedule, const GenerationShape& shape, c
     each->constants[*rotary].elements = elements;
 }
 
-/// Decides whose state rests on the host: whole units, the last ones first, until they have the wanted elements.
+/// Decides whose state rests on the host: unit by unit, the last ones first, until they have the wanted elements.
 void offload_units(StepSchedule& schedule, const SchedulePolicy& policy) {
   if (policy.offload == Offload::none) return;
   TESSERA_ASSERT(policy.offload_bucket > 0 && policy.offload_bucket % kTensorAlignment == 0, "buckets of {} elements",

@@ -5,8 +5,8 @@
 
 namespace tessera {
 
-/// Returns the elements a second that AdamW updates on the threads of the host's queue, the best of some short tries on
-/// memory of its own. Not while a segment is played.
+/// Returns the elements a second that AdamW updates on the threads of the host's queue. The best of some short tries,
+/// on memory of its own. Not while a segment is played.
 double host_update_rate(const RankCompute& compute);
 
 }  // namespace tessera

@@ -40,7 +40,7 @@ struct SchedulePolicy {
   bool training = true;  ///< false: parameters in the compute type are all the state; evaluation or generation the work
   std::optional<GenerationShape> generation;  ///< include the segments that generate text
   Offload offload = Offload::none;            ///< what rests on the host
-  double offload_fraction = 1.0;              ///< of the elements; in whole units, the last ones first
+  double offload_fraction = 1.0;              ///< of the elements; unit by unit, the last ones first
   std::int64_t offload_bucket = kOffloadBucket;
   Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };

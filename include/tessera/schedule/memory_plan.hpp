@@ -62,9 +62,9 @@ struct MemoryPlanOptions {
 /// Plans all storages of a schedule.
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options = {});
 
-/// Returns the bytes of a plan that must fit into a device's memory. On a GPU those are the device's. On a CPU, whose
-/// memory both memory spaces are, those are all, unless state is offloaded: then a host beside the device is meant, and
-/// machine_bytes() is what the machine needs.
+/// Returns the bytes of a plan that must fit into a device's memory. On a GPU those are the device's. A CPU's
+/// memory is both memory spaces, so those are all. With offloaded state a host beside the device is meant: then those
+/// are the device's, and machine_bytes() is what the machine needs.
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 
 /// Returns the bytes of a plan that a rank takes of its machine's memory: on a CPU all, else those on the host.

@@ -34,8 +34,8 @@ struct RunShape {
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node);
 
-/// Returns the least part of the state to offload, in whole units, with which a run needs at most `allowed` bytes
-/// (limited_bytes); all of it where that is not enough.
+/// Returns the least part of the state to offload, unit by unit, with which a run fits `allowed` bytes (limited_bytes).
+/// All of it where that is not enough.
 double least_offload(RunShape shape, std::int64_t allowed);
 
 /// Returns the shape of a run that only generates text.

@@ -51,8 +51,8 @@ inline constexpr int kQueues = 7;
 /// What peers may touch decides the region; "at rest" lives as long as the run.
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
-/// Memory in which the device computes; memory of the machine beside it, which only loads, stores and the operations of
-/// the host's queue touch (pinned on a GPU's machine). Each memory space has regions of its own; of the host's, peers
+/// Memory in which the device computes; memory of the machine beside it (pinned on a GPU's machine). Only loads, stores
+/// and the operations of the host's queue touch the latter. Each memory space has regions of its own; of the host's, peers
 /// reach but what collectives are staged in.
 enum class MemorySpace : std::uint8_t { device, host };
 inline constexpr int kMemorySpaces = 2;

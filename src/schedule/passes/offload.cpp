@@ -35,8 +35,8 @@ void Parameters::update_on_host(UnitId unit, ValueId gradient, ValueId clipped) 
     store.reads = {gradient};
     const ValueId on_host = gradient_buffers_.write(store, part_of(w_.value(gradient), bucket));
     w_.emit(std::move(store));
-    // In issue order a bucket goes down before the one ahead of it is updated: a host that works where it issues has
-    // the next one under way.
+    // In issue order a bucket goes down before the one ahead of it is updated. So a host that works where it issues
+    // has the next one under way.
     update_stored();
     stored_ = Stored{unit, bucket, on_host, clipped, bucket == buckets_of(unit).back()};
   }

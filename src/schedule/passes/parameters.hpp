@@ -1,6 +1,6 @@
 #pragma once
-// The pass over parameters: masters and moments at rest, on the device or on the host; full copies as long as the
-// strategy lets them live.
+// The pass over parameters. Masters and moments are at rest, on the device or on the host. Full copies are there as long
+// as the strategy lets them live.
 
 #include "schedule/passes/bucket_buffers.hpp"
 
@@ -60,8 +60,8 @@ class Parameters {
   void update_on_host(UnitId unit, ValueId gradient, ValueId clipped);
   /// Emits what follows the bucket that was stored last.
   void update_stored();
-  /// Emits what makes a bucket of the master into parameters as they are gathered: a cast, and the load where they
-  /// are not loaded by each gather.
+  /// Emits what makes a bucket of the master into parameters as they are gathered. A cast, and the load unless each
+  /// gather loads.
   void bring_up(UnitId unit, const Bucket& bucket);
   /// Emits the load of the whole slice, to be gathered.
   void load_slice(UnitId unit, std::vector<Edge> after);
