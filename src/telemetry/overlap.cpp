@@ -34,7 +34,9 @@ OverlapTimes& OverlapTimes::operator+=(const OverlapTimes& other) {
   return *this;
 }
 
-double OverlapTimes::own_work() const { return (*this)[OverlapKind::compute] + (*this)[OverlapKind::data]; }
+double OverlapTimes::own_work() const {
+  return (*this)[OverlapKind::compute] + (*this)[OverlapKind::data] + (*this)[OverlapKind::exposed_host];
+}
 
 double OverlapTimes::exposed_wait() const {
   return (*this)[OverlapKind::exposed_gather] + (*this)[OverlapKind::exposed_reduce_scatter] +

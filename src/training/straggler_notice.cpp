@@ -24,8 +24,9 @@ std::string StragglerNotice::after(const RankRow& report) {
   const std::int64_t before = std::exchange(said_, named.rank);
   if (named.rank < 0) return fmt::format("step {}: rank {} no longer holds the others up", report.step, before);
   return fmt::format(
-      "step {}: rank {} holds the others up: its compute and data take {} a step longer than those of the other ranks "
-      "(median), {} of its time",
+      "step {}: rank {} holds the others up: its own work (compute, data, host) takes {} a step longer than that of "
+      "the "
+      "other ranks (median), {} of its time",
       report.step, named.rank, format_seconds(named.behind_seconds / static_cast<double>(report.timed_steps)),
       format_percent(named.behind_share));
 }

@@ -14,7 +14,8 @@ namespace tessera {
 
 namespace {
 
-constexpr int kStepRow = kQueues;  // a row of its own above the queues
+// Rows beside the queues: steps, and tokens, which the host's thread loads whatever copies run on the load queue.
+constexpr int kStepRow = kQueues, kDataRow = kQueues + 1;
 constexpr std::int64_t kUnknown = std::numeric_limits<std::int64_t>::max();
 
 std::string quoted(const std::string& text) {
@@ -26,12 +27,14 @@ std::string microseconds(std::int64_t nanoseconds) {
   return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
 }
 
+int row_of(const Operation& op) { return takes_tokens(op) ? kDataRow : static_cast<int>(op.queue); }
+
 /// Returns the queues that a step uses, in the order of their rows.
 std::set<Queue> queues_of(const StepSchedule& schedule) {
   std::set<Queue> queues{Queue::compute};
   for (const Play& play : schedule.step) {
     for (const OperationId id : schedule.segments[play.segment].operations())
-      queues.insert(schedule.operation(id).queue);
+      if (const Operation& op = schedule.operation(id); !takes_tokens(op)) queues.insert(op.queue);
   }
   return queues;
 }
@@ -75,7 +78,8 @@ void TraceEvents::name_rows(std::int64_t process) {
     write_(fmt::format(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
                        process, thread, place));
   };
-  row(kStepRow, "step", -1);
+  row(kStepRow, "step", -2);
+  row(kDataRow, "data", -1);
   for (const Queue queue : queues_of(schedule_)) row(static_cast<int>(queue), name_of(queue), static_cast<int>(queue));
 }
 
@@ -99,8 +103,10 @@ void TraceEvents::operation_event(std::int64_t rank, const TraceSpan& span) {
                                       where(span.step, span.play), name_of(span.category), span.stream);
   if (schedule_.communicates(op))
     arguments += fmt::format(R"(,"bytes":{},"ranks":{})", op.wire_bytes, schedule_.grid.size(op.group));
-  span_event({rank, static_cast<int>(op.queue)}, describe_operation(schedule_, span.operation), name_of(op.kind),
-             span.begin, span.end, arguments);
+  if (const std::int64_t copied = copied_bytes(schedule_, op); copied > 0)
+    arguments += fmt::format(R"(,"copied":{})", copied);
+  span_event({rank, row_of(op)}, describe_operation(schedule_, span.operation), name_of(op.kind), span.begin, span.end,
+             arguments);
   std::int64_t& least = shortest(span.step, span.play, span.operation);
   least = std::min(least, span.end - span.begin);
 }
@@ -180,8 +186,8 @@ void TraceEvents::add_plan(std::int64_t ranks) {
           if (const auto found = ends.find(other); found != ends.end()) start = std::max(start, found->second);
         }
         queue = ends[id] = start + shortest(step, play, id);
-        span_event({ranks, static_cast<int>(op.queue)}, describe_operation(schedule_, id), name_of(op.kind), start,
-                   queue, fmt::format(R"("op":{},{})", id, where(step, play)));
+        span_event({ranks, row_of(op)}, describe_operation(schedule_, id), name_of(op.kind), start, queue,
+                   fmt::format(R"("op":{},{})", id, where(step, play)));
       }
       border = *std::ranges::max_element(free);
     }

@@ -125,7 +125,7 @@ class Straggler(Case):
         self.assertEqual(reports, 3 * [rank])
         self.assertGreater(behind, 0.001)
         self.assertEqual(status(self.folder / folder)["straggler"], rank)
-        self.assertEqual(len(re.findall(rf"step \d: rank {rank} holds the others up: its compute and data take .* a step longer",
+        self.assertEqual(len(re.findall(rf"step \d: rank {rank} holds the others up: its own work .* takes .* a step longer",
                                         job.out)), 1, job.out)
         lines = [json.loads(line) for line in (self.folder / folder / "log.jsonl").read_text().splitlines()]
         self.assertEqual({line["straggler"] for line in lines if "straggler" in line and line["step"] > 1}, {rank})

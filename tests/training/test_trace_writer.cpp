@@ -1,3 +1,5 @@
+#include <set>
+
 #include "file_support.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/schedule/alive.hpp"
@@ -63,6 +65,27 @@ TEST_CASE("every operation of the steps is in the trace once, streams do not ove
   }
 }
 
+TEST_CASE("copies and the host's work have rows and streams of their own, beside the tokens") {
+  for (const Offload offload : {Offload::optimizer, Offload::params}) {
+    const TemporaryFolder folder;
+    Options options = traced_options(QueueMode::parallel);
+    options.shard.offload = offload;
+    const TracedRun run = traced_run(options, small_gpt2(), 2, 3, folder / "trace");
+    std::vector<ReadSpan> spans = spans_of(read_trace(run.path));
+    CHECK(overlaps(spans, line_of_row) == 0);
+    std::erase_if(spans, [](const ReadSpan& s) { return s.process == 2; });
+    CHECK(overlaps(spans, line_of_stream) == 0);
+    std::set<std::int64_t> rows;
+    for (const ReadSpan& s : spans) rows.insert(s.row);
+    for (const Queue queue : {Queue::load, Queue::store, Queue::host})
+      CHECK(rows.contains(static_cast<std::int64_t>(queue)));
+    for (const std::int64_t rank : {0, 1}) {
+      CHECK(wrong_counts(spans, rank, run.planned.schedule, 2, 3) == 0);
+      check_sums(spans, run, rank, 2, 3);
+    }
+  }
+}
+
 TEST_CASE("the planned order has every operation behind its queue and its waits, no longer than any rank took") {
   const TemporaryFolder folder;
   const TracedRun run = traced_run(traced_options(QueueMode::parallel), small_gpt2(), 2, 3, folder / "trace");
@@ -83,7 +106,8 @@ TEST_CASE("the planned order has every operation behind its queue and its waits,
     const Key key(s.number("step"), s.number("play"), s.number("op"));
     const OperationId id(s.number("op"));
     REQUIRE(s.end - s.begin == shortest.at(key));
-    REQUIRE(s.row == static_cast<std::int64_t>(schedule.operation(id).queue));
+    const Operation& op = schedule.operation(id);
+    REQUIRE(s.row == (takes_tokens(op) ? kQueues + 1 : static_cast<std::int64_t>(op.queue)));
     ends[key] = s.end;
   }
   for (const ReadSpan& s : spans) {

@@ -37,7 +37,7 @@ struct OverlapTimes {
 
   double operator[](OverlapKind kind) const { return seconds[static_cast<std::size_t>(kind)]; }
   OverlapTimes& operator+=(const OverlapTimes& other);
-  /// Returns the rank's own work: compute and data.
+  /// Returns the rank's own work: compute, data, and what compute waited for the rank's own host.
   double own_work() const;
   /// Returns the exposed wait for other ranks: of collectives.
   double exposed_wait() const;

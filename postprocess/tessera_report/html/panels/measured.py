@@ -17,7 +17,7 @@ from .panel import Panel, drawn, unit_of
 from .timeline import COLOURS, HEAD
 
 WIDTH = 10.0  # inches
-QUEUES = ("load", "gather", "compute", "reduce", "replica", "store", "host")
+QUEUES = ("data", "load", "gather", "compute", "reduce", "replica", "store", "host")
 WAIT = "#d62728"
 MOST = 4  # pictures in a report
 LABEL = 0.0085  # of the picture's width for a letter
