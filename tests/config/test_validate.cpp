@@ -149,7 +149,7 @@ TEST_CASE("A name that no version reads yet is an unknown name, and so is a valu
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }
   for (const std::string option :
-       {"shard.reshard_after_forward=4", "memory.checkpoint=selective", "plan.view=fit", "plan.view=largest"}) {
+       {"shard.reshard_after_forward=4", "memory.checkpoint=some", "plan.view=fit", "plan.view=largest"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("not an allowed value"));
   }
