@@ -46,7 +46,7 @@ class Options(Case):
         (["--shard.strategy=hsdp", "--shard.group_size=3"], r"shard\.group_size = 3 does not divide the \d+ rank.*: 1"),
         (["--grid.ranks_per_node=3"], r"grid\.ranks_per_node = 3 does not divide"),
         (["--run.device=cuda"], r"run\.device = cuda \(.+\): cpu, auto, or a machine with a GPU"),
-        (["--run.trace=1:3"], r"unknown option 'run\.trace'"),
+        (["--run.trace=2:5"], r"run\.trace = 2:5 ends after the last step \(train\.steps = 3\): steps of 1 to 3"),
         (["--checkpoint.resume=auto", "--checkpoint.allow=data,all"], r"checkpoint\.allow = data,all \(it lists 'all'\)"),
         (["--checkpoint.allow=data"], r"checkpoint\.allow = 'data' has no effect"),
         (["--checkpoint.resume=nowhere"], r"checkpoint\.resume = nowhere is no checkpoint"),

@@ -28,7 +28,7 @@ class Words(Case):
         for command in ("train", "plan", "bench", "help", "version"):
             self.assertTrue(said_once(text, rf"(?m)^  {command} "), command)
         self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", text), SECTIONS)
-        self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", texts["help train"]), [*SECTIONS[:-6], "generate"])
+        self.assertEqual(re.findall(r"(?m)^\[(\w+)\]", texts["help train"]), [*SECTIONS[:-5], "generate"])
         self.assertRegex(texts["plan --help"], r"(?m)^Example: tessera plan ")
         names = re.findall(r"(?m)^  --([a-z0-9_.]+)", text)
         self.assertEqual(len(names), len(set(names)))
