@@ -135,7 +135,8 @@ void Warp::step(std::size_t at) {
       groups_[at].at_barrier = true;
       return;
     case Control::unknown:
-      fault("an instruction that gpu_emulator/ptx does not know (its tables are short: add it)", std::countr_zero(mask));
+      fault("an instruction that gpu_emulator/ptx does not know (its tables are short: add it)",
+            std::countr_zero(mask));
     case Control::meeting:
       if (active != mask) {
         groups_.push_back({groups_[at].pc + 1, mask & ~active});

@@ -12,9 +12,9 @@ namespace tessera {
 
 namespace {
 
-// The usual recipe of fine-tuning all weights. The rate rises to 2e-5 in 3% of the steps and falls to 0 on a cosine, the
-// schedule's default. AdamW's first steps have the full size whatever the gradient; the warm-up keeps them from undoing
-// what the model knows.
+// The usual recipe of fine-tuning all weights. The rate rises to 2e-5 in 3% of the steps and falls to 0 on a cosine,
+// the schedule's default. AdamW's first steps have the full size whatever the gradient; the warm-up keeps them from
+// undoing what the model knows.
 constexpr double kRate = 2e-5;
 constexpr double kEpochs = 1.0;
 constexpr std::int64_t kWarmupPercent = 3;

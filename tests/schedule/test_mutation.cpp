@@ -230,7 +230,7 @@ TEST_CASE("no mutant of a schedule slips through") {
   REQUIRE(retyped.made > 0);
   REQUIRE(retyped.by_verifier == retyped.made);
   for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
-  REQUIRE(operations.size() == 12);  // every kind that the builder makes today; slice is of later features
+  REQUIRE(operations.size() == 12);            // every kind that the builder makes today; slice is of later features
   REQUIRE((kSanitized || edges.size() == 3));  // a fifth of the schedules may have no gather at the limit
   REQUIRE(neighbours.redundant > 0);
   REQUIRE(neighbours.by_verifier > neighbours.redundant);

@@ -52,8 +52,8 @@ inline constexpr int kQueues = 7;
 enum class RegionKind : std::uint8_t { at_rest, shared, private_ };
 inline constexpr int kRegions = 3;
 /// Memory in which the device computes; memory of the machine beside it (pinned on a GPU's machine). Only loads, stores
-/// and the operations of the host's queue touch the latter. Each memory space has regions of its own; of the host's, peers
-/// reach but what collectives are staged in.
+/// and the operations of the host's queue touch the latter. Each memory space has regions of its own; of the host's,
+/// peers reach but what collectives are staged in.
 enum class MemorySpace : std::uint8_t { device, host };
 inline constexpr int kMemorySpaces = 2;
 

@@ -1,6 +1,6 @@
 #pragma once
-// The pass over parameters. Masters and moments are at rest, on the device or on the host. Full copies are there as long
-// as the strategy lets them live.
+// The pass over parameters. Masters and moments are at rest, on the device or on the host. Full copies are there as
+// long as the strategy lets them live.
 
 #include "schedule/passes/bucket_buffers.hpp"
 
