@@ -23,11 +23,11 @@ COLUMNS = 16  # of a phase; a longer one is cut
 NARROWEST = 6  # columns
 WIDTH = 10.0  # inches
 AT_REST = "at rest"  # a line of its own, above the queues: a rank's share of each unit, which no operation makes
-QUEUES = (AT_REST, "load", "gather", "compute", "reduce", "replica", "store")
+QUEUES = (AT_REST, "load", "gather", "compute", "reduce", "replica", "store", "host")
 HEAD = "head+loss"
 # Fill and letters of a box by the kind of operation.
 COLOURS = {
-    "share": ("#f3dcc8", "black"), "load": ("#e3e7ea", "black"), "store": ("#e3e7ea", "black"), "gather": ("#56B4E9", "black"),
+    "share": ("#f3dcc8", "black"), "load": ("#8a6d3b", "white"), "store": ("#c9a66b", "black"), "gather": ("#56B4E9", "black"),
     "forward": ("#8fd0b5", "black"), HEAD: ("#F0E442", "black"), "recompute": ("#CC79A7", "black"),
     "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"), "all-reduce": ("#E69F00", "black"),
     "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")
@@ -45,7 +45,7 @@ class Box:
 
     @property
     def queue(self) -> str:
-        return "compute" if self.operation["queue"] == "host" else self.operation["queue"]
+        return self.operation["queue"]
 
     @property
     def label(self) -> str:
