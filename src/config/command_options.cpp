@@ -25,59 +25,31 @@ bool reads(CommandKind kind, std::string_view option) {
                                                  "train.global_batch",
                                                  "train.sample_every",
                                                  "generate.max_tokens"};
-  static constexpr std::string_view generates[] = {"generate.",
-                                                   "shard.strategy",
-                                                   "shard.group_size",
-                                                   "shard.wrap",
-                                                   "shard.min_params",
-                                                   "shard.prefetch_forward",
-                                                   "shard.limit_all_gathers",
-                                                   "grid.",
-                                                   "comm.",
-                                                   "precision.compute",
-                                                   "train.micro_batch",
-                                                   "data.tokenizer",
-                                                   "run.device",
-                                                   "run.deterministic",
-                                                   "run.threads",
-                                                   "run.lanes",
-                                                   "run.timeout",
-                                                   "run.graph",
-                                                   "run.share_gpu",
-                                                   "checkpoint.timeout"};
-  static constexpr std::string_view evaluates[] = {"eval.",
-                                                   "shard.strategy",
-                                                   "shard.group_size",
-                                                   "shard.wrap",
-                                                   "shard.min_params",
-                                                   "shard.prefetch_forward",
-                                                   "shard.limit_all_gathers",
-                                                   "grid.",
-                                                   "comm.",
-                                                   "precision.compute",
-                                                   "train.micro_batch",
-                                                   "train.seq_len",
-                                                   "train.eval_batches",
-                                                   "data.source",
-                                                   "data.val_source",
-                                                   "data.val_fraction",
-                                                   "data.synthetic_tokens",
-                                                   "data.seed",
-                                                   "data.tokenizer",
-                                                   "data.text_key",
-                                                   "data.separator",
-                                                   "data.on_error",
-                                                   "data.cache",
-                                                   "data.document_mask",
-                                                   "run.device",
-                                                   "run.deterministic",
-                                                   "run.threads",
-                                                   "run.lanes",
-                                                   "run.timeout",
-                                                   "run.graph",
-                                                   "run.share_gpu",
-                                                   "run.attention",
-                                                   "checkpoint.timeout"};
+  // A model in memory, sharded over ranks, whatever is done with it.
+  static constexpr std::string_view loads[] = {"shard.strategy",
+                                               "shard.group_size",
+                                               "shard.wrap",
+                                               "shard.min_params",
+                                               "shard.prefetch_forward",
+                                               "shard.limit_all_gathers",
+                                               "grid.",
+                                               "comm.",
+                                               "precision.compute",
+                                               "train.micro_batch",
+                                               "data.tokenizer",
+                                               "run.device",
+                                               "run.deterministic",
+                                               "run.threads",
+                                               "run.lanes",
+                                               "run.timeout",
+                                               "run.graph",
+                                               "run.share_gpu",
+                                               "checkpoint.timeout"};
+  static constexpr std::string_view evaluates[] = {"train.seq_len",   "train.eval_batches", "data.source",
+                                                   "data.val_source", "data.val_fraction",  "data.synthetic_tokens",
+                                                   "data.seed",       "data.text_key",      "data.separator",
+                                                   "data.on_error",   "data.cache",         "data.document_mask",
+                                                   "run.attention"};
   static constexpr std::string_view samples[] = {"generate.prompt", "generate.max_tokens", "generate.temperature",
                                                  "generate.top_k",  "generate.top_p",      "generate.seed"};
   static constexpr std::string_view prepared[] = {
@@ -99,9 +71,9 @@ bool reads(CommandKind kind, std::string_view option) {
     case CommandKind::sweep:
       return of_train || is_in("sweep.");
     case CommandKind::generate:
-      return std::ranges::any_of(generates, is_in);
+      return is_in("generate.") || std::ranges::any_of(loads, is_in);
     case CommandKind::eval:
-      return std::ranges::any_of(evaluates, is_in);
+      return is_in("eval.") || std::ranges::any_of(loads, is_in) || std::ranges::any_of(evaluates, is_in);
     case CommandKind::export_:
       return is_in("export.");
     default:

@@ -15,9 +15,6 @@ namespace {
 std::string ini_error(const std::string& text) {
   return usage_message([&] { parse_text(text, "a.ini"); });
 }
-std::string word_error(const std::vector<std::string>& words) {
-  return usage_message([&] { parse_arguments(words); });
-}
 }  // namespace
 
 TEST_CASE("Values are read by their type") {
@@ -63,7 +60,7 @@ TEST_CASE("Counts may have an exponent or a decimal unit, byte sizes the units t
   for (const std::string bad : {"1.5", "2.0", "1.5e0", "1.0005K", "1e-3", "-1K", "1k", "1 000", "1e", "K", "1e19",
                                 "1e400", "9223372036854775808", "10000000000G", "0x10", "nan", "infK"}) {
     CAPTURE(bad);
-    CHECK_THAT(word_error({"--train.steps=" + bad}), Contains("not an allowed value): whole number, 1 or more"));
+    CHECK_THAT(error_of({"--train.steps=" + bad}), Contains("not an allowed value): whole number, 1 or more"));
   }
   const auto bytes = [](const std::string& text) { return parse_arguments({"--plan.memory=" + text}).plan.memory; };
   CHECK(bytes("100kB") == 100'000);
@@ -80,11 +77,11 @@ TEST_CASE("Words are told apart as they were: quotes, signs and empty values") {
   CHECK(name({"--data.source", "x", "--data.source= y # z "}) == " y # z ");
   CHECK(name({"--data.source", "-"}) == "-");
   CHECK(parse_arguments({"--optim.lr", "1e-3", "--run.dir", ""}).run.dir.empty());
-  CHECK_THAT(word_error({"--run.seed"}), Contains("run.seed has no value (command line): whole number"));
-  CHECK_THAT(word_error({"--run.seed", "-1"}), Contains("run.seed = '-1'"));
-  CHECK_THAT(word_error({"--no.such="}), Contains("unknown option 'no.such' ("));
-  CHECK_THAT(word_error({"--=3"}), Contains("'3' is not an option"));
-  CHECK_THAT(word_error({"--help=3"}), Contains("--section.key=value"));
+  CHECK_THAT(error_of({"--run.seed"}), Contains("run.seed has no value (command line): whole number"));
+  CHECK_THAT(error_of({"--run.seed", "-1"}), Contains("run.seed = '-1'"));
+  CHECK_THAT(error_of({"--no.such="}), Contains("unknown option 'no.such' ("));
+  CHECK_THAT(error_of({"--=3"}), Contains("'3' is not an option"));
+  CHECK_THAT(error_of({"--help=3"}), Contains("--section.key=value"));
   CHECK(parse_text("[run]\nname = a#b # c\n dir = \"x;#y\" ; z\n", "a.ini").run.name == "a#b");
   CHECK(parse_text("[run]\nname = a#b # c\n dir = \"x;#y\" ; z\n", "a.ini").run.dir == "x;#y");
   CHECK(parse_text("[run]\ndir =\n[data]\nsource = a = b\n", "a.ini").data.source == "a = b");
@@ -92,10 +89,10 @@ TEST_CASE("Words are told apart as they were: quotes, signs and empty values") {
 }
 
 TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
-  CHECK_THAT(word_error({"--shard.strat=ddp"}),
+  CHECK_THAT(error_of({"--shard.strat=ddp"}),
              Contains("unknown option 'shard.strat'") && Contains("did you mean shard.strategy?"));
-  CHECK_THAT(word_error({"--train.lr", "1"}), Contains("did you mean optim.lr?"));
-  CHECK_THAT(word_error({"--shrad.wrap=block"}), Contains("did you mean shard.wrap?"));
+  CHECK_THAT(error_of({"--train.lr", "1"}), Contains("did you mean optim.lr?"));
+  CHECK_THAT(error_of({"--shrad.wrap=block"}), Contains("did you mean shard.wrap?"));
   CHECK_THAT(ini_error("\n[train]\nstesp = 3\n"),
              Contains("a.ini:3") && Contains("'train.stesp' = '3'") && Contains("train.steps"));
   for (const auto& [given, near] :
@@ -105,27 +102,27 @@ TEST_CASE("Unknown and abbreviated names are refused with the closest name") {
                                                         {"batch_size", "train.micro_batch"},
                                                         {"train.batch_size", "train.micro_batch"},
                                                         {"model.n_layer", "model.layers"}}) {
-    CHECK_THAT(word_error({"--" + given + "=1"}), Contains("did you mean " + near + "?"));
+    CHECK_THAT(error_of({"--" + given + "=1"}), Contains("did you mean " + near + "?"));
   }
-  CHECK_THAT(word_error({"--zzzzzzzzzzzz=1"}), Contains("see --help"));
-  CHECK_THAT(word_error({"train.steps=3"}), Contains("--section.key=value"));
-  CHECK_THAT(word_error({"--shard.wrap"}), Contains("no value") && Contains("block|size|model"));
-  CHECK_THAT(word_error({"--shard.wrap", "--run.seed=1"}), Contains("no value"));
+  CHECK_THAT(error_of({"--zzzzzzzzzzzz=1"}), Contains("see --help"));
+  CHECK_THAT(error_of({"train.steps=3"}), Contains("--section.key=value"));
+  CHECK_THAT(error_of({"--shard.wrap"}), Contains("no value") && Contains("block|size|model"));
+  CHECK_THAT(error_of({"--shard.wrap", "--run.seed=1"}), Contains("no value"));
 }
 
 TEST_CASE("Bad values name the place and what is allowed") {
   CHECK_THAT(ini_error("[shard]\nstrategy = fsdp\n"),
              Contains("a.ini:2: shard.strategy = 'fsdp'") && Contains("ddp|zero1|zero2|zero3|hsdp|hsdp-zero2"));
-  CHECK_THAT(word_error({"--train.micro_batch=0"}), Contains("whole number, 1 to 1048576"));
-  CHECK_THAT(word_error({"--train.steps=99999999999999999999"}), Contains("whole number"));
-  CHECK_THAT(word_error({"--optim.beta2=1"}), Contains("number, 0 to below 1"));
-  CHECK_THAT(word_error({"--optim.lr=nan"}), Contains("number"));
-  CHECK_THAT(word_error({"--optim.clip=inf"}), Contains("number, 0 or more"));
-  CHECK_THAT(word_error({"--run.deterministic=yes"}), Contains("true|false"));
-  CHECK_THAT(word_error({"--comm.emulate=1ms"}), Contains("latency,bandwidth"));
-  CHECK_THAT(word_error({"--plan.memory=24 gibi"}), Contains("24GiB"));
-  CHECK_THAT(word_error({std::string("--run.name=a\0b", 14)}), Contains("run.name = 'a\\x00b'"));
-  CHECK_THAT(word_error({"--data.source=\xff"}), Contains("\\xff"));
+  CHECK_THAT(error_of({"--train.micro_batch=0"}), Contains("whole number, 1 to 1048576"));
+  CHECK_THAT(error_of({"--train.steps=99999999999999999999"}), Contains("whole number"));
+  CHECK_THAT(error_of({"--optim.beta2=1"}), Contains("number, 0 to below 1"));
+  CHECK_THAT(error_of({"--optim.lr=nan"}), Contains("number"));
+  CHECK_THAT(error_of({"--optim.clip=inf"}), Contains("number, 0 or more"));
+  CHECK_THAT(error_of({"--run.deterministic=yes"}), Contains("true|false"));
+  CHECK_THAT(error_of({"--comm.emulate=1ms"}), Contains("latency,bandwidth"));
+  CHECK_THAT(error_of({"--plan.memory=24 gibi"}), Contains("24GiB"));
+  CHECK_THAT(error_of({std::string("--run.name=a\0b", 14)}), Contains("run.name = 'a\\x00b'"));
+  CHECK_THAT(error_of({"--data.source=\xff"}), Contains("\\xff"));
 }
 
 TEST_CASE("A missing INI file is a usage error, a file is read") {
@@ -140,5 +137,5 @@ TEST_CASE("A missing INI file is a usage error, a file is read") {
 TEST_CASE("The run's folder") {
   CHECK(run_folder(parse_arguments({"--run.name=x"})) == "runs/x");
   CHECK(run_folder(parse_arguments({"--run.dir=/tmp/y"})) == "/tmp/y");
-  CHECK_THAT(word_error({"--run.name=../x"}), Contains("run.name"));
+  CHECK_THAT(error_of({"--run.name=../x"}), Contains("run.name"));
 }

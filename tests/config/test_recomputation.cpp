@@ -72,14 +72,11 @@ TEST_CASE("A recomputation is described, and written as the options that make it
 }
 
 TEST_CASE("Which options of recomputation go together") {
-  const auto message = [](std::vector<std::string> arguments) {
-    return usage_message([&] { parse_arguments(arguments); });
-  };
-  CHECK(message({"--memory.checkpoint=selective", "--memory.checkpoint_blocks=1/2", "--memory.checkpoint_parts=mlp"})
+  CHECK(error_of({"--memory.checkpoint=selective", "--memory.checkpoint_blocks=1/2", "--memory.checkpoint_parts=mlp"})
             .empty());
-  CHECK_THAT(message({"--memory.checkpoint_blocks=1/2"}), Contains("memory.checkpoint = selective alone"));
-  CHECK_THAT(message({"--memory.checkpoint=block", "--memory.checkpoint_parts=mlp"}), Contains("no effect"));
-  CHECK_THAT(message({"--memory.checkpoint=selective", "--memory.checkpoint_parts=all"}),
+  CHECK_THAT(error_of({"--memory.checkpoint_blocks=1/2"}), Contains("memory.checkpoint = selective alone"));
+  CHECK_THAT(error_of({"--memory.checkpoint=block", "--memory.checkpoint_parts=mlp"}), Contains("no effect"));
+  CHECK_THAT(error_of({"--memory.checkpoint=selective", "--memory.checkpoint_parts=all"}),
              Contains("memory.checkpoint_parts"));
-  CHECK(message({"--memory.checkpoint=fit"}).empty());
+  CHECK(error_of({"--memory.checkpoint=fit"}).empty());
 }

@@ -6,69 +6,6 @@
 using namespace tessera;
 using Catch::Contains;
 
-namespace {
-std::string error_of(const std::vector<std::string>& words) {
-  return usage_message([&] { parse_arguments(words); });
-}
-}  // namespace
-
-TEST_CASE("Options that the strategy does not use are errors, even at their default") {
-  const std::vector<std::pair<std::string, std::vector<std::string>>> unused = {
-      {"ddp",
-       {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
-        "reshard_after_forward=true"}},
-      {"zero1",
-       {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
-        "reshard_after_forward=false"}},
-      {"zero2", {"group_size=2", "prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
-      {"zero3", {"group_size=2"}},
-      {"hsdp-zero2", {"prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
-      {"hsdp-zero1",
-       {"prefetch_forward=0", "prefetch_backward=0", "limit_all_gathers=2", "reshard_after_forward=false"}},
-      {"hsdp", {}}};
-  for (const auto& [strategy, refused] : unused) {
-    for (const std::string option : {"group_size=2", "prefetch_forward=1", "prefetch_backward=0", "limit_all_gathers=2",
-                                     "reshard_after_forward=true", "reshard_after_forward=false"}) {
-      const auto message = error_of({"--shard.strategy=" + strategy, "--shard." + option});
-      const bool expected = std::ranges::any_of(refused, [&](const std::string& name) {
-        return name.substr(0, name.find('=')) == option.substr(0, option.find('='));
-      });
-      CAPTURE(strategy, option, message);
-      if (expected) {
-        CHECK_THAT(message, Contains("shard." + option.substr(0, option.find('='))) && Contains("has no effect"));
-      } else {
-        CHECK(message.empty());
-      }
-    }
-  }
-  CHECK_THAT(error_of({"--shard.min_params=5"}), Contains("wrap = size"));
-  CHECK(error_of({"--shard.min_params=5", "--shard.wrap=size"}).empty());
-  CHECK_THAT(error_of({"--shard.reshard_after_forward=false", "--shard.limit_all_gathers=3"}),
-             Contains("limit_all_gathers"));
-}
-
-TEST_CASE("NCCL's options are refused where NCCL is not used") {
-  for (const std::string option : {"register_buffers=true", "symmetric=true", "min_ctas=2", "max_ctas=2"}) {
-    CAPTURE(option);
-    CHECK(error_of({"--comm." + option}).empty());
-    CHECK_THAT(error_of({"--comm." + option, "--comm.backend=staged"}), Contains("does not use NCCL"));
-    CHECK_THAT(error_of({"--comm." + option, "--run.device=cpu"}), Contains("shared memory and MPI"));
-  }
-  CHECK_THAT(error_of({"--comm.backend=staged", "--run.device=cpu"}), Contains("comm.backend"));
-  CHECK_THAT(error_of({"--comm.copy_engine_gather=true"}), Contains("comm.symmetric"));
-  CHECK(error_of({"--comm.copy_engine_gather=true", "--comm.symmetric=true"}).empty());
-  CHECK_THAT(error_of({"--comm.register_buffers=true", "--comm.symmetric=true"}), Contains("windows"));
-  CHECK_THAT(error_of({"--comm.min_ctas=5", "--comm.max_ctas=4"}), Contains("0 to 4"));
-}
-
-TEST_CASE("A GPU's choices are refused on a CPU") {
-  for (const std::string option : {"run.graph=false", "run.graph=true", "run.share_gpu=true", "run.attention=own"}) {
-    CAPTURE(option);
-    CHECK_THAT(error_of({"--run.device=cpu", "--" + option}), Contains("has no effect (run.device = cpu"));
-    CHECK(error_of({"--run.device=cuda", "--" + option}).empty());
-  }
-}
-
 TEST_CASE("run.deterministic = auto, the default, is true on CPUs and false on GPUs") {
   const auto resolved = [](const std::vector<std::string>& words) {
     return is_deterministic(parse_arguments(words).run);
@@ -127,19 +64,6 @@ TEST_CASE("The best checkpoints need evaluations at the steps of checkpoints") {
   CHECK(common_multiple(4, 6) == 12);
   CHECK(common_multiple(std::int64_t{1} << 40, (std::int64_t{1} << 40) + 1) ==
         std::numeric_limits<std::int64_t>::max());
-}
-
-TEST_CASE("Options of text have no effect where none is read, and a validation corpus stands for a fraction") {
-  for (const std::string option :
-       {"data.tokenizer=bytes", "data.on_error=skip", "data.cache=x", "data.separator=none"}) {
-    CAPTURE(option);
-    CHECK_THAT(error_of({"--" + option}), Contains("data.source = synthetic reads no text"));
-    CHECK(error_of({"--" + option, "--data.source=texts"}).empty());
-  }
-  CHECK_THAT(error_of({"--data.source=texts", "--data.val_source=more", "--data.val_fraction=0.1"}),
-             Contains("data.val_fraction = '0.1' has no effect (data.val_source"));
-  CHECK(error_of({"--data.source=texts", "--data.val_source=more", "--train.eval_every=5"}).empty());
-  CHECK_THAT(error_of({"--data.source=texts", "--data.output=x", "--data.cache=y"}), Contains("data.cache = 'y'"));
 }
 
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {

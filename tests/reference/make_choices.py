@@ -8,8 +8,6 @@ The models compute in float64; a byte is a token. Costs are mean losses per toke
 lead the second by MARGIN, so that fp32 chooses alike. Versions: requirements.txt.
 """
 
-import argparse
-import json
 import random
 import sys
 from pathlib import Path
@@ -17,7 +15,8 @@ from pathlib import Path
 import torch
 import transformers
 
-HERE = Path(__file__).resolve().parent
+from golden_files import write_or_check
+
 FOLDERS = ["deep", "qwen2-untied"]  # vocabularies of 130: the bytes of ASCII
 QUESTIONS = 12
 MARGIN = 1e-3
@@ -66,24 +65,6 @@ def equal(made_now: dict, there: dict) -> bool:
                for a, b in pairs)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the files that are here, write nothing")
-    check_only = parser.parse_args().check
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    failures = 0
-    for name in FOLDERS:
-        now, path = made(HERE / name), HERE / name / "choices.json"
-        if not check_only:
-            path.write_text(json.dumps(now) + "\n")
-        elif not equal(now, json.loads(path.read_text())):
-            print(f"{name}: choices.json differs", file=sys.stderr)
-            failures += 1
-        print(f"{name}: {len(now['questions'])} questions, accuracy {now['accuracy']:.4f}")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(__doc__, FOLDERS, "choices.json", made, equal,
+                            lambda now: f"{len(now['questions'])} questions, accuracy {now['accuracy']:.4f}"))

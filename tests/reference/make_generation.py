@@ -8,15 +8,14 @@ The models compute in float64. At every step the largest logit must lead the sec
 Versions: requirements.txt.
 """
 
-import argparse
-import json
 import sys
 from pathlib import Path
 
 import torch
 import transformers
 
-HERE = Path(__file__).resolve().parent
+from golden_files import write_or_check
+
 FOLDERS = ["clipped", "deep", "shallow", "qwen2-tied", "qwen2-untied", "llama3"]
 LONGEST = 40    # tokens of a continuation
 MARGIN = 1e-3   # in logits; fp32 is off by some 1e-6
@@ -58,25 +57,8 @@ def generated(folder: Path) -> dict:
     return best
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--check", action="store_true", help="compare with the files that are here, write nothing")
-    check_only = parser.parse_args().check
-    torch.set_num_threads(1)
-    transformers.logging.set_verbosity_error()
-    transformers.logging.disable_progress_bar()
-    failures = 0
-    for name in FOLDERS:
-        made = generated(HERE / name)
-        path = HERE / name / "generation.json"
-        if not check_only:
-            path.write_text(json.dumps(made) + "\n")
-        elif json.loads(path.read_text())["tokens"] != made["tokens"]:
-            print(f"{name}: generation.json differs", file=sys.stderr)
-            failures += 1
-        print(f"{name}: {[len(tokens) for tokens in made['tokens']]} tokens, smallest lead {made['smallest_lead']:.1e}")
-    return 1 if failures else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_or_check(__doc__, FOLDERS, "generation.json", generated,
+                            lambda made, there: made["tokens"] == there["tokens"],
+                            lambda made: f"{[len(tokens) for tokens in made['tokens']]} tokens, "
+                                         f"smallest lead {made['smallest_lead']:.1e}"))

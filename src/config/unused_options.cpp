@@ -1,0 +1,155 @@
+// Options that have no meaning beside others, and why.
+#include <initializer_list>
+
+#include "tessera/base/error.hpp"
+#include "tessera/config/validate.hpp"
+
+namespace tessera {
+
+namespace {
+
+/// Adds options that have no meaning for one reason.
+void add_unused(std::vector<UnusedOption>& out, const std::string& reason, std::initializer_list<const char*> names) {
+  for (const char* name : names) out.push_back({name, reason});
+}
+
+void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& out) {
+  const StrategyRules& rules = rules_of(shard.strategy);
+  if (!rules.is_hybrid()) {
+    add_unused(out, "only " + names_of_hybrids() + " have a shard group smaller than the world", {"shard.group_size"});
+  }
+  switch (rules.life_with(shard.reshard_after_forward)) {
+    case ParameterLife::rest:
+      add_unused(out, fmt::format("{} keeps full parameters and gathers nothing for forward or backward", rules.name),
+                 {"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
+                  "shard.reshard_after_forward"});
+      break;
+    case ParameterLife::step:
+      add_unused(out, fmt::format("{} gathers every unit once a step and keeps it through backward", rules.name),
+                 {"shard.limit_all_gathers", "shard.reshard_after_forward", "shard.prefetch_backward"});
+      break;
+    case ParameterLife::micro_step:
+      add_unused(out, "reshard_after_forward = false keeps every unit through backward",
+                 {"shard.limit_all_gathers", "shard.prefetch_backward"});
+      break;
+    case ParameterLife::phase:
+      break;
+  }
+  if (shard.offload == Offload::none)
+    out.push_back({"shard.offload_fraction", "shard.offload = none keeps all state on the device"});
+  if (shard.wrap != Wrap::size) out.push_back({"shard.min_params", "only wrap = size merges parts up to a size"});
+}
+
+void unused_by_model(const ModelOptions& model, std::vector<UnusedOption>& out) {
+  if (model.from.empty() && model.family.empty()) return;
+  const std::string reason = model.from.empty() ? "model.family names the model" : "model.from names the model";
+  out.push_back({"model.preset", reason});
+  if (model.from.empty()) return;
+  add_unused(out, reason,
+             {"model.family", "model.layers", "model.heads", "model.kv_heads", "model.width", "model.ffn_width",
+              "model.vocab", "model.context"});
+}
+
+void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
+  if (options.train.global_batch > 0)
+    out.push_back({"train.accumulation", "train.global_batch decides how many micro-batches make a step: not both"});
+  if (options.train.epochs > 0.0) out.push_back({"train.steps", "train.epochs decides how long: not both"});
+  if (options.optim.schedule != LearningRateSchedule::wsd) {
+    out.push_back({"optim.decay_fraction", "only optim.schedule = wsd decays in the last part of the steps"});
+  }
+  if (options.optim.schedule == LearningRateSchedule::constant) {
+    out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
+  }
+  if (options.shard.offload == Offload::none)
+    out.push_back({"memory.emulate_copies", "shard.offload = none copies nothing in a step"});
+  if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json has every view"});
+}
+
+/// Options of [comm] that only ranks on GPUs have a use for.
+void unused_by_backend(const Options& options, std::vector<UnusedOption>& out) {
+  const CommOptions& comm = options.comm;
+  const auto unused = [&](const char* reason) {
+    add_unused(
+        out, reason,
+        {"comm.register_buffers", "comm.symmetric", "comm.copy_engine_gather", "comm.min_ctas", "comm.max_ctas"});
+  };
+  if (options.run.device && traits_of(*options.run.device).uses_mpi) {
+    const char* const reason = "run.device = cpu, or auto without a GPU: ranks talk through shared memory and MPI";
+    out.push_back({"comm.backend", reason});
+    unused(reason);
+  } else if (comm.backend == CommBackend::staged) {
+    unused("comm.backend = staged does not use NCCL");
+  } else if (!comm.symmetric) {
+    out.push_back({"comm.copy_engine_gather", "copy engines gather within symmetric windows only: comm.symmetric"});
+  } else {
+    out.push_back({"comm.register_buffers", "comm.symmetric = true registers them as windows"});
+  }
+}
+
+/// Options of [run] that a device of this kind has no use for.
+void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out) {
+  const char* const reason = "run.device = cpu, or auto without a GPU: the choice is a GPU's";
+  if (!device.has_attention_choice) out.push_back({"run.attention", reason});
+  if (!device.has_graphs) out.push_back({"run.graph", reason});
+  if (!device.is_accelerator) out.push_back({"run.share_gpu", reason});
+}
+
+void unused_by_memory(const MemoryOptions& options, std::vector<UnusedOption>& out) {
+  if (options.checkpoint == ActivationCheckpointing::selective) return;
+  add_unused(out, "memory.checkpoint = selective alone chooses",
+             {"memory.checkpoint_blocks", "memory.checkpoint_parts"});
+}
+
+void unused_by_data(const Options& options, std::vector<UnusedOption>& out) {
+  if (options.data.source != "synthetic") out.push_back({"data.synthetic_tokens", "data.source is no synthetic text"});
+  // A validation set or questions are text whatever is trained on.
+  if (options.data.source == "synthetic" && options.data.val_source.empty() && options.eval.choices.empty()) {
+    const char* const reason = "data.source = synthetic reads no text";
+    add_unused(out, reason,
+               {"data.text_key", "data.separator", "data.on_error", "data.document_mask", "data.cache", "data.output"});
+    const bool generates =
+        options.train.sample_every > 0 || !options.generate.prompt.empty() || !options.generate.prompts.empty();
+    if (!generates) out.push_back({"data.tokenizer", reason});
+  }
+  if (!options.data.output.empty()) {
+    add_unused(out, "data.output names a file instead", {"data.cache"});
+    add_unused(out, "data.output is written from data.source alone", {"data.val_source"});
+  }
+  if (!options.eval.choices.empty()) {
+    add_unused(out, "eval.choices is evaluated instead",
+               {"data.source", "data.val_source", "data.val_fraction", "train.eval_batches", "train.seq_len"});
+  }
+  if (!options.data.val_source.empty()) out.push_back({"data.val_fraction", "data.val_source is evaluated instead"});
+  if (options.data.has_validation()) return;
+  add_unused(out, "data.val_fraction = 0 leaves nothing to evaluate",
+             {"train.eval_every", "train.eval_batches", "checkpoint.keep_best"});
+}
+
+void unused_by_bench(const BenchOptions& options, std::vector<UnusedOption>& out) {
+  if (!options.sizes.empty()) out.push_back({"bench.max_bytes", "bench.sizes lists the messages"});
+}
+
+void unused_by_checkpoint(const CheckpointOptions& options, std::vector<UnusedOption>& out) {
+  if (options.resume == "none") out.push_back({"checkpoint.allow", "checkpoint.resume = none compares nothing"});
+  if (options.keep == 0)
+    add_unused(out, "checkpoint.keep = 0 keeps all",
+               {"checkpoint.keep_every", "checkpoint.keep_best", "checkpoint.keep_every_weights"});
+}
+
+}  // namespace
+
+std::vector<UnusedOption> unused_options(const Options& options) {
+  std::vector<UnusedOption> out;
+  unused_by_strategy(options.shard, out);
+  unused_by_model(options.model, out);
+  unused_elsewhere(options, out);
+  if (options.run.device) unused_by_device(traits_of(*options.run.device), out);
+  unused_by_backend(options, out);
+  unused_by_data(options, out);
+  unused_by_memory(options.memory, out);
+  unused_by_checkpoint(options.checkpoint, out);
+  unused_by_bench(options.bench, out);
+  return out;
+}
+
+}  // namespace tessera
