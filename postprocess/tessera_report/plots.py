@@ -21,7 +21,15 @@ from .table import count  # noqa: E402
 # Okabe and Ito's colours, which differ for the colour-blind too.
 COLOURS = ["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00"]
 LINES = ["-", "--", "-.", ":"]
-SET_MARKERS = "s^Dv<>p*" * 4  # of validation sets after the first
+# Of validation sets after the first: marker and word.
+SET_MARKS = (("s", "square"), ("^", "triangle up"), ("D", "diamond"), ("v", "triangle down"), ("<", "triangle left"),
+             (">", "triangle right"), ("p", "pentagon"), ("*", "star"))
+
+
+def marks_of(rows: list[Row]) -> dict[str, tuple[str, str]]:
+    """The mark of each validation set after the first, the same in every row."""
+    names = dict.fromkeys(name for row in rows if row.metrics for name in row.metrics.further_sets)
+    return {name: SET_MARKS[place % len(SET_MARKS)] for place, name in enumerate(names)}
 BASELINE, OTHERS = "#595959", "#56B4E9"
 # Categories of a step's time with colour and hatch; what waits for communication is hatched.
 TIMES = {"data": ("#F0E442", ""), "forward": ("#56B4E9", ""), "recompute": ("#CC79A7", ""),
@@ -107,6 +115,7 @@ def _losses(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     if not rows:
         return None
     aside = len(rows) > 4  # a long legend stands beside the curves
+    marks = marks_of(rows)
     size = (_width(rows) + 2.0 if aside else WIDTH, max(4.2, 0.17 * len(rows)))
     figure, axes = plt.subplots(figsize=size, constrained_layout=True)
     for place, row in enumerate(rows):
@@ -122,9 +131,9 @@ def _losses(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
             label = None if aside else f"{row.name}: validation"
             axes.plot(evals.index, evals.where(np.isfinite(evals)), "o--", markersize=4, markerfacecolor="white",
                       label=label, **style)
-        for name, marker in zip(row.metrics.further_sets, SET_MARKERS):
+        for name in row.metrics.further_sets:
             losses = row.metrics.validation(name)
-            axes.plot(losses.index, losses.where(np.isfinite(losses)), f"{marker}:", markersize=4,
+            axes.plot(losses.index, losses.where(np.isfinite(losses)), f"{marks[name][0]}:", markersize=4,
                       markerfacecolor="white", label=None if aside else f"{row.name}: {name}", **style)
     axes.set_xlabel("step" + ("; circles: validation" if aside and any(len(row.metrics.evals) for row in rows) else ""))
     axes.set_ylabel("loss (nats per token)")
@@ -218,11 +227,19 @@ def _timeline(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
 
 
 def _trace(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
-    """The last step that was traced, of the first row with a trace: what two ranks measured, and the planned order."""
+    """The last step that was traced, of the first row with a good trace: what two ranks measured, and the planned order."""
     from .html.panels.measured import newest_trace, white_trace
     from .html.svg import STYLE
-    trace = next((found for row in rows if (found := newest_trace(row.entry.runs)) is not None), None)
-    if trace is None:
-        return None
-    with matplotlib.rc_context(STYLE):
-        return white_trace(trace)
+    damaged: Optional[Unreadable] = None
+    for row in rows:
+        try:
+            trace = newest_trace(row.entry.runs)
+        except Unreadable as error:
+            damaged = damaged or error
+            continue
+        if trace is not None:
+            with matplotlib.rc_context(STYLE):
+                return white_trace(trace)
+    if damaged:
+        raise damaged
+    return None

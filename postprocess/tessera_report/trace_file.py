@@ -55,7 +55,7 @@ def read_trace(path: Path) -> Trace:
         return _parse(path, document)
     except OSError as error:
         raise Unreadable(f"{path} cannot be read ({error.strerror or error})") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
         raise Unreadable(f"{path} is damaged ({type(error).__name__}: {error})") from error
 
 
@@ -76,4 +76,6 @@ def _parse(path: Path, document: dict[str, Any]) -> Trace:
         line = trace.planned.setdefault(args["step"], []) if rank == trace.ranks else trace.measured.setdefault(
             (rank, args["step"]), [])
         line.append(span)
+    if trace.steps[1] not in trace.planned:
+        raise LookupError(f"no planned order of step {trace.steps[1]}")
     return trace

@@ -29,7 +29,9 @@ namespace {
 bool is_llmc(const std::filesystem::path& path) { return path.extension() == ".bin"; }
 
 /// Returns the checkpoint itself, or the newest one of a run.
-std::filesystem::path checkpoint_at(const std::filesystem::path& path) {
+std::filesystem::path checkpoint_at(const std::filesystem::path& given) {
+  std::filesystem::path path = given.lexically_normal();
+  if (!path.has_filename() && path.has_relative_path()) path = path.parent_path();  // "RUN/"
   if (!path_exists(path)) throw UsageError("{} does not exist", path.string());
   if (const auto checkpoint = checkpoint_in(path)) return *checkpoint;
   throw UsageError("{} is no checkpoint (it has no {}) and no run with checkpoints: RUN, or RUN/checkpoints/step-N",
@@ -83,6 +85,7 @@ std::string evaluation_line(const CheckpointReader& reader, JudgedCheckpoints& j
   const auto own = judged_loss(m.evaluation);
   if (!own) return line;
   const auto losses = judged.losses(std::numeric_limits<std::int64_t>::max());
+  if (!losses.contains(m.step) || losses.at(m.step) != *own) return line;  // it is not one of those
   const auto lower = std::ranges::count_if(losses, [&](const auto& other) { return other.second < *own; });
   const std::string all = counted(std::ssize(losses), "evaluated checkpoint") + " here";
   return line + (lower == 0 ? "; the best of " + all : fmt::format("; {} of {} have a lower one", lower, all));
@@ -111,7 +114,9 @@ std::map<std::string, std::string> default_options() {
 int run_verify(const std::filesystem::path& path) {
   const Log log(0, 1);
   const std::filesystem::path checkpoint = checkpoint_at(path);
-  const auto problems = verify_checkpoint(checkpoint, allowed_cores());
+  auto problems = verify_checkpoint(checkpoint, allowed_cores());
+  if (const auto weights = checkpoint / std::string(kWeightsFolder); path_exists(weights))
+    std::ranges::copy(verify_checkpoint(weights, allowed_cores()), std::back_inserter(problems));
   for (const std::string& problem : problems) log.error(problem);
   if (!problems.empty()) return static_cast<int>(ExitCode::input_output);
   const CheckpointReader reader(checkpoint);

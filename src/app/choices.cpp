@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
@@ -123,6 +124,9 @@ ChoiceScore score(const std::vector<Question>& questions, const std::vector<Endi
   for (const Question& question : questions) {
     const std::vector<double> sums(losses.begin() + static_cast<std::ptrdiff_t>(first),
                                    losses.begin() + static_cast<std::ptrdiff_t>(first + question.endings.size()));
+    if (std::ranges::any_of(sums, [](double sum) { return !std::isfinite(sum); }))
+      throw NumericalError("the losses of the question in line {} are not finite: no ending is the best",
+                           question.line);
     Answer answer;
     for (std::size_t i = 0; i < sums.size(); ++i)
       answer.means.push_back(sums[i] / static_cast<double>(rows[first + i].ending_tokens()));

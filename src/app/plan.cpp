@@ -12,8 +12,8 @@
 #include "tessera/base/counted.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/config/validate.hpp"
+#include "tessera/schedule/decide_fit.hpp"
 #include "tessera/schedule/fit.hpp"
-#include "tessera/schedule/fit_recomputation.hpp"
 #include "tessera/schedule/print_json.hpp"
 #include "tessera/schedule/verify.hpp"
 #include "tessera/training/resolve_model.hpp"
@@ -30,7 +30,7 @@ RunShape shape_of(const Options& options) {
   const std::int64_t ranks_per_node = planned_ranks_per_node(options, world);
   validate_for_world(options, world, ranks_per_node);
   const Architecture architecture = resolve_architecture(options.model);
-  const Options decided = with_fitting_recomputation(options, architecture, world, ranks_per_node, options.plan.memory);
+  const Options decided = with_fit_decided(options, architecture, world, ranks_per_node, {options.plan.memory, 0});
   return run_shape(decided, architecture, world, ranks_per_node);
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "tessera/base/error.hpp"
-#include "tessera/schedule/fit_recomputation.hpp"
+#include "tessera/schedule/decide_fit.hpp"
 
 namespace tessera {
 

@@ -25,14 +25,14 @@ int input_of(PartKind kind) {
   return -1;
 }
 
-const PartCost& cost_of(const Part& part, OperationKind kind) {
+std::int64_t scratch_bytes_of(const Part& part, OperationKind kind) {
   switch (kind) {
     case OperationKind::forward:
-      return part.forward;
+      return part.forward.scratch_bytes;
     case OperationKind::recompute:
-      return part.recompute;
+      return part.recompute.scratch_bytes;
     default:
-      return part.backward;
+      return part.backward.scratch_bytes;
   }
 }
 
@@ -68,7 +68,7 @@ KernelRehearsal::KernelRehearsal(const StepSchedule& schedule, const KernelWork&
   for (std::size_t i = 0; i < schedule.model.constants.size(); ++i)
     constants_.push_back(device.upload(constant_values(schedule.model, static_cast<std::int32_t>(i))));
   for (const PartWork& one : work.parts) {
-    scratch = std::max(scratch, cost_of(schedule.part(one.part), one.kind).scratch_bytes);
+    scratch = std::max(scratch, scratch_bytes_of(schedule.part(one.part), one.kind));
     open_part(one.part);
   }
   scratch_ = device.take(scratch);

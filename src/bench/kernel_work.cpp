@@ -38,8 +38,7 @@ PartWork part_work(const StepSchedule& schedule, const Operation& op) {
   PartWork work;
   work.kind = op.kind;
   work.part = representative(schedule, op.part);
-  work.writes_output = std::any_of(op.writes.begin(), op.writes.end(),
-                                   [&](ValueId v) { return schedule.value(v).kind == ValueKind::activation; });
+  work.writes_output = writes_output(schedule, op);
   if (op.kind == OperationKind::backward) work.gradient_adds = gradient_adds(schedule, op);
   return work;
 }

@@ -162,7 +162,9 @@ std::vector<std::string> CheckpointFolder::remove_unfinished() const {
 std::string CheckpointFolder::keep_weights(std::int64_t step) const {
   const std::filesystem::path inside = of_step(step) / std::string(kWeightsFolder), kept = weights_of(step);
   std::error_code error;
-  if (!std::filesystem::exists(inside, error)) return {};
+  const bool has_weights = std::filesystem::exists(inside, error);
+  if (error) return fmt::format("cannot look into {} ({}): the checkpoint stays", inside.string(), error.message());
+  if (!has_weights) return {};
   // Older ones of that name are of a run that wrote this step before.
   if (std::filesystem::exists(kept, error))
     std::filesystem::rename(kept, kept.string() + std::string(kUnfinished), error);

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string_view>
 
+#include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/shown.hpp"
 
@@ -15,16 +16,6 @@ namespace tessera {
 namespace {
 
 constexpr std::int64_t kMostBlocks = 1 << 20;
-
-std::vector<std::string_view> items_of(std::string_view text) {
-  std::vector<std::string_view> items;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    items.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return items;
-}
 
 std::optional<std::int64_t> number_in(std::string_view text) {
   std::int64_t number = -1;

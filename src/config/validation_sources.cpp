@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "config/value_text.hpp"
 #include "tessera/base/error.hpp"
 
 namespace tessera {
@@ -19,11 +20,6 @@ std::string name_in(const std::string& item) {
   return end != item.end() && *end == ':' ? std::string(item.begin(), end) : std::string();
 }
 
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(' ');
-  return first == std::string::npos ? std::string() : text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
-
 void require_good_name(const std::string& name, const std::vector<ValidationSource>& others, const std::string& all) {
   if (name == "step" || name == "loss")
     throw UsageError("data.val_source = {}: a set is named {} (/eval/{} holds something else): another name", all, name,
@@ -37,11 +33,8 @@ void require_good_name(const std::string& name, const std::vector<ValidationSour
 std::vector<ValidationSource> validation_sources(const std::string& val_source) {
   std::vector<ValidationSource> sets;
   std::vector<std::string> items;
-  for (std::size_t at = 0; !val_source.empty() && at <= val_source.size();) {
-    const auto comma = std::min(val_source.find(',', at), val_source.size());
-    items.push_back(trimmed(val_source.substr(at, comma - at)));
-    at = comma + 1;
-  }
+  if (val_source.empty()) return sets;
+  for (const std::string_view item : items_of(val_source)) items.emplace_back(trimmed(item));
   // Without a name it is one list, which may be a single path with commas.
   if (!items.empty() && std::ranges::all_of(items, [](const auto& item) { return name_in(item).empty(); }))
     return {{"", val_source}};

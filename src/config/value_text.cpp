@@ -127,14 +127,22 @@ std::string exact_bytes_text(std::int64_t bytes) {
 std::optional<std::vector<std::int64_t>> read_byte_list(std::string_view text) {
   std::vector<std::int64_t> sizes;
   if (trimmed(text).empty()) return sizes;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const auto size = read_bytes(trimmed(text.substr(at, comma - at)));
+  for (const std::string_view item : items_of(text)) {
+    const auto size = read_bytes(trimmed(item));
     if (!size) return std::nullopt;
     sizes.push_back(*size);
-    at = comma + 1;
   }
   return sizes;
+}
+
+std::vector<std::string_view> items_of(std::string_view text) {
+  std::vector<std::string_view> items;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t comma = std::min(text.find(',', at), text.size());
+    items.push_back(text.substr(at, comma - at));
+    at = comma + 1;
+  }
+  return items;
 }
 
 std::string byte_list_text(const std::vector<std::int64_t>& sizes) {

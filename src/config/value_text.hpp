@@ -56,4 +56,7 @@ std::string in_quotes(std::string_view text);
 
 std::string_view trimmed(std::string_view text);
 
+/// Returns what lies between commas; one item more than there are commas.
+std::vector<std::string_view> items_of(std::string_view text);
+
 }  // namespace tessera

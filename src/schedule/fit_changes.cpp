@@ -64,16 +64,21 @@ std::vector<Change> more_sharding(const RunShape& shape) {
 
 /// On a CPU device and host are one memory: nothing is won there.
 std::vector<Change> offload(const RunShape& shape) {
-  if (shape.policy.offload == Offload::params || kernel_needs(shape.device).limited(0, 1) > 0) return {};
+  if (kernel_needs(shape.device).limited(0, 1) > 0) return {};
+  const Offload now = shape.policy.offload;
+  const bool is_partial = shape.policy.offload_fraction < 1;
   std::vector<Change> changes;
   const auto add = [&](Offload what) {
-    changes.push_back(changed(shape, fmt::format("shard.offload={}", name_of(what)), [&](RunShape& s) {
+    std::string options = what == now ? "" : fmt::format("shard.offload={}", name_of(what));
+    if (is_partial) options += fmt::format("{}shard.offload_fraction=1", options.empty() ? "" : " with ");
+    changes.push_back(changed(shape, std::move(options), [&](RunShape& s) {
       s.policy.offload = what;
       s.policy.offload_fraction = 1;
     }));
   };
-  if (shape.policy.offload == Offload::none) add(Offload::optimizer);
-  if (rules_of(shape.policy.strategy).life != ParameterLife::rest) add(Offload::params);
+  if (now == Offload::none || (now == Offload::optimizer && is_partial)) add(Offload::optimizer);
+  const bool can_offload_params = rules_of(shape.policy.strategy).life != ParameterLife::rest;
+  if (can_offload_params && (now != Offload::params || is_partial)) add(Offload::params);
   return changes;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/config/fine_tuning.hpp"
 #include "tessera/config/validate.hpp"
@@ -29,6 +30,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.evaluation = options.data.has_validation();
   policy.snapshot = options.checkpoint.async;
   policy.offload = options.shard.offload;
+  TESSERA_ASSERT(!options.shard.offload_fraction.fits, "shard.offload_fraction = fit is decided before a plan");
   policy.offload_fraction = options.shard.offload_fraction.value;
   if (!traits_of(device_of(options.run)).uses_mpi)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
@@ -55,28 +57,6 @@ GenerationShape sample_shape(const Options& options, const Architecture& archite
   return {1, std::min(positions, longest_prompt), positions};
 }
 
-double least_offload(RunShape shape, std::int64_t allowed) {
-  const auto fraction_of = [](const StepSchedule& schedule, std::int64_t units) {
-    std::int64_t elements = 0;
-    for (UnitId unit = schedule.layout.units.end_id() - units; unit < schedule.layout.units.end_id(); ++unit)
-      elements += schedule.unit(unit).padded;
-    return static_cast<double>(elements) / static_cast<double>(schedule.layout.padded_elements());
-  };
-  const auto fits = [&](double fraction) {
-    shape.policy.offload_fraction = fraction;
-    const PlannedRun planned = plan_shape(shape, {false, 0});
-    return limited_bytes(planned.schedule, planned.plan) <= allowed;
-  };
-  if (fits(0)) return 0;
-  const StepSchedule schedule = plan_shape(shape, {false, 0}).schedule;
-  std::int64_t misses = 0, enough = std::ssize(schedule.layout.units);
-  while (enough - misses > 1) {
-    const std::int64_t units = misses + (enough - misses) / 2;
-    (fits(fraction_of(schedule, units)) ? enough : misses) = units;
-  }
-  return fraction_of(schedule, enough);
-}
-
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node) {
   RunShape shape;
@@ -92,7 +72,6 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);
   shape.device = device_of(options.run);
   shape.reduce_by_strategy = options.shard.reduce == ReduceWhen::by_strategy;
-  if (options.shard.offload_fraction.fits) shape.policy.offload_fraction = least_offload(shape, options.plan.memory);
   return shape;
 }
 

@@ -141,12 +141,15 @@ std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id) 
   return waits;
 }
 
+bool writes_output(const StepSchedule& schedule, const Operation& operation) {
+  return std::ranges::any_of(operation.writes,
+                             [&](ValueId id) { return schedule.value(id).kind == ValueKind::activation; });
+}
+
 const PartCost& cost_of(const StepSchedule& schedule, const Operation& operation) {
   const Part& part = schedule.part(operation.part);
   if (operation.kind == OperationKind::backward) return part.backward;
-  const auto is_output = [&](ValueId id) { return schedule.value(id).kind == ValueKind::activation; };
-  const bool saves_alone =
-      operation.kind == OperationKind::recompute && std::ranges::none_of(operation.writes, is_output);
+  const bool saves_alone = operation.kind == OperationKind::recompute && !writes_output(schedule, operation);
   return saves_alone ? part.recompute : part.forward;
 }
 

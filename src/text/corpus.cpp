@@ -21,7 +21,7 @@ namespace {
 class PreparedTokens final : public TokenDecorator {
  public:
   PreparedTokens(const PrepareJob& job, const fs::path& folder)
-      : TokenDecorator(with_mask(open_token_file(folder / kPreparedTokens), folder / kPreparedMask)),
+      : TokenDecorator(with_mask(open_token_file(folder / kPreparedTokens), folder / kPreparedTokens)),
         name_(fmt::format("{} ({}, {})", job.sources.name,
                           counted(static_cast<std::int64_t>(job.sources.files.size()), "file"),
                           job.tokenizer->describe())),
@@ -37,7 +37,7 @@ std::unique_ptr<TokenSource> open_token_files(const SourceList& list, bool docum
   std::vector<std::unique_ptr<TokenSource>> parts;
   parts.reserve(list.files.size());
   for (const SourceFile& file : list.files) {
-    auto tokens = with_mask(open_token_file(file.path), mask_beside(file.path));
+    auto tokens = with_mask(open_token_file(file.path), file.path);
     parts.push_back(documents ? with_documents(std::move(tokens), index_beside(file.path)) : std::move(tokens));
   }
   return join_sources(list.name, std::move(parts));

@@ -145,7 +145,10 @@ bool is_complete(const fs::path& folder) try {
   const auto info = nlohmann::json::parse(read_text_file(folder / kPreparedInfo, std::int64_t{1} << 30));
   const auto tokens = info.at("tokens").get<std::int64_t>(), width = info.at("token_bytes").get<std::int64_t>();
   const auto documents = info.at("documents").get<std::int64_t>();
+  const auto runs = info.at("uncounted_runs").get<std::int64_t>();
+  const auto mask = static_cast<std::int64_t>(sizeof(MaskHeader) + sizeof(TokenRun) * static_cast<std::uint64_t>(runs));
   return size_of_file(folder / kPreparedTokens) == kTokenHeader + tokens * width &&
+         (runs == 0 || size_of_file(folder / kPreparedMask) == mask) &&
          size_of_file(folder / kPreparedDocuments) == static_cast<std::int64_t>(sizeof(DocumentHeader)) + 8 * documents;
 } catch (const nlohmann::json::exception&) {
   return false;

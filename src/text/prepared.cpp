@@ -23,6 +23,7 @@ DocumentIndex::DocumentIndex(const std::filesystem::path& file, std::int64_t tok
   if (header.documents != (bytes.size() - sizeof header) / 8 || (bytes.size() - sizeof header) % 8 != 0)
     refuse("truncated, or not finished");
   documents_ = static_cast<std::int64_t>(header.documents);
+  uncounted_runs_ = static_cast<std::int64_t>(header.uncounted_runs);
   std::int64_t last = 0;
   for (std::int64_t i = 0; i < documents_; ++i) {
     if (end(i) < last || end(i) > tokens) refuse("documents out of order, or beyond the tokens");
@@ -117,6 +118,7 @@ class MaskedTokens final : public TokenDecorator {
  public:
   MaskedTokens(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask)
       : TokenDecorator(std::move(tokens)), mask_(mask, size()) {}
+  std::int64_t runs() const { return mask_.size(); }
   bool masks_loss() const override { return true; }
   void mask_targets(std::int64_t first, std::int64_t count, std::int32_t* ids) const override {
     TokenDecorator::mask_targets(first, count, ids);
@@ -139,9 +141,19 @@ std::unique_ptr<TokenSource> with_documents(std::unique_ptr<TokenSource> tokens,
   return std::make_unique<DocumentTokens>(std::move(tokens), index);
 }
 
-std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask) {
-  if (!path_exists(mask)) return tokens;
-  return std::make_unique<MaskedTokens>(std::move(tokens), mask);
+std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& file) {
+  const std::filesystem::path index = index_beside(file), mask = mask_beside(file);
+  const std::int64_t runs = path_exists(index) ? DocumentIndex(index, tokens->size()).uncounted_runs() : 0;
+  if (!path_exists(mask)) {
+    if (runs == 0) return tokens;
+    throw UsageError("{} is missing (by {} the loss leaves prompts out): copy it too, or prepare the text again",
+                     mask.string(), index.string());
+  }
+  auto masked = std::make_unique<MaskedTokens>(std::move(tokens), mask);
+  if (runs > 0 && masked->runs() != runs)
+    throw UsageError("{} has {} runs of tokens and {} names {}: they are of different texts", mask.string(),
+                     masked->runs(), index.string(), runs);
+  return masked;
 }
 
 namespace {

@@ -93,7 +93,7 @@ bool TokenWriter::read_journal() try {
   state_.bad_places = json.at("bad_places").get<std::vector<std::string>>();
   return size_of_file(tokens_file()) >= kTokenHeader + state_.tokens * token_bytes_ &&
          size_of_file(documents_file()) >= place_of_document(state_.documents) &&
-         size_of_file(mask_file()) >= place_of_run(state_.runs);
+         (state_.runs == 0 || size_of_file(mask_file()) >= place_of_run(state_.runs));
 } catch (const nlohmann::json::exception&) {
   return false;
 } catch (const UsageError&) {  // there is none
@@ -160,6 +160,7 @@ void TokenWriter::finish(TokenHeader kind) {
   write_at(tokens_, tokens_file(), 0, header.data(), kTokenHeader);
   DocumentHeader index;
   index.documents = static_cast<std::uint64_t>(state_.documents);
+  index.uncounted_runs = static_cast<std::uint64_t>(state_.runs);
   write_at(documents_, documents_file(), 0, &index, sizeof index);
   MaskHeader mask;
   mask.runs = static_cast<std::uint64_t>(state_.runs);

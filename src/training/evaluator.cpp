@@ -19,6 +19,21 @@ std::string describe(const std::vector<Evaluation>& evaluations) {
   return text;
 }
 
+std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std::int64_t micro_batches) {
+  const std::int64_t available = set.samples.samples_per_epoch();
+  const bool all = micro_batches == 0 || micro_batches > available / batch;
+  return all ? available : micro_batches * batch;
+}
+
+std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows) {
+  std::vector<std::int32_t> row(static_cast<std::size_t>(set.samples.seq_len()));
+  const std::int64_t tokens = counted_targets(*set.source, set.samples, 0, windows, row);
+  if (tokens > 0) return tokens;
+  throw UsageError(
+      "{} for validation: the loss counts none of the first {} tokens (prompts alone): some with completions",
+      set.source->describe(), windows * set.samples.seq_len());
+}
+
 Evaluator::Evaluator(RankContext& context, const StepSchedule& schedule, Optimizer& optimizer, Player& player,
                      std::int64_t vocab)
     : context_(context),
@@ -35,13 +50,10 @@ Evaluation Evaluator::evaluate(const ValidationSet& set, std::int64_t micro_batc
   result.set = set.name;
   result.available = set.samples.samples_per_epoch();
   const std::int64_t batch = schedule_.model.batch;
-  const bool all = micro_batches == 0 || micro_batches > result.available / batch;
-  result.windows = all ? result.available : micro_batches * batch;
-  result.tokens = counted_targets(*set.source, set.samples, 0, result.windows, row_);
-  if (result.tokens == 0) {
-    throw UsageError("{} for validation: the loss counts none of the {} tokens (prompts alone): some with completions",
-                     set.source->describe(), result.windows * schedule_.model.sequence);
-  }
+  result.windows = evaluated_windows(set, batch, micro_batches);
+  const auto [known, is_new] = tokens_.try_emplace({&set, result.windows}, 0);
+  if (is_new) known->second = evaluated_tokens(set, result.windows);
+  result.tokens = known->second;
   double sum = 0;
   std::int64_t done = 0;
   for (std::int64_t together = batch; together > 0; --together) {

@@ -11,9 +11,10 @@
 #include "tessera/config/validate.hpp"
 #include "tessera/engine/backend.hpp"
 #include "tessera/engine/device_choice.hpp"
+#include "tessera/schedule/decide_fit.hpp"
 #include "tessera/schedule/fit.hpp"
-#include "tessera/schedule/fit_recomputation.hpp"
 #include "tessera/text/corpus.hpp"
+#include "tessera/training/evaluator.hpp"
 #include "tessera/training/model_tokenizer.hpp"
 #include "tessera/training/trace_writer.hpp"
 
@@ -63,14 +64,15 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
     data_ = std::make_unique<Dataset>(
         open_dataset(with_tokenizer, architecture.vocab, sequence_length(options, architecture), settings));
   });
-  memory_ = decided_memory(context, options);
-  Options with_memory = options;
-  with_memory.memory = memory_;
-  planned_ = plan_run(with_memory, architecture, context.size(), context.ranks_per_node());
+  const Options decided = decided_options(context, options);
+  memory_ = decided.memory;
+  offload_fraction_ = decided.shard.offload_fraction;
+  planned_ = plan_run(decided, architecture, context.size(), context.ranks_per_node());
   steps_ = steps_of_run(options, planned_, *data_);
   require_traceable(options.run.trace, planned_.schedule);
-  require_memory(context, with_memory);
-  require_host_memory(context);
+  require_memory(context, decided);
+  for (const ValidationSet& set : data_->validation())  // an error before the run, not at its first evaluation
+    evaluated_tokens(set, evaluated_windows(set, planned_.schedule.model.batch, options.train.eval_batches));
   weights_.open(planned_.schedule.model.tensors);
 }
 
@@ -80,36 +82,35 @@ PreparedRun::MemoryLimit PreparedRun::memory_limit(RankContext& context, const O
   const UsableMemory mine =
       backend_of(schedule.model.device).usable_memory(context, options, schedule, machine_.machine_ranks);
   const std::int64_t usable = -context.control().maximum(-mine.bytes), given = options.plan.memory;
-  if (given > 0 && (usable <= 0 || given < usable)) return {given, "plan.memory = " + format_bytes(given)};
-  return {usable, format_bytes(usable) + mine.of};
+  const std::int64_t machine = -context.control().maximum(-(tessera::usable_memory() / machine_.machine_ranks));
+  if (given > 0 && (usable <= 0 || given < usable)) return {given, "plan.memory = " + format_bytes(given), machine};
+  return {usable, format_bytes(usable) + mine.of, machine};
 }
 
-MemoryOptions PreparedRun::decided_memory(RankContext& context, const Options& options) const {
-  if (options.memory.checkpoint != ActivationCheckpointing::fit) return options.memory;
+Options PreparedRun::decided_options(RankContext& context, const Options& options) const {
+  if (!has_fit(options)) return options;
   Options least = options;
-  least.memory.checkpoint = ActivationCheckpointing::block;
+  if (least.memory.checkpoint == ActivationCheckpointing::fit) least.memory.checkpoint = ActivationCheckpointing::block;
+  if (least.shard.offload_fraction.fits) least.shard.offload_fraction = {};
   const Architecture& architecture = weights_.architecture();
   const PlannedRun planned = plan_run(least, architecture, context.size(), context.ranks_per_node());
   const MemoryLimit limit = memory_limit(context, least, planned.schedule);
-  return with_fitting_recomputation(options, architecture, context.size(), context.ranks_per_node(), limit.bytes)
-      .memory;
+  return with_fit_decided(options, architecture, context.size(), context.ranks_per_node(),
+                          {limit.bytes, std::max<std::int64_t>(limit.machine, 0)});
 }
 
 void PreparedRun::require_memory(RankContext& context, const Options& options) const {
-  const MemoryLimit limit = memory_limit(context, options, planned_.schedule);
-  if (limit.bytes <= 0) return;
-  const ModelParts& model = planned_.schedule.model;
-  const RunShape shape = run_shape(options, model.architecture, context.size(), context.ranks_per_node());
-  require_fit(examine_fit(shape, planned_.schedule, planned_.plan, limit.bytes), limit.name);
-}
-
-/// State that is offloaded, and on a GPU's machine all that is pinned, must fit beside that of the machine's other
-/// ranks.
-void PreparedRun::require_host_memory(RankContext& context) const {
   const StepSchedule& schedule = planned_.schedule;
-  if (!copies_in_steps(schedule) && !traits_of(schedule.model.device).has_own_memory) return;  // require_memory had all
-  const std::int64_t usable = -context.control().maximum(-(tessera::usable_memory() / machine_.machine_ranks));
-  if (usable > 0) require_machine_fit(schedule, planned_.plan, usable, machine_.machine_ranks);
+  const ModelParts& model = schedule.model;
+  const MemoryLimit limit = memory_limit(context, options, schedule);
+  if (limit.bytes > 0) {
+    const RunShape shape = run_shape(options, model.architecture, context.size(), context.ranks_per_node());
+    require_fit(examine_fit(shape, schedule, planned_.plan, limit.bytes), limit.name);
+  }
+  // What is offloaded, and on a GPU's machine all that is pinned, must fit beside that of the machine's other ranks.
+  const bool has_more = copies_in_steps(schedule) || traits_of(model.device).has_own_memory;
+  if (has_more && limit.machine > 0)
+    require_machine_fit(schedule, planned_.plan, limit.machine, machine_.machine_ranks);
 }
 
 Options PreparedRun::resolved(const Options& options) const {
@@ -132,10 +133,7 @@ Options PreparedRun::resolved(const Options& options) const {
   out.memory = memory_;
   out.optim.warmup_steps = warmup_steps_of(options, steps_);
   out.train.seq_len = schedule.model.sequence;
-  if (options.shard.offload_fraction.fits) {
-    const OffloadAccount account = offload_account(schedule);
-    out.shard.offload_fraction = {static_cast<double>(account.elements) / static_cast<double>(account.of), false};
-  }
+  out.shard.offload_fraction = offload_fraction_;
   out.shard.reduce = resolved_reduce(options.shard.reduce, options.shard.strategy);
   if (rules_of(options.shard.strategy).is_hybrid()) out.shard.group_size = schedule.grid.size(Group::shard);
   return out;

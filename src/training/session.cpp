@@ -212,9 +212,10 @@ void TrainingSession::take_snapshot() {
 
 std::vector<Evaluation> TrainingSession::evaluate(std::int64_t micro_batches) {
   TESSERA_ASSERT(!data_.validation().empty(), "there is a validation set");
-  Evaluator evaluator(context_, planned_.schedule, *optimizer_, *player_, data_.vocab());
+  if (evaluator_ == nullptr)
+    evaluator_ = std::make_unique<Evaluator>(context_, planned_.schedule, *optimizer_, *player_, data_.vocab());
   std::vector<Evaluation> evaluations;
-  for (const ValidationSet& set : data_.validation()) evaluations.push_back(evaluator.evaluate(set, micro_batches));
+  for (const ValidationSet& set : data_.validation()) evaluations.push_back(evaluator_->evaluate(set, micro_batches));
   return evaluations;
 }
 

@@ -55,6 +55,8 @@ class Masks(Case):
         self.assertEqual(self.losses("--data.source=pairs.jsonl", "--data.document_mask=true", "--shard.strategy=zero2",
                                      ranks=2)[0], masked)
         (self.folder / "pairs.bin.mask").unlink()
+        self.refused("train", *TRAIN, "--data.source=pairs.bin", says=r"pairs\.bin\.mask is missing \(by pairs\.bin\.idx")
+        (self.folder / "pairs.bin.idx").unlink()
         plain, job = self.losses("--data.source=pairs.bin")
         self.assertNotIn("loss       over", job.out)
         self.assertNotEqual(plain, counted)

@@ -11,7 +11,7 @@ using namespace tessera;
 using Catch::Contains;
 
 namespace {
-std::string error_of(const std::vector<std::string>& words) {
+std::string command_error(const std::vector<std::string>& words) {
   return usage_message([&] { read_command(words); });
 }
 }  // namespace
@@ -29,7 +29,7 @@ TEST_CASE("Commands, their input file and options in any order") {
   CHECK(bench.kind == CommandKind::bench);
   CHECK(bench.bench == BenchKind::comm);
   CHECK(bench.input == file);
-  CHECK_THAT(error_of({"train", file.string(), "again.ini"}), Contains("again.ini"));
+  CHECK_THAT(command_error({"train", file.string(), "again.ini"}), Contains("again.ini"));
   std::filesystem::remove(file);
   CHECK(read_command({"plan"}).input.empty());
 }
@@ -46,7 +46,7 @@ TEST_CASE("Help and version") {
   CHECK(read_command({"help"}).topic == CommandKind::help);
   CHECK(read_command({"help", "plan"}).topic == CommandKind::plan);
   CHECK(read_command({"bench", "step", "--bench.steps=1", "--help"}).topic == CommandKind::bench);
-  CHECK_THAT(error_of({"help", "frobnicate"}), Contains("unknown command"));
+  CHECK_THAT(command_error({"help", "frobnicate"}), Contains("unknown command"));
 }
 
 TEST_CASE("A command's help lists what it reads, with an example") {
@@ -62,42 +62,42 @@ TEST_CASE("A command's help lists what it reads, with an example") {
 }
 
 TEST_CASE("An option on the command line that the command does not read is refused, in a file it may stand") {
-  CHECK_THAT(error_of({"train", "--plan.ranks=4"}),
+  CHECK_THAT(command_error({"train", "--plan.ranks=4"}),
              Contains("plan.ranks = '4' has no effect (tessera train does not read it)"));
-  CHECK_THAT(error_of({"train", "--export.dtype=bf16"}), Contains("has no effect"));
-  CHECK_THAT(error_of({"plan", "--bench.steps=4"}), Contains("tessera plan does not read it"));
-  CHECK_THAT(error_of({"bench", "step", "--plan.ranks=4"}), Contains("tessera bench does not read it"));
-  CHECK_THAT(error_of({"verify", "a", "--run.seed=4"}), Contains("tessera verify does not read it"));
-  CHECK_THAT(error_of({"export", "a", "b", "--run.seed=4"}), Contains("tessera export does not read it"));
+  CHECK_THAT(command_error({"train", "--export.dtype=bf16"}), Contains("has no effect"));
+  CHECK_THAT(command_error({"plan", "--bench.steps=4"}), Contains("tessera plan does not read it"));
+  CHECK_THAT(command_error({"bench", "step", "--plan.ranks=4"}), Contains("tessera bench does not read it"));
+  CHECK_THAT(command_error({"verify", "a", "--run.seed=4"}), Contains("tessera verify does not read it"));
+  CHECK_THAT(command_error({"export", "a", "b", "--run.seed=4"}), Contains("tessera export does not read it"));
   CHECK(read_command({"plan", "--optim.lr=1", "--plan.ranks=3"}).options.plan.ranks == 3);
   CHECK(read_command({"export", "a", "b", "--export.dtype=bf16"}).options.export_.dtype == DType::bf16);
   const auto file = std::filesystem::temp_directory_path() / ("tessera_command_test_" + std::to_string(::getpid()));
   std::ofstream(file) << "[plan]\nranks = 5\n[bench]\nsteps = 2\n";
-  CHECK(error_of({"train", file.string()}).empty());
+  CHECK(command_error({"train", file.string()}).empty());
   CHECK(read_command({"plan", file.string()}).options.plan.ranks == 5);
   std::filesystem::remove(file);
 }
 
 TEST_CASE("Unknown commands") {
-  CHECK_THAT(error_of({"trian"}), Contains("unknown command 'trian'") && Contains("train, plan, bench"));
-  CHECK_THAT(error_of({"tra"}), Contains("unknown command"));
+  CHECK_THAT(command_error({"trian"}), Contains("unknown command 'trian'") && Contains("train, plan, bench"));
+  CHECK_THAT(command_error({"tra"}), Contains("unknown command"));
   for (const std::string later : {"evaluate", "postmortem"}) {
-    CHECK_THAT(error_of({later}), Contains("unknown command '" + later + "': train, plan, bench"));
+    CHECK_THAT(command_error({later}), Contains("unknown command '" + later + "': train, plan, bench"));
   }
-  CHECK_THAT(error_of({"import", "a"}), Contains("import needs two paths"));
-  CHECK_THAT(error_of({"verify"}), Contains("verify needs a path"));
-  CHECK_THAT(error_of({"generate"}), Contains("generate needs a path"));
-  CHECK_THAT(error_of({"eval"}), Contains("eval needs a path"));
+  CHECK_THAT(command_error({"import", "a"}), Contains("import needs two paths"));
+  CHECK_THAT(command_error({"verify"}), Contains("verify needs a path"));
+  CHECK_THAT(command_error({"generate"}), Contains("generate needs a path"));
+  CHECK_THAT(command_error({"eval"}), Contains("eval needs a path"));
   CHECK(read_command({"eval", "a", "--eval.format=json"}).options.eval.format == ResultFormat::json);
-  CHECK_THAT(error_of({"train", "--eval.format=json"}), Contains("tessera train does not read it"));
-  CHECK_THAT(error_of({"verify", "a", "b"}), Contains("'b' after the path of verify"));
-  CHECK_THAT(error_of({"bench"}), Contains("comm, step, kernels, memory"));
-  CHECK_THAT(error_of({"bench", "calibrate"}), Contains("comm, step, kernels, memory"));
-  CHECK_THAT(error_of({"bench", "all"}), Contains("comm, step, kernels, memory"));
-  CHECK_THAT(error_of({"--run.seed=1", "train"}), Contains("where a command belongs"));
-  CHECK_THAT(error_of({"train", "missing.ini"}), Contains("missing.ini"));
-  CHECK_THAT(error_of({"train", "-n", "3"}), Contains("'-n' is not an option") && Contains("--section.key=value"));
-  CHECK_THAT(error_of({"train", "/tmp"}), Contains("/tmp is a folder"));
+  CHECK_THAT(command_error({"train", "--eval.format=json"}), Contains("tessera train does not read it"));
+  CHECK_THAT(command_error({"verify", "a", "b"}), Contains("'b' after the path of verify"));
+  CHECK_THAT(command_error({"bench"}), Contains("comm, step, kernels, memory"));
+  CHECK_THAT(command_error({"bench", "calibrate"}), Contains("comm, step, kernels, memory"));
+  CHECK_THAT(command_error({"bench", "all"}), Contains("comm, step, kernels, memory"));
+  CHECK_THAT(command_error({"--run.seed=1", "train"}), Contains("where a command belongs"));
+  CHECK_THAT(command_error({"train", "missing.ini"}), Contains("missing.ini"));
+  CHECK_THAT(command_error({"train", "-n", "3"}), Contains("'-n' is not an option") && Contains("--section.key=value"));
+  CHECK_THAT(command_error({"train", "/tmp"}), Contains("/tmp is a folder"));
 }
 
 TEST_CASE("data prepares what an input file and options name, and inspects what a word names") {
@@ -109,12 +109,12 @@ TEST_CASE("data prepares what an input file and options name, and inspects what 
   CHECK(inspect.data == DataTask::inspect);
   CHECK(inspect.paths.at(0) == "some.bin");
   CHECK(inspect.options.data.source == "some.bin");
-  CHECK_THAT(error_of({"data"}), Contains("prepare, inspect"));
-  CHECK_THAT(error_of({"data", "pack"}), Contains("data 'pack'"));
-  CHECK_THAT(error_of({"data", "inspect"}), Contains("data needs a path"));
-  CHECK_THAT(error_of({"data", "inspect", "a", "b"}), Contains("after the path"));
+  CHECK_THAT(command_error({"data"}), Contains("prepare, inspect"));
+  CHECK_THAT(command_error({"data", "pack"}), Contains("data 'pack'"));
+  CHECK_THAT(command_error({"data", "inspect"}), Contains("data needs a path"));
+  CHECK_THAT(command_error({"data", "inspect", "a", "b"}), Contains("after the path"));
   CHECK(reads(CommandKind::data, "data.output"));
   CHECK_FALSE(reads(CommandKind::train, "data.output"));
-  CHECK_THAT(error_of({"train", "--data.source=a", "--data.output=b"}), Contains("train does not read it"));
-  CHECK(error_of({"data", "prepare", "--data.source=a", "--optim.lr=1e-4"}).empty());
+  CHECK_THAT(command_error({"train", "--data.source=a", "--data.output=b"}), Contains("train does not read it"));
+  CHECK(command_error({"data", "prepare", "--data.source=a", "--optim.lr=1e-4"}).empty());
 }

@@ -6,7 +6,7 @@
 
 using namespace tessera;
 
-TEST_CASE("the host's AdamW has a rate on any number of threads, beside the device's or in its place") {
+TEST_CASE("the host's AdamW has a rate, whatever plays the queues") {
   const auto device = make_cpu_device();
   for (const QueueMode mode : {QueueMode::serial, QueueMode::parallel}) {
     ResourceSettings settings;

@@ -27,7 +27,7 @@ namespace {
 /// Shapes that meet every kernel: tiles of 32 and 64 keys, of 32 to 128 queries, heads of up to 64 and beyond.
 std::vector<AttentionShape> shapes() {
   if (tested_kind() == DeviceKind::cpu) return {{2, 200, 4, 2, 16}, {1, 131, 1, 1, 5}};
-  return {{1, 200, 2, 1, 16}, {2, 70, 1, 1, 72}};
+  return {{1, 200, 2, 1, 16}, {2, 70, 1, 1, 72}, {1, 40, 1, 1, 136}};
 }
 
 std::vector<std::vector<std::int64_t>> borders() {
@@ -92,14 +92,16 @@ TEST_CASE("attention within documents, with dropout", "[attention][dropout]") {
   Dropout dropout;
   dropout.probability = 0.3f, dropout.sequence = 90, dropout.site = DropoutSite::attention, dropout.scalars = &scalars;
   for (const DType dtype : {DType::fp32, DType::bf16}) {
-    const Problem p{{1, 90, 2, 2, 16}, dtype};
-    const Positions positions = documents_of(p.shape, {7, 60});
-    const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
-                 upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
-    const Mask mask = mask_of(dropout, p.shape);
-    const Reference reference(p, qkv.values(), upstream.values(), mask, positions);
-    const Result r = run_attention(device, p, qkv, upstream, dropout, positions);
-    CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
-    CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+    for (const std::int64_t head_width : {16, 72}) {
+      const Problem p{{1, 90, 2, 2, head_width}, dtype};
+      const Positions positions = documents_of(p.shape, {7, 60});
+      const Tensor qkv = Tensor::random(p.tokens(), p.width(), dtype, 1),
+                   upstream = Tensor::random(p.tokens(), p.out_width(), dtype, 2);
+      const Mask mask = mask_of(dropout, p.shape);
+      const Reference reference(p, qkv.values(), upstream.values(), mask, positions);
+      const Result r = run_attention(device, p, qkv, upstream, dropout, positions);
+      CHECK(relative_error(r.output.values(), reference.output) < tolerance(dtype));
+      CHECK(relative_error(r.gradient.values(), reference.gradient) < 2 * tolerance(dtype));
+    }
   }
 }

@@ -67,7 +67,7 @@ class Sets(unittest.TestCase):
         page = self.folder / "page.html"
         report = Report(*self.runs, "--html", page)
         self.assertEqual(report.code, 0, report.err)
-        self.assertIn("Other marks are those of far, in this order: square.", " ".join(page.read_text().split()))
+        self.assertIn("Other marks: square far.", " ".join(page.read_text().split()))
 
 
 if __name__ == "__main__":

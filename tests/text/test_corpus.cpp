@@ -175,6 +175,8 @@ TEST_CASE("The loss leaves prompts out, from the cache and from a file") {
   CHECK_THAT(usage_message([&] { open_corpus(options, 256); }), Contains("tokens.bin.mask: no mask of the loss"));
   std::filesystem::remove(folder / "tokens.bin.mask");
   options.data.source = (folder / "tokens.bin").string();
+  CHECK_THAT(usage_message([&] { open_corpus(options, 256); }), Contains("tokens.bin.mask is missing"));
+  std::filesystem::remove(folder / "tokens.bin.idx");
   CHECK_FALSE(open_corpus(options, 256)->masks_loss());
   CHECK(open_dataset(options, 256, 2).fingerprint() != masked);
 }

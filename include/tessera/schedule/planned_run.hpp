@@ -34,10 +34,6 @@ struct RunShape {
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node);
 
-/// Returns the least part of the state to offload, unit by unit, with which a run fits `allowed` bytes (limited_bytes).
-/// All of it where that is not enough.
-double least_offload(RunShape shape, std::int64_t allowed);
-
 /// Returns the shape of a run that only generates text.
 RunShape generation_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                           std::int64_t ranks_per_node, const GenerationShape& generation);

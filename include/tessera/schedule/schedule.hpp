@@ -269,6 +269,9 @@ std::vector<ValueId> touched_values(const Operation& operation);
 /// Returns the scratch that an operation has, if any.
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation);
 
+/// Returns whether a part's operation leaves its output behind; a recompute may leave it out.
+bool writes_output(const StepSchedule& schedule, const Operation& operation);
+
 /// Returns the cost of a part's operation. A recompute that writes the part's output again costs what forward does.
 const PartCost& cost_of(const StepSchedule& schedule, const Operation& operation);
 

@@ -17,7 +17,8 @@ struct DocumentHeader {
   char magic[8] = {'T', 'E', 'S', 'S', 'E', 'R', 'A', 'D'};
   std::uint32_t version = 1, entry_bytes = 8;
   std::uint64_t documents = 0;
-  std::uint64_t unused[5] = {};
+  std::uint64_t uncounted_runs = 0;  ///< of the mask beside it; 0: there is none
+  std::uint64_t unused[4] = {};
 };
 static_assert(sizeof(DocumentHeader) == 64);
 
@@ -27,6 +28,8 @@ class DocumentIndex {
   /// UsageError if the file is no such index, or its documents are not in order within `tokens`.
   DocumentIndex(const std::filesystem::path& file, std::int64_t tokens);
   std::int64_t size() const { return documents_; }
+  /// Returns the runs of the mask that was written with it; 0: there was none.
+  std::int64_t uncounted_runs() const { return uncounted_runs_; }
   /// Returns the first token of a document, and the token after its last.
   std::int64_t begin(std::int64_t document) const { return document == 0 ? 0 : end(document - 1); }
   std::int64_t end(std::int64_t document) const;
@@ -35,7 +38,7 @@ class DocumentIndex {
 
  private:
   MappedFile file_;
-  std::int64_t documents_ = 0, tokens_ = 0;
+  std::int64_t documents_ = 0, tokens_ = 0, uncounted_runs_ = 0;
 };
 
 /// Tokens [begin, end) of a corpus.
@@ -74,8 +77,9 @@ inline constexpr std::string_view kPreparedDocuments = "documents.idx";
 inline constexpr std::string_view kPreparedMask = "uncounted.idx";
 inline constexpr std::string_view kPreparedInfo = "info.json";
 
-/// Gives tokens the mask in a file, if it is there. UsageError if it is no mask of these tokens.
-std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& mask);
+/// Gives tokens the mask beside their file, if there is one. UsageError if it is no mask of these tokens, or is missing
+/// though the index beside them names one.
+std::unique_ptr<TokenSource> with_mask(std::unique_ptr<TokenSource> tokens, const std::filesystem::path& file);
 
 /// Gives tokens the documents of an index, whose first tokens are no targets. UsageError if the file is missing or no
 /// index of these tokens.

@@ -5,7 +5,9 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/comm/rank_context.hpp"
@@ -27,14 +29,21 @@ struct Evaluation {
 /// Returns "validation loss 2.2835, perplexity 9.81", or "validation loss A 2.2835 (perplexity 9.81), B ...".
 std::string describe(const std::vector<Evaluation>& evaluations);
 
+/// Returns the windows of a set that are evaluated in micro-batches of `batch`. 0 micro-batches, or more than there
+/// are: all, to the last window.
+std::int64_t evaluated_windows(const ValidationSet& set, std::int64_t batch, std::int64_t micro_batches);
+
+/// Returns the targets that the loss counts in the first `windows` of a set. UsageError if there are none.
+std::int64_t evaluated_tokens(const ValidationSet& set, std::int64_t windows);
+
 class Evaluator {
  public:
   /// All must outlive the evaluator. `vocab`: of the model; tokens are checked against it.
   Evaluator(RankContext& context, const StepSchedule& schedule, Optimizer& optimizer, Player& player,
             std::int64_t vocab);
 
-  /// Returns the mean loss over `micro_batches` of the set: the same on every rank and world. 0, or more than there
-  /// are: all of it, to the last window. Collective.
+  /// Returns the mean loss over `micro_batches` of the set: the same on every rank and world. The set stays where it is
+  /// as long as the evaluator lives. Collective.
   Evaluation evaluate(const ValidationSet& set, std::int64_t micro_batches);
 
  private:
@@ -47,7 +56,8 @@ class Evaluator {
   Optimizer& optimizer_;
   Player& player_;
   std::int64_t vocab_;
-  std::vector<std::int32_t> row_;  ///< scratch of batches
+  std::vector<std::int32_t> row_;                                                 ///< scratch of batches
+  std::map<std::pair<const ValidationSet*, std::int64_t>, std::int64_t> tokens_;  ///< counted, by set and windows
 };
 
 }  // namespace tessera

@@ -41,16 +41,17 @@ class PreparedRun {
   struct MemoryLimit {
     std::int64_t bytes = 0;
     std::string name;
+    std::int64_t machine = 0;  ///< of the machine's memory
   };
   MemoryLimit memory_limit(RankContext& context, const Options& options, const StepSchedule& schedule) const;
-  MemoryOptions decided_memory(RankContext& context, const Options& options) const;
+  Options decided_options(RankContext& context, const Options& options) const;
   void require_memory(RankContext& context, const Options& options) const;
-  void require_host_memory(RankContext& context) const;
 
   MachineShape machine_;
   ModelWeights weights_;
   std::string tokenizer_;  ///< data.tokenizer
   MemoryOptions memory_;   ///< without fit
+  OffloadFraction offload_fraction_;
   std::int64_t steps_ = 0;
   std::unique_ptr<Dataset> data_;
   PlannedRun planned_;

@@ -115,7 +115,8 @@ class TrainingSession {
   std::unique_ptr<StepTrace> trace_;
   std::unique_ptr<Player> player_;
   std::unique_ptr<BatchReader> reader_;
-  std::vector<std::int32_t> row_;  ///< scratch of counting targets
+  std::unique_ptr<Evaluator> evaluator_;  ///< from the first evaluation on
+  std::vector<std::int32_t> row_;         ///< scratch of counting targets
 };
 
 }  // namespace tessera

@@ -33,13 +33,6 @@ __global__ void __launch_bounds__(kThreads)
   if (lane == 0 && unit < units) delta[(row / sequence * heads + head) * sequence + row % sequence] = sum;
 }
 
-void require_narrow_heads(const AttentionShape& shape) {
-  if (shape.head_width > kWidestHead) {
-    throw UsageError("attention with heads of {} (the GPU's kernels keep a row of a head): up to {}", shape.head_width,
-                     kWidestHead);
-  }
-}
-
 bool by_tensor_cores(const AttentionShape& shape, DType dtype) {
   require_narrow_heads(shape);
   return dtype != DType::fp32 && shape.head_width <= kWidestTensorCoreHead;

@@ -11,6 +11,8 @@
 namespace tessera {
 
 inline constexpr std::int64_t kWidestHead = 256, kWidestTensorCoreHead = 128;
+/// UsageError for heads that are wider.
+void require_narrow_heads(const AttentionShape& shape);
 
 void attention_forward_by_tensor_cores(cudaStream_t stream, const AttentionForward& a);
 void attention_forward_plain(cudaStream_t stream, const AttentionForward& a);

@@ -114,8 +114,8 @@ __global__ void __launch_bounds__(kThreads) cached_kernel(const CachedRows<T> a)
 
 template <class T>
 CachedRows<T> rows_of(const AttentionCached& a) {
-  const bool aligned = a.shape.head_width * size_of(a.query.dtype) % 16 == 0 && is_aligned(a.query) &&
-                       is_aligned(a.key_cache) && is_aligned(a.value_cache);
+  const bool aligned = heads_aligned(a.shape, a.query.dtype) && is_aligned(a.query) && is_aligned(a.key_cache) &&
+                       is_aligned(a.value_cache);
   return {AttentionSizes(a.shape, {}),
           a.limit,
           a.positions,

@@ -10,12 +10,16 @@
 
 namespace tessera {
 
-/// Tensor cores' tiles fit every GPU that has them; rows of plain fp32 heads grow with the head.
-void require_cuda_attention(const AttentionShape& shape, DType dtype) {
+void require_narrow_heads(const AttentionShape& shape) {
   if (shape.head_width > kWidestHead) {
     throw UsageError("attention with heads of {} (the GPU's kernels keep a row of a head): up to {}", shape.head_width,
                      kWidestHead);
   }
+}
+
+/// Tensor cores' tiles fit every GPU that has them; rows of plain fp32 heads grow with the head.
+void require_cuda_attention(const AttentionShape& shape, DType dtype) {
+  require_narrow_heads(shape);
   if (dtype != DType::fp32 && shape.head_width <= kWidestTensorCoreHead) return;
   int device = 0, available = 0;
   TESSERA_CHECK_CUDA(cudaGetDevice(&device));

@@ -125,6 +125,7 @@ constexpr std::size_t backward_shared_bytes() {
 }
 
 /// KeysStay: blockIdx.y is a key/value head, and its query heads pass one after the other. Otherwise a query head.
+/// With documents one block a multiprocessor must do: with fewer registers a thread would spill.
 template <class T, int D, bool KeysStay, bool Packed>
 __global__ void __launch_bounds__(kThreads, Packed ? 1 : 0) backward_kernel(const AttentionBackwardRows<T> a) {
   auto* x = dynamic_shared<float>();  // stay: key, value; or query, d output

@@ -5,7 +5,6 @@
 #include "cuda/kernels/cuda_kernels.hpp"
 #include "cuda/kernels/finish_matmul.hpp"
 #include "kernels/final_norm.hpp"
-#include "tessera/base/error.hpp"
 #include "tessera/cuda/launch.hpp"
 
 namespace tessera {

@@ -38,8 +38,11 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
 
 std::string GpuPlayer::execution_mode() const {
   if (!why_no_graphs_.empty()) return fmt::format("segments played eagerly ({})", why_no_graphs_);
-  return fmt::format("segments replayed as graphs{}, except in steps that are timed",
-                     graphs_.has_collectives() ? "" : " between staged collectives");
+  const bool has_host_work =
+      std::ranges::any_of(schedule_.segments, [&](const Segment& segment) { return works_on_host(segment); });
+  return fmt::format("segments replayed as graphs{}, except in steps that are timed{}",
+                     graphs_.has_collectives() ? "" : " between staged collectives",
+                     has_host_work ? ", and the one of the host's AdamW" : "");
 }
 
 void GpuPlayer::send_scalars() {

@@ -70,6 +70,8 @@ void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times) {
         stream.wait(order_.event(other));
       }
     }
+    // In serial mode nothing is waited for by events: what was submitted so far may still be copying.
+    if (op.queue == Queue::host && queues_.on_compute(op.queue)) stream.synchronize();
     if (times != nullptr) times->begin(id, stream);
     run(id, stream);
     if (times != nullptr) times->end(id, stream);

@@ -109,12 +109,17 @@ void CpuKernels::embedding_backward(Stream& stream, const EmbeddingBackward& a) 
     });
   }
   if (a.position_gradient) {
-    // Rows sorted by position, as those above by token.
+    // Rows sorted by position, as those above by token. Without documents that order is known.
     auto* order = static_cast<std::int32_t*>(a.scratch);
     const auto position_of = [&](std::int32_t row) {
       return a.positions != nullptr ? a.positions[row] : static_cast<std::int32_t>(row % a.sequence);
     };
-    sort_rows(order, tokens, position_of);
+    if (a.positions != nullptr) {
+      sort_rows(order, tokens, position_of);
+    } else {
+      for (std::int64_t row = 0; row < tokens; ++row)
+        order[row % a.sequence * a.batch + row / a.sequence] = static_cast<std::int32_t>(row);
+    }
     pool_.parallel_for(a.context, [&](std::int64_t position, int worker) {
       ScratchLayout scratch = scratch_of(worker);
       const auto run = std::ranges::equal_range(order, order + tokens, position, {}, position_of);

@@ -26,6 +26,11 @@ inline Architecture tiny_gpt2() {
   return a;
 }
 
+/// Returns whether two runs ended with the same bits.
+inline bool same_run(const RunOutcome& a, const RunOutcome& b) {
+  return a.losses == b.losses && a.norms == b.norms && a.weights == b.weights && a.evaluations == b.evaluations;
+}
+
 /// That many emulated GPUs, until the end of a test.
 class GpuCount {
  public:

@@ -110,6 +110,7 @@ class MirroredKernels final : public Kernels {
     Mirror m(device_, stream);
     EmbeddingBackward a = arguments;
     a.tokens = m.read(a.tokens, a.batch * a.sequence * 4);
+    a.positions = m.read(a.positions, a.batch * a.sequence * 4);
     m.in(a.output_gradient, a.batch * a.sequence, a.width);
     m.out(a.token_gradient, a.vocab, a.width), m.out(a.position_gradient, a.context, a.width), m.in(a.dropout);
     a.scratch = m.write(a.scratch, kernel_needs(DeviceKind::cuda).embedding_backward(a.batch * a.sequence));

@@ -7,15 +7,12 @@ import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from ...measures import finite_column
-from ...plots import SET_MARKERS
+from ...plots import marks_of
 from .. import svg
 from ..quantity import decimals, name, optional, text
 from ..study import Study
 from ..traced import Traced
 from .panel import Panel, drawn
-
-# Of plots.SET_MARKERS, in its order.
-SHAPES = ("square", "triangle up", "diamond", "triangle down", "pentagon", "arrow right", "star", "arrow left")
 
 
 def losses(study: Study) -> Optional[Panel]:
@@ -28,7 +25,7 @@ def losses(study: Study) -> Optional[Panel]:
         together.setdefault(_bits(row), []).append(row)
     figure, axes = svg.figure(2.6)
     circles = False
-    further = list(dict.fromkeys(name for row in rows for name in row.row.metrics.further_sets))
+    marks = marks_of([row.row for row in rows])
     for place, same in enumerate(together.values()):
         steps, evals = same[0].row.metrics.steps["loss"], same[0].row.metrics.evals.get("loss", ())
         style = svg.style_of(place)
@@ -50,7 +47,7 @@ def losses(study: Study) -> Optional[Panel]:
             validation = same[0].row.metrics.validation(set_name)
             axes.plot(validation.index,
                       validation.where(np.isfinite(validation)),
-                      SET_MARKERS[further.index(set_name) % len(SET_MARKERS)],
+                      marks[set_name][0],
                       markersize=4,
                       markerfacecolor="white",
                       color=style["color"])
@@ -61,8 +58,8 @@ def losses(study: Study) -> Optional[Panel]:
     svg.legend(figure, axes)
     caption = text("Mean over all tokens of the global batch.{circles}{further}{same}",
                    circles=" Circles are validation losses." if circles else "",
-                   further=f" Other marks are those of {', '.join(further)}, in this order: {_shapes(len(further))}."
-                   if further else "",
+                   further=f" Other marks: {', '.join(f'{word} {set_name}' for set_name, (_, word) in marks.items())}."
+                   if marks else "",
                    same=" Rows with the same bits at every step share a curve: (+n) stands for n more rows."
                    if len(together) < len(rows) else "")
     cells = [[
@@ -80,11 +77,6 @@ def _bits(row: Traced) -> tuple[bytes, ...]:
     metrics = row.row.metrics
     evals = metrics.evals.to_numpy(np.float64).tobytes() if len(metrics.evals) else b""
     return metrics.steps["loss"].to_numpy(np.float64).tobytes(), evals, " ".join(metrics.further_sets).encode()
-
-
-def _shapes(count: int) -> str:
-    """Words for the first markers of SET_MARKERS."""
-    return ", ".join(SHAPES[place % len(SHAPES)] for place in range(count))
 
 
 def _label(same: list[Traced]) -> str:

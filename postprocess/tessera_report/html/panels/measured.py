@@ -36,12 +36,14 @@ def measured_timelines(study: Study) -> tuple[list[Panel], list[str]]:
     """A picture for each row that has a trace; and why a trace gave none."""
     panels, problems = [], []
     for row in study.trained:
+        if len(panels) == MOST:
+            break
         try:
             trace = newest_trace(row.row.entry.runs)
         except Unreadable as error:
             problems.append(str(error))
             continue
-        if trace is None or len(panels) == MOST:
+        if trace is None:
             continue
         caption = text(
             "The last step of the newest trace of {row}, on the first ranks. Red: compute waits. The plan above has each "

@@ -1,7 +1,7 @@
 #include <catch2/catch.hpp>
 
+#include "tessera/schedule/decide_fit.hpp"
 #include "tessera/schedule/fit.hpp"
-#include "tessera/schedule/fit_recomputation.hpp"
 #include "tessera/schedule/verify.hpp"
 
 using namespace tessera;
@@ -79,11 +79,11 @@ TEST_CASE("Each half buys memory and pays FLOPs; both together most") {
 TEST_CASE("fit takes the fewest FLOPs that fit") {
   const RunShape shape = nano(8);
   const std::int64_t most = bytes_of(shape), least = bytes_of(with(shape, Recomputation::all_blocks()));
-  CHECK(fitting_recomputation(shape, most) == Recomputation());
-  CHECK(fitting_recomputation(shape, least - 1).is_all());
+  CHECK(fitting_recomputation(shape, {most, 0}) == Recomputation());
+  CHECK(fitting_recomputation(shape, {least - 1, 0}).is_all());
   for (int step = 0; step < 8; ++step) {
     const std::int64_t allowed = least + (most - 1 - least) * step / 7;
-    const Recomputation taken = fitting_recomputation(shape, allowed);
+    const Recomputation taken = fitting_recomputation(shape, {allowed, 0});
     INFO(allowed << " of " << most << ": " << describe(taken));
     REQUIRE(taken.is_any());
     REQUIRE(bytes_of(with(shape, taken)) <= allowed);
@@ -102,7 +102,7 @@ TEST_CASE("fit is decided in the options, for a limit") {
   Options options = parse_arguments({"--model.preset=nano", "--train.micro_batch=8", "--memory.checkpoint=fit"});
   const Architecture architecture = preset("nano");
   const auto decided = [&](std::int64_t allowed) {
-    return with_fitting_recomputation(options, architecture, 2, 2, allowed).memory;
+    return with_fit_decided(options, architecture, 2, 2, {allowed, 0}).memory;
   };
   CHECK(decided(std::int64_t{1} << 40) == MemoryOptions());
   CHECK(decided(1).checkpoint == ActivationCheckpointing::block);

@@ -1,0 +1,35 @@
+#pragma once
+// Options whose value is `fit`: the cheapest with which a run fits. And what a recomputation pays.
+
+#include <cstdint>
+
+#include "tessera/schedule/planned_run.hpp"
+
+namespace tessera {
+
+/// What a rank may take, in bytes.
+struct FitLimits {
+  std::int64_t device = 0;   ///< of limited_bytes
+  std::int64_t machine = 0;  ///< of machine_bytes; 0: any
+};
+
+/// Returns the FLOPs that a rank recomputes in a step.
+std::int64_t recomputed_flops(const StepSchedule& schedule);
+
+/// Returns the recomputation of fewest FLOPs with which the run fits. None, or one half or both of some of the blocks,
+/// evenly spread; all of every block where nothing fits.
+Recomputation fitting_recomputation(const RunShape& shape, const FitLimits& limits);
+
+/// Returns the least part of the state to offload, unit by unit, with which a run fits `allowed` bytes of a device
+/// (limited_bytes). All of it where that is not enough.
+double least_offload(RunShape shape, std::int64_t allowed);
+
+/// Returns whether an option's value is `fit`.
+bool has_fit(const Options& options);
+
+/// Returns the options with each `fit` decided for these limits, as if its choice had been given: first
+/// shard.offload_fraction, then memory.checkpoint. UsageError without a limit of the device.
+Options with_fit_decided(Options options, const Architecture& architecture, std::int64_t world,
+                         std::int64_t ranks_per_node, const FitLimits& limits);
+
+}  // namespace tessera
