@@ -39,9 +39,9 @@ TEST_CASE("a GPU whose state rests on the host has the bits of one that keeps it
       options.shard.offload = offload;
       INFO(name_of(compute) << " " << name_of(offload));
       emulator::set_chaos(5);
-      for (const QueueMode lanes : {QueueMode::parallel, QueueMode::serial}) {
-        options.run.lanes = lanes;
-        INFO(name_of(lanes) << " queues");
+      for (const QueueMode mode : {QueueMode::parallel, QueueMode::serial}) {
+        options.run.lanes = mode;
+        INFO(name_of(mode) << " queues");
         CHECK(same_run(plain, train_locally(options, architecture, 1, 1, poisoned, {}, 256)));
       }
       emulator::set_chaos(1);
