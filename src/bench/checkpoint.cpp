@@ -141,7 +141,8 @@ double bench_in_the_step(World& world, const Options& options, const MachineShap
   CheckpointWriter writer(world, *session, settings);
 
   const ModelParts& model = session->schedule().model;
-  const UnitLayout same = divide_into_units(model, options.shard.wrap, options.shard.min_params, world.size());
+  const UnitLayout same = divide_into_units(model, options.shard.wrap, options.shard.min_params, world.size(),
+                                            options.shard.persistence_threshold);
   const UnitLayout other = divide_into_units(model, Wrap::model, 1, world.size());
   const int threads = threads_of(options, machine);
   std::vector<double> plain_write, write, plain_read, load, reshard;

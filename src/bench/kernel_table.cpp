@@ -28,7 +28,9 @@ StepSchedule schedule_of(const Options& options, std::int64_t world, std::int64_
   const ModelParts model =
       declare_parts(architecture, options.train.micro_batch, sequence_length(options, architecture),
                     options.precision.compute, options.precision.reduce, device);
-  const ProcessGrid grid = grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
+  const ShardOptions& shard = options.shard;
+  const ProcessGrid grid =
+      grid_for(shard.strategy, world, ranks_per_node, shard.group_size, shard.reshard_after_forward.ranks);
   return build_schedule(model, grid, policy_from(options));
 }
 

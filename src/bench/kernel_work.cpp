@@ -51,6 +51,11 @@ FlatWork gather_work(const StepSchedule& schedule, const Operation& op) {
           whole.dtype};
 }
 
+FlatWork slice_work(const StepSchedule& schedule, const Operation& op) {
+  const Value& kept = schedule.value(op.writes[0]);
+  return {FlatKind::cast, kept.elements, kept.dtype, kept.dtype};
+}
+
 FlatWork accumulate_work(const StepSchedule& schedule, const Operation& op) {
   const bool in_place = !op.updates.empty();
   const Value& sum = schedule.value(in_place ? op.updates[0].after : op.writes[0]);
@@ -91,6 +96,8 @@ void count_operation(const StepSchedule& schedule, const Operation& op, KernelWo
       return count(work.parts, part_work(schedule, op));
     case OperationKind::gather:
       return count(work.flat, gather_work(schedule, op));
+    case OperationKind::slice:
+      return count(work.flat, slice_work(schedule, op));
     case OperationKind::accumulate:
       return count(work.flat, accumulate_work(schedule, op));
     case OperationKind::norm:

@@ -140,6 +140,10 @@ OptionEntry emulation_option(const std::string& name, FieldOf<Emulation> auto fi
   return typed_option<read_emulation>(name, field, allowed, help, kAnyValue, emulation_text);
 }
 
+OptionEntry reshard_option(const std::string& name, FieldOf<ReshardAfterForward> auto field, const std::string& help) {
+  return typed_option<read_reshard>(name, field, "true|false|N ranks", help, kAnyValue, reshard_text);
+}
+
 OptionEntry fraction_option(const std::string& name, FieldOf<OffloadFraction> auto field, const std::string& help) {
   return typed_option<read_fraction>(name, field, "number, 0 to 1, or fit", help, kAnyValue, fraction_text);
 }

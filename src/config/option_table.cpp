@@ -182,8 +182,11 @@ void add_shard(Rows& t) {
                     "what is gathered together: a block, neighbouring parts up to min_params, or the whole model"));
   t.push_back(integer_option("shard.min_params", Field{&O::shard, &S::min_params}, 1, kAnyCount,
                              "wrap = size: neighbouring parts are joined until they have so many parameters"));
-  t.push_back(choice_option("shard.reshard_after_forward", Field{&O::shard, &S::reshard_after_forward},
-                            "drop gathered parameters after forward and gather them again for backward"));
+  t.push_back(integer_option("shard.persistence_threshold", Field{&O::shard, &S::persistence_threshold}, 0, kAnyCount,
+                             "tensors of fewer elements stay full: gathered once a step, after their update; 0: none"));
+  t.push_back(reshard_option("shard.reshard_after_forward", Field{&O::shard, &S::reshard_after_forward},
+                             "drop gathered parameters after forward and gather them again for backward; N: but for "
+                             "1/N, which stays on each of N ranks of a node, a gathered unit in the account"));
   t.push_back(integer_option("shard.prefetch_forward", Field{&O::shard, &S::prefetch_forward}, 0, 1 << 20,
                              "units gathered ahead of their use in forward; 0: off"));
   t.push_back(integer_option("shard.prefetch_backward", Field{&O::shard, &S::prefetch_backward}, 0, 1 << 20,

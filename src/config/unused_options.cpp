@@ -18,11 +18,11 @@ void unused_by_strategy(const ShardOptions& shard, std::vector<UnusedOption>& ou
   if (!rules.is_hybrid()) {
     add_unused(out, "only " + names_of_hybrids() + " have a shard group smaller than the world", {"shard.group_size"});
   }
-  switch (rules.life_with(shard.reshard_after_forward)) {
+  switch (rules.life_with(shard.reshard_after_forward.drops)) {
     case ParameterLife::rest:
       add_unused(out, fmt::format("{} keeps full parameters and gathers nothing for forward or backward", rules.name),
                  {"shard.prefetch_forward", "shard.prefetch_backward", "shard.limit_all_gathers",
-                  "shard.reshard_after_forward"});
+                  "shard.reshard_after_forward", "shard.persistence_threshold"});
       break;
     case ParameterLife::step:
       add_unused(out, fmt::format("{} gathers every unit once a step and keeps it through backward", rules.name),

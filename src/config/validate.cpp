@@ -16,6 +16,13 @@ namespace tessera {
 
 namespace {
 
+void check_resharding(const ReshardAfterForward& reshard) {
+  if (reshard.ranks != 1) return;
+  throw UsageError(
+      "shard.reshard_after_forward = 1 (over one rank the slice that stays is all of the unit): false, or a number "
+      "from 2");
+}
+
 void check_used(const Options& options) {
   static const Options defaults;
   for (const auto& unused : unused_options(options)) {
@@ -116,6 +123,7 @@ void check_kept_weights(const CheckpointOptions& options) {
 
 void validate(const Options& options) {
   check_used(options);
+  check_resharding(options.shard.reshard_after_forward);
   check_sizes(options.model);
   check_ranges(options);
   check_offload(options);
@@ -210,7 +218,8 @@ std::int64_t accumulation_of(const TrainOptions& options, std::int64_t world) {
 
 void validate_for_world(const Options& options, std::int64_t world, std::int64_t ranks_per_node) {
   if (options.grid.ranks_per_node > 0) ranks_per_node = options.grid.ranks_per_node;
-  grid_for(options.shard.strategy, world, ranks_per_node, options.shard.group_size);
+  const ShardOptions& shard = options.shard;
+  grid_for(shard.strategy, world, ranks_per_node, shard.group_size, shard.reshard_after_forward.ranks);
   accumulation_of(options.train, world);
 }
 

@@ -176,6 +176,18 @@ std::string emulation_text(const Emulation& emulation) {
   return fmt::format("{},{}", number_text(emulation.latency), number_text(emulation.bandwidth));
 }
 
+std::optional<ReshardAfterForward> read_reshard(std::string_view text) {
+  if (text == "true" || text == "false") return ReshardAfterForward{.drops = text == "true", .ranks = 0};
+  const auto ranks = read_count(text);
+  if (!ranks || *ranks < 1) return std::nullopt;
+  return ReshardAfterForward{.drops = true, .ranks = *ranks};
+}
+
+std::string reshard_text(const ReshardAfterForward& reshard) {
+  if (reshard.ranks > 0) return std::to_string(reshard.ranks);
+  return reshard.drops ? "true" : "false";
+}
+
 std::optional<OffloadFraction> read_fraction(std::string_view text) {
   if (text == "fit") return OffloadFraction{.value = 1.0, .fits = true};
   const auto value = read_number(text);

@@ -38,6 +38,10 @@ std::optional<double> read_bandwidth(std::string_view text);
 std::optional<Emulation> read_emulation(std::string_view text);
 std::string emulation_text(const Emulation& emulation);
 
+/// Reads "true", "false" or a number of ranks above 0.
+std::optional<ReshardAfterForward> read_reshard(std::string_view text);
+std::string reshard_text(const ReshardAfterForward& reshard);
+
 /// Reads "fit", or a number from 0 to 1.
 std::optional<OffloadFraction> read_fraction(std::string_view text);
 std::string fraction_text(const OffloadFraction& fraction);

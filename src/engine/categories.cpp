@@ -8,6 +8,7 @@ TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
     case OperationKind::load:
       return takes_tokens(op) ? TimeCategory::data : TimeCategory::exposed_other;
     case OperationKind::forward:
+    case OperationKind::slice:  // a copy between two forwards
       return TimeCategory::forward;
     case OperationKind::recompute:
       return TimeCategory::recompute;
@@ -20,7 +21,6 @@ TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
     case OperationKind::all_reduce:
       return TimeCategory::exposed_all_reduce;
     case OperationKind::store:
-    case OperationKind::slice:
       return TimeCategory::exposed_other;
     case OperationKind::accumulate:
     case OperationKind::norm:

@@ -53,11 +53,14 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
       return compute.kernels(op.queue).clip(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));
     case OperationKind::update:
       return compute.kernels(op.queue).adamw(stream, bound.adamw);
+    case OperationKind::slice: {
+      const Value& kept = schedule_.value(op.writes[0]);
+      const std::byte* mine = at(op.reads[0]) + resources_.index_in(op.group) * kept.bytes();
+      return compute.kernels(op.queue).cast(stream, mine, kept.dtype, at(op.writes[0]), kept.dtype, kept.elements);
+    }
     case OperationKind::load:
     case OperationKind::store:
       return copy(op, bound, stream);
-    case OperationKind::slice:
-      break;
   }
   throw InternalError("operation {} cannot be played", bound.name);
 }

@@ -8,7 +8,7 @@ Resources::Resources(const Backend& backend, RankContext& rank_context, const St
                      const MemoryPlan& plan, const ResourceSettings& resource_settings)
     : context(rank_context),
       settings(resource_settings),
-      grid(schedule.grid.world(), rank_context.ranks_per_node(), schedule.grid.size(Group::shard)),
+      grid(schedule.grid.on_nodes_of(rank_context.ranks_per_node())),
       device(backend.open_device(rank_context, resource_settings.share_device)),
       memory(std::make_unique<RankMemory>(*device, schedule, plan)) {
   TESSERA_ASSERT(schedule.grid.world() == context.size(), "the schedule is for {} ranks, the world has {}",

@@ -1,6 +1,7 @@
 #include "tessera/grid/grid.hpp"
 
 #include <array>
+#include <numeric>
 
 #include "tessera/base/error.hpp"
 
@@ -23,18 +24,39 @@ void require_divisor(std::string_view option, std::int64_t size, std::int64_t wo
                    divisors_text(world));
 }
 
+/// "true, false, 2 or 4": what shard.reshard_after_forward may be where sub-groups of these sizes are possible.
+std::string choices_text(std::int64_t widest) {
+  std::string text = "true, false";
+  for (std::int64_t size = 2; size <= widest; ++size) {
+    if (widest % size == 0) text += fmt::format(", {}", size);
+  }
+  return text.replace(text.rfind(", "), 2, " or ");
+}
+
 }  // namespace
 
 std::string_view name_of(Group group) {
-  constexpr std::array<std::string_view, 5> names{"self", "world", "shard", "replica", "node"};
+  constexpr std::array<std::string_view, 6> names{"self", "world", "shard", "replica", "node", "sub"};
   return names[static_cast<std::size_t>(group)];
 }
 
-ProcessGrid::ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size)
-    : world_(world), ranks_per_node_(ranks_per_node), group_size_(group_size) {
+ProcessGrid::ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size,
+                         std::int64_t sub_size)
+    : world_(world), ranks_per_node_(ranks_per_node), group_size_(group_size), sub_size_(sub_size) {
   TESSERA_ASSERT(world >= 1, "a world of {} ranks", world);
   require_divisor("grid.ranks_per_node", ranks_per_node, world);
   require_divisor("shard.group_size", group_size, world);
+  if (sub_size >= 1 && group_size % sub_size == 0 && ranks_per_node % sub_size == 0) return;
+  throw UsageError(
+      "shard.reshard_after_forward = {} does not divide the {} rank{} of a shard group and the {} of a node: {}",
+      sub_size, group_size, group_size == 1 ? "" : "s", ranks_per_node,
+      choices_text(std::gcd(group_size, ranks_per_node)));
+}
+
+ProcessGrid ProcessGrid::on_nodes_of(std::int64_t ranks_per_node) const {
+  ProcessGrid grid(world_, ranks_per_node, group_size_);
+  grid.sub_size_ = sub_size_;
+  return grid;
 }
 
 ProcessGrid::Run ProcessGrid::run_of(Group group, std::int64_t rank) const {
@@ -49,6 +71,8 @@ ProcessGrid::Run ProcessGrid::run_of(Group group, std::int64_t rank) const {
       return {rank % group_size_, group_size_, world_ / group_size_};
     case Group::node:
       return {rank / ranks_per_node_ * ranks_per_node_, 1, ranks_per_node_};
+    case Group::sub:
+      return {rank / sub_size_ * sub_size_, 1, sub_size_};
   }
   return {rank, 1, 1};
 }

@@ -1,6 +1,7 @@
 #include "tessera/grid/strategy.hpp"
 
 #include <algorithm>
+#include <numeric>
 #include <vector>
 
 namespace tessera {
@@ -54,11 +55,28 @@ std::string names_of_hybrids() {
   return text;
 }
 
-ProcessGrid grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size) {
+namespace {
+
+/// Returns over how many ranks parameters are split.
+std::int64_t shard_group(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size) {
   const StrategyRules& rules = rules_of(strategy);
-  if (rules.state == Group::self) return {world, ranks_per_node, 1};
-  if (!rules.is_hybrid()) return {world, ranks_per_node, world};
-  return {world, ranks_per_node, group_size > 0 ? group_size : std::min(ranks_per_node, world)};
+  if (rules.state == Group::self) return 1;
+  if (!rules.is_hybrid()) return world;
+  return group_size > 0 ? group_size : std::min(ranks_per_node, world);
+}
+
+}  // namespace
+
+std::int64_t widest_sub_group(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node,
+                              std::int64_t group_size) {
+  if (rules_of(strategy).life != ParameterLife::phase) return 1;
+  return std::gcd(shard_group(strategy, world, ranks_per_node, group_size), ranks_per_node);
+}
+
+ProcessGrid grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size,
+                     std::int64_t sub_size) {
+  return {world, ranks_per_node, shard_group(strategy, world, ranks_per_node, group_size),
+          std::max<std::int64_t>(sub_size, 1)};
 }
 
 }  // namespace tessera

@@ -53,7 +53,8 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   require_blocks(policy.recomputation, model.architecture.layers);
   schedule.model = model;
   if (policy.generation) describe_generation(schedule, *policy.generation, policy);
-  schedule.layout = divide_into_units(model, policy.wrap, policy.min_params, grid.world());
+  schedule.layout =
+      divide_into_units(model, policy.wrap, policy.min_params, grid.world(), policy.persistence_threshold);
   schedule.grid = grid;
   schedule.strategy = policy.strategy;
   schedule.compute = policy.compute;
@@ -103,6 +104,8 @@ StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, co
   if (policy.accumulation < 1) throw UsageError("train.accumulation = {}: at least 1", policy.accumulation);
   TESSERA_ASSERT(policy.training || policy.evaluation || policy.generation,
                  "a schedule trains, evaluates or generates");
+  TESSERA_ASSERT(grid.size(Group::sub) == 1 || life_of(policy) == ParameterLife::phase,
+                 "slices stay where units are gathered for each phase");
   StepSchedule schedule = described(model, grid, policy);
   Writer writer(schedule, policy.transfer);
   Parameters parameters(writer, policy);

@@ -46,6 +46,28 @@ std::vector<Change> fewer_gathers(const RunShape& shape) {
   return {changed(shape, "shard.limit_all_gathers=1", [](RunShape& s) { s.policy.limit_all_gathers = 1; })};
 }
 
+/// Slices that stay after forward instead of full units, over as many ranks as possible; then nothing that stays.
+std::vector<Change> resharding(const RunShape& shape) {
+  const SchedulePolicy& policy = shape.policy;
+  const std::int64_t widest = widest_sub_group(policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
+  if (rules_of(policy.strategy).life != ParameterLife::phase || shape.world == 1) return {};
+  const std::int64_t now = policy.reshard_after_forward ? shape.reshard_ranks : 1;
+  if (now == 0) return {};
+  std::vector<Change> changes;
+  const auto add = [&](const std::string& value, std::int64_t ranks) {
+    changes.push_back(changed(shape, "shard.reshard_after_forward=" + value,
+                              [&](RunShape& s) { s.policy.reshard_after_forward = true, s.reshard_ranks = ranks; }));
+  };
+  if (widest > now) add(std::to_string(widest), widest);
+  add("true", 0);
+  return changes;
+}
+
+std::vector<Change> nothing_stays_full(const RunShape& shape) {
+  if (shape.policy.persistence_threshold == 0) return {};
+  return {changed(shape, "shard.persistence_threshold=0", [](RunShape& s) { s.policy.persistence_threshold = 0; })};
+}
+
 std::vector<Change> recompute(const RunShape& shape) {
   if (shape.policy.recomputation.is_all()) return {};
   return {changed(shape, "memory.checkpoint=block",
@@ -105,10 +127,18 @@ struct Dimension {
 
 /// Returns what the least run is looked for over; costs least in the first, most in the last.
 const std::vector<Dimension>& dimensions() {
-  static const std::vector<Dimension> all{{asynchronous_off, true}, {recompute, false},      {more_sharding, false},
-                                          {fewer_gathers, false},   {smallest_batch, true},  {offload, false},
-                                          {reduce_in_bf16, false},  {compute_in_bf16, false}};
+  static const std::vector<Dimension> all{
+      {asynchronous_off, true}, {nothing_stays_full, false}, {recompute, false},     {more_sharding, false},
+      {resharding, false},      {fewer_gathers, false},      {smallest_batch, true}, {offload, false},
+      {reduce_in_bf16, false},  {compute_in_bf16, false}};
   return all;
+}
+
+/// Returns which of them is the micro-batch.
+std::size_t dimension_of_batch() {
+  const auto found =
+      std::ranges::find_if(dimensions(), [](const Dimension& one) { return one.changes == smallest_batch; });
+  return static_cast<std::size_t>(found - dimensions().begin());
 }
 
 /// A run with some of its dimensions changed.
@@ -167,8 +197,8 @@ std::optional<std::int64_t> bytes_with(const Change& change) {
 
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
   std::vector<Change> changes;
-  for (const auto& of : {asynchronous_off, fewer_gathers, recompute, more_sharding, smallest_batch, offload,
-                         reduce_in_bf16, compute_in_bf16}) {
+  for (const auto& of : {asynchronous_off, nothing_stays_full, fewer_gathers, resharding, recompute, more_sharding,
+                         smallest_batch, offload, reduce_in_bf16, compute_in_bf16}) {
     for (Change& change : of(shape)) changes.push_back(std::move(change));
   }
   for (Change& change : changes) {
@@ -198,7 +228,7 @@ void combine(const RunShape& shape, FitAnswer& answer) {
       keep[d] = true;
     }
   }
-  constexpr std::size_t batch = 4;
+  const std::size_t batch = dimension_of_batch();
   if (fits && keep[batch]) {  // a larger one than 1, perhaps
     best.shape.micro_batch = shape.micro_batch;
     best.shape.micro_batch = largest_micro_batch(best.shape, answer.allowed);

@@ -23,12 +23,17 @@ std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule) {
   const std::int64_t P = schedule.layout.padded_elements(), K = schedule.accumulation;
   // Gradients are summed K times or once, and sent back where the update reads them full.
   const std::int64_t sums = schedule.micro_batches.reduced_each_micro_step ? K : 1;
-  const std::int64_t gathers = rules.life == ParameterLife::phase ? 2 * K : 1;
+  const std::int64_t stays = schedule.layout.elements_that_stay();
+  const bool slices = schedule.grid.size(Group::sub) > 1;  // a gather for forward, and one of slices for backward
+  const std::int64_t phases = slices ? 1 : 2;
+  const std::int64_t gathers = rules.life == ParameterLife::phase ? phases * K : 1;
   const std::int64_t in_group = P / schedule.grid.size(rules.inner);
   std::vector<FormulaTerm> terms{
       term(schedule, "sums of gradients", sums, rules.inner, P, schedule.reduce),
       term(schedule, "sums sent back", rules.state == Group::self ? sums : 0, rules.inner, P, schedule.reduce),
-      term(schedule, "gathers of parameters", gathers, rules.state, P, schedule.compute),
+      term(schedule, "gathers of parameters", gathers, rules.state, P - stays, schedule.compute),
+      term(schedule, "gathers of slices", slices ? K : 0, Group::sub, P - stays, schedule.compute),
+      term(schedule, "gathers of what stays full", 1, rules.state, stays, schedule.compute),
       term(schedule, "sums over replicas and back", 2, rules.outer, in_group, schedule.reduce)};
   std::erase_if(terms, [](const FormulaTerm& term) { return term.bytes == 0; });
   return terms;
@@ -49,33 +54,45 @@ DType type_of_stored_gradients(const StepSchedule& schedule) {
 OffloadAccount offload_account(const StepSchedule& schedule) {
   const StrategyRules& rules = rules_of(schedule.strategy);
   const std::int64_t ranks = schedule.grid.size(rules.state);
+  const std::int64_t state = 3 * size_of(DType::fp32), compute = size_of(schedule.compute);
+  const bool is_cast = schedule.compute != DType::fp32;
   OffloadAccount account;
   for (const UnitId unit : schedule.layout.units.ids()) {
     const std::int64_t share = schedule.unit(unit).share(ranks);
     account.of += share;
-    if (schedule.is_offloaded(unit)) account.elements += share;
+    if (!schedule.is_offloaded(unit)) continue;
+    account.elements += share;
+    // A copy in the compute type rests on the device for gathers; where full parameters stay for ever it does anyhow.
+    const bool stays = rules.life == ParameterLife::rest || schedule.unit(unit).stays_full;
+    const bool stays_anyhow = stays && (is_cast || ranks > 1);
+    const bool loaded_to_gather = schedule.offload == Offload::params && !stays;
+    account.on_host += share * (state + (loaded_to_gather && is_cast ? compute : 0));
+    account.off_device += share * (state - (loaded_to_gather || stays_anyhow ? 0 : compute));
   }
-  const std::int64_t state = 3 * size_of(DType::fp32), compute = size_of(schedule.compute);
-  const bool loaded_to_gather = schedule.offload == Offload::params;
-  const bool is_cast = schedule.compute != DType::fp32;
-  // A copy in the compute type rests on the device for gathers; where full parameters stay for ever it does anyhow.
-  const bool stays_anyhow = rules.life == ParameterLife::rest && (is_cast || ranks > 1);
-  account.on_host = account.elements * (state + (loaded_to_gather && is_cast ? compute : 0));
-  account.off_device = account.elements * (state - (loaded_to_gather || stays_anyhow ? 0 : compute));
   return account;
 }
 
 std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule) {
   const std::int64_t elements = offload_account(schedule).elements;
   if (elements == 0) return {};
-  const auto copies = [&](std::string_view name, std::int64_t times, DType dtype) {
-    return FormulaTerm{name, times, Group::self, elements, dtype, times * elements * size_of(dtype)};
+  std::vector<FormulaTerm> terms;
+  const auto copies = [&](std::string_view name, std::int64_t times, std::int64_t of, DType dtype) {
+    if (of > 0) terms.push_back({name, times, Group::self, of, dtype, times * of * size_of(dtype)});
   };
-  // Parameters come up once a step, or for each gather.
-  const bool each_gather =
-      schedule.offload == Offload::params && rules_of(schedule.strategy).life == ParameterLife::phase;
-  return {copies("gradients to the host", 1, type_of_stored_gradients(schedule)),
-          copies("parameters to the device", each_gather ? 2 * schedule.accumulation : 1, schedule.compute)};
+  copies("gradients to the host", 1, elements, type_of_stored_gradients(schedule));
+  // Parameters come up once a step, or for each gather that does not start from slices.
+  const StrategyRules& rules = rules_of(schedule.strategy);
+  const bool each_gather = schedule.offload == Offload::params && rules.life == ParameterLife::phase;
+  const std::int64_t phases = schedule.grid.size(Group::sub) > 1 ? 1 : 2;
+  std::int64_t stay = 0;
+  for (const UnitId unit : schedule.layout.units.ids()) {
+    if (each_gather && schedule.is_offloaded(unit) && schedule.unit(unit).stays_full)
+      stay += schedule.unit(unit).share(schedule.grid.size(rules.state));
+  }
+  copies("parameters to the device", each_gather ? phases * schedule.accumulation : 1, elements - stay,
+         schedule.compute);
+  copies("parameters that stay full to the device", 1, stay, schedule.compute);
+  return terms;
 }
 
 std::int64_t formula_wire_bytes(const StepSchedule& schedule) {

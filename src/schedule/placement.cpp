@@ -8,7 +8,7 @@
 namespace tessera {
 
 std::vector<Redistribution> redistribute(const Placement& from, const Placement& to) {
-  constexpr std::array inside_out{Group::shard, Group::world, Group::replica};
+  constexpr std::array inside_out{Group::sub, Group::shard, Group::world, Group::replica};
   std::vector<Redistribution> steps;
   Placement now = from;
   const auto add = [&](OperationKind kind, Group group) { steps.push_back({kind, group, now}); };
@@ -17,6 +17,10 @@ std::vector<Redistribution> redistribute(const Placement& from, const Placement&
     now.partial = now.partial.without(group);
     if (to.shard.has(group)) now.shard = now.shard.with(group);
     add(to.shard.has(group) ? OperationKind::reduce_scatter : OperationKind::all_reduce, group);
+  }
+  if (to.shard.has(Group::sub) && !now.shard.has(Group::sub)) {
+    now.shard = now.shard.with(Group::sub);
+    add(OperationKind::slice, Group::sub);
   }
   for (auto group = inside_out.rbegin(); group != inside_out.rend(); ++group) {
     if (!now.shard.has(*group) || to.shard.has(*group)) continue;

@@ -15,7 +15,8 @@ SchedulePolicy policy_from(const Options& options) {
   policy.strategy = options.shard.strategy;
   policy.wrap = options.shard.wrap;
   policy.min_params = options.shard.min_params;
-  policy.reshard_after_forward = options.shard.reshard_after_forward;
+  policy.persistence_threshold = options.shard.persistence_threshold;
+  policy.reshard_after_forward = options.shard.reshard_after_forward.drops;
   policy.prefetch_forward = options.shard.prefetch_forward;
   policy.prefetch_backward = options.shard.prefetch_backward;
   policy.limit_all_gathers = options.shard.limit_all_gathers;
@@ -67,6 +68,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.world = world;
   shape.ranks_per_node = ranks_per_node;
   shape.group_size = options.shard.group_size;
+  shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   shape.policy = policy_from(options);
   shape.policy.accumulation = accumulation_of(options.train, world);
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);
@@ -114,7 +116,8 @@ RunShape evaluation_shape(const Options& options, const Architecture& architectu
 }
 
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
-  const ProcessGrid grid = grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size);
+  const ProcessGrid grid =
+      grid_for(shape.policy.strategy, shape.world, shape.ranks_per_node, shape.group_size, shape.reshard_ranks);
   ModelParts model = declare_parts(shape.architecture, shape.micro_batch, shape.sequence, shape.policy.compute,
                                    shape.policy.reduce, shape.device);
   model.documents = shape.documents;
@@ -132,6 +135,9 @@ PlannedRun plan_run(const Options& options, const Architecture& architecture, st
 
 RunShape with_strategy(RunShape shape, Strategy strategy) {
   shape.policy.strategy = strategy;
+  const ParameterLife life = rules_of(strategy).life;
+  if (life != ParameterLife::phase) shape.reshard_ranks = 0;
+  if (life == ParameterLife::rest) shape.policy.persistence_threshold = 0;
   if (shape.reduce_by_strategy) shape.policy.reduce_each_micro_step = rules_of(strategy).reduces_each_micro_step();
   return shape;
 }

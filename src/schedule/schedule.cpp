@@ -78,6 +78,7 @@ std::uint64_t StepSchedule::hash() const {
   h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
   h.add(kernel_workspace), h.add(scalars), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
+  if (grid.size(Group::sub) > 1) h.add(grid.size(Group::sub));
   if (offloaded_from) h.add(offload), h.add(offloaded_from);
   if (generation_parts) {
     for (const ModelParts* parts : {&generation_parts->prefill, &generation_parts->decode})
@@ -85,6 +86,7 @@ std::uint64_t StepSchedule::hash() const {
   }
   for (const Unit& unit : layout.units) {
     h.add(unit.padded);
+    if (unit.stays_full) h.add(-4);
     for (const TensorPlace& place : unit.tensors) h.add(place.tensor), h.add(place.offset);
   }
   for (const ParameterTensor& tensor : model.tensors) h.add(tensor.elements);
@@ -200,7 +202,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
       return host + (v.shard.empty() || on_host ? "master " : "shard ") + of;
     case ValueKind::parameter:
       if (v.first >= 0) return "bucket " + of;
-      return host + (v.shard.empty() ? "full " : "shard ") + of;
+      return host + (v.shard.empty() ? "full " : v.shard.has(Group::sub) ? "slice " : "shard ") + of;
     case ValueKind::gradient:
       if (v.first >= 0) return "bucket grad " + of;
       return (v.shard.empty() ? "grad " : "shard grad ") + of;

@@ -123,7 +123,7 @@ OperationId Writer::emit(Operation operation) {
 Value Writer::redistributed(ValueId source, const Redistribution& step) const {
   Value result = schedule_.value(source);
   const std::int64_t ranks = schedule_.grid.size(step.group);
-  if (step.kind == OperationKind::reduce_scatter) result.elements /= ranks;
+  if (step.kind == OperationKind::reduce_scatter || step.kind == OperationKind::slice) result.elements /= ranks;
   if (step.kind == OperationKind::gather) result.elements *= ranks;
   static_cast<Placement&>(result) = step.result;
   return result;

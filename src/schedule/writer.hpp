@@ -64,7 +64,7 @@ class Writer {
   // --- operations
   /// Appends an operation to the open segment and makes it the maker of what it writes and updates.
   OperationId emit(Operation operation);
-  /// Returns what a collective makes of a value, as yet without a storage.
+  /// Returns what a collective or a slice makes of a value, as yet without a storage.
   Value redistributed(ValueId source, const Redistribution& step) const;
   /// Emits a collective that makes `result` of `source`: in the source's storage if it is an all-reduce, else in
   /// `into`.

@@ -15,6 +15,7 @@ struct Piece {
   std::vector<TensorId> tensors;
   int block = -1;
   bool stands_alone = false;
+  bool stays_full = false;
 };
 
 std::string short_name(const std::string& tensor) {
@@ -30,13 +31,13 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
   IndexedVector<TensorId, bool> seen(model.tensors.size(), false);
   std::vector<Piece> pieces;
   for (const Part& part : model.parts) {
-    Piece rest{part.name, {}, part.block, false};
+    Piece rest{part.name, {}, part.block, false, false};
     for (const TensorId id : part.tensors) {
       if (seen[id]) continue;
       seen[id] = true;
       const ParameterTensor& tensor = model.tensors[id];
       if (tensor.is_table || part.kind == PartKind::embedding) {
-        pieces.push_back({short_name(tensor.name), {id}, -1, true});
+        pieces.push_back({short_name(tensor.name), {id}, -1, true, false});
       } else {
         rest.tensors.push_back(id);
       }
@@ -52,6 +53,25 @@ std::vector<Piece> pieces_of(const ModelParts& model) {
 std::int64_t elements_of(const ModelParts& model, const std::vector<TensorId>& tensors) {
   return std::accumulate(tensors.begin(), tensors.end(), std::int64_t{0},
                          [&](std::int64_t sum, TensorId id) { return sum + model.tensors[id].elements; });
+}
+
+/// Takes the tensors of fewer than `small` elements out of the pieces that it leaves in `pieces`. What several parts
+/// read is left there: parts contribute to its gradient one after the other.
+Piece take_small(const ModelParts& model, std::vector<Piece>& pieces, std::int64_t small) {
+  IndexedVector<TensorId, int> readers(model.tensors.size(), 0);
+  for (const Part& part : model.parts) {
+    for (const TensorId id : part.tensors) ++readers[id];
+  }
+  Piece taken{"small", {}, -1, true, true};
+  for (Piece& piece : pieces) {
+    std::erase_if(piece.tensors, [&](TensorId id) {
+      const bool is_taken = model.tensors[id].elements < small && readers[id] == 1;
+      if (is_taken) taken.tensors.push_back(id);
+      return is_taken;
+    });
+  }
+  std::erase_if(pieces, [](const Piece& piece) { return piece.tensors.empty(); });
+  return taken;
 }
 
 void append(Piece& to, const Piece& from) {
@@ -114,8 +134,9 @@ std::vector<Piece> merge_by_size(const ModelParts& model, const std::vector<Piec
 }
 
 std::vector<Piece> merge_all(const std::vector<Piece>& pieces) {
-  Piece whole{"model", {}, 0, false};
+  Piece whole{"model", {}, 0, false, false};
   for (const Piece& piece : pieces) append(whole, piece);
+  if (whole.tensors.empty()) return {};
   return {whole};
 }
 
@@ -135,9 +156,16 @@ std::int64_t UnitLayout::padded_elements() const {
                          [](std::int64_t sum, const Unit& unit) { return sum + unit.padded; });
 }
 
-UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world) {
+std::int64_t UnitLayout::elements_that_stay() const {
+  return std::accumulate(units.begin(), units.end(), std::int64_t{0},
+                         [](std::int64_t sum, const Unit& unit) { return unit.stays_full ? sum + unit.padded : sum; });
+}
+
+UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t min_params, std::int64_t world,
+                             std::int64_t small) {
   TESSERA_ASSERT(world > 0, "a world has at least one rank");
   std::vector<Piece> pieces = pieces_of(model);
+  Piece taken = take_small(model, pieces, small);
   switch (wrap) {
     case Wrap::block:
       pieces = merge_by_block(pieces);
@@ -149,6 +177,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
       pieces = merge_all(pieces);
       break;
   }
+  if (!taken.tensors.empty()) pieces.insert(pieces.begin(), std::move(taken));
   UnitLayout layout;
   layout.world = world;
   layout.unit_of.assign(model.tensors.size(), {});
@@ -157,6 +186,7 @@ UnitLayout divide_into_units(const ModelParts& model, Wrap wrap, std::int64_t mi
     Unit unit;
     unit.name = piece.name;
     unit.is_block = piece.block >= 0;
+    unit.stays_full = piece.stays_full;
     std::int64_t end = 0;
     for (const TensorId id : piece.tensors) {
       end = round_up(end, kTensorAlignment);

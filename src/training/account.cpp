@@ -22,6 +22,12 @@ std::string model_line(const PlannedRun& planned) {
                      counted(a.heads, "head"), a.vocab, model.sequence);
 }
 
+/// " (after forward units stay split over 2 ranks)", or nothing.
+std::string kept_over(const ProcessGrid& grid) {
+  const std::int64_t ranks = grid.size(Group::sub);
+  return ranks == 1 ? "" : fmt::format(" (after forward units stay split over {} ranks)", ranks);
+}
+
 std::string grid_line(const PlannedRun& planned, TrainingSession& session, const MachineShape& machine) {
   const ProcessGrid& grid = planned.schedule.grid;
   const ResourceSettings& settings = session.resources().settings;
@@ -29,9 +35,9 @@ std::string grid_line(const PlannedRun& planned, TrainingSession& session, const
                        : settings.queue_mode == QueueMode::chaos ? "chaos queues (with random delays)"
                                                                  : "parallel queues (collectives beside computation)";
   std::string line =
-      fmt::format("grid       {} ({} a node), shard group {}, {}; {} a rank, {}", counted(grid.world(), "rank"),
-                  grid.ranks_per_node(), grid.size(Group::shard), counted(grid.size(Group::replica), "replica"),
-                  counted(settings.threads, "thread"), queues);
+      fmt::format("grid       {} ({} a node), shard group {}{}, {}; {} a rank, {}", counted(grid.world(), "rank"),
+                  grid.ranks_per_node(), grid.size(Group::shard), kept_over(grid),
+                  counted(grid.size(Group::replica), "replica"), counted(settings.threads, "thread"), queues);
   const int wanted = settings.threads * machine.machine_ranks;
   if (wanted > machine.machine_cores)
     line += fmt::format("\nwarning    {} on {}: ranks will wait for each other", counted(wanted, "compute thread"),

@@ -67,13 +67,12 @@ TEST_CASE("The best checkpoints need evaluations at the steps of checkpoints") {
 }
 
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
-  for (const std::string option :
-       {"shard.persistence_threshold=5", "memory.offload_activations=false", "plan.cluster=a"}) {
+  for (const std::string option : {"memory.offload_activations=false", "plan.cluster=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }
-  for (const std::string option :
-       {"shard.reshard_after_forward=4", "memory.checkpoint=some", "plan.view=fit", "plan.view=largest"}) {
+  for (const std::string option : {"shard.reshard_after_forward=0", "shard.reshard_after_forward=-2",
+                                   "memory.checkpoint=some", "plan.view=fit", "plan.view=largest"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("not an allowed value"));
   }
@@ -96,6 +95,21 @@ TEST_CASE("Group sizes must divide the world") {
   CHECK_THAT(usage_message([&] { validate_for_world(parse_arguments({"--grid.ranks_per_node=4"}), 6, 6); }),
              Contains("grid.ranks_per_node"));
   validate_for_world(parse_arguments({}), 7, 7);
+}
+
+TEST_CASE("The ranks over which a unit stays after forward divide a shard group and a node, and are no rank alone") {
+  const auto error = [](std::vector<std::string> words, std::int64_t world, std::int64_t per_node) {
+    return usage_message([&] { validate_for_world(parse_arguments(words), world, per_node); });
+  };
+  const std::string four = "--shard.reshard_after_forward=4";
+  CHECK(error({four}, 16, 8).empty());
+  CHECK_THAT(error({four}, 16, 2), Contains("shard.reshard_after_forward = 4 does not divide the 16 ranks of a shard "
+                                            "group and the 2 of a node: true, false or 2"));
+  CHECK_THAT(error({four, "--shard.strategy=hsdp", "--shard.group_size=2"}, 16, 8), Contains("the 2 ranks of a shard"));
+  CHECK_THAT(error({four}, 1, 1), Contains("the 1 rank of a shard group and the 1 of a node: true or false"));
+  CHECK(error({"--shard.reshard_after_forward=3"}, 12, 12).empty());
+  CHECK_THAT(error({"--shard.reshard_after_forward=5"}, 12, 12), Contains(": true, false, 2, 3, 4, 6 or 12"));
+  CHECK_THAT(error_of({"--shard.reshard_after_forward=1"}), Contains("all of the unit): false, or a number from 2"));
 }
 
 TEST_CASE("shard.reduce follows the strategy unless it is set") {

@@ -26,6 +26,19 @@ TEST_CASE("A double is written so that it reads back to the bit") {
   }
 }
 
+TEST_CASE("Resharding is true, false or a number of ranks") {
+  for (const char* text : {"true", "false", "2", "1", "64"}) {
+    CAPTURE(text);
+    REQUIRE(read_reshard(text).has_value());
+    CHECK(reshard_text(*read_reshard(text)) == text);
+  }
+  CHECK(read_reshard("8") == ReshardAfterForward{.drops = true, .ranks = 8});
+  for (const char* bad : {"", "0", "-1", "yes", "2.5", "true ", "half"}) {
+    CAPTURE(bad);
+    CHECK_FALSE(read_reshard(bad));
+  }
+}
+
 TEST_CASE("Bytes are written in the largest unit that holds them exactly") {
   CHECK(exact_bytes_text(0) == "0");
   CHECK(exact_bytes_text(1023) == "1023");

@@ -34,11 +34,8 @@ constexpr Word<Queue> kQueues[] = {{Queue::compute, "q-compute"}, {Queue::gather
                                    {Queue::reduce, "q-reduce"},   {Queue::replica, "q-replica"},
                                    {Queue::load, "q-load"},       {Queue::store, "q-store"},
                                    {Queue::host, "q-host"}};
-constexpr Word<Group> kGroups[] = {{Group::self, "self"},
-                                   {Group::world, "world"},
-                                   {Group::shard, "shard"},
-                                   {Group::replica, "replica"},
-                                   {Group::node, "node"}};
+constexpr Word<Group> kGroups[] = {{Group::self, "self"},       {Group::world, "world"}, {Group::shard, "shard"},
+                                   {Group::replica, "replica"}, {Group::node, "node"},   {Group::sub, "sub"}};
 constexpr Word<RegionKind> kRegionWords[] = {
     {RegionKind::at_rest, "rest"}, {RegionKind::shared, "shared"}, {RegionKind::private_, "private"}};
 constexpr Word<MemorySpace> kSpaces[] = {{MemorySpace::device, "device"}, {MemorySpace::host, "host"}};

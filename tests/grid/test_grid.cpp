@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <numeric>
 #include <set>
 
 #include "tessera/base/error.hpp"
@@ -12,9 +13,10 @@ TEST_CASE("groups partition the world, and a rank finds itself where its index s
     for (std::int64_t per_node = 1; per_node <= world; ++per_node) {
       for (std::int64_t group = 1; group <= world; ++group) {
         if (world % per_node != 0 || world % group != 0) continue;
-        const ProcessGrid grid(world, per_node, group);
+        const std::int64_t widest = std::gcd(per_node, group);
+        const ProcessGrid grid(world, per_node, group, widest % 2 == 0 ? widest / 2 : widest);
         REQUIRE(grid.size(Group::replica) * grid.size(Group::shard) == world);
-        for (const Group kind : {Group::self, Group::world, Group::shard, Group::replica, Group::node}) {
+        for (const Group kind : {Group::self, Group::world, Group::shard, Group::replica, Group::node, Group::sub}) {
           bool inside = true;
           for (std::int64_t rank = 0; rank < world; ++rank) {
             const auto members = grid.members(kind, rank);
@@ -41,6 +43,21 @@ TEST_CASE("the design's grid: contiguous shard groups, strided replica groups") 
   REQUIRE(grid.members(Group::node, 5) == std::vector<std::int64_t>{4, 5, 6, 7});
   REQUIRE(grid.within_node(Group::shard));
   REQUIRE_FALSE(grid.within_node(Group::replica));
+}
+
+TEST_CASE("a sub-group lies inside a shard group and inside a node") {
+  const ProcessGrid grid(16, 8, 4, 2);
+  REQUIRE(grid.members(Group::sub, 5) == std::vector<std::int64_t>{4, 5});
+  REQUIRE(grid.index_in(Group::sub, 5) == 1);
+  REQUIRE(ProcessGrid(16, 8, 4).size(Group::sub) == 1);
+  REQUIRE_THROWS_WITH(ProcessGrid(16, 2, 4, 4),
+                      Catch::Equals("shard.reshard_after_forward = 4 does not divide the 4 ranks of a shard group and "
+                                    "the 2 of a node: true, false or 2"));
+  REQUIRE_THROWS_AS(ProcessGrid(16, 8, 4, 8), UsageError);
+  const ProcessGrid smaller_nodes = ProcessGrid(16, 8, 4, 4).on_nodes_of(2);
+  REQUIRE(smaller_nodes.ranks_per_node() == 2);
+  REQUIRE(smaller_nodes.size(Group::sub) == 4);
+  REQUIRE_FALSE(smaller_nodes.within_node(Group::sub));
 }
 
 TEST_CASE("sizes that do not divide are refused by name") {

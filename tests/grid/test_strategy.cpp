@@ -20,6 +20,15 @@ TEST_CASE("the grid of a strategy: what is split over one rank, a group, the wor
   REQUIRE(grid_for(Strategy::hsdp_zero2, 8, 4, 0).size(Group::replica) == 2);
 }
 
+TEST_CASE("the most ranks over which a unit may stay after forward") {
+  REQUIRE(widest_sub_group(Strategy::zero3, 24, 8, 0) == 8);
+  REQUIRE(widest_sub_group(Strategy::zero3, 12, 8, 0) == 4);
+  REQUIRE(widest_sub_group(Strategy::hsdp, 24, 8, 6) == 2);
+  REQUIRE(widest_sub_group(Strategy::hsdp, 24, 8, 0) == 8);
+  REQUIRE(widest_sub_group(Strategy::zero2, 24, 8, 0) == 1);
+  REQUIRE(grid_for(Strategy::zero3, 24, 8, 0, 4).size(Group::sub) == 4);
+}
+
 TEST_CASE("strategies that leave less on a rank") {
   using enum Strategy;
   const auto more = strategies_that_shard_more;

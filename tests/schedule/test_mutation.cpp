@@ -127,10 +127,10 @@ void retype_measured(const Subject& subject, Count& count) {
 /// Small schedules over all strategies, with every kind of rule in play.
 std::vector<PolicyCase> subjects() {
   std::vector<PolicyCase> cases;
-  auto add = [&](Strategy strategy, std::int64_t world, std::int64_t group, auto change) {
+  auto add = [&](Strategy strategy, std::int64_t world, std::int64_t group, auto change, std::int64_t sub = 0) {
     PolicyCase c;
     c.policy.strategy = strategy;
-    c.grid = grid_for(strategy, world, world, group);
+    c.grid = grid_for(strategy, world, world, group, sub);
     change(c.policy);
     cases.push_back(c);
   };
@@ -159,6 +159,29 @@ std::vector<PolicyCase> subjects() {
       p.reshard_after_forward = strategy != Strategy::zero3;
     });
     add(strategy, 1, rules.is_hybrid() ? 1 : 0, [&](SchedulePolicy& p) { p.accumulation = 2, p.snapshot = true; });
+    if (rules.life == ParameterLife::phase) {
+      add(
+          strategy, 4, group, [&](SchedulePolicy& p) { p.accumulation = 2; }, 2);
+      add(
+          strategy, 4, group,
+          [&](SchedulePolicy& p) {
+            p.recomputation = Recomputation::all_blocks(), p.compute = DType::bf16, p.limit_all_gathers = 0;
+            p.prefetch_forward = p.prefetch_backward = 2;
+          },
+          2);
+      add(
+          strategy, 4, group,
+          [&](SchedulePolicy& p) {
+            p.persistence_threshold = 9, p.compute = DType::bf16;
+            p.offload = Offload::params, p.offload_bucket = 128;
+          },
+          2);
+    }
+    if (rules.life != ParameterLife::rest) {
+      add(strategy, 4, group, [&](SchedulePolicy& p) {
+        p.persistence_threshold = 70, p.accumulation = 2, p.tied_reduce = TiedReduce::twice;
+      });
+    }
     for (const Offload offload : {Offload::optimizer, Offload::params}) {
       if (offload == Offload::params && rules.life == ParameterLife::rest) continue;
       add(strategy, 4, group, [&](SchedulePolicy& p) {
@@ -230,7 +253,7 @@ TEST_CASE("no mutant of a schedule slips through") {
   REQUIRE(retyped.made > 0);
   REQUIRE(retyped.by_verifier == retyped.made);
   for (const auto& [kind, count] : operations) REQUIRE(count.redundant == 0);
-  REQUIRE(operations.size() == 12);            // every kind that the builder makes today; slice is of later features
+  REQUIRE(operations.size() == 13);            // every kind
   REQUIRE((kSanitized || edges.size() == 3));  // a fifth of the schedules may have no gather at the limit
   REQUIRE(neighbours.redundant > 0);
   REQUIRE(neighbours.by_verifier > neighbours.redundant);

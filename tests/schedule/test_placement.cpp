@@ -32,6 +32,12 @@ TEST_CASE("sums go over the inner group first, what was sharded last is gathered
   CHECK(text({none, both, DType::fp32}, {shard, set({Group::replica}), DType::fp32}) == "reduce-scatter shard");
 }
 
+TEST_CASE("over a sub-group a full value is sliced, and its slices are gathered") {
+  const Groups sub = set({Group::sub});
+  CHECK(text({none, none, DType::bf16}, {sub, none, DType::bf16}) == "slice sub");
+  CHECK(text({sub, none, DType::bf16}, {none, none, DType::bf16}) == "gather sub");
+}
+
 TEST_CASE("the last collective changes the type; where there is none, a cast does") {
   const auto steps = redistribute({none, both, DType::bf16}, {both, none, DType::fp32});
   CHECK(steps.front().result == Placement{shard, set({Group::replica}), DType::bf16});

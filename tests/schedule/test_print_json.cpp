@@ -200,7 +200,7 @@ TEST_CASE("text that is not UTF-8 does not stop the JSON") {
 TEST_CASE("a tied table names both of its readers, and the JSON of a large model stays small") {
   const Planned p = planned(toy(Strategy::zero3));
   REQUIRE(p.json.at("format") == "tessera-schedule-1");
-  REQUIRE(p.json.at("groups") == Json{{"world", 4}, {"shard", 4}, {"replica", 1}});
+  REQUIRE(p.json.at("groups") == Json{{"world", 4}, {"shard", 4}, {"replica", 1}, {"sub", 1}});
   REQUIRE(p.json.at("units").at(0).at("name") == "wte");
   REQUIRE(p.json.at("units").at(0).at("parts") == Json{"embed", "head"});
 

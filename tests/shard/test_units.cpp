@@ -46,6 +46,10 @@ TEST_CASE("every tensor lies in exactly one unit, aligned, for all wraps and wor
       for (const std::int64_t world : {1, 2, 3, 5, 8, 64}) {
         check_layout(model, divide_into_units(model, Wrap::block, 0, world));
         check_layout(model, divide_into_units(model, Wrap::model, 0, world));
+        for (const std::int64_t small : {2, 9, 200, 1'000'000}) {
+          for (const Wrap wrap : {Wrap::block, Wrap::size, Wrap::model})
+            check_layout(model, divide_into_units(model, wrap, 100, world, small));
+        }
         for (const std::int64_t min : {1, 100, 1000, 10'000'000})
           check_layout(model, divide_into_units(model, Wrap::size, min, world));
       }
@@ -61,6 +65,24 @@ TEST_CASE("block wrap: tables, blocks, final norm") {
   REQUIRE(names == std::vector<std::string>{"wte", "wpe", "h.0", "h.1", "ln_f"});
   REQUIRE(layout.units[UnitId(2)].is_block);
   REQUIRE_FALSE(layout.units[UnitId(0)].is_block);
+}
+
+TEST_CASE("tensors below a threshold form the first unit, which stays full; the others stay where they were") {
+  const ModelParts model = toy_model();
+  const auto names = [&](Wrap wrap, std::int64_t small) {
+    std::vector<std::string> result;
+    for (const Unit& unit : divide_into_units(model, wrap, 500, 2, small).units) {
+      CHECK(unit.stays_full == (unit.name == "small"));
+      result.push_back(unit.name);
+    }
+    return result;
+  };
+  CHECK(names(Wrap::block, 8) == std::vector<std::string>{"wte", "wpe", "h.0", "h.1", "ln_f"});  // norms have 8
+  CHECK(names(Wrap::block, 9) == std::vector<std::string>{"small", "wte", "wpe", "h.0", "h.1"});
+  CHECK(names(Wrap::block, 129) == std::vector<std::string>{"small", "wte", "h.0", "h.1"});
+  CHECK(names(Wrap::size, 9) ==
+        std::vector<std::string>{"small", "wte", "wpe", "h.0.attn..h.0.mlp", "h.1.attn..h.1.mlp"});
+  CHECK(names(Wrap::model, 9) == std::vector<std::string>{"small", "model"});
 }
 
 TEST_CASE("size wrap: half blocks below the minimum merge, a remainder joins the unit before it") {

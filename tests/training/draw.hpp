@@ -61,7 +61,7 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   o.shard.prefetch_forward = d.below(4);
   o.shard.prefetch_backward = d.below(4);
   o.shard.limit_all_gathers = d.of(std::array<std::int64_t, 3>{0, 2, 3});
-  o.shard.reshard_after_forward = d.below(3) != 0;
+  o.shard.reshard_after_forward.drops = d.below(3) != 0;
   o.shard.reduce = d.of(std::array{ReduceWhen::micro_step, ReduceWhen::step});
   o.memory.checkpoint = d.of(std::array{ActivationCheckpointing::none, ActivationCheckpointing::block,
                                         ActivationCheckpointing::selective, ActivationCheckpointing::selective});
@@ -79,14 +79,19 @@ inline Drawn draw(std::uint64_t seed, const Options& base, std::int64_t micro_ba
   c.machine.poison = d.below(2) == 0;
   c.machine.force_pairwise = d.below(4) == 0;
   c.family = d.of(std::array{Family::gpt2, Family::qwen2, Family::llama});
+  o.shard.persistence_threshold = d.of(std::array<std::int64_t, 4>{0, 0, 40, 900});
+  const std::int64_t widest = widest_sub_group(rules.strategy, c.world, c.ranks_per_node, group);
+  if (o.shard.reshard_after_forward.drops && widest > 1 && d.below(2) == 0)
+    o.shard.reshard_after_forward.ranks = d.below(2) == 0 ? 2 : widest;
   c.text = fmt::format(
-      "seed {}: {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} reduce {} "
-      "checkpoint {} offload {} of {} in {} lanes {} threads {} poison {} pairwise {}",
+      "seed {}: {} {} world {} group {} nodes of {} wrap {} min {} prefetch {}/{} limit {} reshard {} over {} small {} "
+      "reduce {} checkpoint {} offload {} of {} in {} lanes {} threads {} poison {} pairwise {}",
       seed, name_of(c.family), name_of(o.shard.strategy), c.world, group, c.ranks_per_node, name_of(o.shard.wrap),
       o.shard.min_params, o.shard.prefetch_forward, o.shard.prefetch_backward, o.shard.limit_all_gathers,
-      o.shard.reshard_after_forward, name_of(o.shard.reduce), describe(recomputation_of(o.memory)),
-      name_of(o.shard.offload), o.shard.offload_fraction.value, c.bucket, name_of(o.run.lanes), o.run.threads,
-      c.machine.poison, c.machine.force_pairwise);
+      o.shard.reshard_after_forward.drops, o.shard.reshard_after_forward.ranks, o.shard.persistence_threshold,
+      name_of(o.shard.reduce), describe(recomputation_of(o.memory)), name_of(o.shard.offload),
+      o.shard.offload_fraction.value, c.bucket, name_of(o.run.lanes), o.run.threads, c.machine.poison,
+      c.machine.force_pairwise);
   return c;
 }
 

@@ -47,6 +47,9 @@ TEST_CASE("The account of a run says its sizes, its grid and what a step does") 
   CHECK_THAT(
       text, Contains("4.8K tokens for training, 1.2K for validation, order ") && Contains("; 6 steps = 0.27 epochs\n"));
   CHECK_THAT(text, !Contains("warning"));
+  options.shard.reshard_after_forward.ranks = 2;
+  CHECK_THAT(account_of(options, 4, 2, machine_of(2, 4)),
+             Contains("shard group 4 (after forward units stay split over 2 ranks), 1 replica;"));
 }
 
 TEST_CASE("The parts of the memory in the account are its total, and nothing moves on one rank") {

@@ -98,6 +98,13 @@ struct OptimOptions {
   bool operator==(const OptimOptions&) const = default;
 };
 
+/// What becomes of a gathered unit between forward and backward: it stays, or it is dropped but for a slice.
+struct ReshardAfterForward {
+  bool drops = true;
+  std::int64_t ranks = 0;  ///< over so many ranks a slice of it stays; 0: over none
+  bool operator==(const ReshardAfterForward&) const = default;
+};
+
 /// A part of the elements, or the least that fits (`fits`).
 struct OffloadFraction {
   double value = 1.0;
@@ -110,8 +117,9 @@ struct ShardOptions {
   Strategy strategy = Strategy::zero3;
   std::int64_t group_size = 0;  ///< ranks of a shard group (hybrid strategies); 0 = the ranks of a node
   Wrap wrap = Wrap::block;
-  std::int64_t min_params = 1'000'000;  ///< wrap = size
-  bool reshard_after_forward = true;
+  std::int64_t min_params = 1'000'000;     ///< wrap = size
+  std::int64_t persistence_threshold = 0;  ///< elements of the smallest tensor that is gathered and dropped
+  ReshardAfterForward reshard_after_forward;
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< units ahead; 0 = off
   std::int64_t limit_all_gathers = 2;                        ///< gathered units alive; 0 = no limit
   ReduceWhen reduce = ReduceWhen::by_strategy;               ///< see resolved_reduce

@@ -8,8 +8,9 @@
 
 namespace tessera {
 
-/// Groups of ranks by name, a shard group before the replicas of its members.
-enum class Group : std::uint8_t { self, world, shard, replica, node };
+/// Groups of ranks by name, a shard group before the replicas of its members. A sub-group is a part of both a shard
+/// group and a node.
+enum class Group : std::uint8_t { self, world, shard, replica, node, sub };
 
 std::string_view name_of(Group group);
 
@@ -26,13 +27,17 @@ struct Groups {
 };
 
 /// world = shard group x replica group. Shard groups are contiguous ranks, so that they lie inside a node when they
-/// fit; nodes are contiguous ranks too. A replica group has the ranks of the same index in their shard groups.
+/// fit; nodes and sub-groups are contiguous ranks too. A replica group has the ranks of the same index in their shard
+/// groups.
 class ProcessGrid {
  public:
   /// One rank.
   ProcessGrid() = default;
-  /// UsageError when `ranks_per_node` or `group_size` is below 1 or does not divide `world`; it lists what does.
-  ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size);
+  /// UsageError when `ranks_per_node` or `group_size` is below 1 or does not divide `world`, or `sub_size` does not
+  /// divide both; it lists what does.
+  ProcessGrid(std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size, std::int64_t sub_size = 1);
+  /// Returns the same groups on other nodes, which sub-groups may then cross.
+  ProcessGrid on_nodes_of(std::int64_t ranks_per_node) const;
 
   std::int64_t world() const { return world_; }
   std::int64_t ranks_per_node() const { return ranks_per_node_; }
@@ -53,7 +58,7 @@ class ProcessGrid {
   };
   Run run_of(Group group, std::int64_t rank) const;
 
-  std::int64_t world_ = 1, ranks_per_node_ = 1, group_size_ = 1;
+  std::int64_t world_ = 1, ranks_per_node_ = 1, group_size_ = 1, sub_size_ = 1;
 };
 
 /// How the micro-batches of a step are assigned to ranks and micro-steps: in the order in which gradients are summed.

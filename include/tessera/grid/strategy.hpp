@@ -74,8 +74,14 @@ std::vector<Strategy> strategies_that_shard_more(Strategy strategy);
 /// "hsdp, hsdp-zero2 and hsdp-zero1": the strategies with a shard group smaller than the world.
 std::string names_of_hybrids();
 
+/// The most ranks of a node over which slices of units may stay after forward; 1 where strategy or grid allow none.
+std::int64_t widest_sub_group(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node,
+                              std::int64_t group_size);
+
 /// The grid of a strategy. Parameters are split over one rank where state is full, over `group_size` ranks (0: those of
-/// a node) under a hybrid, over the world elsewhere. UsageError where a size does not divide the world.
-ProcessGrid grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size);
+/// a node) under a hybrid, over the world elsewhere. UsageError where a size does not divide the world. `sub_size`: the
+/// ranks over which a slice of a unit stays after forward; 0 or 1: none does.
+ProcessGrid grid_for(Strategy strategy, std::int64_t world, std::int64_t ranks_per_node, std::int64_t group_size,
+                     std::int64_t sub_size = 0);
 
 }  // namespace tessera

@@ -25,6 +25,7 @@ struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
   Wrap wrap = Wrap::block;
   std::int64_t min_params = 1'000'000;
+  std::int64_t persistence_threshold = 0;  ///< elements; smaller tensors stay full
   bool reshard_after_forward = true;
   std::int64_t prefetch_forward = 1, prefetch_backward = 1;  ///< block units ahead; 0 = off
   std::int64_t limit_all_gathers = 2;                        ///< block units gathered at a time (zero3, hsdp)
@@ -45,15 +46,21 @@ struct SchedulePolicy {
   Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };
 
-/// Returns how long the policy lets full parameters live.
+/// Returns how long the policy lets full parameters live, of units that do not stay full.
 inline ParameterLife life_of(const SchedulePolicy& policy) {
   return rules_of(policy.strategy).life_with(policy.reshard_after_forward);
+}
+
+/// Returns how long it lets those of a unit live.
+inline ParameterLife life_of(const SchedulePolicy& policy, const Unit& unit) {
+  return unit.stays_full ? ParameterLife::rest : life_of(policy);
 }
 
 /// Returns whether shard.limit_all_gathers applies.
 inline bool gathers_are_limited(const SchedulePolicy& policy) { return life_of(policy) == ParameterLife::phase; }
 
-/// Builds the schedule. UsageError where the policy is impossible (a limit below what one part reads).
+/// Builds the schedule. Where the grid has sub-groups, slices of gathered units stay after forward. UsageError where
+/// the policy is impossible (a limit below what one part reads).
 StepSchedule build_schedule(const ModelParts& model, const ProcessGrid& grid, const SchedulePolicy& policy);
 
 /// One term of the strategy's formula (README.md, Strategies): what a rank sends per step for one purpose.

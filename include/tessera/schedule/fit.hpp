@@ -27,8 +27,9 @@ struct FitAnswer {
 };
 
 /// Plans the run. Where it needs more than `allowed` bytes per rank, plans one changed option after the other. In
-/// order: checkpoints written in the step, one gathered unit at a time, activation checkpointing, strategies that shard
-/// more, the largest micro-batch that fits, bf16. Where none is enough, plans all combinations of these.
+/// order: checkpoints written in the step; no tensors that stay full; one gathered unit at a time; less that stays
+/// after forward. Then activation checkpointing; strategies that shard more; the largest micro-batch that fits; bf16.
+/// Where none is enough, plans all combinations of these.
 FitAnswer examine_fit(const RunShape& shape, std::int64_t allowed);
 
 /// Does the same for a run that is planned already.

@@ -13,21 +13,22 @@ namespace tessera {
 enum class OperationKind : std::uint8_t;
 
 struct Placement {
-  Groups shard;    ///< this rank's slice over these groups (shard, then replica); empty: full
+  Groups shard;    ///< this rank's slice over these groups (shard, then replica; or sub); empty: full
   Groups partial;  ///< groups whose sum is still missing
   DType dtype = DType::byte;
   bool operator==(const Placement&) const = default;
 };
 
-/// One collective, and the placement of what it makes.
+/// One collective, or a slice of what the rank has; and the placement of what it makes.
 struct Redistribution {
-  OperationKind kind;  ///< reduce_scatter, all_reduce, or gather
+  OperationKind kind;  ///< reduce_scatter, all_reduce, gather or slice
   Group group;         ///< self: a gather of one rank, which casts
   Placement result;
 };
 
 /// Returns the collectives from one placement to another, in order; none where they are equal. Sums go over the inner
-/// group first; what was sharded last is gathered first. The last one changes the type.
+/// group first; what was sharded last is gathered first. A value is sliced over sub-groups alone. The last one changes
+/// the type.
 std::vector<Redistribution> redistribute(const Placement& from, const Placement& to);
 
 }  // namespace tessera

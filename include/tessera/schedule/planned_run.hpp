@@ -24,7 +24,8 @@ struct RunShape {
   std::int64_t micro_batch = 1, sequence = 1;
   bool documents = false;  ///< data.document_mask
   std::int64_t world = 1, ranks_per_node = 1;
-  std::int64_t group_size = 0;  ///< shard.group_size; 0 = the ranks of a node
+  std::int64_t group_size = 0;     ///< shard.group_size; 0 = the ranks of a node
+  std::int64_t reshard_ranks = 0;  ///< over which slices of units stay after forward; 0 = none do
   SchedulePolicy policy;
   DeviceKind device = DeviceKind::cpu;  ///< whose kernels the scratch is for
   bool reduce_by_strategy = true;  ///< shard.reduce is left to the strategy: another strategy takes its own default

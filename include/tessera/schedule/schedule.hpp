@@ -243,8 +243,9 @@ struct StepSchedule {
   /// Returns whether there are steps. Otherwise there are only parameters, and segments of evaluation or generation.
   bool trains() const { return !step.empty(); }
 
-  /// Returns whether an operation is a collective of more than one rank (others have the group `self`).
-  bool communicates(const Operation& op) const { return grid.size(op.group) > 1; }
+  /// Returns whether an operation is a collective of more than one rank. Others have the group `self`, or slice for
+  /// one.
+  bool communicates(const Operation& op) const { return op.kind != OperationKind::slice && grid.size(op.group) > 1; }
   /// Returns bytes sent per rank and step over parameters and gradients (scalar reductions apart).
   std::int64_t wire_bytes_per_step() const;
   /// Returns bytes copied between device and host per rank and step for offloaded state.

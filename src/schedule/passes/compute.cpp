@@ -42,9 +42,10 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool is_backward = steps[i].kind == OperationKind::backward;
-    const OperationId id = steps[i].is_head ? head(steps[i], kind.first, &gradients, scalars)
-                           : is_backward    ? backward(steps[i], gradients)
-                                            : forward(steps[i]);
+    OperationId id = steps[i].is_head ? head(steps[i], kind.first, &gradients, scalars)
+                     : is_backward    ? backward(steps[i], gradients)
+                                      : forward(steps[i]);
+    id = emit_slices(gathers, static_cast<std::int64_t>(i), id);
     // The next gather goes out before this unit's reduce-scatter: it is wanted first.
     emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
     if (!is_backward) continue;
@@ -96,15 +97,23 @@ void Compute::emit_gathers(const GatherPlan& plan, std::int64_t position, Operat
   }
 }
 
+OperationId Compute::emit_slices(const GatherPlan& plan, std::int64_t step, OperationId after) {
+  for (const GatherInstance& instance : plan.instances) {
+    if (instance.is_sliced && instance.last_use == step) after = parameters_.slice(instance.unit);
+  }
+  return after;
+}
+
 void Compute::note_savings(const GatherPlan& plan) {
   const StepSchedule& s = w_.schedule();
+  // What is left out is a gather for backward: of slices, where they stay.
+  const Group group = s.grid.size(Group::sub) > 1 ? Group::sub : rules_of(policy_.strategy).state;
   for (const KeptUnit& kept : plan.kept) {
     const std::int64_t padded = s.unit(kept.unit).padded;
-    const std::int64_t bytes =
-        w_.wire_bytes(padded, s.compute, rules_of(policy_.strategy).state) * policy_.accumulation;
+    const std::int64_t bytes = w_.wire_bytes(padded, s.compute, group) * policy_.accumulation;
     const char* why = kept.read_once ? "read in one phase only" : "kept from forward to backward";
     if (bytes > 0) w_.add_saving(fmt::format("{}: {}", s.unit(kept.unit).name, why), bytes);
-    if (s.offload == Offload::params && s.is_offloaded(kept.unit)) {
+    if (s.offload == Offload::params && s.is_offloaded(kept.unit) && group != Group::sub) {
       const std::int64_t share = padded / s.grid.size(rules_of(policy_.strategy).state);
       w_.add_copy_saving(fmt::format("{}: {}", s.unit(kept.unit).name, why),
                          share * size_of(s.compute) * policy_.accumulation);

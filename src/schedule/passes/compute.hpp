@@ -30,6 +30,9 @@ class Compute {
   GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step) const;
   /// Emits the gathers that are planned for `position`, after operation `after` (-1: at once).
   void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
+  /// Emits the slices that stay of units whose full copy is read for the last time by compute step `step`, operation
+  /// `after`. Returns the last of them, or `after`: the end of those copies.
+  OperationId emit_slices(const GatherPlan& plan, std::int64_t step, OperationId after);
   /// Returns a part's operation that reads the step's units in full and the part's constants, after `inputs`.
   Operation compute(const ComputeStep& step, std::vector<ValueId> inputs);
   /// Returns whether a part reads the positions that come with the tokens; an embedding reads all that comes.

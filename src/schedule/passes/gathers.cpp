@@ -133,7 +133,7 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
       wanted.push_back({unit, u.first_forward, u.last_backward, 0, counts, {}});
       if (gathered_per_phase) plan.kept.push_back({unit, false});
     } else {
-      wanted.push_back({unit, u.first_forward, u.last_forward, 0, counts, {}});
+      wanted.push_back({unit, u.first_forward, u.last_forward, 0, counts, {}, schedule.grid.size(Group::sub) > 1});
       wanted.push_back({unit, u.first_backward, u.last_backward, 0, counts, {}});
     }
   }

@@ -30,6 +30,7 @@ struct GatherInstance {
   std::int64_t position = 0;                 ///< issued just before this compute step
   bool counts = false;                       ///< in the limit and in prefetch distances
   EdgeReason reason = EdgeReason::prefetch;  ///< why it waits for compute step position - 1
+  bool is_sliced = false;                    ///< a slice of it stays, of which the unit is gathered again
 };
 
 /// What a unit's schedule leaves out compared with one gather a phase.

@@ -39,8 +39,8 @@ void Gradients::begin(const MicroStepKind& kind) {
 }
 
 bool Gradients::contributes_apart(UnitId unit) const {
-  return pieces_.contains(unit) ||
-         (tied_apart_ && !w_.schedule().unit(unit).is_block && contributors_.at(unit).size() > 1);
+  const Unit& of = w_.schedule().unit(unit);
+  return pieces_.contains(unit) || (tied_apart_ && !of.is_block && !of.stays_full && contributors_.at(unit).size() > 1);
 }
 
 Placement Gradients::measured(const Placement& gradient) const {

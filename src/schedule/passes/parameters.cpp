@@ -1,5 +1,7 @@
 #include "schedule/passes/parameters.hpp"
 
+#include <algorithm>
+
 namespace tessera {
 
 Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
@@ -10,21 +12,23 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
       parameter_buffers_(writer, "buffer of parameters", Category::parameters) {
   const StepSchedule& s = w_.schedule();
   const StrategyRules& rules = rules_of(policy.strategy);
-  const ParameterLife life = life_of(policy);
   sharded_ = {s.grid.larger_than_one({rules.state}), {}, DType::fp32};
   loaded_ = {sharded_.shard, {}, policy.compute};
   full_ = {{}, {}, policy.compute};
+  sliced_ = {s.grid.larger_than_one({Group::sub}), {}, policy.compute};
   if (!policy.training) {
-    add_parameters(life, rules.state);
+    add_parameters(policy);
     return;
   }
   for (const UnitId unit : s.layout.units.ids()) {
     OfUnit of;
     of.offloaded = s.is_offloaded(unit);
+    of.rests = of.offloaded ? loaded_ : sharded_;
+    of.life = life_of(policy, s.unit(unit));
     Value value;
     value.unit = unit;
     value.elements = s.unit(unit).share(s.grid.size(rules.state));
-    const bool stays = !is_full(of) && life == ParameterLife::rest;
+    const bool stays = !is_full(of) && of.life == ParameterLife::rest;
     of.shard_rests = of.offloaded && !is_loaded_to_gather(of) && !stays;
     add_state(of, value);
     value.kind = ValueKind::parameter;
@@ -33,7 +37,7 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
     const std::string name = "full " + s.unit(unit).name;
     if (stays) {
       of.for_ever = w_.add(at_rest(name, Category::parameters, RegionKind::shared), value);
-    } else if ((!is_full(of) || is_loaded_to_gather(of)) && life == ParameterLife::step && policy.accumulation > 1) {
+    } else if ((!is_full(of) || is_loaded_to_gather(of)) && of.life == ParameterLife::step && policy.accumulation > 1) {
       const RegionKind region = is_full(of) ? RegionKind::private_ : RegionKind::shared;
       of.for_a_step = w_.add(carried(name, Category::gathered_units, region), value);
     }
@@ -66,17 +70,19 @@ void Parameters::add_state(OfUnit& of, const Value& slice) {
 }
 
 /// Without training a rank keeps no masters: its share in the compute type, or all where full parameters live for ever.
-void Parameters::add_parameters(ParameterLife life, Group state) {
+void Parameters::add_parameters(const SchedulePolicy& policy) {
   const StepSchedule& s = w_.schedule();
   sharded_.dtype = full_.dtype;
-  if (life == ParameterLife::rest) sharded_ = full_;
   for (const UnitId unit : s.layout.units.ids()) {
+    OfUnit of;
+    of.life = life_of(policy, s.unit(unit));
+    of.rests = of.life == ParameterLife::rest ? full_ : sharded_;
     Value value;
     value.kind = ValueKind::parameter;
     value.unit = unit;
-    value.elements = sharded_.shard.empty() ? s.unit(unit).padded : s.unit(unit).share(s.grid.size(state));
-    static_cast<Placement&>(value) = sharded_;
-    OfUnit of;
+    const std::int64_t members = of.rests.shard.empty() ? 1 : s.grid.size(rules_of(policy.strategy).state);
+    value.elements = s.unit(unit).share(members);
+    static_cast<Placement&>(value) = of.rests;
     of.master = w_.add(at_rest("parameters " + s.unit(unit).name, Category::parameters), value);
     units_.push_back(of);
   }
@@ -84,9 +90,10 @@ void Parameters::add_parameters(ParameterLife life, Group state) {
 
 void Parameters::gather(UnitId unit, std::vector<Edge> after) {
   OfUnit& of = units_[unit];
-  if (is_loaded_to_gather(of)) load_slice(unit, std::exchange(after, {}));
-  ValueId value = source(of);
-  for (const Redistribution& step : redistribute(source_placement(of), full_)) {
+  const bool is_sliced = of.slice && w_.holds(of.slice);
+  if (is_loaded_to_gather(of) && !is_sliced) load_slice(unit, std::exchange(after, {}));
+  ValueId value = is_sliced ? w_.current(of.slice) : source(of);
+  for (const Redistribution& step : redistribute(is_sliced ? sliced_ : of.rests, full_)) {
     Value result = w_.redistributed(value, step);
     result.kind = ValueKind::parameter;
     of.gathered = of.for_ever;
@@ -97,6 +104,17 @@ void Parameters::gather(UnitId unit, std::vector<Edge> after) {
     }
     value = w_.emit_collective(value, step, Queue::gather, std::move(result), of.gathered, std::move(after));
   }
+}
+
+OperationId Parameters::slice(UnitId unit) {
+  const ValueId whole = full(unit);
+  const Redistribution step = redistribute(full_, sliced_).at(0);
+  Operation op = operation_of(OperationKind::slice, Queue::compute, unit);
+  op.group = step.group;
+  op.reads = {whole};
+  Storage storage = local("slice " + w_.schedule().unit(unit).name, Category::gathered_units);
+  units_[unit].slice = w_.value(w_.write(op, std::move(storage), w_.redistributed(whole, step))).storage;
+  return w_.emit(std::move(op));
 }
 
 ValueId Parameters::full(UnitId unit) {

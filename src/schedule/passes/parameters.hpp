@@ -16,8 +16,11 @@ class Parameters {
   /// Returns the fp32 master of a unit (moments: both moments) as it is now. Without training: its parameters at rest.
   ValueId master(UnitId unit) { return w_.current(units_.at(unit).master); }
   ValueId moments(UnitId unit) { return w_.current(units_.at(unit).moments); }
-  /// Brings a unit from where it rests to the placement that compute reads, not before the ends of `after`.
+  /// Brings a unit from where it rests to the placement that compute reads, not before the ends of `after`. A slice
+  /// that the open segment holds is nearer.
   void gather(UnitId unit, std::vector<Edge> after);
+  /// Emits the slice of the full parameters that stays when they end.
+  OperationId slice(UnitId unit);
   /// Returns the full parameters that compute reads.
   ValueId full(UnitId unit);
   /// Returns whether full parameters are there without a gather in this micro-step. They rest as compute reads them,
@@ -40,19 +43,23 @@ class Parameters {
     StorageId shard;                 ///< offloaded: on the device in the compute type, what is gathered
     StorageId for_ever, for_a_step;  ///< copies that outlive a segment
     StorageId gathered;              ///< the latest copy of a segment
+    StorageId slice;                 ///< what stays of it, in that segment
+    Placement rests;                 ///< of what a gather reads
+    ParameterLife life = ParameterLife::rest;
     bool offloaded = false;
     bool shard_rests = false;
   };
 
-  void add_parameters(ParameterLife life, Group state);
+  void add_parameters(const SchedulePolicy& policy);
   void add_state(OfUnit& of, const Value& slice);
-  /// Returns what a gather reads and its placement.
+  /// Returns what a gather reads.
   ValueId source(const OfUnit& of) { return w_.current(of.shard ? of.shard : of.master); }
-  const Placement& source_placement(const OfUnit& of) const { return of.offloaded ? loaded_ : sharded_; }
   /// Returns whether compute reads what a gather would read.
-  bool is_full(const OfUnit& of) const { return redistribute(source_placement(of), full_).empty(); }
+  bool is_full(const OfUnit& of) const { return redistribute(of.rests, full_).empty(); }
   /// Returns whether a unit's shard is loaded each time it is gathered.
-  bool is_loaded_to_gather(const OfUnit& of) const { return of.offloaded && offload_ == Offload::params; }
+  bool is_loaded_to_gather(const OfUnit& of) const {
+    return of.offloaded && offload_ == Offload::params && of.life != ParameterLife::rest;
+  }
 
   // offload.cpp: state on the host
   std::vector<Bucket> buckets_of(UnitId unit) const;
@@ -74,6 +81,7 @@ class Parameters {
   std::int64_t bucket_elements_ = 0;
   Placement sharded_, full_;
   Placement loaded_;  ///< of an offloaded unit's shard on the device
+  Placement sliced_;  ///< of what stays after forward
   IndexedVector<UnitId, OfUnit> units_;
   /// A bucket of a gradient that is on the host and not yet applied.
   struct Stored {

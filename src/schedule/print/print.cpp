@@ -177,6 +177,8 @@ std::string describe_grid(const StepSchedule& schedule) {
   const ProcessGrid& grid = schedule.grid;
   const std::int64_t world = grid.world(), replicas = grid.size(Group::replica);
   std::string text = fmt::format("{} over {} rank{}", name_of(schedule.strategy), world, world == 1 ? "" : "s");
+  if (const std::int64_t kept = grid.size(Group::sub); kept > 1)
+    text += fmt::format(", 1/{0} of a unit stays after forward, over {0} ranks", kept);
   if (!rules_of(schedule.strategy).is_hybrid()) return text;
   text +=
       fmt::format(" ({} replica{} of shard groups of {})", replicas, replicas == 1 ? "" : "s", grid.size(Group::shard));
@@ -192,6 +194,9 @@ std::string print_schedule(const StepSchedule& schedule, const MemoryPlan& plan)
       "  full: unsharded; shard: this rank's slice; grad: gradient; sums: loss, gradient norm and flags of the "
       "step\n",
       describe_grid(schedule), schedule.operations.size(), schedule.segments.size());
+  if (const std::int64_t kept = schedule.grid.size(Group::sub); kept > 1)
+    text +=
+        fmt::format("  slice: what stays of a unit after forward, 1/{} of it, a gathered unit in the account\n", kept);
   const auto presence = presence_of(schedule);
   for (const SegmentId id : schedule.segments.ids()) {
     const Segment& segment = schedule.segments[id];
@@ -226,7 +231,11 @@ std::string print_units(const StepSchedule& schedule) {
                std::to_string(unit.padded - unit.elements), std::to_string(unit.share(members)),
                unit.is_block ? "yes" : ""});
   }
-  return text + table.text() +
+  const char* const stays =
+      schedule.layout.elements_that_stay() == 0
+          ? ""
+          : "  small: tensors below shard.persistence_threshold, which stay full and are gathered after their update\n";
+  return text + table.text() + stays +
          "  unit: parameters that are gathered and released together; share of a rank: the elements that it keeps\n"
          "  block: counted by shard.limit_all_gathers and the prefetch distances; tables of the vocabulary are not\n";
 }

@@ -41,7 +41,8 @@ Json text_or_null(const std::string& text) { return text.empty() ? Json() : Json
 Json groups_json(const StepSchedule& s) {
   return {{"world", s.grid.size(Group::world)},
           {"shard", s.grid.size(Group::shard)},
-          {"replica", s.grid.size(Group::replica)}};
+          {"replica", s.grid.size(Group::replica)},
+          {"sub", s.grid.size(Group::sub)}};
 }
 
 Json categories_json(const CategoryBytes& bytes) {

@@ -97,6 +97,7 @@ std::string print_sent(const StepSchedule& s) {
   for (const Traffic& t : traffic_of(s)) {
     const char* groups = t.group == Group::world   ? "world"
                          : t.group == Group::shard ? "shard groups"
+                         : t.group == Group::sub   ? "sub-groups"
                                                    : "replica groups";
     table.row({fmt::format("{}{}, {} of {}", t.name, t.in_formula ? "" : " (apart)", groups, t.ranks),
                std::to_string(t.calls), format_bytes(t.bytes)});

@@ -166,7 +166,7 @@ void Interpreter::execute(OperationId id) {
     case OperationKind::update:
       return update(op);
     case OperationKind::slice:
-      break;
+      return slice(op);
   }
   complain("no rule for this operation");
 }
@@ -186,8 +186,9 @@ void Interpreter::gather(const Operation& op) {
   demand(out.elements == source->type.elements * schedule_.grid.size(op.group),
          "the gathered value has another size than the group's slices");
   demand(out.partial == source->type.partial, "a gather pays no sums");
-  const bool rests =
-      source->type.kind == ValueKind::parameter && (!schedule_.trains() || schedule_.is_offloaded(source->type.unit));
+  const bool is_sliced = source->type.shard.has(Group::sub);
+  const bool rests = source->type.kind == ValueKind::parameter &&
+                     (!schedule_.trains() || schedule_.is_offloaded(source->type.unit) || is_sliced);
   if (source->type.kind == ValueKind::master || rests) {
     demand(out.kind == ValueKind::parameter && out.dtype == schedule_.compute,
            "a gathered master is a parameter in the compute type");

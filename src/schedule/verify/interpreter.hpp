@@ -65,6 +65,7 @@ class Interpreter {
   void write_bucket(const Operation& op, ValueKind kind, std::int64_t version);
   void store_result(const Operation& op);
   void gather(const Operation& op);
+  void slice(const Operation& op);
   void compute(const Operation& op);
   void write_scratch(const Operation& op, std::size_t first);
   void reduce_scatter(const Operation& op);

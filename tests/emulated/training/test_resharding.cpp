@@ -1,0 +1,33 @@
+// shard.reshard_after_forward = N and shard.persistence_threshold on emulated GPUs: the bits of one GPU.
+
+#include <catch2/catch.hpp>
+
+#include "gpu_case.hpp"
+
+using namespace tessera;
+using namespace tessera::testing;
+
+TEST_CASE("slices that stay after forward and small tensors that stay full leave no trace on GPUs") {
+  Options options = gpu_options();
+  options.train.steps = 3;
+  options.train.micro_batch = 1;
+  options.train.accumulation = 4;
+  options.train.eval_batches = 1;
+  options.shard.strategy = Strategy::ddp;
+  const Architecture architecture = tiny_gpt2();
+  const RunOutcome alone = train_locally(options, architecture, 1, 1);
+  options.train.accumulation = 1;
+  options.shard.strategy = Strategy::zero3;
+  options.shard.reshard_after_forward.ranks = 2;
+  options.shard.persistence_threshold = 20;  // norms and some biases
+  const GpuCount gpus(4);
+  for (const CommBackend backend : {CommBackend::staged, CommBackend::nccl}) {
+    options.comm.backend = backend;
+    INFO(name_of(backend));
+    const RunOutcome run = train_locally(options, architecture, 4, 4);
+    CHECK(run.losses == alone.losses);
+    CHECK(run.norms == alone.norms);
+    CHECK((run.weights == alone.weights));
+    CHECK(run.bytes_sent == run.bytes_planned);
+  }
+}
