@@ -1,5 +1,5 @@
-"""Pictures of the rows: throughput, losses, time of a step, memory, a step as planned and as measured. The baseline
-comes first."""
+"""Pictures of the rows: throughput, losses, time of a step, memory, a step as planned and as measured, what
+prefetch hides. The baseline comes first."""
 from __future__ import annotations
 
 import json
@@ -47,7 +47,7 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     ordered = [row for row in rows if row is baseline] + [row for row in rows if row is not baseline]
     pictures: dict[str, Callable[[list[Row], Optional[Row]], Optional[Figure]]] = {
         "throughput": _throughput, "loss": _losses, "time": _times, "memory": _memory,
-        "timeline": _timeline, "trace": _trace}
+        "timeline": _timeline, "trace": _trace, "overlap": _overlap}
     empty = [row.name for row in rows if not row.repeats]
     written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
@@ -243,3 +243,17 @@ def _trace(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
     if damaged:
         raise damaged
     return None
+
+
+def _overlap(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
+    """What prefetch hides, of rows that differ in nothing else."""
+    from .html.panels.overlap import comparable, draw_overlap
+    from .html.svg import STYLE
+    from .html.traced import Traced
+    points = comparable([Traced(row) for row in rows if row.metrics])
+    if not points:
+        return None
+    with matplotlib.rc_context({**STYLE, "figure.facecolor": "white"}):
+        figure = draw_overlap(points)
+        figure.set_facecolor("white")
+        return figure

@@ -12,6 +12,7 @@ from .communication import volume
 from .losses import losses
 from .measured import measured_timelines
 from .memory import categories, over_batch, over_ranks
+from .overlap import exposed_over_prefetch
 from .panel import Panel
 from .scaling import strong, weak
 from .throughput import throughput
@@ -29,6 +30,7 @@ PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
     ("Training state over ranks", over_ranks, "rows that differ in their number of ranks only"),
     ("Strong scaling", strong, "one model and one global batch on several numbers of ranks"),
     ("Weak scaling", weak, "work that grows with the ranks"),
+    ("Exposed communication against prefetch", exposed_over_prefetch, "rows on several ranks that differ in prefetch only, 0 among them"),
     ("Speed and memory against the batch", over_batch, "rows that differ in micro-batch or accumulation only"),
     ("Model FLOPs utilization (MFU)", model_flops,
      "rows over several micro-batches and accumulations, with a peak of the device"),

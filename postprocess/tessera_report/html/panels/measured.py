@@ -71,7 +71,7 @@ def draw_trace(trace: Trace, ranks: tuple[int, ...] = (0, 1)) -> Figure:
                                 sharex=True,
                                 gridspec_kw={"height_ratios": [len(queues) + 0.6] * len(lines) + [4]})
     for axes, (title, spans) in zip(panels, lines.items()):
-        _rows(axes, title, spans, queues, begin, scale, end - begin)
+        draw_queues(axes, title, spans, queues, begin, scale, end - begin)
     _memory(panels[-1], trace, begin, end, scale)
     panels[-1].set_xlim(0, scale * (end - begin))
     panels[-1].set_xlabel(f"{unit} since the begin of step {step}")
@@ -98,7 +98,8 @@ def _colour(kind: str) -> tuple[str, str]:
     return (WAIT, "white") if kind == "wait" else COLOURS[kind]
 
 
-def _rows(axes: Axes, title: str, spans: list[Span], queues: list[str], begin: float, scale: float, whole: float) -> None:
+def draw_queues(axes: Axes, title: str, spans: list[Span], queues: list[str], begin: float, scale: float, whole: float) -> None:
+    """A line of boxes for each queue; `whole` is the width of the picture in seconds."""
     height = {queue: len(queues) - 1 - line for line, queue in enumerate(queues)}
     for queue in queues:
         axes.axhline(height[queue], color="#edf0f2", linewidth=8, zorder=0, solid_capstyle="butt")
