@@ -1,7 +1,6 @@
 #include "tessera/model/initialize.hpp"
 
 #include <algorithm>
-#include <array>
 
 #include "tessera/base/counter_rng.hpp"
 
@@ -22,15 +21,8 @@ void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t 
     case Initialization::normal:
       break;
   }
-  const auto deviation = static_cast<float>(tensor.standard_deviation);
-  const auto stream = static_cast<std::uint32_t>(id.number());
-  const auto end = static_cast<std::uint64_t>(first_element) + out.size();
-  auto element = static_cast<std::uint64_t>(first_element);
-  float* next = out.data();
-  while (element < end) {
-    const std::array<float, 4> block = normal_block(seed, stream, element / 4);
-    for (std::uint64_t i = element % 4; i < 4 && element < end; ++i, ++element) *next++ = deviation * block[i];
-  }
+  fill_normals(seed, static_cast<std::uint32_t>(id.number()), static_cast<std::uint64_t>(first_element),
+               static_cast<float>(tensor.standard_deviation), out);
 }
 
 }  // namespace tessera

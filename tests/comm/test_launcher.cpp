@@ -26,6 +26,18 @@ TEST_CASE("a launcher is found by its variables, the innermost first", "[launche
   CHECK(mpirun.has_pmi);
 }
 
+TEST_CASE("Open MPI is spared what processes of one machine do not need", "[launcher]") {
+  const EnvironmentVariable no_network{"OMPI_MCA_pml", "ob1"}, no_daemon{"OMPI_MCA_ess_singleton_isolated", "1"};
+  CHECK(quick_start(find_launch({"HOME=/root"})) == std::vector<EnvironmentVariable>{no_network, no_daemon});
+  const Launch two = find_launch({"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2"});
+  CHECK(two.machine_size == 2);
+  CHECK(quick_start(two) == std::vector<EnvironmentVariable>{no_network});
+  CHECK(quick_start(find_launch({"OMPI_COMM_WORLD_SIZE=4", "OMPI_COMM_WORLD_LOCAL_SIZE=2"})).empty());
+  // Where the launcher does not tell, a network may be needed.
+  CHECK(quick_start(find_launch({"OMPI_COMM_WORLD_SIZE=4"})).empty());
+  CHECK(quick_start(find_launch({"SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0"})).empty());
+}
+
 TEST_CASE("several processes that MPI cannot see, or does not see, are refused", "[launcher]") {
   const Launch first{"Slurm", 0, 4, false};
   CHECK_THROWS_AS(require_process_manager(first), UsageError);

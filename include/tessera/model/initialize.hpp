@@ -10,7 +10,7 @@ namespace tessera {
 
 /// Computes out[i] = initial value of element first_element + i of tensor number `id`: zero, one, or normal. Normal is
 /// the tensor's standard deviation times the element's number of base/counter_rng.hpp. Several threads may fill slices
-/// at once; about 15 ns an element on one core.
+/// at once; some 2 ns an element on one core with AVX-512.
 void initialize_slice(const ParameterTensor& tensor, TensorId id, std::uint64_t seed, std::int64_t first_element,
                       std::span<float> out);
 

@@ -1,0 +1,45 @@
+#include "base/normals.hpp"
+
+#include <algorithm>
+#include <array>
+
+#include "tessera/base/counter_rng.hpp"
+
+namespace tessera {
+
+detail::FillNormals detail::best_fill_normals() {
+#if defined(__x86_64__)
+  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+      __builtin_cpu_supports("avx512vl")) {
+    return fill_normals_avx512;
+  }
+  if (avx2) return fill_normals_avx2;
+#endif
+  return fill_normals_baseline;
+}
+
+void detail::fill_block(const NormalStream& stream, std::uint64_t block, float scale, float* out) {
+  const std::array<float, 4> values = normal_block(stream.seed, stream.stream, block);
+  std::ranges::transform(values, out, [scale](float value) { return scale * value; });
+}
+
+void fill_normals(std::uint64_t seed, std::uint32_t stream, std::uint64_t first, float scale, std::span<float> out) {
+  static const detail::FillNormals best = detail::best_fill_normals();
+  const detail::NormalStream numbers{seed, stream};
+  const std::uint64_t end = first + out.size();
+  float* next = out.data();
+  /// Fills elements up to `stop` of the block in which `first` lies.
+  const auto fill_part = [&](std::uint64_t stop) {
+    std::array<float, 4> block{};
+    detail::fill_block(numbers, first / 4, scale, block.data());
+    for (; first < stop; ++first) *next++ = block.at(first % 4);
+  };
+  if (first % 4 != 0) fill_part(std::min(end, (first / 4 + 1) * 4));
+  const std::uint64_t blocks = (end - first) / 4;
+  best(numbers, first / 4, static_cast<std::int64_t>(blocks), scale, next);
+  first += 4 * blocks, next += 4 * blocks;
+  if (first < end) fill_part(end);
+}
+
+}  // namespace tessera

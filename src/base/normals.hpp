@@ -1,0 +1,30 @@
+#pragma once
+// Standard normals many at a time: the bits of normal_block(), whatever the processor.
+//
+// The kernels compute each value in double with vector instructions, and know how far it can be from the value that
+// normal_block() rounds. A value whose neighbourhood rounds to one float is that float. The others, about one block in
+// ten thousand, are left to normal_block().
+
+#include <cstdint>
+
+namespace tessera::detail {
+
+/// A tensor's numbers, see normal_block().
+struct NormalStream {
+  std::uint64_t seed = 0;
+  std::uint32_t stream = 0;
+};
+
+/// Computes out[i] = scale * number 4 first_block + i of the stream, i < 4 blocks. Returns how many blocks were left to
+/// normal_block() because a value was too near to the border between two floats.
+using FillNormals = std::int64_t (*)(const NormalStream& stream, std::uint64_t first_block, std::int64_t blocks,
+                                     float scale, float* out);
+std::int64_t fill_normals_baseline(const NormalStream&, std::uint64_t, std::int64_t, float, float*);
+std::int64_t fill_normals_avx2(const NormalStream&, std::uint64_t, std::int64_t, float, float*);
+std::int64_t fill_normals_avx512(const NormalStream&, std::uint64_t, std::int64_t, float, float*);
+/// One block of them, by normal_block().
+void fill_block(const NormalStream& stream, std::uint64_t block, float scale, float* out);
+/// Returns the version for this processor.
+FillNormals best_fill_normals();
+
+}  // namespace tessera::detail
