@@ -20,6 +20,7 @@
 #include "tessera/bench/checkpoint.hpp"
 #include "tessera/bench/comm.hpp"
 #include "tessera/bench/kernels.hpp"
+#include "tessera/bench/memory.hpp"
 #include "tessera/bench/step.hpp"
 #include "tessera/comm/launcher.hpp"
 #include "tessera/config/command.hpp"

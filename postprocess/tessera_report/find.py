@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Optional
 
+from .bench_file import is_bench_file
 from .errors import Unreadable
 from .metrics import metrics_files
 
@@ -51,6 +52,8 @@ def find_entries(path: Path) -> list[Entry]:
     """The rows that a path stands for. Raises Unreadable when it holds neither a run nor a sweep."""
     if not path.exists():
         raise Unreadable(f"{path} does not exist")
+    if path.is_file() and is_bench_file(path):
+        return [Entry(path.stem, path, status="done", kind="command")]
     if path.is_file():
         return [Entry(path.parent.resolve().name if path.name.startswith("metrics") else path.stem, path, [path])]
     if (path / "sweep.json").exists():

@@ -13,6 +13,7 @@ matplotlib.use("Agg")  # no display needed
 import matplotlib.pyplot as plt  # noqa: E402 (after the choice of the backend)
 from matplotlib.figure import Figure  # noqa: E402
 
+from .bench_file import is_bench_file  # noqa: E402
 from .errors import Unreadable  # noqa: E402
 from .measures import finite_column  # noqa: E402
 from .rows import Row  # noqa: E402
@@ -47,8 +48,8 @@ def draw(rows: list[Row], baseline: Optional[Row], folder: Path, kind: str = "pn
     ordered = [row for row in rows if row is baseline] + [row for row in rows if row is not baseline]
     pictures: dict[str, Callable[[list[Row], Optional[Row]], Optional[Figure]]] = {
         "throughput": _throughput, "loss": _losses, "time": _times, "memory": _memory,
-        "timeline": _timeline, "trace": _trace, "overlap": _overlap}
-    empty = [row.name for row in rows if not row.repeats]
+        "timeline": _timeline, "trace": _trace, "overlap": _overlap, "bandwidth": _bandwidth}
+    empty = [row.name for row in rows if not row.repeats and not is_bench_file(row.entry.path)]
     written, left_out = [], [f"not in them, without metrics: {', '.join(empty)}"] if empty else []
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -224,6 +225,14 @@ def _timeline(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
         return None
     with matplotlib.rc_context(STYLE):
         return narrow_timeline(chosen)
+
+
+def _bandwidth(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:
+    """Bus bandwidth of collectives over the message's size, of every row with a table of tessera bench comm."""
+    from .html.panels.bandwidth import measured_of, white_bandwidth
+    from .html.svg import STYLE
+    with matplotlib.rc_context(STYLE):
+        return white_bandwidth(measured_of([(row, row.entry.path) for row in rows]))
 
 
 def _trace(rows: list[Row], _: Optional[Row]) -> Optional[Figure]:

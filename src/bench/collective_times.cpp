@@ -182,7 +182,21 @@ std::int64_t buffer_bytes(const std::vector<CollectiveCase>& cases) {
 
 double bus_factor(Collective collective, std::int64_t ranks) {
   const double part = static_cast<double>(ranks - 1) / static_cast<double>(ranks);
-  return collective == Collective::all_reduce ? 2 * part : part;
+  switch (collective) {
+    case Collective::all_gather:
+    case Collective::reduce_scatter:
+      return part;
+    case Collective::all_reduce:
+      return 2 * part;
+    case Collective::broadcast:
+      return 1;
+  }
+  throw InternalError("no such collective");
+}
+
+Bandwidths bandwidths(const CollectiveCase& size, std::int64_t ranks, double seconds) {
+  const double algorithm = static_cast<double>(size.bytes) / seconds;
+  return {algorithm, algorithm * bus_factor(size.collective, ranks)};
 }
 
 std::vector<double> time_collective(RankContext& context, const std::vector<Contender>& contenders,

@@ -40,10 +40,18 @@ std::vector<CollectiveCase> collective_cases(std::int64_t ranks, const std::vect
 /// Returns the size of the largest buffer of these cases.
 std::int64_t buffer_bytes(const std::vector<CollectiveCase>& cases);
 
-/// Returns nccl-tests' factor from algorithm bandwidth (size / time) to bus bandwidth. It is the part of the size that
-/// each rank must send whatever the algorithm: (n-1)/n, twice that for an all-reduce. Bus bandwidths compare over
-/// collectives and numbers of ranks, and with the hardware's.
+/// Returns the factor from algorithm bandwidth to bus bandwidth, as nccl-tests' PERFORMANCE.md defines it. It is the
+/// part of the size that each rank must send whatever the algorithm. That is (n-1)/n, twice that for an all-reduce, and
+/// 1 for a broadcast. Bus bandwidths compare over collectives and numbers of ranks, and with the hardware's.
 double bus_factor(Collective collective, std::int64_t ranks);
+
+/// Bytes a second.
+struct Bandwidths {
+  double algorithm = 0, bus = 0;
+};
+
+/// Returns nccl-tests' algbw, the full buffer's bytes / time, and busbw.
+Bandwidths bandwidths(const CollectiveCase& size, std::int64_t ranks, double seconds);
 
 /// How often a case is measured.
 struct Repetitions {

@@ -15,16 +15,16 @@ struct Columns {
 
 std::string add_row(Columns& table, const CollectiveCase& size, const std::string& transport, std::int64_t ranks,
                     double seconds, double reference) {
-  const double algorithm = static_cast<double>(size.bytes) / seconds;
+  const Bandwidths speed = bandwidths(size, ranks, seconds);
   table.collective.emplace_back(name_of(size.collective));
   table.by.push_back(transport);
   table.bytes.push_back(size.bytes);
   table.seconds.push_back(seconds);
-  table.algorithm.push_back(algorithm);
-  table.bus.push_back(algorithm * bus_factor(size.collective, ranks));
+  table.algorithm.push_back(speed.algorithm);
+  table.bus.push_back(speed.bus);
   table.speed.push_back(reference / seconds);
   return fmt::format("{:<15}{:>12}  {:<14}{:>10.2f}{:>9.3f}{:>9.3f}{:>9.2f}\n", name_of(size.collective), size.bytes,
-                     transport, seconds * 1e6, algorithm * 1e-9, table.bus.back() * 1e-9, table.speed.back());
+                     transport, seconds * 1e6, speed.algorithm * 1e-9, speed.bus * 1e-9, table.speed.back());
 }
 
 }  // namespace
@@ -55,8 +55,9 @@ BenchResult comm_table(RankContext& context, const Options& options, const Machi
     }
   }
   const std::string meaning = fmt::format(
-      "bytes: of the whole buffer (fp32; all_reduce int64); algbw: bytes / time; busbw: algbw x (n-1)/n = {:.3f}, "
-      "twice that for all_reduce; buffers are used again and again: what fits the caches is in them; MPI's lie on the "
+      "bandwidths as nccl-tests define them; bytes: of the full buffer that is gathered or reduced (fp32; all_reduce "
+      "int64); algbw: bytes / time; busbw: algbw x (n-1)/n = {:.3f}, twice that for all_reduce; buffers are used again "
+      "and again: what fits the caches is in them; MPI's lie on the "
       "host",
       bus_factor(Collective::all_gather, ranks));
   return {text + meaning,

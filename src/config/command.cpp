@@ -25,7 +25,7 @@ constexpr std::array<CommandRow, 14> kCommands{
      {CommandKind::plan, "plan", kOptions, "memory and schedule of every strategy, without ranks or a GPU",
       "tessera plan inputs/gpt2_124m.ini --plan.ranks=4 --plan.memory=4GiB"},
      {CommandKind::bench, "bench", "comm|step|kernels|memory|checkpoint [INPUT.ini] [--section.key=value ...]",
-      "measure this machine: collectives, steps, kernels, memory or checkpoints",
+      "measure this machine: collectives as nccl-tests do, steps, kernels, memory of all strategies, or checkpoints",
       "mpiexec -n 2 tessera bench step --model.preset=nano --bench.steps=20"},
      {CommandKind::sweep, "sweep", "FILE.ini [--section.key=value ...]",
       "several runs side by side, here or over Slurm, from one file",

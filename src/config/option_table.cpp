@@ -311,8 +311,8 @@ void add_commands(Rows& t) {
                              "steps or repetitions that are measured"));
   t.push_back(integer_option("bench.warmup", Field{&O::bench, &BenchOptions::warmup}, 0, kAnyCount,
                              "steps or repetitions before those, not measured"));
-  t.push_back(
-      bytes_option("bench.max_bytes", Field{&O::bench, &BenchOptions::max_bytes}, "bench comm: largest message"));
+  t.push_back(bytes_option("bench.max_bytes", Field{&O::bench, &BenchOptions::max_bytes},
+                           "bench comm: largest message, bytes of the full buffer as nccl-tests count"));
   t.push_back(byte_list_option("bench.sizes", Field{&O::bench, &BenchOptions::sizes},
                                "bench comm: its messages; empty: 1 KiB, 4 KiB, ... up to bench.max_bytes"));
   t.push_back(text_option("bench.output", Field{&O::bench, &BenchOptions::output}, "file",

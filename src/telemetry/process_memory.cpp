@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 
 namespace tessera {
@@ -23,6 +24,56 @@ std::int64_t proportional_set_size() {
     return kilobytes < 0 ? -1 : kilobytes * 1024;
   }
   return -1;
+}
+
+namespace {
+
+/// Returns the member that the mapping of this name counts in. The name is empty for memory of no file, "[heap]" and
+/// the like for the kernel's own.
+std::int64_t MappingBytes::*part_of(const std::string& name) {
+  if (name == "[heap]") return &MappingBytes::heap;
+  if (!name.starts_with('/')) return &MappingBytes::other;
+  for (const char* const place : {"/dev/shm/", "/memfd:", "/SYSV", "/dev/zero"}) {
+    if (name.starts_with(place)) return &MappingBytes::shared;
+  }
+  return &MappingBytes::files;
+}
+
+/// Returns whether a line of smaps begins a mapping: "55d0-55d1 r-xp 00000000 08:01 123  /usr/bin/name". The others
+/// begin with a word and a colon.
+bool is_head(const std::string& line) {
+  const auto dash = line.find('-');
+  return dash != std::string::npos && dash > 0 && line.find_first_not_of("0123456789abcdef") == dash;
+}
+
+}  // namespace
+
+MappingBytes mapping_bytes(std::istream& mappings) {
+  MappingBytes memory;
+  std::int64_t MappingBytes::*part = nullptr;
+  for (std::string line; std::getline(mappings, line);) {
+    std::istringstream words(line);
+    std::string word;
+    if (is_head(line)) {
+      for (int i = 0; i < 5; ++i) words >> word;
+      std::getline(words >> std::ws, word);
+      part = part_of(words ? word : "");
+    } else if (line.starts_with("Pss:")) {
+      std::int64_t kilobytes = -1;
+      words >> word >> kilobytes;
+      if (part == nullptr || kilobytes < 0) throw IoError("mappings of a process: '{}' is not understood", line);
+      memory.*part += kilobytes * 1024;
+      memory.total += kilobytes * 1024;
+    }
+  }
+  return memory;
+}
+
+MappingBytes mapping_bytes() {
+  std::ifstream file("/proc/self/smaps");
+  const MappingBytes memory = mapping_bytes(file);
+  if (memory.total == 0) throw IoError("/proc/self/smaps cannot be read (the kernel does not tell of mappings)");
+  return memory;
 }
 
 std::int64_t measured_bytes(std::span<const std::byte> memory) {

@@ -48,7 +48,8 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.attention = options.run.attention;
   settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
-  settings.measure = machine.measure;
+  settings.measure = machine.measure || machine.fill;
+  settings.fill = machine.fill;
   settings.kept_algorithms = machine.kept_algorithms;
   return settings;
 }

@@ -78,6 +78,27 @@ TEST_CASE("bus bandwidth in nccl-tests' sense") {
   CHECK(bus_factor(Collective::all_gather, 4) == 0.75);
   CHECK(bus_factor(Collective::reduce_scatter, 2) == 0.5);
   CHECK(bus_factor(Collective::all_reduce, 4) == 1.5);
+  CHECK(bus_factor(Collective::broadcast, 4) == 1);
+}
+
+TEST_CASE("bandwidths by hand") {
+  // 8 MB in 2 ms are 4 GB/s. Of 8 ranks each sends 7/8 of the buffer; for an all-reduce twice that; a broadcast's root
+  // all of it. An all-gather of 1 MB a rank has a full buffer of 8 MB.
+  constexpr std::int64_t kBytes = 8'000'000;
+  const auto speed = [](Collective collective, std::int64_t elements) {
+    return bandwidths({collective, elements, kBytes}, 8, 0.002);
+  };
+  for (const Collective collective : {Collective::all_gather, Collective::reduce_scatter}) {
+    CHECK(speed(collective, 250'000).algorithm == Approx(4e9));
+    CHECK(speed(collective, 250'000).bus == Approx(3.5e9));
+  }
+  CHECK(speed(Collective::all_reduce, 1'000'000).algorithm == Approx(4e9));
+  CHECK(speed(Collective::all_reduce, 1'000'000).bus == Approx(7e9));
+  CHECK(speed(Collective::broadcast, 1).bus == Approx(4e9));
+  const auto gathered = collective_cases(8, {kBytes}).front();
+  CHECK(gathered.collective == Collective::all_gather);
+  CHECK(gathered.elements * 4 * 8 == kBytes);
+  CHECK(gathered.bytes == kBytes);
 }
 
 TEST_CASE("the table of bench comm") {

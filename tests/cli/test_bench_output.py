@@ -74,12 +74,28 @@ class Bench(Case):
         self.assertEqual(job.out.count("\nadamw "), 1)
 
     def test_memory(self):
-        job, file = self.bench("memory", *SMALL)
+        job, file = self.bench("memory", *SMALL, "--shard.strategy=zero1", "--memory.checkpoint=block")
         table = {name: column[...] for name, column in file["memory"].items()}
-        self.assertEqual(table["rank"].tolist(), [0, 1])
-        self.assertEqual(len(set(table["planned"].tolist())), 1)
-        np.testing.assert_allclose(table["difference"], (table["measured"] - table["planned"]) / table["planned"])
-        self.assertEqual(len(job.out.splitlines()), 3)
+        self.assertEqual(table["offload"].tolist(), [b"none", b"none", b"optimizer", b"optimizer", b"params"])
+        self.assertEqual(table["rank"].tolist(), [0, 1, 0, 1, -1])
+        self.assertEqual(set(table["strategy"].tolist()), {b"zero1"})
+        self.assertEqual(set(table["recomputed"].tolist()), {b"block"})
+        ran = table["rank"] >= 0
+        for space in ("device", "host"):
+            np.testing.assert_array_equal(table[f"used_{space}"][ran], table[f"planned_{space}"][ran])
+        self.assertEqual((table["planned_host"] > 0).tolist(), [False, False, True, True, False])
+        named = sum(table[part] for part in ("libraries", "communication", "heap", "unnamed"))
+        planned = table["planned_device"] + table["planned_host"]
+        np.testing.assert_array_equal(table["in_use"] - table["before"], planned + named)
+        reason = table["refused"][~ran][0].decode()
+        self.assertRegex(reason, r"shard\.offload = params with shard\.strategy = zero1 .*optimizer, or one of")
+        self.assertEqual(set(table["refused"][ran].tolist()), {b""})
+        lines = job.out.splitlines()
+        rows = [line.split() for line in lines if re.match(r" +zero1 ", line)]
+        self.assertEqual([row[2] for row in rows], ["none", "optimizer", "params"])
+        self.assertEqual([row.count("all") for row in rows], [1, 2, 0])
+        self.assertEqual(rows[2][-1], "refused")
+        self.assertEqual(len([line for line in lines if line == f"refused: {reason} (zero1, block, params)"]), 1)
 
     def test_what_is_refused(self):
         (self.folder / "there.h5").write_text("mine")

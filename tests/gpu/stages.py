@@ -230,7 +230,7 @@ class Stages:
             self._bench_kernels(model.preset, model)
         self._attempt("bench_kernels", f"{small.preset}: memory",
                       [self._tessera, "bench", "memory", "--run.device=cuda", *small.options, *BF16, "--shard.strategy=ddp",
-                       "--run.deterministic=true"], most=60)
+                       "--memory.checkpoint=none", "--shard.offload=none", "--run.deterministic=true"], most=60)
 
     def _bench_tokens(self) -> Path:
         """A file of random tokens, which every model has."""

@@ -30,6 +30,7 @@ struct MachineShape {
   bool poison = false;           ///< fill released storages with NaN (tests)
   std::int64_t timed_steps = 0;  ///< at least this many of the run's steps are timed, whatever metrics.time_every says
   bool measure = false;          ///< make measured_bytes() possible on a GPU
+  bool fill = false;             ///< make used_bytes() possible
   std::string kept_algorithms;   ///< rank 0, GPU: RankCompute::gemm_algorithms() of the run's earlier part
 };
 

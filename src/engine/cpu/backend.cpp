@@ -4,6 +4,7 @@
 
 #include "engine/backends.hpp"
 #include "engine/cpu/player.hpp"
+#include "engine/fill.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/comm/emulated.hpp"
 #include "tessera/telemetry/process_memory.hpp"
@@ -100,6 +101,7 @@ class CpuBackend final : public Backend {
     all.description = all.compute->description();
     require_same_kernels(all);
     all.communicators = open_communicators(all, schedule, plan.region(MemorySpace::device, RegionKind::shared).bytes);
+    if (all.settings.fill) fill_at_rest(all, schedule, {MemorySpace::device, MemorySpace::host});
   }
 
   std::unique_ptr<Player> make_player(const StepSchedule& schedule, Resources& resources, Optimizer& optimizer,

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "engine/cpu/touch_guard.hpp"
+#include "engine/fill.hpp"
 #include "engine/poison.hpp"
 #include "tessera/engine/categories.hpp"
 
@@ -23,10 +24,12 @@ CpuPlayer::CpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       log_(schedule, settings.trace),
       touches_left_(schedule.storages.size()) {
   find_border_waits();
-  if (!settings.poison) return;
-  passing_ = passing_storages(schedule);
-  for (const RegionKind region : {RegionKind::private_, RegionKind::shared})
-    resources.device->fill_pattern(queues_.compute(), resources.memory->region(region));
+  if (settings.poison) passing_ = passing_storages(schedule);
+  if (resources.settings.fill) {
+    fill_passing(resources, queues_.compute(), {MemorySpace::device, MemorySpace::host});
+  } else if (settings.poison) {
+    fill_passing(resources, queues_.compute(), {MemorySpace::device});
+  }
 }
 
 void CpuPlayer::find_border_waits() {

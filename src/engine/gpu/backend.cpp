@@ -1,9 +1,11 @@
 // Ranks that compute on GPUs. What needs CUDA lies behind the functions of src/cuda.
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "engine/backends.hpp"
+#include "engine/fill.hpp"
 #include "engine/gpu/communicators.hpp"
 #include "engine/gpu/compute.hpp"
 #include "engine/gpu/player.hpp"
@@ -34,19 +36,6 @@ void require_own_device(RankContext& context, const Device& device) {
   }
 }
 
-/// Fills memory at rest with the pattern that measured_bytes() looks for. State is zeroed again. The other regions are
-/// the player's to fill, once collectives have been tried on them.
-void fill_at_rest(const Resources& all, const StepSchedule& schedule) {
-  const auto stream = all.device->make_stream("fill");
-  all.device->fill_pattern(*stream, all.memory->region(RegionKind::at_rest));
-  for (const StorageId id : schedule.storages.ids()) {
-    const Storage& storage = schedule.storage(id);
-    const bool state = storage.space == MemorySpace::device && storage.region == RegionKind::at_rest && storage.carried;
-    if (state) all.compute->kernels(Queue::compute).fill_zero(*stream, all.address(id), storage.bytes);
-  }
-  stream->synchronize();
-}
-
 class GpuBackend final : public Backend {
  public:
   std::unique_ptr<Device> open_device(RankContext& context, bool share) const override {
@@ -65,11 +54,19 @@ class GpuBackend final : public Backend {
   }
 
   void open(Resources& all, const StepSchedule& schedule, const MemoryPlan& plan) const override {
+    std::int64_t counted = 0;
+    const auto taken_since = [&] {
+      const std::int64_t taken = all.device->memory_taken().value();
+      return taken - std::exchange(counted, taken);
+    };
+    all.taken.regions = taken_since();
     all.compute = std::make_unique<GpuCompute>(*all.device, all.settings, all.address(schedule.kernel_workspace),
                                                &schedule.model, &all.context);
     require_same_kernels(all);
+    all.taken.compute = taken_since();
     all.communicators = open_gpu_communicators(all, schedule, plan);
-    if (all.settings.measure) fill_at_rest(all, schedule);
+    all.taken.communicators = taken_since();
+    if (all.settings.measure) fill_at_rest(all, schedule, {MemorySpace::device});
     all.unplanned.push_back({kept_free_bytes(schedule, all.settings.comm.backend, all.device->total_memory()),
                              "of the GPU kept free for libraries and NCCL"});
     all.description = all.compute->description();

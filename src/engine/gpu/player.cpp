@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/fill.hpp"
+
 namespace tessera {
 
 namespace {
@@ -32,8 +34,7 @@ GpuPlayer::GpuPlayer(const StepSchedule& schedule, Resources& resources, Optimiz
       played_(schedule.segments.size()) {
   if (auto* const transport = resources.communicators->transport()) transport->warm_up(queues_.compute());
   if (!settings.poison && !resources.settings.measure) return;
-  for (const RegionKind region : {RegionKind::private_, RegionKind::shared})
-    resources.device->fill_pattern(queues_.compute(), resources.memory->region(region));
+  fill_passing(resources, queues_.compute(), {MemorySpace::device});
 }
 
 std::string GpuPlayer::execution_mode() const {

@@ -2,20 +2,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Optional
+from pathlib import Path
+from typing import Optional, Protocol
 
 import h5py
 import numpy as np
+from matplotlib.figure import Figure
 
+from ...bench_file import candidates
 from ...errors import Unreadable
 from ...opening import open_hdf5
 from .. import svg
 from ..quantity import Quantity, call, duration, gigabytes_per_second, median, name, show, size, text
 from ..study import Study
-from ..traced import Traced
 from .panel import Panel, drawn
 
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
+
+
+class Named(Protocol):
+    """A row as far as a bench's lines need it."""
+
+    @property
+    def name(self) -> str:
+        """The row's name in the table."""
 
 
 @dataclass
@@ -23,7 +33,7 @@ class Measured:
     """One collective, size and communicator of a row: medians over its repeats. Bytes of the full buffer; seconds;
     bytes a second."""
 
-    row: Traced
+    row: Named
     collective: str
     by: str
     size: Quantity
@@ -32,17 +42,19 @@ class Measured:
 
 
 def measured(study: Study) -> list[Measured]:
-    """Lines of the bench files in the rows' folders; repeats as one. Raises Unreadable for a damaged file."""
+    """Lines of the rows' bench files; repeats as one. Raises Unreadable for a damaged file."""
+    return measured_of([(row, row.row.entry.path) for row in study.rows])
+
+
+def measured_of(rows: list[tuple[Named, Path]]) -> list[Measured]:
+    """Lines of the bench files of rows and their paths."""
     found: list[Measured] = []
-    for row in study.rows:
-        folder = row.row.entry.path
-        for path in sorted([*folder.glob("*.h5"), *folder.glob("run*/*.h5")]) if folder.is_dir() else ():
-            if path.name.startswith(("metrics", "dump-")):
-                continue
+    for row, folder in rows:
+        for name_here, path in candidates(folder):
             try:
                 with open_hdf5(path) as file:
                     if "comm" in file and "bus_bandwidth" in file["comm"]:
-                        found += _lines(row, path.relative_to(folder).as_posix(), file["comm"])
+                        found += _lines(row, name_here, file["comm"])
             except (OSError, KeyError, ValueError) as error:
                 raise Unreadable(f"{path} cannot be read ({error})") from error
     same: dict[tuple[str, str, str, float], list[Measured]] = {}
@@ -59,7 +71,7 @@ def _together(lines: list[Measured]) -> Measured:
     return replace(lines[0], seconds=median(seconds), bandwidth=median(bandwidths))
 
 
-def _lines(row: Traced, file: str, group: h5py.Group) -> list[Measured]:
+def _lines(row: Named, file: str, group: h5py.Group) -> list[Measured]:
     columns = {key: group[key][...] for key in ("collective", "by", "bytes", "seconds", "bus_bandwidth")}
 
     def number(column: str, place: int) -> Quantity:
@@ -76,17 +88,33 @@ def _lines(row: Traced, file: str, group: h5py.Group) -> list[Measured]:
 def bandwidth(study: Study) -> Optional[Panel]:
     """Bus bandwidth over the size, a picture for each collective, a curve for each communicator."""
     lines = measured(study)
+    figure = draw_bandwidth(lines)
+    if figure is None:
+        return None
+    cells = [[
+        name(line.row.name),
+        text("{collective}, {by}", collective=line.collective.replace("_", "-"), by=line.by),
+        show(line.size, size),
+        show(line.seconds, duration),
+        show(line.bandwidth, gigabytes_per_second)
+    ] for collective in COLLECTIVES for row, by in _curves(lines) for line in _points(lines, collective, row, by)]
+    caption = text("Bus bandwidth as nccl-tests define it: bytes over time, times (n−1)/n of the n ranks, twice that "
+                   "for all-reduce. Bytes are those of the full buffer. Repeats of a row: their median.")
+    return drawn(figure, "bandwidth", "Bandwidth against size", caption,
+                 ["row", "collective", "size", "time", "bus bandwidth"], cells)
+
+
+def draw_bandwidth(lines: list[Measured]) -> Optional[Figure]:
+    """The curves; None without lines. The caller has set STYLE."""
     collectives = [kind for kind in COLLECTIVES if any(line.collective == kind for line in lines)]
     if not collectives:
         return None
     figure, panels = svg.figure(0.6 + 1.35 * len(collectives), lines=len(collectives), squeeze=False, sharex=True)
-    kinds = list(dict.fromkeys((line.row.name, line.by) for line in lines))
-    several = len({row for row, _ in kinds}) > 1
-    cells = []
+    curves = _curves(lines)
+    several = len({row for row, _ in curves}) > 1
     for axes, collective in zip(panels.flat, collectives):
-        for place, (row, by) in enumerate(kinds):
-            own = [line for line in lines if (line.row.name, line.by, line.collective) == (row, by, collective)]
-            own.sort(key=lambda line: line.size.value)
+        for place, (row, by) in enumerate(curves):
+            own = _points(lines, collective, row, by)
             if own:
                 axes.plot([line.size.value for line in own],
                           np.array([line.bandwidth.value for line in own]) / 1e9,
@@ -95,14 +123,7 @@ def bandwidth(study: Study) -> Optional[Panel]:
                           linewidth=1.2,
                           label=f"{row}, {by}" if several else by,
                           **svg.style_of(place))
-            cells += [[
-                name(row),
-                text("{collective}, {by}", collective=collective.replace("_", "-"), by=by),
-                show(line.size, size),
-                show(line.seconds, duration),
-                show(line.bandwidth, gigabytes_per_second)
-            ] for line in own]
-        axes.set_title(collective.replace("_", "-"), fontsize=8.5)
+        axes.set_title(f"{collective.replace('_', '-')}: bus bandwidth", fontsize=8.5)
         axes.set_xscale("log")
         axes.set_ylim(bottom=0)
         axes.set_ylabel("GB/s")
@@ -110,10 +131,26 @@ def bandwidth(study: Study) -> Optional[Panel]:
     panels.flat[-1].set_xlabel("bytes of the full buffer")
     panels.flat[-1].xaxis.set_major_formatter(lambda value, _: _decimal(value))
     svg.legend(figure, panels.flat[0])
-    caption = text("Bus bandwidth: bytes over time, times (n−1)/n of the n ranks, twice that for all-reduce. "
-                   "Repeats of a row: their median.")
-    return drawn(figure, "bandwidth", "Bandwidth against size", caption,
-                 ["row", "collective", "size", "time", "bus bandwidth"], cells)
+    return figure
+
+
+def white_bandwidth(lines: list[Measured]) -> Optional[Figure]:
+    """The same on white, for a file of its own."""
+    figure = draw_bandwidth(lines)
+    if figure is not None:
+        figure.set_facecolor("white")
+    return figure
+
+
+def _curves(lines: list[Measured]) -> list[tuple[str, str]]:
+    """Row and communicator of each curve, in the order of the rows."""
+    return list(dict.fromkeys((line.row.name, line.by) for line in lines))
+
+
+def _points(lines: list[Measured], collective: str, row: str, by: str) -> list[Measured]:
+    """The lines of one curve by size."""
+    own = [line for line in lines if (line.collective, line.row.name, line.by) == (collective, row, by)]
+    return sorted(own, key=lambda line: line.size.value)
 
 
 def _decimal(value: float) -> str:

@@ -1,0 +1,144 @@
+#include "tessera/engine/used_bytes.hpp"
+
+#include <algorithm>
+#include <set>
+
+#include "engine/fill.hpp"
+#include "tessera/backend/region.hpp"
+#include "tessera/base/math.hpp"
+#include "tessera/engine/state.hpp"
+#include "tessera/schedule/memory_plan.hpp"
+
+namespace tessera {
+
+namespace {
+
+static_assert(kTouchPiece == kStorageAlignment, "memory is examined in the pieces in which it is planned");
+
+/// Added to the moments: AdamW then moves every parameter by some 100 times the rate, which 16-bit types show, too.
+constexpr float kFirstPush = 100.0f, kSecondPush = 1.0f;
+
+std::vector<std::byte> copy_of(const Resources& resources, std::span<const std::byte> memory) {
+  std::vector<std::byte> copy(memory.size());
+  resources.device->copy(copy.data(), memory.data(), static_cast<std::int64_t>(memory.size()));
+  return copy;
+}
+
+void push_moments(const StateSlice& slice, const Resources& resources) {
+  const std::pair<float*, float> pushes[] = {{slice.first_moment, kFirstPush}, {slice.second_moment, kSecondPush}};
+  for (const auto& [moment, push] : pushes) {
+    std::vector<float> values(static_cast<std::size_t>(slice.count));
+    const std::int64_t bytes = slice.count * size_of(DType::fp32);
+    resources.device->copy(values.data(), moment, bytes);
+    for (float& value : values) value += push;
+    resources.device->copy(moment, values.data(), bytes);
+  }
+}
+
+using Pieces = std::vector<bool>;
+
+/// Returns of each piece of a region whether it no longer holds the pattern.
+Pieces written_pieces(const Resources& resources, std::span<const std::byte> region) {
+  constexpr std::int64_t kChunk = std::int64_t{64} << 20;
+  Pieces written;
+  const auto size = static_cast<std::int64_t>(region.size());
+  for (std::int64_t begin = 0; begin < size; begin += kChunk) {
+    const auto chunk = copy_of(resources, region.subspan(static_cast<std::size_t>(begin),
+                                                         static_cast<std::size_t>(std::min(kChunk, size - begin))));
+    const std::span<const std::byte> bytes = chunk;
+    for (std::size_t at = 0; at < bytes.size(); at += static_cast<std::size_t>(kTouchPiece)) {
+      const auto length = std::min(bytes.size() - at, static_cast<std::size_t>(kTouchPiece));
+      written.push_back(touched_bytes(bytes.subspan(at, length), begin + static_cast<std::int64_t>(at)) > 0);
+    }
+  }
+  return written;
+}
+
+/// Returns how many vectors of a unit's elements lie end to end in state of this kind.
+std::int64_t vectors_of(ValueKind kind) {
+  if (kind == ValueKind::moments) return 2;
+  return kind == ValueKind::snapshot ? 3 : 1;
+}
+
+/// Returns of each piece of a storage of state whether it is padding of a unit, which no step changes.
+Pieces padding_pieces(const StepSchedule& schedule, const Resources& resources, StorageId id) {
+  const std::int64_t bytes = schedule.storage(id).bytes;
+  Pieces padding(static_cast<std::size_t>(ceil_div(bytes, kTouchPiece)), false);
+  const auto of_unit = std::ranges::find_if(
+      schedule.values, [&](const Value& value) { return value.storage == id && static_cast<bool>(value.unit); });
+  if (of_unit == schedule.values.end()) return padding;
+  padding.assign(padding.size(), true);
+  const Unit& unit = schedule.unit(of_unit->unit);
+  const std::int64_t vectors = vectors_of(of_unit->kind);
+  const std::int64_t count = bytes / size_of(of_unit->dtype) / vectors;
+  std::int64_t first = count == unit.padded ? 0 : resources.index_in(Group::shard) * count;
+  if (of_unit->kind == ValueKind::snapshot)
+    first = state_slice(schedule, resources, of_unit->unit).first + resources.index_in(Group::replica) * count;
+  for (const TensorRun& run : runs_in_slice(schedule.model, unit, first, count)) {
+    for (std::int64_t vector = 0; vector < vectors; ++vector) {
+      const std::int64_t begin = (vector * count + run.offset) * size_of(of_unit->dtype);
+      const std::int64_t end = begin + run.count * size_of(of_unit->dtype);
+      for (std::int64_t piece = begin / kTouchPiece; piece * kTouchPiece < end; ++piece)
+        padding[static_cast<std::size_t>(piece)] = false;
+    }
+  }
+  return padding;
+}
+
+/// Marks the pieces of a storage of state that are as they were, but for padding.
+void mark_unchanged(std::span<const std::byte> before, std::span<const std::byte> now, const Pieces& padding,
+                    std::int64_t first, Pieces& written) {
+  for (std::size_t at = 0; at < now.size(); at += static_cast<std::size_t>(kTouchPiece)) {
+    const auto length = std::min(now.size() - at, static_cast<std::size_t>(kTouchPiece));
+    const auto* const old = before.data() + at;
+    const bool is_padding = padding[at / static_cast<std::size_t>(kTouchPiece)];
+    if (!is_padding && std::equal(old, old + length, now.data() + at))
+      written[static_cast<std::size_t>((first + static_cast<std::int64_t>(at)) / kTouchPiece)] = false;
+  }
+}
+
+}  // namespace
+
+UsedBytes::UsedBytes(const StepSchedule& schedule, const Resources& resources)
+    : schedule_(schedule), resources_(resources) {
+  TESSERA_ASSERT(resources.settings.measure || resources.settings.fill, "regions that were not filled are examined");
+  for (const UnitId unit : schedule.layout.units.ids()) push_moments(state_slice(schedule, resources, unit), resources);
+  for (const StorageId id : schedule.storages.ids()) {
+    if (is_state(schedule.storage(id))) state_[id] = copy_of(resources, resources.memory->bytes_of(schedule, id));
+  }
+}
+
+SpaceUse UsedBytes::read(MemorySpace space) const {
+  SpaceUse use;
+  const bool known = space == MemorySpace::device || !traits_of(resources_.device->kind()).has_own_memory;
+  if (known) use.used = 0;
+  for (const RegionKind kind : {RegionKind::at_rest, RegionKind::shared, RegionKind::private_}) {
+    const std::span<const std::byte> region = resources_.memory->region(kind, space);
+    use.planned += static_cast<std::int64_t>(region.size());
+    if (!known || region.empty()) continue;
+    Pieces written = written_pieces(resources_, region);
+    std::vector<std::string> names(written.size());
+    for (const StorageId id : schedule_.storages.ids()) {
+      const Storage& storage = schedule_.storage(id);
+      if (storage.space != space || storage.region != kind) continue;
+      const std::int64_t first = resources_.address(id) - region.data();
+      for (std::int64_t at = first; at < first + storage.bytes; at += kTouchPiece)
+        names[static_cast<std::size_t>(at / kTouchPiece)] = storage.name;
+      if (is_state(storage))
+        mark_unchanged(state_.at(id), copy_of(resources_, resources_.memory->bytes_of(schedule_, id)),
+                       padding_pieces(schedule_, resources_, id), first, written);
+    }
+    for (std::size_t i = 0; i < written.size(); ++i) {
+      const std::int64_t begin = static_cast<std::int64_t>(i) * kTouchPiece;
+      const std::int64_t bytes = std::min(kTouchPiece, static_cast<std::int64_t>(region.size()) - begin);
+      (written[i] ? use.used : use.unused[names[i]]) += bytes;
+    }
+  }
+  return use;
+}
+
+std::array<SpaceUse, kMemorySpaces> UsedBytes::read() const {
+  return {read(MemorySpace::device), read(MemorySpace::host)};
+}
+
+}  // namespace tessera
