@@ -220,9 +220,12 @@ void add_resources(Rows& t) {
                           "memory.checkpoint = selective: all blocks, M of every N, or a list such as 0,2,5-8"));
   t.push_back(text_option("memory.checkpoint_parts", Field{&O::memory, &MemoryOptions::recomputed_halves},
                           "attention|mlp|attention,mlp", "memory.checkpoint = selective: halves of those blocks"));
+  t.push_back(choice_option("memory.offload_activations", Field{&O::memory, &MemoryOptions::offload_activations},
+                            "inputs of recomputed blocks go to the host's memory in forward, and come back ahead of "
+                            "their use in backward"));
   t.push_back(emulation_option("memory.emulate_copies", Field{&O::memory, &MemoryOptions::emulate_copies},
-                               "on CPUs: slow every copy of offloaded state between device and host down to this "
-                               "latency and bandwidth (bandwidth 0: unlimited)"));
+                               "on CPUs: slow every copy of what is offloaded between device and host down to "
+                               "this latency and bandwidth (bandwidth 0: unlimited)"));
   t.push_back(integer_option("grid.ranks_per_node", Field{&O::grid, &GridOptions::ranks_per_node}, 0, 1 << 20,
                              "take so many ranks for a node; 0: as the machine is (plan: at most 8)"));
   using C = CommOptions;

@@ -60,8 +60,10 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
   if (options.optim.schedule == LearningRateSchedule::constant) {
     out.push_back({"optim.min_lr", "optim.schedule = constant never falls"});
   }
-  if (options.shard.offload == Offload::none)
-    out.push_back({"memory.emulate_copies", "shard.offload = none copies nothing in a step"});
+  if (options.shard.offload == Offload::none && !options.memory.offload_activations) {
+    out.push_back({"memory.emulate_copies",
+                   "shard.offload = none and memory.offload_activations = false copy nothing in a step"});
+  }
   if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json has every view"});
 }
 
@@ -95,6 +97,11 @@ void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out
 }
 
 void unused_by_memory(const MemoryOptions& options, std::vector<UnusedOption>& out) {
+  if (options.checkpoint == ActivationCheckpointing::none) {
+    out.push_back({"memory.offload_activations",
+                   "memory.checkpoint = none recomputes nothing, and what is saved besides stays: block, selective or "
+                   "fit"});
+  }
   if (options.checkpoint == ActivationCheckpointing::selective) return;
   add_unused(out, "memory.checkpoint = selective alone chooses",
              {"memory.checkpoint_blocks", "memory.checkpoint_parts"});

@@ -72,11 +72,11 @@ Communicator& OperationRunner::summing_communicator(const Operation& op, const B
   return communicator;
 }
 
-/// Copies between device and host, as slowly as settings want it where the copy is a step's.
+/// Copies between device and host, as slowly as settings want it where the copy is of what is offloaded.
 void OperationRunner::copy(const Operation& op, const BoundOperation& bound, Stream& stream) {
   using Clock = std::chrono::steady_clock;
   const Emulation& slow = resources_.settings.copies;
-  const bool is_slowed = slow.on() && op.bucket.count > 0;
+  const bool is_slowed = slow.on() && copied_bytes(schedule_, op) > 0;
   const auto start = is_slowed ? Clock::now() : Clock::time_point();
   for (const BoundOperation::Copy& one : bound.copies) {
     if (one.from != nullptr) resources_.compute->copy(op.queue, stream, one.to, one.from, bound.copied_bytes);

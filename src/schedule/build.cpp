@@ -66,6 +66,10 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
   schedule.prefetch_forward = policy.prefetch_forward;
   schedule.prefetch_backward = policy.prefetch_backward;
   if (policy.training) offload_units(schedule, policy);
+  if (policy.training && policy.offload_activations) {
+    schedule.offloaded_inputs = inputs_to_offload(policy.recomputation, model.architecture.layers);
+    schedule.inputs_in_flight = policy.inputs_in_flight;
+  }
   return schedule;
 }
 

@@ -108,7 +108,11 @@ Options with_fit_decided(Options options, const Architecture& architecture, std:
   const auto shape = [&] { return run_shape(options, architecture, world, ranks_per_node); };
   if (std::exchange(options.shard.offload_fraction.fits, false))
     options.shard.offload_fraction.value = least_offload(shape(), limits.device);
-  if (fits_recomputation) options.memory = options_of(fitting_recomputation(shape(), limits), options.memory);
+  if (fits_recomputation) {
+    const Recomputation fitting = fitting_recomputation(shape(), limits);
+    options.memory = options_of(fitting, options.memory);
+    if (inputs_to_offload(fitting, architecture.layers) == 0) options.memory.offload_activations = false;
+  }
   return options;
 }
 

@@ -60,9 +60,8 @@ void require_machine_fit(const StepSchedule& schedule, const MemoryPlan& plan, s
   throw UsageError(
       "{} of the machine's memory for each of its {} ({}): needs {} a rank, {} in all, {} of a rank's on the host "
       "({}); "
-      "less would be a smaller shard.offload_fraction, shard.offload = none, checkpoint.async = false or fewer ranks "
-      "on "
-      "the machine",
+      "less would be a smaller shard.offload_fraction, shard.offload = none, memory.offload_activations = false, "
+      "checkpoint.async = false or fewer ranks on the machine",
       format_bytes(usable), counted(machine_ranks, "rank"), kDoesNotFit, format_bytes(needed),
       format_bytes(needed * machine_ranks), format_bytes(plan.at(MemorySpace::host).total()),
       describe_host_memory(schedule));

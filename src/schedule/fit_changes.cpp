@@ -104,6 +104,14 @@ std::vector<Change> offload(const RunShape& shape) {
   return changes;
 }
 
+/// Takes the inputs of recomputed blocks to the host. On a CPU that wins nothing either.
+std::vector<Change> offload_activations(const RunShape& shape) {
+  const SchedulePolicy& policy = shape.policy;
+  if (kernel_needs(shape.device).limited(0, 1) > 0 || policy.offload_activations) return {};
+  if (inputs_to_offload(policy.recomputation, shape.architecture.layers) == 0) return {};
+  return {changed(shape, "memory.offload_activations=true", [](RunShape& s) { s.policy.offload_activations = true; })};
+}
+
 std::vector<Change> smallest_batch(const RunShape& shape) {
   if (shape.micro_batch == 1) return {};
   return {changed(shape, "train.micro_batch=1", [](RunShape& s) { s.micro_batch = 1; })};
@@ -127,10 +135,10 @@ struct Dimension {
 
 /// Returns what the least run is looked for over; costs least in the first, most in the last.
 const std::vector<Dimension>& dimensions() {
-  static const std::vector<Dimension> all{
-      {asynchronous_off, true}, {nothing_stays_full, false}, {recompute, false},     {more_sharding, false},
-      {resharding, false},      {fewer_gathers, false},      {smallest_batch, true}, {offload, false},
-      {reduce_in_bf16, false},  {compute_in_bf16, false}};
+  static const std::vector<Dimension> all{{asynchronous_off, true}, {nothing_stays_full, false}, {recompute, false},
+                                          {more_sharding, false},   {resharding, false},         {fewer_gathers, false},
+                                          {smallest_batch, true},   {offload_activations, true}, {offload, false},
+                                          {reduce_in_bf16, false},  {compute_in_bf16, false}};
   return all;
 }
 
@@ -198,7 +206,7 @@ std::optional<std::int64_t> bytes_with(const Change& change) {
 std::vector<Change> single_changes(const RunShape& shape, std::int64_t allowed) {
   std::vector<Change> changes;
   for (const auto& of : {asynchronous_off, nothing_stays_full, fewer_gathers, resharding, recompute, more_sharding,
-                         smallest_batch, offload, reduce_in_bf16, compute_in_bf16}) {
+                         smallest_batch, offload_activations, offload, reduce_in_bf16, compute_in_bf16}) {
     for (Change& change : of(shape)) changes.push_back(std::move(change));
   }
   for (Change& change : changes) {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "tessera/base/counted.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/config/fine_tuning.hpp"
@@ -33,6 +34,7 @@ SchedulePolicy policy_from(const Options& options) {
   policy.offload = options.shard.offload;
   TESSERA_ASSERT(!options.shard.offload_fraction.fits, "shard.offload_fraction = fit is decided before a plan");
   policy.offload_fraction = options.shard.offload_fraction.value;
+  policy.offload_activations = options.memory.offload_activations;
   if (!traits_of(device_of(options.run)).uses_mpi)
     policy.transfer = options.comm.backend == CommBackend::staged ? Transfer::staged : Transfer::nccl;
   return policy;
@@ -58,6 +60,22 @@ GenerationShape sample_shape(const Options& options, const Architecture& archite
   return {1, std::min(positions, longest_prompt), positions};
 }
 
+namespace {
+
+/// UsageError where blocks are recomputed and no input of theirs would go out.
+void require_inputs_to_offload(const SchedulePolicy& policy, const Architecture& architecture) {
+  const Recomputation& recomputation = policy.recomputation;
+  if (!policy.offload_activations || !recomputation.is_any()) return;
+  require_blocks(recomputation, architecture.layers);
+  if (inputs_to_offload(recomputation, architecture.layers) > 0) return;
+  throw UsageError(
+      "memory.offload_activations = true takes nothing out (recomputed: {}; of {} the last one's input is wanted again "
+      "right after the head): more blocks, or false",
+      describe(recomputation), counted(architecture.layers, "block"));
+}
+
+}  // namespace
+
 RunShape run_shape(const Options& options, const Architecture& architecture, std::int64_t world,
                    std::int64_t ranks_per_node) {
   RunShape shape;
@@ -70,6 +88,7 @@ RunShape run_shape(const Options& options, const Architecture& architecture, std
   shape.group_size = options.shard.group_size;
   shape.reshard_ranks = options.shard.reshard_after_forward.ranks;
   shape.policy = policy_from(options);
+  require_inputs_to_offload(shape.policy, architecture);
   shape.policy.accumulation = accumulation_of(options.train, world);
   if (options.train.sample_every > 0) shape.policy.generation = sample_shape(options, architecture);
   shape.device = device_of(options.run);
@@ -91,6 +110,7 @@ RunShape shape_at_rest(const Options& options, const Architecture& architecture,
   shape.policy.accumulation = 1;
   shape.policy.training = shape.policy.evaluation = shape.policy.snapshot = false;
   shape.policy.offload = Offload::none;
+  shape.policy.offload_activations = false;
   shape.device = device_of(options.run);
   return shape;
 }

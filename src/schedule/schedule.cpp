@@ -80,6 +80,7 @@ std::uint64_t StepSchedule::hash() const {
       h.add(prefetch_forward), h.add(prefetch_backward);
   if (grid.size(Group::sub) > 1) h.add(grid.size(Group::sub));
   if (offloaded_from) h.add(offload), h.add(offloaded_from);
+  if (offloaded_inputs > 0) h.add(offloaded_inputs), h.add(inputs_in_flight);
   if (generation_parts) {
     for (const ModelParts* parts : {&generation_parts->prefill, &generation_parts->decode})
       h.add(parts->batch), h.add(parts->sequence), h.add(parts->cache);
@@ -101,9 +102,10 @@ std::uint64_t StepSchedule::hash() const {
 }
 
 std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operation) {
-  if (operation.bucket.count == 0) return 0;
   const bool copies = operation.kind == OperationKind::load || operation.kind == OperationKind::store;
-  return copies ? operation.bucket.count * size_of(schedule.value(operation.reads.at(0)).dtype) : 0;
+  if (!copies || operation.reads.empty()) return 0;
+  const Value& source = schedule.value(operation.reads[0]);
+  return source.kind == ValueKind::activation ? source.bytes() : operation.bucket.count * size_of(source.dtype);
 }
 
 ValueId scratch_of(const StepSchedule& schedule, const Operation& operation) {
@@ -211,6 +213,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::saved:
       return "saved " + of + " " + schedule.part(v.part).saved[static_cast<std::size_t>(v.slot)].name;
     case ValueKind::activation:
+      return host + "out " + of;
     case ValueKind::activation_gradient:
     case ValueKind::scalar:
     case ValueKind::tokens:

@@ -86,10 +86,23 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
   return line + outside + pinned_warning(planned);
 }
 
+std::int64_t bytes_of(const std::vector<FormulaTerm>& terms) {
+  std::int64_t bytes = 0;
+  for (const FormulaTerm& term : terms) bytes += term.bytes;
+  return bytes;
+}
+
+/// Says which activations wait on the host.
+std::string offloaded_inputs_line(const StepSchedule& s) {
+  if (s.offloaded_inputs == 0) return {};
+  const std::int64_t copied = bytes_of(input_copy_terms(s));
+  return fmt::format("offload    activations: {} of recomputed blocks on the host until backward, {} copied a step\n",
+                     counted(s.offloaded_inputs, "input"), format_bytes(copied));
+}
+
 /// Says what the host's AdamW takes of a step, and how many threads would keep up with a bus of 20 GB/s.
-std::string offload_line(const PlannedRun& planned, const TrainingSession& session) {
-  const StepSchedule& s = planned.schedule;
-  if (!copies_in_steps(s)) return {};
+std::string offloaded_state_line(const StepSchedule& s, const TrainingSession& session) {
+  if (s.offload == Offload::none) return {};
   constexpr double bus = 20e9;
   const OffloadAccount account = offload_account(s);
   const ResourceSettings& settings = session.resources().settings;
@@ -99,8 +112,8 @@ std::string offload_line(const PlannedRun& planned, const TrainingSession& sessi
       "offload    {}: the state of {} of {} elements on the host, {} copied a step; AdamW there takes {} a step ({} "
       "elements/s on {} of this rank)\n",
       name_of(s.offload), format_count(account.elements), format_count(account.of),
-      format_bytes(s.copied_bytes_per_step()), format_seconds(seconds), format_count(std::llround(rate)),
-      counted(settings.threads, "thread"));
+      format_bytes(s.copied_bytes_per_step() - bytes_of(input_copy_terms(s))), format_seconds(seconds),
+      format_count(std::llround(rate)), counted(settings.threads, "thread"));
   const double copied = static_cast<double>(account.elements * size_of(DType::fp32)) / bus;
   const double wanted = std::ceil(settings.threads * seconds / copied);
   if (traits_of(s.model.device).has_own_memory && wanted > settings.threads) {
@@ -161,8 +174,9 @@ std::string data_line(const Options& options, const PlannedRun& planned, const D
 std::string account_before(const Options& options, const PlannedRun& planned, const Dataset& data,
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
-         "\n" + memory_line(planned, session) + "\n" + offload_line(planned, session) +
-         data_line(options, planned, data, session) + "\n" + device_line(options, session);
+         "\n" + memory_line(planned, session) + "\n" + offloaded_state_line(planned.schedule, session) +
+         offloaded_inputs_line(planned.schedule) + data_line(options, planned, data, session) + "\n" +
+         device_line(options, session);
 }
 
 }  // namespace tessera

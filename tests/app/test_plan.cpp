@@ -226,7 +226,13 @@ TEST_CASE("a plan with state on the host says what moves and what is copied, and
   CHECK(contains(text, "parameters to the device, 1 x 4 bytes an element"));
   CHECK(contains(text, "on the host of a node, by its 2 ranks: "));
   CHECK(contains(text, "host: beside what is allocated on the device"));
-  CHECK_FALSE(contains(plan_text(parse_arguments({"--plan.ranks=2"})), "shard.offload"));
+  CHECK_FALSE(contains(plan_text(parse_arguments({"--plan.ranks=2"})), "offload"));
+  const std::string inputs =
+      plan_text(parse_arguments({"--memory.checkpoint=block", "--memory.offload_activations=true"}));
+  CHECK(
+      contains(inputs, "memory.offload_activations: the 3 inputs of recomputed blocks wait for backward on the host"));
+  CHECK(contains(inputs, "inputs of blocks to the host, 3 x 4 bytes an element"));
+  CHECK_FALSE(contains(inputs, "shard.offload"));
   const auto memory_of = [](std::vector<std::string> arguments) {
     arguments.emplace_back("--plan.format=json");
     arguments.emplace_back("--train.micro_batch=1");

@@ -252,7 +252,7 @@ class Starts(Case):
         choices = {"none": [], "block": ["--memory.checkpoint=block"],
                    "mlp": ["--memory.checkpoint=selective", "--memory.checkpoint_parts=mlp"],
                    "attention of blocks 0,2": ["--memory.checkpoint=selective", "--memory.checkpoint_parts=attention",
-                                               "--memory.checkpoint_blocks=0,2"],
+                                               "--memory.checkpoint_blocks=0,2", "--memory.offload_activations=true"],
                    r"\w+ of [123]/4 of the blocks": ["--memory.checkpoint=fit", f"--plan.memory={limit}"]}
         losses = set()
         for number, (name, options) in enumerate(choices.items()):

@@ -67,7 +67,7 @@ TEST_CASE("The best checkpoints need evaluations at the steps of checkpoints") {
 }
 
 TEST_CASE("A name that no version reads yet is an unknown name, and so is a value") {
-  for (const std::string option : {"memory.offload_activations=false", "plan.cluster=a"}) {
+  for (const std::string option : {"memory.offload_gradients=false", "plan.cluster=a"}) {
     CAPTURE(option);
     CHECK_THAT(error_of({"--" + option}), Contains("unknown option '" + option.substr(0, option.find('=')) + "'"));
   }
@@ -167,7 +167,14 @@ TEST_CASE("Offloading says what it does not go with") {
   }
   CHECK_THAT(error_of({"--shard.offload_fraction=0.5"}),
              Contains("shard.offload = none keeps all state on the device"));
-  CHECK_THAT(error_of({"--memory.emulate_copies=1ms,1GB/s"}), Contains("shard.offload = none copies nothing"));
+  CHECK_THAT(error_of({"--memory.emulate_copies=1ms,1GB/s"}),
+             Contains("shard.offload = none and memory.offload_activations = false copy nothing"));
+  CHECK(
+      error_of({"--memory.emulate_copies=1ms,1GB/s", "--memory.offload_activations=true", "--memory.checkpoint=block"})
+          .empty());
+  for (const std::string value : {"true", "false"})
+    CHECK_THAT(error_of({"--memory.offload_activations=" + value}), Contains("memory.checkpoint = none recomputes"));
+  CHECK_THAT(error_of({"--memory.checkpoint=block", "--memory.offload_activations=some"}), Contains("true|false"));
   CHECK_THAT(error_of({"--shard.offload=optimizer", "--memory.emulate_copies=1ms,1GB/s", "--run.device=cuda"}),
              Contains("its copies are real"));
   CHECK_THAT(error_of({"--shard.offload=optimizer", "--shard.offload_fraction=fit"}), Contains("without plan.memory"));

@@ -177,4 +177,20 @@ TEST_CASE("a GPU's run that does not fit is told to offload; on a CPU that would
     const bool told = std::ranges::count(answer.changes, "shard.offload=optimizer", &FitChange::option) == 1;
     CHECK(told == (device == DeviceKind::cuda));
   }
+  shape.architecture.layers = 12;
+  shape.micro_batch = 32, shape.world = shape.ranks_per_node = 8;  // gradients of one rank are more than inputs
+  const auto tells = [](const RunShape& run) {
+    RunShape with = run;
+    with.policy.offload_activations = true;
+    const PlannedRun planned = plan_shape(with, {false, 0});
+    const FitAnswer answer = examine_fit(run, limited_bytes(planned.schedule, planned.plan));
+    return find(answer, "memory.offload_activations=true") != nullptr;
+  };
+  for (const DeviceKind device : {DeviceKind::cuda, DeviceKind::cpu}) {
+    shape.device = device;
+    shape.policy.recomputation = {};
+    CHECK_FALSE(tells(shape));
+    shape.policy.recomputation = Recomputation::all_blocks();
+    CHECK(tells(shape) == (device == DeviceKind::cuda));
+  }
 }

@@ -144,6 +144,7 @@ std::vector<PolicyCase> subjects() {
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.reduce_each_micro_step = !each, p.accumulation = 3, p.recomputation = Recomputation::all_blocks();
+      p.offload_activations = true;
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.wrap = Wrap::size, p.min_params = 200, p.limit_all_gathers = 3, p.prefetch_forward = 2,
@@ -153,6 +154,7 @@ std::vector<PolicyCase> subjects() {
         [&](SchedulePolicy& p) { p.wrap = Wrap::model, p.accumulation = 2, p.deterministic = false; });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.prefetch_forward = p.prefetch_backward = 0, p.recomputation = {true, false, 1, 1, {}};
+      p.offload_activations = true;
     });
     add(strategy, 4, group, [&](SchedulePolicy& p) {
       p.prefetch_forward = p.prefetch_backward = 3, p.limit_all_gathers = 2,

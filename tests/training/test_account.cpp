@@ -99,4 +99,11 @@ TEST_CASE("The account of a run whose state is on the host says what is copied a
           "rank\\)\n")));
   CHECK(line[1] == line[2]);
   CHECK(std::stod(line[3]) == Approx(8 * std::stod(line[1])).epsilon(0.01));
+  CHECK_THAT(text, !Contains("activations:"));
+  options.memory.checkpoint = ActivationCheckpointing::block;
+  options.memory.offload_activations = true;
+  const std::string both = account_of(options, 2, 2, machine_of(2, 2));
+  CAPTURE(both);
+  CHECK_THAT(both, Contains(line[3].str() + " kB copied a step; AdamW"));
+  CHECK_THAT(both, Contains("\noffload    activations: 1 input of recomputed blocks on the host until backward, "));
 }

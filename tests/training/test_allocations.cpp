@@ -74,7 +74,9 @@ TEST_CASE("a steady step allocates nothing") {
         REQUIRE(allocations_in_steps(options, ranks_per_node) <= 16);
         Options offloading = options;
         offloading.shard.offload = Offload::optimizer;
-        INFO("with state on the host");
+        offloading.memory.checkpoint = ActivationCheckpointing::block;
+        offloading.memory.offload_activations = true;
+        INFO("with state and activations on the host");
         REQUIRE(allocations_in_steps(offloading, ranks_per_node) <= 16);
       }
     }

@@ -154,6 +154,7 @@ struct MemoryOptions {
   ActivationCheckpointing checkpoint = ActivationCheckpointing::none;
   std::string recomputed_blocks = "all";            ///< selective: "all", "1/2" or "0,2,5-8"
   std::string recomputed_halves = "attention,mlp";  ///< selective: halves of those blocks
+  bool offload_activations = false;                 ///< inputs of recomputed blocks wait for backward on the host
   Emulation emulate_copies;                         ///< between device and host
   bool operator==(const MemoryOptions&) const = default;
 };

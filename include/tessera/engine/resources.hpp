@@ -18,7 +18,7 @@ struct ResourceSettings {
   QueueMode queue_mode = QueueMode::serial;
   double timeout_seconds = 300;                            ///< how long a collective waits for its peers; 0 = for ever
   CommOptions comm;                                        ///< how GPUs talk; how slow collectives are on purpose
-  Emulation copies;                                        ///< how slow copies of offloaded state are on purpose
+  Emulation copies;                                        ///< how slow copies of what is offloaded are on purpose
   bool deterministic = true;                               ///< sums of collectives in one fixed order
   bool force_pairwise = false;                             ///< messages even inside a node (tests, measurements)
   AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU

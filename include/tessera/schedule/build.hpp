@@ -20,6 +20,10 @@ struct GenerationShape {
 /// Elements of a bucket of offloaded state: 16 MiB in fp32.
 inline constexpr std::int64_t kOffloadBucket = std::int64_t{1} << 22;
 
+/// Inputs of recomputed blocks that may wait to go to the host at a time, and that may be back at a time: the one in
+/// use and the next.
+inline constexpr std::int64_t kInputsInFlight = 2;
+
 /// Everything that shapes a schedule besides the model and the grid.
 struct SchedulePolicy {
   Strategy strategy = Strategy::zero3;
@@ -43,6 +47,8 @@ struct SchedulePolicy {
   Offload offload = Offload::none;            ///< what rests on the host
   double offload_fraction = 1.0;              ///< of the elements; unit by unit, the last ones first
   std::int64_t offload_bucket = kOffloadBucket;
+  bool offload_activations = false;  ///< inputs of recomputed blocks wait for backward on the host
+  std::int64_t inputs_in_flight = kInputsInFlight;
   Transfer transfer = Transfer::host;  ///< decides what collectives need besides the values that they move
 };
 
@@ -89,5 +95,12 @@ OffloadAccount offload_account(const StepSchedule& schedule);
 
 /// Returns the terms of what each rank copies between device and host per step for offloaded state, before savings.
 std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule);
+
+/// Returns how many inputs of recomputed blocks go to the host in a micro-step. All but one: with a recomputed MLP, the
+/// last block's is wanted right after the head.
+std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers);
+
+/// Returns the same terms as copy_terms() for these inputs.
+std::vector<FormulaTerm> input_copy_terms(const StepSchedule& schedule);
 
 }  // namespace tessera

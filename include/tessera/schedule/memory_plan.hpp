@@ -63,7 +63,7 @@ struct MemoryPlanOptions {
 MemoryPlan plan_memory(const StepSchedule& schedule, const MemoryPlanOptions& options = {});
 
 /// Returns the bytes of a plan that must fit into a device's memory. On a GPU those are the device's. A CPU's
-/// memory is both memory spaces, so those are all. With offloaded state a host beside the device is meant: then those
+/// memory is both memory spaces, so those are all. With offloading a host beside the device is meant: then those
 /// are the device's, and machine_bytes() is what the machine needs.
 std::int64_t limited_bytes(const StepSchedule& schedule, const MemoryPlan& plan);
 

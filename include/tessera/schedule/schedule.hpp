@@ -203,6 +203,8 @@ struct StepSchedule {
                prefetch_backward = 0;  ///< block units that a gather may go out ahead of its first reader
   Offload offload = Offload::none;
   UnitId offloaded_from;  ///< the state of this unit and all after it rests on the host; none: that of no unit
+  std::int64_t offloaded_inputs = 0;  ///< of recomputed blocks: wait for a micro-step's backward on the host
+  std::int64_t inputs_in_flight = 0;  ///< of these: may wait to go out at a time, and be back at a time
 
   IndexedVector<StorageId, Storage> storages;
   IndexedVector<ValueId, Value> values;
@@ -248,7 +250,7 @@ struct StepSchedule {
   bool communicates(const Operation& op) const { return op.kind != OperationKind::slice && grid.size(op.group) > 1; }
   /// Returns bytes sent per rank and step over parameters and gradients (scalar reductions apart).
   std::int64_t wire_bytes_per_step() const;
-  /// Returns bytes copied between device and host per rank and step for offloaded state.
+  /// Returns bytes copied between device and host per rank and step for what is offloaded.
   std::int64_t copied_bytes_per_step() const;
   /// Returns a hash of everything above except names: equal on all ranks, compared before step 1.
   std::uint64_t hash() const;
@@ -259,9 +261,11 @@ struct StepSchedule {
 std::vector<OperationId> waits_of(const StepSchedule& schedule, OperationId id);
 
 /// Returns whether device and host copy and the host computes beside the device's work.
-inline bool copies_in_steps(const StepSchedule& schedule) { return schedule.offload != Offload::none; }
+inline bool copies_in_steps(const StepSchedule& schedule) {
+  return schedule.offload != Offload::none || schedule.offloaded_inputs > 0;
+}
 
-/// Returns the bytes that an operation copies between device and host for offloaded state; 0 for all others.
+/// Returns the bytes that an operation copies between device and host for what is offloaded; 0 for all others.
 std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operation);
 
 /// Returns all values that an operation touches, each once: reads, writes, both ends of updates.

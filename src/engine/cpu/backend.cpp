@@ -33,7 +33,8 @@ class CpuCompute final : public RankCompute {
 
   Kernels& kernels(Queue queue) const override { return *kernels_of_[static_cast<std::size_t>(queue)]; }
   void copy(Queue queue, Stream& stream, void* to, const void* from, std::int64_t bytes) const override {
-    kernels(queue).cast(stream, from, DType::fp32, to, DType::fp32, bytes / size_of(DType::fp32));
+    const DType word = bytes % size_of(DType::fp32) == 0 ? DType::fp32 : DType::byte;  // a cast to its own type copies
+    kernels(queue).cast(stream, from, word, to, word, bytes / size_of(word));
   }
   std::int64_t measured_bytes(std::span<const std::byte> memory, std::int64_t) const override {
     return tessera::measured_bytes(memory);

@@ -24,7 +24,7 @@ Value value_of(ValueKind kind, DType dtype, std::int64_t elements, PartId part =
 }  // namespace
 
 Compute::Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters)
-    : w_(writer), policy_(policy), parameters_(parameters) {
+    : w_(writer), policy_(policy), parameters_(parameters), copies_(writer) {
   for (const ConstantTensor& constant : w_.schedule().model.constants) {
     Value value = value_of(ValueKind::constant, constant.dtype, constant.elements);
     value.slot = static_cast<std::int32_t>(constants_.size());
@@ -38,13 +38,16 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
   gradients.begin(kind);
   const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
   const GatherPlan gathers = plan(steps, !kind.first);
+  copies_.plan(steps);
   if (kind.first) note_savings(gathers), gradients.note_savings();
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const bool is_backward = steps[i].kind == OperationKind::backward;
+    next_after_ = copies_.waits_of(static_cast<std::int64_t>(i));
     OperationId id = steps[i].is_head ? head(steps[i], kind.first, &gradients, scalars)
                      : is_backward    ? backward(steps[i], gradients)
                                       : forward(steps[i]);
+    copies_.copy_after(static_cast<std::int64_t>(i), id, activations_);
     id = emit_slices(gathers, static_cast<std::int64_t>(i), id);
     // The next gather goes out before this unit's reduce-scatter: it is wanted first.
     emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
@@ -124,6 +127,7 @@ void Compute::note_savings(const GatherPlan& plan) {
 Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs) {
   Operation op = operation_of(step.kind, Queue::compute, {});
   op.part = step.part;
+  op.after = std::exchange(next_after_, {});
   op.reads = std::move(inputs);
   for (const UnitId unit : step.units) op.reads.push_back(parameters_.full(unit));
   for (const std::int32_t number : w_.schedule().part(step.part).constants)

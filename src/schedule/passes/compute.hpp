@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 
+#include "schedule/passes/activations.hpp"
 #include "schedule/passes/gathers.hpp"
 #include "schedule/passes/gradients.hpp"
 #include "schedule/passes/parameters.hpp"
@@ -60,10 +61,12 @@ class Compute {
   std::vector<StorageId> constants_;    ///< per ModelParts::constants
   std::map<PartId, StorageId> caches_;  ///< generation: keys and values, from play to play
   StorageId logits_on_host_, losses_on_host_;
+  InputCopies copies_;
 
   // the open segment
   const ModelParts* model_ = nullptr;  ///< in its shapes
   ValueId tokens_, activation_gradient_;
+  std::vector<Edge> next_after_;                       ///< what the next part waits for besides its data
   IndexedVector<PartId, ValueId> activations_;         ///< outputs
   IndexedVector<PartId, std::vector<ValueId>> saved_;  ///< by slot
 };

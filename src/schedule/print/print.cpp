@@ -32,7 +32,8 @@ std::string unit_of(const StepSchedule& s, const Operation& op) {
 }
 
 std::string object_of(const StepSchedule& s, const Operation& op) {
-  if (op.part) return s.part(op.part).name;
+  const bool copies = op.kind == OperationKind::load || op.kind == OperationKind::store;
+  if (op.part) return (copies ? "out " : "") + s.part(op.part).name;
   if (op.unit) return unit_of(s, op);
   if (op.kind == OperationKind::store) {
     const ValueKind kind = s.value(op.reads.at(0)).kind;

@@ -16,7 +16,9 @@ namespace {
 
 /// Returns the FLOPs of the parts' matmuls; nothing for an operation that is not a part's.
 std::optional<std::int64_t> flops_of(const StepSchedule& s, const Operation& op) {
-  if (!op.part) return std::nullopt;
+  const bool computes =
+      op.kind == OperationKind::forward || op.kind == OperationKind::recompute || op.kind == OperationKind::backward;
+  if (!computes) return std::nullopt;
   return cost_of(s, op).flops;
 }
 

@@ -108,23 +108,42 @@ std::string print_sent(const StepSchedule& s) {
   return table.text() + "  (apart): not in the formula and not in the sum\n";
 }
 
-/// Returns what rests where of offloaded state, and what is copied for it; nothing where none is.
-std::string print_offload(const StepSchedule& s) {
+/// Returns what rests where of offloaded state; nothing where none is.
+std::string print_offloaded_state(const StepSchedule& s) {
   const OffloadAccount account = offload_account(s);
   if (account.elements == 0) return "";
+  return fmt::format(
+      "shard.offload = {}: the state of {} of a rank's {} elements rests on the host ({} from {} on)\n"
+      "  at rest on the host {} more, on the device {} less\n",
+      name_of(s.offload), format_count(account.elements), format_count(account.of),
+      counted(s.layout.units.end_id() - s.offloaded_from, "unit"), s.unit(s.offloaded_from).name,
+      format_bytes(account.on_host), format_bytes(account.off_device));
+}
+
+/// Returns which inputs of blocks wait on the host; nothing where none do.
+std::string print_offloaded_inputs(const StepSchedule& s) {
+  if (s.offloaded_inputs == 0) return "";
+  const std::int64_t each = s.model.residual_elements() * size_of(s.compute);
+  return fmt::format(
+      "memory.offload_activations: the {} of recomputed blocks wait for backward on the host, {} each, {} in all\n"
+      "  on the device at most {} that go out, none while the head computes, and at most {} that are back\n",
+      counted(s.offloaded_inputs, "input"), format_bytes(each), format_bytes(s.offloaded_inputs * each),
+      s.inputs_in_flight, s.inputs_in_flight);
+}
+
+/// Returns what is offloaded and what is copied for it; nothing where nothing is.
+std::string print_offload(const StepSchedule& s) {
+  const std::string what = print_offloaded_state(s) + print_offloaded_inputs(s);
+  if (what.empty()) return "";
   TextTable table({{"copied between device and host per step and rank", Align::left}, {"bytes", Align::right}});
-  for (const FormulaTerm& term : copy_terms(s))
-    table.row({fmt::format("{}, {} x {} bytes an element", term.name, term.times, size_of(term.dtype)),
-               format_bytes(term.bytes)});
+  for (const auto& terms : {copy_terms(s), input_copy_terms(s)}) {
+    for (const FormulaTerm& term : terms)
+      table.row({fmt::format("{}, {} x {} bytes an element", term.name, term.times, size_of(term.dtype)),
+                 format_bytes(term.bytes)});
+  }
   for (const Saving& saving : s.copy_savings) table.row({"saved: " + saving.name, format_bytes(-saving.bytes)});
   table.row({"in all", format_bytes(s.copied_bytes_per_step())});
-  return fmt::format(
-             "shard.offload = {}: the state of {} of a rank's {} elements rests on the host ({} from {} on)\n"
-             "  at rest on the host {} more, on the device {} less\n",
-             name_of(s.offload), format_count(account.elements), format_count(account.of),
-             counted(s.layout.units.end_id() - s.offloaded_from, "unit"), s.unit(s.offloaded_from).name,
-             format_bytes(account.on_host), format_bytes(account.off_device)) +
-         table.text();
+  return what + table.text();
 }
 
 std::string print_accumulators(const StepSchedule& s) {

@@ -4,6 +4,14 @@
 
 namespace tessera {
 
+namespace {
+
+bool copies_activation(const StepSchedule& schedule, const Operation& op) {
+  return op.writes.size() == 1 && schedule.value(op.writes[0]).kind == ValueKind::activation;
+}
+
+}  // namespace
+
 /// Demands that an operation reaches what it touches: the host's queue the host, loads and stores both ways, all others
 /// the device.
 void Interpreter::need_space(const Operation& op) {
@@ -21,7 +29,7 @@ void Interpreter::need_space(const Operation& op) {
 }
 
 void Interpreter::load(const Operation& op) {
-  if (!takes_tokens(op)) return load_bucket(op);
+  if (!takes_tokens(op)) return copies_activation(schedule_, op) ? copy_activation(op) : load_bucket(op);
   for (const ValueId id : op.writes) {
     State state;
     state.content = {ValueKind::tokens, {}, -1, micro_steps_played_};
@@ -40,6 +48,8 @@ void Interpreter::store(const Operation& op) {
       return store_bucket(op);
     case ValueKind::scalar:
       return store_scalars(op);
+    case ValueKind::activation:
+      return copy_activation(op);
     default:
       return op.unit ? store_snapshot(op) : store_result(op);
   }
@@ -87,6 +97,22 @@ void Interpreter::store_scalars(const Operation& op) {
   demand(scalars->type.dtype == schedule_.value(op.writes[0]).dtype && scalars->version == step_,
          "stores scalars of another step");
   State state = *scalars;
+  write(op.writes[0], std::move(state));
+}
+
+/// Demands that what is there again for a recompute is what forward made.
+void Interpreter::copy_activation(const Operation& op) {
+  const State* source = op.reads.size() == 1 && op.updates.empty() ? read(op.reads[0]) : nullptr;
+  if (source == nullptr || source->type.kind != ValueKind::activation)
+    return complain("a copy of an activation reads one and writes it");
+  const Value& out = schedule_.value(op.writes[0]);
+  demand(out.part == source->type.part && out.dtype == source->type.dtype && out.elements == source->type.elements,
+         "copies an activation into another part's, type or size");
+  demand(schedule_.storage_of(op.reads[0]).space != schedule_.storage_of(op.writes[0]).space,
+         "copies an activation within a memory space");
+  demand(segment_->role == SegmentRole::micro_step, "copies an activation where there is no backward");
+  State state;
+  state.content = source->content;
   write(op.writes[0], std::move(state));
 }
 

@@ -57,6 +57,8 @@ class Interpreter {
   void store_snapshot(const Operation& op);
   void store_bucket(const Operation& op);
   void store_scalars(const Operation& op);
+  /// Takes an activation to the host, or back.
+  void copy_activation(const Operation& op);
   void load_bucket(const Operation& op);
   void cast_on_host(const Operation& op);
   /// Returns the version of an operation's bucket in a slice (or in a bucket) that it reads; none where it has several.

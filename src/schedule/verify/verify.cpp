@@ -115,9 +115,10 @@ void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
 void check_copied_bytes(const StepSchedule& schedule, Problems& problems) {
   std::int64_t formula = 0, saved = 0;
   for (const FormulaTerm& term : copy_terms(schedule)) formula += term.bytes;
+  for (const FormulaTerm& term : input_copy_terms(schedule)) formula += term.bytes;
   for (const Saving& saving : schedule.copy_savings) saved += saving.bytes;
   if (schedule.copied_bytes_per_step() != formula - saved) {
-    problems.push_back(fmt::format("a step copies {} bytes of offloaded state; the formula says {} less {} saved",
+    problems.push_back(fmt::format("a step copies {} bytes of what is offloaded; the formula says {} less {} saved",
                                    schedule.copied_bytes_per_step(), formula, saved));
   }
 }
@@ -142,6 +143,7 @@ std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
   if (!problems.empty()) return problems;
   check_races(schedule, problems);
   check_limits(schedule, problems);
+  check_inputs_in_flight(schedule, problems);
   check_regions(schedule, problems);
   check_wire_bytes(schedule, problems);
   check_copied_bytes(schedule, problems);

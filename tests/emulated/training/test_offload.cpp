@@ -56,3 +56,26 @@ TEST_CASE("several GPUs whose shards rest on the host have the bits of one that 
 TEST_CASE("several GPUs that offload a part of the optimizer have them too", "[long]") {
   check_two_gpus(Strategy::zero1, Offload::optimizer, 0.5);
 }
+
+TEST_CASE(
+    "a GPU whose blocks' inputs wait on the host has the bits of one that keeps them, in graphs and late copies") {
+  Options options = gpu_options();
+  Architecture architecture = tiny_gpt2();
+  architecture.layers = 4;
+  options.memory.checkpoint = ActivationCheckpointing::block;
+  options.train.accumulation = 2;
+  MachineShape poisoned;
+  poisoned.poison = true;
+  const RunOutcome plain = train_locally(options, architecture, 1, 1);
+  options.memory.offload_activations = true;
+  emulator::set_chaos(5);
+  for (const Offload offload : {Offload::none, Offload::params}) {
+    options.shard.offload = offload;
+    for (const QueueMode lanes : {QueueMode::parallel, QueueMode::serial}) {
+      options.run.lanes = lanes;
+      INFO(name_of(offload) << ", " << name_of(lanes) << " queues");
+      CHECK(same_run(plain, train_locally(options, architecture, 1, 1, poisoned, {}, 256)));
+    }
+  }
+  emulator::set_chaos(1);
+}

@@ -1,0 +1,109 @@
+#include "schedule/passes/activations.hpp"
+
+#include <algorithm>
+#include <ranges>
+
+namespace tessera {
+
+namespace {
+
+/// An output of forward that rests until a recompute reads it.
+struct Kept {
+  PartId part;
+  std::int64_t made = 0, wanted = 0;  ///< compute steps: which made it, the first of backward that reads it
+};
+
+/// Returns what recomputes start from, in the order of backward. What another recompute makes is none of it.
+std::vector<Kept> inputs_of_recomputes(const std::vector<ComputeStep>& steps, std::int64_t head, std::size_t parts) {
+  std::vector<Kept> kept;
+  IndexedVector<PartId, std::int64_t> made(parts, 0);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    const auto step = static_cast<std::int64_t>(i);
+    const bool recomputes = steps[i].kind == OperationKind::recompute;
+    if (recomputes && made[steps[i].part - 1] < head)
+      kept.push_back({steps[i].part - 1, made[steps[i].part - 1], step});
+    if (steps[i].kind != OperationKind::backward && steps[i].writes_output) made[steps[i].part] = step;
+  }
+  return kept;
+}
+
+}  // namespace
+
+void InputCopies::plan(const std::vector<ComputeStep>& steps) {
+  trips_.clear();
+  const StepSchedule& s = w_.schedule();
+  if (s.offloaded_inputs == 0) return;
+  head_ = std::ranges::find_if(steps, [](const ComputeStep& step) { return step.is_head; }) - steps.begin();
+  const std::vector<Kept> kept = inputs_of_recomputes(steps, head_, s.model.parts.size());
+  const std::int64_t ahead = s.inputs_in_flight - 1;
+  for (std::int64_t i = 0; i < std::ssize(kept); ++i) {
+    const Kept& one = kept[static_cast<std::size_t>(i)];
+    if (one.wanted == head_ + 1) continue;  // it would only go and come
+    const std::int64_t after = i < ahead ? head_ : kept[static_cast<std::size_t>(i - ahead)].wanted - 1;
+    trips_.insert(trips_.begin(), {one.part, one.made, after});
+  }
+}
+
+std::vector<Edge> InputCopies::waits_of(std::int64_t step) const {
+  if (trips_.empty()) return {};
+  // While the head computes, where memory often peaks, none is left.
+  if (step == head_) return {{trips_.back().stored, EdgeReason::staging}};
+  const auto limit = static_cast<std::size_t>(w_.schedule().inputs_in_flight);
+  for (std::size_t i = limit; i < trips_.size(); ++i) {
+    if (trips_[i].made == step) return {{trips_[i - limit].stored, EdgeReason::staging}};
+  }
+  return {};
+}
+
+void InputCopies::copy_after(std::int64_t step, OperationId done, IndexedVector<PartId, ValueId>& outputs) {
+  for (Trip& trip : trips_) {
+    if (trip.made == step) store(trip, outputs[trip.part]);
+  }
+  for (const Trip& trip : trips_ | std::views::reverse) {  // what backward wants first comes first
+    if (trip.after == step) outputs[trip.part] = load(trip, done);
+  }
+}
+
+void InputCopies::store(Trip& trip, ValueId output) {
+  Operation op = operation_of(OperationKind::store, Queue::store, {});
+  op.part = trip.part;
+  op.reads = {output};
+  Storage storage = local("activations " + w_.schedule().part(trip.part).name, Category::activations);
+  storage.space = MemorySpace::host;
+  trip.on_host = w_.write(op, std::move(storage), w_.value(output));
+  trip.stored = w_.emit(std::move(op));
+}
+
+ValueId InputCopies::load(const Trip& trip, OperationId after) {
+  Operation op = operation_of(OperationKind::load, Queue::load, {});
+  op.part = trip.part;
+  op.reads = {trip.on_host};
+  op.after = {{after, EdgeReason::prefetch}};
+  const std::string name = "out " + w_.schedule().part(trip.part).name;
+  const ValueId back = w_.write(op, local(name, Category::activations), w_.value(trip.on_host));
+  w_.emit(std::move(op));
+  return back;
+}
+
+std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t layers) {
+  if (!recomputation.is_any()) return 0;
+  std::int64_t inputs = 0;
+  for (std::int64_t block = 0; block < layers; ++block) {
+    const bool stays = block == layers - 1 && recomputation.mlp;  // without, the MLP's backward comes before its use
+    if (recomputation.has_block(block) && !stays) ++inputs;
+  }
+  return inputs;
+}
+
+std::vector<FormulaTerm> input_copy_terms(const StepSchedule& schedule) {
+  const std::int64_t times = schedule.offloaded_inputs * schedule.accumulation;
+  if (times == 0) return {};
+  const std::int64_t elements = schedule.model.residual_elements();
+  std::vector<FormulaTerm> terms;
+  for (const std::string_view name : {"inputs of blocks to the host", "inputs of blocks to the device"})
+    terms.push_back(
+        {name, times, Group::self, elements, schedule.compute, times * elements * size_of(schedule.compute)});
+  return terms;
+}
+
+}  // namespace tessera
