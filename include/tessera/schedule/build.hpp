@@ -20,8 +20,8 @@ struct GenerationShape {
 /// Elements of a bucket of offloaded state: 16 MiB in fp32.
 inline constexpr std::int64_t kOffloadBucket = std::int64_t{1} << 22;
 
-/// Inputs of recomputed blocks that may wait to go to the host at a time, and that may be back at a time: the one in
-/// use and the next.
+/// Inputs of recomputed blocks that may wait to go to the host at a time. As many may be back: the one in use and the
+/// next.
 inline constexpr std::int64_t kInputsInFlight = 2;
 
 /// Everything that shapes a schedule besides the model and the grid.

@@ -1,5 +1,5 @@
 #pragma once
-// The pass over activations on the host: inputs of recomputed blocks go out once they are made, and come back ahead of
+// The pass over activations on the host. Inputs of recomputed blocks go out once they are made, and come back ahead of
 // their use in backward.
 
 #include "schedule/passes/gathers.hpp"

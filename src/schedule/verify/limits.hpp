@@ -12,8 +12,8 @@ namespace tessera {
 /// (gather_limit) or gradients in flight (gradient_limit), or a gather is further ahead than the prefetch distance.
 void check_limits(const StepSchedule& schedule, std::vector<std::string>& problems);
 
-/// Does the same for inputs of recomputed blocks on the host (inputs_in_flight): too many wait to go out, or any while
-/// the head computes; too many are back, or one before its turn.
+/// Does the same for inputs of recomputed blocks on the host (inputs_in_flight). Too many wait to go out, or any while
+/// the head computes. Too many are back, or one before its turn.
 void check_inputs_in_flight(const StepSchedule& schedule, std::vector<std::string>& problems);
 
 }  // namespace tessera
