@@ -71,9 +71,9 @@ TEST_CASE(
   emulator::set_chaos(5);
   for (const Offload offload : {Offload::none, Offload::params}) {
     options.shard.offload = offload;
-    for (const QueueMode lanes : {QueueMode::parallel, QueueMode::serial}) {
-      options.run.lanes = lanes;
-      INFO(name_of(offload) << ", " << name_of(lanes) << " queues");
+    for (const QueueMode mode : {QueueMode::parallel, QueueMode::serial}) {
+      options.run.lanes = mode;
+      INFO(name_of(offload) << ", " << name_of(mode) << " queues");
       CHECK(same_run(plain, train_locally(options, architecture, 1, 1, poisoned, {}, 256)));
     }
   }
