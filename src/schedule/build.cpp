@@ -77,12 +77,21 @@ StepSchedule described(const ModelParts& model, const ProcessGrid& grid, const S
 std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scalars& scalars,
                                     const SchedulePolicy& policy) {
   std::vector<Play> plays;
-  std::vector<std::pair<MicroStepKind, SegmentId>> known;
+  struct Known {
+    MicroStepKind kind, before;
+    SegmentId segment;
+  };
+  std::vector<Known> known;
+  MicroStepKind before;  // as far as it matters
   for (std::int64_t k = 0; k < policy.accumulation; ++k) {
     const MicroStepKind kind = micro_step_kind(k, policy.accumulation, policy.deterministic);
-    auto same = std::ranges::find(known, kind, &std::pair<MicroStepKind, SegmentId>::first);
-    if (same == known.end()) same = known.insert(same, {kind, compute.write_micro_step(kind, gradients, scalars)});
-    plays.push_back({same->second, static_cast<std::int32_t>(k)});
+    auto same = std::ranges::find_if(known, [&](const Known& one) { return one.kind == kind && one.before == before; });
+    if (same == known.end())
+      same = known.insert(same, {kind, before, compute.write_micro_step(kind, before, gradients, scalars)});
+    plays.push_back({same->segment, static_cast<std::int32_t>(k)});
+    if (!gradients.defers()) continue;
+    before = kind;
+    before.first = false;
   }
   return plays;
 }
@@ -95,6 +104,7 @@ void write_training(StepSchedule& schedule, Writer& writer, Parameters& paramete
   schedule.gradient_limit = gradients.limit();
   writer.add_kernel_workspace();
 
+  parameters.carry(compute.units_gathered_first());
   if (parameters.need_prologue()) schedule.prologue.push_back({parameters.write_prologue(), 0});
   schedule.step = write_micro_steps(compute, gradients, scalars, policy);
   schedule.step.push_back({write_update(writer, parameters, gradients, scalars), 0});

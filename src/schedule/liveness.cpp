@@ -1,7 +1,9 @@
 #include "schedule/liveness.hpp"
 
+#include <algorithm>
 #include <map>
 #include <set>
+#include <utility>
 
 namespace tessera {
 
@@ -30,12 +32,15 @@ IndexedVector<SegmentId, SegmentTouch> touches_of(const StepSchedule& schedule) 
   return result;
 }
 
-/// Runs backward data flow over a sequence of plays; cyclic for the step. Marks entry and exit per segment.
-void flow(const std::vector<Play>& plays, bool cyclic, const IndexedVector<SegmentId, SegmentTouch>& touches,
-          StoragesOfSegments& entry, StoragesOfSegments& exit) {
+/// Runs backward data flow over a sequence of plays, cyclic where it repeats itself. `later` is live at its end. Marks
+/// entry and exit per segment; returns what is live at its start.
+std::set<StorageId> flow(const std::vector<Play>& plays, bool cyclic, const std::set<StorageId>& later,
+                         const IndexedVector<SegmentId, SegmentTouch>& touches, StoragesOfSegments& entry,
+                         StoragesOfSegments& exit) {
   const std::vector<Play> backwards(plays.rbegin(), plays.rend());
   std::set<StorageId> live;  // at the point between plays
   for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
+    live.insert(later.begin(), later.end());
     for (const Play& play : backwards) {
       exit[play.segment].insert(live.begin(), live.end());
       for (const auto& [storage, list] : touches[play.segment].touches) live.erase(storage);
@@ -43,6 +48,24 @@ void flow(const std::vector<Play>& plays, bool cyclic, const IndexedVector<Segme
       entry[play.segment].insert(live.begin(), live.end());
     }
   }
+  return live;
+}
+
+/// Adds how a storage is present: once for each operation that writes it afresh, if it crosses borders for a while.
+void add_contents(const StepSchedule& schedule, const Presence& whole, std::vector<Presence>& present) {
+  const Storage& storage = schedule.storage(whole.storage);
+  const auto writes = [&](OperationId id) {
+    return std::ranges::any_of(schedule.operation(id).writes,
+                               [&](ValueId v) { return schedule.value(v).storage == whole.storage; });
+  };
+  Presence content{whole.storage, whole.live_at_entry, false, {}};
+  for (const OperationId id : whole.touches) {
+    const bool ends = storage.carried && !storage.always_live && !content.touches.empty() && writes(id);
+    if (ends) present.push_back(std::exchange(content, {whole.storage, false, false, {}}));
+    content.touches.push_back(id);
+  }
+  content.live_at_exit = whole.live_at_exit;
+  present.push_back(std::move(content));
 }
 
 }  // namespace
@@ -50,11 +73,12 @@ void flow(const std::vector<Play>& plays, bool cyclic, const IndexedVector<Segme
 IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& schedule) {
   const IndexedVector<SegmentId, SegmentTouch> touches = touches_of(schedule);
   StoragesOfSegments entry(schedule.segments.size()), exit(schedule.segments.size());
-  flow(schedule.prologue, false, touches, entry, exit);
-  flow(schedule.step, true, touches, entry, exit);
-  flow(schedule.evaluation, false, touches, entry, exit);
-  flow(schedule.snapshot, false, touches, entry, exit);
-  flow(schedule.generation, true, touches, entry, exit);  // each segment again and again
+  // What a step finds is there before the first one, and survives all that is played between two.
+  const std::set<StorageId> found = flow(schedule.step, true, {}, touches, entry, exit);
+  flow(schedule.prologue, false, found, touches, entry, exit);
+  flow(schedule.evaluation, false, found, touches, entry, exit);
+  flow(schedule.snapshot, false, found, touches, entry, exit);
+  flow(schedule.generation, true, found, touches, entry, exit);  // each segment again and again
 
   IndexedVector<SegmentId, std::vector<Presence>> result(schedule.segments.size());
   for (const SegmentId i : schedule.segments.ids()) {
@@ -68,7 +92,7 @@ IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& 
       p.storage = id;
       p.live_at_entry = p.live_at_exit = true;
     }
-    for (auto& [storage, presence] : present) result[i].push_back(std::move(presence));
+    for (const auto& [storage, presence] : present) add_contents(schedule, presence, result[i]);
   }
   return result;
 }

@@ -7,11 +7,12 @@
 
 namespace tessera {
 
-/// How a storage is present in a segment.
+/// How a storage is present in a segment, from a content's maker or the segment's start to the content's last reader or
+/// the segment's end.
 struct Presence {
   StorageId storage;
   bool live_at_entry = false, live_at_exit = false;  ///< in some play
-  std::vector<OperationId> touches;                  ///< operations that touch it, ascending
+  std::vector<OperationId> touches;                  ///< operations that touch it meanwhile, ascending
 
   /// Returns the operations of the segment from and up to which it holds something.
   OperationId first_in(const Segment& segment) const {
@@ -22,7 +23,9 @@ struct Presence {
   }
 };
 
-/// Returns every storage that is present in a segment, ascending by storage.
+/// Returns every storage that is present in a segment, ascending by storage. A storage that crosses borders is there
+/// once for each content that an operation writes afresh: between two of them its memory is free. All others are there
+/// once.
 IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& schedule);
 
 /// Fills Segment::carried_out: the last value of each carried storage that is live at the segment's exit.

@@ -173,7 +173,9 @@ TEST_CASE("accumulators are log2 of the micro-steps, rounded down") {
     CHECK(verify_schedule(schedule).empty());
     std::int64_t slots = 0;
     while ((std::int64_t{2} << slots) <= K) ++slots;
-    CHECK(accumulator_bytes(schedule) == slots * schedule.layout.padded_elements() / 4 * 4);
+    // Of two micro-steps the last one reduces the tables' gradients of both: their sum crosses no border.
+    const std::int64_t tables = schedule.unit(UnitId(0)).padded + schedule.unit(UnitId(1)).padded;
+    CHECK(accumulator_bytes(schedule) == (slots * schedule.layout.padded_elements() - (K == 2 ? tables : 0)) / 4 * 4);
   }
 }
 

@@ -105,17 +105,24 @@ inline void train_rank(RankContext& context, const Options& options, const Plann
     std::int64_t before = 0;
     for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
       before += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
-    const StepResult& result = session.train_step([&] {
+    const StepResult result = session.train_step([&] {
       if (step != 0) return;
       const std::lock_guard lock(mutex);
       collect_gradients(planned.schedule, session.resources(), outcome.gradients);
     });
+    std::int64_t sent = -before;
+    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
+      sent += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
+    const bool evaluates = !data.validation().empty() && options.train.eval_every > 0 && step + 1 < session.steps() &&
+                           (step + 1) % options.train.eval_every == 0;
+    if (evaluates) {
+      const double loss = session.evaluate(options.train.eval_batches).at(0).loss;
+      if (reports) outcome.evaluations.push_back(loss);
+    }
     if (!reports) continue;
     outcome.losses.push_back(result.loss);
     outcome.norms.push_back(result.grad_norm);
-    outcome.bytes_sent = -before;
-    for (const Collective c : {Collective::all_gather, Collective::reduce_scatter})
-      outcome.bytes_sent += session.resources().communicators->counts()[static_cast<std::size_t>(c)].bytes;
+    outcome.bytes_sent = sent;
   }
   if (!data.validation().empty()) {
     const double loss = session.evaluate(options.train.eval_batches).at(0).loss;

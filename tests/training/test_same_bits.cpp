@@ -64,6 +64,7 @@ std::uint64_t configurations() {
 TEST_CASE("drawn configurations give the bits of one rank, poisoned, delayed and reordered") {
   Options options = base_options();
   options.train.steps = 3;
+  options.train.eval_every = 2, options.train.eval_batches = 2;  // copies for the next step survive an evaluation
   for (const std::int64_t micro_batches : {8, 16}) {
     options.train.accumulation = micro_batches;
     options.shard.strategy = Strategy::ddp;

@@ -1,8 +1,10 @@
 #include "schedule/memory/conflicts.hpp"
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <queue>
+#include <utility>
 
 #include "tessera/base/math.hpp"
 #include "tessera/schedule/memory_plan.hpp"
@@ -178,6 +180,47 @@ std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView&
     }
   }
   return always + total - flow.run(source, sink);
+}
+
+namespace {
+
+/// Returns the weight of the set that begins with `seed` and takes each candidate that conflicts with all before it.
+std::int64_t grow_clique(const StepSchedule& schedule, const Conflicts& conflicts, StorageId seed,
+                         const std::vector<StorageId>& candidates) {
+  IndexedVector<StorageId, std::int32_t> met(schedule.storages.size(), 0);  // members that a storage conflicts with
+  IndexedVector<StorageId, StorageId> met_last(schedule.storages.size());
+  std::int32_t members = 0;
+  std::int64_t weight = 0;
+  const auto add = [&](StorageId member) {
+    ++members, weight += planned_bytes(schedule.storage(member));
+    for (const StorageId other : conflicts.of[member]) {  // may be named several times
+      if (std::exchange(met_last[other], member) != member) ++met[other];
+    }
+  };
+  add(seed);
+  for (const StorageId candidate : candidates) {
+    if (met[candidate] == members && candidate != seed) add(candidate);
+  }
+  return weight;
+}
+
+}  // namespace
+
+std::int64_t heavy_clique(const StepSchedule& schedule, const Conflicts& conflicts, RegionKey region) {
+  constexpr std::size_t kSeeds = 16;
+  std::vector<StorageId> by_size;
+  for (const StorageId id : schedule.storages.ids()) {
+    if (region.holds(schedule.storage(id))) by_size.push_back(id);
+  }
+  std::ranges::stable_sort(by_size, std::ranges::greater(), [&](StorageId id) { return schedule.storage(id).bytes; });
+  std::vector<StorageId> by_conflicts = by_size;
+  std::ranges::stable_sort(by_conflicts, std::ranges::greater(), [&](StorageId id) { return conflicts.of[id].size(); });
+  std::int64_t heaviest = 0;
+  for (std::size_t i = 0; i < std::min(kSeeds, by_size.size()); ++i) {
+    for (const auto* candidates : {&by_size, &by_conflicts})
+      heaviest = std::max(heaviest, grow_clique(schedule, conflicts, by_size[i], *candidates));
+  }
+  return heaviest;
 }
 
 }  // namespace tessera

@@ -39,6 +39,10 @@ Conflicts find_conflicts(const StepSchedule& schedule, const SegmentViews& views
 /// weight is the total less a maximum flow in the bipartite graph of comparable pairs.
 std::int64_t heaviest_antichain(const StepSchedule& schedule, const SegmentView& view, RegionKey region);
 
+/// Returns the weight of a set of storages of `region` of which no two may overlap, in whatever segments they meet. It
+/// is a lower bound too, and not the best: sets are grown from the largest storages.
+std::int64_t heavy_clique(const StepSchedule& schedule, const Conflicts& conflicts, RegionKey region);
+
 /// Returns bytes as planned: rounded up to the storages' alignment.
 std::int64_t planned_bytes(const Storage& storage);
 

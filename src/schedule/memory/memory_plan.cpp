@@ -143,7 +143,7 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   std::int64_t best = std::numeric_limits<std::int64_t>::max();
   auto attempt = [&](const std::vector<StorageId>& order) {
     const std::int64_t size = placer.place(order, offset);
-    if (size >= best) return false;
+    if (size > best) return false;
     best = size;
     best_offset = offset;
     best_order = order;
@@ -162,6 +162,10 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
   });
   by([&](StorageId a, StorageId b) { return lifetimes[a].first < lifetimes[b].first; });
   by([&](StorageId a, StorageId b) { return duration(a) > duration(b); });
+  const auto weight = [&](StorageId id) {  // in other segments a storage that crosses borders meets others still
+    return static_cast<double>(bytes(id)) * static_cast<double>(conflicts.of[id].size());
+  };
+  by([&](StorageId a, StorageId b) { return weight(a) > weight(b); });
 
   // A plan that all but meets the quick bound needs no exact one, which lies between the two and takes its time.
   const auto good_enough = [&] { return result.lower_bound + result.lower_bound / 100; };
@@ -170,6 +174,9 @@ void plan_region(const StepSchedule& schedule, const SegmentViews& views, const 
       return heaviest_antichain(schedule, view, region);
     });
   }
+  // What crosses borders has one address in all segments.
+  if (options.exact_bound && best > good_enough())
+    result.lower_bound = std::max(result.lower_bound, heavy_clique(schedule, conflicts, region));
 
   // Local search: move one storage to another place of the order; keep what is not worse.
   std::mt19937_64 random(1);

@@ -32,12 +32,30 @@ Compute::Compute(Writer& writer, const SchedulePolicy& policy, Parameters& param
   }
 }
 
-SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradients, Scalars& scalars) {
+std::vector<UnitId> Compute::units_gathered_first() const {
+  std::vector<UnitId> units;
+  if (policy_.prefetch_forward == 0) return units;
   const StepSchedule& s = w_.schedule();
-  begin(SegmentRole::micro_step, name_of(kind, policy_));
-  gradients.begin(kind);
+  for (const GatherInstance& instance :
+       plan(compute_order(s.model, s.layout, policy_.recomputation, true), false, false).instances) {
+    if (instance.position == 0) units.push_back(instance.unit);
+  }
+  return units;
+}
+
+std::string Compute::name_of_micro_step(const MicroStepKind& kind, const MicroStepKind& before) {
+  std::string name = name_of(kind, policy_);
+  if (!names_.insert(name).second) name += fmt::format(" after {}", before.merged_slots.size());
+  return name;
+}
+
+SegmentId Compute::write_micro_step(const MicroStepKind& kind, const MicroStepKind& before, Gradients& gradients,
+                                    Scalars& scalars) {
+  const StepSchedule& s = w_.schedule();
+  begin(SegmentRole::micro_step, name_of_micro_step(kind, before));
+  gradients.begin(kind, before);
   const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
-  const GatherPlan gathers = plan(steps, !kind.first);
+  const GatherPlan gathers = plan(steps, !kind.first, !kind.last);
   copies_.plan(steps);
   if (kind.first) note_savings(gathers), gradients.note_savings();
   emit_gathers(gathers, 0, {});
@@ -51,6 +69,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, Gradients& gradie
     id = emit_slices(gathers, static_cast<std::int64_t>(i), id);
     // The next gather goes out before this unit's reduce-scatter: it is wanted first.
     emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
+    if (i == 0) gradients.reduce_deferred();
     if (!is_backward) continue;
     gradients.measure_all_but(1);
     gradients.finish_ready(steps[i].part);
@@ -63,7 +82,7 @@ SegmentId Compute::write_evaluation(Scalars& scalars) {
   const StepSchedule& s = w_.schedule();
   begin(SegmentRole::evaluation, "evaluation");
   const auto steps = compute_order(s.model, s.layout, {}, false);
-  const GatherPlan gathers = plan(steps, false);
+  const GatherPlan gathers = plan(steps, false, true);
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const OperationId id = steps[i].is_head ? head(steps[i], true, nullptr, scalars) : forward(steps[i]);
@@ -85,10 +104,11 @@ void Compute::begin(SegmentRole role, const std::string& name) {
   w_.emit(std::move(op));
 }
 
-GatherPlan Compute::plan(std::vector<ComputeStep> steps, bool after_first_micro_step) const {
+GatherPlan Compute::plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on) const {
   for (ComputeStep& step : steps)
     std::erase_if(step.units, [&](UnitId unit) { return parameters_.are_there(unit, after_first_micro_step); });
-  return plan_gathers(w_.schedule(), policy_, steps);
+  const bool stay = life_of(policy_) == ParameterLife::step;  // what is carried lies there until the update
+  return plan_gathers(w_.schedule(), policy_, steps, {parameters_.carried(), hands_on && !stay});
 }
 
 void Compute::emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after) {
@@ -96,7 +116,7 @@ void Compute::emit_gathers(const GatherPlan& plan, std::int64_t position, Operat
     if (instance.position != position) continue;
     std::vector<Edge> edges;
     if (after) edges.push_back({after, instance.reason});
-    parameters_.gather(instance.unit, std::move(edges));
+    parameters_.gather(instance.unit, std::move(edges), instance.use);
   }
 }
 
@@ -109,19 +129,22 @@ OperationId Compute::emit_slices(const GatherPlan& plan, std::int64_t step, Oper
 
 void Compute::note_savings(const GatherPlan& plan) {
   const StepSchedule& s = w_.schedule();
-  // What is left out is a gather for backward: of slices, where they stay.
-  const Group group = s.grid.size(Group::sub) > 1 ? Group::sub : rules_of(policy_.strategy).state;
-  for (const KeptUnit& kept : plan.kept) {
-    const std::int64_t padded = s.unit(kept.unit).padded;
-    const std::int64_t bytes = w_.wire_bytes(padded, s.compute, group) * policy_.accumulation;
-    const char* why = kept.read_once ? "read in one phase only" : "kept from forward to backward";
-    if (bytes > 0) w_.add_saving(fmt::format("{}: {}", s.unit(kept.unit).name, why), bytes);
-    if (s.offload == Offload::params && s.is_offloaded(kept.unit) && group != Group::sub) {
-      const std::int64_t share = padded / s.grid.size(rules_of(policy_.strategy).state);
-      w_.add_copy_saving(fmt::format("{}: {}", s.unit(kept.unit).name, why),
-                         share * size_of(s.compute) * policy_.accumulation);
-    }
-  }
+  const Group sharded = rules_of(policy_.strategy).state;
+  const auto note = [&](UnitId unit, const char* why, Group group, std::int64_t times) {
+    const std::int64_t padded = s.unit(unit).padded;
+    const std::int64_t bytes = w_.wire_bytes(padded, s.compute, group) * times;
+    const std::string name = fmt::format("{}: {}", s.unit(unit).name, why);
+    if (bytes > 0) w_.add_saving(name, bytes);
+    if (s.offload == Offload::params && s.is_offloaded(unit) && group != Group::sub)
+      w_.add_copy_saving(name, padded / s.grid.size(sharded) * size_of(s.compute) * times);
+  };
+  // What is left out of a micro-step is a gather for backward: of slices, where they stay.
+  const Group group = s.grid.size(Group::sub) > 1 ? Group::sub : sharded;
+  for (const KeptUnit& kept : plan.kept)
+    note(kept.unit, kept.read_once ? "read in one phase only" : "kept from forward to backward", group,
+         policy_.accumulation);
+  for (const UnitId unit : plan.kept_for_next)
+    note(unit, "kept from micro-step to micro-step", sharded, policy_.accumulation - 1);
 }
 
 Operation Compute::compute(const ComputeStep& step, std::vector<ValueId> inputs) {
@@ -172,6 +195,7 @@ OperationId Compute::head(const ComputeStep& step, bool starts_sums, Gradients* 
   const StepSchedule& s = w_.schedule();
   const Part& part = s.part(step.part);
   Operation op = compute(step, {tokens_, activations_[step.part - 1]});
+  if (gradients != nullptr) gradients->add_deferred(op.after);
   scalars.count_loss(op, starts_sums);
   if (gradients == nullptr) {
     ValueId losses;

@@ -3,6 +3,7 @@
 // gradients that they contribute.
 
 #include <map>
+#include <set>
 #include <string>
 
 #include "schedule/passes/activations.hpp"
@@ -17,8 +18,13 @@ class Compute {
   /// Adds the storages of what parts read and no step changes.
   Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters);
 
+  /// Returns the units that the first micro-step gathers before it computes, ahead of their first readers: none without
+  /// prefetching.
+  std::vector<UnitId> units_gathered_first() const;
   /// Appends a micro-step of `kind`: forward and backward of one micro-batch, and what becomes of its gradients.
-  SegmentId write_micro_step(const MicroStepKind& kind, Gradients& gradients, Scalars& scalars);
+  /// `before`: the kind of the micro-step before, see Gradients::begin.
+  SegmentId write_micro_step(const MicroStepKind& kind, const MicroStepKind& before, Gradients& gradients,
+                             Scalars& scalars);
   /// Appends the forward of one micro-batch and the sum of its loss over the world.
   SegmentId write_evaluation(Scalars& scalars);
   /// Appends the forward of a chunk of prompts, or of one token of each sequence: caches grow, logits go to the host.
@@ -27,8 +33,8 @@ class Compute {
  private:
   /// Opens a segment, emits the load of tokens, and forgets the segment before.
   void begin(SegmentRole role, const std::string& name);
-  /// Plans when the units that are not there are gathered.
-  GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step) const;
+  /// Plans when the units that are not there are gathered. `hands_on`: the next segment begins as this one does.
+  GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on) const;
   /// Emits the gathers that are planned for `position`, after operation `after` (-1: at once).
   void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
   /// Emits the slices that stay of units whose full copy is read for the last time by compute step `step`, operation
@@ -44,6 +50,8 @@ class Compute {
   OperationId backward(const ComputeStep& step, Gradients& gradients);
   /// Emits head and loss, forward and backward in one; forward alone where there are no gradients.
   OperationId head(const ComputeStep& step, bool starts_sums, Gradients* gradients, Scalars& scalars);
+  /// Returns the name of a micro-step's segment, "micro-step merging 2", that no other one has.
+  std::string name_of_micro_step(const MicroStepKind& kind, const MicroStepKind& before);
   /// Emits the copy of what the head made to the host, where it stays until the next one.
   void copy_to_host(ValueId made, StorageId& on_host, const char* name);
   /// Emits the head's logits and their copy to the host.
@@ -59,6 +67,7 @@ class Compute {
   SchedulePolicy policy_;
   Parameters& parameters_;
   std::vector<StorageId> constants_;    ///< per ModelParts::constants
+  std::set<std::string> names_;         ///< of micro-steps
   std::map<PartId, StorageId> caches_;  ///< generation: keys and values, from play to play
   StorageId logits_on_host_, losses_on_host_;
   InputCopies copies_;

@@ -9,7 +9,7 @@ namespace {
 ComputeStep make_step(const ModelParts& model, const UnitLayout& layout, OperationKind kind, PartId id,
                       bool backward_phase) {
   const Part& part = model.parts[id];
-  ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, true, {}};
+  ComputeStep step{kind, id, backward_phase, part.kind == PartKind::head, part.kind == PartKind::embedding, true, {}};
   const bool only_what_backward_reads = kind == OperationKind::backward && part.kind != PartKind::head;
   std::vector<TensorId> read;
   for (std::size_t i = 0; i < part.tensors.size(); ++i) {
@@ -44,6 +44,38 @@ bool only_head_between(const std::vector<ComputeStep>& steps, std::int64_t from,
     if (!steps[static_cast<std::size_t>(i)].is_head) return false;
   }
   return true;
+}
+
+/// Returns whether only the embedding lies between a step and a step of the next run.
+bool only_embedding_between(const std::vector<ComputeStep>& steps, std::int64_t from, std::int64_t to_of_next) {
+  const auto is_embedding = [](const ComputeStep& step) { return step.is_embedding; };
+  return std::all_of(steps.begin() + from + 1, steps.end(), is_embedding) &&
+         std::all_of(steps.begin(), steps.begin() + to_of_next, is_embedding);
+}
+
+/// Marks the copies that are there, and adds those that are handed on behind all others. A copy is kept for the next
+/// run where releasing and gathering it again would only cost.
+void cross_borders(const std::vector<ComputeStep>& steps, const Border& border, GatherPlan& plan,
+                   std::vector<GatherInstance>& wanted) {
+  const auto end = std::ssize(steps);
+  std::vector<GatherInstance> next;
+  for (const UnitId unit : border.carried) {
+    const auto first = std::ranges::find(wanted, unit, &GatherInstance::unit);
+    if (first == wanted.end()) continue;  // it stays: nothing to gather here or later
+    first->is_there = true;
+    if (!border.hands_on) continue;
+    const auto last = std::find_if(wanted.rbegin(), wanted.rend(),
+                                   [&](const GatherInstance& instance) { return instance.unit == unit; });
+    if (only_embedding_between(steps, last->last_use, first->first_use)) {
+      last->use = CopyUse::here_and_next;
+      last->last_use = 2 * end;
+      plan.kept_for_next.push_back(unit);
+    } else {
+      next.push_back({unit, end + first->first_use, 2 * end, 0, first->counts, {}});
+      next.back().use = CopyUse::next;
+    }
+  }
+  wanted.insert(wanted.end(), next.begin(), next.end());
 }
 
 /// Returns the earliest position allowed. A gather may not be issued while `limit` counted units are alive: it waits
@@ -103,7 +135,7 @@ std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout
 }
 
 GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
-                        const std::vector<ComputeStep>& steps) {
+                        const std::vector<ComputeStep>& steps, const Border& border) {
   GatherPlan plan;
   const IndexedVector<UnitId, Uses> uses = uses_of(schedule.layout.units.size(), steps);
   std::vector<GatherInstance> wanted;
@@ -140,10 +172,18 @@ GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& poli
   std::stable_sort(wanted.begin(), wanted.end(),
                    [](const GatherInstance& a, const GatherInstance& b) { return a.first_use < b.first_use; });
 
+  cross_borders(steps, border, plan, wanted);
+
   std::vector<std::int64_t> counted_first_uses;
   for (GatherInstance& instance : wanted) {
-    const bool backward = steps[static_cast<std::size_t>(instance.first_use)].backward_phase &&
-                          !steps[static_cast<std::size_t>(instance.first_use)].is_head;
+    if (instance.is_there) {
+      instance.position = -1;
+      if (instance.counts) counted_first_uses.push_back(instance.first_use);
+      plan.instances.push_back(instance);
+      continue;
+    }
+    const ComputeStep& reader = steps[static_cast<std::size_t>(instance.first_use) % steps.size()];
+    const bool backward = reader.backward_phase && !reader.is_head;
     const std::int64_t depth = backward ? policy.prefetch_backward : policy.prefetch_forward;
     if (depth == 0) {
       instance.position = instance.first_use;

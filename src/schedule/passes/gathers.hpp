@@ -1,6 +1,7 @@
 #pragma once
 // When units are gathered, for one run of compute operations. Says from where to where a unit is full, and where in the
-// list its gather is issued. Prefetch distance and the limit on gathered units hold.
+// list its gather is issued. Prefetch distance and the limit on gathered units hold, over the border to the next run
+// too.
 
 #include <cstdint>
 #include <vector>
@@ -14,7 +15,7 @@ struct ComputeStep {
   OperationKind kind = OperationKind::forward;  ///< forward, recompute or backward
   PartId part;
   bool backward_phase = false;  ///< the head and all after it
-  bool is_head = false;
+  bool is_head = false, is_embedding = false;
   bool writes_output = true;  ///< forward and recompute: what is read after it; a recompute may leave it out
   std::vector<UnitId> units;
 };
@@ -22,6 +23,9 @@ struct ComputeStep {
 /// Returns the compute operations of a training micro-step (with `training` false, of an evaluation: forward only).
 std::vector<ComputeStep> compute_order(const ModelParts& model, const UnitLayout& layout,
                                        const Recomputation& recomputation, bool training);
+
+/// Where a full copy is read: in its own segment, in the next one too, or in the next one alone.
+enum class CopyUse : std::uint8_t { here, here_and_next, next };
 
 /// A full copy of a unit: gathered, read, released.
 struct GatherInstance {
@@ -31,6 +35,14 @@ struct GatherInstance {
   bool counts = false;                       ///< in the limit and in prefetch distances
   EdgeReason reason = EdgeReason::prefetch;  ///< why it waits for compute step position - 1
   bool is_sliced = false;                    ///< a slice of it stays, of which the unit is gathered again
+  bool is_there = false;                     ///< the segment before has left it: not gathered here
+  CopyUse use = CopyUse::here;
+};
+
+/// What crosses the borders of a run of compute operations.
+struct Border {
+  std::vector<UnitId> carried;  ///< units whose full copies are there at its start, in the order of their first readers
+  bool hands_on = false;        ///< leaves copies of them for the next run, which begins as this one does
 };
 
 /// What a unit's schedule leaves out compared with one gather a phase.
@@ -42,10 +54,11 @@ struct KeptUnit {
 struct GatherPlan {
   std::vector<GatherInstance> instances;  ///< in issue order
   std::vector<KeptUnit> kept;
+  std::vector<UnitId> kept_for_next;  ///< handed on without another gather
 };
 
 /// Places the gathers. Throws UsageError where the limit is below what one compute step needs.
 GatherPlan plan_gathers(const StepSchedule& schedule, const SchedulePolicy& policy,
-                        const std::vector<ComputeStep>& steps);
+                        const std::vector<ComputeStep>& steps, const Border& border = {});
 
 }  // namespace tessera

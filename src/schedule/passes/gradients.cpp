@@ -29,9 +29,9 @@ Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placeme
   waiting_ = at_once ? Placement{inner, outer, DType::fp32} : contributed_;
 }
 
-void Gradients::begin(const MicroStepKind& kind) {
-  kind_ = kind;
-  contributors_.clear(), gradient_.clear(), pieces_.clear(), reduced_by_.clear(), unmeasured_.clear();
+void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
+  kind_ = kind, before_ = before;
+  contributors_.clear(), gradient_.clear(), pieces_.clear(), reduced_by_.clear(), unmeasured_.clear(), late_.clear();
   const StepSchedule& s = w_.schedule();
   for (PartId id = s.model.parts.end_id() - 1; id; --id) {  // in backward order
     for (const UnitId unit : s.layout.units_of(s.part(id).tensors)) contributors_[unit].push_back(id);
@@ -41,6 +41,29 @@ void Gradients::begin(const MicroStepKind& kind) {
 bool Gradients::contributes_apart(UnitId unit) const {
   const Unit& of = w_.schedule().unit(unit);
   return pieces_.contains(unit) || (tied_apart_ && !of.is_block && !of.stays_full && contributors_.at(unit).size() > 1);
+}
+
+bool Gradients::is_deferred(UnitId unit) const {
+  if (!defers() || kind_.last || contributes_apart(unit)) return false;
+  const std::vector<PartId>& missing = contributors_.at(unit);
+  return !missing.empty() && w_.schedule().part(missing.back()).kind == PartKind::embedding;
+}
+
+void Gradients::reduce_deferred() {
+  if (kind_.first) return;
+  const MicroStepKind mine = std::exchange(kind_, before_);  // what was left belongs to the sum of the one before
+  for (const auto& [unit, storage] : pending_)
+    late_.emplace_back(unit, bring(w_.current(storage), waiting_, begins_sum() ? kind_.result_slot : -1));
+  kind_ = mine;
+}
+
+void Gradients::add_deferred(std::vector<Edge>& before_head) {
+  const MicroStepKind mine = std::exchange(kind_, before_);
+  for (const auto& [unit, gradient] : late_) {
+    before_head.push_back({w_.value(gradient).maker, EdgeReason::staging});
+    accumulate(unit, gradient);
+  }
+  kind_ = mine;
 }
 
 Placement Gradients::measured(const Placement& gradient) const {
@@ -74,6 +97,10 @@ void Gradients::contribute(Operation& op) {
     gradient.unit = unit;
     gradient.elements = s.unit(unit).padded;
     gradient.covers = {op.part};
+    if (const auto pending = pending_.find(unit); pending != pending_.end() && is_deferred(unit)) {
+      gradient_[unit] = w_.write(op, pending->second, gradient);
+      continue;
+    }
     const bool is_sum = begins_sum() && !reduces_at_once() && gradient.dtype == DType::fp32;
     if (is_sum && !contributes_apart(unit)) {
       gradient_[unit] = w_.write(op, accumulator(unit, kind_.result_slot, gradient), gradient);
@@ -97,8 +124,13 @@ void Gradients::finish_ready(PartId part) {
       pieces_[unit].push_back(bring(gradient_.at(unit), waiting_));
       gradient_.erase(unit);
     }
+    const bool is_last = missing->second.size() == 1;
+    if (is_last && is_deferred(unit)) {
+      pending_[unit] = w_.carry(gradient_.at(unit));
+    } else if (is_last) {
+      finish(unit);
+    }
     std::erase(missing->second, part);
-    if (missing->second.empty()) finish(unit);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
-// The pass over gradients. A unit's gradient is contributed by backward, waits between micro-steps, is measured for the
-// norm and read by the update. Each of these has a placement; what lies between two of them is redistribute().
+// The pass over gradients. What the embedding's backward finishes is reduced while the next micro-step computes. A
+// unit's gradient is contributed by backward, waits between micro-steps, is measured for the norm and read by the
+// update. Each of these has a placement; what lies between two of them is redistribute().
 
 #include "schedule/accumulation.hpp"
 #include "schedule/passes/scalars.hpp"
@@ -17,8 +18,15 @@ class Gradients {
 
   /// Returns how many full gradients of block units may be in flight; 0: no limit.
   std::int64_t limit() const { return reduces_at_once() ? kGradientStaging : 0; }
-  /// Begins a micro-step: notes which parts have to contribute to each unit's gradient.
-  void begin(const MicroStepKind& kind);
+  /// Returns whether a micro-step leaves its last gradients to the next one to be reduced.
+  bool defers() const { return accumulation_ > 1 && reduces_at_once(); }
+  /// Begins a micro-step: notes which parts have to contribute to each unit's gradient. `before` is the kind of the one
+  /// before, of which that matters which defers().
+  void begin(const MicroStepKind& kind, const MicroStepKind& before);
+  /// Emits the reductions that the micro-step before has left.
+  void reduce_deferred();
+  /// Emits the sums of what they made, and lets the head begin after them: it makes gradients of the same units.
+  void add_deferred(std::vector<Edge>& before_head);
   /// Lets a backward write its units' gradients, or add to those that are there.
   void contribute(Operation& op);
   /// Finishes the units to which `part` was the last to contribute.
@@ -40,6 +48,8 @@ class Gradients {
   bool contributes_apart(UnitId unit) const;
   /// Returns the placement in which the norm reads a gradient: complete, each element on one rank.
   Placement measured(const Placement& gradient) const;
+  /// Returns whether the last part to contribute is the embedding, behind which nothing hides a reduction.
+  bool is_deferred(UnitId unit) const;
   /// Returns whether a finished sum is next read by a collective that wants its own type and shared memory.
   bool goes_on_wire(const Placement& sum) const;
   /// Emits the collectives from a gradient's placement to another. The result goes into `slot` of the unit's sum (-1:
@@ -65,14 +75,16 @@ class Gradients {
 
   std::map<std::pair<UnitId, int>, StorageId> accumulators_;
   std::map<UnitId, StorageId> finished_;
+  std::map<UnitId, StorageId> pending_;  ///< full gradients between two micro-steps
 
   // the open micro-step
-  MicroStepKind kind_;
+  MicroStepKind kind_, before_;
   std::map<UnitId, std::vector<PartId>> contributors_;  ///< parts that still have to contribute
   std::map<UnitId, ValueId> gradient_;                  ///< the micro-batch's full gradient so far
   std::map<UnitId, std::vector<ValueId>> pieces_;       ///< of units that contribute apart
   std::vector<OperationId> reduced_by_;                 ///< readers of full gradients of block units, in order
   std::vector<ValueId> unmeasured_;
+  std::vector<std::pair<UnitId, ValueId>> late_;  ///< deferred by the one before, reduced here
 };
 
 }  // namespace tessera

@@ -54,7 +54,7 @@ void Parameters::update_stored() {
   }
   gradient_buffers_.read_by(w_.emit(std::move(update)), gradient);
   bring_up(unit, bucket);
-  if (is_last && units_[unit].for_ever) gather(unit, {});
+  if (is_last) gather_what_stays(unit);
 }
 
 void Parameters::bring_up(UnitId unit, const Bucket& bucket) {

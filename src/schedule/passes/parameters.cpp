@@ -31,17 +31,37 @@ Parameters::Parameters(Writer& writer, const SchedulePolicy& policy)
     const bool stays = !is_full(of) && of.life == ParameterLife::rest;
     of.shard_rests = of.offloaded && !is_loaded_to_gather(of) && !stays;
     add_state(of, value);
-    value.kind = ValueKind::parameter;
-    value.elements = s.unit(unit).padded;
-    static_cast<Placement&>(value) = full_;
+    value = full_copy(unit);
     const std::string name = "full " + s.unit(unit).name;
     if (stays) {
       of.for_ever = w_.add(at_rest(name, Category::parameters, RegionKind::shared), value);
     } else if ((!is_full(of) || is_loaded_to_gather(of)) && of.life == ParameterLife::step && policy.accumulation > 1) {
       const RegionKind region = is_full(of) ? RegionKind::private_ : RegionKind::shared;
-      of.for_a_step = w_.add(carried(name, Category::gathered_units, region), value);
+      of.for_a_step = w_.add(tessera::carried(name, Category::gathered_units, region), value);
     }
     units_.push_back(of);
+  }
+}
+
+Value Parameters::full_copy(UnitId unit) const {
+  Value value;
+  value.kind = ValueKind::parameter;
+  value.unit = unit;
+  value.elements = w_.schedule().unit(unit).padded;
+  static_cast<Placement&>(value) = full_;
+  return value;
+}
+
+void Parameters::carry(const std::vector<UnitId>& units) {
+  for (const UnitId unit : units) {
+    OfUnit& of = units_[unit];
+    if (is_full(of)) continue;  // loaded, not gathered
+    of.for_next = of.for_a_step;
+    if (!of.for_next) {
+      const std::string name = "next full " + w_.schedule().unit(unit).name;
+      of.for_next = w_.add(tessera::carried(name, Category::gathered_units, RegionKind::shared), full_copy(unit));
+    }
+    carried_.push_back(unit);
   }
 }
 
@@ -88,15 +108,16 @@ void Parameters::add_parameters(const SchedulePolicy& policy) {
   }
 }
 
-void Parameters::gather(UnitId unit, std::vector<Edge> after) {
+void Parameters::gather(UnitId unit, std::vector<Edge> after, CopyUse use) {
   OfUnit& of = units_[unit];
-  const bool is_sliced = of.slice && w_.holds(of.slice);
+  const bool is_sliced = of.slice && w_.holds(of.slice) && use != CopyUse::next;
   if (is_loaded_to_gather(of) && !is_sliced) load_slice(unit, std::exchange(after, {}));
   ValueId value = is_sliced ? w_.current(of.slice) : source(of);
   for (const Redistribution& step : redistribute(is_sliced ? sliced_ : of.rests, full_)) {
     Value result = w_.redistributed(value, step);
     result.kind = ValueKind::parameter;
     of.gathered = of.for_ever;
+    if (!of.gathered && use != CopyUse::here) of.gathered = of.for_next;
     if (!of.gathered && w_.role() == SegmentRole::micro_step) of.gathered = of.for_a_step;
     if (!of.gathered) {
       of.gathered = w_.add(local("full " + w_.schedule().unit(unit).name, Category::gathered_units, RegionKind::shared),
@@ -121,7 +142,7 @@ ValueId Parameters::full(UnitId unit) {
   const OfUnit& of = units_[unit];
   if (is_full(of)) return source(of);
   if (of.gathered && w_.holds(of.gathered)) return w_.current(of.gathered);
-  const StorageId stays = of.for_ever ? of.for_ever : of.for_a_step;
+  const StorageId stays = of.for_ever ? of.for_ever : of.for_a_step ? of.for_a_step : of.for_next;
   TESSERA_ASSERT(stays, "unit {} is read before it was gathered", w_.schedule().unit(unit).name);
   return w_.current(stays);
 }
@@ -143,11 +164,18 @@ void Parameters::update(UnitId unit, ValueId gradient, ValueId clipped) {
     w_.update(op, before, after);
   }
   w_.emit(std::move(op));
+  gather_what_stays(unit);
+}
+
+void Parameters::gather_what_stays(UnitId unit) {
+  const OfUnit& of = units_[unit];
   if (of.for_ever) gather(unit, {});
+  if (of.for_next) gather(unit, {}, CopyUse::next);
 }
 
 bool Parameters::need_prologue() const {
-  return std::ranges::any_of(units_, [](const OfUnit& of) { return of.for_ever || of.shard_rests || of.on_host; });
+  return std::ranges::any_of(
+      units_, [](const OfUnit& of) { return of.for_ever || of.for_next || of.shard_rests || of.on_host; });
 }
 
 SegmentId Parameters::write_prologue() {
@@ -157,7 +185,7 @@ SegmentId Parameters::write_prologue() {
     if (of.offloaded) {
       for (const Bucket& bucket : buckets_of(unit)) bring_up(unit, bucket);
     }
-    if (of.for_ever) gather(unit, {});
+    gather_what_stays(unit);
   }
   return w_.close_segment();
 }

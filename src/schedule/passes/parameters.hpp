@@ -3,6 +3,7 @@
 // long as the strategy lets them live.
 
 #include "schedule/passes/bucket_buffers.hpp"
+#include "schedule/passes/gathers.hpp"
 
 namespace tessera {
 
@@ -16,9 +17,14 @@ class Parameters {
   /// Returns the fp32 master of a unit (moments: both moments) as it is now. Without training: its parameters at rest.
   ValueId master(UnitId unit) { return w_.current(units_.at(unit).master); }
   ValueId moments(UnitId unit) { return w_.current(units_.at(unit).moments); }
+  /// Lets full copies of units cross the borders of segments: gathered before the first step and after their update,
+  /// found by segments that compute.
+  void carry(const std::vector<UnitId>& units);
+  /// Returns those units, in the order of their first readers.
+  const std::vector<UnitId>& carried() const { return carried_; }
   /// Brings a unit from where it rests to the placement that compute reads, not before the ends of `after`. A slice
-  /// that the open segment holds is nearer.
-  void gather(UnitId unit, std::vector<Edge> after);
+  /// that the open segment holds is nearer, for its own readers.
+  void gather(UnitId unit, std::vector<Edge> after, CopyUse use = CopyUse::here);
   /// Emits the slice of the full parameters that stays when they end.
   OperationId slice(UnitId unit);
   /// Returns the full parameters that compute reads.
@@ -42,6 +48,7 @@ class Parameters {
     StorageId on_host;               ///< offloaded params of 16 bits: what is loaded, as the master's cast
     StorageId shard;                 ///< offloaded: on the device in the compute type, what is gathered
     StorageId for_ever, for_a_step;  ///< copies that outlive a segment
+    StorageId for_next;              ///< a copy for the segment that is played next
     StorageId gathered;              ///< the latest copy of a segment
     StorageId slice;                 ///< what stays of it, in that segment
     Placement rests;                 ///< of what a gather reads
@@ -51,6 +58,10 @@ class Parameters {
   };
 
   void add_parameters(const SchedulePolicy& policy);
+  /// Returns a full copy of a unit, as compute reads it.
+  Value full_copy(UnitId unit) const;
+  /// Emits the gathers of what outlives the update, or the prologue.
+  void gather_what_stays(UnitId unit);
   void add_state(OfUnit& of, const Value& slice);
   /// Returns what a gather reads.
   ValueId source(const OfUnit& of) { return w_.current(of.shard ? of.shard : of.master); }
@@ -83,6 +94,7 @@ class Parameters {
   Placement loaded_;  ///< of an offloaded unit's shard on the device
   Placement sliced_;  ///< of what stays after forward
   IndexedVector<UnitId, OfUnit> units_;
+  std::vector<UnitId> carried_;
   /// A bucket of a gradient that is on the host and not yet applied.
   struct Stored {
     UnitId unit;

@@ -146,6 +146,13 @@ std::string print_offload(const StepSchedule& s) {
   return what + table.text();
 }
 
+/// Returns whether a value found by a micro-step is a sum over micro-steps, not a gradient that is yet to be reduced.
+bool is_accumulator(const StepSchedule& s, const Value& value) {
+  if (value.kind != ValueKind::gradient) return false;
+  const bool reduced = s.micro_batches.reduced_each_micro_step && s.grid.size(rules_of(s.strategy).inner) > 1;
+  return !reduced || !value.shard.empty();
+}
+
 std::string print_accumulators(const StepSchedule& s) {
   if (s.accumulation == 1) return "";
   std::map<UnitId, std::int64_t> levels;
@@ -155,7 +162,7 @@ std::string print_accumulators(const StepSchedule& s) {
     if (segment.role != SegmentRole::micro_step) continue;
     for (const ValueId v : segment.carried_in) {
       const Value& value = s.value(v);
-      if (value.kind != ValueKind::gradient || !seen.insert(value.storage).second) continue;
+      if (!is_accumulator(s, value) || !seen.insert(value.storage).second) continue;
       if (levels[value.unit]++ == 0) one_level += s.storage(value.storage).bytes;
       deepest = std::max(deepest, levels[value.unit]);
     }
@@ -189,7 +196,7 @@ std::int64_t accumulator_bytes(const StepSchedule& schedule) {
     if (segment.role != SegmentRole::micro_step) continue;
     for (const ValueId v : segment.carried_in) {
       const Value& value = schedule.value(v);
-      if (value.kind == ValueKind::gradient && seen.insert(value.storage).second)
+      if (is_accumulator(schedule, value) && seen.insert(value.storage).second)
         bytes += schedule.storage(value.storage).bytes;
     }
   }

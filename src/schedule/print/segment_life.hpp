@@ -1,7 +1,8 @@
 #pragma once
 // What is in use while each operation of a segment runs, in list order, and where it ends.
 
-#include <map>
+#include <set>
+#include <utility>
 
 #include "schedule/liveness.hpp"
 
@@ -20,7 +21,7 @@ class SegmentLife {
  private:
   OperationId first_;
   std::vector<std::int64_t> alive_;
-  std::map<StorageId, OperationId> released_by_;
+  std::set<std::pair<StorageId, OperationId>> released_by_;
 };
 
 }  // namespace tessera

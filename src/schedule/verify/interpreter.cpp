@@ -96,8 +96,15 @@ void Interpreter::play(const Play& play) {
   if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
   if (generates(segment_->role)) need_generated();
   // What is not carried ends here.
+  operation_ = {};
   std::set<StorageId> carried;
-  for (const ValueId id : segment_->carried_out) carried.insert(schedule_.value(id).storage);
+  for (const ValueId id : segment_->carried_out) {
+    const StorageId storage = schedule_.value(id).storage;
+    const auto holder = holder_.find(storage);
+    demand(holder != holder_.end() && holder->second == id,
+           fmt::format("{} leaves {} behind, which is not there", segment_->name, name_of_value(schedule_, id)));
+    carried.insert(storage);
+  }
   for (auto it = holds_.begin(); it != holds_.end();) {
     const Storage& storage = schedule_.storage(it->first);
     const bool local =

@@ -1,5 +1,6 @@
 #include "schedule/verify/limits.hpp"
 
+#include <algorithm>
 #include <map>
 
 #include "schedule/order.hpp"
@@ -23,6 +24,31 @@ struct SegmentFacts {
       if (computes) compute.push_back(id);
       if (makes_full_parameters(op)) gathers.push_back(id);
     }
+    for (const ValueId v : segment.carried_in) {
+      if (passes_by(v)) found.push_back(v);
+    }
+  }
+
+  /// Returns whether a value is a full copy of a block unit that does not stay for ever.
+  bool passes_by(ValueId v) const {
+    const Value& value = schedule.value(v);
+    return value.kind == ValueKind::parameter && value.shard.empty() && schedule.unit(value.unit).is_block &&
+           !schedule.storage_of(v).always_live;
+  }
+
+  /// Returns whether later segments find a value.
+  bool is_handed_on(ValueId v) const { return std::ranges::count(segment.carried_out, v) > 0; }
+
+  /// Returns whether the last reader of a full copy has ended before an operation.
+  bool has_ended(ValueId v, OperationId before) const {
+    const auto of_value = readers.find(v);
+    return !is_handed_on(v) && of_value != readers.end() && order.all_before(of_value->second, {before});
+  }
+
+  /// Returns the first reader of a full copy in this segment, if any.
+  OperationId first_reader(ValueId v) const {
+    const auto of_value = readers.find(v);
+    return of_value == readers.end() ? OperationId() : of_value->second.front();
   }
 
   /// Returns whether an operation gathers a unit, or loads one that needs no gather.
@@ -48,25 +74,24 @@ struct SegmentFacts {
   std::map<ValueId, std::vector<OperationId>> readers;
   std::map<StorageId, std::vector<OperationId>> touches;
   std::vector<OperationId> compute, gathers;
+  std::vector<ValueId> found;  ///< full copies of block units that the segment before has left
 };
 
-/// Counts at each gather of a block unit: it, and those gathered before it whose last reader may still be running.
+/// Counts at each gather of a block unit: it, and those before it whose last reader may still be running, or is in
+/// another segment.
 void check_gathered(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
   if (s.gather_limit <= 0) return;
-  std::vector<OperationId> counted;
+  std::vector<ValueId> counted = facts.found;
   for (const OperationId id : facts.gathers) {
     if (!s.unit(s.operation(id).unit).is_block) continue;
-    std::int64_t alive = 1;
-    for (const OperationId earlier : counted) {
-      const auto of_earlier = facts.readers.find(s.operation(earlier).writes[0]);
-      if (of_earlier == facts.readers.end() || !facts.order.all_before(of_earlier->second, {id})) ++alive;
-    }
+    const auto alive =
+        1 + std::ranges::count_if(counted, [&](ValueId earlier) { return !facts.has_ended(earlier, id); });
     if (alive > s.gather_limit) {
       problems.push_back(fmt::format("{}, operation {}: {} gathered units may be alive, the limit is {}",
                                      facts.segment.name, id, alive, s.gather_limit));
     }
-    counted.push_back(id);
+    counted.push_back(s.operation(id).writes[0]);
   }
 }
 
@@ -92,35 +117,69 @@ void check_gradients(const SegmentFacts& facts, std::vector<std::string>& proble
   }
 }
 
+/// Checks that the head begins after the reductions of gradients that the micro-step before has left: it makes new
+/// ones.
+void check_deferred(const SegmentFacts& facts, std::vector<std::string>& problems) {
+  const StepSchedule& s = facts.schedule;
+  const auto is_backward = [&](OperationId id) { return s.operation(id).kind == OperationKind::backward; };
+  const auto head = std::ranges::find_if(facts.compute, is_backward);
+  for (const ValueId v : facts.segment.carried_in) {
+    const auto readers = facts.readers.find(v);
+    if (s.value(v).kind != ValueKind::gradient || readers == facts.readers.end()) continue;
+    for (const OperationId id : readers->second) {
+      if (s.operation(id).kind != OperationKind::reduce_scatter || facts.order.before(id, *head)) continue;
+      problems.push_back(
+          fmt::format("{}, operation {}: may still run when the head makes gradients", facts.segment.name, id));
+    }
+  }
+}
+
 /// Checks that a gather waits for the compute operation before the first reader of the block unit gathered `distance`
-/// before it. When prefetching is off, it waits for the one before its own first reader.
+/// before it. When prefetching is off, it waits for the one before its own first reader. Copies that are found, or
+/// handed on, stand in the same row; the first readers of the latter are in the next segment.
 void check_prefetch(const SegmentFacts& facts, std::vector<std::string>& problems) {
   const StepSchedule& s = facts.schedule;
-  std::vector<OperationId> first_readers;  // of the block units gathered so far
+  std::vector<OperationId> first_readers;  // of the block units gathered so far; none: in the next segment
+  for (const ValueId v : facts.found) first_readers.push_back(facts.first_reader(v));
   for (const OperationId id : facts.gathers) {
-    const auto readers = facts.readers.find(s.operation(id).writes[0]);
-    if (readers == facts.readers.end()) {
+    const ValueId made = s.operation(id).writes[0];
+    const OperationId reader = facts.first_reader(made);
+    if (!reader && !facts.is_handed_on(made)) {
       problems.push_back(fmt::format("{}, operation {}: {} is gathered and never read", facts.segment.name, id,
                                      s.unit(s.operation(id).unit).name));
       continue;
     }
-    const OperationId reader = readers->second.front();
-    const Operation& op = s.operation(reader);
-    const bool backward = op.kind != OperationKind::forward && op.part && s.part(op.part).kind != PartKind::head;
+    const Operation* const reads = reader ? &s.operation(reader) : nullptr;
+    const bool backward = reads != nullptr && reads->kind != OperationKind::forward && reads->part &&
+                          s.part(reads->part).kind != PartKind::head;
     const auto distance = static_cast<std::size_t>(backward ? s.prefetch_backward : s.prefetch_forward);
-    OperationId not_before;
-    if (distance == 0) {
-      not_before = facts.compute_before(reader);
-    } else if (first_readers.size() >= distance) {
-      not_before = facts.compute_before(first_readers[first_readers.size() - distance]);
-    }
-    if (not_before && !facts.order.before(not_before, id)) {
+    OperationId of_distance = reader, not_before;
+    if (distance > 0)
+      of_distance = first_readers.size() < distance ? OperationId(0) : first_readers[first_readers.size() - distance];
+    if (of_distance) not_before = facts.compute_before(of_distance);
+    if (!of_distance || (not_before && !facts.order.before(not_before, id))) {
       problems.push_back(
           fmt::format("{}, operation {}: {} may be gathered before operation {} has ended, more than {} units ahead",
-                      facts.segment.name, id, s.unit(s.operation(id).unit).name, not_before, distance));
+                      facts.segment.name, id, s.unit(s.operation(id).unit).name,
+                      not_before ? not_before : facts.segment.last(), distance));
     }
     if (s.unit(s.operation(id).unit).is_block) first_readers.push_back(reader);
   }
+}
+
+/// Counts the block units that a segment without compute gathers for the next one: those ahead of its first reader.
+void check_gathered_for_next(const SegmentFacts& facts, std::vector<std::string>& problems) {
+  const StepSchedule& s = facts.schedule;
+  const auto count = std::ranges::count_if(facts.gathers, [&](OperationId id) {
+    const ValueId made = s.operation(id).writes[0];
+    return facts.passes_by(made) && facts.is_handed_on(made);
+  });
+  if (count > s.prefetch_forward)
+    problems.push_back(fmt::format("{}: {} block units are gathered for the next segment, more than {} units ahead",
+                                   facts.segment.name, count, s.prefetch_forward));
+  if (s.gather_limit > 0 && count > s.gather_limit)
+    problems.push_back(fmt::format("{}: {} block units are gathered for the next segment, the limit is {}",
+                                   facts.segment.name, count, s.gather_limit));
 }
 
 }  // namespace
@@ -129,9 +188,13 @@ void check_limits(const StepSchedule& schedule, std::vector<std::string>& proble
   for (const Segment& segment : schedule.segments) {
     const bool computes =
         segment.role == SegmentRole::micro_step || segment.role == SegmentRole::evaluation || generates(segment.role);
-    if (!computes) continue;
     const SegmentFacts facts(schedule, segment);
+    if (!computes) {
+      check_gathered_for_next(facts, problems);
+      continue;
+    }
     check_gathered(facts, problems);
+    check_deferred(facts, problems);
     check_gradients(facts, problems);
     check_prefetch(facts, problems);
   }

@@ -1,6 +1,7 @@
 #include "tessera/schedule/verify.hpp"
 
 #include <algorithm>
+#include <map>
 #include <optional>
 
 #include "schedule/liveness.hpp"
@@ -55,15 +56,18 @@ void check_races(const StepSchedule& schedule, Problems& problems) {
   const auto presence = presence_of(schedule);
   for (const SegmentId i : schedule.segments.ids()) {
     const SegmentOrder order(schedule, schedule.segments[i]);
-    for (const Presence& p : presence[i]) {
-      for (std::size_t a = 0; a < p.touches.size(); ++a) {
-        for (std::size_t b = a + 1; b < p.touches.size(); ++b) {
-          const OperationId x = p.touches[a], y = p.touches[b];
-          if (!modifies(schedule, x, p.storage) && !modifies(schedule, y, p.storage)) continue;
-          if (disjoint(touched_bucket(schedule, x, p.storage), touched_bucket(schedule, y, p.storage))) continue;
+    std::map<StorageId, std::vector<OperationId>> touches;
+    for (const Presence& p : presence[i])
+      touches[p.storage].insert(touches[p.storage].end(), p.touches.begin(), p.touches.end());
+    for (const auto& [storage, by] : touches) {
+      for (std::size_t a = 0; a < by.size(); ++a) {
+        for (std::size_t b = a + 1; b < by.size(); ++b) {
+          const OperationId x = by[a], y = by[b];
+          if (!modifies(schedule, x, storage) && !modifies(schedule, y, storage)) continue;
+          if (disjoint(touched_bucket(schedule, x, storage), touched_bucket(schedule, y, storage))) continue;
           if (!order.before(x, y)) {
             problems.push_back(fmt::format("{}: operations {} and {} race for {}", schedule.segments[i].name, x, y,
-                                           schedule.storage(p.storage).name));
+                                           schedule.storage(storage).name));
           }
         }
       }
