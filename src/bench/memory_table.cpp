@@ -31,12 +31,16 @@ MemoryRow measured_row(RankContext& context, const MemoryCase& one, const Option
   MemoryRow row{one, "", {}};
   const Options of_case = case_options(one, options);
   std::unique_ptr<PreparedRun> prepared;
-  try {  // all ranks come to the same answer
+  try {
     validate(of_case);
     validate_for_world(of_case, context.size(), context.ranks_per_node());
     prepared = std::make_unique<PreparedRun>(context, of_case, machine);
   } catch (const UsageError& error) {
     row.refused = error.what();
+  }
+  // What one rank alone refuses (a folder that its node lacks) no rank trains.
+  if (context.control().maximum(std::int64_t{row.refused.empty() ? 0 : 1}) > 0) {
+    if (row.refused.empty()) row.refused = "another rank refuses it";
     return row;
   }
   row.use = measure_memory(context, of_case, *prepared);

@@ -92,10 +92,7 @@ MemoryOptions options_of(const Recomputation& recomputation, MemoryOptions optio
   options.recomputed_blocks = defaults.recomputed_blocks;
   options.recomputed_halves = defaults.recomputed_halves;
   options.checkpoint = recomputation.is_all() ? ActivationCheckpointing::block : ActivationCheckpointing::selective;
-  if (!recomputation.is_any()) {
-    options.checkpoint = ActivationCheckpointing::none;
-    options.offload_activations = false;  // there is nothing to take out
-  }
+  if (!recomputation.is_any()) options.checkpoint = ActivationCheckpointing::none;
   if (options.checkpoint != ActivationCheckpointing::selective) return options;
   if (!recomputation.listed.empty()) {
     options.recomputed_blocks = fmt::format("{}", fmt::join(recomputation.listed, ","));

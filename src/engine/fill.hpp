@@ -7,8 +7,11 @@
 
 namespace tessera {
 
-/// Returns whether a storage is state at rest, which starts as zeros.
-inline bool is_state(const Storage& storage) { return storage.region == RegionKind::at_rest && storage.carried; }
+/// Returns whether a storage is state at rest, which starts as zeros and which every step changes. Constants are at
+/// rest too, and are written once.
+inline bool is_state(const Storage& storage) {
+  return storage.region == RegionKind::at_rest && storage.carried && storage.category != Category::workspace;
+}
 
 /// Fills memory at rest of these spaces. State is zeroed again, as fresh memory is. Before the state is set.
 void fill_at_rest(const Resources& all, const StepSchedule& schedule, std::initializer_list<MemorySpace> spaces);

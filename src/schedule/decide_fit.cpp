@@ -25,20 +25,23 @@ bool fits(RunShape shape, const Recomputation& recomputation, const FitLimits& l
 }
 
 /// Returns the fewest blocks with which the halves of `halves` fit, by halving the interval: each block more saves
-/// memory. Nothing if all blocks do not suffice.
+/// memory of the device. Nothing if all blocks do not suffice. A block more may take memory of the machine
+/// (memory.offload_activations), so that is looked at last.
 std::optional<Recomputation> fewest_blocks(const RunShape& shape, Recomputation halves, const FitLimits& limits) {
+  const FitLimits of_device{limits.device, 0};
   halves.of = halves.share = shape.architecture.layers;
-  if (!fits(shape, halves, limits)) return std::nullopt;
+  if (!fits(shape, halves, of_device)) return std::nullopt;
   std::int64_t too_few = 0;
   while (halves.share - too_few > 1) {
     Recomputation fewer = halves;
     fewer.share = too_few + (halves.share - too_few) / 2;
-    if (fits(shape, fewer, limits)) {
+    if (fits(shape, fewer, of_device)) {
       halves.share = fewer.share;
     } else {
       too_few = fewer.share;
     }
   }
+  if (!fits(shape, halves, limits)) return std::nullopt;
   return halves;
 }
 

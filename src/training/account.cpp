@@ -93,8 +93,10 @@ std::int64_t bytes_of(const std::vector<FormulaTerm>& terms) {
 }
 
 /// Says which activations wait on the host.
-std::string offloaded_inputs_line(const StepSchedule& s) {
-  if (s.offloaded_inputs == 0) return {};
+std::string offloaded_inputs_line(const Options& options, const StepSchedule& s) {
+  if (!options.memory.offload_activations) return {};
+  if (s.offloaded_inputs == 0)
+    return "offload    activations: none, for memory.checkpoint = fit recomputes nothing whose input could go out\n";
   const std::int64_t copied = bytes_of(input_copy_terms(s));
   return fmt::format("offload    activations: {} of recomputed blocks on the host until backward, {} copied a step\n",
                      counted(s.offloaded_inputs, "input"), format_bytes(copied));
@@ -175,7 +177,7 @@ std::string account_before(const Options& options, const PlannedRun& planned, co
                            TrainingSession& session, const MachineShape& machine) {
   return model_line(planned) + "\n" + grid_line(planned, session, machine) + "\n" + strategy_line(options, planned) +
          "\n" + memory_line(planned, session) + "\n" + offloaded_state_line(planned.schedule, session) +
-         offloaded_inputs_line(planned.schedule) + data_line(options, planned, data, session) + "\n" +
+         offloaded_inputs_line(options, planned.schedule) + data_line(options, planned, data, session) + "\n" +
          device_line(options, session);
 }
 

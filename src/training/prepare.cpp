@@ -92,6 +92,7 @@ Options PreparedRun::decided_options(RankContext& context, const Options& option
   Options least = options;
   if (least.memory.checkpoint == ActivationCheckpointing::fit) least.memory.checkpoint = ActivationCheckpointing::block;
   if (least.shard.offload_fraction.fits) least.shard.offload_fraction = {};
+  least.memory.offload_activations = false;  // of one block nothing may go out
   const Architecture& architecture = weights_.architecture();
   const PlannedRun planned = plan_run(least, architecture, context.size(), context.ranks_per_node());
   const MemoryLimit limit = memory_limit(context, least, planned.schedule);

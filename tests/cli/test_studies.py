@@ -36,7 +36,7 @@ ROWS = {
                        for accumulation in (1, 2, 4)],
     "hybrid": ["8-ddp", "8-zero2", "8-zero3", *(f"8-{strategy}-{group}" for strategy in ("hsdp", "hsdp-zero2", "hsdp-zero1")
                                                 for group in (2, 4))],
-    "overlap": ["64-0", "64-1", "64-2", "64-3", *(f"{tokens}-{depth}" for tokens in (16, 32, 128, 256) for depth in (0, 1))],
+    "overlap": ["256-0", "256-1", "256-2", "256-3", *(f"{tokens}-{depth}" for tokens in (64, 128, 512, 1024) for depth in (0, 1))],
     "strong_scaling": [f"{ranks}-{strategy}" for ranks in (1, 2, 4, 8) for strategy in ("ddp", "zero3")],
 }
 COMMANDS = {*OFFICIAL, "bandwidth-2", "bandwidth-4", "2-zero3-resumed"}
@@ -54,7 +54,7 @@ REAL = {
         "--model.preset=qwen2-1.5b", "--train.micro_batch=16", "--train.accumulation=4", "--train.steps=50", "--train.seq_len=2048",
         "--optim.lr=1e-05"]),
     "hybrid": ("8-hsdp-4", ["--model.preset=gpt2-1558m", "--shard.group_size=4", "--grid.ranks_per_node=4"]),
-    "overlap": ("64-2", ["--shard.prefetch_forward=2", "--shard.limit_all_gathers=3", "--train.seq_len=64", "--run.trace=50:50"]),
+    "overlap": ("256-2", ["--shard.prefetch_forward=2", "--shard.limit_all_gathers=3", "--train.seq_len=256", "--run.trace=50:50"]),
     "strong_scaling": ("8-zero3", ["--model.preset=gpt2-124m", "--train.global_batch=512"]),
 }
 
@@ -224,7 +224,7 @@ class AllSmallVersions(Studies):
 
     def test_overlap(self):
         rows = self.whole("overlap")
-        for tokens in 16, 64, 256:
+        for tokens in 64, 256, 1024:
             self.alike(rows, [row for row in ROWS["overlap"] if row.startswith(f"{tokens}-")])
         self.assertIn('id="panel-overlap"', (self.folder / "overlap.html").read_text())
 

@@ -36,6 +36,7 @@ TEST_CASE("Open MPI is spared what processes of one machine do not need", "[laun
   // Where the launcher does not tell, a network may be needed.
   CHECK(quick_start(find_launch({"OMPI_COMM_WORLD_SIZE=4"})).empty());
   CHECK(quick_start(find_launch({"SLURM_STEP_NUM_TASKS=1", "SLURM_PROCID=0"})).empty());
+  CHECK(quick_start(find_launch({"PMIX_RANK=0"})).empty());  // a process manager that is not known
 }
 
 TEST_CASE("several processes that MPI cannot see, or does not see, are refused", "[launcher]") {

@@ -89,19 +89,20 @@ TEST_CASE("what is in use is what is planned and named, and goes with the sessio
       {"--shard.strategy=ddp", "--memory.checkpoint=none", "--shard.offload=none"},
       {"--shard.strategy=zero3", "--memory.checkpoint=block", "--shard.offload=optimizer"},
       {"--shard.strategy=zero2", "--memory.checkpoint=selective", "--shard.offload=params"}};
-  for (std::size_t i = 0; i < runs.size(); ++i) {
+  for (const std::vector<std::string>& run : runs) {
     std::vector<std::string> words = large;
-    words.insert(words.end(), runs[i].begin(), runs[i].end());
+    words.insert(words.end(), run.begin(), run.end());
     const std::vector<MemoryRow> rows = memory_rows(world(), parse_arguments(words), machine());
     for (const RankMemoryUse& use : rows.at(0).use.ranks) {
       const std::int64_t planned = use.planned_in_use(DeviceKind::cpu);
       CAPTURE(describe(rows[0].one), planned, use.in_use, use.before, use.named[0], use.named[1], use.named[2],
               use.left);
       CHECK(planned > 15'000'000);
-      CHECK(use.in_use - use.before > planned - planned / 20);
+      // Pages of libraries count less for a process when another one maps them too, so they are left out.
+      CHECK(use.in_use - use.before - use.named[0] > planned - planned / 20);
       // The bound is 5% and 20 MB; of so small a plan the 20 MB would allow all.
       CHECK(std::abs(use.unnamed(DeviceKind::cpu)) < planned / 20 + 3'000'000);
-      CHECK(use.left < (i == 0 ? 8'000'000 : 4'000'000));  // the first session leaves libraries that it loaded
+      CHECK(use.left - use.named[0] < planned / 2);  // but for libraries that the session loaded
     }
   }
 }

@@ -49,6 +49,14 @@ class Bandwidth(Case):
         self.assertNotIn("without metrics", report.out)
         self.assertEqual(set(report.rows), {"a", "b"})
 
+    def test_another_programs_metrics_are_no_bench(self):
+        metrics = self.folder / "metrics.json"
+        metrics.write_text('{"/steps/loss": [5, 4], "/steps/tokens_per_second": [10, 11]}')
+        report = Report(metrics, "--html", self.folder / "page.html", "--plots", self.folder / "plots", apart=True)
+        self.assertEqual((report.code, report.err), (0, ""))
+        self.assertTrue((self.folder / "page.html").stat().st_size > 10_000)
+        self.assertIn("bandwidth.png is left out: no row has data for it", report.out)
+
     def test_other_files_are_refused_as_before(self):
         write_bench(self.folder / "other.h5", format_of="something else")
         (self.folder / "text.h5").write_text("no HDF5")

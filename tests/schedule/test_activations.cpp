@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "schedule/liveness.hpp"
+#include "tessera/schedule/decide_fit.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/planned_run.hpp"
 #include "tessera/schedule/print.hpp"
@@ -193,7 +194,11 @@ TEST_CASE("options that ask for inputs where none can go out are refused, and fi
                                       "blocks 3; of 4 blocks the last one's input"));
   options.memory.recomputed_halves = "attention";  // wanted after the MLP's backward
   CHECK(run_shape(options, nano, 1, 1).policy.offload_activations);
-  const MemoryOptions none = options_of(Recomputation{}, options.memory);
-  CHECK_FALSE(none.offload_activations);
-  CHECK(options_of(Recomputation::all_blocks(), options.memory).offload_activations);
+
+  options.memory = MemoryOptions{};
+  options.memory.checkpoint = ActivationCheckpointing::fit;
+  options.memory.offload_activations = true;
+  const auto decided = [&](std::int64_t device) { return with_fit_decided(options, nano, 1, 1, {device, 0}).memory; };
+  CHECK_FALSE(decided(std::int64_t{1} << 40).offload_activations);  // everything fits
+  CHECK(decided(1).offload_activations);                            // all blocks are recomputed
 }

@@ -1,6 +1,7 @@
 // Full copies that cross the borders of segments: the first gathers of a micro-step overlap what is played before it.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <set>
 
 #include "mutants.hpp"
 #include "schedule/liveness.hpp"
@@ -76,7 +77,7 @@ TEST_CASE("what the first operations read is gathered before the first step, and
   }
 }
 
-TEST_CASE("the prefetch distance says how many blocks are carried, none without prefetching; the limit holds") {
+TEST_CASE("only what the first operations read is carried, for it is waited for; nothing without prefetching") {
   SchedulePolicy policy;
   policy.limit_all_gathers = 0;
   const auto carried = [&](std::int64_t distance) {
@@ -86,11 +87,10 @@ TEST_CASE("the prefetch distance says how many blocks are carried, none without 
     return s.prologue.empty() ? std::string("none") : gathered_in(s, "update");
   };
   CHECK(carried(0) == "none");
-  CHECK(carried(1) == "wte wpe h.0");
-  CHECK(carried(2) == "wte wpe h.0 h.1");
-  CHECK(carried(3) == "wte wpe h.0 h.1 h.2");
-  policy.limit_all_gathers = 2;
-  CHECK(carried(3) == "wte wpe h.0 h.1");
+  for (const std::int64_t distance : {1, 2, 3}) CHECK(carried(distance) == "wte wpe h.0");
+  const StepSchedule s = built(policy);  // the others are gathered at once, while the first block computes
+  for (std::size_t i : {0, 1}) CHECK(s.operation(gathers_of(s, "micro-step").at(i)).after.empty());
+  CHECK(gathered_in(s, "micro-step").starts_with("h.1 h.2"));
 }
 
 TEST_CASE("a micro-step gathers for the next one while it computes; the last one leaves that to the update") {
@@ -99,21 +99,32 @@ TEST_CASE("a micro-step gathers for the next one while it computes; the last one
   policy.prefetch_forward = 2;
   const StepSchedule s = built(policy);
   REQUIRE(verify_schedule(s).empty());
-  // h.0, which backward reads last, stays for the next forward. h.1 goes out when backward has read it.
-  CHECK(gathered_in(s, "micro-step last") == "h.2 h.3 ln_f h.2 h.1 h.0");
+  // h.0, which backward reads last, stays for the next forward. Tables are gathered behind the last block.
+  CHECK(gathered_in(s, "micro-step last") == "h.1 h.2 h.3 ln_f h.2 h.1 h.0");
   for (const char* name : {"micro-step first", "micro-step merging 1 in place"}) {
     INFO(name);
-    CHECK(gathered_in(s, name) == "h.2 h.3 ln_f h.2 h.1 h.0 wte wpe h.1");
+    CHECK(gathered_in(s, name) == "h.1 h.2 h.3 ln_f h.2 h.1 h.0 wte wpe");
     const OperationId last = last_for_next(s, name);
     REQUIRE(s.operation(last).after.size() == 1);
     const Operation& after = s.operation(s.operation(last).after[0].operation);
-    CHECK((after.kind == OperationKind::backward && s.part(after.part).name == "h.1.attn"));
+    CHECK((after.kind == OperationKind::backward && s.part(after.part).block == 2));  // one block is between
   }
   std::int64_t saved = 0;
   for (const Saving& saving : s.savings) {
     if (saving.name == "h.0: kept from micro-step to micro-step") saved += saving.bytes;
   }
   CHECK(saved == 2 * s.unit(UnitId(2)).padded / 4 * 3 * 4);
+}
+
+TEST_CASE("micro-steps have names of their own, whichever comes before them") {
+  SchedulePolicy policy;
+  for (const std::int64_t micro_steps : {3, 8, 14, 28}) {
+    policy.accumulation = micro_steps;
+    const StepSchedule s = built(policy);
+    REQUIRE(verify_schedule(s).empty());
+    std::set<std::string> names;
+    for (const Segment& segment : s.segments) CHECK(names.insert(segment.name).second);
+  }
 }
 
 TEST_CASE("a model that is one unit is gathered once a step") {
@@ -195,23 +206,34 @@ TEST_CASE("copies that are stale, missing or too many are rejected") {
   }
   StepSchedule not_again = right;  // the evaluation leaves something else in their memory
   const OperationId in_evaluation = last_for_next(right, "evaluation");
-  CHECK(rejected(without_operation(not_again, in_evaluation), "leaves full h.1 behind, which is not there"));
+  CHECK(rejected(without_operation(not_again, in_evaluation), "leaves full h.0 behind, which is not there"));
 
   StepSchedule no_prologue = right;
   no_prologue.prologue.clear();
   CHECK(rejected(no_prologue, "expects full wte to be there"));
 
-  StepSchedule limited = right;
+  StepSchedule two = right;  // two that count
+  two.layout.units[right.operation(gathers_of(right, "update").at(0)).unit].is_block = true;
+  StepSchedule limited = two;
   limited.gather_limit = 1;
   CHECK(rejected(limited, "update: 2 block units are gathered for the next segment, the limit is 1"));
 
-  StepSchedule nearer = right;
+  StepSchedule nearer = two;
   nearer.prefetch_forward = 1;
   CHECK(rejected(nearer, "update: 2 block units are gathered for the next segment, more than 1 units ahead"));
 
-  StepSchedule early = right;  // gathered for the next micro-step while the copy of this one is read
-  early.operations[last_for_next(right, "micro-step first")].after.clear();
-  CHECK_FALSE(verify_schedule(early).empty());
+  StepSchedule counted = right;  // one for the next micro-step at any time
+  const OperationId last = last_for_next(right, "micro-step first");
+  counted.layout.units[right.operation(last).unit].is_block = true;
+  counted.gather_limit = 0;
+  StepSchedule early = counted;
+  const auto waits = right.operation(last).after;  // as those before it do, first in and first out
+  for (const OperationId id : gathers_of(right, "micro-step first")) {
+    if (right.operation(id).after == waits) early.operations[id].after.clear();
+  }
+  const std::string reason = fmt::format("micro-step first, operation {}: wpe may be gathered before", last.number());
+  CHECK(rejected(early, reason));
+  CHECK_FALSE(rejected(counted, reason));
 }
 
 TEST_CASE("a gather for the next micro-step counts with those of this one, over the border") {
@@ -221,7 +243,7 @@ TEST_CASE("a gather for the next micro-step counts with those of this one, over 
   policy.prefetch_forward = policy.prefetch_backward = 3;
   StepSchedule s = built(policy, 6);
   REQUIRE(verify_schedule(s).empty());
-  CHECK(gathered_in(s, "update") == "wte wpe h.0 h.1 h.2");
+  CHECK(gathered_in(s, "update") == "wte wpe h.0");
   s.gather_limit = 2;
   CHECK(rejected(s, "micro-step first"));
   CHECK(rejected(s, "3 gathered units may be alive, the limit is 2"));

@@ -62,9 +62,9 @@ Launch find_launch(const std::vector<std::string>& environment) {
 }
 
 std::vector<EnvironmentVariable> quick_start(const Launch& launch) {
-  const bool alone = launch.launcher.empty();
+  const bool alone = launch.launcher.empty() && !launch.has_pmi;
   if (!alone && launch.machine_size != launch.size) return {};
-  // ob1 sends through shared memory. Its rivals (cm, ucx) look for networks first, which takes 0.2 s.
+  // ob1 sends through shared memory. Its rivals (cm, ucx) look for networks first.
   std::vector<EnvironmentVariable> settings{{"OMPI_MCA_pml", "ob1"}};
   if (alone) settings.push_back({"OMPI_MCA_ess_singleton_isolated", "1"});
   return settings;

@@ -36,8 +36,11 @@ std::vector<UnitId> Compute::units_gathered_first() const {
   std::vector<UnitId> units;
   if (policy_.prefetch_forward == 0) return units;
   const StepSchedule& s = w_.schedule();
-  for (const GatherInstance& instance :
-       plan(compute_order(s.model, s.layout, policy_.recomputation, true), false, false).instances) {
+  // Whatever is carried is waited for at the border, so a deeper prefetch begins behind it.
+  SchedulePolicy nearest = policy_;
+  nearest.prefetch_forward = 1;
+  const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
+  for (const GatherInstance& instance : plan(steps, false, false, nearest).instances) {
     if (instance.position == 0) units.push_back(instance.unit);
   }
   return units;
@@ -45,7 +48,9 @@ std::vector<UnitId> Compute::units_gathered_first() const {
 
 std::string Compute::name_of_micro_step(const MicroStepKind& kind, const MicroStepKind& before) {
   std::string name = name_of(kind, policy_);
-  if (!names_.insert(name).second) name += fmt::format(" after {}", before.merged_slots.size());
+  if (names_.insert(name).second) return name;
+  name += fmt::format(" after {}{}", before.merged_slots.size(), before.ends_block() ? " in place" : "");
+  TESSERA_ASSERT(names_.insert(name).second, "two segments of one kind after one kind");
   return name;
 }
 
@@ -55,7 +60,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, const MicroStepKi
   begin(SegmentRole::micro_step, name_of_micro_step(kind, before));
   gradients.begin(kind, before);
   const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
-  const GatherPlan gathers = plan(steps, !kind.first, !kind.last);
+  const GatherPlan gathers = plan(steps, !kind.first, !kind.last, policy_);
   copies_.plan(steps);
   if (kind.first) note_savings(gathers), gradients.note_savings();
   emit_gathers(gathers, 0, {});
@@ -82,7 +87,7 @@ SegmentId Compute::write_evaluation(Scalars& scalars) {
   const StepSchedule& s = w_.schedule();
   begin(SegmentRole::evaluation, "evaluation");
   const auto steps = compute_order(s.model, s.layout, {}, false);
-  const GatherPlan gathers = plan(steps, false, true);
+  const GatherPlan gathers = plan(steps, false, true, policy_);
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const OperationId id = steps[i].is_head ? head(steps[i], true, nullptr, scalars) : forward(steps[i]);
@@ -104,11 +109,12 @@ void Compute::begin(SegmentRole role, const std::string& name) {
   w_.emit(std::move(op));
 }
 
-GatherPlan Compute::plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on) const {
+GatherPlan Compute::plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on,
+                         const SchedulePolicy& policy) const {
   for (ComputeStep& step : steps)
     std::erase_if(step.units, [&](UnitId unit) { return parameters_.are_there(unit, after_first_micro_step); });
-  const bool stay = life_of(policy_) == ParameterLife::step;  // what is carried lies there until the update
-  return plan_gathers(w_.schedule(), policy_, steps, {parameters_.carried(), hands_on && !stay});
+  const bool stay = life_of(policy) == ParameterLife::step;  // what is carried lies there until the update
+  return plan_gathers(w_.schedule(), policy, steps, {parameters_.carried(), hands_on && !stay});
 }
 
 void Compute::emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after) {

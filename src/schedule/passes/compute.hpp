@@ -18,7 +18,7 @@ class Compute {
   /// Adds the storages of what parts read and no step changes.
   Compute(Writer& writer, const SchedulePolicy& policy, Parameters& parameters);
 
-  /// Returns the units that the first micro-step gathers before it computes, ahead of their first readers: none without
+  /// Returns the units that a micro-step gathers before it computes if it gathers one unit ahead; none without
   /// prefetching.
   std::vector<UnitId> units_gathered_first() const;
   /// Appends a micro-step of `kind`: forward and backward of one micro-batch, and what becomes of its gradients.
@@ -34,7 +34,8 @@ class Compute {
   /// Opens a segment, emits the load of tokens, and forgets the segment before.
   void begin(SegmentRole role, const std::string& name);
   /// Plans when the units that are not there are gathered. `hands_on`: the next segment begins as this one does.
-  GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on) const;
+  GatherPlan plan(std::vector<ComputeStep> steps, bool after_first_micro_step, bool hands_on,
+                  const SchedulePolicy& policy) const;
   /// Emits the gathers that are planned for `position`, after operation `after` (-1: at once).
   void emit_gathers(const GatherPlan& plan, std::int64_t position, OperationId after);
   /// Emits the slices that stay of units whose full copy is read for the last time by compute step `step`, operation

@@ -8,7 +8,7 @@ namespace tessera {
 SegmentId Compute::write_generation(SegmentRole role) {
   begin(role, std::string(name_of(role)));
   const auto steps = compute_order(*model_, w_.schedule().layout, {}, false);
-  const GatherPlan gathers = plan(steps, false, true);
+  const GatherPlan gathers = plan(steps, false, true, policy_);
   emit_gathers(gathers, 0, {});
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const OperationId id = steps[i].is_head ? logits(steps[i]) : forward(steps[i]);

@@ -61,6 +61,7 @@ def comparable(rows: Sequence[Traced]) -> list[Point]:
     ready = [row for row in rows if row.values["exposed_share"] is not None and (row.values["ranks"] or 1) > 1]
     found = [[point for row in group if (point := _point(row))]
              for group in groups(ready, PREFETCH | BATCH | {"train.seq_len"}, "ranks")]
+    found = [list({(p.tokens, p.depth): p for p in reversed(group)}.values()) for group in found]  # the first of equal ones
     found = [group for group in found if any(p.depth == 0 for p in group) and any(p.depth > 0 for p in group)]
     return sorted(max(found, key=len, default=[]), key=lambda p: (p.tokens, p.depth))
 
@@ -68,7 +69,7 @@ def comparable(rows: Sequence[Traced]) -> list[Point]:
 def draw_overlap(points: Sequence[Point]) -> Figure:
     """Two traced steps over their bars and curves; the caller has set svg.STYLE."""
     shown = _shown(points)
-    traced = [(point, spans) for point in (shown[0], shown[min(1, len(shown) - 1)]) if (spans := _last_step(point.row.row))]
+    traced = [(point, spans) for point in shown[:2] if (spans := _last_step(point.row.row))]
     figure = Figure(figsize=(WIDTH, 2.9 + 1.25 * len(traced)), layout="constrained")
     grid = figure.add_gridspec(1 + len(traced), 2, height_ratios=[*([1.0] * len(traced)), 2.1])
     longest = max((spans[-1].end - spans[0].begin for _, spans in traced), default=0.0)
