@@ -88,8 +88,8 @@ def draw_overlap(points: Sequence[Point]) -> Figure:
 def hidden_from(points: Sequence[Point]) -> Optional[float]:
     """Tokens of a micro-batch at which a block's forward takes as long as its gather over the emulated link.
 
-    t_forward(T) = t_gather (Zhao et al. 2023, PyTorch FSDP, section 3.3; for large T that is T = b X (F-1) / (2 F B)). Both
-    are taken from the run: forward from the times of steps, by blocks; the gather from its bytes and comm.emulate. Between
+    t_forward(T) = t_gather: 2 u T / X = latency + b u (F-1) / (F B), for u parameters of b bytes over F ranks. Both are
+    taken from the run: forward from the times of steps, by blocks; the gather from its bytes and comm.emulate. Between
     two measured T the time is a power of T. None where no measured T is on either side.
     """
     least = min((point.depth for point in points if point.depth > 0), default=0)
