@@ -4,17 +4,20 @@
 #include <array>
 
 #include "tessera/base/counter_rng.hpp"
+#include "tessera/base/instruction_set.hpp"
 
 namespace tessera {
 
 detail::FillNormals detail::best_fill_normals() {
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-      __builtin_cpu_supports("avx512vl")) {
-    return fill_normals_avx512;
+  switch (best_instruction_set()) {
+    case InstructionSet::avx512:
+      return fill_normals_avx512;
+    case InstructionSet::avx2:
+      return fill_normals_avx2;
+    case InstructionSet::scalar:
+      break;
   }
-  if (avx2) return fill_normals_avx2;
 #endif
   return fill_normals_baseline;
 }

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 
-#include "tessera/config/describe.hpp"
-#include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {
@@ -51,11 +49,7 @@ Options case_options(const MemoryCase& one, const Options& options) {
   of_case.train.sample_every = 0;
   of_case.optim.schedule = LearningRateSchedule::constant;
   of_case.optim.warmup_steps = 0;
-  static const std::vector<OptionValue> defaults = flat_options({});
-  for (const UnusedOption& unused : unused_options(of_case)) {
-    apply({unused.name, std::ranges::find(defaults, unused.name, &OptionValue::name)->value, ""}, of_case);
-    of_case.given.erase(unused.name);
-  }
+  drop_unused(of_case, [](const std::string&) { return true; });
   return of_case;
 }
 

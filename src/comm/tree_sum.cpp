@@ -1,15 +1,19 @@
 #include "comm/tree_sum.hpp"
 
+#include "tessera/base/instruction_set.hpp"
+
 namespace tessera {
 
 detail::TreeSum detail::best_tree_sum() {
 #if defined(__x86_64__)
-  const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-  if (avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-      __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq")) {
-    return tree_sum_avx512;
+  switch (best_instruction_set()) {
+    case InstructionSet::avx512:
+      return tree_sum_avx512;
+    case InstructionSet::avx2:
+      return tree_sum_avx2;
+    case InstructionSet::scalar:
+      break;
   }
-  if (avx2) return tree_sum_avx2;
 #endif
   return tree_sum_baseline;
 }

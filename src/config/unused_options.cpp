@@ -1,7 +1,10 @@
 // Options that have no meaning beside others, and why.
+#include <algorithm>
 #include <initializer_list>
 
 #include "tessera/base/error.hpp"
+#include "tessera/config/describe.hpp"
+#include "tessera/config/settings.hpp"
 #include "tessera/config/validate.hpp"
 
 namespace tessera {
@@ -157,6 +160,15 @@ std::vector<UnusedOption> unused_options(const Options& options) {
   unused_by_checkpoint(options.checkpoint, out);
   unused_by_bench(options.bench, out);
   return out;
+}
+
+void drop_unused(Options& options, const std::function<bool(const std::string& name)>& may) {
+  static const std::vector<OptionValue> defaults = flat_options({});
+  for (const UnusedOption& unused : unused_options(options)) {
+    if (!may(unused.name)) continue;
+    apply({unused.name, std::ranges::find(defaults, unused.name, &OptionValue::name)->value, ""}, options);
+    options.given.erase(unused.name);
+  }
 }
 
 }  // namespace tessera

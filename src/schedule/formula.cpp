@@ -95,9 +95,11 @@ std::vector<FormulaTerm> copy_terms(const StepSchedule& schedule) {
   return terms;
 }
 
-std::int64_t formula_wire_bytes(const StepSchedule& schedule) {
+std::int64_t formula_wire_bytes(const StepSchedule& schedule) { return bytes_of(formula_terms(schedule)); }
+
+std::int64_t bytes_of(const std::vector<FormulaTerm>& terms) {
   std::int64_t bytes = 0;
-  for (const FormulaTerm& term : formula_terms(schedule)) bytes += term.bytes;
+  for (const FormulaTerm& term : terms) bytes += term.bytes;
   return bytes;
 }
 

@@ -79,12 +79,8 @@ struct Draw {
 /// defaults: one base serves rows of several strategies.
 Options row_options(const SweepFile& file, const std::vector<Setting>& settings) {
   Options options = with_settings(file.common, settings);
-  static const std::vector<OptionValue> defaults = flat_options({});
-  for (const UnusedOption& unused : unused_options(options)) {
-    if (options.is_given(unused.name) || !options.repeated.contains(unused.name)) continue;
-    apply({unused.name, std::ranges::find(defaults, unused.name, &OptionValue::name)->value, ""}, options);
-    options.given.erase(unused.name);
-  }
+  drop_unused(options,
+              [&](const std::string& name) { return !options.is_given(name) && options.repeated.contains(name); });
   return options;
 }
 

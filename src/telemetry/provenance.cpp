@@ -11,6 +11,7 @@
 
 #include "tessera/base/environment.hpp"
 #include "tessera/base/format.hpp"
+#include "tessera/base/instruction_set.hpp"
 #include "tessera_build.hpp"
 
 namespace tessera {
@@ -73,12 +74,14 @@ double load_average() {
 }
 
 std::string cpu_isa() {
-#if defined(__x86_64__)
-  const bool avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-  if (avx512) return "avx512";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return "avx2";
-#endif
+  switch (best_instruction_set()) {
+    case InstructionSet::avx512:
+      return "avx512";
+    case InstructionSet::avx2:
+      return "avx2";
+    case InstructionSet::scalar:
+      break;
+  }
   return "baseline";
 }
 

@@ -86,12 +86,6 @@ std::string memory_line(const PlannedRun& planned, const TrainingSession& sessio
   return line + outside + pinned_warning(planned);
 }
 
-std::int64_t bytes_of(const std::vector<FormulaTerm>& terms) {
-  std::int64_t bytes = 0;
-  for (const FormulaTerm& term : terms) bytes += term.bytes;
-  return bytes;
-}
-
 /// Says which activations wait on the host.
 std::string offloaded_inputs_line(const Options& options, const StepSchedule& s) {
   if (!options.memory.offload_activations) return {};

@@ -77,3 +77,16 @@ TEST_CASE("Options of text have no effect where none is read, and a validation c
   CHECK(error_of({"--data.source=texts", "--data.val_source=more", "--train.eval_every=5"}).empty());
   CHECK_THAT(error_of({"--data.source=texts", "--data.output=x", "--data.cache=y"}), Contains("data.cache = 'y'"));
 }
+
+TEST_CASE("What is dropped of the options without effect has its default, as if nobody had given it") {
+  Options options = parse_arguments({"--shard.strategy=hsdp", "--shard.group_size=2", "--shard.limit_all_gathers=3"});
+  options.shard.strategy = Strategy::ddp;
+  drop_unused(options, [](const std::string& name) { return name == "shard.group_size"; });
+  CHECK(options.shard.group_size == 0);
+  CHECK_FALSE(options.is_given("shard.group_size"));
+  CHECK(options.shard.limit_all_gathers == 3);
+  CHECK(options.is_given("shard.limit_all_gathers"));
+  drop_unused(options, [](const std::string&) { return true; });
+  CHECK(options.shard.limit_all_gathers == 2);
+  CHECK_NOTHROW(validate(options));
+}

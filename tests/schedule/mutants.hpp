@@ -2,12 +2,29 @@
 // Schedules with one thing wrong: an operation left out, an edge left out, two neighbours swapped.
 
 #include <algorithm>
+#include <catch2/catch.hpp>
 #include <map>
 #include <optional>
+#include <string>
 
 #include "tessera/schedule/schedule.hpp"
+#include "tessera/schedule/verify.hpp"
 
 namespace tessera::testing {
+
+/// Returns whether the verifier gives a reason, in these words among others. A failed check shows all of them.
+inline bool rejected(const StepSchedule& s, const std::string& reason) {
+  const auto problems = verify_schedule(s);
+  for (const std::string& problem : problems) UNSCOPED_INFO(problem);
+  return std::ranges::any_of(problems, [&](const std::string& one) { return one.find(reason) != std::string::npos; });
+}
+
+/// Returns the bytes that a schedule sends less than the formula of its strategy says.
+inline std::int64_t saved_bytes(const StepSchedule& s) {
+  std::int64_t saved = 0;
+  for (const Saving& saving : s.savings) saved += saving.bytes;
+  return saved;
+}
 
 /// Gives every reference to an operation its new number, none if it is gone (edges to it are dropped).
 inline void renumber(StepSchedule& s, const IndexedVector<OperationId, OperationId>& number) {

@@ -1,6 +1,7 @@
 // Inputs of recomputed blocks that wait for backward on the host: which, when they go and come, what they cost.
 #include <catch2/catch.hpp>
 
+#include "mutants.hpp"
 #include "schedule/liveness.hpp"
 #include "tessera/schedule/decide_fit.hpp"
 #include "tessera/schedule/memory_plan.hpp"
@@ -49,13 +50,6 @@ OperationId find(const StepSchedule& s, OperationKind kind, const std::string& p
     if (op.kind == kind && op.part && s.part(op.part).name == part) return id;
   }
   throw InternalError("no such operation");
-}
-
-bool rejected(const StepSchedule& s, const std::string& reason) {
-  const auto problems = verify_schedule(s);
-  for (const std::string& problem : problems) UNSCOPED_INFO(problem);
-  return std::ranges::any_of(problems,
-                             [&](const std::string& problem) { return problem.find(reason) != std::string::npos; });
 }
 
 constexpr auto kStore = OperationKind::store;

@@ -46,13 +46,6 @@ std::string units_of(const StepSchedule& s, const std::vector<OperationId>& gath
 
 std::string gathered_in(const StepSchedule& s, std::string_view segment) { return units_of(s, gathers_of(s, segment)); }
 
-bool rejected(const StepSchedule& s, const std::string& reason) {
-  const auto problems = verify_schedule(s);
-  for (const std::string& problem : problems) UNSCOPED_INFO(problem);
-  return std::ranges::any_of(problems,
-                             [&](const std::string& problem) { return problem.find(reason) != std::string::npos; });
-}
-
 /// Returns the last gather of a segment that later segments read.
 OperationId last_for_next(const StepSchedule& s, std::string_view segment) {
   for (const OperationId id : gathers_of(s, segment) | std::views::reverse) {

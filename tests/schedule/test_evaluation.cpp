@@ -3,6 +3,7 @@
 #include <catch2/catch.hpp>
 
 #include "all_policies.hpp"
+#include "mutants.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -21,11 +22,6 @@ StepSchedule schedule_of(Strategy strategy, bool token_losses, DType compute = D
   ToyShape shape;
   shape.compute = compute;
   return build_schedule(toy_model(shape), grid_for(strategy, 4, 4, rules_of(strategy).is_hybrid() ? 2 : 0), policy);
-}
-
-bool rejected(const StepSchedule& s, const std::string& reason) {
-  return std::ranges::any_of(verify_schedule(s),
-                             [&](const std::string& problem) { return problem.find(reason) != std::string::npos; });
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "all_policies.hpp"
+#include "mutants.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/print.hpp"
 #include "tessera/schedule/verify.hpp"
@@ -31,13 +32,6 @@ std::int64_t bytes_of(const StepSchedule& s, Category category, bool at_rest) {
       bytes += storage.bytes;
   }
   return bytes;
-}
-
-bool rejected(const StepSchedule& s, const std::string& reason) {
-  for (const std::string& problem : verify_schedule(s)) {
-    if (problem.find(reason) != std::string::npos) return true;
-  }
-  return false;
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "all_policies.hpp"
+#include "mutants.hpp"
 #include "tessera/base/math.hpp"
 #include "tessera/schedule/decide_fit.hpp"
 #include "tessera/schedule/memory_plan.hpp"
@@ -77,13 +78,6 @@ OperationId find(const StepSchedule& s, OperationKind kind, Queue queue, F&& wan
 
 OperationId find(const StepSchedule& s, OperationKind kind, Queue queue) {
   return find(s, kind, queue, [](const Operation&) { return true; });
-}
-
-bool rejected(const StepSchedule& s, const std::string& reason) {
-  const auto problems = verify_schedule(s);
-  for (const std::string& problem : problems) UNSCOPED_INFO(problem);
-  return std::ranges::any_of(problems,
-                             [&](const std::string& problem) { return problem.find(reason) != std::string::npos; });
 }
 
 }  // namespace

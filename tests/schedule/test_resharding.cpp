@@ -4,6 +4,7 @@
 #include <catch2/catch.hpp>
 #include <map>
 
+#include "mutants.hpp"
 #include "tessera/schedule/build.hpp"
 #include "tessera/schedule/fit.hpp"
 #include "tessera/schedule/memory_plan.hpp"
@@ -43,21 +44,10 @@ OperationId gather_of(const StepSchedule& s, OperationId maker) {
   throw std::logic_error("nothing gathers it");
 }
 
-bool rejected(const StepSchedule& s, const std::string& reason) {
-  return std::ranges::any_of(verify_schedule(s),
-                             [&](const std::string& problem) { return problem.find(reason) != std::string::npos; });
-}
-
 std::int64_t most_gathered(const StepSchedule& s) {
   const MemoryPlan plan = plan_memory(s, {true, 0});
   REQUIRE(check_memory_plan(s, plan).empty());
   return plan.at(MemorySpace::device).own_peak[static_cast<std::size_t>(Category::gathered_units)];
-}
-
-std::int64_t saved_bytes(const StepSchedule& s) {
-  std::int64_t saved = 0;
-  for (const Saving& saving : s.savings) saved += saving.bytes;
-  return saved;
 }
 
 }  // namespace

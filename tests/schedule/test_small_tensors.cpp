@@ -22,12 +22,6 @@ StepSchedule with_threshold(const SchedulePolicy& policy, std::int64_t ranks = 4
                         grid_for(policy.strategy, ranks, ranks, rules_of(policy.strategy).is_hybrid() ? 2 : 0), policy);
 }
 
-std::int64_t saved_bytes(const StepSchedule& s) {
-  std::int64_t saved = 0;
-  for (const Saving& saving : s.savings) saved += saving.bytes;
-  return saved;
-}
-
 /// Counts the operations of a kind in segments of a role that make a value of the small tensors.
 std::int64_t count_of(const StepSchedule& s, OperationKind kind, SegmentRole role, ValueKind made) {
   std::int64_t count = 0;

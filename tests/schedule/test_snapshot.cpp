@@ -2,6 +2,7 @@
 #include <catch2/catch.hpp>
 
 #include "all_policies.hpp"
+#include "mutants.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/verify.hpp"
 
@@ -22,13 +23,6 @@ template <class F>
 void for_each_store(StepSchedule& s, F&& f) {
   const Segment& segment = s.segments[s.snapshot.at(0).segment];
   for (const OperationId id : segment.operations()) f(s.operations[id]);
-}
-
-bool rejected(const StepSchedule& s, const std::string& reason) {
-  for (const std::string& problem : verify_schedule(s)) {
-    if (problem.find(reason) != std::string::npos) return true;
-  }
-  return false;
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include <string>
 
 #include "tessera/base/exact_sum.hpp"
+#include "tessera/base/instruction_set.hpp"
 #include "tessera/kernels/arguments.hpp"
 
 namespace tessera {
@@ -71,16 +72,8 @@ class Kernels {
   virtual std::string description() const = 0;
 };
 
-/// Instruction sets of the CPU kernels. Element-wise results, norms and AdamW have the same bits on all of them;
-/// matmuls are oneDNN's, which chooses by itself.
-enum class InstructionSet : std::uint8_t { scalar, avx2, avx512 };
-
-std::string name_of(InstructionSet set);
-bool is_supported(InstructionSet set);
-/// Returns the widest that this machine has.
-InstructionSet best_instruction_set();
-
-/// Makes kernels on this machine's cores. `pool` must outlive them. Allocates their workspace once.
+/// Makes kernels on this machine's cores. `pool` must outlive them. Allocates their workspace once. Element-wise
+/// results, norms and AdamW have the same bits on all instruction sets; matmuls are oneDNN's, which chooses by itself.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool);
 /// Makes kernels with a chosen instruction set (tests); UsageError if the machine lacks it.
 std::unique_ptr<Kernels> make_cpu_kernels(ThreadPool& pool, InstructionSet set);

@@ -79,6 +79,9 @@ struct FormulaTerm {
   std::int64_t bytes = 0;  ///< times x elements x size of dtype x (n - 1) / n, n the group's ranks
 };
 
+/// Returns the bytes of all of them.
+std::int64_t bytes_of(const std::vector<FormulaTerm>& terms);
+
 /// Returns the terms that are not zero.
 std::vector<FormulaTerm> formula_terms(const StepSchedule& schedule);
 
@@ -102,5 +105,7 @@ std::int64_t inputs_to_offload(const Recomputation& recomputation, std::int64_t 
 
 /// Returns the same terms as copy_terms() for these inputs.
 std::vector<FormulaTerm> input_copy_terms(const StepSchedule& schedule);
+/// Returns the bytes of one of these inputs.
+std::int64_t bytes_of_input(const StepSchedule& schedule);
 
 }  // namespace tessera

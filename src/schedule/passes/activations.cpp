@@ -101,9 +101,12 @@ std::vector<FormulaTerm> input_copy_terms(const StepSchedule& schedule) {
   const std::int64_t elements = schedule.model.residual_elements();
   std::vector<FormulaTerm> terms;
   for (const std::string_view name : {"inputs of blocks to the host", "inputs of blocks to the device"})
-    terms.push_back(
-        {name, times, Group::self, elements, schedule.compute, times * elements * size_of(schedule.compute)});
+    terms.push_back({name, times, Group::self, elements, schedule.compute, times * bytes_of_input(schedule)});
   return terms;
+}
+
+std::int64_t bytes_of_input(const StepSchedule& schedule) {
+  return schedule.model.residual_elements() * size_of(schedule.compute);
 }
 
 }  // namespace tessera

@@ -76,10 +76,10 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, const MicroStepKi
     emit_gathers(gathers, static_cast<std::int64_t>(i) + 1, id);
     if (i == 0) gradients.reduce_deferred();
     if (!is_backward) continue;
-    gradients.measure_all_but(1);
+    gradients.sum_and_measure_all_but(1);
     gradients.finish_ready(steps[i].part);
   }
-  gradients.measure_all_but(0);
+  gradients.sum_and_measure_all_but(0);
   return w_.close_segment();
 }
 

@@ -31,7 +31,8 @@ Gradients::Gradients(Writer& writer, const SchedulePolicy& policy, const Placeme
 
 void Gradients::begin(const MicroStepKind& kind, const MicroStepKind& before) {
   kind_ = kind, before_ = before;
-  contributors_.clear(), gradient_.clear(), pieces_.clear(), reduced_by_.clear(), unmeasured_.clear(), late_.clear();
+  contributors_.clear(), gradient_.clear(), pieces_.clear(), reduced_by_.clear();
+  unsummed_.clear(), unmeasured_.clear(), late_.clear();
   const StepSchedule& s = w_.schedule();
   for (PartId id = s.model.parts.end_id() - 1; id; --id) {  // in backward order
     for (const UnitId unit : s.layout.units_of(s.part(id).tensors)) contributors_[unit].push_back(id);
@@ -51,19 +52,15 @@ bool Gradients::is_deferred(UnitId unit) const {
 
 void Gradients::reduce_deferred() {
   if (kind_.first) return;
-  const MicroStepKind mine = std::exchange(kind_, before_);  // what was left belongs to the sum of the one before
-  for (const auto& [unit, storage] : pending_)
-    late_.emplace_back(unit, bring(w_.current(storage), waiting_, begins_sum() ? kind_.result_slot : -1));
-  kind_ = mine;
+  for (const auto& [unit, storage] : pending_)  // what was left belongs to the sum of the one before
+    late_.emplace_back(unit, bring(w_.current(storage), waiting_, begins_sum(before_) ? before_.result_slot : -1));
 }
 
 void Gradients::add_deferred(std::vector<Edge>& before_head) {
-  const MicroStepKind mine = std::exchange(kind_, before_);
   for (const auto& [unit, gradient] : late_) {
     before_head.push_back({w_.value(gradient).maker, EdgeReason::staging});
-    accumulate(unit, gradient);
+    accumulate(unit, gradient, before_);
   }
-  kind_ = mine;
 }
 
 Placement Gradients::measured(const Placement& gradient) const {
@@ -101,7 +98,7 @@ void Gradients::contribute(Operation& op) {
       gradient_[unit] = w_.write(op, pending->second, gradient);
       continue;
     }
-    const bool is_sum = begins_sum() && !reduces_at_once() && gradient.dtype == DType::fp32;
+    const bool is_sum = begins_sum(kind_) && !reduces_at_once() && gradient.dtype == DType::fp32;
     if (is_sum && !contributes_apart(unit)) {
       gradient_[unit] = w_.write(op, accumulator(unit, kind_.result_slot, gradient), gradient);
     } else {
@@ -140,9 +137,17 @@ void Gradients::finish(UnitId unit) {
     gradient = join(unit);
   } else {
     gradient = gradient_.at(unit);
-    if (accumulation_ > 1) gradient = bring(gradient, waiting_, begins_sum() ? kind_.result_slot : -1);
+    if (accumulation_ > 1) gradient = bring(gradient, waiting_, begins_sum(kind_) ? kind_.result_slot : -1);
   }
-  if (accumulation_ > 1) gradient = accumulate(unit, gradient);
+  if (defers()) {
+    unsummed_.emplace_back(unit, gradient);
+  } else {
+    sum(unit, gradient);
+  }
+}
+
+void Gradients::sum(UnitId unit, ValueId gradient) {
+  if (accumulation_ > 1) gradient = accumulate(unit, gradient, kind_);
   if (!kind_.last) return;
   gradient = bring(gradient, measured(w_.value(gradient)));
   unmeasured_.push_back(gradient);
@@ -195,11 +200,11 @@ ValueId Gradients::join(UnitId unit) {
   return sum;
 }
 
-ValueId Gradients::accumulate(UnitId unit, ValueId gradient) {
+ValueId Gradients::accumulate(UnitId unit, ValueId gradient, const MicroStepKind& kind) {
   Value sum = w_.value(gradient);
   sum.dtype = DType::fp32;
-  if (kind_.merged_slots.empty()) {
-    const StorageId target = accumulator(unit, kind_.result_slot, sum);
+  if (kind.merged_slots.empty()) {
+    const StorageId target = accumulator(unit, kind.result_slot, sum);
     if (w_.value(gradient).storage == target) return gradient;
     Operation op = operation_of(OperationKind::accumulate, Queue::compute, unit);  // a copy: widens a 16-bit gradient
     op.reads.push_back(gradient);
@@ -207,20 +212,20 @@ ValueId Gradients::accumulate(UnitId unit, ValueId gradient) {
     w_.emit(std::move(op));
     return result;
   }
-  for (std::size_t i = 0; i < kind_.merged_slots.size(); ++i) {
-    const int slot = kind_.merged_slots[i];
-    const bool final_merge = i + 1 == kind_.merged_slots.size();
+  for (std::size_t i = 0; i < kind.merged_slots.size(); ++i) {
+    const int slot = kind.merged_slots[i];
+    const bool final_merge = i + 1 == kind.merged_slots.size();
     const ValueId held = w_.current(accumulator(unit, slot, sum));
     Operation op = operation_of(OperationKind::accumulate, Queue::compute, unit);
     op.reads.push_back(gradient);
-    if (final_merge && kind_.last && goes_on_wire(sum)) {
+    if (final_merge && kind.last && goes_on_wire(sum)) {
       op.reads.push_back(held);
       Value out = sum;
       out.dtype = contributed_.dtype;
       gradient = w_.write(op, wire_storage(w_.schedule().unit(unit)), out);
-    } else if (final_merge && !kind_.last && kind_.result_slot != slot) {
+    } else if (final_merge && !kind.last && kind.result_slot != slot) {
       op.reads.push_back(held);
-      gradient = w_.write(op, accumulator(unit, kind_.result_slot, sum), sum);
+      gradient = w_.write(op, accumulator(unit, kind.result_slot, sum), sum);
     } else {
       gradient = w_.update(op, held, sum);
     }
@@ -243,7 +248,11 @@ StorageId Gradients::accumulator(UnitId unit, int slot, const Value& like) {
              w_.add(carried(fmt::format("sum {} slot {}", s.unit(unit).name, slot), Category::gradients), held);
 }
 
-void Gradients::measure_all_but(std::size_t keep) {
+void Gradients::sum_and_measure_all_but(std::size_t keep) {
+  while (unsummed_.size() > keep) {
+    sum(unsummed_.front().first, unsummed_.front().second);
+    unsummed_.erase(unsummed_.begin());
+  }
   while (unmeasured_.size() > keep) {
     scalars_.measure(unmeasured_.front());
     unmeasured_.erase(unmeasured_.begin());

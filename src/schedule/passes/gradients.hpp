@@ -31,9 +31,9 @@ class Gradients {
   void contribute(Operation& op);
   /// Finishes the units to which `part` was the last to contribute.
   void finish_ready(PartId part);
-  /// Emits the norms of finished gradients, all but the last `keep`, so that a reduction has time before it is
-  /// measured.
-  void measure_all_but(std::size_t keep);
+  /// Emits sums over micro-steps and norms of reduced gradients, all but the last `keep` of each. So a reduction has
+  /// time before compute waits for it.
+  void sum_and_measure_all_but(std::size_t keep);
   /// Returns the gradient that the update of a unit reads.
   ValueId finished(UnitId unit) { return w_.current(finished_.at(unit)); }
   /// Notes the bytes that gradients send less, or more, than the formula of the strategy says.
@@ -42,8 +42,10 @@ class Gradients {
  private:
   /// Returns whether each micro-step's full gradient goes into the inner reduction at once.
   bool reduces_at_once() const { return !waiting_.shard.empty(); }
-  /// Returns whether a micro-step's gradient is the first of its sum and waits for the next.
-  bool begins_sum() const { return accumulation_ > 1 && !kind_.last && kind_.merged_slots.empty(); }
+  /// Returns whether the gradient of a micro-step of this kind is the first of its sum and waits for the next.
+  bool begins_sum(const MicroStepKind& kind) const {
+    return accumulation_ > 1 && !kind.last && kind.merged_slots.empty();
+  }
   /// Returns true for a tied table whose two contributions are reduced one by one (shard.tied_reduce = twice).
   bool contributes_apart(UnitId unit) const;
   /// Returns the placement in which the norm reads a gradient: complete, each element on one rank.
@@ -55,12 +57,15 @@ class Gradients {
   /// Emits the collectives from a gradient's placement to another. The result goes into `slot` of the unit's sum (-1:
   /// into a storage of its own).
   ValueId bring(ValueId gradient, const Placement& to, int slot = -1);
-  /// Takes a complete gradient of a micro-step to the sum over micro-steps and, after the last, to the update.
+  /// Takes a complete gradient of a micro-step to where it waits between micro-steps.
   void finish(UnitId unit);
+  /// Takes it from there to the sum over micro-steps and, after the last, to the update.
+  void sum(UnitId unit, ValueId gradient);
   /// Adds the pieces of a unit that contributes apart.
   ValueId join(UnitId unit);
-  /// Adds a micro-step's gradient to the slots that are merged, or puts it into its own; returns the sum.
-  ValueId accumulate(UnitId unit, ValueId gradient);
+  /// Adds the gradient of a micro-step of this kind to the slots that are merged, or puts it into its own. Returns the
+  /// sum.
+  ValueId accumulate(UnitId unit, ValueId gradient, const MicroStepKind& kind);
   /// Returns the fp32 sum of a unit in slot `slot` of the tree, made on first use for gradients such as `like`.
   StorageId accumulator(UnitId unit, int slot, const Value& like);
 
@@ -83,6 +88,7 @@ class Gradients {
   std::map<UnitId, ValueId> gradient_;                  ///< the micro-batch's full gradient so far
   std::map<UnitId, std::vector<ValueId>> pieces_;       ///< of units that contribute apart
   std::vector<OperationId> reduced_by_;                 ///< readers of full gradients of block units, in order
+  std::vector<std::pair<UnitId, ValueId>> unsummed_;    ///< being reduced
   std::vector<ValueId> unmeasured_;
   std::vector<std::pair<UnitId, ValueId>> late_;  ///< deferred by the one before, reduced here
 };

@@ -32,7 +32,7 @@ Json copies_json(const StepSchedule& s) {
           {"host_bytes", account.on_host},
           {"device_bytes_less", account.off_device},
           {"inputs", s.offloaded_inputs},
-          {"input_bytes", s.offloaded_inputs * s.model.residual_elements() * size_of(s.compute)},
+          {"input_bytes", s.offloaded_inputs * bytes_of_input(s)},
           {"inputs_in_flight", s.inputs_in_flight},
           {"copied_bytes_per_step", s.copied_bytes_per_step()}};
 }

@@ -123,7 +123,7 @@ std::string print_offloaded_state(const StepSchedule& s) {
 /// Returns which inputs of blocks wait on the host; nothing where none do.
 std::string print_offloaded_inputs(const StepSchedule& s) {
   if (s.offloaded_inputs == 0) return "";
-  const std::int64_t each = s.model.residual_elements() * size_of(s.compute);
+  const std::int64_t each = bytes_of_input(s);
   return fmt::format(
       "memory.offload_activations: the {} of recomputed blocks wait for backward on the host, {} each, {} in all\n"
       "  on the device at most {} that go out, none while the head computes, and at most {} that are back\n",

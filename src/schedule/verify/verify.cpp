@@ -117,9 +117,8 @@ void check_wire_bytes(const StepSchedule& schedule, Problems& problems) {
 }
 
 void check_copied_bytes(const StepSchedule& schedule, Problems& problems) {
-  std::int64_t formula = 0, saved = 0;
-  for (const FormulaTerm& term : copy_terms(schedule)) formula += term.bytes;
-  for (const FormulaTerm& term : input_copy_terms(schedule)) formula += term.bytes;
+  const std::int64_t formula = bytes_of(copy_terms(schedule)) + bytes_of(input_copy_terms(schedule));
+  std::int64_t saved = 0;
   for (const Saving& saving : schedule.copy_savings) saved += saving.bytes;
   if (schedule.copied_bytes_per_step() != formula - saved) {
     problems.push_back(fmt::format("a step copies {} bytes of what is offloaded; the formula says {} less {} saved",
