@@ -72,6 +72,15 @@ TEST_CASE("a storage that nobody writes is missing from the used bytes, under it
   }
 }
 
+TEST_CASE("constants are used, although no step changes them") {
+  const Options options = offloading();
+  const auto uses = use_of(options, plan_run(options, small_model(Family::llama), 2, 2));  // it has a rotary table
+  for (const SpaceUse& use : uses) {
+    CHECK(use.used == use.planned);
+    CHECK(use.unused.empty());
+  }
+}
+
 TEST_CASE("bytes between storages have no name, and state that a step leaves alone is not used") {
   const Options options = offloading();
   PlannedRun planned = plan_run(options, small_gpt2(), 2, 2);

@@ -1,6 +1,7 @@
 // Full copies that cross the borders of segments: the first gathers of a micro-step overlap what is played before it.
 #include <algorithm>
 #include <catch2/catch.hpp>
+#include <map>
 #include <set>
 
 #include "mutants.hpp"
@@ -107,6 +108,25 @@ TEST_CASE("a micro-step gathers for the next one while it computes; the last one
     if (saving.name == "h.0: kept from micro-step to micro-step") saved += saving.bytes;
   }
   CHECK(saved == 2 * s.unit(UnitId(2)).padded / 4 * 3 * 4);
+}
+
+TEST_CASE("sums of micro-steps come when the next block is under way, so that its reduction has time") {
+  SchedulePolicy policy;
+  policy.accumulation = 2;
+  const StepSchedule s = built(policy);
+  REQUIRE(verify_schedule(s).empty());
+  std::map<UnitId, OperationId> reduced;
+  OperationId backward;
+  std::int64_t seen = 0;
+  for (const OperationId id : segment_of(s, "micro-step last").operations()) {
+    const Operation& op = s.operation(id);
+    if (op.kind == OperationKind::backward) backward = id;
+    if (op.kind == OperationKind::reduce_scatter && s.unit(op.unit).is_block) reduced[op.unit] = id;
+    if (op.kind != OperationKind::accumulate || !reduced.contains(op.unit) || s.unit(op.unit).name == "h.0") continue;
+    CHECK(backward > reduced.at(op.unit));
+    ++seen;
+  }
+  CHECK(seen == 3);  // h.3, h.2, h.1
 }
 
 TEST_CASE("micro-steps have names of their own, whichever comes before them") {

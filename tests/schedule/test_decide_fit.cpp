@@ -110,3 +110,19 @@ TEST_CASE("fit is decided in the options, for a limit") {
   options.memory.checkpoint = ActivationCheckpointing::none;
   CHECK(decided(1) == options.memory);
 }
+
+TEST_CASE("Fewer blocks fit where the inputs of all are more than the machine has") {
+  RunShape shape = nano(8);
+  shape.device = DeviceKind::cuda;
+  shape.policy.offload_activations = true;
+  const Recomputation half{true, true, 3, 6, {}};
+  const auto bytes = [&](const Recomputation& one) {
+    const PlannedRun run = plan_shape(with(shape, one), {false, 0});
+    return std::pair(limited_bytes(run.schedule, run.plan), machine_bytes(run.schedule, run.plan));
+  };
+  const auto [device, machine] = bytes(half);
+  REQUIRE(bytes(Recomputation::all_blocks()).second > machine);
+  const auto [fitting_device, fitting_machine] = bytes(fitting_recomputation(shape, {device, machine}));
+  CHECK(fitting_device <= device);
+  CHECK(fitting_machine <= machine);
+}
