@@ -43,6 +43,7 @@ TESSERA_NAMED(ActivationCheckpointing, {{ActivationCheckpointing::none, "none"},
 TESSERA_NAMED(Offload, {{Offload::none, "none"}, {Offload::optimizer, "optimizer"}, {Offload::params, "params"}})
 TESSERA_NAMED(DirectWrites,
               {{DirectWrites::automatic, "auto"}, {DirectWrites::yes, "true"}, {DirectWrites::no, "false"}})
+TESSERA_NAMED(MatmulPrecision, {{MatmulPrecision::fp32, "fp32"}, {MatmulPrecision::tf32, "tf32"}})
 TESSERA_NAMED(SampleOrder, {{SampleOrder::shuffled, "shuffled"}, {SampleOrder::sequential, "sequential"}})
 TESSERA_NAMED(OnError, {{OnError::stop, "stop"}, {OnError::skip, "skip"}})
 TESSERA_NAMED(LearningRateSchedule, {{LearningRateSchedule::constant, "constant"},

@@ -92,6 +92,16 @@ OptionEntry byte_list_option(std::string name, Field<Section, std::vector<std::i
                                       std::move(help), is_allowed, byte_list_text);
 }
 
+/// Makes a row of whole numbers above 0 with commas between them.
+template <class Section>
+OptionEntry count_list_option(std::string name, Field<Section, std::vector<std::int64_t>> field, std::string help) {
+  const auto is_allowed = [](const std::vector<std::int64_t>& values) {
+    return std::ranges::all_of(values, [](std::int64_t value) { return value > 0; });
+  };
+  return typed_option<read_count_list>(std::move(name), field, "list of whole numbers above 0, for example 1,2,4",
+                                       std::move(help), is_allowed, count_list_text);
+}
+
 /// The bounds of a number: low and high may themselves be excluded.
 struct Bounds {
   double low, high;

@@ -212,6 +212,8 @@ void add_resources(Rows& t) {
                             "type of gathered parameters and activations"));
   t.push_back(choice_option("precision.reduce", Field{&O::precision, &PrecisionOptions::reduce},
                             "type in which gradients are computed and sent"));
+  t.push_back(choice_option("precision.matmul", Field{&O::precision, &PrecisionOptions::matmul},
+                            "on GPUs, precision.compute = fp32: full fp32, or TF32 on tensor cores"));
   t.push_back(choice_option("memory.checkpoint", Field{&O::memory, &MemoryOptions::checkpoint},
                             "activations that are dropped after forward and computed again in backward: of all blocks, "
                             "of some, or of the fewest with which the run fits plan.memory (train: or its device)"));
@@ -292,6 +294,10 @@ void add_files(Rows& t) {
                              "every step on CPUs, every 50th on GPUs, where others are replayed as graphs"));
   t.push_back(choice_option("metrics.swmr", Field{&O::metrics, &MetricsOptions::swmr},
                             "metrics.h5 is readable while the run goes on; turn off on NFS"));
+  t.push_back(choice_option("metrics.tensorboard", Field{&O::metrics, &MetricsOptions::tensorboard},
+                            "write the scalars of /steps and /eval to event files for TensorBoard as well"));
+  t.push_back(choice_option("metrics.layer_norms", Field{&O::metrics, &MetricsOptions::layer_norms},
+                            "record the gradient norm of every unit in each report, in /layers/grad_norm"));
 }
 
 void add_commands(Rows& t) {
@@ -375,8 +381,12 @@ void add_sweep(Rows& t) {
                           "what starts a row's ranks, {ranks} their number; auto: srun in a Slurm job, else mpiexec"));
   t.push_back(text_option("sweep.only", Field{&O::sweep, &S::only}, "pattern, as of file names",
                           "only rows with such a name; empty: all"));
+  t.push_back(count_list_option("sweep.ranks", Field{&O::sweep, &S::ranks},
+                                "numbers of ranks for every row, instead of the file's; empty: the file's"));
+  t.push_back(choice_option("sweep.exclusive", Field{&O::sweep, &S::exclusive},
+                            "submit: rows run one after the other, each alone on its nodes"));
   t.push_back(integer_option("sweep.parallel", Field{&O::sweep, &S::parallel}, 0, 100000,
-                             "submit: rows of an array that run at a time; 0: as many as Slurm starts"));
+                             "submit: rows that run at a time, over all arrays; 0: as many as Slurm starts"));
   t.push_back(
       integer_option("sweep.node_ranks", Field{&O::sweep, &S::node_ranks}, 1, 1 << 20, "submit: most ranks on a node"));
   t.push_back(text_option("sweep.sbatch", Field{&O::sweep, &S::sbatch}, "words", "submit: more options for sbatch"));

@@ -1,6 +1,7 @@
 #include "config/value_text.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -124,16 +125,25 @@ std::string exact_bytes_text(std::int64_t bytes) {
   return fmt::format("{}{}", bytes, names[unit]);
 }
 
-std::optional<std::vector<std::int64_t>> read_byte_list(std::string_view text) {
-  std::vector<std::int64_t> sizes;
-  if (trimmed(text).empty()) return sizes;
+namespace {
+
+/// Reads a list with commas between its items; an empty text is an empty list.
+std::optional<std::vector<std::int64_t>> read_list(std::string_view text,
+                                                   std::optional<std::int64_t> (*read)(std::string_view)) {
+  std::vector<std::int64_t> values;
+  if (trimmed(text).empty()) return values;
   for (const std::string_view item : items_of(text)) {
-    const auto size = read_bytes(trimmed(item));
-    if (!size) return std::nullopt;
-    sizes.push_back(*size);
+    const auto value = read(trimmed(item));
+    if (!value) return std::nullopt;
+    values.push_back(*value);
   }
-  return sizes;
+  return values;
 }
+
+}  // namespace
+
+std::optional<std::vector<std::int64_t>> read_byte_list(std::string_view text) { return read_list(text, read_bytes); }
+std::optional<std::vector<std::int64_t>> read_count_list(std::string_view text) { return read_list(text, read_count); }
 
 std::vector<std::string_view> items_of(std::string_view text) {
   std::vector<std::string_view> items;
@@ -143,6 +153,10 @@ std::vector<std::string_view> items_of(std::string_view text) {
     at = comma + 1;
   }
   return items;
+}
+
+std::string count_list_text(const std::vector<std::int64_t>& values) {
+  return fmt::format("{}", fmt::join(values, ","));
 }
 
 std::string byte_list_text(const std::vector<std::int64_t>& sizes) {

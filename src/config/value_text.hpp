@@ -27,6 +27,9 @@ std::string exact_bytes_text(std::int64_t bytes);
 /// Reads such sizes with commas between them; empty text is an empty list.
 std::optional<std::vector<std::int64_t>> read_byte_list(std::string_view text);
 std::string byte_list_text(const std::vector<std::int64_t>& sizes);
+/// Counts with commas between them: "1,2,4"; an empty text is an empty list.
+std::optional<std::vector<std::int64_t>> read_count_list(std::string_view text);
+std::string count_list_text(const std::vector<std::int64_t>& values);
 
 /// Reads seconds: a number with us, ms, s, min or h or no unit, or HH:MM:SS.
 std::optional<double> read_seconds(std::string_view text);

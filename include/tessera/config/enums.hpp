@@ -36,6 +36,8 @@ enum class ActivationCheckpointing : std::uint8_t { none, block, selective, fit 
 enum class Offload : std::uint8_t { none, optimizer, params };
 /// Whether checkpoints are written past the page cache (O_DIRECT); automatic: while that is fast.
 enum class DirectWrites : std::uint8_t { automatic, no, yes };
+/// How GPUs multiply fp32 matrices: in full, or rounded to 10 bits of mantissa (TF32) for tensor cores.
+enum class MatmulPrecision : std::uint8_t { fp32, tf32 };
 enum class SampleOrder : std::uint8_t { shuffled, sequential };
 /// What happens where text cannot be read as it stands: an error, or it is counted and left out.
 enum class OnError : std::uint8_t { stop, skip };
@@ -58,6 +60,7 @@ std::string_view name_of(ReduceWhen value);
 std::string_view name_of(TiedReduce value);
 std::string_view name_of(ActivationCheckpointing value);
 std::string_view name_of(Offload value);
+std::string_view name_of(MatmulPrecision value);
 std::string_view name_of(SampleOrder value);
 std::string_view name_of(OnError value);
 std::string_view name_of(LearningRateSchedule value);

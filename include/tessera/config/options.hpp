@@ -132,6 +132,7 @@ struct ShardOptions {
 /// [precision]: fp32, bf16 or fp16; master weights and moments are always fp32.
 struct PrecisionOptions {
   DType compute = DType::fp32, reduce = DType::fp32;
+  MatmulPrecision matmul = MatmulPrecision::fp32;  ///< of fp32 matmuls on GPUs
   bool operator==(const PrecisionOptions&) const = default;
 };
 
@@ -193,6 +194,8 @@ struct MetricsOptions {
   std::int64_t every = 10;      ///< steps between reports: log lines, rows of /ranks
   std::int64_t time_every = 0;  ///< steps between steps that are timed; 0 = as suits the device
   bool swmr = true;
+  bool tensorboard = false;  ///< event files beside metrics.h5
+  bool layer_norms = false;  ///< gradient norms of every layer in each report
   bool operator==(const MetricsOptions&) const = default;
 };
 
@@ -253,12 +256,14 @@ struct SweepOptions {
   std::int64_t requeues = 3;
   double limit = 0.0;  ///< seconds of an attempt; 0 = none
   SweepAction action = SweepAction::print;
-  std::string dir;                ///< empty: runs/NAME
-  std::string launcher = "auto";  ///< auto, mpiexec, srun, or the words of a command
-  std::string only;               ///< pattern of row names; empty: all
-  std::int64_t parallel = 0;      ///< rows of an array at a time; 0 = all
-  std::int64_t node_ranks = 8;    ///< most ranks on a node of a Slurm job
-  std::string sbatch;             ///< more options for sbatch
+  std::string dir;                  ///< empty: runs/NAME
+  std::string launcher = "auto";    ///< auto, mpiexec, srun, or the words of a command
+  std::string only;                 ///< pattern of row names; empty: all
+  std::vector<std::int64_t> ranks;  ///< replaces the rows' ranks; empty: as the file says
+  bool exclusive = false;           ///< submit: one row after the other, each alone on its nodes
+  std::int64_t parallel = 0;        ///< rows at a time, over all arrays; 0 = all
+  std::int64_t node_ranks = 8;      ///< most ranks on a node of a Slurm job
+  std::string sbatch;               ///< more options for sbatch
   bool operator==(const SweepOptions&) const = default;
 };
 
