@@ -14,8 +14,6 @@ struct SegmentTouch {
   std::set<StorageId> carried_in;
 };
 
-using StoragesOfSegments = IndexedVector<SegmentId, std::set<StorageId>>;
-
 IndexedVector<SegmentId, SegmentTouch> touches_of(const StepSchedule& schedule) {
   IndexedVector<SegmentId, SegmentTouch> result;
   for (const Segment& segment : schedule.segments) {
@@ -32,20 +30,57 @@ IndexedVector<SegmentId, SegmentTouch> touches_of(const StepSchedule& schedule) 
   return result;
 }
 
+/// A set of storages, a bit for each: a step may have a million plays, and each one changes what is live.
+class StorageSet {
+ public:
+  explicit StorageSet(std::size_t storages) : words_((storages + 63) / 64, 0) {}
+
+  void add(StorageId storage) { words_[word_of(storage)] |= bit_of(storage); }
+  void add(const StorageSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] |= other.words_[i];
+  }
+  void remove(const StorageSet& other) {
+    for (std::size_t i = 0; i < words_.size(); ++i) words_[i] &= ~other.words_[i];
+  }
+  bool holds(StorageId storage) const { return (words_[word_of(storage)] & bit_of(storage)) != 0; }
+
+ private:
+  static std::size_t word_of(StorageId storage) { return static_cast<std::size_t>(storage.number()) / 64; }
+  static std::uint64_t bit_of(StorageId storage) { return std::uint64_t{1} << (storage.number() % 64); }
+  std::vector<std::uint64_t> words_;
+};
+
+/// What is live when a segment begins and when it ends, in any of its plays.
+struct SegmentBorders {
+  StorageSet touched, found, entry, exit;
+};
+
+using Borders = IndexedVector<SegmentId, SegmentBorders>;
+
+Borders borders_of(const StepSchedule& schedule, const IndexedVector<SegmentId, SegmentTouch>& touches) {
+  const StorageSet none(schedule.storages.size());
+  Borders borders;
+  for (const SegmentTouch& touch : touches) {
+    SegmentBorders border{none, none, none, none};
+    for (const auto& [storage, list] : touch.touches) border.touched.add(storage);
+    for (const StorageId storage : touch.carried_in) border.found.add(storage);
+    borders.push_back(std::move(border));
+  }
+  return borders;
+}
+
 /// Runs backward data flow over a sequence of plays, cyclic where it repeats itself. `later` is live at its end. Marks
 /// entry and exit per segment; returns what is live at its start.
-std::set<StorageId> flow(const std::vector<Play>& plays, bool cyclic, const std::set<StorageId>& later,
-                         const IndexedVector<SegmentId, SegmentTouch>& touches, StoragesOfSegments& entry,
-                         StoragesOfSegments& exit) {
-  const std::vector<Play> backwards(plays.rbegin(), plays.rend());
-  std::set<StorageId> live;  // at the point between plays
+StorageSet flow(const std::vector<Play>& plays, bool cyclic, const StorageSet& later, Borders& borders) {
+  StorageSet live = later;
   for (int pass = 0; pass < (cyclic ? 2 : 1); ++pass) {
-    live.insert(later.begin(), later.end());
-    for (const Play& play : backwards) {
-      exit[play.segment].insert(live.begin(), live.end());
-      for (const auto& [storage, list] : touches[play.segment].touches) live.erase(storage);
-      live.insert(touches[play.segment].carried_in.begin(), touches[play.segment].carried_in.end());
-      entry[play.segment].insert(live.begin(), live.end());
+    live.add(later);
+    for (auto play = plays.rbegin(); play != plays.rend(); ++play) {
+      SegmentBorders& border = borders[play->segment];
+      border.exit.add(live);
+      live.remove(border.touched);
+      live.add(border.found);
+      border.entry.add(live);
     }
   }
   return live;
@@ -72,25 +107,26 @@ void add_contents(const StepSchedule& schedule, const Presence& whole, std::vect
 
 IndexedVector<SegmentId, std::vector<Presence>> presence_of(const StepSchedule& schedule) {
   const IndexedVector<SegmentId, SegmentTouch> touches = touches_of(schedule);
-  StoragesOfSegments entry(schedule.segments.size()), exit(schedule.segments.size());
+  Borders borders = borders_of(schedule, touches);
+  const StorageSet none(schedule.storages.size());
   // What a step finds is there before the first one, and survives all that is played between two.
-  const std::set<StorageId> found = flow(schedule.step, true, {}, touches, entry, exit);
-  flow(schedule.prologue, false, found, touches, entry, exit);
-  flow(schedule.evaluation, false, found, touches, entry, exit);
-  flow(schedule.snapshot, false, found, touches, entry, exit);
-  flow(schedule.generation, true, found, touches, entry, exit);  // each segment again and again
+  const StorageSet found = flow(schedule.step, true, none, borders);
+  flow(schedule.prologue, false, found, borders);
+  flow(schedule.evaluation, false, found, borders);
+  flow(schedule.snapshot, false, found, borders);
+  flow(schedule.generation, true, found, borders);  // each segment again and again
 
   IndexedVector<SegmentId, std::vector<Presence>> result(schedule.segments.size());
   for (const SegmentId i : schedule.segments.ids()) {
     std::map<StorageId, Presence> present;
     for (const auto& [storage, list] : touches[i].touches) present[storage] = {storage, false, false, list};
-    for (const StorageId storage : entry[i]) present[storage].storage = storage, present[storage].live_at_entry = true;
-    for (const StorageId storage : exit[i]) present[storage].storage = storage, present[storage].live_at_exit = true;
     for (const StorageId id : schedule.storages.ids()) {
-      if (!schedule.storage(id).always_live) continue;
+      const bool rests = schedule.storage(id).always_live;
+      const bool at_entry = rests || borders[i].entry.holds(id), at_exit = rests || borders[i].exit.holds(id);
+      if (!at_entry && !at_exit) continue;
       Presence& p = present[id];
       p.storage = id;
-      p.live_at_entry = p.live_at_exit = true;
+      p.live_at_entry = at_entry, p.live_at_exit = at_exit;
     }
     for (const auto& [storage, presence] : present) add_contents(schedule, presence, result[i]);
   }
