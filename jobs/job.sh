@@ -178,12 +178,13 @@ requeue() {
   before=${recorded:-$before}
   echo "$job $restart $step" >>"$run/requeues"
   local stopped="stopped at step $step with a checkpoint"
+  ((step > 0)) || stopped="stopped before a step was finished, so that there is no checkpoint"
   if [[ -n $cancelled || $(job_fact JobState) != RUNNING ]]; then
     say "$stopped; Slurm ends the job: not requeued"
   elif grep -qs '"message": ".*(the file .*/stop)' "$run/status.json"; then
     say "$stopped, as $run/stop asked: not requeued"
   elif ((step <= before)); then
-    say "$stopped, where the attempt before it was: no progress, not requeued"
+    say "$stopped, no further than the attempt before it: no progress, not requeued"
   elif ((restart >= TESSERA_REQUEUES)); then
     say "$stopped after $restart restarts (TESSERA_REQUEUES = $TESSERA_REQUEUES): not requeued"
   elif put_back "$job"; then

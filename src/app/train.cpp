@@ -97,6 +97,9 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   ResumeSettings resume = resume_settings(options, prepared);
   resume.say = [&](const std::string& line) { log.info(line); };
   PeerWaits& waits = world.control().waits();
+  std::optional<StopNotice> notice;
+  if (recorder != nullptr)
+    notice.emplace(signals, [recorder](const std::string& line) { recorder->announce_stop(line); });
   const auto opened = [&] {
     const WaitPhase phase(waits, "the first state was read", options.checkpoint.timeout, "checkpoint.timeout");
     return prepared.open(world, options, state_loader(world, resume));
@@ -129,8 +132,9 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   if (options.train.sample_every > 0)
     samples.emplace(world, session, options, tokenizer_of_training(options, prepared.weights().architecture().vocab));
   TrainLoop loop(world, options, invocation, session, account.facts, signals, recorder, reports,
-                 samples ? &*samples : nullptr);
+                 samples ? &*samples : nullptr, notice ? &*notice : nullptr);
   const std::string stopped = loop.run();
+  notice.reset();
   // MPI waits for rank 0's last files without a limit.
   const WaitPhase end(waits, "the run ended", options.checkpoint.timeout, "checkpoint.timeout");
   const MachineLoad load = machine_load(world, device, monitor.get());

@@ -48,6 +48,7 @@ class Binder {
     for (const Value& value : schedule_.values) {
       if (value.kind == ValueKind::scalar && value.dtype == DType::int64)
         bound_.reduced = reinterpret_cast<ReducedScalars*>(resources_.address(value.storage));
+      if (value.kind == ValueKind::wish) bound_.wish = reinterpret_cast<StepWish*>(resources_.address(value.storage));
     }
     TESSERA_ASSERT(bound_.reduced != nullptr && bound_.scalars != nullptr, "a schedule has sums and scalars");
   }
@@ -234,7 +235,7 @@ class Binder {
   }
 
   void bind_load(const Operation& op, BoundOperation& bound) const {
-    if (takes_tokens(op)) return;
+    if (takes_input(op)) return;
     bound.copies[0] = {at_bucket(op, op.reads[0]), at_bucket(op, written_values(op).at(0))};
     bound.copied_bytes = copied_bytes(schedule_, op);
   }

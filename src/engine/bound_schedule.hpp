@@ -42,6 +42,7 @@ struct BoundSchedule {
   IndexedVector<OperationId, BoundOperation> operations;  ///< in list order
   ReducedScalars* reduced = nullptr;                      ///< on the device, as scalars
   StepScalars* scalars = nullptr;
+  StepWish* wish = nullptr;  ///< of a step of several micro-steps
 
   const BoundOperation& operator[](OperationId id) const { return operations[id]; }
 };

@@ -6,7 +6,7 @@ TimeCategory category_of(const StepSchedule& schedule, const Operation& op) {
   if (op.queue == Queue::host) return TimeCategory::exposed_other;
   switch (op.kind) {
     case OperationKind::load:
-      return takes_tokens(op) ? TimeCategory::data : TimeCategory::exposed_other;
+      return takes_input(op) ? TimeCategory::data : TimeCategory::exposed_other;
     case OperationKind::forward:
     case OperationKind::slice:  // a copy between two forwards
       return TimeCategory::forward;

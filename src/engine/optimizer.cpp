@@ -85,7 +85,15 @@ ClipArguments Optimizer::clip_arguments(const ReducedScalars* reduced, StepScala
 
 StepResult Optimizer::result() const {
   const StepOutcome& o = scalars_.outcome;
-  return {o.loss, o.grad_norm, o.skipped != 0, o.finite != 0, o.stop_requests, scalars_.learning_rate, o.loss_scale};
+  StepResult result;
+  result.loss = o.loss;
+  result.grad_norm = o.grad_norm;
+  result.skipped = o.skipped != 0;
+  result.finite = o.finite != 0;
+  result.stop_requests = o.stop_requests;
+  result.learning_rate = scalars_.learning_rate;
+  result.loss_scale = o.loss_scale;
+  return result;
 }
 
 }  // namespace tessera

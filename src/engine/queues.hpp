@@ -96,7 +96,7 @@ class StreamOrder {
     for (const OperationId id : schedule.operations.ids()) {
       for (const OperationId other : waits_of(schedule, id)) {
         if (&queues.of(schedule.operation(other).queue) == &queues.of(schedule.operation(id).queue)) continue;
-        if (takes_tokens(schedule.operation(other))) continue;  // the host's, before all that reads them is issued
+        if (takes_input(schedule.operation(other))) continue;  // the host's, before all that reads them is issued
         waits_[id].push_back(other);
         record_after(other);
       }

@@ -14,10 +14,7 @@ inline constexpr std::int64_t kGoodStepsToGrow = 2000;
 inline constexpr double kClipEpsilon = 1e-6;
 
 TESSERA_HOST_DEVICE inline void account_loss_rule(const AccountArguments& a) {
-  if (a.starts) {
-    a.reduced->clear();
-    a.reduced->stop_requested = a.scalars->stop_requested;
-  }
+  if (a.starts) a.reduced->clear();
   if (a.scalars->counts_loss != 0) a.reduced->loss.add(a.scalars->micro_loss);
 }
 

@@ -147,9 +147,9 @@ PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options) {
 }
 
 PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
-                    std::int64_t ranks_per_node) {
+                    std::int64_t ranks_per_node, const Poll& poll) {
   PlannedRun run = plan_shape(run_shape(options, architecture, world, ranks_per_node));
-  require_verified(run.schedule, run.plan);
+  require_verified(run.schedule, run.plan, poll);
   return run;
 }
 

@@ -189,6 +189,10 @@ std::string_view name_of(SegmentRole role) {
   return names[static_cast<std::size_t>(role)];
 }
 
+bool takes_tokens(const StepSchedule& schedule, const Operation& op) {
+  return takes_input(op) && !op.writes.empty() && schedule.value(op.writes[0]).kind == ValueKind::tokens;
+}
+
 std::string_view name_of(RegionKind region) {
   constexpr std::array<std::string_view, kRegions> names{"at rest", "shared with peers", "private"};
   return names[static_cast<std::size_t>(region)];
@@ -223,6 +227,7 @@ std::string name_of_value(const StepSchedule& schedule, ValueId id) {
     case ValueKind::cache:
     case ValueKind::logits:
     case ValueKind::token_losses:
+    case ValueKind::wish:
       return schedule.storage(v.storage).name;
   }
   return "?";

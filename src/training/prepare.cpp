@@ -67,7 +67,10 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
   const Options decided = decided_options(context, options);
   memory_ = decided.memory;
   offload_fraction_ = decided.shard.offload_fraction;
-  planned_ = plan_run(decided, architecture, context.size(), context.ranks_per_node());
+  planned_ = plan_run(decided, architecture, context.size(), context.ranks_per_node(), [&] {
+    if (const std::string why = stop ? stop() : ""; !why.empty())
+      throw Error(ExitCode::stopped_early, why + " before the first step, so that nothing was written");
+  });
   steps_ = steps_of_run(options, planned_, *data_);
   require_traceable(options.run.trace, planned_.schedule);
   require_memory(context, decided);

@@ -132,15 +132,13 @@ RunRecorder::RunRecorder(const Options& options, const std::filesystem::path& fo
     finish(RunState::failed, error.code(), error.what());
     throw;
   }
-  post_status(status(RunState::running, 0, "starting"));
+  post_status("starting");
 }
 
 RunRecorder::~RunRecorder() = default;
 
 void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std::int64_t steps,
                         const RunAccount& account) {
-  step_ = steps_done;
-  steps_ = steps;
   has_monitor_ = account.has_monitor;
   MetricsLayout layout = metrics_layout(options_, planned, account);
   try {
@@ -151,6 +149,9 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
   } catch (const IoError& error) {
     warn(fmt::format("{}: the run goes on without metrics", error.what()));
   }
+  const std::lock_guard guard(shared_);
+  step_ = steps_done;
+  steps_ = steps;
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
 }
 
@@ -185,7 +186,6 @@ void RunRecorder::append_log(const std::string& line) {
 }
 
 void RunRecorder::record_step(const StepReport& report, std::int64_t global_tokens) {
-  step_ = report.step;
   const double rate = static_cast<double>(global_tokens) / report.seconds;
   StepRow row;
   row.step = report.step;
@@ -212,7 +212,11 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   state.tokens_per_second = rate;
   state.step_seconds = report.seconds;
   state.exposed_share = exposed_share_;
-  progress_->update(state);
+  {
+    const std::lock_guard guard(shared_);
+    step_ = report.step;
+    progress_->update(state);
+  }
 
   if (report.step % options_.metrics.every == 0 || report.step == 1 || report.step == steps_) {
     const std::array<JsonField, 9> fields{{{"step", report.step},
@@ -226,13 +230,16 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
                                            {"unix_time", unix_now()}}};
     append_log(json_line(fields));
   }
-  if (Clock::now() - status_time_ > kStatusEvery) post_status(status(RunState::running, 0, ""));
+  if (Clock::now() - status_time_ > kStatusEvery) post_status();
 }
 
 void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluation>& evaluations) {
   const Stopwatch recording(recording_seconds_);
-  evaluations_ = evaluations;
-  evaluated_step_ = step;
+  {
+    const std::lock_guard guard(shared_);
+    evaluations_ = evaluations;
+    evaluated_step_ = step;
+  }
   EvalRow row{step, {}};
   for (const Evaluation& one : evaluations) row.losses.push_back(one.loss);
   with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
@@ -304,7 +311,11 @@ void RunRecorder::record_first_step(double seconds_since_start) {
 void RunRecorder::record_ranks(RankRow row) {
   const Stopwatch recording(recording_seconds_);
   if (row.straggler.rank >= 0) append_log(straggler_line(row));
-  if (const std::string news = stragglers_.after(row); !news.empty()) say(news);
+  const std::string news = [&] {
+    const std::lock_guard guard(shared_);
+    return stragglers_.after(row);
+  }();
+  if (!news.empty()) say(news);
   with_metrics([&](MetricsFile& metrics) {
     DeviceRow device = row.ranks.at(0).device;
     device.step = row.step;
@@ -321,7 +332,24 @@ void RunRecorder::record_load_at_end(const MachineLoad& load) {
 }
 
 void RunRecorder::say(const std::string& line) {
+  const std::lock_guard guard(shared_);
   if (progress_ != nullptr) progress_->message(line);
+}
+
+void RunRecorder::announce_stop(const std::string& line) {
+  {
+    const std::lock_guard guard(shared_);
+    stopping_ = line;
+    if (progress_ != nullptr) {
+      progress_->message(line);
+    } else {
+      Log(0, 1).info(line);
+    }
+  }
+  // Not by post_status, whose writes are the training thread's: the line must not be left out for one that is late.
+  or_warn(stop_warning_, [&] {
+    io_.run([&, now = status(RunState::running, 0, "")] { folder_.write_status(now, false); }, IoPriority::rows);
+  });
 }
 
 void RunRecorder::make_rows_durable(std::int64_t step) {
@@ -336,20 +364,23 @@ void RunRecorder::finish(RunState state, ExitCode code, const std::string& messa
 }
 
 RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {
-  RunStatus status{state, step_, steps_, code, message, started_, unix_now(), evaluated_step_, {}, stragglers_.rank()};
+  const std::lock_guard guard(shared_);
+  const bool is_stopping = state == RunState::running && !stopping_.empty();
+  RunStatus status{state,    step_,      steps_,          code, is_stopping ? stopping_ : message,
+                   started_, unix_now(), evaluated_step_, {},   stragglers_.rank()};
   for (const Evaluation& one : evaluations_) status.validation_losses.emplace_back(one.set, one.loss);
   return status;
 }
 
 /// Unless the previous one is still being written: the disk is slow, and the next one is more recent.
-void RunRecorder::post_status(RunStatus status) {
+void RunRecorder::post_status(const std::string& message) {
   if (status_written_.valid()) {
     if (status_written_.wait_for(std::chrono::seconds(0)) != std::future_status::ready) return;
     or_warn(status_warning_, [&] { status_written_.get(); });
   }
   status_time_ = Clock::now();
   auto task = std::make_shared<std::packaged_task<void()>>(
-      [this, status = std::move(status)] { folder_.write_status(status, false); });
+      [this, now = status(RunState::running, 0, message)] { folder_.write_status(now, false); });
   status_written_ = task->get_future();
   io_.post(IoPriority::rows, [task] { (*task)(); });
 }

@@ -8,6 +8,7 @@
 #include "tessera/engine/constants.hpp"
 #include "tessera/model/initialize.hpp"
 #include "tessera/schedule/verify.hpp"
+#include "tessera/training/stop.hpp"
 
 namespace tessera {
 
@@ -179,6 +180,18 @@ std::int64_t TrainingSession::counted_tokens_of_step() {
   return counted_targets(data_.source(), data_.train(), first, samples, row_);
 }
 
+void TrainingSession::ask(std::function<StepWish(std::int64_t begun)> source) {
+  player_->ask([this, source = std::move(source)] { return source(begun_); });
+}
+
+/// Decides the same on every rank, from the wishes before a micro-step that was played.
+bool TrainingSession::is_given_up(const Play& play) {
+  const bool knows_wishes = play.micro_step > 0;
+  if (!knows_wishes) return false;
+  const StepWish all = player_->summed_wish();
+  return StepRequests::stop(all.requests) && all.long_rest > 0;
+}
+
 StepResult TrainingSession::train_step(const std::function<void()>& before_update) {
   const StepSchedule& schedule = planned_.schedule;
   optimizer_->begin_step(step_ + 1, steps_, counted_tokens_of_step());
@@ -193,6 +206,14 @@ StepResult TrainingSession::train_step(const std::function<void()>& before_updat
   };
   for (const Play& play : schedule.step) {
     const bool updates = schedule.segments[play.segment].role == SegmentRole::update;
+    begun_ = updates ? schedule.accumulation : play.micro_step;
+    if (!updates && is_given_up(play)) {
+      player_->synchronize();
+      player_->times().take();
+      StepResult result;
+      result.given_up = true;
+      return result;
+    }
     if (updates && before_update) {
       player_->synchronize();
       before_update();

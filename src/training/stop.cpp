@@ -27,7 +27,7 @@ constexpr auto kLookEvery = std::chrono::milliseconds(100);
 constexpr double kForever = std::numeric_limits<double>::infinity();
 constexpr double kCentury = 36525.0 * 24 * 3600;
 constexpr double kWriteRate = 100e6;  ///< bytes a second, of a disk with many writers
-constexpr double kSlower = 1.5;       ///< a checkpoint may take this many times as long as the last one
+constexpr double kSlower = 1.5;       ///< a step or a checkpoint may take this many times as long as the last one
 constexpr double kAtTheEnd = 0.5;     ///< seconds, to close files
 
 std::int64_t now_in_handler() {
@@ -120,8 +120,7 @@ StopMargin::StopMargin(std::int64_t checkpoint_bytes, double seconds_left)
 double StopMargin::seconds(const LastTimes& times) const {
   const double one = kSlower * times.checkpoint.value_or(estimate_);
   const double all = times.is_writing ? 2 * one : one;
-  // The coming step and one more: the next check of the clock is after the first of them.
-  return (times.checkpoint ? all : std::min(all, most_)) + 2 * times.step + times.evaluations + kAtTheEnd;
+  return (times.checkpoint ? all : std::min(all, most_)) + kSlower * times.step + times.evaluations + kAtTheEnd;
 }
 
 StopConditions::StopConditions(const Options& options, const StopSignals& signals,
@@ -151,26 +150,41 @@ std::string StopConditions::announcement() const {
   return fmt::format("at {:%H:%M:%S}, {:.1f} s before {}", fmt::localtime(at), margin, deadline_.name());
 }
 
-std::int32_t StopConditions::requests(const LastTimes& times) {
-  std::int32_t requests = 0;
+bool StopConditions::heard_signal() {
   if (const std::string signal = signals_.received(); !signal.empty()) reason_ = signal;
-  if (is_rank_0_) {
-    if (looks_at_files()) {
-      std::error_code unseen;
-      stop_file_seen_ = std::filesystem::exists(stop_file_, unseen);
-      const bool is_answered = std::ranges::find(answers_file_, true) != answers_file_.end();
-      checkpoint_file_seen_ = !is_answered && std::filesystem::exists(checkpoint_file_, unseen);
-    }
-    if (stop_file_seen_ && reason_.empty()) reason_ = "the file " + stop_file_.string();
-    if (const double left = deadline_.seconds_left(); left < margin_.seconds(times) && reason_.empty()) {
-      reason_ = left > 0 ? fmt::format("{} ({:.1f} s left)", deadline_.name(), left)
-                         : fmt::format("{} was reached {:.1f} s ago", deadline_.name(), -left);
-    }
-    const auto since = std::chrono::steady_clock::now() - last_checkpoint_;
-    const bool due = every_minutes_ > 0 && std::chrono::duration<double>(since).count() >= 60 * every_minutes_;
-    if (due || checkpoint_file_seen_) requests += StepRequests::kCheckpoint;
+  return !reason_.empty();
+}
+
+/// Looks for a reason to stop: at files and at the clock on rank 0 only.
+void StopConditions::look(const LastTimes& times, bool at_clock) {
+  heard_signal();
+  if (!is_rank_0_) return;
+  if (looks_at_files()) {
+    std::error_code unseen;
+    stop_file_seen_ = std::filesystem::exists(stop_file_, unseen);
+    const bool is_answered = std::ranges::find(answers_file_, true) != answers_file_.end();
+    checkpoint_file_seen_ = !is_answered && std::filesystem::exists(checkpoint_file_, unseen);
   }
-  if (!reason_.empty()) requests += StepRequests::kStop;
+  if (stop_file_seen_ && reason_.empty()) reason_ = "the file " + stop_file_.string();
+  if (!at_clock || !reason_.empty()) return;
+  if (const double left = deadline_.seconds_left(); left < margin_.seconds(times)) {
+    reason_ = left > 0 ? fmt::format("{} ({:.1f} s left)", deadline_.name(), left)
+                       : fmt::format("{} was reached {:.1f} s ago", deadline_.name(), -left);
+  }
+}
+
+StepWish StopConditions::wish(const LastTimes& times, bool is_first_step) {
+  look(times, !is_first_step);
+  return {reason_.empty() ? 0 : StepRequests::kStop, times.step > kLongRest ? 1 : 0};
+}
+
+std::int32_t StopConditions::requests(const LastTimes& times) {
+  look(times, true);
+  std::int32_t requests = reason_.empty() ? 0 : StepRequests::kStop;
+  if (!is_rank_0_) return requests;
+  const auto since = std::chrono::steady_clock::now() - last_checkpoint_;
+  const bool due = every_minutes_ > 0 && std::chrono::duration<double>(since).count() >= 60 * every_minutes_;
+  if (due || checkpoint_file_seen_) requests += StepRequests::kCheckpoint;
   return requests;
 }
 

@@ -27,14 +27,14 @@ std::string microseconds(std::int64_t nanoseconds) {
   return fmt::format("{}.{:03}", nanoseconds / 1000, nanoseconds % 1000);
 }
 
-int row_of(const Operation& op) { return takes_tokens(op) ? kDataRow : static_cast<int>(op.queue); }
+int row_of(const Operation& op) { return takes_input(op) ? kDataRow : static_cast<int>(op.queue); }
 
 /// Returns the queues that a step uses, in the order of their rows.
 std::set<Queue> queues_of(const StepSchedule& schedule) {
   std::set<Queue> queues{Queue::compute};
   for (const Play& play : schedule.step) {
     for (const OperationId id : schedule.segments[play.segment].operations())
-      if (const Operation& op = schedule.operation(id); !takes_tokens(op)) queues.insert(op.queue);
+      if (const Operation& op = schedule.operation(id); !takes_input(op)) queues.insert(op.queue);
   }
   return queues;
 }

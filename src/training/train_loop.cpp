@@ -1,5 +1,6 @@
 #include "tessera/training/train_loop.hpp"
 
+#include <algorithm>
 #include <utility>
 
 #include "tessera/base/format.hpp"
@@ -35,7 +36,7 @@ CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& f
 
 TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
                      const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports,
-                     SampleWriter* samples)
+                     SampleWriter* samples, StopNotice* notice)
     : world_(world),
       options_(options),
       invocation_(invocation),
@@ -43,10 +44,15 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       recorder_(recorder),
       reports_(reports),
       samples_(samples),
+      notice_(notice),
       checkpoints_(world, session, checkpoint_settings(options, facts, recorder)),
       conditions_(options, signals, invocation.start, run_folder(options), world.rank() == 0,
                   checkpoints_.bytes_to_write()),
-      algorithms_(run_folder(options)) {}
+      algorithms_(run_folder(options)) {
+  progress_.first_step = session.first_step();
+  progress_.micro_steps = session.schedule().accumulation;
+  session_.ask([this](std::int64_t begun) { return wish(begun); });
+}
 
 std::string TrainLoop::run() {
   try {
@@ -66,10 +72,14 @@ std::string TrainLoop::run_steps() {
   if (recorder_ != nullptr && session_.trace() != nullptr && session_.trace()->last() < session_.first_step())
     recorder_->say(fmt::format("trace      none: the steps of run.trace = {}:{} were done before this start",
                                session_.trace()->first(), session_.trace()->last()));
+  const bool is_over = session_.first_step() > session_.steps();
+  if (!is_over && world_.control().maximum(std::int64_t{conditions_.heard_signal()}) > 0)
+    return stop_before(session_.first_step());
   if (samples_ != nullptr && session_.first_step() == 1) write_sample(0);  // what it writes before it has learned
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
-    session_.request(conditions_.requests(times(step)));
-    const std::int64_t requests = train(step);
+    const std::optional<std::int64_t> summed = train(step);
+    if (!summed) return stop_before(step);
+    const std::int64_t requests = *summed;
     if (step == session_.first_step()) keep_algorithms();
     // Before a checkpoint of this step: reported steps are not done again.
     if (report_is_due(step, requests)) report(step);
@@ -85,7 +95,7 @@ std::string TrainLoop::run_steps() {
     if (evaluates && stops) evaluate(step);
     if (stops && !last) {
       finish_checkpoints();
-      return reason_to_stop();
+      return reason_to_stop(fmt::format("after step {} of {}", step, session_.steps()));
     }
   }
   finish_checkpoints();
@@ -112,15 +122,17 @@ bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) cons
   return options.every > 0 && step % options.every == 0;
 }
 
-/// Returns the times for the clock, before a step.
+/// Returns the times for the clock, at the end of a step.
 LastTimes TrainLoop::times(std::int64_t step) const {
   const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};
-  return {step_seconds_, evaluations * evaluation_seconds_, checkpoint_seconds_, checkpoints_.is_writing()};
+  return {std::max(step_seconds_, progress_.seconds()), evaluations * evaluation_seconds_, checkpoint_seconds_,
+          checkpoints_.is_writing()};
 }
 
 void TrainLoop::begin_checkpoint(std::int64_t step) {
   if (recorder_ != nullptr && checkpoints_.is_writing())
     recorder_->say(fmt::format("step {}: waiting until the checkpoint before is written", step));
+  saved_step_ = step;
   conditions_.checkpoint_begins();
   checkpoints_.begin(evaluation_of(step));
   note_finished_checkpoints();
@@ -150,8 +162,36 @@ void TrainLoop::finish_checkpoints() {
   note_finished_checkpoints();
 }
 
-/// Returns the reasons of all ranks that had one, on every rank.
-std::string TrainLoop::reason_to_stop() {
+/// Ends the run without a step that was given up, or never begun: the state is that of the step before.
+std::string TrainLoop::stop_before(std::int64_t step) {
+  const bool has_finished = step > session_.first_step();
+  if (has_finished && reported_step_ < step - 1) report(step - 1);
+  if (has_finished && saved_step_ < step - 1) begin_checkpoint(step - 1);
+  finish_checkpoints();
+  if (has_finished)
+    return reason_to_stop(fmt::format("after step {} of {}, without step {}", step - 1, session_.steps(), step));
+  return reason_to_stop(
+      fmt::format("before step {} of {} was finished, so that nothing was written", step, session_.steps()));
+}
+
+/// Returns this rank's wish to stop, with `begun` micro-steps of the step begun.
+StepWish TrainLoop::wish(std::int64_t begun) {
+  progress_.begun = begun;
+  StepWish wish;
+  if (begun < progress_.micro_steps) {
+    const LastTimes times{progress_.rest(), 0, checkpoint_seconds_, checkpoints_.is_writing()};
+    wish = conditions_.wish(times, progress_.step == progress_.first_step);
+  } else {
+    wish.requests = conditions_.requests(times(progress_.step));
+  }
+  if (notice_ == nullptr) return wish;
+  notice_->set_progress(progress_);
+  if (const std::string& reason = conditions_.reason(); !reason.empty()) notice_->announce(reason);
+  return wish;
+}
+
+/// Returns where the run stopped and the first reason that a rank had, on every rank.
+std::string TrainLoop::reason_to_stop(const std::string& where) {
   conditions_.stopped();
   std::string text;
   const std::vector<std::string> reasons = world_.control().all_gather(conditions_.reason());
@@ -160,13 +200,15 @@ std::string TrainLoop::reason_to_stop() {
     text = reason;
     break;
   }
-  return fmt::format("after step {} of {} ({})", session_.step(), session_.steps(), text);
+  return fmt::format("{} ({})", where, text);
 }
 
-/// Runs one step and records it; returns the sum of the ranks' requests.
-std::int64_t TrainLoop::train(std::int64_t step) {
+/// Runs one step and records it.
+std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   const CommunicationCounts before = session_.resources().communicators->counts();
-  const auto start = Clock::now();
+  progress_.step = step;
+  progress_.last_seconds = step_seconds_;
+  progress_.start = Clock::now();
   const bool dumps = options_.run.dump == step;
   std::optional<StepDump> dump;
   if (dumps) {
@@ -176,6 +218,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   const StepResult result = session_.train_step([&] {
     if (dumps) dump->write_gradients();
   });
+  if (result.given_up) return std::nullopt;
   if (!result.finite) {
     // fp16 ends at 65504: an overflow in the first forward happens at any learning rate.
     const char* advice = options_.precision.compute == DType::fp16
@@ -186,7 +229,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
   }
   if (dumps) dump->write_weights(step, result);
   loss_ = result.loss;
-  step_seconds_ = seconds_since(start);
+  step_seconds_ = progress_.seconds();
   StepReport report;
   report.times = session_.player().times().take();
   const CommunicationCounts after = session_.resources().communicators->counts();
@@ -210,6 +253,7 @@ std::int64_t TrainLoop::train(std::int64_t step) {
 
 /// Sends every rank's values to rank 0. Ranks have just met in the step's last sum, so they hardly wait.
 void TrainLoop::report(std::int64_t step) {
+  reported_step_ = step;
   const bool is_first = step == session_.first_step();
   std::optional<RankRow> row = reports_.gather(step, is_first || step == session_.steps());
   if (recorder_ == nullptr) return;

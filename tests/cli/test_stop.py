@@ -93,6 +93,47 @@ class Signals(Stop):
             os.rename(self.folder / "run", self.folder / f"ended-{number}")
 
 
+class Steps(Stop):
+    """Signals within a step of many micro-steps."""
+    MANY = ENDLESS + ["--train.accumulation=20000"]  # half a minute, give or take
+
+    def test_the_step_in_which_it_is_heard_is_the_last(self):
+        running = self.start("--train.accumulation=300", ranks=2)
+        running.process.send_signal(signal.SIGUSR1)
+        running.wait_for(lambda: "again to stop without one" in running.said(), "a line at once")
+        announced = int(re.search(r"SIGUSR1: stopping after step (\d+) with a checkpoint; again to stop without one",
+                                  running.said())[1])
+        self.assertRegex(status(self.folder / "run")["message"], rf"SIGUSR1.*after step {announced} ")
+        self.assert_stopped_with_a_checkpoint(running)
+        self.assertEqual(status(self.folder / "run")["step"], announced)
+
+    def test_a_long_first_step_is_given_up(self):
+        running = Running(self.MANY, 2, self.folder)
+        self.addCleanup(running.remove)
+        running.wait_for(lambda: "kernels  " in running.said(), "the first step")
+        running.process.send_signal(signal.SIGTERM)
+        code, said = running.end()
+        self.assertEqual(code, 75, said)
+        self.assertRegex(said, r"SIGTERM: stopping (within step 1|before the first step), so that nothing is written; again")
+        self.assertRegex(said, r"stopped    before step 1 of 1000000 was finished, so that nothing was written \(SIGTERM\)")
+        self.assertEqual((status(self.folder / "run")["state"], status(self.folder / "run")["code"]), ("stopped", 75))
+        self.assertEqual(checkpoints(self.folder / "run"), [])
+        again = self.job(*ENDLESS, "--checkpoint.resume=auto", "--train.steps=3")
+        self.assertEqual(again.code, 0, again.everything())
+
+    def test_the_proof_of_a_long_schedule_answers(self):
+        running = Running(ENDLESS + ["--train.accumulation=1048576"], 0, self.folder)
+        self.addCleanup(running.remove)
+        caught = 1 << (signal.SIGUSR1 - 1)
+        about = Path(f"/proc/{running.process.pid}/status")
+        running.wait_for(lambda: int(re.search(r"SigCgt:\s*(\w+)", about.read_text())[1], 16) & caught, "a handler")
+        running.process.send_signal(signal.SIGUSR1)
+        code, said = running.end()
+        self.assertEqual(code, 75, said)
+        self.assertRegex(said, r"SIGUSR1 before the first step, so that nothing was written")
+        self.assertFalse((self.folder / "run").exists())
+
+
 class Readers(Case):
     def test_a_reader_that_goes_away_costs_its_words_only(self):
         words = command(["train", "--run.dir=run"] + TINY + ["--train.steps=200", "--metrics.every=1"])
@@ -135,6 +176,7 @@ class Clocks(Case):
         code, said = self.end(SLURM_JOB_END_TIME=str(int(time.time()) - 3600))
         self.assertEqual(code, 75, said)
         self.assertRegex(said, r"stops      after one step: SLURM_JOB_END_TIME was reached 3\d\d\d\.\d s ago")
+        self.assertRegex(said, r"SLURM_JOB_END_TIME was reached 3\d\d\d\.\d s ago: stopping after step 1 with a checkpoint")
         self.assertRegex(said, r"stopped    after step 1 of 2 \(SLURM_JOB_END_TIME was reached 3\d\d\d\.\d s ago\)")
         self.assertEqual(checkpoints(self.folder / "run"), ["step-00000001"])
 

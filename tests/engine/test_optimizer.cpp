@@ -106,14 +106,14 @@ TEST_CASE("the account of a step starts with its first micro-batch and knows whi
   };
   steps.sums.loss.add(1e9);
   steps.sums.square_norm.add(3.0);
-  scalars.stop_requested = 7;
+  steps.sums.stop_requested = 7;
   account(2.5, true);
   account(4.0, false);
   scalars.counts_loss = 0;
   account(8.0, false);
   CHECK(steps.sums.loss.value() == 6.5);
   CHECK(steps.sums.square_norm.value() == 0);
-  CHECK(steps.sums.stop_requested == 7);
+  CHECK(steps.sums.stop_requested == 0);
 }
 
 TEST_CASE("learning rate schedules") {

@@ -58,7 +58,8 @@ constexpr Word<ValueKind> kValues[] = {{ValueKind::master, "master"},
                                        {ValueKind::snapshot, "snapshot"},
                                        {ValueKind::cache, "cache"},
                                        {ValueKind::logits, "logits"},
-                                       {ValueKind::token_losses, "token-losses"}};
+                                       {ValueKind::token_losses, "token-losses"},
+                                       {ValueKind::wish, "wish"}};
 constexpr Word<EdgeReason> kReasons[] = {
     {EdgeReason::prefetch, "prefetch"}, {EdgeReason::gather_limit, "limit"}, {EdgeReason::staging, "staging"}};
 constexpr Word<SegmentRole> kRoles[] = {{SegmentRole::prologue, "prologue"}, {SegmentRole::micro_step, "micro-step"},

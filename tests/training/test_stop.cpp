@@ -1,16 +1,18 @@
 #include <catch2/catch.hpp>
+#include <chrono>
+#include <cmath>
 
 #include "tessera/training/stop.hpp"
 
 using namespace tessera;
 
-// At 100 MB/s, half as long again, and half a second for the end. LastTimes are of a step, of evaluations, of a
-// checkpoint, and whether one is being written.
+// At 100 MB/s, half as long again, as a step is, and half a second for the end. LastTimes are of a step, of
+// evaluations, of a checkpoint, and whether one is being written.
 TEST_CASE("time is kept for a checkpoint that none was written before") {
   const StopMargin margin(10'000'000'000, 3600);
   REQUIRE(margin.seconds({}) == Approx(150.5));
-  REQUIRE(margin.seconds({5, 0, {}, false}) == Approx(160.5));
-  REQUIRE(margin.seconds({5, 30, {}, false}) == Approx(190.5));
+  REQUIRE(margin.seconds({5, 0, {}, false}) == Approx(158.0));
+  REQUIRE(margin.seconds({5, 30, {}, false}) == Approx(188.0));
   REQUIRE(margin.seconds({0, 0, {}, true}) == Approx(300.5));
 }
 
@@ -25,4 +27,32 @@ TEST_CASE("an estimate leaves half of the time for steps") {
   REQUIRE(StopMargin(10'000'000'000, 200).seconds({}) == Approx(100.5));
   REQUIRE(StopMargin(10'000'000'000, 200).seconds({0, 0, {}, true}) == Approx(100.5));
   REQUIRE(StopMargin(10'000'000'000, -5).seconds({}) == Approx(0.5));
+}
+
+namespace {
+
+/// The conditions of rank 0 in a run that began so many seconds before its run.walltime of one second.
+StopConditions conditions_of(const StopSignals& signals, double seconds_left) {
+  Options options;
+  options.run.walltime = 1;
+  const auto start =
+      std::chrono::steady_clock::now() - std::chrono::milliseconds(std::llround(1000 * (1 - seconds_left)));
+  return {options, signals, start, "no such folder", true, 0};
+}
+
+}  // namespace
+
+TEST_CASE("before a micro-step the clock counts, but not in the first step of a start") {
+  const StopSignals signals;
+  CHECK(conditions_of(signals, -1).wish({}, false).requests == StepRequests::kStop);
+  CHECK(conditions_of(signals, -1).wish({}, true).requests == 0);
+  CHECK(conditions_of(signals, -1).requests({}) == StepRequests::kStop);
+  CHECK(conditions_of(signals, 1000).wish({100}, false).requests == 0);
+  CHECK(conditions_of(signals, 1000).wish({1000}, false).requests == StepRequests::kStop);
+}
+
+TEST_CASE("a rest is long from ten seconds on, whether or not there is a wish") {
+  const StopSignals signals;
+  CHECK(conditions_of(signals, 1000).wish({9.9}, false).long_rest == 0);
+  CHECK(conditions_of(signals, 1000).wish({10.1}, false).long_rest == 1);
 }

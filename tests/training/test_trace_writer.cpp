@@ -107,7 +107,7 @@ TEST_CASE("the planned order has every operation behind its queue and its waits,
     const OperationId id(s.number("op"));
     REQUIRE(s.end - s.begin == shortest.at(key));
     const Operation& op = schedule.operation(id);
-    REQUIRE(s.row == (takes_tokens(op) ? kQueues + 1 : static_cast<std::int64_t>(op.queue)));
+    REQUIRE(s.row == (takes_input(op) ? kQueues + 1 : static_cast<std::int64_t>(op.queue)));
     ends[key] = s.end;
   }
   for (const ReadSpan& s : spans) {

@@ -16,6 +16,8 @@ class Event {
   virtual ~Event() = default;
   /// Blocks the calling host thread until the last recorded point is reached; rethrows exceptions of the work.
   virtual void synchronize() = 0;
+  /// Returns whether the last recorded point is reached, without waiting. Failed work counts as reached.
+  virtual bool is_reached() = 0;
 };
 
 class Stream;

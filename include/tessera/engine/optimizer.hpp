@@ -21,7 +21,8 @@ struct StepResult {
   double grad_norm = 0;            ///< of the full gradient, before clipping
   bool skipped = false;            ///< fp16: the gradient overflowed, nothing was updated
   bool finite = true;              ///< loss and norm are finite (fp16 overflow aside)
-  std::int64_t stop_requests = 0;  ///< the sum of what ranks asked for: engine/stop.hpp
+  bool given_up = false;           ///< ranks wished to stop, and its rest took too long: nothing was updated
+  std::int64_t stop_requests = 0;  ///< the sum of what ranks asked for: training/stop.hpp
   float learning_rate = 0;
   double loss_scale = 1;  ///< that the step's gradients were made with
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tessera/engine/step_trace.hpp"
@@ -32,9 +33,20 @@ struct PlayerSettings {
   }
 };
 
+/// Returns this rank's wish to stop, as it is now.
+using WishSource = std::function<StepWish()>;
+
 class Player {
  public:
   virtual ~Player() = default;
+
+  /// Names whom to ask for this rank's wish. It is asked on the calling thread: before each micro-step of several, when
+  /// all else of a step is done, and as long as the host waits for a GPU before that. Without a source nothing is
+  /// wished.
+  void ask(WishSource source) { wish_source_ = std::move(source); }
+  /// Returns what all ranks wished before the last micro-step of several that is known. On a CPU that is the last one
+  /// played. On a GPU it is the one before, whose end is waited for: so the host is at most two micro-steps ahead.
+  virtual StepWish summed_wish() = 0;
 
   /// Plays one segment; on a CPU until all is done, on a GPU until all is submitted. `feed` is called once per load
   /// operation, on the calling thread. Rethrows what an operation threw, after telling the other ranks, so that none is
@@ -60,6 +72,12 @@ class Player {
   virtual std::string execution_mode() const = 0;
 
   virtual StepTimes& times() = 0;
+
+ protected:
+  StepWish wish() const { return wish_source_ ? wish_source_() : StepWish(); }
+
+ private:
+  WishSource wish_source_;
 };
 
 }  // namespace tessera

@@ -222,7 +222,7 @@ struct AdamWArguments {
 struct AccountArguments {
   const StepScalars* scalars = nullptr;
   ReducedScalars* reduced = nullptr;
-  bool starts = false;  ///< the step's first: clears the reduced scalars and notes scalars->stop_requested in them
+  bool starts = false;  ///< the step's first: clears the reduced scalars
 };
 
 /// The step's decision, from sums that are complete over all ranks: outcome, skip, clip coefficient, Adam's step and

@@ -1,6 +1,7 @@
 #pragma once
 // Data that host and GPU exchange every step, in pinned host memory.
 
+#include <array>
 #include <cstdint>
 
 #include "tessera/base/math.hpp"
@@ -9,9 +10,14 @@
 
 namespace tessera {
 
+/// Micro-steps whose wishes may be on their way: that which is submitted, and the one before it.
+inline constexpr int kWishSlots = 2;
+
 struct ExchangedScalars {
   StepScalars sent, scalars;
   ReducedScalars reduced;
+  std::array<StepWish, kWishSlots> wish, summed_wish;
+  std::int64_t requests = 0;  ///< as of now: copied when a step's last sum begins
 };
 
 /// A slot holds the integers of a segment's input (ModelParts::input_integers) on their way to the device, behind the

@@ -11,10 +11,17 @@ namespace tessera {
 struct ReducedScalars {
   ExactSum loss;         ///< sum of token losses, a term per micro-batch
   ExactSum square_norm;  ///< of the summed gradient (times the loss scale, squared), every element counted once
-  std::int64_t stop_requested = 0;  ///< the ranks' requests: see training/stop.hpp
+  std::int64_t stop_requested = 0;  ///< the ranks' requests, which come last: see training/stop.hpp
 
   TESSERA_HOST_DEVICE void clear() { loss.clear(), square_norm.clear(), stop_requested = 0; }
 };
+
+/// A rank's wish to stop, which is summed over the ranks before every micro-step of several.
+struct StepWish {
+  std::int64_t requests = 0;   ///< see training/stop.hpp
+  std::int64_t long_rest = 0;  ///< 1: by this rank's estimate the rest of the step takes too long to be waited for
+};
+inline constexpr std::int64_t kWishIntegers = sizeof(StepWish) / sizeof(std::int64_t);
 
 inline constexpr std::int64_t kReducedIntegers = sizeof(ReducedScalars) / sizeof(std::int64_t);
 static_assert(sizeof(ReducedScalars) % sizeof(std::int64_t) == 0);

@@ -12,7 +12,6 @@ struct StepInputs {
   std::int64_t step = 0;  ///< 1, 2, ... (dropout's counter)
   std::uint64_t seed = 0;
   float learning_rate = 0;
-  std::int32_t stop_requested = 0;  ///< this rank's requests to all: summed with the step's scalars
   std::int32_t counts_loss =
       1;                     ///< 0: the coming losses do not count (an evaluation's last round may have ranks to spare)
   float gradient_scale = 0;  ///< loss_scale / counted_tokens: the start value of d loss

@@ -5,6 +5,7 @@
 
 #include "tessera/schedule/build.hpp"
 #include "tessera/schedule/memory_plan.hpp"
+#include "tessera/schedule/verify.hpp"
 
 namespace tessera {
 
@@ -53,9 +54,9 @@ struct PlannedRun {
 /// Declares, builds and plans. Throws UsageError where the policy is impossible.
 PlannedRun plan_shape(const RunShape& shape, const MemoryPlanOptions& options = {});
 
-/// Does the same from resolved options, and proves schedule and plan.
+/// Does the same from resolved options, and proves schedule and plan, which `poll` may end.
 PlannedRun plan_run(const Options& options, const Architecture& architecture, std::int64_t world,
-                    std::int64_t ranks_per_node);
+                    std::int64_t ranks_per_node, const Poll& poll = {});
 
 /// Returns the same run under another strategy; what that strategy does not use is left at its defaults.
 RunShape with_strategy(RunShape shape, Strategy strategy);

@@ -95,7 +95,8 @@ enum class ValueKind : std::uint8_t {
   snapshot,
   cache,
   logits,
-  token_losses
+  token_losses,
+  wish
 };
 
 /// What one operation left in a storage.
@@ -147,9 +148,6 @@ struct Operation {
   std::int64_t wire_bytes = 0;  ///< sent per rank: (n-1)/n of the collective's size
   Bucket bucket;                ///< of the slices that it touches, the part that it works on
 };
-
-/// Returns whether an operation puts the tokens of a micro-batch on the device: the one load that reads no value.
-inline bool takes_tokens(const Operation& op) { return op.kind == OperationKind::load && op.reads.empty(); }
 
 enum class SegmentRole : std::uint8_t { prologue, micro_step, update, evaluation, snapshot, prefill, decode };
 
@@ -267,6 +265,13 @@ inline bool copies_in_steps(const StepSchedule& schedule) {
 
 /// Returns the bytes that an operation copies between device and host for what is offloaded; 0 for all others.
 std::int64_t copied_bytes(const StepSchedule& schedule, const Operation& operation);
+
+/// Returns whether an operation brings in what only the host knows, the tokens of a micro-batch or this rank's wish to
+/// stop: a load that reads no value.
+inline bool takes_input(const Operation& op) { return op.kind == OperationKind::load && op.reads.empty(); }
+
+/// Returns whether an operation brings in the tokens of a micro-batch.
+bool takes_tokens(const StepSchedule& schedule, const Operation& op);
 
 /// Returns all values that an operation touches, each once: reads, writes, both ends of updates.
 std::vector<ValueId> touched_values(const Operation& operation);

@@ -3,6 +3,7 @@
 // snapshots and an evaluation. It checks every rule of the operations. Races, the limit on gathered units and the bytes
 // on the wire are checked on the list itself.
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -11,10 +12,14 @@
 
 namespace tessera {
 
+/// Is called again and again by work that may take minutes, and throws in order to end it.
+using Poll = std::function<void()>;
+
 /// Returns what is wrong, one sentence each, naming segment, operation and value; empty if the schedule is proven.
-std::vector<std::string> verify_schedule(const StepSchedule& schedule);
+/// `poll` is called before each play: a step of a million micro-steps takes a minute.
+std::vector<std::string> verify_schedule(const StepSchedule& schedule, const Poll& poll = {});
 
 /// Calls verify_schedule and check_memory_plan; throws InternalError with the first problems if there are any.
-void require_verified(const StepSchedule& schedule, const MemoryPlan& plan);
+void require_verified(const StepSchedule& schedule, const MemoryPlan& plan, const Poll& poll = {});
 
 }  // namespace tessera

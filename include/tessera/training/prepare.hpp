@@ -19,7 +19,7 @@ using StopReason = std::function<std::string()>;
 class PreparedRun {
  public:
   /// UsageError if options, model, data or memory do not fit together. `machine` says how many ranks share the machine.
-  /// Text is prepared first, which `stop` may end. Collective.
+  /// `stop` may end the preparation of text, which comes first, and the proof of the schedule. Collective.
   PreparedRun(RankContext& context, const Options& options, const MachineShape& machine, const StopReason& stop = {});
 
   const MachineShape& machine() const { return machine_; }

@@ -11,6 +11,7 @@
 #include <future>
 #include <limits>
 #include <memory>
+#include <mutex>
 #include <string>
 
 #include "tessera/run/folder.hpp"
@@ -95,8 +96,10 @@ class RunRecorder {
   /// Returns the nonce for folder_has_owner().
   const std::string& nonce() const { return lock_.nonce(); }
   IoThread& io() { return io_; }
-  /// Prints a separate line on the terminal.
+  /// Prints a separate line on the terminal. Any thread.
   void say(const std::string& line);
+  /// Tells that the run is going to stop, on the terminal and as the message of status.json. Any thread.
+  void announce_stop(const std::string& line);
 
  private:
   void append_log(const std::string& line);
@@ -104,7 +107,7 @@ class RunRecorder {
   void with_metrics(F&& f);
   template <class F>
   void or_warn(std::string& said, F&& f);
-  void post_status(RunStatus status);
+  void post_status(const std::string& message = {});
   RunStatus status(RunState state, int code, const std::string& message) const;
 
   const Options& options_;
@@ -113,7 +116,9 @@ class RunRecorder {
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;
+  mutable std::mutex shared_;  ///< of what the thread of announce_stop() reads: all up to stragglers_
   std::unique_ptr<Progress> progress_;
+  std::string stopping_;
   std::int64_t step_ = 0, steps_ = 0;
   std::vector<Evaluation> evaluations_;  ///< the last ones
   std::int64_t evaluated_step_ = 0;
@@ -122,7 +127,7 @@ class RunRecorder {
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
-  std::string log_warning_, status_warning_;  ///< the last warnings
+  std::string log_warning_, status_warning_, stop_warning_;  ///< the last warnings
   StragglerNotice stragglers_;
   std::future<void> status_written_;  ///< on the I/O thread; ready when there is none
   std::chrono::steady_clock::time_point status_time_;

@@ -79,10 +79,13 @@ class TrainingSession {
   DataPosition data_position() const;
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
-  /// Sets this rank's requests to all ranks (training/stop.hpp): summed with the scalars of the coming steps.
-  void request(std::int32_t requests) { optimizer_->scalars().stop_requested = requests; }
+  /// Names whom to ask for this rank's wish to stop (training/stop.hpp), with the number of micro-steps of the step
+  /// that were begun: fewer than all before a micro-step, all of them before the step's last sum.
+  void ask(std::function<StepWish(std::int64_t begun)> source);
 
   /// Runs one optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
+  /// Ranks that wish to stop before the last micro-steps, while one of them has a long rest before it, give the step
+  /// up: all state is as before it, and the session can go on with nothing but a checkpoint.
   StepResult train_step(const std::function<void()>& before_update = {});
 
   /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next one; returns
@@ -102,6 +105,7 @@ class TrainingSession {
 
  private:
   std::int64_t first_sample(std::int64_t request) const;
+  bool is_given_up(const Play& play);
   std::int64_t counted_tokens_of_step();
   void compare_plans(RankContext& context) const;
 
@@ -110,6 +114,7 @@ class TrainingSession {
   const Dataset& data_;
   RankContext& context_;
   std::int64_t steps_ = 0, step_ = 0;
+  std::int64_t begun_ = 0;  ///< micro-steps of the step that is being played
   StartPoint start_;
   std::unique_ptr<Resources> resources_;
   std::unique_ptr<Optimizer> optimizer_;

@@ -1,7 +1,8 @@
 #pragma once
 // Reasons for a run to stop early or to make a checkpoint between its regular ones: signals, the clock, files in the
-// run folder. Every rank checks before a step. Its requests travel with the step's scalars, so that all act at the same
-// step boundary.
+// run folder. Every rank looks when all else of a step is done. Its requests travel with the step's scalars, so that
+// all act at the same step boundary. In a step of several micro-steps every rank also looks before each of them: a step
+// whose rest would take long is given up.
 
 #include <algorithm>
 #include <array>
@@ -16,15 +17,19 @@
 #include <vector>
 
 #include "tessera/config/options.hpp"
+#include "tessera/kernels/reduced_scalars.hpp"
 
 namespace tessera {
 
-/// A rank's requests to all ranks after the coming step; sums over ranks stay apart.
+/// A rank's requests to all ranks, to be met after the step; sums over ranks stay apart.
 struct StepRequests {
   static constexpr std::int32_t kStop = 1, kCheckpoint = 1 << 20;  ///< a million ranks at most
   static bool stop(std::int64_t sum) { return (sum & (kCheckpoint - 1)) != 0; }
   static bool checkpoint(std::int64_t sum) { return sum >= kCheckpoint; }
 };
+
+/// A step whose rest takes longer than so many seconds is given up for a stop.
+inline constexpr double kLongRest = 10;
 
 /// Notes SIGUSR1, SIGTERM, SIGINT and SIGHUP during its lifetime instead of ending the process (SIGHUP unless it was
 /// ignored, as under nohup). A second one, of any of them, half a second or more after the first ends the process at
@@ -69,8 +74,8 @@ class Deadline {
 
 /// Durations of the last ones, in seconds.
 struct LastTimes {
-  double step = 0;
-  double evaluations = 0;            ///< of those that are due before and after the next check of the clock
+  double step = 0;                   ///< or of what of it lies before the next check of the clock
+  double evaluations = 0;            ///< of those that are due before and after that check
   std::optional<double> checkpoint;  ///< empty before the first one
   bool is_writing = false;           ///< a checkpoint: it comes before the last one
 };
@@ -97,8 +102,13 @@ class StopConditions {
 
   /// Returns "at 14:32:10, 75.5 s before run.walltime"; empty without a limit.
   std::string announcement() const;
-  /// Returns the requests for the coming step.
+  /// Returns the requests for the end of the step that is all but done.
   std::int32_t requests(const LastTimes& times);
+  /// Returns the wish before a micro-step; `times.step` is what the step still needs. In the first step of a start the
+  /// clock does not count: a run that is always given too little time would never get anywhere.
+  StepWish wish(const LastTimes& times, bool is_first_step);
+  /// Returns whether a signal was received.
+  bool heard_signal();
   /// Notes that a checkpoint of the present state begins: restarts the clock of checkpoint.every_minutes. A file that
   /// asks for one is ignored until it is written.
   void checkpoint_begins();
@@ -111,6 +121,7 @@ class StopConditions {
 
  private:
   bool looks_at_files();
+  void look(const LastTimes& times, bool at_clock);
   double every_minutes_;
   Deadline deadline_;
   StopMargin margin_;

@@ -14,17 +14,20 @@
 #include "tessera/training/sample_writer.hpp"
 #include "tessera/training/session.hpp"
 #include "tessera/training/stop.hpp"
+#include "tessera/training/stop_notice.hpp"
 
 namespace tessera {
 
 class TrainLoop {
  public:
-  /// Collective. `recorder` is there on rank 0 only, `samples` with train.sample_every; everything outlives the loop.
+  /// Collective. `recorder` is there on rank 0 only, `samples` with train.sample_every. Rank 0's
+  /// `notice` tells the user of a stop. Everything outlives the loop.
   TrainLoop(World& world, const Options& options, const Invocation& invocation, TrainingSession& session,
             const RunFacts& facts, const StopSignals& signals, RunRecorder* recorder, RankReports& reports,
-            SampleWriter* samples = nullptr);
+            SampleWriter* samples = nullptr, StopNotice* notice = nullptr);
 
-  /// Runs all remaining steps. Returns empty when all are done; else why it stopped before, with a checkpoint on disk.
+  /// Runs all remaining steps. Returns empty when all are done; else where and why it stopped before. Then there is a
+  /// checkpoint of the last finished step on disk, unless this start has finished none.
   std::string run();
 
   /// Returns the results of the last evaluation; empty before the first.
@@ -33,7 +36,10 @@ class TrainLoop {
 
  private:
   std::string run_steps();
-  std::int64_t train(std::int64_t step);
+  /// Returns the sum of the ranks' requests; nothing if the step was given up.
+  std::optional<std::int64_t> train(std::int64_t step);
+  StepWish wish(std::int64_t begun);
+  std::string stop_before(std::int64_t step);
   bool report_is_due(std::int64_t step, std::int64_t requests) const;
   void report(std::int64_t step);
   bool trace_is_due(std::int64_t step, std::int64_t requests) const;
@@ -48,7 +54,7 @@ class TrainLoop {
   LastTimes times(std::int64_t step) const;
   bool evaluation_is_due(std::int64_t step) const;
   bool checkpoint_is_due(std::int64_t step, std::int64_t requests) const;
-  std::string reason_to_stop();
+  std::string reason_to_stop(const std::string& where);
 
   World& world_;
   const Options& options_;
@@ -57,11 +63,13 @@ class TrainLoop {
   RunRecorder* recorder_;
   RankReports& reports_;
   SampleWriter* samples_;
+  StopNotice* notice_;
   CheckpointWriter checkpoints_;
   StopConditions conditions_;
   KeptAlgorithms algorithms_;
-  std::vector<Evaluation> evaluations_;  ///< after step `evaluated_step_`
-  std::int64_t evaluated_step_ = -1;
+  std::vector<Evaluation> evaluations_;                                      ///< after step `evaluated_step_`
+  std::int64_t evaluated_step_ = -1, reported_step_ = -1, saved_step_ = -1;  ///< the last ones
+  StepProgress progress_;
   double loss_ = std::nan("");
   double step_seconds_ = 0, evaluation_seconds_ = 0;
   std::optional<double> checkpoint_seconds_;  ///< of the last one

@@ -13,6 +13,7 @@ namespace tessera {
 class HostEvent final : public Event {
  public:
   void synchronize() override { wait_for(recorded_generation()); }
+  bool is_reached() override { return reached_.load() >= recorded_generation(); }
 
   /// Starts a generation, recorded by `stream`. An event may change streams only when its last record was reached,
   /// because generations are reached in order.

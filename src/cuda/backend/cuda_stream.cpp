@@ -15,6 +15,12 @@ CudaEvent::~CudaEvent() { static_cast<void>(cudaEventDestroy(event_)); }
 
 void CudaEvent::synchronize() { TESSERA_CHECK_CUDA(cudaEventSynchronize(event_)); }
 
+bool CudaEvent::is_reached() {
+  if (cudaEventQuery(event_) != cudaErrorNotReady) return true;
+  static_cast<void>(cudaGetLastError());  // "not ready" counts as the thread's last error
+  return false;
+}
+
 CudaEvent& cuda_event(Event& event) {
   auto* const mine = dynamic_cast<CudaEvent*>(&event);
   TESSERA_ASSERT(mine != nullptr, "a CUDA stream was given an event of another device");

@@ -15,6 +15,7 @@ class CudaEvent final : public Event {
   CudaEvent(const CudaEvent&) = delete;
   CudaEvent& operator=(const CudaEvent&) = delete;
   void synchronize() override;
+  bool is_reached() override;
   cudaEvent_t native() const { return event_; }
 
  private:

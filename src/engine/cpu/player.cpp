@@ -88,7 +88,7 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
       stream.wait(order_.event(other));
       if (queues_.on_compute(op.queue)) log_.waited(id, other, start, steady_nanoseconds());
     }
-    if (takes_tokens(op)) {
+    if (takes_input(op)) {
       const TouchGuard touch(&guard, schedule_, *resources_.memory, op);
       load(id, schedule_.model_of(segment.role), feed);
     } else {
@@ -109,9 +109,15 @@ void CpuPlayer::issue(const Play& play, const TokenFeed& feed) {
 void CpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& feed) {
   const Operation& op = schedule_.operation(id);
   const std::int64_t start = steady_nanoseconds();
-  auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
-  const std::int64_t first_sample = feed(tokens, tokens + model.tokens());
-  if (bound_.scalars != nullptr) bound_.scalars->first_sample = first_sample;
+  if (takes_tokens(schedule_, op)) {
+    auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
+    const std::int64_t first_sample = feed(tokens, tokens + model.tokens());
+    if (bound_.scalars != nullptr) bound_.scalars->first_sample = first_sample;
+  } else if (op.updates.empty()) {
+    *bound_.wish = wish();
+  } else {
+    bound_.reduced->stop_requested = wish().requests;
+  }
   log_.ran(id, 0, start, steady_nanoseconds());
 }
 

@@ -23,6 +23,7 @@ class CpuPlayer final : public Player {
 
   using Player::play;
   void play(const Play& segment, const TokenFeed& feed) override;
+  StepWish summed_wish() override { return *bound_.wish; }
   void send_scalars() override;
   void send_inputs() override;
   void receive_scalars() override;

@@ -33,7 +33,7 @@ void OperationTimes::collect(const Segment& segment, OperationLog& log) {
   OperationId tail;  // the last operation on another stream
   for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
-    if (takes_tokens(op)) continue;
+    if (takes_input(op)) continue;
     const std::int64_t length = between(*begin_[id], *end_[id]);
     if (!queues_.on_compute(op.queue)) {
       tail = id;

@@ -3,6 +3,7 @@
 // pinned memory by copies on the compute stream, so that neither waits for the other.
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <new>
@@ -24,6 +25,8 @@ class PinnedExchange {
           pinned + exchange_bytes(integers) - static_cast<std::int64_t>(i + 1) * token_slot_bytes(integers);
       slots_[i].copied = device.make_event();
     }
+    for (auto& summed : summed_) summed = device.make_event();
+    received_ = device.make_event();
   }
 
   /// Fills a segment's input (contiguous, at `tokens`) and, unless `first_sample` is null, the number of its first
@@ -52,10 +55,37 @@ class PinnedExchange {
     device_.copy(stream, static_cast<StepInputs*>(to), static_cast<StepInputs*>(&pinned_.sent), sizeof from);
   }
 
-  /// Reads scalars and sums back and waits for them.
-  void receive(Stream& stream, const StepScalars* scalars, const ReducedScalars* reduced) {
+  /// Sends this rank's wish before micro-step `number` of a step, and reads the sum of all back when it was played.
+  void send_wish(Stream& stream, std::int64_t number, const StepWish& from, StepWish* to) {
+    StepWish& slot = pinned_.wish[number % kWishSlots];
+    slot = from;
+    device_.copy(stream, to, &slot, sizeof slot);
+  }
+  void read_wish(Stream& stream, std::int64_t number, const StepWish* summed) {
+    StepWish& slot = pinned_.summed_wish[number % kWishSlots];
+    device_.copy(stream, &slot, summed, sizeof slot);
+    stream.record(*summed_[number % kWishSlots]);
+  }
+  /// Waits for the sum of micro-step `number`, one of the last kWishSlots that were played.
+  StepWish summed_wish(std::int64_t number) {
+    summed_[number % kWishSlots]->synchronize();
+    return pinned_.summed_wish[number % kWishSlots];
+  }
+
+  /// Sends the requests that note() has noted last when the stream comes here.
+  void send_requests(Stream& stream, std::int64_t* to) {
+    device_.copy(stream, to, &pinned_.requests, sizeof pinned_.requests);
+  }
+  /// Notes requests for a send that may be on its way: the device takes either the old ones or these.
+  void note(std::int64_t requests) { std::atomic_ref(pinned_.requests).store(requests, std::memory_order_relaxed); }
+
+  /// Reads scalars and sums back and waits for them, with calls of `meanwhile`.
+  template <class Meanwhile>
+  void receive(Stream& stream, const StepScalars* scalars, const ReducedScalars* reduced, Meanwhile&& meanwhile) {
     device_.copy(stream, &pinned_.scalars, scalars, sizeof *scalars);
     device_.copy(stream, &pinned_.reduced, reduced, sizeof *reduced);
+    stream.record(*received_);
+    while (!received_->is_reached()) meanwhile();
     stream.synchronize();
   }
   const StepScalars& scalars() const { return pinned_.scalars; }
@@ -70,6 +100,8 @@ class PinnedExchange {
   Device& device_;
   ExchangedScalars& pinned_;
   std::array<Slot, kTokenSlots> slots_;
+  std::array<std::unique_ptr<Event>, kWishSlots> summed_;
+  std::unique_ptr<Event> received_;
   std::size_t next_ = 0;
 };
 

@@ -1,12 +1,16 @@
 #include "engine/gpu/player.hpp"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 #include "engine/fill.hpp"
 
 namespace tessera {
 
 namespace {
+
+constexpr auto kAskEvery = std::chrono::microseconds(20);
 
 std::string why_no_graphs(const Device& device, const PlayerSettings& settings) {
   if (!device.can_capture()) return "the device has no graphs";
@@ -52,16 +56,27 @@ void GpuPlayer::send_scalars() {
 
 void GpuPlayer::send_inputs() {
   measures_ = settings_.measures(optimizer_.scalars().step);
+  wishes_ = 0;
   log_.begin_step(optimizer_.scalars().step);
   guarded([&] { exchange_.send_inputs(queues_.compute(), optimizer_.scalars(), bound_.scalars); });
 }
 
 void GpuPlayer::receive_scalars() {
   guarded([&] {
-    exchange_.receive(queues_.compute(), bound_.scalars, bound_.reduced);
+    exchange_.receive(queues_.compute(), bound_.scalars, bound_.reduced, [&] {
+      exchange_.note(wish().requests);
+      std::this_thread::sleep_for(kAskEvery);
+    });
     check();
   });
   optimizer_.scalars() = exchange_.scalars();
+}
+
+StepWish GpuPlayer::summed_wish() {
+  StepWish summed;
+  if (wishes_ < kWishSlots) return summed;
+  guarded([&] { summed = exchange_.summed_wish(wishes_ - kWishSlots); });
+  return summed;
 }
 
 void GpuPlayer::synchronize() {
@@ -90,14 +105,9 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
   log_.begin_play(play.segment);
   const Segment& segment = schedule_.segments[play.segment];
-  std::int64_t* const first_sample = bound_.scalars == nullptr ? nullptr : &bound_.scalars->first_sample;
+  const std::int64_t wishes = wishes_;
   for (const OperationId id : segment.operations()) {
-    const Operation& op = schedule_.operation(id);
-    if (!takes_tokens(op)) continue;
-    const std::int64_t start = steady_nanoseconds();
-    auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
-    exchange_.load(queues_.compute(), feed, schedule_.model_of(segment.role), tokens, first_sample);
-    log_.ran(id, 0, start, steady_nanoseconds());
+    if (takes_input(schedule_.operation(id))) load(id, schedule_.model_of(segment.role), feed);
   }
   if (measures_) {
     queues_.synchronize();
@@ -117,7 +127,25 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   // The time-out holds for a graph with collectives too.
   if (auto* const transport = resources_.communicators->transport())
     transport->watch_until_done(queues_.compute(), segment.name);
+  if (wishes_ > wishes) exchange_.read_wish(queues_.compute(), wishes, bound_.wish);
   played_[play.segment] = true;
+}
+
+void GpuPlayer::load(OperationId id, const ModelParts& model, const TokenFeed& feed) {
+  const Operation& op = schedule_.operation(id);
+  Stream& stream = queues_.compute();
+  const std::int64_t start = steady_nanoseconds();
+  if (takes_tokens(schedule_, op)) {
+    auto* const tokens = reinterpret_cast<std::int32_t*>(resources_.address(schedule_.value(op.writes[0]).storage));
+    std::int64_t* const first_sample = bound_.scalars == nullptr ? nullptr : &bound_.scalars->first_sample;
+    exchange_.load(stream, feed, model, tokens, first_sample);
+  } else if (op.updates.empty()) {
+    exchange_.send_wish(stream, wishes_++, wish(), bound_.wish);
+  } else {
+    exchange_.note(wish().requests);
+    exchange_.send_requests(stream, &bound_.reduced->stop_requested);
+  }
+  log_.ran(id, 0, start, steady_nanoseconds());
 }
 
 }  // namespace tessera

@@ -20,6 +20,7 @@ class GpuPlayer final : public Player {
 
   using Player::play;
   void play(const Play& segment, const TokenFeed& feed) override;
+  StepWish summed_wish() override;
   void send_scalars() override;
   void send_inputs() override;
   void receive_scalars() override;
@@ -34,6 +35,7 @@ class GpuPlayer final : public Player {
     play_guarded(resources_.context, queues_, work);
   }
   void submit(const Play& play, const TokenFeed& feed);
+  void load(OperationId id, const ModelParts& model, const TokenFeed& feed);
   bool works_on_host(const Segment& segment) const;
   void check();
 
@@ -53,6 +55,7 @@ class GpuPlayer final : public Player {
   std::string why_no_graphs_;
   IndexedVector<SegmentId, bool> played_;  ///< what is captured was played
   bool measures_ = false;                  ///< what is played now is timed
+  std::int64_t wishes_ = 0;                ///< micro-steps of this step that were submitted with a wish
 };
 
 }  // namespace tessera

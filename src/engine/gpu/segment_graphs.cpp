@@ -41,7 +41,7 @@ void SegmentGraphs::split(const Segment& segment, const StreamOrder& order) {
   std::set<std::size_t> behind;                  // pieces that the compute stream has waited for
   for (const OperationId id : segment.operations()) {
     const Operation& op = schedule_.operation(id);
-    if (takes_tokens(op)) continue;
+    if (takes_input(op)) continue;
     const bool on_host = schedule_.communicates(op) && !has_collectives_;
     const Stream* const own = &queues_.of(op.queue);
     const Stream* const stream = on_host ? own : &queues_.compute();

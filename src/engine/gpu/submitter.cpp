@@ -60,7 +60,7 @@ void Submitter::submit(IdRange<OperationId> operations, OperationTimes* times) {
   fork();
   for (const OperationId id : operations) {
     const Operation& op = schedule_.operation(id);
-    if (takes_tokens(op)) continue;
+    if (takes_input(op)) continue;
     Stream& stream = queues_.of(op.queue);
     for (const OperationId other : order_.waits(id)) {
       if (other < *operations.begin()) continue;

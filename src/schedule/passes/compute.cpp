@@ -58,6 +58,7 @@ SegmentId Compute::write_micro_step(const MicroStepKind& kind, const MicroStepKi
                                     Scalars& scalars) {
   const StepSchedule& s = w_.schedule();
   begin(SegmentRole::micro_step, name_of_micro_step(kind, before));
+  if (policy_.accumulation > 1) scalars.sum_wish();
   gradients.begin(kind, before);
   const auto steps = compute_order(s.model, s.layout, policy_.recomputation, true);
   const GatherPlan gathers = plan(steps, !kind.first, !kind.last, policy_);

@@ -31,11 +31,31 @@ void Scalars::measure(ValueId gradient) {
   w_.emit(std::move(op));
 }
 
-void Scalars::reduce() {
+void Scalars::sum_wish() {
+  if (!wish_) wish_ = w_.add(at_rest("wish", Category::communication), sizeof(StepWish));
+  Value wish = sum_of_rank_;
+  wish.kind = ValueKind::wish;
+  wish.elements = kWishIntegers;
+  Operation op = operation_of(OperationKind::load, Queue::load, {});
+  w_.write(op, wish_, wish);
+  w_.emit(std::move(op));
+  sum_over_world(wish_);
+}
+
+void Scalars::take_wish() {
+  Operation op = operation_of(OperationKind::load, Queue::load, {});
+  const ValueId before = w_.current(sums_);
+  w_.update(op, before, w_.value(before));
+  w_.emit(std::move(op));
+}
+
+void Scalars::reduce() { sum_over_world(sums_); }
+
+void Scalars::sum_over_world(StorageId storage) {
   const Placement summed{{}, {}, DType::int64};
-  for (const Redistribution& step : redistribute(sum_of_rank_, summed)) {
-    const ValueId before = w_.current(sums_);
-    w_.emit_collective(before, step, Queue::reduce, w_.redistributed(before, step), sums_);
+  for (const Redistribution& step : redistribute(w_.value(w_.current(storage)), summed)) {
+    const ValueId before = w_.current(storage);
+    w_.emit_collective(before, step, Queue::reduce, w_.redistributed(before, step), storage);
   }
 }
 

@@ -5,6 +5,7 @@ namespace tessera {
 SegmentId write_update(Writer& writer, Parameters& parameters, Gradients& gradients, Scalars& scalars) {
   const StepSchedule& s = writer.schedule();
   writer.open_segment(SegmentRole::update, "update");
+  scalars.take_wish();
   scalars.reduce();
   const ValueId clipped = scalars.clip();
   const ValueId on_host = s.offloaded_from ? scalars.store(clipped) : ValueId();

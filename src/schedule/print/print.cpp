@@ -39,7 +39,9 @@ std::string object_of(const StepSchedule& s, const Operation& op) {
     const ValueKind kind = s.value(op.reads.at(0)).kind;
     return kind == ValueKind::logits ? "logits" : kind == ValueKind::scalar ? "scalars" : "losses";
   }
-  return op.kind == OperationKind::load ? "tokens" : "sums";
+  const ValueId touched = touched_values(op).at(0);
+  if (s.value(touched).kind == ValueKind::wish || takes_input(op)) return s.storage_of(touched).name;
+  return "sums";
 }
 
 /// One segment's facts that a line needs.

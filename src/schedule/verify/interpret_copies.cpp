@@ -23,17 +23,25 @@ void Interpreter::need_space(const Operation& op) {
   if (op.kind == OperationKind::store) return;  // what it stores may be on the host already; see there
   const bool loads = op.kind == OperationKind::load, on_host = op.queue == Queue::host;
   for (const ValueId v : op.reads) need(v, loads || on_host ? MemorySpace::host : MemorySpace::device);
-  if (takes_tokens(op)) return;
+  if (takes_input(op)) return;
   for (const ValueId v : op.writes) need(v, on_host ? MemorySpace::host : MemorySpace::device);
   for (const Update& u : op.updates) need(u.after, on_host ? MemorySpace::host : MemorySpace::device);
 }
 
 void Interpreter::load(const Operation& op) {
-  if (!takes_tokens(op)) return copies_activation(schedule_, op) ? copy_activation(op) : load_bucket(op);
+  if (!takes_input(op)) return copies_activation(schedule_, op) ? copy_activation(op) : load_bucket(op);
   for (const ValueId id : op.writes) {
     State state;
-    state.content = {ValueKind::tokens, {}, -1, micro_steps_played_};
+    state.content = {schedule_.value(id).kind, {}, -1, micro_steps_played_};
     write(id, std::move(state));
+  }
+  for (const Update& u : op.updates) {
+    const State* before = read(u.before);
+    if (before == nullptr) continue;
+    demand(before->type.kind == ValueKind::scalar && !before->has_wish, "takes the wish to stop into something else");
+    State state = *before;
+    state.has_wish = true;
+    write(u.after, std::move(state));
   }
 }
 

@@ -137,9 +137,9 @@ void Interpreter::clip(const Operation& op) {
     const State* state = read(id);
     if (state == nullptr || state->type.kind != ValueKind::scalar) continue;
     complete = state->type.partial.empty() && state->norms.size() == schedule_.layout.units.size() &&
-               state->losses == schedule_.accumulation;
+               state->losses == schedule_.accumulation && state->has_wish;
   }
-  demand(complete, "clips before loss and norm of all units are summed over all ranks");
+  demand(complete, "clips before loss, norm of all units and the wish to stop are summed over all ranks");
   State state;
   state.version = step_;
   for (const ValueId id : op.writes) write(id, state);

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-Interpreter::Interpreter(const StepSchedule& schedule) : schedule_(schedule) {}
+Interpreter::Interpreter(const StepSchedule& schedule, const Poll& poll) : schedule_(schedule), poll_(poll) {}
 
 void Interpreter::complain(const std::string& what) {
   const std::string where = !operation_ ? std::string("between segments")
@@ -50,7 +50,7 @@ void Interpreter::play_step() {
   for (const auto& [storage, state] : holds_) {
     const ValueKind kind = state.type.kind;
     const bool of_the_step = kind != ValueKind::constant && kind != ValueKind::snapshot && kind != ValueKind::logits &&
-                             kind != ValueKind::token_losses;
+                             kind != ValueKind::token_losses && kind != ValueKind::wish;
     if (schedule_.storage(storage).always_live && of_the_step) {
       demand(state.version == step_, fmt::format("{} is stale after the step (version {} of {})",
                                                  schedule_.storage(storage).name, state.version, step_));
@@ -74,6 +74,7 @@ void Interpreter::play_snapshot() {
 }
 
 void Interpreter::play(const Play& play) {
+  if (poll_) poll_();
   segment_ = &schedule_.segments[play.segment];
   micro_step_ = play.micro_step;
   holder_.clear();
@@ -93,6 +94,7 @@ void Interpreter::play(const Play& play) {
     holder_[v.storage] = id;
   }
   for (const OperationId id : segment_->operations()) execute(id);
+  if (segment_->role == SegmentRole::micro_step && schedule_.accumulation > 1) need_wish();
   if (segment_->role == SegmentRole::evaluation) need_evaluated_loss();
   if (generates(segment_->role)) need_generated();
   // What is not carried ends here.
@@ -321,6 +323,14 @@ void Interpreter::need_evaluated_loss() {
            schedule_.storage(held.first).space == MemorySpace::host;
   });
   demand(stored, "the evaluation ends without the tokens' losses on the host");
+}
+
+void Interpreter::need_wish() {
+  const bool is_known = std::ranges::any_of(holds_, [&](const auto& held) {
+    const State& state = held.second;
+    return state.content == Content{ValueKind::wish, {}, -1, micro_steps_played_} && state.type.partial.empty();
+  });
+  demand(is_known, "ends without the wish to stop, summed over all ranks");
 }
 
 void Interpreter::write_scratch(const Operation& op, std::size_t first) {

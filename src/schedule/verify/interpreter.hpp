@@ -9,12 +9,14 @@
 #include <vector>
 
 #include "tessera/schedule/schedule.hpp"
+#include "tessera/schedule/verify.hpp"
 
 namespace tessera {
 
 class Interpreter {
  public:
-  explicit Interpreter(const StepSchedule& schedule);
+  /// `poll` is called before each play; it outlives the object.
+  Interpreter(const StepSchedule& schedule, const Poll& poll);
 
   /// Sets the state before the prologue: masters, moments and constants there, nothing else.
   void start();
@@ -45,6 +47,7 @@ class Interpreter {
     Content content;
     std::set<UnitId> norms;   ///< the reduced scalars: units measured
     std::int64_t losses = 0;  ///< the reduced scalars: micro-steps counted
+    bool has_wish = false;    ///< the reduced scalars: the ranks' wish to stop is in them
     /// Of a slice that is changed bucket by bucket: its first elements that are a version ahead of `version`.
     std::int64_t advanced = 0;
   };
@@ -85,6 +88,8 @@ class Interpreter {
   /// Demands that a part's operation takes its cache one play further.
   void extend_cache(const Operation& op);
   void need_generated();
+  /// Demands that a micro-step of several knows what all ranks wish.
+  void need_wish();
   std::set<PartId> parts_of(UnitId unit) const;
   /// Returns the ranks that hold parts of one copy of a value: over how many it is split.
   std::int64_t owners_of(const Value& value) const;
@@ -98,6 +103,7 @@ class Interpreter {
   }
 
   const StepSchedule& schedule_;
+  const Poll& poll_;
   std::map<StorageId, State> holds_;
   std::map<StorageId, ValueId> holder_;  ///< the value that a storage holds in this play
   std::vector<std::string> problems_;

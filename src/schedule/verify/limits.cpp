@@ -53,7 +53,7 @@ struct SegmentFacts {
 
   /// Returns whether an operation gathers a unit, or loads one that needs no gather.
   bool makes_full_parameters(const Operation& op) const {
-    const bool brings = op.kind == OperationKind::gather || (op.kind == OperationKind::load && !takes_tokens(op));
+    const bool brings = op.kind == OperationKind::gather || (op.kind == OperationKind::load && !takes_input(op));
     if (!brings || op.writes.empty()) return false;
     const Value& made = schedule.value(op.writes[0]);
     return made.kind == ValueKind::parameter && made.shard.empty();

@@ -128,11 +128,11 @@ void check_copied_bytes(const StepSchedule& schedule, Problems& problems) {
 
 }  // namespace
 
-std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
+std::vector<std::string> verify_schedule(const StepSchedule& schedule, const Poll& poll) {
   Problems problems;
   check_edges(schedule, problems);
   if (!problems.empty()) return problems;  // the order below needs edges that point backwards
-  Interpreter interpreter(schedule);
+  Interpreter interpreter(schedule, poll);
   interpreter.start();
   interpreter.play_prologue();
   interpreter.play_step();
@@ -153,8 +153,8 @@ std::vector<std::string> verify_schedule(const StepSchedule& schedule) {
   return problems;
 }
 
-void require_verified(const StepSchedule& schedule, const MemoryPlan& plan) {
-  Problems problems = verify_schedule(schedule);
+void require_verified(const StepSchedule& schedule, const MemoryPlan& plan, const Poll& poll) {
+  Problems problems = verify_schedule(schedule, poll);
   for (std::string& problem : check_memory_plan(schedule, plan)) problems.push_back(std::move(problem));
   if (problems.empty()) return;
   std::string text;

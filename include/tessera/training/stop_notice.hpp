@@ -1,0 +1,57 @@
+#pragma once
+// Tells the user at once that a stop was heard, although the step that is being played ends later.
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "tessera/training/stop.hpp"
+
+namespace tessera {
+
+/// How far a run is within a step. Step 0: it has not begun the first one.
+struct StepProgress {
+  std::int64_t step = 0, first_step = 1;
+  std::int64_t begun = 0, micro_steps = 1;
+  double last_seconds = 0;  ///< of the step before in this start; 0: there was none
+  std::chrono::steady_clock::time_point start;
+
+  double seconds() const;
+  /// Returns the estimate of what the step still needs, in seconds: by its micro-steps so far and by the step before,
+  /// whichever is more. Infinity where neither is known.
+  double rest() const;
+};
+
+/// Returns "stopping after step 4 with a checkpoint", or what else a stop at this point comes to.
+std::string describe_stop(const StepProgress& progress);
+
+class StopNotice {
+ public:
+  /// `say` gets one line, once: on a thread that looks for signals, or from announce().
+  StopNotice(const StopSignals& signals, std::function<void(const std::string&)> say);
+  ~StopNotice();
+  StopNotice(const StopNotice&) = delete;
+  StopNotice& operator=(const StopNotice&) = delete;
+
+  void set_progress(const StepProgress& progress);
+  /// Tells of a stop, unless that was done.
+  void announce(const std::string& reason);
+
+ private:
+  void look_for_signals();
+  void announce_locked(const std::string& reason);
+
+  const StopSignals& signals_;
+  std::function<void(const std::string&)> say_;
+  std::mutex lock_;
+  std::condition_variable ends_;
+  bool is_ending_ = false, is_said_ = false;
+  StepProgress progress_;
+  std::thread thread_;
+};
+
+}  // namespace tessera

@@ -1,0 +1,77 @@
+#include "tessera/training/stop_notice.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+#include "tessera/base/threads.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr auto kLookEvery = std::chrono::milliseconds(50);
+
+}  // namespace
+
+double StepProgress::seconds() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double StepProgress::rest() const {
+  const auto left = static_cast<double>(micro_steps - begun);
+  const double by_last = last_seconds * left / static_cast<double>(micro_steps);
+  if (begun == 0) return last_seconds > 0 ? by_last : std::numeric_limits<double>::infinity();
+  return std::max(by_last, seconds() / static_cast<double>(begun) * left);
+}
+
+std::string describe_stop(const StepProgress& progress) {
+  if (progress.step == 0) return "stopping before the first step, so that nothing is written";
+  const bool is_finished = progress.micro_steps == 1 || progress.rest() <= kLongRest;
+  if (is_finished) return fmt::format("stopping after step {} with a checkpoint", progress.step);
+  if (progress.step == progress.first_step)
+    return fmt::format("stopping within step {}, so that nothing is written", progress.step);
+  return fmt::format("giving up step {} and stopping after step {} with a checkpoint", progress.step,
+                     progress.step - 1);
+}
+
+StopNotice::StopNotice(const StopSignals& signals, std::function<void(const std::string&)> say)
+    : signals_(signals), say_(std::move(say)), thread_(start_thread("stop notice", [this] { look_for_signals(); })) {}
+
+StopNotice::~StopNotice() {
+  {
+    const std::lock_guard guard(lock_);
+    is_ending_ = true;
+  }
+  ends_.notify_all();
+  thread_.join();
+}
+
+void StopNotice::set_progress(const StepProgress& progress) {
+  const std::lock_guard guard(lock_);
+  progress_ = progress;
+}
+
+void StopNotice::announce(const std::string& reason) {
+  const std::lock_guard guard(lock_);
+  announce_locked(reason);
+}
+
+void StopNotice::announce_locked(const std::string& reason) {
+  if (std::exchange(is_said_, true)) return;
+  const char* const signal = signals_.received().empty() ? "" : "; again to stop without one";
+  say_(fmt::format("{}: {}{}", reason, describe_stop(progress_), signal));
+}
+
+void StopNotice::look_for_signals() {
+  std::unique_lock guard(lock_);
+  while (!is_ending_ && !is_said_) {
+    if (const std::string signal = signals_.received(); !signal.empty())
+      return announce_locked(signal);
+    ends_.wait_for(guard, kLookEvery);
+  }
+}
+
+}  // namespace tessera
