@@ -90,6 +90,13 @@ Started SweepFolder::started() const {
   return json ? named(kStarted, json->value("started", "not yet"), path_ / "sweep.json") : Started::not_yet;
 }
 
+Started SweepFolder::require_started() const {
+  const Started how = started();
+  if (how == Started::not_yet)
+    throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", path_.string());
+  return how;
+}
+
 std::string SweepFolder::config_text(const SweepRow& row) const {
   std::string text = fmt::format("# Row {} of {}, on {} rank{}.\n", row.name, file_.path.filename().string(), row.ranks,
                                  row.ranks == 1 ? "" : "s");
@@ -194,16 +201,18 @@ void SweepFolder::write_status(const SweepRow& row, const RowStatus& status) con
 
 namespace {
 
-LockSettings lock_settings() {
+LockSettings lock_settings(const std::function<void(const std::string&)>& say = {}) {
   LockSettings settings;
   settings.file = "lock";
-  settings.option = "the folder";
+  settings.option = "sweep.dir";
+  settings.say = say;
   return settings;
 }
 
 }  // namespace
 
-SweepLock::SweepLock(const Path& folder) : lock_(folder, 0, lock_settings()) {}
+SweepLock::SweepLock(const Path& folder, const std::function<void(const std::string&)>& say)
+    : lock_(folder, 0, lock_settings(say)) {}
 
 bool SweepLock::is_free(const Path& folder) { return is_lock_free(folder, lock_settings()); }
 
