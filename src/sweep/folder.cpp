@@ -94,6 +94,8 @@ Started SweepFolder::require_started() const {
   const Started how = started();
   if (how == Started::not_yet)
     throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", path_.string());
+  if (const Json ranks = read_json(path_ / "sweep.json")->value("ranks", Json::array()); ranks != file_.sweep.ranks)
+    throw UsageError("{} was started with sweep.ranks = {}: give the same here", path_.string(), ranks.dump());
   return how;
 }
 
@@ -126,12 +128,17 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
                {"file", whole_name(file_.path)},
                {"base", file_.sweep.base.empty() ? Json() : Json(file_.sweep.base)},
                {"arguments", Json::array()},
+               {"ranks", file_.sweep.ranks},
                {"baseline", file_.sweep.baseline.empty() ? Json() : Json(file_.sweep.baseline)},
                {"repeat", file_.sweep.repeat},
                {"started", spelled(kStarted, how)},
                {"rows", Json::array()}};
-  for (const Setting& setting : file_.arguments)
-    json["arguments"].push_back(fmt::format("--{}={}", setting.name, setting.value));
+  for (const std::vector<Setting>* const settings : {&file_.arguments, &file_.sweep_arguments}) {
+    for (const Setting& setting : *settings) {
+      if (settings == &file_.arguments || setting.name == "sweep.ranks")
+        json["arguments"].push_back(fmt::format("--{}={}", setting.name, setting.value));
+    }
+  }
   for (const SweepRow& row : rows) {
     json["rows"].push_back({{"name", row.name}, {"ranks", row.ranks}, {"kind", row.trains() ? "train" : "command"}});
     make_folder(this->row(row));

@@ -72,7 +72,7 @@ class SweepFolder {
   void prepare(const std::vector<SweepRow>& rows, Started how) const;
   /// Reads sweep.json; UsageError for another file's.
   Started started() const;
-  /// Returns the same of a sweep that was started. UsageError if it was not.
+  /// Returns the same of a sweep that was started. UsageError if it was not, or with other sweep.ranks.
   Started require_started() const;
 
   /// Reads status.json; a running row whose lock is free has failed.

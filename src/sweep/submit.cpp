@@ -73,8 +73,8 @@ std::string slurm_time(double seconds) {
 
 /// Returns whether the jobs need this option of the sweep itself.
 bool is_for_jobs(const std::string& option) {
-  constexpr std::string_view names[] = {"sweep.name",   "sweep.base",     "sweep.baseline",
-                                        "sweep.repeat", "sweep.requeues", "sweep.limit"};
+  constexpr std::string_view names[] = {"sweep.name",     "sweep.base",  "sweep.baseline", "sweep.repeat",
+                                        "sweep.requeues", "sweep.limit", "sweep.ranks"};
   return std::ranges::find(names, option) != std::end(names);
 }
 

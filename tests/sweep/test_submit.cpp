@@ -25,7 +25,7 @@ struct SubmitCase {
   Sweep make(const std::string& text, Words words) const {
     words.push_back("--sweep.dir=" + dir.string());
     words.push_back("--sweep.action=submit");
-    const SweepFile file = c.read(kSmallRows + text, words);
+    SweepFile file = c.read(kSmallRows + text, words);
     const auto rows = rows_of(file);
     return {file, rows, rows};
   }
