@@ -1,5 +1,7 @@
 #include "sweep/folder.hpp"
 
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "sweep/text_file.hpp"
@@ -94,8 +96,12 @@ Started SweepFolder::require_started() const {
   const Started how = started();
   if (how == Started::not_yet)
     throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", path_.string());
-  if (const Json ranks = read_json(path_ / "sweep.json")->value("ranks", Json::array()); ranks != file_.sweep.ranks)
-    throw UsageError("{} was started with sweep.ranks = {}: give the same here", path_.string(), ranks.dump());
+  const auto ranks = read_json(path_ / "sweep.json")->value("ranks", std::vector<std::int64_t>{});
+  if (ranks != file_.sweep.ranks) {
+    throw UsageError(
+        "{} was started {}. Use the same here.", path_.string(),
+        ranks.empty() ? "without sweep.ranks" : fmt::format("with --sweep.ranks={}", fmt::join(ranks, ",")));
+  }
   return how;
 }
 

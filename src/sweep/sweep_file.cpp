@@ -125,8 +125,10 @@ Options base_of(SweepFile& file, const IniFile& ini) {
     for (const Setting& setting : ini.settings) {
       if (setting.name == "sweep.base" && setting.value == file.sweep.base) place = setting.place;
     }
-    throw UsageError("{}: sweep.base = '{}' (there is no such file next to the sweep's): an INI file with options",
-                     place, file.sweep.base);
+    throw UsageError(
+        "{}: sweep.base = '{}' is not a file next to the sweep's. Use the path of an INI file with options, relative "
+        "to the sweep's file.",
+        place, file.sweep.base);
   }
   file.base_text = read_ini_text(path);
   Options base = options_of(file.base_text, path.string());

@@ -181,7 +181,7 @@ memory = 20MB
         recorded = json.loads((self.folder / "runs/demo/sweep.json").read_text())
         self.assertEqual((recorded["arguments"], recorded["ranks"], recorded["baseline"]), (["--sweep.ranks=2,4"], [2, 4], None))
         self.assertRegex(self.sweep("status", "--sweep.ranks=2,4").out, "4-lr +4 +done")
-        self.assertRegex(self.sweep("status", code=2).err, r"runs/demo was started with sweep\.ranks = \[2,4\]: give the same here")
+        self.assertRegex(self.sweep("status", code=2).err, r"runs/demo was started with --sweep\.ranks=2,4\. Use the same here\.")
 
     def test_a_printed_command_works_when_pasted(self):
         self.file("[sweep.row a]\nmetrics.every = 1\n"
@@ -229,7 +229,7 @@ memory = 20MB
                 ("[sweep.row sweep.json]\n", r"row 'sweep\.json' \(it names a folder\)"),
                 ("[sweep.rows a]\n" + vary, r"demo\.ini:1: unknown section \[sweep\.rows a\]"),
                 ("[sweep]\nbaseline = 3\n" + vary, r"sweep\.baseline = '3' is no row: 1, 2"),
-                ("[sweep]\nbase = none.ini\n" + vary, r"demo\.ini:2: sweep\.base = 'none\.ini' \(there is no such file"),
+                ("[sweep]\nbase = none.ini\n" + vary, r"demo\.ini:2: sweep\.base = 'none\.ini' is not a file next to the sweep's"),
                 ("[sweep]\nranks = 2,0\n" + vary, r"demo\.ini:2: sweep\.ranks = '2,0' .*above 0, for example 1,2,4"),
                 ("[sweep]\nranks = 3\n" + vary, r"row 3: train\.global_batch = 8 is no multiple of 6"),
                 ("[sweep.vary]\nranks = 3\n", r"row 3: train\.global_batch = 8 is no multiple of 6"),

@@ -75,7 +75,8 @@ TEST_CASE("sweep.ranks is recorded, and whoever asks for the rows later gives th
   CHECK(json.at("baseline").is_null());
   SweepFile other = c.file;
   other.sweep.ranks = {};
-  CHECK_THROWS_WITH(SweepFolder(other).require_started(), Contains("was started with sweep.ranks = [2,4]: give"));
+  CHECK_THROWS_WITH(SweepFolder(other).require_started(),
+                    Contains("was started with --sweep.ranks=2,4. Use the same here."));
 }
 
 TEST_CASE("A sweep's folder keeps the base as it was") {

@@ -65,7 +65,7 @@ TEST_CASE("What is no sweep's is refused with its line") {
            {"[run]\ndir = x\n[sweep.row a]\n", ":2: run.dir has no effect"},
            {"[sweep]\nname = a/b\n[sweep.row a]\n", "sweep.name = 'a/b'"},
            {"[sweep]\nbase = none.ini\n[sweep.row a]\n",
-            "demo.ini:2: sweep.base = 'none.ini' (there is no such file"}}) {
+            "demo.ini:2: sweep.base = 'none.ini' is not a file next to"}}) {
     CAPTURE(text);
     CHECK_THAT(c.error(text), Contains(expected));
   }
