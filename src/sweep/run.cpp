@@ -1,6 +1,5 @@
 // sweep.action = run, retry and row.
 #include <algorithm>
-#include <cstdio>
 #include <tuple>
 
 #include "sweep/actions.hpp"
@@ -17,11 +16,6 @@
 namespace tessera {
 
 namespace {
-
-void say(const std::string& line) {
-  std::fputs(fmt::format("{}\n", line).c_str(), stdout);
-  std::fflush(stdout);
-}
 
 /// Finds a missing or too short corpus, and a missing launcher, before the first row. UsageError naming the row.
 void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {

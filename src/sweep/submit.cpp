@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <sstream>
 
@@ -237,7 +236,7 @@ int submit_rows(const Sweep& sweep) {
       status.state = RowState::does_not_fit;
       status.message = needs.misfit;
       folder.write_status(row, status);
-      std::fputs(fmt::format("{:<20} does-not-fit  {}\n", row.name, needs.misfit).c_str(), stdout);
+      say(fmt::format("{:<20} does-not-fit  {}", row.name, needs.misfit));
       continue;
     }
     const DeviceChoice device = row.options.run.device;
@@ -250,7 +249,7 @@ int submit_rows(const Sweep& sweep) {
     arrays[{row.ranks, gpus, of_base > 0 ? of_base : options.node_ranks}].push_back(row);
   }
   if (arrays.empty()) {
-    std::fputs("nothing to submit: every row has ended (retry starts those that failed)\n", stdout);
+    say("nothing to submit: every row has ended (retry starts those that failed)");
     return 0;
   }
   for (const auto& [shape, rows] : arrays) {
@@ -263,18 +262,13 @@ int submit_rows(const Sweep& sweep) {
     for (const auto& [shape, rows] : chain) {
       jobs.push_back(submission.array(shape, rows, chains > 0, before));
       submission.record(jobs);
-      std::fputs(fmt::format("job {}: {} row{} on {} rank{}{}{}\n", jobs.back(), rows.size(),
-                             rows.size() == 1 ? "" : "s", shape.ranks, shape.ranks == 1 ? "" : "s",
-                             shape.gpus ? ", a GPU each" : "", before.empty() ? "" : ", after job " + before)
-                     .c_str(),
-                 stdout);
+      say(fmt::format("job {}: {} row{} on {} rank{}{}{}", jobs.back(), rows.size(), rows.size() == 1 ? "" : "s",
+                      shape.ranks, shape.ranks == 1 ? "" : "s", shape.gpus ? ", a GPU each" : "",
+                      before.empty() ? "" : ", after job " + before));
       before = chains > 0 ? jobs.back() : "";
     }
   }
-  std::fputs(
-      fmt::format("job {}: the table, after them, into {}\n", submission.report(jobs), folder.path().string()).c_str(),
-      stdout);
-  std::fflush(stdout);
+  say(fmt::format("job {}: the table, after them, into {}", submission.report(jobs), folder.path().string()));
   return 0;
 }
 

@@ -1,8 +1,7 @@
 #include "tessera/sweep/sweep.hpp"
 
-#include <cstdio>
-
 #include "sweep/actions.hpp"
+#include "sweep/text_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/comm/launcher.hpp"
 
@@ -17,7 +16,7 @@ int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arg
   sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
   const SweepAction action = sweep.file.sweep.action;
   const bool begins = action == SweepAction::print || action == SweepAction::run || action == SweepAction::submit;
-  for (const std::string& note : sweep.file.notes) std::fputs(begins ? (note + "\n").c_str() : "", stdout);
+  for (const std::string& note : begins ? sweep.file.notes : std::vector<std::string>{}) say(note);
   switch (action) {
     case SweepAction::print:
       return print_sweep(sweep);
