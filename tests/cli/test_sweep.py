@@ -267,7 +267,7 @@ memory = 20MB
 class Delivered(Sweep):
     """The examples of inputs/sweeps, with less to do, and without PyTorch. (The studies: test_studies.py.)"""
     SMALL = ["--train.steps=2", "--optim.warmup_steps=0", "--train.seq_len=16", "--model.layers=1", "--data.synthetic_tokens=5K"]
-    ONLY = {"strategies.ini": "4-*", "pytorch.ini": "[12]-[dp]*"}  # the other rows are checked, not run
+    ONLY = {"strategies.ini": "4-*", "pytorch.ini": "[12]-[dp]*"}  # the other rows are neither checked nor run
 
     def test_every_example(self):
         for name, only in self.ONLY.items():
