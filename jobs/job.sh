@@ -83,8 +83,10 @@ choose_launcher() {
       refuse "neither has this Slurm PMIx (srun --mpi=list) nor is there an mpirun: set TESSERA_LAUNCHER in site.sh"
     fi
   fi
-  local options cores=${SLURM_CPUS_PER_TASK:-1}
   local tasks=${SLURM_NTASKS_PER_NODE:-$((SLURM_NTASKS / SLURM_JOB_NUM_NODES))}
+  # Without --cpus-per-task the ranks share what the job has of its node: all cores where it is alone there.
+  local options cores=${SLURM_CPUS_PER_TASK:-$((${SLURM_CPUS_ON_NODE:-1} / tasks))} bound=" --bind-to none"
+  ((cores > 0)) || cores=1
   case ${launcher[0]##*/} in
     srun)
       # srun takes --cpus-per-task from this variable only.
@@ -95,7 +97,11 @@ choose_launcher() {
       # when a rank is killed, and Tessera when one fails.
       launcher+=(--kill-on-bad-exit=0)
       ;;
-    *) options=${TESSERA_LAUNCHER_OPTIONS---map-by ppr:$tasks:node:PE=$cores --bind-to core} ;;
+    *)
+      # mpirun counts cores where Slurm may count their threads, so only a given number is bound.
+      [[ -z ${SLURM_CPUS_PER_TASK:-} ]] || bound=":PE=$cores --bind-to core"
+      options=${TESSERA_LAUNCHER_OPTIONS---map-by ppr:$tasks:node$bound}
+      ;;
   esac
   # shellcheck disable=SC2206
   launcher+=($options)

@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <sstream>
@@ -103,6 +105,24 @@ std::string signal_text(int code) {
   return code > 128 ? fmt::format("ended by signal {} ({})", code - 128, ::strsignal(code - 128)) : "";
 }
 
+constexpr std::string_view kSameLine = "\r\033[K";  // goes back to its begin, and clears it
+
+void print(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  std::fflush(stdout);
+}
+
+/// Returns what says how far a row is: on a terminal in one line that is written anew, else in a line every `every` s.
+std::function<void(double)> progress_teller(const std::string& row, const std::filesystem::path& run, bool on_terminal,
+                                            double every) {
+  return [=, next = on_terminal ? 0.0 : every](double seconds) mutable {
+    if (seconds < next) return;
+    next += on_terminal ? 1.0 : every;
+    print(fmt::format("{}{:<20} {:<12} {}{}", on_terminal ? kSameLine : "", row, progress_of(run),
+                      format_seconds(std::floor(seconds)), on_terminal ? "" : "\n"));
+  };
+}
+
 struct Attempt {
   const SweepFolder& folder;
   const SweepRow& row;
@@ -161,7 +181,8 @@ struct Attempt {
   void finish() {
     status.repeats = std::max(status.repeats, repeat);
     const std::int64_t repeats = settings.sweep.repeat;
-    if (repeat >= repeats) return end(RowState::done, note, 0);
+    const std::string said = message_of(run());
+    if (repeat >= repeats) return end(RowState::done, note + (note.empty() || said.empty() ? "" : "; ") + said, 0);
     end(RowState::pending, fmt::format("{} of {} repeats are done", repeat, repeats), 0);
   }
 
@@ -218,9 +239,19 @@ struct Attempt {
 
 }  // namespace
 
+std::string progress_of(const std::filesystem::path& run) try {
+  const auto text = read_small_file(run / "status.json");
+  if (!text) return "";
+  const auto json = nlohmann::json::parse(*text);
+  const auto steps = json.value("steps", std::int64_t{0});
+  return steps == 0 ? "starting" : fmt::format("{}/{}", json.value("step", std::int64_t{0}), steps);
+} catch (const std::exception&) {
+  return "?";
+}
+
 RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64_t repeat,
                       const AttemptSettings& settings, SweepSignals& signals) {
-  const SweepLock lock(folder.row(row));
+  const SweepLock lock(folder.row(row), settings.say);
   Attempt attempt{folder, row, repeat, settings, folder.status(row)};
   if (!attempt.may_start()) return attempt.status;
   const int asked = signals.asked();
@@ -244,7 +275,10 @@ RowStatus attempt_row(const SweepFolder& folder, const SweepRow& row, std::int64
   const std::int64_t before = newest_step(attempt.run());
   attempt.begin(child.words);
   const std::int64_t said_before = size_of(attempt.output());
+  const bool on_terminal = ::isatty(STDOUT_FILENO) != 0;
+  child.look = progress_teller(row.name, attempt.run(), on_terminal, settings.progress_every);
   const ChildEnd end = run_child(child, signals);
+  if (on_terminal) print(std::string(kSameLine));
   attempt.ended(end, text_behind(attempt.output(), said_before), before, signals.asked() > asked,
                 signals.was_warning());
   return attempt.status;

@@ -191,6 +191,7 @@ ChildEnd run_child(const ChildSettings& settings, SweepSignals& signals) {
     if (signals.wait(0.5)) stopper.ask();
     stopper.look();
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    settings.look(seconds);
     if (settings.limit > 0 && seconds >= settings.limit && !stopper.has_asked()) {
       end.over_limit = true;
       stopper.ask();

@@ -2,6 +2,7 @@
 // Processes that a sweep starts.
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,12 +34,13 @@ class SweepSignals {
 using Variables = std::vector<std::pair<std::string, std::string>>;
 
 struct ChildSettings {
-  std::vector<std::string> words;  ///< program and arguments
-  std::filesystem::path output;    ///< stdout and stderr are appended
-  Variables environment;           ///< in addition to this process's
-  std::vector<int> inherited;      ///< descriptors that stay open in it
-  int stop_signal = 0;             ///< asks the child to end
-  double limit = 0.0;              ///< seconds; 0: none
+  std::vector<std::string> words;                    ///< program and arguments
+  std::filesystem::path output;                      ///< stdout and stderr are appended
+  Variables environment;                             ///< in addition to this process's
+  std::vector<int> inherited;                        ///< descriptors that stay open in it
+  int stop_signal = 0;                               ///< asks the child to end
+  double limit = 0.0;                                ///< seconds; 0: none
+  std::function<void(double)> look = [](double) {};  ///< called twice a second, with the seconds since its start
 };
 
 struct ChildEnd {

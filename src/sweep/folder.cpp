@@ -1,5 +1,7 @@
 #include "sweep/folder.hpp"
 
+#include <fmt/ranges.h>
+
 #include <nlohmann/json.hpp>
 
 #include "sweep/text_file.hpp"
@@ -90,6 +92,19 @@ Started SweepFolder::started() const {
   return json ? named(kStarted, json->value("started", "not yet"), path_ / "sweep.json") : Started::not_yet;
 }
 
+Started SweepFolder::require_started() const {
+  const Started how = started();
+  if (how == Started::not_yet)
+    throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", path_.string());
+  const auto ranks = read_json(path_ / "sweep.json")->value("ranks", std::vector<std::int64_t>{});
+  if (ranks != file_.sweep.ranks) {
+    throw UsageError(
+        "{} was started {}. Use the same here.", path_.string(),
+        ranks.empty() ? "without sweep.ranks" : fmt::format("with --sweep.ranks={}", fmt::join(ranks, ",")));
+  }
+  return how;
+}
+
 std::string SweepFolder::config_text(const SweepRow& row) const {
   std::string text = fmt::format("# Row {} of {}, on {} rank{}.\n", row.name, file_.path.filename().string(), row.ranks,
                                  row.ranks == 1 ? "" : "s");
@@ -119,12 +134,17 @@ void SweepFolder::prepare(const std::vector<SweepRow>& rows, Started how) const 
                {"file", whole_name(file_.path)},
                {"base", file_.sweep.base.empty() ? Json() : Json(file_.sweep.base)},
                {"arguments", Json::array()},
+               {"ranks", file_.sweep.ranks},
                {"baseline", file_.sweep.baseline.empty() ? Json() : Json(file_.sweep.baseline)},
                {"repeat", file_.sweep.repeat},
                {"started", spelled(kStarted, how)},
                {"rows", Json::array()}};
-  for (const Setting& setting : file_.arguments)
-    json["arguments"].push_back(fmt::format("--{}={}", setting.name, setting.value));
+  for (const std::vector<Setting>* const settings : {&file_.arguments, &file_.sweep_arguments}) {
+    for (const Setting& setting : *settings) {
+      if (settings == &file_.arguments || setting.name == "sweep.ranks")
+        json["arguments"].push_back(fmt::format("--{}={}", setting.name, setting.value));
+    }
+  }
   for (const SweepRow& row : rows) {
     json["rows"].push_back({{"name", row.name}, {"ranks", row.ranks}, {"kind", row.trains() ? "train" : "command"}});
     make_folder(this->row(row));
@@ -194,16 +214,18 @@ void SweepFolder::write_status(const SweepRow& row, const RowStatus& status) con
 
 namespace {
 
-LockSettings lock_settings() {
+LockSettings lock_settings(const std::function<void(const std::string&)>& say = {}) {
   LockSettings settings;
   settings.file = "lock";
-  settings.option = "the folder";
+  settings.option = "sweep.dir";
+  settings.say = say;
   return settings;
 }
 
 }  // namespace
 
-SweepLock::SweepLock(const Path& folder) : lock_(folder, 0, lock_settings()) {}
+SweepLock::SweepLock(const Path& folder, const std::function<void(const std::string&)>& say)
+    : lock_(folder, 0, lock_settings(say)) {}
 
 bool SweepLock::is_free(const Path& folder) { return is_lock_free(folder, lock_settings()); }
 

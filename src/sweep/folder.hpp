@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <limits>
 #include <string>
 #include <vector>
@@ -71,6 +72,8 @@ class SweepFolder {
   void prepare(const std::vector<SweepRow>& rows, Started how) const;
   /// Reads sweep.json; UsageError for another file's.
   Started started() const;
+  /// Returns the same of a sweep that was started. UsageError if it was not, or with other sweep.ranks.
+  Started require_started() const;
 
   /// Reads status.json; a running row whose lock is free has failed.
   RowStatus status(const SweepRow& row) const;
@@ -88,7 +91,8 @@ class SweepFolder {
 /// Holds DIR/lock or DIR/ROW/lock during its lifetime. UsageError or IoError if another process does.
 class SweepLock {
  public:
-  explicit SweepLock(const std::filesystem::path& folder);
+  /// `say`: is told when it has waited for a while.
+  explicit SweepLock(const std::filesystem::path& folder, const std::function<void(const std::string&)>& say = {});
   /// Returns whether the lock of this folder is free.
   static bool is_free(const std::filesystem::path& folder);
   /// Returns the descriptor that holds the lock. A process that inherits it holds it too.

@@ -31,7 +31,7 @@ void require_placeholders(const SweepRow& row, const Replacements& known) {
     if (end == std::string::npos) return;
     const std::string word = row.command.substr(at, end - at + 1);
     const bool is_name = word.size() > 2 && std::islower(static_cast<unsigned char>(word[1])) != 0 &&
-                         word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_.", 1) == word.size() - 1;
+                         word.find_first_not_of("abcdefghijklmnopqrstuvwxyz0123456789_./", 1) == word.size() - 1;
     const bool is_known = std::ranges::find(known, word, &Replacements::value_type::first) != known.end();
     if (!is_name || is_known) continue;
     throw UsageError(
@@ -87,6 +87,7 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
                         {"{row}", run.parent_path().string()},
                         {"{tokens}", tokens.string()},
                         {std::string(kTessera), shell_text(tessera)}};
+  known.emplace_back("{train.steps/2}", std::to_string(std::max<std::int64_t>(1, row.options.train.steps / 2)));
   for (const OptionValue& option : flat_options(row.options)) known.emplace_back("{" + option.name + "}", option.value);
   require_placeholders(row, known);
   std::vector<std::string> words;

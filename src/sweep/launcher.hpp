@@ -21,8 +21,9 @@ std::vector<std::string> train_words(const std::string& launcher, std::int64_t r
                                      const std::filesystem::path& config, const std::filesystem::path& run);
 
 /// Splits a command into words; a part between quotes is one word, without a shell. Replaced within words are {ranks},
-/// {run} and {row} (its folders), {tokens}, and the row's options, {section.key}. {tessera} is this executable behind
-/// the launcher's words: as words, or within a word as a shell reads them. UsageError for other names in braces.
+/// {run} and {row} (its folders), {tokens}, the row's options, {section.key}, and half of its steps, {train.steps/2}.
+/// {tessera} is this executable behind the launcher's words: as words, or within a word as a shell reads them.
+/// UsageError for other names in braces.
 std::vector<std::string> command_words(const SweepRow& row, const std::string& launcher,
                                        const std::filesystem::path& run, const std::filesystem::path& tokens);
 /// Returns whether it needs the corpus as a file.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <set>
+#include <utility>
 
 #include "sweep/launcher.hpp"
 #include "tessera/app/plan.hpp"
@@ -110,14 +111,19 @@ SweepRow product_row(const SweepFile& file, const Draw& draw) {
   }
 }
 
+/// Returns the first row that does the same; the end if none does.
+auto equal_row(const std::vector<SweepRow>& rows, const SweepRow& row) {
+  return std::ranges::find_if(rows, [&](const SweepRow& other) {
+    return other.ranks == row.ranks && other.command == row.command && other.options == row.options;
+  });
+}
+
 void add_product(const SweepFile& file, std::vector<SweepRow>& rows) {
   if (file.vary.empty()) return;
   Draw draw{std::vector<std::size_t>(file.vary.size(), 0)};
   do {
     const SweepRow row = product_row(file, draw);
-    const bool is_there = std::ranges::any_of(
-        rows, [&](const SweepRow& other) { return other.ranks == row.ranks && other.options == row.options; });
-    if (!is_there) rows.push_back(row);
+    if (equal_row(rows, row) == rows.end()) rows.push_back(row);
   } while (draw.next(file.vary));
 }
 
@@ -132,6 +138,10 @@ SweepRow named_row(const SweepFile& file, const NamedRow& named) {
   return row;
 }
 
+bool is_chosen(const SweepRow& row, const std::string& only) {
+  return only.empty() || ::fnmatch(only.c_str(), row.name.c_str(), 0) == 0;
+}
+
 /// Lets rows that read text share a cache, which would else lie beside each row's own run.
 void share_cache(const SweepFile& file, Options& options) {
   DataOptions& data = options.data;
@@ -142,10 +152,18 @@ void share_cache(const SweepFile& file, Options& options) {
 
 }  // namespace
 
-std::vector<SweepRow> rows_of(const SweepFile& file) {
+std::vector<SweepRow> rows_of(SweepFile& file) {
   std::vector<SweepRow> rows;
   add_product(file, rows);
-  for (const NamedRow& named : file.rows) rows.push_back(named_row(file, named));
+  for (const NamedRow& named : file.rows) {
+    const SweepRow row = named_row(file, named);
+    const auto same = file.sweep.ranks.empty() ? rows.end() : equal_row(rows, row);
+    if (same == rows.end()) {
+      rows.push_back(row);
+    } else {
+      file.notes.push_back(fmt::format("row {} is left out, because {} is the same.", row.name, same->name));
+    }
+  }
   std::set<std::string> names;
   for (SweepRow& row : rows) {
     share_cache(file, row.options);
@@ -153,9 +171,14 @@ std::vector<SweepRow> rows_of(const SweepFile& file) {
     if (!names.insert(row.name).second)
       throw UsageError("{}: two rows are called '{}': name one of them by [sweep.row NAME]", file.path.string(),
                        row.name);
-    in_row(row.name, [&] { require_possible(row); });
+    if (is_chosen(row, file.sweep.only)) in_row(row.name, [&] { require_possible(row); });
   }
   if (!file.sweep.baseline.empty() && !names.contains(folder_name(file.sweep.baseline))) {
+    if (!file.sweep.ranks.empty()) {
+      file.notes.push_back(fmt::format("The baseline {} is not a row on these ranks. The first row takes its place.",
+                                       std::exchange(file.sweep.baseline, "")));
+      return rows;
+    }
     std::string all;
     for (const SweepRow& row : rows) all += (all.empty() ? "" : ", ") + row.name;
     throw UsageError("sweep.baseline = '{}' is no row: {}", file.sweep.baseline, all);
@@ -164,12 +187,11 @@ std::vector<SweepRow> rows_of(const SweepFile& file) {
 }
 
 std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only) {
-  if (only.empty()) return rows;
   std::vector<SweepRow> chosen;
   std::string all;
   for (const SweepRow& row : rows) {
     all += (all.empty() ? "" : ", ") + row.name;
-    if (::fnmatch(only.c_str(), row.name.c_str(), 0) == 0) chosen.push_back(row);
+    if (is_chosen(row, only)) chosen.push_back(row);
   }
   if (chosen.empty()) throw UsageError("sweep.only = '{}' is the name of no row: {}", only, all);
   return chosen;

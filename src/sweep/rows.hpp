@@ -19,8 +19,9 @@ struct SweepRow {
 
 /// Returns the product of the varied options, then the named rows. A varied option without meaning given the others is
 /// left out of its row, and of the name; equal rows are made once. An option of the base without meaning has its
-/// default in a row. UsageError, naming the row, for refused options, equal names, and a baseline that is no row.
-std::vector<SweepRow> rows_of(const SweepFile& file);
+/// default in a row. With sweep.ranks, named rows that equal another are left out too, and noted. UsageError, naming
+/// the row, for equal names, a baseline that is no row, and refused options of rows that sweep.only names.
+std::vector<SweepRow> rows_of(SweepFile& file);
 
 /// Returns the rows that sweep.only names. UsageError if there is none.
 std::vector<SweepRow> chosen_rows(const std::vector<SweepRow>& rows, const std::string& only);

@@ -1,6 +1,5 @@
 // sweep.action = run, retry and row.
 #include <algorithm>
-#include <cstdio>
 #include <tuple>
 
 #include "sweep/actions.hpp"
@@ -17,11 +16,6 @@
 namespace tessera {
 
 namespace {
-
-void say(const std::string& line) {
-  std::fputs(fmt::format("{}\n", line).c_str(), stdout);
-  std::fflush(stdout);
-}
 
 /// Finds a missing or too short corpus, and a missing launcher, before the first row. UsageError naming the row.
 void require_startable(const Sweep& sweep, const std::vector<SweepRow>& rows) {
@@ -83,6 +77,10 @@ int run_rows(const Sweep& sweep, const SweepFolder& folder, const std::vector<Sw
   const std::vector<RowStatus> all = statuses_of(folder, sweep.chosen);
   const auto done = std::ranges::count(all, RowState::done, &RowStatus::state);
   say(fmt::format("{} of {} rows done; the table: tessera-report {}", done, all.size(), folder.path().string()));
+  const auto failed = std::ranges::count(all, RowState::failed, &RowStatus::state) +
+                      std::ranges::count(all, RowState::timed_out, &RowStatus::state);
+  if (failed == 1) say("1 row failed. Use --sweep.action=retry to run it again.");
+  if (failed > 1) say(fmt::format("{} rows failed. Use --sweep.action=retry to run them again.", failed));
   return exit_code_of(all);
 }
 
@@ -105,16 +103,16 @@ int run_here(const Sweep& sweep) {
   folder.prepare(sweep.rows, Started::here);
   std::vector<SweepRow> rows;
   for (const SweepRow& row : sweep.chosen) {
-    if (folder.status(row).may_start()) rows.push_back(row);
+    // No other sweep runs here: what still runs a row was left by one that was killed, and ends soon.
+    const RowStatus status = folder.status(row);
+    if (status.may_start() || status.state == RowState::running) rows.push_back(row);
   }
   return run_rows(sweep, folder, rows);
 }
 
 int retry_rows(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
-  const Started how = folder.started();
-  if (how == Started::not_yet)
-    throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", folder.path().string());
+  const Started how = folder.require_started();
   std::vector<SweepRow> rows;
   {
     const SweepLock lock(folder.path());

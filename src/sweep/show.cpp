@@ -1,12 +1,11 @@
 // sweep.action = print and status.
 #include <algorithm>
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
 #include "sweep/actions.hpp"
+#include "sweep/attempt.hpp"
 #include "sweep/launcher.hpp"
 #include "sweep/needs.hpp"
-#include "sweep/text_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/base/text_table.hpp"
@@ -15,20 +14,17 @@ namespace tessera {
 
 namespace {
 
-/// Returns "12/100", by the run's own status.json.
-std::string progress_of(const std::filesystem::path& run) try {
-  const auto text = read_small_file(run / "status.json");
-  if (!text) return "";
-  const auto json = nlohmann::json::parse(*text);
-  return fmt::format("{}/{}", json.value("step", std::int64_t{0}), json.value("steps", std::int64_t{0}));
-} catch (const std::exception&) {
-  return "?";
+/// Returns the word that starts this executable in a shell.
+std::string tessera_word() {
+  std::error_code ignored;
+  const bool is_found = std::filesystem::equivalent(find_program("tessera"), own_executable(), ignored);
+  return is_found ? "tessera" : own_executable().string();
 }
 
 std::vector<std::string> command_of(const Sweep& sweep, const SweepFolder& folder, const SweepRow& row) {
   if (!row.trains()) return command_words(row, sweep.file.sweep.launcher, folder.run(row, 1), "TOKENS.bin");
   std::vector<std::string> words = launcher_words(sweep.file.sweep.launcher, row.ranks);
-  words.insert(words.end(), {"tessera", "train"});
+  words.insert(words.end(), {tessera_word(), "train"});
   const std::vector<std::string> options = row_arguments(row);
   words.insert(words.end(), options.begin(), options.end());
   words.push_back("--run.dir=" + folder.run(row, 1).string());
@@ -65,8 +61,7 @@ int print_sweep(const Sweep& sweep) {
 
 int show_status(const Sweep& sweep) {
   const SweepFolder folder(sweep.file);
-  if (folder.started() == Started::not_yet)
-    throw UsageError("{} is no sweep that was started: sweep.action = run or submit first", folder.path().string());
+  folder.require_started();
   TextTable table(
       {{"row"}, {"ranks", Align::right}, {"status"}, {"step", Align::right}, {"attempts", Align::right}, {""}});
   for (const SweepRow& row : sweep.chosen) {

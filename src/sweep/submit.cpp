@@ -2,10 +2,8 @@
 #include <algorithm>
 #include <boost/program_options/parsers.hpp>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <sstream>
-#include <tuple>
 
 #include "sweep/actions.hpp"
 #include "sweep/child.hpp"
@@ -55,10 +53,25 @@ bool cluster_has_gpus() {
 struct Shape {
   std::int64_t ranks = 1;
   bool gpus = false;
-  bool operator<(const Shape& other) const { return std::tie(ranks, gpus) < std::tie(other.ranks, other.gpus); }
+  std::int64_t node_ranks = 1;  ///< most on a node
+  auto operator<=>(const Shape&) const = default;
 };
+using Arrays = std::map<Shape, std::vector<SweepRow>>;
 
-/// Returns the fewest nodes with equally many ranks each, at most sweep.node_ranks.
+/// Deals rows out to chains. In a chain one row runs at a time, whatever its shape: its arrays wait for each other.
+std::vector<Arrays> chains_of(const Arrays& all, std::int64_t chains) {
+  std::vector<Arrays> out;
+  std::size_t next = 0;
+  for (const auto& [shape, rows] : all) {
+    for (const SweepRow& row : rows) {
+      if (std::ssize(out) < chains) out.emplace_back();
+      out[next++ % static_cast<std::size_t>(chains)][shape].push_back(row);
+    }
+  }
+  return out;
+}
+
+/// Returns the fewest nodes with equally many ranks each, at most `most`.
 std::int64_t nodes_for(std::int64_t ranks, std::int64_t most) {
   std::int64_t nodes = (ranks + most - 1) / most;
   while (ranks % nodes != 0) ++nodes;
@@ -73,8 +86,8 @@ std::string slurm_time(double seconds) {
 
 /// Returns whether the jobs need this option of the sweep itself.
 bool is_for_jobs(const std::string& option) {
-  constexpr std::string_view names[] = {"sweep.name",   "sweep.base",     "sweep.baseline",
-                                        "sweep.repeat", "sweep.requeues", "sweep.limit"};
+  constexpr std::string_view names[] = {"sweep.name",     "sweep.base",  "sweep.baseline", "sweep.repeat",
+                                        "sweep.requeues", "sweep.limit", "sweep.ranks"};
   return std::ranges::find(names, option) != std::end(names);
 }
 
@@ -86,26 +99,28 @@ class Submission {
     while (is_file(slurm() / fmt::format("submit-{}.jobs", number_))) ++number_;
   }
 
-  /// Submits an array and returns its number.
-  std::string array(const Shape& shape, const std::vector<SweepRow>& rows) {
+  /// Submits an array and returns its number. Its tasks run one after the other if `in_chain`, and after the array
+  /// `before` (empty: none).
+  std::string array(const Shape& shape, const std::vector<SweepRow>& rows, bool in_chain, const std::string& before) {
     const std::string what = fmt::format("{}{}", shape.ranks, shape.gpus ? "-gpus" : "");
-    const Path list = slurm() / fmt::format("submit-{}-ranks-{}.rows", number_, what);
+    const Path list = slurm() / fmt::format("submit-{}-{}-ranks-{}.rows", number_, ++arrays_, what);
     std::string names;
     for (const SweepRow& row : rows) names += row.name + "\n";
     write_text_atomically(list, names);
     const SweepOptions& options = sweep_.file.sweep;
-    const std::int64_t nodes = nodes_for(shape.ranks, options.node_ranks), tasks = shape.ranks / nodes;
-    std::vector<std::string> words = {
-        fmt::format("--array=1-{}{}", rows.size(), options.parallel > 0 ? fmt::format("%{}", options.parallel) : ""),
-        fmt::format("--job-name={}-{}", options.name, what),
-        "--output=" + (slurm() / "%A_%a.out").string(),
-        fmt::format("--nodes={}", nodes),
-        fmt::format("--ntasks-per-node={}", tasks),
-        fmt::format("--gpus-per-node={}", shape.gpus ? tasks : 0),
-        fmt::format("--signal=B:USR1@{}", kWarning)};
+    const std::int64_t nodes = nodes_for(shape.ranks, shape.node_ranks), tasks = shape.ranks / nodes;
+    std::vector<std::string> words = {fmt::format("--array=1-{}{}", rows.size(), in_chain ? "%1" : ""),
+                                      fmt::format("--job-name={}-{}", options.name, what),
+                                      "--output=" + (slurm() / "%A_%a.out").string(),
+                                      fmt::format("--nodes={}", nodes),
+                                      fmt::format("--ntasks-per-node={}", tasks),
+                                      fmt::format("--gpus-per-node={}", shape.gpus ? tasks : 0),
+                                      fmt::format("--signal=B:USR1@{}", kWarning)};
     if (options.limit > 0) words.push_back("--time=" + slurm_time(options.limit));
     const std::vector<std::string> more = boost::program_options::split_unix(options.sbatch);
+    if (options.exclusive) words.push_back("--exclusive");
     words.insert(words.end(), more.begin(), more.end());
+    if (!before.empty()) words.push_back("--dependency=afterany:" + before);
     words.insert(words.end(), {(jobs_ / "sweep.sbatch").string(), sweep_.file.path.string(), list.string(),
                                folder_.path().string()});
     for (const Setting& setting : sweep_.file.arguments) words.push_back("--" + setting.name + "=" + setting.value);
@@ -172,7 +187,7 @@ class Submission {
   const Sweep& sweep_;
   const SweepFolder& folder_;
   Path jobs_;
-  int number_ = 1;
+  int number_ = 1, arrays_ = 0;
 };
 
 }  // namespace
@@ -208,11 +223,11 @@ int submit_rows(const Sweep& sweep) {
   }
   make_folder(folder.path());
   const SweepLock lock(folder.path());
-  const bool is_retry = sweep.file.sweep.action == SweepAction::retry;
-  if (!is_retry) require_none_queued(folder);
+  const std::int64_t chains = options.parallel > 0 ? options.parallel : options.exclusive ? 1 : 0;
+  if (options.action != SweepAction::retry || chains > 0) require_none_queued(folder);
   folder.prepare(sweep.rows, Started::by_slurm);
   const bool has_gpus = cluster_has_gpus();
-  std::map<Shape, std::vector<SweepRow>> arrays;
+  Arrays arrays;
   for (const SweepRow& row : sweep.chosen) {
     RowStatus status = folder.status(row);
     if (!status.may_start()) continue;
@@ -221,7 +236,7 @@ int submit_rows(const Sweep& sweep) {
       status.state = RowState::does_not_fit;
       status.message = needs.misfit;
       folder.write_status(row, status);
-      std::fputs(fmt::format("{:<20} does-not-fit  {}\n", row.name, needs.misfit).c_str(), stdout);
+      say(fmt::format("{:<20} does-not-fit  {}", row.name, needs.misfit));
       continue;
     }
     const DeviceChoice device = row.options.run.device;
@@ -230,10 +245,11 @@ int submit_rows(const Sweep& sweep) {
       status.state = RowState::pending;
       folder.write_status(row, status);
     }
-    arrays[{row.ranks, gpus}].push_back(row);
+    const std::int64_t of_base = sweep.file.given.contains("sweep.node_ranks") ? 0 : row.options.grid.ranks_per_node;
+    arrays[{row.ranks, gpus, of_base > 0 ? of_base : options.node_ranks}].push_back(row);
   }
   if (arrays.empty()) {
-    std::fputs("nothing to submit: every row has ended (retry starts those that failed)\n", stdout);
+    say("nothing to submit: every row has ended (retry starts those that failed)");
     return 0;
   }
   for (const auto& [shape, rows] : arrays) {
@@ -241,18 +257,18 @@ int submit_rows(const Sweep& sweep) {
   }
   Submission submission(sweep, folder, scripts);
   std::vector<std::string> jobs;
-  for (const auto& [shape, rows] : arrays) {
-    jobs.push_back(submission.array(shape, rows));
-    submission.record(jobs);
-    std::fputs(fmt::format("job {}: {} row{} on {} rank{}{}\n", jobs.back(), rows.size(), rows.size() == 1 ? "" : "s",
-                           shape.ranks, shape.ranks == 1 ? "" : "s", shape.gpus ? ", a GPU each" : "")
-                   .c_str(),
-               stdout);
+  for (const Arrays& chain : chains > 0 ? chains_of(arrays, chains) : std::vector{arrays}) {
+    std::string before;
+    for (const auto& [shape, rows] : chain) {
+      jobs.push_back(submission.array(shape, rows, chains > 0, before));
+      submission.record(jobs);
+      say(fmt::format("job {}: {} row{} on {} rank{}{}{}", jobs.back(), rows.size(), rows.size() == 1 ? "" : "s",
+                      shape.ranks, shape.ranks == 1 ? "" : "s", shape.gpus ? ", a GPU each" : "",
+                      before.empty() ? "" : ", after job " + before));
+      before = chains > 0 ? jobs.back() : "";
+    }
   }
-  std::fputs(
-      fmt::format("job {}: the table, after them, into {}\n", submission.report(jobs), folder.path().string()).c_str(),
-      stdout);
-  std::fflush(stdout);
+  say(fmt::format("job {}: the table, after them, into {}", submission.report(jobs), folder.path().string()));
   return 0;
 }
 

@@ -1,6 +1,7 @@
 #include "tessera/sweep/sweep.hpp"
 
 #include "sweep/actions.hpp"
+#include "sweep/text_file.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/comm/launcher.hpp"
 
@@ -13,7 +14,10 @@ int run_sweep(const std::filesystem::path& file, const std::vector<Setting>& arg
   sweep.file = read_sweep_file(file, arguments);
   sweep.rows = rows_of(sweep.file);
   sweep.chosen = chosen_rows(sweep.rows, sweep.file.sweep.only);
-  switch (sweep.file.sweep.action) {
+  const SweepAction action = sweep.file.sweep.action;
+  const bool begins = action == SweepAction::print || action == SweepAction::run || action == SweepAction::submit;
+  for (const std::string& note : begins ? sweep.file.notes : std::vector<std::string>{}) say(note);
+  switch (action) {
     case SweepAction::print:
       return print_sweep(sweep);
     case SweepAction::run:

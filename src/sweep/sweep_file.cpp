@@ -1,7 +1,11 @@
 #include "sweep/sweep_file.hpp"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <charconv>
+#include <map>
+#include <utility>
 
 #include "tessera/base/error.hpp"
 #include "tessera/config/command.hpp"
@@ -113,9 +117,19 @@ void require_known_sections(const IniFile& ini) {
 }
 
 /// Reads the base that a file names.
-Options base_of(SweepFile& file) {
+Options base_of(SweepFile& file, const IniFile& ini) {
   if (file.sweep.base.empty()) return {};
   const std::filesystem::path path = file.path.parent_path() / file.sweep.base;
+  if (std::error_code ignored; !std::filesystem::is_regular_file(path, ignored)) {
+    std::string place = "command line";
+    for (const Setting& setting : ini.settings) {
+      if (setting.name == "sweep.base" && setting.value == file.sweep.base) place = setting.place;
+    }
+    throw UsageError(
+        "{}: sweep.base = '{}' is not a file next to the sweep's. Use the path of an INI file with options, relative "
+        "to the sweep's file.",
+        place, file.sweep.base);
+  }
   file.base_text = read_ini_text(path);
   Options base = options_of(file.base_text, path.string());
   base.sweep = {};
@@ -131,6 +145,67 @@ void resolve_varied(SweepFile& file) {
     const auto said = std::ranges::find(file.arguments, varied.name, &Setting::name);
     if (said != file.arguments.end()) varied.values = {said->value};
   }
+}
+
+constexpr char kNumber = '\n';  // stands for the number of ranks in a name; no line of a file holds it
+
+/// Returns the row's name, its number of ranks replaced if it stands at the beginning or at the end.
+std::string pattern_of(const NamedRow& row) {
+  const std::string number = std::to_string(row.ranks);
+  if (row.name.starts_with(number + "-")) return kNumber + row.name.substr(number.size());
+  if (row.name.ends_with("-" + number)) return row.name.substr(0, row.name.size() - number.size()) + kNumber;
+  return row.name;
+}
+
+bool is_same_but_for_ranks(const NamedRow& a, const NamedRow& b) {
+  return a.command == b.command && std::ranges::equal(a.settings, b.settings, [](const Setting& x, const Setting& y) {
+           return x.name == y.name && x.value == y.value;
+         });
+}
+
+/// Adds a row for each of sweep.ranks in place of `like`, which has the same pattern as `family`, itself among them.
+void add_rows_like(const NamedRow& like, const std::vector<NamedRow>& family, std::string pattern, SweepFile& file) {
+  // At the end it may be any number, unless other rows have other ranks there.
+  if (pattern.ends_with(kNumber) && family.size() == 1) pattern = like.name;
+  const bool alike = std::ranges::all_of(family, [&](const NamedRow& row) { return is_same_but_for_ranks(row, like); });
+  for (const std::int64_t ranks : file.sweep.ranks) {
+    const auto own = std::ranges::find(family, ranks, &NamedRow::ranks);
+    NamedRow row = own == family.end() ? like : *own;
+    const std::string number = std::to_string(row.ranks = read_ranks(std::to_string(ranks), "sweep.ranks"));
+    if (const std::size_t at = pattern.find(kNumber); at != std::string::npos) {
+      row.name = pattern.substr(0, at) + number + pattern.substr(at + 1);
+    } else if (file.sweep.ranks.size() > 1) {
+      row.name = number + "-" + row.name;
+    }
+    if (own != family.end() || alike) {
+      file.rows.push_back(row);
+    } else {
+      file.notes.push_back(
+          fmt::format("row {0} is left out, because rows like {1} differ in more than their ranks. "
+                      "To have it, add [sweep.row {0}] to the file.",
+                      row.name, like.name));
+    }
+  }
+}
+
+void replace_ranks(SweepFile& file) {
+  if (file.sweep.ranks.empty()) return;
+  Varied axis{"ranks", "sweep.ranks", {}};
+  for (const std::int64_t ranks : file.sweep.ranks) axis.values.push_back(std::to_string(ranks));
+  const auto own_axis = std::ranges::find(file.vary, "ranks", &Varied::name);
+  if (own_axis != file.vary.end()) {
+    *own_axis = axis;
+  } else if (!file.vary.empty()) {
+    file.vary.insert(file.vary.begin(), axis);
+  }
+  std::map<std::string, std::vector<NamedRow>> families;
+  for (const NamedRow& row : file.rows) families[pattern_of(row)].push_back(row);
+  for (const NamedRow& row : std::exchange(file.rows, {})) {
+    const std::vector<NamedRow>& family = families.at(pattern_of(row));
+    if (row.name == family.front().name) add_rows_like(row, family, pattern_of(row), file);
+  }
+  if (file.vary.empty() && file.rows.empty() && !file.notes.empty())
+    throw UsageError("sweep.ranks = {} leaves no row: {}", fmt::join(file.sweep.ranks, ","), file.notes.front());
 }
 
 }  // namespace
@@ -169,14 +244,16 @@ SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<S
     }
   }
   out.sweep = own.sweep;
+  out.given = own.given;
   if (out.sweep.name.empty()) out.sweep.name = path.stem().string();
   if (out.sweep.name.find('/') != std::string::npos || out.sweep.name.starts_with('.'))
     throw UsageError("sweep.name = '{}' (it names the folder runs/NAME): a name without /", out.sweep.name);
   if (out.sweep.dir.empty()) out.sweep.dir = (std::filesystem::path("runs") / out.sweep.name).string();
-  out.common = with_settings(base_of(out), common);
+  out.common = with_settings(base_of(out, ini), common);
   read_vary(ini, out);
   read_rows(ini, out);
   resolve_varied(out);
+  replace_ranks(out);
   if (out.vary.empty() && out.rows.empty())
     throw UsageError("{}: no row: it needs [sweep.vary] with option = a, b, or [sweep.row NAME]", path.string());
   return out;

@@ -33,10 +33,14 @@ struct SweepFile {
   std::vector<NamedRow> rows;   ///< in the order of the file
   std::vector<Setting> arguments;        ///< the command line's options of rows: they override every row's
   std::vector<Setting> sweep_arguments;  ///< the command line's of the sweep itself
+  OptionNames given;                     ///< options of the sweep itself that were set
+  std::vector<std::string> notes;        ///< sentences about rows that sweep.ranks leaves out
 };
 
 /// Reads `path` and the base that it names. An option of the command line that the file varies has that one value.
-/// UsageError with file and line for anything that a sweep's file cannot hold.
+/// sweep.ranks replaces the ranks of all rows: the axis, and those of named rows, whose names follow. Named rows that
+/// differ in their ranks alone, memory-1 and memory-2, count as one. UsageError with file and line for anything that a
+/// sweep's file cannot hold.
 SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<Setting>& arguments);
 
 /// Parses `text` as a number of ranks. UsageError.

@@ -1,5 +1,5 @@
 #pragma once
-// Folders, and small files that other programs write.
+// Folders, small files that other programs write, and lines for the user.
 
 #include <filesystem>
 #include <optional>
@@ -18,5 +18,8 @@ void make_folder(const std::filesystem::path& path);
 
 /// Returns the file's size; 0 if there is none.
 std::int64_t size_of(const std::filesystem::path& path);
+
+/// Writes a line to standard output, at once.
+void say(const std::string& line);
 
 }  // namespace tessera

@@ -2,7 +2,9 @@
 import contextlib
 import json
 import os
+import pty
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -11,8 +13,8 @@ import unittest
 from fnmatch import fnmatch
 from pathlib import Path
 
-from job import SHORT, TINY, Case, main, status
-from running import Running, logged, ranks_of
+from job import Case, command, main, status
+from running import Running, history, logged
 
 ROOT = Path(__file__).parents[2]
 REPORT = ROOT / "postprocess" / "report.py"
@@ -95,7 +97,7 @@ memory = 20MB
         names = ["1-ddp", "1-zero3-1", "1-zero3-2", "2-ddp", "2-zero3-1", "2-zero3-2", "too_big", "gpu", "program"]
         self.assertEqual(re.findall(r"^# (.*)$", printed, re.M), names)
         self.assertRegex(printed, r"too_big .* does not fit: plan.memory = 20.0 MB: needs .* too much")
-        self.assertRegex(printed, r"mpiexec -n 2 tessera train .*--optim.lr=0.002 .*--shard.strategy=zero3 --shard.prefetch_forward=2 .*"
+        self.assertRegex(printed, r"mpiexec -n 2 \S*tessera train .*--optim.lr=0.002 .*--shard.strategy=zero3 --shard.prefetch_forward=2 .*"
                                   r"--run.dir=runs/demo/2-zero3-2/run\n")
         self.assertNotIn("accumulation", printed)  # the sweep's global_batch took its place
         done = self.sweep("run")
@@ -168,6 +170,42 @@ memory = 20MB
         self.sweep("run", "--sweep.only=?-ddp")
         self.assertEqual(self.states(), {"1-ddp": "done", "1-zero3": "pending", "2-ddp": "done", "2-zero3": "pending"})
 
+    def test_other_ranks(self):
+        """They replace the file's, and whoever asks for the rows later gives the same."""
+        self.file("[sweep]\nbaseline = single\n[sweep.row single]\n[sweep.vary]\nranks = 1\nshard.strategy = ddp, zero3\n"
+                  "[sweep.row 1-lr]\noptim.lr = 0.1\n", common=COMMON.replace("[data]", "[shard]\nstrategy = ddp\n[data]"))
+        job = self.sweep("run", "--sweep.ranks=2,4")
+        self.assertEqual(self.states(), dict.fromkeys(["2-ddp", "2-zero3", "4-ddp", "4-zero3", "2-lr", "4-lr"], "done"))
+        self.assertRegex(job.out, r"^row 2-single is left out, because 2-ddp is the same\.\nrow 4-single is .*\n"
+                                  r"The baseline single is not a row on these ranks\. The first row takes its place\.\nsweep demo: 6 of 6")
+        recorded = json.loads((self.folder / "runs/demo/sweep.json").read_text())
+        self.assertEqual((recorded["arguments"], recorded["ranks"], recorded["baseline"]), (["--sweep.ranks=2,4"], [2, 4], None))
+        self.assertRegex(self.sweep("status", "--sweep.ranks=2,4").out, "4-lr +4 +done")
+        self.assertRegex(self.sweep("status", code=2).err, r"runs/demo was started with --sweep\.ranks=2,4\. Use the same here\.")
+
+    def test_a_printed_command_works_when_pasted(self):
+        self.file("[sweep.row a]\nmetrics.every = 1\n"
+                  + "[sweep.row b]\nkind = command\ncommand = {tessera} --version\n")
+        for line in re.findall(r"^# \S+\n(.*)$", self.sweep("print").out, re.M):
+            done = subprocess.run(["sh", "-c", line], cwd=self.folder, capture_output=True, text=True)
+            self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(len(logged(self.folder / "runs/demo/a/run")), 3)
+
+    def test_progress_on_a_terminal(self):
+        self.file("[sweep.row a]\n[sweep.row b]\n")
+        terminal, end = pty.openpty()
+        job = subprocess.Popen(command(["sweep", "demo.ini", "--sweep.action=run"], 0), cwd=self.folder, stdin=subprocess.DEVNULL,
+                               stdout=end)
+        os.close(end)
+        said = b""
+        with contextlib.suppress(OSError):  # its other end is closed
+            while block := os.read(terminal, 4096):
+                said += block
+        os.close(terminal)
+        self.assertEqual(job.wait(), 0)
+        for row in "ab":  # in one line that is written anew, and is gone in the end
+            self.assertRegex(said.decode(), rf"\r\033\[K{row} +(starting|\d/3)? +\d s(\r\033\[K{row} .*?)*\r\033\[K{row} +done ")
+
     def test_what_is_refused(self):
         vary = "[sweep.vary]\nranks = 1, 2\n"
         for text, says in (
@@ -191,7 +229,9 @@ memory = 20MB
                 ("[sweep.row sweep.json]\n", r"row 'sweep\.json' \(it names a folder\)"),
                 ("[sweep.rows a]\n" + vary, r"demo\.ini:1: unknown section \[sweep\.rows a\]"),
                 ("[sweep]\nbaseline = 3\n" + vary, r"sweep\.baseline = '3' is no row: 1, 2"),
-                ("[sweep]\nbase = none.ini\n" + vary, r"none\.ini: no such file"),
+                ("[sweep]\nbase = none.ini\n" + vary, r"demo\.ini:2: sweep\.base = 'none\.ini' is not a file next to the sweep's"),
+                ("[sweep]\nranks = 2,0\n" + vary, r"demo\.ini:2: sweep\.ranks = '2,0' .*above 0, for example 1,2,4"),
+                ("[sweep]\nranks = 3\n" + vary, r"row 3: train\.global_batch = 8 is no multiple of 6"),
                 ("[sweep.vary]\nranks = 3\n", r"row 3: train\.global_batch = 8 is no multiple of 6"),
                 ("[sweep.row a]\nshard.strategy = ddp\nshard.prefetch_forward = 2\n", r"row a: shard\.prefetch_forward = '2' has no effect"),
                 ("[sweep.row a]\nmodel.heads = 3\n", r"row a: .*heads"),
@@ -227,7 +267,7 @@ memory = 20MB
 class Delivered(Sweep):
     """The examples of inputs/sweeps, with less to do, and without PyTorch. (The studies: test_studies.py.)"""
     SMALL = ["--train.steps=2", "--optim.warmup_steps=0", "--train.seq_len=16", "--model.layers=1", "--data.synthetic_tokens=5K"]
-    ONLY = {"strategies.ini": "4-*", "pytorch.ini": "[12]-[dp]*"}  # the other rows are checked, not run
+    ONLY = {"strategies.ini": "4-*", "pytorch.ini": "[12]-[dp]*"}  # the other rows are neither checked nor run
 
     def test_every_example(self):
         for name, only in self.ONLY.items():
@@ -243,6 +283,20 @@ class Delivered(Sweep):
                 self.assertIn("done", states.values())
                 for row in others:
                     self.assertIn("/usr/bin/python3 lacks a module (No module named 'torch')", self.row(row, file.stem)["message"])
+
+
+    def test_a_row_that_goes_on_halfway_does_so_for_any_number_of_steps(self):
+        name, row = "gpt2_nanogpt", "2-zero3-resumed"
+        for folder in ("small", "real"):
+            shutil.copytree(ROOT / "inputs/sweeps" / folder, self.folder / folder)
+        shutil.copy(ROOT / f"inputs/sweeps/{name}.ini", self.folder)
+        for steps in (3, 41):
+            self.sweep("run", *self.SMALL[1:], f"--train.steps={steps}", f"--sweep.only={row}", f"--sweep.dir=runs/{steps}",
+                       file=f"{name}.ini")
+            run = self.folder / f"runs/{steps}/{row}"
+            self.assertEqual(status(run)["status"], "done", status(run))
+            self.assertEqual([len(history(run / one)) for one in ("first", "run")], [steps, steps - steps // 2])
+            self.assertEqual(history(run / "run"), history(run / "first")[steps // 2:])
 
 
 class Happens(Sweep):
@@ -274,7 +328,7 @@ class Happens(Sweep):
             job.process.wait()
             self.signal(ranks, signal.SIGCONT)
         self.assertEqual(second.code, 2, second.everything())
-        self.assertRegex(second.err, r"the folder = runs/demo is in use \(by process \d+")
+        self.assertRegex(second.err, r"sweep\.dir = runs/demo is in use \(by process \d+")
         self.assertEqual(self.row("0.02")["status"], "running")
         deadline = time.monotonic() + 20
         while any(Path(f"/proc/{pid}").exists() for pid in launcher + ranks):  # the ranks end with their sweep
@@ -314,7 +368,7 @@ class Happens(Sweep):
 
     def program_that_waits(self, *words):
         """Its first run ends; the second waits until `luck` exists."""
-        (self.folder / "wait.sh").write_text("[ ${1##*.} != 2 ] || [ -e luck ] || { touch waits; sleep 60 & wait; }\n"
+        (self.folder / "wait.sh").write_text("[ ${1##*.} != 2 ] || [ -e luck ] || { sleep 60 & touch waits; wait; }\n"
                                              "echo '{}' >$1/metrics.json\n")
         self.file("[sweep]\nrepeat = 2\n[sweep.row a]\nkind = command\ncommand = sh wait.sh {run}\n")
         job = Running(["sweep", "demo.ini", "--sweep.action=run"], 0, self.folder, before=words)
@@ -350,6 +404,21 @@ class Happens(Sweep):
             self.assertLess(time.monotonic(), deadline)
         self.assertRegex(shown, r"a +1 +failed .*what ran it was killed")
 
+    def test_a_sweep_waits_for_what_outlives_a_killed_one(self):
+        """As a row's ranks do, until they have written their checkpoint."""
+        job = self.program_that_waits()
+        left = self.children(self.children(job.process.pid)[0])
+        job.process.kill()
+        job.process.wait()
+        (self.folder / "luck").write_text("")
+        again = Running(["sweep", "demo.ini", "--sweep.action=run"], 0, self.folder)
+        again.wait_for(lambda: "1 of 1 row to run" in again.said(), "row to run")
+        self.assertRegex(self.sweep("status").out, r"a +1 +running")
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+        code, said = again.end()
+        self.assertEqual((code, self.row("a")["status"], self.row("a")["repeats"]), (0, "done", 2), said)
+
     def test_the_limit_of_an_attempt(self):
         self.file("[sweep]\nlimit = 3s\n[sweep.vary]\nranks = 1, 2\n")
         words = ["--train.steps=100000", "--metrics.every=1", "--checkpoint.every=0", "--sweep.only=1"]
@@ -372,6 +441,7 @@ class Happens(Sweep):
         self.file(f"[sweep.vary]\nranks = 1\n[sweep.row b]\nkind = command\ncommand = {sys.executable} program.py {{run}}\n"
                   "[sweep.row gone]\nkind = command\ncommand = ./no_such_program\n")
         job = self.sweep("run", code=9)
+        self.assertRegex(job.out, r"\n2 rows failed\. Use --sweep\.action=retry to run them again\.\n$")
         self.assertEqual(self.states(), {"1": "done", "b": "failed", "gone": "failed"}, job.out)
         self.assertEqual((self.row("b")["code"], self.row("b")["message"]), (9, "no luck"))
         (self.folder / "luck").write_text("")

@@ -247,9 +247,9 @@ every = 1
 
 
 class Sweeps(Jobs):
-    def sweep(self, action, *words, code=0):
+    def sweep(self, action, *words, code=0, **environment):
         done = subprocess.run([os.environ["TESSERA"], "sweep", "demo.ini", f"--sweep.action={action}", *words], cwd=self.folder,
-                              capture_output=True, text=True, env=settings(TESSERA_JOBS=str(JOBS)))
+                              capture_output=True, text=True, env=settings(TESSERA_JOBS=str(JOBS), **environment))
         self.assertEqual(done.returncode, code, done.stdout + done.stderr)
         return done.stdout + done.stderr
 
@@ -323,6 +323,29 @@ class Sweeps(Jobs):
         real = self.submit("study.sbatch", "strong_scaling", "real", "--sweep.only=2-ddp", "--plan.memory=1GB", sbatch=[])
         self.expect(real, "COMPLETED", 0, r"2-ddp +does-not-fit +plan\.memory = 1\.00 GB(.|\n)*nothing to submit")
         self.assertTrue((self.folder / "runs/strong_scaling-real/2-ddp/config.ini").exists())
+
+    def test_one_row_after_the_other(self):
+        """Rows of an exclusive sweep do not overlap, whatever their shapes; each has all cores of its nodes."""
+        probe = self.folder / "probe"
+        probe.write_text('#!/bin/sh\necho "$SLURM_JOB_NUM_NODES $SLURM_CPUS_PER_TASK $SLURM_STEP_NUM_TASKS" '
+                         '>"$(dirname "$3").cores"\nexec "$@"\n')
+        probe.chmod(0o755)
+        (self.folder / "demo.ini").write_text(
+            "[sweep]\nexclusive = true\n[sweep.row a]\nranks = 2\n[sweep.row b]\nranks = 2\noptim.lr = 0.1\n"
+            "[sweep.row nodes]\nranks = 4\ngrid.ranks_per_node = 2\n[plan]" + SWEEP.split("[plan]")[1])
+        said = self.sweep("submit", TESSERA_WRAP=str(probe))
+        jobs = re.findall(r"^job (\d+): (?:1 row|2 rows) on (\d) ranks?(?:, after job (\d+))?$", said, re.M)
+        self.assertEqual([(ranks, after) for _, ranks, after in jobs],
+                         [("2", ""), ("4", jobs[0][0])], said)
+        self.table(re.search(r"job (\d+): the table", said)[1])
+        self.names = ["a", "b", "nodes"]
+        self.assertEqual(self.states(), dict.fromkeys(self.names, "done"))
+        rows = [self.row(name) for name in self.names]
+        for before, row in zip(rows, rows[1:]):
+            self.assertLessEqual(before["ended"], row["started"])
+            self.assertEqual(SlurmJob(row["job"]).facts()["OverSubscribe"], "NO")
+        cores = {name: (self.folder / f"runs/demo/{name}.cores").read_text().split() for name in self.names}
+        self.assertEqual(cores, {"a": ["1", "2", "2"], "b": ["1", "2", "2"], "nodes": ["2", "2", "4"]})
 
     def test_no_more_restarts(self):
         """The row is timed-out then."""

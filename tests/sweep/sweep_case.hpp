@@ -23,11 +23,15 @@ class SweepCase {
     return read_sweep_file(folder_.write("demo.ini", text), read_arguments(words).settings);
   }
   std::vector<SweepRow> rows(const std::string& text, const std::vector<std::string>& words = {}) const {
-    return rows_of(read(kSmallRows + text, words));
+    SweepFile file = read(kSmallRows + text, words);
+    return rows_of(file);
   }
   /// The message of the UsageError that reading the file and making its rows ends in.
   std::string error(const std::string& text, const std::vector<std::string>& words = {}) const {
-    return message_of<UsageError>([&] { rows_of(read(text, words)); });
+    return message_of<UsageError>([&] {
+      SweepFile file = read(text, words);
+      rows_of(file);
+    });
   }
   const TemporaryFolder& folder() const { return folder_; }
 

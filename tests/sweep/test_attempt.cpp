@@ -1,6 +1,7 @@
 #include <chrono>
 #include <thread>
 
+#include "printed_to.hpp"
 #include "sweep/attempt.hpp"
 #include "sweep/fake_programs.hpp"
 #include "sweep/sweep_case.hpp"
@@ -26,7 +27,8 @@ struct AttemptCase {
     folder.prepare({row}, Started::here);
   }
   RowStatus attempt(std::int64_t repeat = 1) {
-    const RowStatus status = attempt_row(folder, row, repeat, {file.sweep, in_job, [](const std::string&) {}}, signals);
+    const RowStatus status =
+        attempt_row(folder, row, repeat, {file.sweep, in_job, [](const std::string&) {}, progress_every}, signals);
     const RowStatus written = folder.status(row);
     CHECK((written.state == status.state && written.message == status.message && written.code == status.code));
     CHECK(becomes_free(folder.row(row)));
@@ -40,6 +42,7 @@ struct AttemptCase {
   SweepFolder folder{file};
   SweepSignals signals;
   bool in_job = false;
+  double progress_every = 30.0;
 };
 
 struct CommandCase : AttemptCase {
@@ -124,6 +127,21 @@ TEST_CASE("A training is done when it says so, as often as it is to be repeated"
   CHECK((second.state == RowState::done && second.repeats == 2 && second.attempts == 2 && second.message.empty()));
   CHECK_THAT(c.output(), Contains("2 ranks: ") && Contains("train " + c.folder.config(c.row).string() +
                                                            " --run.dir=" + c.folder.run(c.row, 2).string() + "\n"));
+}
+
+TEST_CASE("A row that is done says what its run has to say") {
+  TrainCase c;
+  const RowStatus status = c.attempt("echo '{\"message\": \"without metrics\"}' >$run/status.json\n");
+  CHECK((status.state == RowState::done && status.message == "without metrics"));
+}
+
+TEST_CASE("The progress of a row is said while it runs") {
+  TrainCase c;
+  c.progress_every = 0.0;
+  // CHLD has the sweep look at it.
+  const std::string text = printed_to(
+      1, [&] { c.attempt("echo '{\"step\": 12, \"steps\": 100}' >$run/status.json\nkill -CHLD $PPID; sleep 0.05\n"); });
+  CHECK_THAT(text, Contains("a                    12/100       0 s\n"));
 }
 
 TEST_CASE("A training that stops with a checkpoint goes on from it") {

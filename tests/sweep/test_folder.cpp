@@ -65,6 +65,20 @@ TEST_CASE("A sweep's folder holds the rows in order, and the options of each") {
   CHECK(c.folder.run(c.rows[0], 3) == c.folder.path() / "a/run.3");
 }
 
+TEST_CASE("sweep.ranks is recorded, and whoever asks for the rows later gives the same") {
+  const FolderCase c({"--sweep.ranks=2,4"});
+  CHECK_THROWS_WITH(c.folder.require_started(), Contains("is no sweep that was started"));
+  c.folder.prepare(c.rows, Started::here);
+  CHECK(c.folder.require_started() == Started::here);
+  const Json json = Json::parse(read_file(c.folder.path() / "sweep.json"));
+  CHECK(json.at("arguments") == Json::parse(R"(["--optim.lr=1e-3", "--sweep.ranks=2,4"])"));
+  CHECK(json.at("baseline").is_null());
+  SweepFile other = c.file;
+  other.sweep.ranks = {};
+  CHECK_THROWS_WITH(SweepFolder(other).require_started(),
+                    Contains("was started with --sweep.ranks=2,4. Use the same here."));
+}
+
 TEST_CASE("A sweep's folder keeps the base as it was") {
   FolderCase c;
   c.file.sweep.base = "small/demo.ini", c.file.base_text = "[model]\nlayers = 1\n";
@@ -88,13 +102,15 @@ TEST_CASE("A folder of another file is refused, the same file under another name
 TEST_CASE("A row's options may change until it has begun") {
   FolderCase c;
   c.folder.prepare(c.rows, Started::here);
-  c.rows = rows_of(c.read({"--train.steps=7"}));
+  SweepFile other = c.read({"--train.steps=7"});
+  c.rows = rows_of(other);
   c.folder.prepare(c.rows, Started::here);
   CHECK_THAT(read_file(c.folder.config(c.rows[0])), Contains("[train]\nsteps = 7\n"));
   c.write(RowState::failed, 0);
   CHECK_NOTHROW(c.folder.prepare(c.rows, Started::here));
   CHECK(c.status().state == RowState::failed);
-  c.rows = rows_of(c.read({"--train.steps=8"}));
+  other = c.read({"--train.steps=8"});
+  c.rows = rows_of(other);
   CHECK_THAT(c.refused(), Contains("row a has begun with other options") && Contains("config.ini"));
   CHECK_THAT(read_file(c.folder.config(c.rows[0])), Contains("steps = 7\n"));
 }

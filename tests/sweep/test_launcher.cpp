@@ -42,6 +42,13 @@ TEST_CASE("A command takes the options of its row, and starts tessera as the swe
   row.command = "sh -c '{tessera} verify {row}/first'";
   CHECK(command_words(row, "mpirun", "sweep/a/run", "") ==
         Words{"sh", "-c", "mpirun " + shell_text({own_executable().string()}) + " verify sweep/a/first"});
+  row.options.train.steps = 7;
+  row.command = "prog --checkpoint.every={train.steps/2}";
+  CHECK(command_words(row, "auto", "", "") == Words{"prog", "--checkpoint.every=3"});
+  row.options.train.steps = 1;
+  CHECK(command_words(row, "auto", "", "") == Words{"prog", "--checkpoint.every=1"});
+  row.command = "prog {train.steps/3}";
+  CHECK_THROWS_WITH(command_words(row, "auto", "", ""), Contains("{train.steps/3}"));
   row.command = "prog {optim.learning_rate}";
   CHECK_THROWS_WITH(command_words(row, "auto", "", ""), Contains("{optim.learning_rate}") && Contains("{section.key}"));
 }

@@ -78,6 +78,53 @@ TEST_CASE("Rows are chosen by a pattern of their names") {
              Contains("sweep.only = '3*'") && Contains("1-1e-3, 1-2e-3, 2-1e-3, 2-2e-3"));
 }
 
+TEST_CASE("sweep.ranks replaces the ranks of every row, and names follow") {
+  const SweepCase c;
+  const std::string command = "kind = command\ncommand = run {ranks}\n";
+  const std::string text =
+      "[sweep]\nbaseline = one\n[sweep.row one]\nshard.strategy = ddp\n[sweep.vary]\n"
+      "ranks = 2, 3\nshard.strategy = ddp, zero3\n[sweep.row m-1]\nranks = 1\noptim.lr = 1\n"
+      "[sweep.row m-2]\nranks = 2\noptim.lr = 1\n[sweep.row 2-other]\nranks = 2\n" +
+      command + "[sweep.row depth-2]\nranks = 2\noptim.lr = 2\n";
+  SweepFile file = c.read(kSmallRows + text, {"--sweep.ranks=4,1"});
+  auto rows = rows_of(file);
+  CHECK(names_of(rows) ==
+        Words{"4-ddp", "4-zero3", "1-ddp", "1-zero3", "m-4", "m-1", "4-other", "1-other", "4-depth-2", "1-depth-2"});
+  for (const SweepRow& row : rows) CHECK(row.ranks == (row.name.find('4') == std::string::npos ? 1 : 4));
+  CHECK(rows[6].command == "run {ranks}");
+  CHECK(file.notes == Words{"row 4-one is left out, because 4-ddp is the same.",
+                            "row 1-one is left out, because 1-ddp is the same.",
+                            "The baseline one is not a row on these ranks. The first row takes its place."});
+  CHECK(file.sweep.baseline.empty());
+  file = c.read(kSmallRows + text, {"--sweep.ranks=4", "--sweep.baseline=4-ddp"});
+  CHECK(names_of(rows_of(file)) == Words{"4-ddp", "4-zero3", "m-4", "4-other", "depth-2"});
+  CHECK(file.sweep.baseline == "4-ddp");
+  // No axis in the file.
+  CHECK(names_of(c.rows("[sweep.vary]\noptim.lr = 3, 4\n[sweep.row a]\n", {"--sweep.ranks=1,1,2"})) ==
+        Words{"1-3", "1-4", "2-3", "2-4", "1-a", "2-a"});
+}
+
+TEST_CASE("A row of other ranks is made only where its like differ in their ranks alone") {
+  const SweepCase c;
+  const std::string text =
+      "[sweep.row w-1]\nranks = 1\nmodel.layers = 1\n[sweep.row w-2]\nranks = 2\nmodel.layers = 2\n";
+  SweepFile file = c.read(kSmallRows + text, {"--sweep.ranks=2,4"});
+  const auto rows = rows_of(file);
+  CHECK((names_of(rows) == Words{"w-2"} && rows[0].options.model.layers == 2));
+  CHECK(file.notes == Words{"row w-4 is left out, because rows like w-1 differ in more than their ranks. To have it, "
+                            "add [sweep.row w-4] to the file."});
+  CHECK_THAT(c.error(kSmallRows + text, {"--sweep.ranks=4"}), Contains("sweep.ranks = 4 leaves no row: row w-4 is"));
+  CHECK_THAT(c.error(kSmallRows + text, {"--sweep.ranks=99999999"}), Contains("ranks = '99999999'"));
+}
+
+TEST_CASE("Rows that are not chosen are not checked") {
+  const SweepCase c;
+  const std::string text = std::string(kSmallRows) + "[sweep.row a]\nrun.dump = 9\n[sweep.row b]\n";
+  CHECK_THAT(c.error(text, {"--train.steps=3"}), Contains("row a: run.dump"));
+  SweepFile file = c.read(text, {"--train.steps=3", "--sweep.only=b"});
+  CHECK(names_of(rows_of(file)) == Words{"a", "b"});
+}
+
 TEST_CASE("A row that cannot be is refused with its name") {
   const SweepCase c;
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{

@@ -59,12 +59,13 @@ TEST_CASE("Rows run one after the other; one that fails does not keep the next f
   RunCase c;
   CHECK(c.act(run_here) == 9);
   CHECK_THAT(c.said, Contains("2 of 2 rows to run") && Contains("1 of 2 rows done"));
+  CHECK_THAT(c.said, Catch::EndsWith("\n1 row failed. Use --sweep.action=retry to run it again.\n"));
   CHECK((c.status(0).state == RowState::failed && c.status(0).code == 9 && c.status(1).state == RowState::done));
   CHECK(c.act(run_here) == 9);
   CHECK_THAT(c.said, Contains("0 of 2 rows to run"));
   c.c.folder().write("row.sh.repaired", "");
   CHECK(c.act(retry_rows) == 0);
-  CHECK_THAT(c.said, Contains("1 of 2 rows to run") && Contains("2 of 2 rows done"));
+  CHECK_THAT(c.said, Contains("1 of 2 rows to run") && Contains("2 of 2 rows done") && !Contains("failed."));
   CHECK((c.status(0).attempts == 2 && c.status(1).attempts == 1));
   CHECK(c.act(retry_rows) == 0);
   CHECK_THAT(c.said, Contains("nothing to try again: no row has failed"));

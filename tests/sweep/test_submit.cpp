@@ -25,7 +25,7 @@ struct SubmitCase {
   Sweep make(const std::string& text, Words words) const {
     words.push_back("--sweep.dir=" + dir.string());
     words.push_back("--sweep.action=submit");
-    const SweepFile file = c.read(kSmallRows + text, words);
+    SweepFile file = c.read(kSmallRows + text, words);
     const auto rows = rows_of(file);
     return {file, rows, rows};
   }
@@ -46,6 +46,10 @@ struct SubmitCase {
     for (std::string line; std::getline(lines, line);) words.push_back(line);
     return words;
   }
+  bool has(int call_number, const std::string& word) const {
+    const Words words = call(call_number);
+    return std::ranges::find(words, word) != words.end();
+  }
   RowStatus status(std::size_t row) const { return folder.status(sweep.rows.at(row)); }
 
   SweepCase c;
@@ -65,26 +69,25 @@ const std::string kThreeShapes =
 }  // namespace
 
 TEST_CASE("Rows of one shape are submitted as one array, and the report after all") {
-  const SubmitCase c(kThreeShapes, {"--train.steps=4", "--sweep.repeat=2", "--sweep.parallel=2", "--sweep.limit=90s",
+  const SubmitCase c(kThreeShapes, {"--train.steps=4", "--sweep.repeat=2", "--sweep.limit=90s",
                                     "--sweep.sbatch=--mem=1G --comment='a b'"});
   CHECK(c.submit() ==
         "job 101: 2 rows on 1 rank\njob 102: 2 rows on 1 rank, a GPU each\njob 103: 1 row on 9 ranks\n"
         "job 104: the table, after them, into " +
             c.dir.string() + "\n");
   const std::string slurm = (c.dir / "slurm").string();
-  const std::string list = slurm + "/submit-1-ranks-1.rows";
-  CHECK(c.call(1) == Words{"--parsable", "--array=1-2%2", "--job-name=demo-1", "--output=" + slurm + "/%A_%a.out",
+  const std::string list = slurm + "/submit-1-1-ranks-1.rows";
+  CHECK(c.call(1) == Words{"--parsable", "--array=1-2", "--job-name=demo-1", "--output=" + slurm + "/%A_%a.out",
                            "--nodes=1", "--ntasks-per-node=1", "--gpus-per-node=0", "--signal=B:USR1@60",
                            "--time=00:01:30", "--mem=1G", "--comment=a b", (c.jobs / "sweep.sbatch").string(),
                            c.sweep.file.path.string(), list, c.dir.string(), "--train.steps=4", "--sweep.repeat=2",
                            "--sweep.limit=90s"});
   CHECK(read_file(list) == "a\nb\n");
   const auto has = [&](int call, const Words& expected) {
-    const Words words = c.call(call);
-    for (const std::string& word : expected) CHECK(std::ranges::find(words, word) != words.end());
+    for (const std::string& word : expected) CHECK(c.has(call, word));
   };
-  has(2, {"--nodes=1", "--ntasks-per-node=1", "--gpus-per-node=1", slurm + "/submit-1-ranks-1-gpus.rows"});
-  has(3, {"--nodes=3", "--ntasks-per-node=3", "--gpus-per-node=0", "--array=1-1%2"});
+  has(2, {"--nodes=1", "--ntasks-per-node=1", "--gpus-per-node=1", slurm + "/submit-1-2-ranks-1-gpus.rows"});
+  has(3, {"--nodes=3", "--ntasks-per-node=3", "--gpus-per-node=0", "--array=1-1"});
   has(4, {"--dependency=afterany:101:102:103", (c.jobs / "postprocess.sbatch").string(), c.dir.string()});
   CHECK(read_file(c.programs.folder() / "partition") == "fast\n");
   CHECK(c.folder.started() == Started::by_slurm);
@@ -103,7 +106,7 @@ TEST_CASE("Rows are submitted again only when their jobs have ended, and only th
   status.state = RowState::failed;
   c.folder.write_status(c.sweep.rows[0], status);
   CHECK_THAT(c.submit(), Contains("job 103: 1 row on 1 rank\n"));
-  CHECK(read_file(c.dir / "slurm/submit-2-ranks-1.rows") == "b\n");
+  CHECK(read_file(c.dir / "slurm/submit-2-1-ranks-1.rows") == "b\n");
   status.state = RowState::done;
   status.repeats = 1;
   for (const SweepRow& row : c.sweep.rows) c.folder.write_status(row, status);
@@ -111,12 +114,62 @@ TEST_CASE("Rows are submitted again only when their jobs have ended, and only th
   CHECK(c.call(5).empty());
 }
 
+TEST_CASE("Exclusive rows run one after the other, each alone on its nodes, whatever their shapes") {
+  const SubmitCase c(kThreeShapes + "[sweep]\nexclusive = true\nsbatch = --mem=1G\n");
+  CHECK_THAT(c.submit(), Contains("job 102: 2 rows on 1 rank, a GPU each, after job 101\n"
+                                  "job 103: 1 row on 9 ranks, after job 102\njob 104: the table, after them"));
+  CHECK((c.has(1, "--array=1-2%1") && c.has(1, "--exclusive") && !c.has(1, "--dependency=afterany:101")));
+  CHECK((c.has(2, "--array=1-2%1") && c.has(2, "--exclusive") && c.has(2, "--dependency=afterany:101")));
+  CHECK((c.has(3, "--array=1-1%1") && c.has(3, "--exclusive") && c.has(3, "--dependency=afterany:102")));
+  CHECK(c.has(4, "--dependency=afterany:101:102:103"));
+}
+
+TEST_CASE("sweep.parallel limits the rows over all arrays: each of so many chains runs one at a time") {
+  const SubmitCase c(kThreeShapes, {"--sweep.parallel=2"});
+  c.submit();
+  const std::vector<std::pair<std::string, std::string>> rows_and_before = {
+      {"a\n", ""}, {"gpu\n", "101"}, {"wide\n", "102"}, {"b\n", ""}, {"auto\n", "104"}};
+  for (int n = 1; n <= 5; ++n) {
+    INFO(n);
+    const auto& [rows, before] = rows_and_before[static_cast<std::size_t>(n - 1)];
+    const Words words = c.call(n);
+    const auto list = std::ranges::find_if(words, [](const std::string& word) { return word.ends_with(".rows"); });
+    CHECK(read_file(*list) == rows);
+    CHECK((c.has(n, "--array=1-1%1") && !c.has(n, "--exclusive")));
+    CHECK(c.has(n, "--dependency=afterany:" + before) == !before.empty());
+  }
+  CHECK(c.has(6, "--dependency=afterany:101:102:103:104:105"));
+  // More chains than rows: all at once.
+  const SubmitCase wide("[sweep.row a]\n[sweep.row b]\n", {"--sweep.parallel=100000"});
+  CHECK_THAT(wide.submit(), Contains("job 101: 1 row on 1 rank\njob 102: 1 row on 1 rank\n"));
+}
+
+TEST_CASE("A node has the ranks that its row takes for a node's, unless sweep.node_ranks is given") {
+  const std::string text = "[sweep.row a]\nranks = 8\ngrid.ranks_per_node = 4\n[sweep.row b]\nranks = 8\n";
+  const SubmitCase c(text);
+  CHECK_THAT(c.submit(), Contains("job 101: 1 row on 8 ranks\njob 102: 1 row on 8 ranks\n"));
+  CHECK((c.has(1, "--nodes=2") && c.has(1, "--ntasks-per-node=4")));
+  CHECK((c.has(2, "--nodes=1") && c.has(2, "--ntasks-per-node=8")));
+  const SubmitCase given(text, {"--sweep.node_ranks=2"});
+  CHECK_THAT(given.submit(), Contains("job 101: 2 rows on 8 ranks\n"));
+  CHECK((given.has(1, "--nodes=4") && given.has(1, "--ntasks-per-node=2")));
+}
+
+TEST_CASE("A retry of rows that run in chains waits until no others do") {
+  SubmitCase c("[sweep.row a]\n", {"--sweep.exclusive=true", "--sweep.ranks=2"});
+  c.submit();
+  CHECK(c.has(1, "--sweep.ranks=2"));
+  c.programs.folder().write("queued", "");
+  c.sweep.file.sweep.action = SweepAction::retry;
+  CHECK_THAT(c.refused(), Contains("job 101 of this sweep has not ended"));
+}
+
 TEST_CASE("A row that does not fit is not submitted") {
   const SubmitCase c("[plan]\nmemory = 20MB\n[sweep.row wide]\nmodel.width = 512\n[sweep.row a]\n");
   CHECK_THAT(c.submit(), Contains("wide ") && Contains("does-not-fit  plan.memory = 20.0 MB: needs") &&
                              Contains("job 101: 1 row on 1 rank\n"));
   CHECK(c.status(0).state == RowState::does_not_fit);
-  CHECK(read_file(c.dir / "slurm/submit-1-ranks-1.rows") == "a\n");
+  CHECK(read_file(c.dir / "slurm/submit-1-1-ranks-1.rows") == "a\n");
 }
 
 TEST_CASE("What cannot be submitted is refused before anything is made") {

@@ -64,9 +64,12 @@ TEST_CASE("What is no sweep's is refused with its line") {
            {"[sweep.vary]\nrun.name = a, b\n", "set sweep.dir"},
            {"[run]\ndir = x\n[sweep.row a]\n", ":2: run.dir has no effect"},
            {"[sweep]\nname = a/b\n[sweep.row a]\n", "sweep.name = 'a/b'"},
-           {"[sweep]\nbase = none.ini\n[sweep.row a]\n", "none.ini"}}) {
+           {"[sweep]\nbase = none.ini\n[sweep.row a]\n",
+            "demo.ini:2: sweep.base = 'none.ini' is not a file next to"}}) {
     CAPTURE(text);
     CHECK_THAT(c.error(text), Contains(expected));
   }
   CHECK_THAT(c.error("[sweep.row a]\n", {"--run.dir=x"}), Contains("command line: run.dir has no effect"));
+  CHECK_THAT(c.error("[sweep]\nbase = none.ini\n[sweep.row a]\n", {"--sweep.base=no.ini"}),
+             Contains("command line: sweep.base = 'no.ini'"));
 }

@@ -8,13 +8,13 @@ using namespace tessera::test;
 
 TEST_CASE("The corpus of a command is written once for each content, for those that want it") {
   const SweepCase c;
-  const SweepFile file = c.read(std::string(kSmallRows) +
-                                    "[data]\nsynthetic_tokens = 5K\n"
-                                    "[sweep.row plain]\nkind = command\ncommand = run {ranks}\n"
-                                    "[sweep.row one]\nkind = command\ncommand = run {tokens}\n"
-                                    "[sweep.row same]\nkind = command\ncommand = other {tokens}\n"
-                                    "[sweep.row seed]\nkind = command\ncommand = run {tokens}\ndata.seed = 7\n",
-                                {"--sweep.dir=" + (c.folder() / "sweep").string()});
+  SweepFile file = c.read(std::string(kSmallRows) +
+                              "[data]\nsynthetic_tokens = 5K\n"
+                              "[sweep.row plain]\nkind = command\ncommand = run {ranks}\n"
+                              "[sweep.row one]\nkind = command\ncommand = run {tokens}\n"
+                              "[sweep.row same]\nkind = command\ncommand = other {tokens}\n"
+                              "[sweep.row seed]\nkind = command\ncommand = run {tokens}\ndata.seed = 7\n",
+                          {"--sweep.dir=" + (c.folder() / "sweep").string()});
   const SweepFolder folder(file);
   const auto rows = rows_of(file);
   CHECK(tokens_for(folder, rows[0]).empty());
