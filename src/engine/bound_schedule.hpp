@@ -42,6 +42,7 @@ struct BoundSchedule {
   IndexedVector<OperationId, BoundOperation> operations;  ///< in list order
   ReducedScalars* reduced = nullptr;                      ///< on the device, as scalars
   StepScalars* scalars = nullptr;
+  ExactSum* unit_sums = nullptr;  ///< what norms have summed up after each unit; null: that is not kept
 
   const BoundOperation& operator[](OperationId id) const { return operations[id]; }
 };

@@ -105,6 +105,9 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   layout.model = model_attributes(account.model);
   layout.schedule = schedule_json_text(planned.schedule, planned.plan);
   layout.schedule_format = kScheduleFormat;
+  if (planned.schedule.unit_sums) {
+    for (const Unit& unit : planned.schedule.layout.units) layout.layers.push_back(unit.name);
+  }
   layout.device = account.has_monitor;
   layout.swmr = options.metrics.swmr;
   if (options.train.sample_every > 0) layout.sample_bytes = kSampleBytes;
