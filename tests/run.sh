@@ -21,6 +21,10 @@ if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $t
     echo "tests: no cuobjdump can be had: the test 'resources' is skipped" >&2
 fi
 
+# The reader of event files, for the test `cli.tensorboard`. Apart, because it brings a numpy that Debian's h5py cannot take.
+[[ -e $tools/tensorboard ]] || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --target "$tools/tensorboard" tensorboard ||
+  echo "tests: no TensorBoard can be had: the test 'cli.tensorboard' is skipped" >&2
+
 jobs/setup.sh ci
 jobs/setup.sh asan
 # shellcheck source=jobs/mpi_env.sh

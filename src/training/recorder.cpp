@@ -154,6 +154,11 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
   } catch (const IoError& error) {
     warn(fmt::format("{}: the run goes on without metrics", error.what()));
   }
+  if (options_.metrics.tensorboard) {
+    post_events([this, now = unix_now(), steps_done] {
+      events_ = std::make_unique<EventFile>(folder_.path() / "tensorboard", now, steps_done + 1);
+    });
+  }
   progress_ = std::make_unique<Progress>(stdout, options_.metrics.every);
 }
 
@@ -178,6 +183,25 @@ void RunRecorder::or_warn(std::string& said, F&& f) {
   } catch (const IoError& error) {
     if (std::exchange(said, error.what()) != error.what()) warn(fmt::format("{}: the run goes on", error.what()));
   }
+}
+
+/// An error ends the event file: a record that was cut off hides what follows it from readers.
+void RunRecorder::post_events(std::function<void()> task) {
+  io_.post(IoPriority::rows, [this, task = std::move(task)] {
+    try {
+      task();
+    } catch (const IoError& error) {
+      events_.reset();
+      warn(fmt::format("{}: the run goes on without event files", error.what()));
+    }
+  });
+}
+
+void RunRecorder::append_events(std::int64_t step, EventScalars scalars) {
+  if (!options_.metrics.tensorboard) return;
+  post_events([this, now = unix_now(), step, scalars = std::move(scalars)] {
+    if (events_ != nullptr) events_->append(now, step, scalars);
+  });
 }
 
 void RunRecorder::append_log(const std::string& line) {
@@ -205,6 +229,11 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   row.communication = report.communication;
   const Stopwatch recording(recording_seconds_);
   with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
+  append_events(report.step, {{"train/loss", report.result.loss},
+                              {"train/grad_norm", report.result.grad_norm},
+                              {"train/lr", report.learning_rate},
+                              {"train/tokens_per_second", rate},
+                              {"train/seconds", report.seconds}});
 
   const double exposed = report.times.exposed_seconds() / report.seconds;
   if (report.times.measured) exposed_share_ = exposed;
@@ -237,8 +266,13 @@ void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluat
   evaluations_ = evaluations;
   evaluated_step_ = step;
   EvalRow row{step, {}};
-  for (const Evaluation& one : evaluations) row.losses.push_back(one.loss);
+  EventScalars events;
+  for (const Evaluation& one : evaluations) {
+    row.losses.push_back(one.loss);
+    events.emplace_back(one.set.empty() ? "eval/loss" : fmt::format("eval/{}/loss", one.set), one.loss);
+  }
   with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
+  append_events(step, std::move(events));
   // The first set's numbers have plain keys, which readers look for; sets with names have keys of their own.
   std::vector<std::string> keys;
   std::vector<JsonField> fields{{"step", step},
