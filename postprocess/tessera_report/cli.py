@@ -32,8 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", choices=("png", "svg"), default="png", help="of the pictures (default: png)")
     parser.add_argument("--html", metavar="FILE", type=Path,
                         help="write one self-contained page: recommendation, findings, table, pictures, claims")
-    parser.add_argument("--wandb", action="store_true",
-                        help="make an offline run of Weights & Biases in the folder of each run (wandb sync uploads it)")
+    parser.add_argument("--wandb", action="store_true", help="make an offline run of Weights & Biases in each run's folder")
     parser.add_argument("--compare", nargs=2, metavar=("A", "B"),
                         help="compare the losses of two rows or runs, step by step")
     parser.add_argument("--every", metavar="N", type=int,
