@@ -115,9 +115,8 @@ def _report(options: argparse.Namespace) -> int:
             from .html.page import make_page
             _write(options.html, make_page(rows, baseline, options.paths, options.warmup))
         if options.wandb:
-            for row in rows:
-                for number, run in enumerate(row.entry.runs, start=1):
-                    print(f"written    {export(row.name + (f' ({number})' if number > 1 else ''), run)}")
+            for name, run in [(row.name, run) for row in rows for run in row.entry.runs]:
+                print(f"written    {export(name, run)}")
         unreadable = [problem for row in rows for problem in row.entry.problems]
         if unreadable:  # all of them are in the notes below the table
             more = f" (and {len(unreadable) - 1} more, see the notes)" if len(unreadable) > 1 else ""

@@ -12,7 +12,8 @@ try:
     from wandb import Settings, init
 except ImportError as missing:
     raise Usage(f"--wandb needs the package wandb, which {sys.executable} does not have ({missing}). "
-                f"Install it with: {sys.executable} -m pip install wandb") from missing
+                f"Install it beside this Python's packages with: {sys.executable} -m venv --system-site-packages wandb-env && "
+                "wandb-env/bin/pip install wandb; then run the report with wandb-env/bin/python") from missing
 
 
 def export(name: str, path: Path) -> Path:

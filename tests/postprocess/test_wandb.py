@@ -38,7 +38,7 @@ class Wandb(unittest.TestCase):
         done = self.report(str(self.folder / "broken"), self.folder / "some")
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertRegex(done.stderr, r"^tessera-report: --wandb needs the package wandb, which \S+ does not have .*\. Install "
-                         r"it with: \S+ -m pip install wandb\n$")
+                         r"it .* with: \S+ -m venv .* && wandb-env/bin/pip install wandb; then run the report with wandb-env/bin/python\n$")
         self.assertEqual([path.name for path in (self.folder / "some").iterdir()], ["metrics.h5"])
 
     def test_without_a_run_there_is_nothing_to_export(self):
