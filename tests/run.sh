@@ -21,6 +21,13 @@ if [[ -n $(command -v nvcc || compgen -G '/usr/local/cuda*/bin/nvcc') && ! -e $t
     echo "tests: no cuobjdump can be had: the test 'resources' is skipped" >&2
 fi
 
+# The readers of event files and offline runs, for the tests `cli.tensorboard` and `postprocess.wandb`. Apart, because they
+# bring a numpy that Debian's h5py cannot take.
+for package in tensorboard wandb; do
+  [[ -e $tools/$package ]] || /usr/bin/python3 -m pip install --quiet --root-user-action=ignore --target "$tools/$package" "$package" ||
+    echo "tests: no $package can be had: its test is skipped" >&2
+done
+
 jobs/setup.sh ci
 jobs/setup.sh asan
 # shellcheck source=jobs/mpi_env.sh

@@ -32,6 +32,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--format", choices=("png", "svg"), default="png", help="of the pictures (default: png)")
     parser.add_argument("--html", metavar="FILE", type=Path,
                         help="write one self-contained page: recommendation, findings, table, pictures, claims")
+    parser.add_argument("--wandb", action="store_true", help="make an offline run of Weights & Biases in each run's folder")
     parser.add_argument("--compare", nargs=2, metavar=("A", "B"),
                         help="compare the losses of two rows or runs, step by step")
     parser.add_argument("--every", metavar="N", type=int,
@@ -49,8 +50,8 @@ def main(arguments: Optional[Sequence[str]] = None) -> int:
         parser.error(f"--warmup {options.warmup}: 0 or more is allowed")
     if options.every is not None and (options.every < 1 or not options.compare):
         parser.error("--every takes 1 or more, and only with --compare")
-    if not options.paths and (options.csv or options.json or options.plots or options.html or options.baseline):
-        parser.error("--csv, --json, --plots, --html and --baseline need a RUN_OR_SWEEP")
+    if not options.paths and (options.csv or options.json or options.plots or options.html or options.wandb or options.baseline):
+        parser.error("--csv, --json, --plots, --html, --wandb and --baseline need a RUN_OR_SWEEP")
     try:
         code = _report(options)
         sys.stdout.flush()
@@ -92,6 +93,8 @@ def _report(options: argparse.Namespace) -> int:
     from .peaks import add_utilization
     from .rows import add_speedups
     from .table import render
+    if options.wandb:
+        from .wandb_export import export
 
     rows, problems = _read_rows(options.paths, options.warmup)
     if rows:
@@ -111,6 +114,9 @@ def _report(options: argparse.Namespace) -> int:
         if options.html:
             from .html.page import make_page
             _write(options.html, make_page(rows, baseline, options.paths, options.warmup))
+        if options.wandb:
+            for name, run in [(row.name, run) for row in rows for run in row.entry.runs]:
+                print(f"written    {export(name, run)}")
         unreadable = [problem for row in rows for problem in row.entry.problems]
         if unreadable:  # all of them are in the notes below the table
             more = f" (and {len(unreadable) - 1} more, see the notes)" if len(unreadable) > 1 else ""

@@ -45,6 +45,7 @@ class Binder {
   void find_scalars() {
     if (!schedule_.scalars) return;
     bound_.scalars = reinterpret_cast<StepScalars*>(resources_.address(schedule_.scalars));
+    if (schedule_.unit_sums) bound_.unit_sums = reinterpret_cast<ExactSum*>(resources_.address(schedule_.unit_sums));
     for (const Value& value : schedule_.values) {
       if (value.kind == ValueKind::scalar && value.dtype == DType::int64)
         bound_.reduced = reinterpret_cast<ReducedScalars*>(resources_.address(value.storage));

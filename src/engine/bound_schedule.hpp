@@ -43,6 +43,7 @@ struct BoundSchedule {
   ReducedScalars* reduced = nullptr;                      ///< on the device, as scalars
   StepScalars* scalars = nullptr;
   StepWish* wish = nullptr;  ///< of a step of several micro-steps
+  ExactSum* unit_sums = nullptr;  ///< what norms have summed up after each unit; null: that is not kept
 
   const BoundOperation& operator[](OperationId id) const { return operations[id]; }
 };

@@ -46,8 +46,11 @@ void OperationRunner::dispatch(const Operation& op, const BoundOperation& bound,
       return accumulate(op, stream);
     case OperationKind::norm: {
       const Value& gradient = schedule_.value(op.reads[0]);
-      return compute.kernels(op.queue).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements,
-                                                  &bound_.reduced->square_norm);
+      ExactSum* const sum = &bound_.reduced->square_norm;
+      compute.kernels(op.queue).square_sum(stream, at(op.reads[0]), gradient.dtype, gradient.elements, sum);
+      if (bound_.unit_sums != nullptr)
+        compute.copy(op.queue, stream, bound_.unit_sums + op.unit.number(), sum, sizeof *sum);
+      return;
     }
     case OperationKind::clip:
       return compute.kernels(op.queue).clip(stream, optimizer_.clip_arguments(bound_.reduced, bound_.scalars));

@@ -72,7 +72,7 @@ std::int64_t shortest(hid_t group) {
 class KeptRows {
  public:
   KeptRows(const Hdf5File& file, std::int64_t last_step) {
-    for (const char* table : {"steps", "eval", "checkpoints", "device", "ranks", "overlap"}) {
+    for (const char* table : {"steps", "eval", "checkpoints", "device", "ranks", "layers", "overlap"}) {
       if (!hdf5_has(file.id(), table)) continue;
       const Hdf5Group group = hdf5_open_group(file.id(), table);
       const bool is_ranks = std::string_view(table) == "ranks";

@@ -49,6 +49,7 @@ MetricsTables::MetricsTables(const std::filesystem::path& path, const MetricsLay
                         Hdf5Texts::create(samples.id(), "text", layout.sample_bytes)});
   }
   create_memory(layout);
+  if (!layout.layers.empty()) create_layers(layout.layers);
   ranks_ = RankTables(file_.id(), layout);
   overlap_ = OverlapTables(file_.id(), layout.overlap_times);
   file_.flush();
@@ -123,6 +124,13 @@ void MetricsTables::create_memory(const MetricsLayout& layout) {
   }
 }
 
+void MetricsTables::create_layers(const std::vector<std::string>& names) {
+  const Hdf5Group group = hdf5_create_group(file_.id(), "layers");
+  hdf5_write_attribute(group.id(), "names", std::string_view(fmt::format("{}", fmt::join(names, ","))));
+  layers_.push_back({Hdf5Series<std::int64_t>::create(group.id(), "step"),
+                     Hdf5Rows<double>::create(group.id(), "grad_norm", static_cast<std::int64_t>(names.size()))});
+}
+
 void MetricsTables::write_steps(const std::vector<StepRow>& rows) {
   append_column(step_, rows, [](const StepRow& row) { return row.step; });
   append_column(skipped_, rows, [](const StepRow& row) { return std::int64_t{row.skipped}; });
@@ -179,6 +187,10 @@ void MetricsTables::write_measured_memory(const std::string& category, const std
 void MetricsTables::write_ranks(const std::vector<RankRow>& rows) {
   ranks_.append(rows);
   for (const RankRow& row : rows) overlap_.append(row.overlap);
+  for (Layers& layers : layers_) {
+    for (const RankRow& row : rows) layers.grad_norm.append(row.layer_norms);
+    append_column(layers.step, rows, [](const RankRow& row) { return row.step; });
+  }
 }
 
 void MetricsTables::write_number(const std::string& name, double value) {
@@ -207,6 +219,10 @@ void MetricsTables::for_each_series(F&& f) {
   for (Samples& samples : samples_) {
     f(samples.step);
     f(samples.text);
+  }
+  for (Layers& layers : layers_) {
+    f(layers.step);
+    f(layers.grad_norm);
   }
   for (Eval& eval : evals_) {
     f(eval.step);

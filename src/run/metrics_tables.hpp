@@ -53,6 +53,7 @@ class MetricsTables {
   void create_communication();
   void create_device();
   void create_memory(const MetricsLayout& layout);
+  void create_layers(const std::vector<std::string>& names);
   template <class F>
   void for_each_series(F&& f);
 
@@ -80,6 +81,11 @@ class MetricsTables {
     Hdf5Texts text;
   };
   std::vector<Samples> samples_;  ///< one or none
+  struct Layers {
+    Hdf5Series<std::int64_t> step;
+    Hdf5Rows<double> grad_norm;
+  };
+  std::vector<Layers> layers_;  ///< one or none
   std::map<std::string, Hdf5Array<std::int64_t>> measured_;
   RankTables ranks_;
   OverlapTables overlap_;

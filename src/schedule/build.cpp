@@ -99,7 +99,7 @@ std::vector<Play> write_micro_steps(Compute& compute, Gradients& gradients, Scal
 /// Writes all that a training plays but generation.
 void write_training(StepSchedule& schedule, Writer& writer, Parameters& parameters, Compute& compute,
                     const SchedulePolicy& policy) {
-  Scalars scalars(writer);
+  Scalars scalars(writer, policy.unit_norms);
   Gradients gradients(writer, policy, parameters.sharded(), scalars);
   schedule.gradient_limit = gradients.limit();
   writer.add_kernel_workspace();

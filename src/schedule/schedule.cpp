@@ -78,6 +78,7 @@ std::uint64_t StepSchedule::hash() const {
   h.add(micro_batches.inner), h.add(micro_batches.reduced_each_micro_step), h.add(gather_limit);
   h.add(kernel_workspace), h.add(scalars), h.add(exchange), h.add(staging), h.add(messages), h.add(gradient_limit),
       h.add(prefetch_forward), h.add(prefetch_backward);
+  if (unit_sums) h.add(unit_sums);
   if (grid.size(Group::sub) > 1) h.add(grid.size(Group::sub));
   if (offloaded_from) h.add(offload), h.add(offloaded_from);
   if (offloaded_inputs > 0) h.add(offloaded_inputs), h.add(inputs_in_flight);

@@ -176,6 +176,10 @@ StorageId Writer::add_scalars(std::int64_t bytes) {
   return schedule_.scalars = add(reserved("scalars", Category::communication, bytes));
 }
 
+void Writer::add_unit_sums(std::int64_t bytes) {
+  schedule_.unit_sums = add(reserved("norms of units", Category::communication, bytes));
+}
+
 void Writer::add_kernel_workspace() {
   const std::int64_t bytes = kernel_needs(schedule_.model.device).workspace();
   if (bytes > 0) schedule_.kernel_workspace = add(reserved("workspace of kernels", Category::workspace, bytes));

@@ -83,6 +83,8 @@ class Writer {
   void add_kernel_workspace();
   /// Adds the memory of StepScalars, which no operation names but the clip.
   StorageId add_scalars(std::int64_t bytes);
+  /// Adds the memory of what norms have summed up after each unit.
+  void add_unit_sums(std::int64_t bytes);
   /// Adds the host memory that a GPU's collectives and steps pass through; once all operations are there.
   void add_host_memory();
 

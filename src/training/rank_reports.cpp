@@ -124,7 +124,7 @@ void MemorySamples::clear() {
 
 RankReports::RankReports(World& world, const TrainingSession& session, std::int64_t memory_before,
                          DeviceMonitor* monitor)
-    : world_(world), monitor_(monitor), memory_(session, memory_before) {}
+    : world_(world), session_(session), monitor_(monitor), memory_(session, memory_before) {}
 
 void RankReports::add(std::int64_t step, const StepTimeTotals& times, const CommunicationRows& communication) {
   ++steps_;
@@ -138,6 +138,36 @@ void RankReports::add(std::int64_t step, const StepTimeTotals& times, const Comm
   for (std::size_t i = 0; i < nanoseconds_.size(); ++i) nanoseconds_[i] += times.nanoseconds[i];
   overlap_steps_.push_back(step);
   overlap_.push_back(overlap_of(times));
+}
+
+/// Returns the norm of each unit's gradient in the last step, on rank 0. Each element was counted on one rank, in a sum
+/// of integers that every norm operation copied: what two copies differ by is exactly what one unit added.
+std::vector<double> RankReports::gather_layer_norms() const {
+  const StepSchedule& schedule = session_.schedule();
+  std::vector<ExactSum> sums(schedule.layout.units.size());
+  std::string text(sums.size() * sizeof(ExactSum), '\0');
+  session_.resources().device->copy(text.data(), session_.resources().address(schedule.unit_sums),
+                                    static_cast<std::int64_t>(text.size()));
+  for (const std::string& of_rank : world_.control().gather(text)) {
+    std::vector<ExactSum> more(sums.size());
+    std::memcpy(more.data(), of_rank.data(), of_rank.size());
+    for (std::size_t i = 0; i < sums.size(); ++i) sums[i].add(more[i]);
+  }
+  std::vector<double> norms(sums.size());
+  ExactSum before{};
+  for (const Play& play : schedule.step) {
+    for (const OperationId id : schedule.segments[play.segment].operations()) {
+      const Operation& op = schedule.operation(id);
+      if (op.kind != OperationKind::norm) continue;
+      const auto unit = static_cast<std::size_t>(op.unit.number());
+      ExactSum added = sums[unit];
+      for (std::size_t i = 0; i < ExactSum::kBins; ++i) added.bins[i] -= before.bins[i];
+      added.non_finite -= before.non_finite;
+      norms[unit] = std::sqrt(added.value()) / session_.optimizer().result().loss_scale;
+      before = sums[unit];
+    }
+  }
+  return norms;
 }
 
 std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
@@ -158,6 +188,7 @@ std::optional<RankRow> RankReports::gather(std::int64_t step, bool measures) {
   const std::vector<std::string> texts = world_.control().gather(text_of(mine, overlap_));
   if (!texts.empty()) add_overlap(texts, overlap_steps_, row);
   for (const std::string& text : texts) row.ranks.push_back(values_of(text));
+  if (session_.schedule().unit_sums) row.layer_norms = gather_layer_norms();
   overlap_steps_.clear();
   overlap_.clear();
   return world_.rank() == 0 ? std::optional(std::move(row)) : std::nullopt;

@@ -105,6 +105,9 @@ MetricsLayout metrics_layout(const Options& options, const PlannedRun& planned, 
   layout.model = model_attributes(account.model);
   layout.schedule = schedule_json_text(planned.schedule, planned.plan);
   layout.schedule_format = kScheduleFormat;
+  if (planned.schedule.unit_sums) {
+    for (const Unit& unit : planned.schedule.layout.units) layout.layers.push_back(unit.name);
+  }
   layout.device = account.has_monitor;
   layout.swmr = options.metrics.swmr;
   if (options.train.sample_every > 0) layout.sample_bytes = kSampleBytes;
@@ -149,6 +152,11 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
   } catch (const IoError& error) {
     warn(fmt::format("{}: the run goes on without metrics", error.what()));
   }
+  if (options_.metrics.tensorboard) {
+    post_events([this, now = unix_now(), steps_done] {
+      events_ = std::make_unique<EventFile>(folder_.path() / "tensorboard", now, steps_done + 1);
+    });
+  }
   const std::lock_guard guard(shared_);
   step_ = steps_done;
   steps_ = steps;
@@ -178,6 +186,25 @@ void RunRecorder::or_warn(std::string& said, F&& f) {
   }
 }
 
+/// An error ends the event file: a record that was cut off hides what follows it from readers.
+void RunRecorder::post_events(std::function<void()> task) {
+  io_.post(IoPriority::rows, [this, task = std::move(task)] {
+    try {
+      task();
+    } catch (const IoError& error) {
+      events_.reset();
+      warn(fmt::format("{}: the run goes on without event files", error.what()));
+    }
+  });
+}
+
+void RunRecorder::append_events(std::int64_t step, EventScalars scalars) {
+  if (!options_.metrics.tensorboard) return;
+  post_events([this, now = unix_now(), step, scalars = std::move(scalars)] {
+    if (events_ != nullptr) events_->append(now, step, scalars);
+  });
+}
+
 void RunRecorder::append_log(const std::string& line) {
   or_warn(log_warning_, [&] {
     if (log_ == nullptr) log_ = std::make_unique<LineLog>(folder_.log_path());
@@ -202,6 +229,11 @@ void RunRecorder::record_step(const StepReport& report, std::int64_t global_toke
   row.communication = report.communication;
   const Stopwatch recording(recording_seconds_);
   with_metrics([&](MetricsFile& metrics) { metrics.append_step(std::move(row)); });
+  append_events(report.step, {{"train/loss", report.result.loss},
+                              {"train/grad_norm", report.result.grad_norm},
+                              {"train/lr", report.learning_rate},
+                              {"train/tokens_per_second", rate},
+                              {"train/seconds", report.seconds}});
 
   const double exposed = report.times.exposed_seconds() / report.seconds;
   if (report.times.measured) exposed_share_ = exposed;
@@ -241,8 +273,13 @@ void RunRecorder::record_evaluation(std::int64_t step, const std::vector<Evaluat
     evaluated_step_ = step;
   }
   EvalRow row{step, {}};
-  for (const Evaluation& one : evaluations) row.losses.push_back(one.loss);
+  EventScalars events;
+  for (const Evaluation& one : evaluations) {
+    row.losses.push_back(one.loss);
+    events.emplace_back(one.set.empty() ? "eval/loss" : fmt::format("eval/{}/loss", one.set), one.loss);
+  }
   with_metrics([&](MetricsFile& metrics) { metrics.append_eval(std::move(row)); });
+  append_events(step, std::move(events));
   // The first set's numbers have plain keys, which readers look for; sets with names have keys of their own.
   std::vector<std::string> keys;
   std::vector<JsonField> fields{{"step", step},

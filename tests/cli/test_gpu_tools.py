@@ -46,6 +46,26 @@ class Tools(Case):
         for name in ("gather h.0", "gather h.1", "reduce-scatter h.0", "reduce-scatter wte"):
             self.assertGreaterEqual(opened[name], 2 * 3, opened)
 
+    def test_norms_of_layers_are_read_back_at_reports_from_replayed_steps_too(self):
+        # Step 2 is played operation by operation, step 7 is a replayed graph.
+        for dumped, steps, *options in ((7, 20), (2, 2, "--shard.offload=optimizer", "--shard.strategy=zero3", "--run.share_gpu=true",
+                                        "--comm.backend=staged")):
+            with self.subTest(options):
+                self.train(*RUN, f"--train.steps={steps}", "--metrics.layer_norms=true", f"--metrics.every={dumped}", f"--run.dump={dumped}",
+                           *options, ranks=2 if options else 0)
+                with h5py.File(self.folder / "run/metrics.h5", "r") as file:
+                    at = file["layers/step"][...].tolist().index(dumped)
+                    self.assertEqual(file["steps/timed"][dumped - 1], int(bool(options)))
+                    norms = dict(zip(file["layers"].attrs["names"].split(","), file["layers/grad_norm"][at]))
+                squares = dict.fromkeys(norms, 0.0)
+                with h5py.File(self.folder / f"run/dump-{dumped:08}.h5", "r") as file:
+                    for name, gradient in file["gradients"].items():
+                        unit = next(unit for unit in norms if name.removeprefix("transformer.").startswith(unit + "."))
+                        squares[unit] += (gradient[...].astype("f8") ** 2).sum()
+                for unit, square in squares.items():
+                    self.assertAlmostEqual(norms[unit] / square ** 0.5, 1, delta=1e-12, msg=unit)
+                (self.folder / "run").rename(self.folder / f"done-{dumped}")
+
     def device_rows(self):
         self.train(*RUN)
         with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:

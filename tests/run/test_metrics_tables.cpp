@@ -22,6 +22,7 @@ TEST_CASE("every value of every kind of row is in its own dataset") {
   {
     MetricsLayout with = layout();
     with.eval_sets = {"near", "far"};
+    with.layers = {"wte", "h.0"};
     MetricsTables tables(path, with);
     StepRow step{3, true, false, 1, 2, 3, 4, 5, 6, {7, 8}, {}};
     step.communication[2] = {9, 10, 11};
@@ -29,7 +30,9 @@ TEST_CASE("every value of every kind of row is in its own dataset") {
     tables.write_evals({{20, {2.5, 3.5}}, {40, {1.5, 4.5}}});
     tables.write_checkpoints({{100, 12, 13, 14, 15}});
     tables.write_device({{16, 17, 18, 19, 20}});
-    tables.write_ranks({report(30)});
+    RankRow ranks = report(30);
+    ranks.layer_norms = {21, 22};
+    tables.write_ranks({ranks});
     tables.flush();
     tables.close();
   }
@@ -65,6 +68,10 @@ TEST_CASE("every value of every kind of row is in its own dataset") {
   CHECK(numbers(file, "device/power") == Numbers{19});
   CHECK(numbers(file, "device/energy") == Numbers{20});
   CHECK(integers(file, "ranks/report") == Integers{30});
+  CHECK(integers(file, "layers/step") == Integers{30});
+  CHECK(numbers(file, "layers/grad_norm") == Numbers{21, 22});
+  CHECK(Hdf5Array<double>::open(file.id(), "layers/grad_norm").shape() == Integers{1, 2});
+  CHECK(hdf5_read_attribute<std::string>(hdf5_open_group(file.id(), "layers").id(), "names") == "wte,h.0");
 }
 
 TEST_CASE("memory is -1 until it is measured, and a number of the provenance what was set last") {

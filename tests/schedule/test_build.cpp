@@ -3,6 +3,7 @@
 #include <map>
 
 #include "all_policies.hpp"
+#include "tessera/kernels/reduced_scalars.hpp"
 #include "tessera/schedule/memory_plan.hpp"
 #include "tessera/schedule/verify.hpp"
 
@@ -113,6 +114,28 @@ TEST_CASE("a limit below what a part reads is refused with the least that works"
   REQUIRE_THROWS_AS(build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), policy), UsageError);
   policy.limit_all_gathers = 2;
   REQUIRE_NOTHROW(build_schedule(toy_model(), grid_for(Strategy::zero3, 2, 2, 0), policy));
+}
+
+TEST_CASE("norms of units take memory at rest, and change nothing that is played or sent") {
+  for (const StrategyRules& rules : all_strategies()) {
+    SchedulePolicy policy;
+    policy.strategy = rules.strategy;
+    policy.accumulation = 3;
+    const ProcessGrid grid = grid_for(rules.strategy, 4, 4, 2);
+    const StepSchedule without = build_schedule(toy_model(), grid, policy);
+    policy.unit_norms = true;
+    const StepSchedule with = build_schedule(toy_model(), grid, policy);
+    INFO(name_of(rules.strategy));
+    CHECK_FALSE(without.unit_sums);
+    REQUIRE(with.unit_sums);
+    CHECK(verify_schedule(with).empty());
+    CHECK(with.storages.size() == without.storages.size() + 1);
+    CHECK(with.storage(with.unit_sums).bytes == static_cast<std::int64_t>(with.layout.units.size() * sizeof(ExactSum)));
+    CHECK(with.operations.size() == without.operations.size());
+    CHECK(with.wire_bytes_per_step() == without.wire_bytes_per_step());
+    CHECK(with.hash() != without.hash());
+    CHECK(plan_memory(with).total() >= plan_memory(without).total() + with.storage(with.unit_sums).bytes);
+  }
 }
 
 TEST_CASE("the hash tells schedules apart and is reproducible") {

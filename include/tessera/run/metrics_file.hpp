@@ -11,6 +11,7 @@
 //   /ranks/memory/CATEGORY/measured, /ranks/memory/{peak,average}, /ranks/device/NAME       a row per report: the first
 //     three have one value, the others one for each rank ([report, rank])
 //   /ranks/straggler, /ranks/behind_seconds                                                 a row per report
+//   /layers/{step,grad_norm}   a row per report: grad_norm has one value for each of /layers' attribute `names`
 //   /overlap/{step,straggler,behind_seconds}, /overlap/NAME/{min,median,max}                a row per timed step
 //   /memory/CATEGORY/{planned,measured}   bytes, an element per rank; measured is -1 until known
 //   /schedule                             the step as JSON, a UTF-8 scalar; its attribute `format` names the layout
@@ -116,8 +117,9 @@ struct RankRow {
   std::int64_t step = 0;                    ///< after which it was made
   std::int64_t steps = 0, timed_steps = 0;  ///< since the report before
   std::vector<RankValues> ranks;
-  NamedStraggler straggler;         ///< over the timed steps together
-  std::vector<OverlapRow> overlap;  ///< the timed steps, one by one
+  NamedStraggler straggler;           ///< over the timed steps together
+  std::vector<OverlapRow> overlap;    ///< the timed steps, one by one
+  std::vector<double> layer_norms{};  ///< of the step's gradient, in the order of MetricsLayout::layers
 };
 
 /// An attribute's value.
@@ -135,6 +137,7 @@ struct MetricsLayout {
   std::vector<std::string> rank_times;     ///< names in /ranks/time
   std::vector<std::string> overlap_times;  ///< names in /overlap
   std::vector<PlannedMemory> memory;
+  std::vector<std::string> layers;                          ///< names of the rows' norms; empty: there is no /layers
   std::vector<std::string> eval_sets;                       ///< names of the validation sets; empty: one without a name
   std::vector<std::pair<std::string, std::string>> config;  ///< attributes of /config
   std::vector<std::pair<std::string, std::string>> provenance;  ///< attributes of /provenance

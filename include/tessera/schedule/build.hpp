@@ -41,6 +41,7 @@ struct SchedulePolicy {
   bool deterministic = true;  ///< the fixed tree over micro-steps (several accumulators) instead of a running sum
   bool evaluation = true;     ///< include the evaluation segment
   bool snapshot = false;      ///< include the snapshot segment (checkpoint.async)
+  bool unit_norms = false;    ///< norms leave what they have summed up after each unit (metrics.layer_norms)
   bool token_losses = false;  ///< the evaluation segment also leaves each target's loss on the host
   bool training = true;  ///< false: parameters in the compute type are all the state; evaluation or generation the work
   std::optional<GenerationShape> generation;  ///< include the segments that generate text

@@ -218,6 +218,7 @@ struct StepSchedule {
   /// Memory that no operation names, for as long as the run lives; none: not wanted.
   StorageId kernel_workspace;  ///< what kernels keep for themselves, at rest
   StorageId scalars;           ///< StepScalars, at rest (kernels/step_scalars.hpp); none where only text is generated
+  StorageId unit_sums;         ///< with metrics.layer_norms: the squared norm after each unit, at rest
   StorageId exchange;          ///< on the host: what it and a GPU hand each other (kernels/host_exchange.hpp)
   StorageId staging;           ///< on the host, shared: staged collectives pass through it one by one
   StorageId messages;          ///< on the host: sums of staged collectives between nodes

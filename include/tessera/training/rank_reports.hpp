@@ -60,7 +60,10 @@ class RankReports {
 
  private:
   static constexpr std::size_t kMostTimedSteps = 256;
+  std::vector<double> gather_layer_norms() const;
+
   World& world_;
+  const TrainingSession& session_;
   DeviceMonitor* monitor_;
   MemorySamples memory_;
   std::int64_t steps_ = 0, timed_steps_ = 0;

@@ -1,19 +1,21 @@
 #pragma once
-// Rank 0's files and output during a run: metrics.h5, log.jsonl, status.json, config.ini, the progress on the terminal.
-// The training thread only hands over one row per step and writes a line of the log. Once a run has begun, none of
-// these files can end it. A failed write is reported once on the terminal; log and status are retried, the metrics file
-// is abandoned.
+// Rank 0's files and output during a run: metrics.h5, event files, log.jsonl, status.json, config.ini, the progress on
+// the terminal. The training thread only hands over one row per step and writes a line of the log. Once a run has
+// begun, none of these files can end it. A failed write is reported once on the terminal; log and status are retried,
+// the metrics file is abandoned.
 
 #include <array>
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <string>
 
+#include "tessera/run/event_file.hpp"
 #include "tessera/run/folder.hpp"
 #include "tessera/run/lock.hpp"
 #include "tessera/run/metrics_file.hpp"
@@ -103,6 +105,8 @@ class RunRecorder {
 
  private:
   void append_log(const std::string& line);
+  void post_events(std::function<void()> task);
+  void append_events(std::int64_t step, EventScalars scalars);
   template <class F>
   void with_metrics(F&& f);
   template <class F>
@@ -113,6 +117,7 @@ class RunRecorder {
   const Options& options_;
   RunFolder folder_;
   RunLock lock_;
+  std::unique_ptr<EventFile> events_;  ///< the I/O thread's; null without metrics.tensorboard and after an error
   IoThread io_;
   std::unique_ptr<MetricsFile> metrics_;
   std::unique_ptr<LineLog> log_;

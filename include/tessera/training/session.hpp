@@ -99,6 +99,7 @@ class TrainingSession {
   Resources& resources() { return *resources_; }
   const Resources& resources() const { return *resources_; }
   Optimizer& optimizer() { return *optimizer_; }
+  const Optimizer& optimizer() const { return *optimizer_; }
   Player& player() { return *player_; }
   /// Returns the spans of run.trace; null without that option.
   const StepTrace* trace() const { return trace_.get(); }

@@ -5,7 +5,7 @@
 
 namespace tessera {
 
-Scalars::Scalars(Writer& writer) : w_(writer) {
+Scalars::Scalars(Writer& writer, bool keeps_units) : w_(writer) {
   sum_of_rank_.kind = ValueKind::scalar;
   sum_of_rank_.dtype = DType::int64;
   sum_of_rank_.elements = kReducedIntegers;
@@ -13,6 +13,7 @@ Scalars::Scalars(Writer& writer) : w_(writer) {
   sums_ = w_.add(carried("sums", Category::communication), sum_of_rank_);
   // Of all these only the clip's result is a value of the schedule, and it ends with its segment.
   results_ = w_.add_scalars(sizeof(StepScalars));
+  if (keeps_units) w_.add_unit_sums(w_.schedule().layout.units.end_id().number() * std::int64_t{sizeof(ExactSum)});
 }
 
 void Scalars::count_loss(Operation& head, bool starts) {

@@ -8,7 +8,8 @@ namespace tessera {
 
 class Scalars {
  public:
-  explicit Scalars(Writer& writer);
+  /// `keeps_units`: each norm leaves what has been summed up after its unit.
+  explicit Scalars(Writer& writer, bool keeps_units = false);
 
   /// Lets the head count its loss: from zero where `starts`.
   void count_loss(Operation& head, bool starts);
