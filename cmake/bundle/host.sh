@@ -1,8 +1,8 @@
 # shellcheck shell=sh
 # What the bundle takes from this machine: the driver's libraries, those of InfiniBand for NCCL, and NCCL, cuDNN and cuBLAS
 # where they are packages of the system. Other libraries in the same folders belong to another glibc, and must not be
-# found. So links to the few are made in a private folder. Sourced by the wrappers; needs `uid`. Sets, with a colon
-# before each folder of links,
+# found. So links to the few are made in a private folder. Sourced by wrapper.sh after env.sh, which sets `uid`. Sets,
+# with a colon before each folder of links,
 #   first   those of the folders that TESSERA_DRIVER_LIBS names, separated by colons
 #   last    those of the system's folders
 

@@ -72,12 +72,22 @@ grep -q 'run.device = cuda (no CUDA-capable device is detected)' said
 mv /stand-ins/opt/driver /opt/driver
 says 2 '/opt/driver: libnvidia-ml.so.1 found' env TESSERA_DRIVER_LIBS=/nothing:/opt/driver "$bundle/mpiexec" -n 2 "$bundle/tessera" train --run.device=cuda
 [ "$(ls /tmp/tessera-libraries-0/opt/driver)" = "$(printf 'libcuda.so.1\nlibnvidia-ml.so.1')" ] || fail "other links"
+says 2 '/opt/driver: libnvidia-ml.so.1 found' env LD_LIBRARY_PATH=/opt/driver "$bundle/tessera" train --run.device=cuda  # a module's
 says 0 '^LD_LIBRARY_PATH=$' sh -c ". $bundle/env.sh; . $bundle/host.sh; echo LD_LIBRARY_PATH=\${LD_LIBRARY_PATH:-}"
 # Somebody else's folder of that name.
 rm -r /tmp/tessera-libraries-0 && mkdir /tmp/tessera-libraries-0 && chown 1 /tmp/tessera-libraries-0
 says 0 'Set TMPDIR to a folder of yours' "$bundle/tessera" version
 [ -z "$(ls /tmp/tessera-libraries-0)" ] || fail "links in a folder of somebody else"
-rm -r /tmp/tessera-libraries-0 /usr/lib64 /opt/driver
+rm -r /tmp/tessera-libraries-0 /usr/lib64
+# Known to ldconfig alone.
+cat >/bin/ldconfig <<'END'
+#!/bin/sh
+echo "	libcuda.so.1 (libc6) => /opt/of-32-bits/libcuda.so.1"
+echo "	libcuda.so.1 (libc6,x86-64) => /opt/driver/libcuda.so.1"
+END
+chmod +x /bin/ldconfig
+says 2 '/opt/driver: libnvidia-ml.so.1 found' "$bundle/tessera" train --run.device=cuda
+rm -r /opt/driver /bin/ldconfig
 
 for test in "$bundle"/test_gpu_*; do # of a bundle of tests: they start; without a GPU they skip
   [ -e "$test" ] || continue
