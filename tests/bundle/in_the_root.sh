@@ -64,7 +64,7 @@ says 0 'grid +2 ranks \(1 a node\)' "$bundle/mpirun" --mca plm rsh --mca plm_rsh
 
 # GPUs: without a driver, with one in the system's folders, and with one that the user names. The program finds the
 # driver's libraries, those find each other, and neither finds anything else in these folders.
-says 2 'run.device = cuda \(no NVIDIA driver' "$bundle/tessera" train --run.device=cuda
+says 2 "run.device = cuda .libcuda.so.1 of the NVIDIA driver is not found" "$bundle/tessera" train --run.device=cuda
 [ ! -e /tmp/tessera-libraries-0 ] || fail "links without a driver"
 mkdir -p /usr && mv /stand-ins/usr/lib64 /usr/lib64
 says 2 '/usr/lib64: libnvidia-ml.so.1 found' "$bundle/tessera" train --run.device=cuda
