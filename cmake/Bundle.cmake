@@ -1,15 +1,15 @@
-# Relocatable bundles: executables with every library but glibc, for machines where nothing can be installed.
+# Relocatable bundles: executables with every library, glibc too, for machines where nothing can be installed.
 #   bundle         tessera-bundle.tar.xz, at most 40 MB: the executable and Open MPI's launcher
 #   bundle-tests   tessera-bundle-tests.tar.xz, at most 64 MiB: test binaries too, for tests/gpu/run.sh on such a machine
 # tessera_bundle_tests(TARGET...) adds test binaries to the second.
 
 function(tessera_bundle target limit)
+  file(GLOB parts CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/cmake/bundle/* ${CMAKE_SOURCE_DIR}/jobs/*)
   list(TRANSFORM ARGN REPLACE "(.+)" "$<TARGET_FILE:\\1>" OUTPUT_VARIABLE files)
   set(archive ${CMAKE_BINARY_DIR}/tessera-${target}.tar.xz)
   add_custom_command(OUTPUT ${archive}
     COMMAND ${CMAKE_SOURCE_DIR}/cmake/bundle/make.sh ${archive} ${limit} ${files}
-    DEPENDS ${ARGN} ${CMAKE_SOURCE_DIR}/cmake/bundle/make.sh ${CMAKE_SOURCE_DIR}/cmake/bundle/env.sh
-      ${CMAKE_SOURCE_DIR}/cmake/bundle/wrapper.sh ${CMAKE_SOURCE_DIR}/cmake/bundle/README
+    DEPENDS ${ARGN} ${parts}
     VERBATIM)
   add_custom_target(${target} DEPENDS ${archive})
 endfunction()

@@ -1,11 +1,17 @@
 # shellcheck shell=sh
 # Where this bundle's Open MPI finds itself; `bundle` is the folder that this file lies in. Sourced by the wrappers.
-export OPAL_PREFIX="$bundle" OPAL_SYSCONFDIR="$bundle/etc"
-export PMIX_PREFIX="$bundle/pmix" PMIX_INSTALL_PREFIX="$bundle/pmix"
+# (mpi/lib has no library in it: Open MPI names it in LD_LIBRARY_PATH of what it starts, this machine's sh and ssh too.)
+export OPAL_PREFIX="$bundle/mpi" OPAL_SYSCONFDIR="$bundle/mpi/etc"
+export PMIX_PREFIX="$bundle/mpi/pmix" PMIX_INSTALL_PREFIX="$bundle/mpi/pmix"
+# hwloc's plugins of this machine would be loaded into the bundle's glibc.
+export HWLOC_PLUGINS_PATH="$bundle/mpi/hwloc"
+# Its own mpiexec comes first: a sweep looks for one, and another MPI's would start ranks that know nothing of each other.
+case :$PATH: in *:"$bundle/bin":*) ;; *) export PATH="$bundle/bin:$PATH" ;; esac
 # PMIx would print a page about doing without compression, and look for that page where it was built.
 export PMIX_MCA_pcompress_base_silence_warning=1
 # Settings of one machine: the same as jobs/mpi_env.sh, which explains them. What is already set stays.
-if [ "$(id -u)" -eq 0 ]; then
+uid=$(id -u)
+if [ "$uid" -eq 0 ]; then
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 fi
 export OMPI_MCA_rmaps_base_oversubscribe="${OMPI_MCA_rmaps_base_oversubscribe:-1}"
@@ -17,8 +23,8 @@ while read -r key value; do
   fi
 done </proc/self/status
 # Ranks of a machine meet in files of 4 MiB each in /dev/shm, which is small or missing on some.
-shm=$(df -k --output=avail /dev/shm 2>/dev/null)
-shm=${shm##*[!0-9]}
+shm=$(df -kP /dev/shm 2>/dev/null | while read -r _ _ _ available _; do echo "$available"; done)
+shm=${shm##*[!0-9]}  # of the last line
 if [ ! -d /dev/shm ] || [ "${shm:-65536}" -lt 32768 ]; then
   export OMPI_MCA_btl_vader_backing_directory="${OMPI_MCA_btl_vader_backing_directory:-${TMPDIR:-/tmp}}"
 fi

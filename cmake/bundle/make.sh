@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Makes a relocatable bundle: a folder with executables and every library that they need but glibc, packed.
+# Makes a relocatable bundle: a folder with executables and every library that they need, glibc and its loader too, packed.
 #
 #   make.sh OUT.tar.xz LIMIT EXECUTABLE...     fails when OUT has more than LIMIT bytes
 #
-# The executables lie in bin/, with a wrapper of the same name in the bundle's root.
-# Open MPI finds its plugins and texts through OPAL_PREFIX, which env.sh sets; libraries find each other by relative RPATH.
+#   NAME, bin/NAME   wrapper.sh, which starts programs/NAME through loader/NAME, a link to glibc/ld-linux-x86-64.so.2
+#   glibc, lib       its libraries, and all others, which find each other by relative RPATH
+#   mpi              Open MPI's plugins and texts, found through OPAL_PREFIX, which env.sh sets
+#   share/tessera    job scripts and inputs, as an installation has them
 set -euo pipefail
 
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[[ $# -ge 3 ]] || { sed -n '2,8p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[[ $# -ge 3 ]] || { sed -n '2,9p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 archive=$1 limit=$2
 shift 2
 for tool in patchelf strip xz ldd; do
@@ -19,15 +21,11 @@ name=$(basename "${archive%.tar.xz}")
 work=$(mktemp -d "$(dirname "$archive")/.bundle.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 root=$work/$name
-mkdir -p "$root/bin" "$root/lib"
+mkdir -p "$root"/{bin,glibc,lib,loader,programs}
 
-# Belong to glibc, whose version of the machine is used.
-is_glibc() {
-  case $1 in
-    linux-vdso.so* | ld-linux* | libc.so.* | libm.so.* | libdl.so.* | libpthread.so.* | librt.so.* | libresolv.so.* | libutil.so.* | libanl.so.*) return 0 ;;
-  esac
-  return 1
-}
+# All of glibc that a program or a driver's library may ask for. (Names are looked up in files and by DNS, without modules.)
+glibc=(libc.so.6 libm.so.6 libmvec.so.1 libdl.so.2 libpthread.so.0 librt.so.1 libresolv.so.2 libutil.so.1 libanl.so.1)
+is_glibc() { [[ $1 == linux-vdso.so* || $1 == ld-linux* || " ${glibc[*]} " == *" $1 "* ]]; }
 
 # libraries FILE...: "name path" of everything that they load, directly or not.
 libraries() {
@@ -42,51 +40,71 @@ copy_libraries() {
   done < <(libraries "$@")
 }
 
+loader=$(ldd "$1" | awk '/ld-linux/ {print $1}')
+install -m 755 "$(readlink -f "$loader")" "$root/glibc/ld-linux-x86-64.so.2"
+for library in "${glibc[@]}"; do
+  install -m 755 "$(dirname "$(readlink -f "$loader")")/$library" "$root/glibc/"
+done
+# The loader's own folders are this machine's by name. Another machine's libraries in them belong to another glibc.
+LC_ALL=C sed -i 's,/lib/x86_64-linux-gnu/\x00,/LIB/x86_64-linux-gnu/\x00,g; s,/lib/\x00,/LIB/\x00,g' "$root/glibc/ld-linux-x86-64.so.2"
+
 for executable in "$@"; do
-  install -m 755 "$executable" "$root/bin/"
+  install -m 755 "$executable" "$root/programs/"
 done
 
 # The launcher and its plugins. Left out: fabrics with libraries of their own (MPI carries control messages and host
-# collectives; TCP and shared memory do), OpenSHMEM, MPI-IO, monitoring.
+# collectives; TCP and shared memory do), OpenSHMEM, MPI-IO, monitoring, and netlink, whose libnl must be the machine's own
+# where NCCL loads the machine's InfiniBand.
 info=$(ompi_info --parsable --path all)
 path_of() { sed -n "s/^path:$1://p" <<<"$info" | head -1; }
 prefix=$(path_of prefix)
 plugins=$(path_of pkglibdir)
-install -m 755 "$(readlink -f "$(path_of bindir)/orterun")" "$root/bin/orterun"
-install -m 755 "$(readlink -f "$(path_of bindir)/orted")" "$root/bin/orted"
-ln -s orterun "$root/bin/mpiexec"
-to=$root/${plugins#"$prefix/"}
+mpi=$root/mpi
+install -m 755 "$(readlink -f "$(path_of bindir)/orterun")" "$root/programs/mpiexec"
+install -m 755 "$(readlink -f "$(path_of bindir)/orted")" "$root/programs/orted"
+ln -s mpiexec "$root/programs/mpirun"
+to=$mpi/${plugins#"$prefix/"}
 mkdir -p "$to"
 for plugin in "$plugins"/mca_*.so; do
   case $(basename "$plugin") in
     *_ucx.so | *_ofi.so | *_openib.so | mca_mtl_psm* | mca_memheap_* | mca_sshmem_* | mca_scoll_* | mca_spml_* | mca_atomic_*) ;;
-    mca_io_* | mca_fbtl_* | mca_fcoll_* | mca_fs_* | mca_sharedfp_* | *_monitoring.so | mca_filem_* | mca_ras_simulator.so) ;;
+    mca_io_* | mca_fbtl_* | mca_fcoll_* | mca_fs_* | mca_sharedfp_* | *_monitoring.so | mca_filem_* | mca_ras_simulator.so | mca_reachable_netlink.so) ;;
     *) install -m 755 "$plugin" "$to/" ;;
   esac
 done
-mkdir -p "$root/share"
-cp -r "$(path_of pkgdatadir)" "$root/share/openmpi"
-mkdir -p "$root/etc/openmpi"
-cp "$(path_of sysconfdir)/openmpi-mca-params.conf" "$root/etc/openmpi/"
+mkdir -p "$mpi"/{bin,etc/openmpi,pmix/lib,share}
+ln -s ../../bin/orted "$mpi/bin/orted"
+cp -r "$(path_of pkgdatadir)" "$mpi/share/openmpi"
+cp "$(path_of sysconfdir)/openmpi-mca-params.conf" "$mpi/etc/openmpi/"
 # PMIx has plugins and texts too, beside its library.
 pmix=$(dirname "$(dirname "$(readlink -f "$(ldd "$to/mca_pmix_ext3x.so" | awk '/libpmix/ {print $3}')")")")
-mkdir -p "$root/pmix/lib"
-cp -rL "$pmix/lib/pmix" "$root/pmix/lib/pmix"
-cp -r "$pmix/share" "$root/pmix/share"
-copy_libraries "$root"/bin/orted "$root"/bin/orterun "$to"/*.so "$root"/pmix/lib/pmix/*.so
+cp -rL "$pmix/lib/pmix" "$mpi/pmix/lib/pmix"
+cp -r "$pmix/share" "$mpi/pmix/share"
+copy_libraries "$root"/programs/{orted,mpiexec} "$to"/*.so "$mpi"/pmix/lib/pmix/*.so
 patchelf --force-rpath --set-rpath "\$ORIGIN/$(realpath --relative-to="$to" "$root/lib")" "$to"/*.so
-patchelf --force-rpath --set-rpath '$ORIGIN/../../../lib' "$root"/pmix/lib/pmix/*.so
+patchelf --force-rpath --set-rpath '$ORIGIN/../../../../lib' "$mpi"/pmix/lib/pmix/*.so
 copy_libraries "$@"
 
-find "$root" -type f \( -name '*.so' -o -name '*.so.*' -o -path '*/bin/*' \) -exec strip --strip-unneeded {} +
+find "$root/lib" "$root/programs" "$mpi" -type f \( -name '*.so' -o -name '*.so.*' -o -path '*/programs/*' \) -exec strip --strip-unneeded {} +
 find "$root/lib" -maxdepth 1 -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN' {} +
-find "$root/bin" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/../lib' {} +
+find "$root/programs" -type f -exec patchelf --force-rpath --set-rpath '$ORIGIN/../lib' {} +
 
-install -m 644 "$here/env.sh" "$root/env.sh"
-install -m 644 "$here/README" "$root/README"
-for executable in mpiexec "$@"; do
-  install -m 755 "$here/wrapper.sh" "$root/$(basename "$executable")"
+install -m 644 "$here/env.sh" "$here/host.sh" "$here/README" "$root/"
+for program in "$root"/programs/*; do
+  program=${program##*/}
+  install -m 755 "$here/wrapper.sh" "$root/bin/$program"
+  ln -s "bin/$program" "$root/$program"
+  ln -s ../glibc/ld-linux-x86-64.so.2 "$root/loader/$program"
 done
+mkdir -p "$root/share/tessera/jobs"
+cp -r "$here/../../inputs" "$root/share/tessera/inputs"
+install -m 755 "$here"/../../jobs/*.sbatch "$root/share/tessera/jobs/"
+install -m 644 "$here"/../../jobs/{job.sh,site.sh,README.md} "$root/share/tessera/jobs/"
+cat >>"$root/share/tessera/jobs/site.sh" <<'END'
+
+# --- The bundle's own mpirun fits its executable; no other does.
+PATH=$TESSERA_JOBS/../../../bin:$PATH
+END
 
 # Names, owners and times in one order: the same input gives the same archive.
 tar -C "$work" --sort=name --owner=0 --group=0 --numeric-owner --mtime="@${SOURCE_DATE_EPOCH:-0}" -cf - "$name" |

@@ -1,5 +1,16 @@
 #!/bin/sh
-# Starts bin/NAME of the bundle that this file lies in, wherever that is.
-bundle=$(CDPATH='' cd -- "$(dirname -- "$(readlink -f -- "$0")")" && pwd)
+# Starts programs/NAME of the bundle in whose bin/ this file lies, through the bundle's own loader and glibc.
+self=$(readlink -f -- "$0")
+bundle=${self%/bin/*}
+program=${self##*/}
 . "$bundle/env.sh"
-exec "$bundle/bin/$(basename -- "$0")" "$@"
+first='' last='' argv0=$0
+case $program in
+  mpiexec | mpirun | orted) argv0=$bundle/mpi/bin/$program ;;  # Open MPI looks for its other programs next to this name
+  *) . "$bundle/host.sh" ;;
+esac
+# For a sweep, which starts this program again: /proc/self/exe is the loader.
+export TESSERA_PROGRAM="$self"
+# The loader by the program's name, which ps and top show. This machine's cache of libraries belongs to another glibc.
+exec "$bundle/loader/$program" --inhibit-cache --argv0 "$argv0" \
+  --library-path "$bundle/glibc:$bundle/lib$first${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}$last" "$bundle/programs/$program" "$@"

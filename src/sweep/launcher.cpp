@@ -53,6 +53,8 @@ std::filesystem::path own_executable() {
   std::error_code error;
   std::filesystem::path path = std::filesystem::read_symlink("/proc/self/exe", error);
   if (error) throw IoError("cannot read /proc/self/exe ({})", error.message());
+  // A bundle's loader starts the program, and a script of the bundle the loader.
+  if (path.filename().string().starts_with("ld-linux")) path = variable("TESSERA_PROGRAM");
   return path;
 }
 

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Whether jobs/setup.sh and jobs/quickstart.sh build CUDA: by toolkit, by driver, or as the build folder has it. The
-machine is played: dpkg-query finds every package, cmake notes its words, nvidia-smi is there or not."""
+machine is played: dpkg-query finds every package, cmake notes its words, nvidia-smi is there or not. And what the real
+cmake says where libraries are missing."""
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -101,6 +103,31 @@ class CudaInTheBuild(unittest.TestCase):
         done = subprocess.run(["jobs/setup.sh", "release", "--cuda"], cwd=self.root, capture_output=True, text=True)
         self.assertEqual(done.returncode, 2)
         self.assertIn("--cuda-if-driver", done.stderr)
+
+
+class MissingLibraries(unittest.TestCase):
+    def test_one_message_names_all_of_them_as_packages(self):
+        with tempfile.TemporaryDirectory() as build:
+            done = subprocess.run(["cmake", "-S", SOURCE, "-B", build, "-DTESSERA_CUDA=OFF", "-DTESSERA_TESTS=OFF",
+                                   "-DCMAKE_DISABLE_FIND_PACKAGE_HDF5=ON", "-DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON",
+                                   "-DRANDOM123_INCLUDE=OFF"], env=os.environ | {"PKG_CONFIG_LIBDIR": "/nothing"},
+                                  capture_output=True, text=True, timeout=200)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(done.stderr.count("CMake Error"), 1, done.stderr)
+        self.assertIn("not found: fmt, Random123, xxHash, PCRE2, utf8proc, zlib, Zstandard, serial HDF5 Debian:",
+                      " ".join(done.stderr.split()))
+        for line in (r"Debian: +apt-get install libfmt-dev libhdf5-dev .* libzstd-dev librandom123-dev$",
+                     r"RHEL, Rocky: +dnf install fmt-devel hdf5-devel .* Random123-devel ",
+                     r"Spack: +spack install fmt hdf5~mpi .* random123",
+                     r"conda: +conda install -c conda-forge fmt 'hdf5=\*=nompi\*' .*zstd$",
+                     r"Random123 is headers alone"):
+            self.assertRegex(done.stderr, f"(?m){line}")
+
+    def test_the_packages_of_debian_are_those_that_setup_installs(self):
+        table = re.findall(r'^  "[^:]+: +(\S+) +\S+ +\S+ +[^" ]+"', (SOURCE / "cmake/Packages.cmake").read_text(), re.M)
+        self.assertGreater(len(table), 10)
+        installed = re.search(r"(?s)packages=\((.*?)\)", (SOURCE / "jobs/setup.sh").read_text())[1].split()
+        self.assertEqual(set(table) - set(installed), set())
 
 
 if __name__ == "__main__":

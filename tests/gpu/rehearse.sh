@@ -35,6 +35,8 @@ END
 tool compute-sanitizer <<'END'
 #!/bin/sh
 [ "$1" != --help ] || { echo "  --kernel-name arg"; exit; }
+[ "$1 $2" = "--target-processes all" ] || exit 9
+shift 2
 [ "$1 $3 $5 $6" = "--tool --error-exitcode --kernel-name kns=tessera" ] || exit 9
 tool=$2
 shift 6
@@ -115,10 +117,10 @@ END
   says 'attention by cuDNN.*skipped.*too old'
   rm "$work/bundle/tessera"
   tool ../bundle/tessera <<<"#!/bin/sh
-echo \"tessera: /lib/libc.so.6: version GLIBC_2.36 not found (required by tessera)\" >&2
+echo \"tessera: error while loading shared libraries: libfmt.so.9: cannot open shared object file\" >&2
 exit 1"
   play kernels && fail "a bundle that does not start is no failure"
-  says 'machine.*the bundle.*failed.*GLIBC_2.36 not found'
+  says 'machine.*the bundle.*failed.*libfmt.so.9'
 }
 
 # shellcheck source=/dev/null

@@ -104,7 +104,7 @@ def said_by(words: list) -> tuple[int, str]:
 def require_usable(bundle: Path, code: int, version: str) -> int:
     """Returns the number of GPUs, by CUDA's count: CUDA_VISIBLE_DEVICES and MIG are no business of nvidia-smi.
 
-    `version`: what `tessera version` said. Programs that the loader refuses (an older glibc than theirs) say so by themselves.
+    `version`: what `tessera version` said. Programs that the loader refuses (a library is missing) say so by themselves.
     """
     if code != 0:
         raise Unusable("the bundle", version)

@@ -85,7 +85,8 @@ class Stages:
         if not sanitizer:
             self._attempts.note(tool, "compute-sanitizer", "skipped", 0, "not on this machine")
             return
-        words = [sanitizer, "--tool", tool, "--error-exitcode", "1"]
+        # A bundle's programs are started by a script.
+        words = [sanitizer, "--target-processes", "all", "--tool", tool, "--error-exitcode", "1"]
         # Kernels of NVIDIA's own libraries are slow to check and not ours.
         told = subprocess.run(["timeout", "20", sanitizer, "--help"], capture_output=True, text=True, errors="replace", check=False)
         if "--kernel-name " in told.stdout + told.stderr:

@@ -203,6 +203,9 @@ int cuda_device_count() { return device_count().first; }
 
 std::string why_no_cuda_device() {
   const auto [count, code] = device_count();
+  int driver = 0;
+  if (code == cudaErrorInsufficientDriver && cudaDriverGetVersion(&driver) == cudaSuccess && driver == 0)
+    return "libcuda.so.1 of the NVIDIA driver is not found";
   if (code != cudaSuccess) return cudaGetErrorString(code);
   return count == 0 ? "there is no GPU" : "";
 }
