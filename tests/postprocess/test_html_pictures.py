@@ -9,6 +9,8 @@ from html_case import Html, plain, study_of
 from made_sweep import Made, operation, schedule
 
 from tessera_report.html.panels.memory import at_the_peak, draw_memory
+from tessera_report.html.panels.scaling import strong
+from tessera_report.html.panels.throughput import throughput
 from tessera_report.html.panels.timeline import phases, place, shortened, timelines
 
 
@@ -47,7 +49,7 @@ class Timelines(Html):
             plan = json.loads(file["schedule"].asstr()[()])
             plan["segments"][0]["operations"].insert(0, operation(90, "reduce-scatter", "reduce", "reduce-scatter wte", "wte"))
             file["schedule"][()] = json.dumps({**plan, "accumulation": 2})
-        self.assertIn("What is reduced during forward (wte) are the last gradients of the micro-step before.",
+        self.assertIn("Forward also reduces wte: the last gradients of the micro-step before.",
                       plain(timelines(study_of(self.folder))[0].caption))
 
     def test_timelines_take_prefetch_then_the_recommended_row_then_the_most_units(self):
@@ -88,6 +90,22 @@ class MemoryAndTable(Html):
             self.assertAlmostEqual(1e6 * sum(bar.get_width() for bar in bars), (97_000, 67_000)[line])
         marks, = axes.get_lines()
         self.assertEqual([round(1e6 * x) for x in marks.get_xdata()], [1_000_000, 1_000_000])
+
+    def test_speeds_that_are_not_reliable_are_pale_bars_and_open_marks(self):
+        made = Made(self.folder, baseline="one")
+        made.add("one", ranks=1, config={"train.accumulation": "4"})
+        made.add("two", rate=1900, config={"train.accumulation": "2"})
+        for text in (throughput(study_of(self.folder)).figure.axes[0].get_xlabel(), strong(study_of(self.folder)).caption):
+            self.assertNotIn("not reliable", text)
+        made.add("noisy", rate=2000, spread=0.5, config={"run.graph": "false"})
+        study = study_of(self.folder)
+        axes = throughput(study).figure.axes[0]
+        self.assertEqual([bar.get_alpha() for bar in axes.patches], [1, 1, 0.4])
+        self.assertIn("pale: not reliable", axes.get_xlabel())
+        made.add("four", ranks=4, rate=3000, host={"cores": 2.0, "compute_threads": 4.0})
+        panel = strong(study_of(self.folder))
+        self.assertIn("Open marks: speeds that are not reliable.", panel.caption)
+        self.assertEqual([list(line.get_xdata()) for line in panel.figure.axes[0].get_lines()[1:]], [[1, 2, 4], [4]])
 
     def test_the_table_has_few_columns_and_no_row_without_training(self):
         made = Made(self.folder, baseline="a")

@@ -65,8 +65,11 @@ class Recommendations(Html):
             })
 
     def test_none_where_none_ended(self):
-        Made(self.folder).add("killed", status="failed", message="killed by signal 9", rate=9000)
-        self.assertEqual(self.recommend()[0], None)
+        made = Made(self.folder)
+        made.add("killed", status="failed", message="killed by signal 9", rate=9000)
+        self.assertEqual(self.answer(), "There is one row, so there is nothing to choose.")
+        made.add("stopped", status="stopped")
+        self.assertEqual(self.answer(), "No row is eligible, so none is recommended.")
 
 
     def answer(self):
@@ -92,6 +95,7 @@ class Recommendations(Html):
         crowd = {"cores": 2.0, "compute_threads": 4.0}
         made = Made(self.folder, baseline="one")
         made.add("four", ranks=4, rate=9000, host=crowd)
+        made.add("slower", ranks=4, rate=8000, host=crowd)
         self.assertEqual(self.answer(), "Not decided: four had 4 compute threads on 2 cores, and so it is with every row that could be taken. "
                          "Repeat with a core for each thread.")
         made.add("one", ranks=1)

@@ -16,7 +16,7 @@ from .course.questions import QUESTIONS
 from .course.tasks import TASKS
 from .findings import find
 from .panels.panel import Panel
-from .quantity import Html, counted, escaped, join, name, show, text, whole
+from .quantity import Html, counted, escaped, join, name, number_of, show, text, whole
 from .recommendation import RULES, Recommendation, recommend, sentence
 from .study import Study, blocks, header, make_study
 from .tables import configuration, provenance, results, table
@@ -88,8 +88,8 @@ def render(study: Study) -> str:
 def _facts(study: Study) -> Html:
     done = [row.name for row in study.rows if row.values["status"] in ("done", None)]
     parts = [
-        text("{rows} rows, {done} with a result",
-             rows=show(counted([row.name for row in study.rows]), whole),
+        text("{rows}, {done} with a result",
+             rows=number_of([row.name for row in study.rows]),
              done=show(counted(done), whole))
     ]
     if study.baseline:
@@ -110,8 +110,8 @@ def _facts(study: Study) -> Html:
 def _asked(study: Study) -> Html:
     """The first sentences; the rest folds."""
     if study.asked is None:
-        names = [name(row.name) for row in study.rows]
-        return text("{start}{rows}.", start="The folder has no sweep.ini. Rows: ", rows=join(names, ", "))
+        rows = join([name(row.name) for row in study.rows], ", ")
+        return Html(f'<p class="facts">{text("The folder has no sweep.ini. Rows: {rows}.", rows=rows)}</p>')
     words, rest = header(study.asked)
     prose = blocks(words)
     first = prose.pop(0)[1] if prose and not prose[0][0] else ""

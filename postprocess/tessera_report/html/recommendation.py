@@ -40,6 +40,8 @@ class Recommendation:
 def recommend(study: Study) -> Recommendation:
     """Applies RULES."""
     result = Recommendation(None)
+    if len(study.rows) == 1:
+        return result
     eligible = []
     for row in study.rows:
         reason = _not_eligible(row, study.baseline)
@@ -134,7 +136,7 @@ def _lost(row: Traced, best: Traced, fastest: Traced, tied: bool, key: str) -> H
 def sentence(result: Recommendation) -> Html:
     """The recommendation in words."""
     if result.row is None and not result.doubtful:
-        return text("No row is eligible, so none is recommended.")
+        return text("No row is eligible, so none is recommended." if result.reasons else "There is one row, so there is nothing to choose.")
     if result.row is None and all(crowding(row) for row in result.doubtful):
         return text("Not decided: {reason}, and so it is with every row that could be taken. Repeat with a core for each thread.",
                     reason=doubts(result.doubtful[0])[0])

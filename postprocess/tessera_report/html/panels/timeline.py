@@ -209,11 +209,11 @@ def _caption(row: Traced) -> Html:
             text("One of {count} micro-steps is shown, the one that communicates most. ",
                  count=show(row.planned("accumulation"), whole)))
     if sums:
-        parts.append(text("What is reduced during forward ({units}) are the last gradients of the micro-step before. ",
+        parts.append(text("Forward also reduces {units}: the last gradients of the micro-step before. ",
                           units=names(list(dict.fromkeys(sums)))))
     if left < operations:
         parts.append(
-            text("Dots stand for {cut} of {all} operations: those of the blocks in the middle, and the last sums. ",
+            text("Dots stand for {cut} of {all} operations: blocks in the middle, or sums at the end. ",
                  cut=show(call(operations - left, "cut_operations", row.name), whole),
                  all=show(call(operations, "drawn_operations", row.name), whole)))
     sent = row.planned("wire_bytes_per_step")
