@@ -83,6 +83,9 @@ class Recommendations(Html):
         self.assertEqual((best, reasons), (None, {"noisy": "Its speed is not reliable: the quartiles of noisy lie 42% of its median apart."}))
         self.assertEqual(self.answer(), "Not decided: repeat with --sweep.repeat=4. The quartiles of noisy lie 42% of its median apart, "
                          "and it might be the fastest row.")
+        for repeat in (2, 3, 4):
+            shutil.copytree(self.folder / "noisy/run", self.folder / f"noisy/run.{repeat}")
+        self.assertTrue(self.answer().startswith("Not decided: repeat on a quieter machine. The quartiles of noisy"))
         text = self.page()
         self.assertNotIn("Every other row", text)
         self.assertNotIn("Take <code>", text)

@@ -11,6 +11,7 @@ from .study import Study
 from .traced import Traced, link_text
 
 LINK = "comm.emulate"
+REPEATS = 4  # more tell no more
 RULES = [
     "A row is eligible if it fitted, ended, kept finite losses, and trained the baseline's model on its data, in sequences "
     "as long, over collectives that comm.emulate slowed no more and no less.",
@@ -142,8 +143,10 @@ def sentence(result: Recommendation) -> Html:
                     reason=doubts(result.doubtful[0])[0])
     if result.row is None:
         worst = max((row for row in result.doubtful if not crowding(row)), key=lambda row: row.values["tokens_per_second_q3"])
-        return text("Not decided: repeat with {option}. {reason}, and it might be the fastest row.",
-                    option=name("--sweep.repeat=4"), reason=Html(escaped(doubts(worst)[0]).replace("the q", "The q", 1)))
+        repeated = (worst.values["repeats"] or 1) >= REPEATS
+        how = text("on a quieter machine") if repeated else text("with {option}", option=name(f"--sweep.repeat={REPEATS}"))
+        return text("Not decided: repeat {how}. {reason}, and it might be the fastest row.",
+                    how=how, reason=Html(escaped(doubts(worst)[0]).replace("the q", "The q", 1)))
     row = result.row
     memory = row.key(result.memory_key)
     link = text(" over collectives slowed by {option}", option=_option(row, LINK)) if emulated(row) else ""

@@ -95,7 +95,7 @@ def results(study: Study, best: Optional[Traced]) -> Html:
     others = [name(row.name) for row in study.rows if row not in rows]
     return join([
         part([title for title in SHOWN if title in known]),
-        Html(f"<details><summary>More columns</summary>{part(more)}</details>") if more else "",
+        Html(f'<details class="fold"><summary>More columns</summary>{part(more)}</details>') if more else "",
         Html(f'<p class="facts">{text("Without training, so not in the table: {others}.", others=join(others, ", "))}</p>') if others else ""
     ])
 

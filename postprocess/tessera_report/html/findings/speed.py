@@ -118,14 +118,15 @@ def start_up(study: Study) -> Optional[Html]:
     """The slowest start, where it takes longer than ten steps."""
     rows = [
         row for row in study.trained
-        if row.values["startup_seconds"] and row.values["step_seconds"] and row.values["startup_seconds"] > 10 *
+        if "model" not in row.values["flags"] and row.values["startup_seconds"] and row.values["step_seconds"] and row.values["startup_seconds"] > 10 *
         row.values["step_seconds"]
     ]
     if not rows:
         return None
     worst = max(rows, key=lambda row: row.values["startup_seconds"])
-    return text("Setting up takes longest in {row}: {seconds}, the time of {steps} steps.",
+    return text("Setting up takes longest in {row}: {seconds}, the time of {steps} steps{caveat}.",
                 row=name(worst.name),
+                caveat=caveat(worst),
                 seconds=show(worst.key("startup_seconds"), duration),
                 steps=show(worst.key("startup_seconds") / worst.key("step_seconds"), whole))
 
