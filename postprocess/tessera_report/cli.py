@@ -194,9 +194,17 @@ def _json(values: list[dict[str, Any]]) -> str:
 
 
 def _write(path: Path, text: str) -> None:
+    """The file is complete or as it was: a disk that is full leaves no part of it."""
+    new = path.resolve().with_name(f"{path.name}.tmp")
+    if path.exists() and not path.is_file():
+        new = path  # /dev/stdout, a pipe
     try:
-        path.write_text(text, encoding="utf-8")
+        new.write_text(text, encoding="utf-8")
+        if new is not path:
+            new.replace(path.resolve())
     except OSError as error:
+        if new.is_file():
+            new.unlink()
         raise Unreadable(f"cannot write {path} ({error.strerror or error})") from error
     print(f"written    {path}")
 

@@ -33,6 +33,8 @@ class Entry:
     kind: Optional[str] = None  # by the sweep: "train", "command"
     problems: list[str] = field(default_factory=list)
     quiet_seconds: Optional[float] = None  # how long a "running" run has said nothing
+    times: list[tuple[float, float]] = field(default_factory=list)  # when its runs began and ended: Unix seconds
+    host: Optional[str] = None  # by the sweep; the metrics know all
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -73,7 +75,14 @@ def _run(path: Path) -> Entry:
     if entry.status == "running" and isinstance(updated, (int, float)):
         entry.quiet_seconds = max(0.0, time.time() - updated)
     entry.config = _config(path / "config.ini")
+    entry.times = _times(status, "started_unix", "updated_unix")
     return entry
+
+
+def _times(status: dict[str, Any], begin: str, end: str) -> list[tuple[float, float]]:
+    """When what wrote a status.json began and ended; nothing where that is not known."""
+    times = status.get(begin), status.get(end)
+    return [times] if all(isinstance(time, (int, float)) and time > 0 for time in times) else []
 
 
 def _status(entry: Entry, path: Path) -> dict[str, Any]:
@@ -125,9 +134,14 @@ def _sweep_row(name: str, path: Path, row: dict[str, Any]) -> Entry:
         if match:
             repeats[int(match.group(1))] = folder
     entry.runs = [repeats[number] for number in sorted(repeats) if metrics_files(repeats[number])]
-    status = _status(entry, path / "status.json").get("status")
+    own = _status(entry, path / "status.json")
+    status = own.get("status")
     entry.status = status if isinstance(status, str) else None if entry.problems else "pending"
     entry.config = _config(path / "config.ini")
+    of_runs = [_status(Entry(name, run), run / "status.json") for run in repeats.values()]
+    entry.times = [times for of_run in of_runs for times in _times(of_run, "started_unix", "updated_unix")]
+    entry.times = entry.times or _times(own, "started", "ended")
+    entry.host = own.get("host")
     return entry
 
 

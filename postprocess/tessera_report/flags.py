@@ -1,4 +1,5 @@
-"""Marks rows that are not measured like the baseline: other data, seed, host, load, model or batch."""
+"""Marks rows that are not measured like the baseline: other data, seed, host, load, model, sequence or batch; and rows
+that ran at the same time on one host."""
 from __future__ import annotations
 
 import re
@@ -14,6 +15,7 @@ def flag_differences(rows: list[Row], baseline: Optional[Row]) -> None:
     """Adds flags and the sentences that explain them. The first row with metrics stands in for a baseline without."""
     if baseline is None or not baseline.repeats:
         baseline = next((row for row in rows if row.repeats), None)
+    _flag_overlaps(rows)
     for row in rows:
         _flag_foreign_processes(row)
         if row is baseline or not row.repeats:
@@ -36,6 +38,23 @@ def _flag_foreign_processes(row: Row) -> None:
             row.flag("load", f"{count:.0f} other processes on its GPUs at the {when}")
 
 
+def _flag_overlaps(rows: list[Row]) -> None:
+    """By the times of status.json: rows that shared a host took each other's cores."""
+    for row in rows:
+        row.together = [
+            other.name for other in rows if other is not row and _hosts(row) & _hosts(other) and any(
+                min(end, others_end) > max(begin, others_begin)
+                for begin, end in row.entry.times for others_begin, others_end in other.entry.times)
+        ]
+        if row.together:
+            more = f" and {len(row.together) - 3} more" if len(row.together) > 3 else ""
+            row.flag("overlap", f"it ran at the same time as {', '.join(row.together[:3])}{more}, on the same host")
+
+
+def _hosts(row: Row) -> set[str]:
+    return host_names(row.values["hosts"] or row.entry.host or "")
+
+
 def _flag_options(row: Row, baseline: Row) -> None:
     own, other = row.metrics.config, baseline.metrics.config
     data = {name for name in own if name.startswith("data.")} - NOT_DATA
@@ -44,8 +63,8 @@ def _flag_options(row: Row, baseline: Row) -> None:
     samples, others = (of.metrics.model.get("samples_per_epoch") for of in (row, baseline))
     if samples and others and samples != others and own.get("train.seq_len") == other.get("train.seq_len"):
         row.flag("data", f"{samples:.0f} samples an epoch, {baseline.name} {others:.0f}")
-    model = {name for name in own if name.startswith("model.")} - {"model.preset"} | {"train.seq_len"}
-    for word, names in (("data", data), ("seed", {"run.seed", "data.seed"}), ("model", model)):
+    model = {name for name in own if name.startswith("model.")} - {"model.preset"}
+    for word, names in (("data", data), ("seed", {"run.seed", "data.seed"}), ("model", model), ("sequence", {"train.seq_len"})):
         for name in sorted(names):
             if name in own and name in other and own[name] != other[name]:
                 row.flag(word, f"{name} = {_shown(own[name])}, {baseline.name} {_shown(other[name])}")

@@ -24,6 +24,7 @@ mfu mfu_exact mfu_formula mfu_peak_flops flops_per_token_6n flops_per_token devi
 startup_seconds parameters tokens_per_step steps_per_epoch
 seed data_seed data_source hosts cpu gpu_name version git_revision load_average_start load_average_end
 gpu_foreign_processes_start gpu_foreign_processes_end flags""".split()
+OTHER_WORK = {"model", "sequence"}  # flags of rows whose tokens cost other work than the baseline's
 
 
 @dataclass
@@ -35,6 +36,7 @@ class Row:
     timed: pd.DataFrame = field(default_factory=pd.DataFrame)  # of all repeats
     values: dict[str, Any] = field(default_factory=lambda: dict.fromkeys(KEYS))
     notes: list[str] = field(default_factory=list)  # a sentence for each flag
+    together: list[str] = field(default_factory=list)  # rows that ran at the same time on a host of this one
     peak: Optional[Row] = None  # the row whose device_peak_flops its utilization is a share of
 
     @property
@@ -44,6 +46,11 @@ class Row:
     @property
     def metrics(self) -> Optional[Metrics]:
         return self.repeats[0] if self.repeats else None
+
+    @property
+    def trains(self) -> bool:
+        """False for a command that ended and measured something else, such as tessera bench."""
+        return self.entry.kind != "command" or bool(self.repeats) or self.values["status"] not in ("done", None)
 
     def option(self, name: str) -> Optional[str]:
         """An option by its full name: as the run resolved it, else as the sweep's config.ini has it."""
@@ -97,5 +104,7 @@ def _finite(value: Any) -> Any:
 
 
 def _strategy(row: Row) -> Optional[str]:
+    if row.entry.kind == "command" and not row.repeats:
+        return None  # it trains nothing
     strategy, group = row.option("shard.strategy"), row.option("shard.group_size")
     return f"{strategy}/{group}" if strategy and group not in (None, "", "0") else strategy

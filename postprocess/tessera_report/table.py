@@ -7,7 +7,7 @@ from typing import Any, Callable, NamedTuple, Optional
 import numpy as np
 
 from .metrics import MOST_WARMUP_STEPS
-from .rows import Row
+from .rows import OTHER_WORK, Row
 
 GAP = 2
 
@@ -72,8 +72,8 @@ def _quartiles(values: dict[str, Any]) -> Optional[str]:
 
 
 def _speedup(values: dict[str, Any]) -> Optional[str]:
-    """None for another model than the baseline's: tokens of different cost."""
-    return None if values["speedup"] is None or "model" in values["flags"] else f"{values['speedup']:.2f}x"
+    """None where a token costs other work than the baseline's."""
+    return None if values["speedup"] is None or OTHER_WORK & set(values["flags"]) else f"{values['speedup']:.2f}x"
 
 
 def _final_loss(values: dict[str, Any]) -> Optional[str]:
@@ -112,7 +112,8 @@ ALWAYS = ("row", "ranks", "strategy")
 
 def render(rows: list[Row], baseline: Optional[Row], width: int, warmup: Optional[int] = None) -> str:
     """The table, what its columns mean, and the notes of flagged rows. Columns unknown for all rows are named below."""
-    cells = {column.title: [column.text(row.values) for row in rows] for column in COLUMNS}
+    listed = [row for row in rows if row.trains] or rows
+    cells = {column.title: [column.text(row.values) for row in listed] for column in COLUMNS}
     shown = [column for column in COLUMNS if column.title in ALWAYS or any(cells[column.title])]
     unknown = [column.title for column in COLUMNS if column not in shown and column.title != "flags"]
     parts = ["\n".join(_block(block, cells)) for block in _blocks(shown, cells, width)]
@@ -120,6 +121,8 @@ def render(rows: list[Row], baseline: Optional[Row], width: int, warmup: Optiona
     if unknown:
         lines.append(f"not known for any row: {', '.join(unknown)}")
     lines += _formula(rows) + _validation_sets(rows)
+    if len(listed) < len(rows):
+        lines.append(f"without training, so not in the table: {', '.join(row.name for row in rows if row not in listed)}")
     notes = [f"{row.name}: {note}" for row in rows for note in row.notes + _failure(row)]
     for lines in filter(None, (lines, notes)):
         wrapped = (textwrap.fill(line, width, subsequent_indent="  ", break_on_hyphens=False) for line in lines)

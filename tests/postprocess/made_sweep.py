@@ -76,7 +76,11 @@ def schedule(ranks, strategy="zero3"):
                      }, {
                          "name": "all-reduce of loss and norm", "group": "world", "ranks": ranks, "calls": 1,
                          "bytes": 8, "in_formula": False
-                     }]
+                     }],
+        "memory": {
+            "categories": {"parameters": 40_000 // ranks, "gradients": 30_000, "optimizer state": 80_000 // ranks},
+            "idle": 7000, "host": 0
+        }
     }
 
 
@@ -162,14 +166,16 @@ class Made:
         (folder / "sweep.ini").write_text(text)
         (folder / "base.ini").write_text("[model]\nlayers = 1 # <base>\n")
 
-    def add(self, name, status="done", message="", ranks=2, made=True, kind="train", **options):
+    def add(self, name, status="done", message="", ranks=2, made=True, kind="train", times=None, **options):
+        """`times` are those of the row: seconds at which it began and ended."""
         row = self.folder / name
         row.mkdir()
         self.rows.append({"name": name, "ranks": ranks, "kind": kind})
         (self.folder / "sweep.json").write_text(json.dumps({**self.about, "rows": self.rows}))
         (row / "config.ini").write_text("[shard]\nstrategy = zero3\n")
         (row / "status.json").write_text(
-            json.dumps({"status": status, "message": message, "code": 0 if status == "done" else 2}))
+            json.dumps({"status": status, "message": message, "code": 0 if status == "done" else 2, "host": "node1",
+                        **(dict(zip(("started", "ended"), times)) if times else {})}))
         if made:
             run(row / "run", ranks=ranks, **options)
         return row / "run"
@@ -181,9 +187,9 @@ class Made:
                                                                     dtype=np.float32), np.asarray(gradients,
                                                                                                   dtype=np.float32)
 
-    def bench(self, name, ranks=2, speeds=(1.0, )):
+    def bench(self, name, ranks=2, speeds=(1.0, ), times=None):
         """A row with the tables of tessera bench comm, of a repeat for each speed."""
-        first = self.add(name, ranks=ranks, made=False)
+        first = self.add(name, ranks=ranks, made=False, kind="command", times=times)
         for repeat, speed in enumerate(speeds, start=1):
             folder = first if repeat == 1 else first.with_name(f"run.{repeat}")
             folder.mkdir()

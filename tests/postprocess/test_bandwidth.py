@@ -32,11 +32,25 @@ class Bandwidth(Case):
         self.assertEqual([axes.get_title(loc="left") or axes.get_title() for axes in figure.axes],
                          ["all-gather: bus bandwidth", "all-reduce: bus bandwidth"])
         for axes in figure.axes:
-            self.assertEqual(axes.get_ylabel(), "GB/s")
+            self.assertEqual((axes.get_ylabel(), axes.get_yscale()), ("GB/s", "linear"))
             self.assertEqual({line.get_label(): list(line.get_xdata()) for line in axes.lines}, dict.fromkeys(SPEEDS, SIZES))
             for line in axes.lines:
                 expected = [SPEEDS[line.get_label()] * (1 + size / 1e6) / 1e9 for size in SIZES]
                 np.testing.assert_allclose(line.get_ydata(), expected)
+
+    def test_curves_that_would_lie_on_zero_make_the_axis_logarithmic(self):
+        for name in ("a", "b"):
+            write_bench(self.folder / f"{name}.h5")
+        with h5py.File(self.folder / "b.h5", "a") as file:
+            file["comm/bus_bandwidth"][...] *= [10 if by == b"MPI" else 1 for by in file["comm/by"][...]]
+        entries = [entry for name in "ab" for entry in find_entries(self.folder / f"{name}.h5")]
+        figure = draw_bandwidth(measured_of([(entry, entry.path) for entry in entries]))
+        for axes in figure.axes:
+            self.assertEqual(axes.get_yscale(), "log")
+            of = {line.get_label(): (line.get_color(), line.get_linestyle()) for line in axes.lines}
+            self.assertEqual(of["a, MPI"][0], of["b, MPI"][0])
+            self.assertEqual(of["a, MPI"][1], of["a, shared memory"][1])
+            self.assertEqual(len(set(of.values())), 4)
 
     def test_files_of_several_benches_are_rows_of_one_picture(self):
         for name in ("a", "b"):

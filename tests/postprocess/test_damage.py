@@ -2,6 +2,7 @@
 import math
 import os
 import random
+import resource
 import shutil
 import subprocess
 import sys
@@ -172,6 +173,19 @@ class Usage(Case):
             done = subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", self.folder / "a"], stdout=full,
                                   stderr=subprocess.PIPE, text=True)
         self.assertEqual((done.returncode, done.stderr), (4, "tessera-report: cannot write the report (No space left on device)\n"))
+
+    def test_a_full_disk_leaves_no_part_of_a_file(self):
+        write_metrics(self.folder / "a/metrics.h5", GOOD)
+        page = self.folder / "page.html"
+        for before in (None, "of before"):
+            if before:
+                page.write_text(before)
+            done = subprocess.run([sys.executable, "-B", ROOT / "postprocess/report.py", self.folder / "a", "--html", page], capture_output=True,
+                                  text=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096)))
+            self.assertEqual(done.returncode, 4)
+            self.assertRegex(done.stderr, r"^tessera-report: cannot write \S+page.html \(File too large\)\n$")
+            self.assertEqual(page.read_text() if page.exists() else None, before)
+            self.assertEqual([path.name for path in self.folder.glob("page*")], ["page.html"] if before else [])
 
     def test_an_interpreter_without_the_packages(self):
         write_metrics(self.folder / "a/metrics.h5", GOOD)

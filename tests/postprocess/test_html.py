@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 
 from html_case import Html, Page, as_number, course_and_page, plain, study_of
-from made_sweep import PARAMETERS, Made, operation, schedule
+from made_sweep import PARAMETERS, Made
 from reporting import ROOT, Report
 from trace import Sweep
 
@@ -18,7 +18,6 @@ from tessera_report.html.course.tasks import TASKS
 from tessera_report.html.page import render
 from tessera_report.html.panels import PANELS
 from tessera_report.html.panels.bandwidth import measured
-from tessera_report.html.panels.timeline import phases, timelines
 
 # Sections whose digits are all numbers with sources.
 PROSE = ("recommendation", "findings", "tasks", "questions", "checklist", "left-out"
@@ -83,10 +82,12 @@ class WholePage(Html):
         self.assertEqual(render(study_of(folder)), text)
 
     def test_what_was_asked(self):
-        asked = "# Which is fast?\n# And <small>?\n#\n#   tessera sweep x.ini    runs it\n#   second line\n# Then more.\n[sweep]\nlimit = 1h\n"
+        asked = "# Which is fast?\n# And <small>?\n#\n#   tessera sweep x.ini    runs it\n#   second line\n# Then `more`.\n[sweep]\nlimit = 1h\n"
         Made(self.folder, text=asked).add("a")
         text = self.page()
-        self.assertIn("<p>Which is fast? And &lt;small&gt;?</p><pre>tessera sweep x.ini    runs it\nsecond line</pre><p>Then more.</p>", text)
+        self.assertIn("<pre>tessera sweep x.ini    runs it\nsecond line</pre><p>Then <code>more</code>.</p>", text)
+        self.assertIn("</details><p>Which is fast? And &lt;small&gt;?</p></section>", text)
+        self.assertLess(text.index('<details class="fold"><summary>What was asked</summary>'), text.index("second line"))
         self.assertIn("<pre>[sweep]\nlimit = 1h</pre>", text)
         self.assertIn("<pre>--optim.lr=1e-3</pre>", text)
         self.assertIn("<pre>[model]\nlayers = 1 # &lt;base&gt;\n</pre>", text)
@@ -118,19 +119,6 @@ class WholePage(Html):
             "<summary><code>writes</code></summary><p>before the first step:</p><pre>\ufffd\n</pre>"
             "<p>after step 20:</p><pre>The &lt;cat&gt;</pre><p>after step 30:</p><pre>The cat &amp; the dog</pre></details>",
             self.page())
-
-    def test_a_timeline_begins_with_shares_and_the_prologue(self):
-        plan = schedule(4)
-        labels = {phase: [(box.column, box.queue, box.label) for box in boxes] for phase, boxes in phases(plan)}
-        self.assertEqual(list(labels), ["init", "forward", "backward", "optimizer"])
-        self.assertEqual(labels["init"], [(0, "at rest", "wte 1/4"), (1, "at rest", "h.0 1/4")])
-        gathered = [operation(20 + place, "gather", "gather", f"gather {unit}", unit) for place, unit in enumerate(("wte", "h.0"))]
-        plan["segments"].append({"name": "prologue", "role": "prologue", "operations": gathered})
-        plan["prologue"] = [{"segment": 2, "micro_step": 0}]
-        _, boxes = phases(plan)[0]
-        self.assertEqual([(box.column, box.queue, box.label) for box in boxes][2:], [(1, "gather", "wte"), (2, "gather", "h.0")])
-        _, boxes = phases(schedule(1))[0]
-        self.assertEqual([box.label for box in boxes], ["wte", "h.0"])
 
     def test_a_changed_file_changes_table_finding_and_recommendation(self):
         made = Made(self.folder, baseline="a")
@@ -175,23 +163,6 @@ class Rows(Html):
         table = text[text.index('id="provenance"'):text.index('id="left-out"')]
         self.assertIn("found by", table)
         self.assertIn("100 MFLOP/s", plain(table))
-
-    def test_timelines_take_the_recommended_row_else_the_most_units(self):
-        made = Made(self.folder, baseline="few")
-        made.add("few", rate=1000, strategy="ddp")
-        made.add("fast", rate=3000)
-        made.add("slow", rate=1000)
-        for row in ("few", "fast"):
-            self.units(row, 1)
-        made.add("many", rate=1000, strategy="ddp")
-        titles = [panel.title for panel in timelines(study_of(self.folder))]
-        self.assertEqual(titles, ["Timeline of a step: fast", "Timeline of a step: many"])
-
-    def units(self, row, most):
-        """Leaves a row's schedule only so many units."""
-        with h5py.File(self.folder / row / "run/metrics.h5", "a") as file:
-            plan = json.loads(file["schedule"].asstr()[()])
-            file["schedule"][()] = json.dumps({**plan, "units": plan["units"][:most]})
 
     def test_steps_are_no_option_where_epochs_count(self):
         made = Made(self.folder)

@@ -55,7 +55,9 @@ class Browser(Case):
             with self.subTest(width=width):
                 self.no_overflow(driver, width)
                 self.pictures_are_drawn(driver)
+                self.first_screen(driver, width)
         self.tables_sort(driver)
+        self.what_was_asked_folds_and_prints(driver)
         self.assertEqual(driver.get_log("browser"), [])
         requests = driver.execute_script("return performance.getEntriesByType('resource').length")
         self.assertEqual(requests, 0)
@@ -88,26 +90,45 @@ class Browser(Case):
             self.assertGreater(shapes, 3, title)
             self.assertEqual(small, 0, f"{title}: letters lie outside of the picture")
 
+    def first_screen(self, driver, width):
+        """On a desk the answer, its picture and the table's first rows stand on the first screen, and flags need no scrolling."""
+        if width < 600:
+            return
+        bottoms = driver.execute_script("""return ["#recommendation .verdict", "#recommendation svg", "#results tbody tr:nth-child(2)"].map(
+            (one) => document.querySelector(one).getBoundingClientRect().bottom + scrollY)""")
+        self.assertLess(max(bottoms), 900, bottoms)
+        flags = driver.execute_script("return document.querySelector('#results > .frame th:last-child').getBoundingClientRect().right")
+        self.assertLess(flags, width)
+
+    def what_was_asked_folds_and_prints(self, driver):
+        def is_shown():
+            return driver.execute_script("return document.querySelector('#asked pre').checkVisibility({contentVisibilityAuto: true})")
+
+        self.assertFalse(is_shown())
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        self.assertTrue(is_shown())
+        driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
+
     def tables_sort(self, driver):
         def column(place):
-            cells = driver.find_elements(By.CSS_SELECTOR, f"#results tbody td:nth-child({place})")
+            cells = driver.find_elements(By.CSS_SELECTOR, f"#results > .frame tbody td:nth-child({place})")
             numbers = [cell.find_elements(By.TAG_NAME, "data") for cell in cells]
             return [float(found[0].get_attribute("value")) if found else None for found in numbers]
 
-        titles = [title.text for title in driver.find_elements(By.CSS_SELECTOR, "#results th")]
+        titles = [title.text for title in driver.find_elements(By.CSS_SELECTOR, "#results > .frame th")]
         place = titles.index("tokens/s") + 1
         before = column(place)
         known = sorted(value for value in before if value is not None)
         unknown = [None] * (len(before) - len(known))
         self.assertNotEqual(before, known + unknown)
-        button = driver.find_element(By.CSS_SELECTOR, f"#results th:nth-child({place}) button")
+        button = driver.find_element(By.CSS_SELECTOR, f"#results > .frame th:nth-child({place}) button")
         driver.execute_script("arguments[0].scrollIntoView({block: 'center'})", button)
         button.click()
         self.assertEqual(column(place), known + unknown)
         button.click()
         self.assertEqual(column(place), known[::-1] + unknown)
         self.assertEqual(
-            driver.find_element(By.CSS_SELECTOR, f"#results th:nth-child({place})").get_attribute("aria-sort"),
+            driver.find_element(By.CSS_SELECTOR, f"#results > .frame th:nth-child({place})").get_attribute("aria-sort"),
             "descending")
 
 

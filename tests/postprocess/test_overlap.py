@@ -4,7 +4,7 @@ import unittest
 from html_case import Html, study_of
 from made_sweep import Made
 from reporting import Report
-from tessera_report.html.panels.overlap import comparable, draw_overlap, emulated_link, exposed_over_prefetch, hidden_from
+from tessera_report.html.panels.overlap import comparable, draw_overlap, emulated_link, exposed_over_batch, exposed_over_prefetch, hidden_from
 
 LINK = "0.02,1000"  # a gather of 100 bytes: 0.12 s
 
@@ -32,7 +32,18 @@ class Overlap(Html):
         add(made, 16, 1, 0.1)
         add(made, 16, 2, 0.1)
         self.assertIsNone(exposed_over_prefetch(study_of(made.folder)))
-        self.assertIn("differ in prefetch only, 0 among them", self.page())
+        self.assertIn("differ in prefetch and batch only, 0 among them", self.page())
+
+    def test_one_batch_makes_no_picture(self):
+        made = Made(self.folder)
+        for depth in (0, 1):
+            add(made, 16, depth, 0.1)
+        for picture in (exposed_over_prefetch, exposed_over_batch):
+            self.assertIsNone(picture(study_of(made.folder)))
+        add(made, 64, 0, 0.1)
+        for picture in (exposed_over_prefetch, exposed_over_batch):
+            panel = picture(study_of(made.folder))
+            self.assertNotIn("Dotted", panel.caption)  # no row tells how long a gather takes
 
     def test_forward_is_as_long_as_a_gather_between_two_measured_batches(self):
         made = Made(self.folder)

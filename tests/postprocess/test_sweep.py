@@ -102,7 +102,7 @@ class Sweep(Case):
     def test_flags_of_rows_that_are_not_alike(self):
         draws = {"same": {}, "data": {"config": {"data.source": "other"}}, "seed": {"config": {"run.seed": "2"}},
                  "host": {"host": {"hosts": "node2 x2"}}, "load": {"host": {"load_average_start": 3.5}},
-                 "model": {"config": {"model.width": "128"}}, "batch": {"config": {"train.micro_batch": "8"}}}
+                 "model": {"config": {"model.width": "128"}}, "sequence": {"config": {"train.seq_len": "128", "train.micro_batch": "2"}}, "batch": {"config": {"train.micro_batch": "8"}}}
         made(self.folder / "base")
         for name, other in draws.items():
             made(self.folder / name, **other)
@@ -118,6 +118,16 @@ class Sweep(Case):
                      "load: load average at the start 3.5, base 0.4", "batch: 1024 tokens a step, base 512"):
             self.assertIn(note, text)
         self.assertEqual([report.cells()[name]["flags"] for name in ("same", "host")], ["-", "host"])
+
+    def test_a_command_that_trains_nothing_is_not_in_the_table(self):
+        self.sweep([{"name": "a", "kind": "train"}, {"name": "bench", "kind": "command"}, {"name": "broken", "kind": "command"}])
+        made(self.row("a", "done") / "run")
+        self.row("bench", "done")
+        self.row("broken", "failed")
+        report = self.read()
+        self.assertEqual(list(report.cells()), ["a", "broken"])
+        self.assertIn("without training, so not in the table: bench", report.out)
+        self.assertIsNone(report.rows["bench"]["strategy"])
 
     def test_another_corpus_shows_in_the_samples_of_an_epoch(self):
         for name, samples in (("a", 300), ("b", 300), ("c", 299)):
@@ -180,7 +190,7 @@ class Sweep(Case):
             self.assertIn(f"plots      {picture}.svg is left out: no row has data for it", report.out)
         self.assertEqual({path.name for path in (self.folder / "pictures").iterdir()}, {"throughput.svg", "loss.svg", "memory.svg"})
         for name, words in (("throughput", "speed-up against b"), ("loss", "loss (nats per token)"),
-                            ("memory", "MB a rank"), ("memory", "program")):
+                            ("memory", "MB of the fullest rank"), ("memory", "program")):
             path = self.folder / f"pictures/{name}.svg"
             xml.etree.ElementTree.parse(path)
             self.assertIn(f"<!-- {words} -->", path.read_text())  # matplotlib leaves the text of its glyphs as a comment

@@ -188,27 +188,52 @@ class Sweep:
         return sum(entry["calls"] for entry in self.plan(row)["collectives"])
 
     def phases(self, row):
-        """Columns of the operations of each phase, from 0 on; the head with its loss ends forward. Init's are its prologue's,
-        behind the shares."""
+        """Column and operation of each phase, from 0 on; the head with its loss ends forward. Init has a share of each unit, and
+        behind the first the prologue."""
         plan = self.plan(row)
         played = [plan["segments"][entry["segment"]] for entry in plan["step"]]
         micro_steps = [segment for segment in played if segment["role"] == "micro_step"]
         busiest = max(micro_steps,
                       key=lambda segment: sum(operation["wire_bytes"] > 0 for operation in segment["operations"]))
-        columns = columns_of(busiest)
-        border = next(column for column, operation in zip(columns, busiest["operations"])
-                      if operation["name"] == "head+loss")
-        found = [[column for column in columns if column <= border], [column for column in columns if column > border]]
-        found += [columns_of(segment) for segment in played if segment["role"] == "update"]
-        phases = [[column - min(phase) for column in phase] for phase in found if phase]
-        prologue = [plan["segments"][entry["segment"]] for entry in plan["prologue"]]
-        return phases + [[column + 1 for column in columns_of(segment)] for segment in prologue]
+        placed = list(zip(columns_of(busiest), busiest["operations"]))
+        border = next(column for column, operation in placed if operation["name"] == "head+loss")
+        found = [[one for one in placed if one[0] <= border], [one for one in placed if one[0] > border]]
+        found += [list(zip(columns_of(segment), segment["operations"])) for segment in played if segment["role"] == "update"]
+        phases = [shifted(phase) for phase in found if phase]
+        init = [(place, {"kind": "share", "unit": unit["name"], "part": None}) for place, unit in enumerate(plan["units"])]
+        for entry in plan["prologue"]:
+            segment = plan["segments"][entry["segment"]]
+            init += [(column + 1, operation) for column, operation in zip(columns_of(segment), segment["operations"])]
+        return [init, *phases]
 
     def drawn_operations(self, row):
-        return sum(len(phase) for phase in self.phases(row))
+        return sum(operation["kind"] != "share" for phase in self.phases(row) for _, operation in phase)
 
     def cut_operations(self, row):
-        return sum(column >= 16 for phase in self.phases(row) for column in phase)
+        return sum(operation["kind"] != "share" and column not in self.columns_shown(row, phase)
+                   for phase in self.phases(row) for column, operation in phase)
+
+    def columns_shown(self, row, phase):
+        """Up to the end of the second block and from the begin of the last but one; at the end one column behind all but sums;
+        of more than 20 the first and the last ten."""
+        blocks = {}
+        for unit in self.plan(row)["units"]:
+            own = [column for column, operation in phase
+                   if operation["kind"] in ("share", "forward", "recompute", "backward", "update")
+                   and (operation["part"] or operation["unit"]) in [unit["name"], *unit["parts"]]]
+            if unit["block"] and own:
+                blocks[unit["name"]] = own
+        begins, ends = sorted(min(own) for own in blocks.values()), sorted(max(own) for own in blocks.values())
+        last = max(column for column, operation in phase if operation["kind"] not in ("norm", "accumulate")) + 1
+        shown = sorted({column for column, _ in phase if column <= last})
+        if len(blocks) > 4:
+            shown = [column for column in shown if column <= ends[1] or column >= begins[-2]]
+        return shown if len(shown) <= 20 else shown[:10] + shown[-10:]
+
+
+def shifted(phase):
+    first = min(column for column, _ in phase)
+    return [(column - first, operation) for column, operation in phase]
 
 
 def columns_of(segment):

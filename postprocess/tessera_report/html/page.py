@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import html
+import re
 import textwrap
 from pathlib import Path
 from typing import Any, Optional, Sequence
@@ -15,7 +16,7 @@ from .course.questions import QUESTIONS
 from .course.tasks import TASKS
 from .findings import find
 from .panels.panel import Panel
-from .quantity import Html, counted, escaped, join, name, show, text, whole
+from .quantity import Html, counted, escaped, join, name, number_of, show, text, whole
 from .recommendation import RULES, Recommendation, recommend, sentence
 from .study import Study, blocks, header, make_study
 from .tables import configuration, provenance, results, table
@@ -33,13 +34,16 @@ def make_page(rows: list[Row], baseline: Optional[Row], paths: Sequence[Path], w
 def render(study: Study) -> str:
     best = recommend(study)
     drawn, left_out = panels.draw(study)
+    picture = next((panel for panel in drawn if panel.key == "overlap"), drawn[0] if drawn else None)
+    pictures = "\n".join(_panel(panel) for panel in drawn if panel is not picture)
+    answers, others = find(study)
     sections = [
-        ("asked", "What was asked", _asked(study)),
-        ("recommendation", "Recommendation", _recommendation(study, best)),
-        ("findings", "Findings", _findings(study)),
+        ("asked", "", _asked(study)),
+        ("recommendation", "Answer", _answer(study, best, answers, picture)),
         ("results", "Results", join([results(study, best.row), _legend(study)])),
+        ("findings", "Further findings", _list(others)),
         ("configuration", "Configuration", configuration(study)),
-        ("panels", "Pictures", Html('<div class="panels">' + "\n".join(_panel(panel) for panel in drawn) + "</div>")),
+        ("panels", "Pictures", Html(f'<div class="panels">{pictures}</div>') if pictures else ""),
         ("samples", "What the models wrote", _samples(study)),
         ("claims", "Expected, formula, measured", _claims(study)),
         ("checklist", "Checklist of ten", _checklist(study)),
@@ -51,8 +55,8 @@ def render(study: Study) -> str:
                  ("left-out", "What is left out, and why", _left_out(study, left_out))]
     sections = [section for section in sections if section[2]]
     body = "\n".join(
-        f'<section id="{key}"><h2>{escaped(title)}</h2>\n{content}</section>' for key, title, content in sections)
-    links = " ".join(f'<a href="#{key}">{escaped(title)}</a>' for key, title, _ in sections)
+        f'<section id="{key}">{f"<h2>{escaped(title)}</h2>" if title else ""}\n{content}</section>' for key, title, content in sections)
+    links = " ".join(f'<a href="#{key}">{escaped(title.partition(",")[0])}</a>' for key, title, _ in sections if title)
     style, script = ((HERE / file).read_text(encoding="utf-8") for file in ("style.css", "sort.js"))
     return f"""<!DOCTYPE html>
 <html lang="en">
@@ -84,8 +88,8 @@ def render(study: Study) -> str:
 def _facts(study: Study) -> Html:
     done = [row.name for row in study.rows if row.values["status"] in ("done", None)]
     parts = [
-        text("{rows} rows, {done} with a result",
-             rows=show(counted([row.name for row in study.rows]), whole),
+        text("{rows}, {done} with a result",
+             rows=number_of([row.name for row in study.rows]),
              done=show(counted(done), whole))
     ]
     if study.baseline:
@@ -104,36 +108,45 @@ def _facts(study: Study) -> Html:
 
 
 def _asked(study: Study) -> Html:
+    """The first sentences; the rest folds."""
     if study.asked is None:
-        names = [name(row.name) for row in study.rows]
-        return text("{start}{rows}.", start="The folder has no sweep.ini. Rows: ", rows=join(names, ", "))
+        rows = join([name(row.name) for row in study.rows], ", ")
+        return Html(f'<p class="facts">{text("The folder has no sweep.ini. Rows: {rows}.", rows=rows)}</p>')
     words, rest = header(study.asked)
+    prose = blocks(words)
+    first = prose.pop(0)[1] if prose and not prose[0][0] else ""
     parts = [
-        Html(f"<pre>{html.escape(textwrap.dedent(block))}</pre>" if laid_out else f"<p>{html.escape(block)}</p>")
-        for laid_out, block in blocks(words)
+        Html(f"<pre>{html.escape(textwrap.dedent(block))}</pre>" if laid_out else f"<p>{_coded(block)}</p>")
+        for laid_out, block in prose
     ]
     if study.arguments:
         parts.append(Html(f"<p>Given on the command line:</p><pre>{html.escape(' '.join(study.arguments))}</pre>"))
     for title, content in (("The sweep's file", rest), ("Its base", study.base)):
         if content:
             parts.append(Html(f"<details><summary>{title}</summary><pre>{html.escape(content)}</pre></details>"))
-    return join(parts)
+    return Html(f'<details class="fold"><summary>What was asked</summary>{join(parts)}</details><p>{_coded(first)}</p>')
 
 
-def _recommendation(study: Study, best: Recommendation) -> Html:
-    rules = "".join(f"<li>{escaped(rule)}</li>" for rule in RULES)
+def _coded(words: str) -> str:
+    """Prose as HTML: what stands between backticks is code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(words))
+
+
+def _answer(study: Study, best: Recommendation, answers: list[Html], picture: Optional[Panel]) -> Html:
+    """What to take and what the study shows first, beside one picture; why not the other rows, and the rules, fold."""
     cells = [[name(row.name), best.reasons[row.name]] for row in study.rows if row.name in best.reasons]
-    others = table(["row", "why not"], cells) if cells else Html("")
-    return Html(
-        f'<div class="verdict"><p>{sentence(best)}</p></div><details open><summary>Every other row, and why not</summary>{others}</details>'
-        f"<details open><summary>The rules</summary><ol>{rules}</ol></details>")
+    title = "Every other row, and why not" if best.row else "Rows that are not eligible, and why"
+    others = f'<details class="fold"><summary>{title}</summary>{table(["row", "why not"], cells)}</details>' if cells else ""
+    verdict = [sentence(best)]
+    if picture and picture.key == "overlap":
+        verdict, answers = [answers[0], *verdict], answers[1:]
+    words = (f'<div><div class="verdict">{join([Html(f"<p>{one}</p>") for one in verdict])}</div>{_list(answers)}{others}'
+             f'<details class="fold"><summary>The rules</summary>{_list(list(map(text, RULES)), "ol")}</details></div>')
+    return Html(f'<div class="lead">{words}{_panel(picture) if picture else ""}</div>')
 
 
-def _findings(study: Study) -> Html:
-    found = find(study)
-    if not found:
-        return text("No finding's condition holds.")
-    return Html("<ul>" + "".join(f"<li>{sentence}</li>" for sentence in found) + "</ul>")
+def _list(sentences: list[Html], kind: str = "ul") -> Html:
+    return Html(f"<{kind}>" + "".join(f"<li>{one}</li>" for one in sentences) + f"</{kind}>") if sentences else Html("")
 
 
 def _samples(study: Study) -> Html:
@@ -157,7 +170,7 @@ def _legend(study: Study) -> Html:
                  "".join(f"<li>{note}</li>" for note in notes) + "</ul></details>") if notes else Html("")
     warm = f"the first fifth of the steps, 1 to {MOST_WARMUP_STEPS}, of each attempt" if study.warmup is None else "the warm-up asked for"
     words = (
-        f"tokens/s and step: median, q1 and q3 its quartiles, without {warm}. Loss: of the last step. Planned, peak: memory of the fullest rank; average: "
+        f"tokens/s and step: median, without {warm}. Loss: of the last step. Planned / peak: memory of the fullest rank; average: "
         "of all. Exposed: share of the time in which compute on rank 0 waited for communication. MFU: by 6 N, exact: by the model's matmuls. "
         "Click a title to sort.")
     return Html(f'<p class="facts">{html.escape(words)}</p>{shown}')

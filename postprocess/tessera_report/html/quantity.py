@@ -108,7 +108,7 @@ def scientific(value: float) -> str:
 
 
 def gigabytes_per_second(value: float) -> str:
-    return f"{value / 1e9:.2f} GB/s"
+    return f"{bytes_text(value)}/s" if value >= 1e9 else f"{value / 1e9:.3f} GB/s"
 
 
 size, duration = bytes_text, seconds_text

@@ -1,8 +1,12 @@
-"""Whether two rows' speeds are told apart: their quartiles of tokens/s."""
+"""What a row's speed is worth: whether it can be relied on, and whether two rows' speeds are told apart."""
 from __future__ import annotations
 
-from .quantity import Html, text
-from .traced import Traced
+from typing import Optional
+
+from .quantity import Html, Quantity, join, name, names, rounded, show, text, whole
+from .traced import Traced, known
+
+SPREAD = 0.2  # of the median: quartiles further apart decide nothing
 
 
 def overlap(one: Traced, other: Traced) -> bool:
@@ -14,6 +18,38 @@ def overlap(one: Traced, other: Traced) -> bool:
     return high >= other_low and low <= other_high
 
 
+def spread(row: Traced) -> Optional[Quantity]:
+    """The distance of the quartiles as a share of the median."""
+    middle, low, high = (row.key(f"tokens_per_second{end}") for end in ("", "_q1", "_q3"))
+    return (high - low) / middle if known(middle, low, high) and middle.value else None
+
+
+def crowding(row: Traced) -> Optional[tuple[Quantity, Quantity]]:
+    """Threads that compute and cores, where there are more threads."""
+    threads, cores = (row.attribute(f"/provenance/{key}") for key in ("compute_threads", "cores"))
+    return (threads, cores) if known(threads, cores) and threads.value > cores.value else None
+
+
+def doubts(row: Traced) -> list[Html]:
+    """Why a row's speed cannot be relied on, each a clause; nothing where it can."""
+    found = []
+    if crowded := crowding(row):
+        found.append(text("{row} had {threads} compute threads on {cores} cores", row=name(row.name),
+                          threads=show(crowded[0], whole), cores=show(crowded[1], whole)))
+    if row.row.together:
+        found.append(text("{row} ran at the same time as {others}", row=name(row.name), others=names(row.row.together, 3)))
+    apart = spread(row)
+    if apart and apart.value > SPREAD:
+        found.append(text("the quartiles of {row} lie {share} of its median apart", row=name(row.name), share=show(apart, rounded)))
+    return found
+
+
+def caveat(*rows: Traced) -> Html:
+    """What a sentence on the speeds of rows has to add where they cannot be relied on."""
+    reasons = [reason for row in rows for reason in doubts(row)]
+    return text("; this is not reliable, because {reasons}", reasons=join(reasons, ", and ")) if reasons else Html("")
+
+
 def unsure(one: Traced, other: Traced) -> Html:
-    """What a sentence on the speeds of two rows has to add; empty where they are told apart."""
-    return text("; their quartiles overlap, so their speeds are not told apart") if overlap(one, other) else Html("")
+    """The same of a ratio of two speeds, or that they are not told apart; empty where nothing weakens it."""
+    return caveat(one, other) or text("; their quartiles overlap, so their speeds are not told apart" if overlap(one, other) else "")

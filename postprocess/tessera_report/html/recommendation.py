@@ -5,14 +5,20 @@ from dataclasses import dataclass, field
 from typing import Optional
 
 from .course.rows import emulated
-from .quantity import Html, Quantity, name, optional, short, show, size, text
-from .quartiles import overlap
+from .quantity import Html, Quantity, escaped, join, name, optional, short, show, size, text
+from .quartiles import crowding, doubts, overlap
 from .study import Study
-from .traced import Traced
+from .traced import Traced, link_text
 
+LINK = "comm.emulate"
+REPEATS = 4  # more tell no more
 RULES = [
-    "A row is eligible if it fitted, ended, kept finite losses, trained the baseline's model on its data, and no "
-    "collective was slowed by comm.emulate.",
+    "A row is eligible if it fitted, ended, kept finite losses, and trained the baseline's model on its data, in sequences "
+    "as long, over collectives that comm.emulate slowed no more and no less.",
+    "Its speed must be reliable: no more threads than cores, no other row at the same time on its host, and quartiles of "
+    "tokens/s at most a fifth of the median apart.",
+    "Nothing is decided where a row that is only too noisy, or was not alone, might be the fastest: where its upper quartile "
+    "reaches the lower quartile of the fastest eligible row.",
     "The fastest is the eligible row with the highest median of tokens/s.",
     "A row whose quartiles of tokens/s overlap the fastest row's is tied with it.",
     "Of the tied rows the one with the least memory is recommended: the measured peak where all of them have one, "
@@ -22,9 +28,11 @@ RULES = [
 
 @dataclass
 class Recommendation:
-    """The row to take, None where none is eligible; the reasons of all other rows by name."""
+    """The row to take, None where none is; the reasons of rows that are not taken by name. `doubtful` are rows that only
+    their measurement keeps from being eligible, the fastest first."""
 
     row: Optional[Traced]
+    doubtful: list[Traced] = field(default_factory=list)
     tied: list[str] = field(default_factory=list)
     reasons: dict[str, Html] = field(default_factory=dict)
     memory_key: str = "memory_peak"
@@ -33,16 +41,22 @@ class Recommendation:
 def recommend(study: Study) -> Recommendation:
     """Applies RULES."""
     result = Recommendation(None)
+    if len(study.rows) == 1:
+        return result
     eligible = []
     for row in study.rows:
-        reason = _not_eligible(row)
+        reason = _not_eligible(row, study.baseline)
+        if reason is None and (reasons := doubts(row)):
+            result.doubtful.append(row)
+            reason = text("Its speed is not reliable: {reasons}.", reasons=join(reasons, ", and "))
         if reason is None:
             eligible.append(row)
         else:
             result.reasons[row.name] = reason
-    if not eligible:
+    result.doubtful.sort(key=_rate, reverse=True)
+    fastest = max(eligible, key=_rate, default=None)
+    if fastest is None or any(_might_win(row, fastest) for row in result.doubtful):
         return result
-    fastest = max(eligible, key=_rate)
     tied = [row for row in eligible if overlap(row, fastest)]
     if any(row.values["memory_peak"] is None for row in tied):
         result.memory_key = "memory_planned"
@@ -58,11 +72,16 @@ def _rate(row: Traced) -> float:
     return row.values["tokens_per_second"]
 
 
+def _might_win(row: Traced, fastest: Traced) -> bool:
+    """Whether a better measurement could make the row the fastest. More threads than cores are no matter of measuring."""
+    return crowding(row) is None and row.values["tokens_per_second_q3"] >= fastest.values["tokens_per_second_q1"]
+
+
 def _memory(row: Traced, key: str) -> float:
     return row.values[key] if row.values[key] is not None else float("inf")
 
 
-def _not_eligible(row: Traced) -> Optional[Html]:
+def _not_eligible(row: Traced, baseline: Optional[Traced]) -> Optional[Html]:
     values = row.values
     if values["status"] == "does-not-fit":
         return text("It does not fit{message}.", message=_message(row))
@@ -78,9 +97,16 @@ def _not_eligible(row: Traced) -> Optional[Html]:
         return text("It trains another model than the baseline.")
     if "data" in values["flags"]:
         return text("It trains on other data than the baseline.")
-    if emulated(row):
-        return text("Its collectives are slowed: {option}.", option=name(f"comm.emulate = {row.option('comm.emulate')}"))
+    if "sequence" in values["flags"]:
+        return text("Its sequences are not as long as the baseline's: {option}.", option=_option(row, "train.seq_len"))
+    if (emulated(row) or baseline and emulated(baseline)) and row.option(LINK) != baseline.option(LINK):
+        return text("Its collectives are slowed otherwise than the baseline's: {option}.", option=_option(row, LINK))
     return None
+
+
+def _option(row: Traced, key: str) -> Html:
+    value = row.option(key)
+    return name(f"{key} = {link_text(value) if key == LINK else value}")
 
 
 def _message(row: Traced) -> Html:
@@ -110,13 +136,23 @@ def _lost(row: Traced, best: Traced, fastest: Traced, tied: bool, key: str) -> H
 
 def sentence(result: Recommendation) -> Html:
     """The recommendation in words."""
+    if result.row is None and not result.doubtful:
+        return text("No row is eligible, so none is recommended." if result.reasons else "There is one row, so there is nothing to choose.")
+    if result.row is None and all(crowding(row) for row in result.doubtful):
+        return text("Not decided: {reason}, and so it is with every row that could be taken. Repeat with a core for each thread.",
+                    reason=doubts(result.doubtful[0])[0])
     if result.row is None:
-        return text("No row is eligible, so none is recommended.")
+        worst = max((row for row in result.doubtful if not crowding(row)), key=lambda row: row.values["tokens_per_second_q3"])
+        repeated = (worst.values["repeats"] or 1) >= REPEATS
+        how = text("on a quieter machine") if repeated else text("with {option}", option=name(f"--sweep.repeat={REPEATS}"))
+        return text("Not decided: repeat {how}. {reason}, and it might be the fastest row.",
+                    how=how, reason=Html(escaped(doubts(worst)[0]).replace("the q", "The q", 1)))
     row = result.row
     memory = row.key(result.memory_key)
-    start = text("Take {row}: {rate} tokens/s", row=name(row.name), rate=show(row.key("tokens_per_second"), short))
+    link = text(" over collectives slowed by {option}", option=_option(row, LINK)) if emulated(row) else ""
+    start = text("Take {row}: {rate} tokens/s{link}", row=name(row.name), rate=show(row.key("tokens_per_second"), short), link=link)
     with_memory = text(
-        " with {memory} of {kind} memory a rank",
+        " with {memory} of {kind} memory per rank",
         memory=show(memory, size),
         kind="measured peak" if result.memory_key == "memory_peak" else "planned") if memory else Html("")
     if len(result.tied) == 1:

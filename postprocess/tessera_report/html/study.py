@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Optional, Sequence
 
-from ..rows import Row
+from ..rows import OTHER_WORK, Row
 from .quantity import Quantity
 from .traced import Traced
 
@@ -33,13 +33,17 @@ class Study:
     @property
     def trained(self) -> list[Traced]:
         """Rows with a speed, which a picture of training can show; the baseline first."""
-        return sorted((row for row in self.rows if row.values["tokens_per_second"] is not None),
-                      key=lambda row: row is not self.baseline)
+        return [row for row in self.ordered if row.values["tokens_per_second"] is not None]
+
+    @property
+    def ordered(self) -> list[Traced]:
+        """All rows, the baseline first."""
+        return sorted(self.rows, key=lambda row: row is not self.baseline)
 
     @property
     def alike(self) -> list[Traced]:
-        """Trained rows that train the baseline's model on its data with its seed."""
-        return [row for row in self.trained if not {"model", "data", "seed"} & set(row.values["flags"])]
+        """Trained rows that train the baseline's model on its data, in sequences as long, with its seed."""
+        return [row for row in self.trained if not {*OTHER_WORK, "data", "seed"} & set(row.values["flags"])]
 
     def scales(self) -> list["Study"]:
         """This study cut into models of one scale, so that bars can be compared: the baseline's model and those within a
@@ -56,8 +60,8 @@ class Study:
                 ] if others else [first]
 
     def speedup(self, row: Traced) -> Optional[Quantity]:
-        """None for another model than the baseline's: its tokens cost other work."""
-        if "model" in row.values["flags"]:
+        """None for another model than the baseline's, or longer sequences: their tokens cost other work."""
+        if OTHER_WORK & set(row.values["flags"]):
             return None
         own, other = row.key("tokens_per_second"), self.baseline.key("tokens_per_second") if self.baseline else None
         return own / other if own and other and other.value else None

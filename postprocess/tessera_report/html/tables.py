@@ -1,18 +1,17 @@
 """The tables of the report: results, configuration, provenance, and tables of other sections."""
 from __future__ import annotations
 
+import re
 from typing import Any, Callable, Optional
 
 from ..table import flops_text
 from .quantity import Html, decimals, duration, escaped, join, name, optional, percent, short, show, size, text, times, whole
 from .study import Study
-from .traced import NEUTRAL, Traced
+from .traced import NEUTRAL, Traced, link_text
 
 EMPTY = Html("–")
 RESULTS: list[tuple[str, str, Callable[[float], str]]] = [("ranks", "ranks", whole),
                                                           ("tokens/s", "tokens_per_second", short),
-                                                          ("q1", "tokens_per_second_q1", short),
-                                                          ("q3", "tokens_per_second_q3", short),
                                                           ("speed-up", "speedup", times),
                                                           ("loss", "final_loss", decimals),
                                                           ("best", "best_loss", decimals),
@@ -20,13 +19,16 @@ RESULTS: list[tuple[str, str, Callable[[float], str]]] = [("ranks", "ranks", who
                                                           ("step", "step_seconds", duration),
                                                           ("batch", "batch_seconds", duration),
                                                           ("epoch", "epoch_seconds", duration),
-                                                          ("planned", "memory_planned", size),
-                                                          ("peak", "memory_peak", size),
                                                           ("average", "memory_average", size),
                                                           ("exposed", "exposed_share", percent),
                                                           ("data", "data_share", percent), ("MFU", "mfu", percent),
                                                           ("MFU exact", "mfu_exact", percent),
                                                           ("start-up", "startup_seconds", duration)]
+# Columns of two numbers: what stands between them.
+PAIRS = [("quartiles", "–", "tokens_per_second_q1", "tokens_per_second_q3", short),
+         ("planned / peak", " / ", "memory_planned", "memory_peak", size)]
+SHOWN = ("status", "ranks", "strategy", "tokens/s", "quartiles", "speed-up", "loss", "validation", "step", "planned / peak", "exposed",
+         "MFU", "flags")  # the others stand in a table of their own
 PROVENANCE = ("hosts", "cpu", "gpu_name", "version", "git_revision", "kernels", "compiler", "build_type", "mpi_version",
               "nccl_version", "cuda_version", "hdf5_version", "onednn_version", "slurm_job_id", "start_time")
 COUNTED = [("ranks", "ranks", whole), ("parameters", "parameters", whole), ("tokens a step", "tokens_per_step", short)]
@@ -56,32 +58,46 @@ def table(head: list[str], cells: list[list[Any]], kind: str = "", rows: Optiona
 
 
 def _is_number(value: Any) -> bool:
-    """One number and nothing else, or a dash."""
-    shown = escaped(value)
-    return shown == EMPTY or shown.startswith("<data") and shown.count("<data") == 1 and shown.endswith("</data>")
+    """A number or two and nothing else, or a dash."""
+    return not re.sub(r"<data.*?</data>", "", escaped(value)).strip(" /–")
 
 
 def results(study: Study, best: Optional[Traced]) -> Html:
-    """The sortable table. Columns that no row knows are left out."""
+    """The sortable table of what is asked first, and one of the other columns. Columns that no row knows are left out, the
+    status too where all rows are done, and rows that train nothing."""
+    rows = [row for row in study.rows if row.row.trains] or study.rows
     cells: dict[str, list[Html]] = {
-        "row": [name(row.name) for row in study.rows],
-        "status": [text("{status}", status=row.values["status"] or "–") for row in study.rows],
-        "strategy": [text("{strategy}", strategy=row.strategy or "–") for row in study.rows]
+        "row": [name(row.name) for row in rows],
+        "status": [text("{status}", status=row.values["status"] or "–") for row in rows],
+        "strategy": [text("{strategy}", strategy=row.strategy or "–") for row in rows],
+        "flags": [text("{flags}", flags=" ".join(row.values["flags"]) or "–") for row in rows]
     }
     for title, key, form in RESULTS:
-        cells[title] = [optional(study.speedup(row) if key == "speedup" else row.key(key), form) for row in study.rows]
-    cells["flags"] = [text("{flags}", flags=" ".join(row.values["flags"]) or "–") for row in study.rows]
-    shown = [
-        title for title, column in cells.items() if title in ("row", "status") or any(cell != EMPTY for cell in column)
-    ]
-    lines = [list(line) for line in zip(*(cells[title] for title in shown))]
+        cells[title] = [optional(study.speedup(row) if key == "speedup" else row.key(key), form) for row in rows]
+    for title, between, one, other, form in PAIRS:
+        pairs = [[optional(row.key(key), form) for key in (one, other)] for row in rows]
+        cells[title] = [EMPTY if pair == [EMPTY, EMPTY] else join(pair, between) for pair in pairs]
+    known = [title for title, column in cells.items() if any(cell != EMPTY for cell in column)]
+    if all(row.values["status"] == "done" for row in rows):
+        known.remove("status")
     classes = [
         " ".join(kind
                  for kind, is_it in (("baseline", row is study.baseline), ("best", row is best))
                  if is_it)
-        for row in study.rows
+        for row in rows
     ]
-    return table(shown, lines, "sortable wide-table", classes)
+
+    def part(titles: list[str]) -> Html:
+        shown = ["row", *titles]
+        return table(shown, [list(line) for line in zip(*(cells[title] for title in shown))], "sortable wide-table", classes)
+
+    more = [title for title, *_ in RESULTS if title in known and title not in SHOWN]
+    others = [name(row.name) for row in study.rows if row not in rows]
+    return join([
+        part([title for title in SHOWN if title in known]),
+        Html(f'<details class="fold"><summary>More columns</summary>{part(more)}</details>') if more else "",
+        Html(f'<p class="facts">{text("Without training, so not in the table: {others}.", others=join(others, ", "))}</p>') if others else ""
+    ])
 
 
 def _options(row: Traced) -> dict[str, str]:
@@ -90,7 +106,7 @@ def _options(row: Traced) -> dict[str, str]:
     epochs = row.attribute("/config/train.epochs")
     length = "train.epochs" if epochs and epochs.value else "train.steps"
     return {
-        key: str(value)
+        key: link_text(str(value)) if key == "comm.emulate" else str(value)
         for key, value in config.items()
         if not key.startswith(NEUTRAL) or key in (length, "run.threads", "run.lanes")
     }
@@ -98,13 +114,14 @@ def _options(row: Traced) -> dict[str, str]:
 
 def configuration(study: Study) -> Html:
     """What each row is, the options that differ between rows, and below those that all rows share."""
-    options = {row.name: _options(row) for row in study.rows}
+    rows = [row for row in study.rows if row.row.trains] or study.rows
+    options = {row.name: _options(row) for row in rows}
     keys = sorted({key for own in options.values() for key in own})
     differ = [key for key in keys if len({own[key] for own in options.values() if key in own}) > 1]
     cells = [[
         name(row.name), *(optional(row.key(key), form) for _, key, form in COUNTED),
         *(text("{value}", value=options[row.name].get(key, "–") or "(empty)") for key in differ)
-    ] for row in study.rows]
+    ] for row in rows]
     head = ["row", *(title for title, _, _ in COUNTED), *differ]
     shared = [key for key in keys if key not in differ and any(own.get(key) for own in options.values())]
     values = {key: next(own[key] for own in options.values() if key in own) for key in shared}

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from functools import cached_property
 from typing import Any, Optional
 
@@ -11,6 +12,7 @@ import numpy as np
 from ..measures import finite_column, micro_steps
 from ..plots import largest_memory
 from ..rows import Row
+from ..table import bytes_text, seconds_text
 from .quantity import Quantity, call
 
 # /config names that say nothing about what is trained or how: they differ freely between rows that are alike.
@@ -177,6 +179,14 @@ class Traced:
         prefix = "/ranks/" if known else "/"
         return call(value, "max", call(math.nan, "measured", self.name, prefix + path))
 
+    def at_peak(self) -> dict[str, Quantity]:
+        """Planned bytes by category at the operation with the most in use, what is idle then, and the host's: these add up.
+        Without a schedule all of the plan in one."""
+        plan = (self.schedule or {}).get("memory")
+        found = {key: self.planned("memory", "categories", key) for key in plan["categories"]} if plan else {}
+        found |= {key: self.planned("memory", key) for key in ("idle", "host")} if plan else {"all": self.key("memory_planned")}
+        return {key: quantity for key, quantity in found.items() if quantity and quantity.value}
+
     def state(self) -> Optional[Quantity]:
         """Planned bytes of parameters, gradients and optimizer state at rest: each at its own peak, added."""
         parts = [self.memory(category, "planned") for category in STATE]
@@ -264,3 +274,15 @@ class Traced:
 
 def known(*quantities: Optional[Quantity]) -> bool:
     return all(quantity is not None for quantity in quantities)
+
+
+def emulated_link(option: str) -> Optional[tuple[float, float]]:
+    """Seconds of latency and bytes/s (0: unlimited) of comm.emulate as a run resolved it; None for none."""
+    match = re.fullmatch(r"([\d.e+-]+),([\d.e+-]+)", option)
+    return (float(match[1]), float(match[2])) if match else None
+
+
+def link_text(option: Optional[str]) -> str:
+    """comm.emulate with units."""
+    link = emulated_link(option or "")
+    return f"{seconds_text(link[0])},{f'{bytes_text(link[1])}/s' if link[1] else '0'}".replace(" ", "") if link else option or "none"

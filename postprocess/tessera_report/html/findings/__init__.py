@@ -8,7 +8,7 @@ from ..study import Study
 from .losses import equal_losses, loss_stands, near_losses, other_precision
 from .options import checkpointing, gather_limit, graphs, prefetch, reshard, unit_size
 from .resources import least_memory, plan_and_memory, volume
-from .speed import (busy_machine, crowded, fastest, noise, reading, start_up, straggler, strong_scaling, waiting,
+from .speed import (busy_machine, crowded, fastest, noise, overlapped, reading, start_up, straggler, strong_scaling, waiting,
                     weak_scaling)
 
 
@@ -24,12 +24,14 @@ def not_ended(study: Study) -> Optional[Html]:
 
 
 FINDINGS: list[Callable[[Study], Optional[Html]]] = [
-    not_ended, fastest, least_memory, equal_losses, near_losses, other_precision, loss_stands, strong_scaling,
-    weak_scaling, waiting, straggler, reading, prefetch, reshard, checkpointing, gather_limit, unit_size, graphs, volume,
-    plan_and_memory, start_up, noise, crowded, busy_machine
+    not_ended, prefetch, strong_scaling, fastest, least_memory, weak_scaling, equal_losses, near_losses, other_precision,
+    loss_stands, waiting, straggler, reading, reshard, checkpointing, gather_limit, unit_size, graphs, volume,
+    plan_and_memory, start_up, noise, overlapped, crowded, busy_machine
 ]
+ANSWERS = 3  # findings that stand with the recommendation
 
 
-def find(study: Study) -> list[Html]:
-    """All findings whose conditions hold."""
-    return [found for finding in FINDINGS if (found := finding(study)) is not None]
+def find(study: Study) -> tuple[list[Html], list[Html]]:
+    """All findings whose conditions hold: the first as answers, and the others."""
+    found = [sentence for finding in FINDINGS if (sentence := finding(study)) is not None]
+    return found[:ANSWERS], found[ANSWERS:]

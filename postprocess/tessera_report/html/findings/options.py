@@ -5,13 +5,30 @@ from typing import Optional
 
 import numpy as np
 
-from ..quantity import (Html, name, show, text, times)
-from ..quartiles import overlap, unsure
+from ..panels.overlap import at_one_batch, several_batches
+from ..quantity import Html, name, percent, show, size, text, times, whole
+from ..quartiles import caveat, overlap, unsure
 from ..study import Study
 from ..traced import Traced
 
 
 def prefetch(study: Study) -> Optional[Html]:
+    """What the first unit ahead hides and takes, where rows show it over several batches; else what a pair of rows shows."""
+    points = several_batches(study.trained)
+    line = at_one_batch(points) if points else []
+    if len(line) > 1 and all(one.row.memory("gathered_units", "planned") for one in line[:2]):
+        off, on = line[0].row, line[1].row
+        more = on.memory("gathered_units", "planned") - off.memory("gathered_units", "planned")
+        return text("Prefetch: with {depth} gathered ahead compute waits for communication {low} of a step instead of {high} ({on} "
+                    "against {off}), for {more} more of gathered units{caveat}.",
+                    depth=text("{units} unit" if line[1].depth == 1 else "{units} units",
+                               units=show(on.attribute("/config/shard.prefetch_forward"), whole)),
+                    low=show(on.key("exposed_share"), percent),
+                    high=show(off.key("exposed_share"), percent),
+                    on=name(on.name),
+                    off=name(off.name),
+                    more=show(more, size),
+                    caveat=caveat(off, on))
     return _pair(study, {"shard.prefetch_forward", "shard.prefetch_backward"}, "shard.prefetch_forward", "Prefetch")
 
 
@@ -45,9 +62,9 @@ def _pair(study: Study, options: set[str], key: str, words: str) -> Optional[Htm
     a, b, ratio = max(pairs, key=lambda pair: (not overlap(pair[0], pair[1]), abs(np.log(pair[2].value))))
     memory = ""
     if a.values["memory_planned"] and b.values["memory_planned"]:
-        memory = text(" and plans {ratio} of its memory",
+        memory = text(" and plans {ratio} its memory",
                       ratio=show(b.key("memory_planned") / a.key("memory_planned"), times))
-    return text("{words}: {b} ({own}) trains at {ratio} of the speed of {a} ({other}){memory}{unsure}.",
+    return text("{words}: {b} ({own}) trains at {ratio} the speed of {a} ({other}){memory}{unsure}.",
                 words=words,
                 b=name(b.name),
                 own=_setting(b, key),

@@ -3,10 +3,9 @@ from __future__ import annotations
 
 from typing import Optional
 
-from ..quantity import (Html, Quantity, call, constant, counted, name, number_of, show, size, text, times, whole,
-                        rounded)
+from ..quantity import Html, Quantity, call, counted, name, number_of, show, size, text, times, whole
 from ..study import Study
-from ..traced import CATEGORIES, Traced
+from ..traced import Traced
 
 APART = 0.15  # planned and measured memory
 
@@ -20,7 +19,7 @@ def least_memory(study: Study) -> Optional[Html]:
     ratio = most.key("memory_peak") / least.key("memory_peak") if least.values["memory_peak"] else None
     if ratio is None or ratio.value < 1.1:
         return None
-    return text("{least} has the lowest peak of memory, {low} a rank; {most} needs {high}, {ratio} as much.",
+    return text("{least} has the lowest peak of memory, {low} per rank; {most} needs {high}, {ratio} as much.",
                 least=name(least.name),
                 low=show(least.key("memory_peak"), size),
                 most=name(most.name),
@@ -48,33 +47,21 @@ def volume(study: Study) -> Optional[Html]:
 
 
 def plan_and_memory(study: Study) -> Optional[Html]:
-    """Rows that measured more memory than planned."""
-    rows = [(row, row.key("memory_peak") / row.key("memory_planned"))
+    """Rows that measured more memory than planned: how many bytes more, which libraries take whatever the model is."""
+    rows = [(row, row.key("memory_peak") - row.key("memory_planned"))
             for row in study.alike
             if row.values["memory_peak"] and row.values["memory_planned"]]
-    over = [(row, ratio) for row, ratio in rows if ratio.value > 1 + APART]
+    over = sorted(((row, more) for row, more in rows if more.value > APART * row.values["memory_planned"]), key=lambda pair: pair[1].value)
     if not over:
         return None
-    row, worst = max(over, key=lambda pair: pair[1].value)
     return text(
-        "{count} of {all} rows measured over {limit} more memory than planned; most {row}, {ratio}: {peak} against {planned}{outside}.",
+        "{count} of {all} rows measured more memory than planned, by {least} ({first}){most}: libraries and the process itself take memory "
+        "that the plan does not count.",
         count=show(counted([row.name for row, _ in over]), whole),
         all=show(counted([row.name for row, _ in rows]), whole),
-        limit=show(constant(APART), rounded),
-        row=name(row.name),
-        ratio=show(worst, times),
-        peak=show(row.key("memory_peak"), size),
-        planned=show(row.key("memory_planned"), size),
-        outside=_outside(row))
-
-
-def _outside(row: Traced) -> Html:
-    """What the measured peak has beyond the measured categories, each at its own peak."""
-    parts = [part for category in CATEGORIES if (part := row.memory(category, "measured"))]
-    rest = sum(parts, constant(0)) if parts else None
-    if rest is None or row.values["memory_peak"] <= rest.value:
-        return Html("")
-    return text("; {rest} of the peak lies outside the measured categories", rest=show(row.key("memory_peak") - rest, size))
+        least=show(over[0][1], size),
+        first=name(over[0][0].name),
+        most=text(" to {more} per rank ({row})", more=show(over[-1][1], size), row=name(over[-1][0].name)) if len(over) > 1 else " per rank")
 
 
 def _counted(row: Traced) -> Optional[Quantity]:

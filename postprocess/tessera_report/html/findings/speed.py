@@ -4,12 +4,11 @@ from __future__ import annotations
 from typing import Optional
 
 from ..panels.scaling import strong_groups, weak_groups
-from ..quantity import (Html, call, constant, counted, duration, name, number_of, percent, show, text, times, whole,
+from ..quantity import (Html, call, constant, counted, duration, name, names, number_of, percent, show, text, times, whole,
                         rounded)
-from ..quartiles import unsure
+from ..quartiles import SPREAD, caveat, crowding, spread, unsure
 from ..study import Study
 
-NOISY = 0.15  # of the median: distance of the quartiles
 WAITS = 0.2  # of the time: exposed communication
 DATA = 0.1  # of the time: reading
 
@@ -60,25 +59,27 @@ def weak_scaling(study: Study) -> Optional[Html]:
         return None
     group = max(found, key=lambda group: group[-1].values["ranks"])
     first, last = (row.key("tokens_per_second") * row.flops_per_token / row.ranks for row in (group[0], group[-1]))
-    return text("Weak scaling: on {many} ranks {row} keeps {share} of the FLOP/s that a rank has in {first}.",
+    return text("Weak scaling: on {many} ranks {row} keeps {share} of the FLOP/s that a rank has in {first}{caveat}.",
                 many=show(group[-1].ranks, whole),
                 row=name(group[-1].name),
                 share=show(last / first, percent),
-                first=name(group[0].name))
+                first=name(group[0].name),
+                caveat=caveat(group[0], group[-1]))
 
 
 def _takes_long(study: Study, what: str, key: str, limit: float) -> Optional[Html]:
-    """Rows in which a share of the time is above a limit."""
-    rows = [row for row in study.trained if (row.values[key] or 0) > limit]
+    """Rows of the baseline's model in which a share of the time is above a limit."""
+    rows = [row for row in study.trained if "model" not in row.values["flags"] and (row.values[key] or 0) > limit]
     if not rows:
         return None
     worst = max(rows, key=lambda row: row.values[key])
-    return text("{what} takes more than {limit} of the time in {rows}; most in {row}, {share}.",
+    return text("{what} takes more than {limit} of the time in {rows}; most in {row}, {share}{caveat}.",
                 what=what,
                 limit=show(constant(limit), rounded),
                 rows=number_of([row.name for row in rows]),
                 row=name(worst.name),
-                share=show(worst.key(key), percent))
+                share=show(worst.key(key), percent),
+                caveat=caveat(worst))
 
 
 def waiting(study: Study) -> Optional[Html]:
@@ -117,44 +118,39 @@ def start_up(study: Study) -> Optional[Html]:
     """The slowest start, where it takes longer than ten steps."""
     rows = [
         row for row in study.trained
-        if row.values["startup_seconds"] and row.values["step_seconds"] and row.values["startup_seconds"] > 10 *
+        if "model" not in row.values["flags"] and row.values["startup_seconds"] and row.values["step_seconds"] and row.values["startup_seconds"] > 10 *
         row.values["step_seconds"]
     ]
     if not rows:
         return None
     worst = max(rows, key=lambda row: row.values["startup_seconds"])
-    return text("Setting up takes longest in {row}: {seconds}, the time of {steps} steps.",
+    return text("Setting up takes longest in {row}: {seconds}, the time of {steps} steps{caveat}.",
                 row=name(worst.name),
+                caveat=caveat(worst),
                 seconds=show(worst.key("startup_seconds"), duration),
                 steps=show(worst.key("startup_seconds") / worst.key("step_seconds"), whole))
 
 
 def noise(study: Study) -> Optional[Html]:
     """Rows whose quartiles are far apart."""
-    spread = [(row, (row.key("tokens_per_second_q3") - row.key("tokens_per_second_q1")) / row.key("tokens_per_second"))
-              for row in study.trained
-              if row.values["tokens_per_second"]]
-    wide = [(row, value) for row, value in spread if value.value > NOISY]
+    spreads = [(row, apart) for row in study.trained if (apart := spread(row))]
+    wide = [(row, apart) for row, apart in spreads if apart.value > SPREAD]
     if not wide:
         return None
     row, worst = max(wide, key=lambda pair: pair[1].value)
     return text(
         "Timings are noisy: in {count} of {all} rows the quartiles lie more than {limit} of the median apart, in {row} {share}. "
-        "Speeds closer than that are not told apart.",
+        "Such rows decide nothing.",
         count=show(counted([row.name for row, _ in wide]), whole),
-        all=show(counted([row.name for row, _ in spread]), whole),
-        limit=show(constant(NOISY), rounded),
+        all=show(counted([row.name for row, _ in spreads]), whole),
+        limit=show(constant(SPREAD), rounded),
         row=name(row.name),
         share=show(worst, rounded))
 
 
 def crowded(study: Study) -> Optional[Html]:
     """Rows with more threads that compute than cores: ranks wait for each other."""
-    rows = []
-    for row in study.trained:
-        threads, cores = (row.attribute(f"/provenance/{key}") for key in ("compute_threads", "cores"))
-        if threads and cores and threads.value > cores.value:
-            rows.append((row, threads, cores))
+    rows = [(row, *found) for row in study.trained if (found := crowding(row))]
     if not rows:
         return None
     row, threads, cores = max(rows, key=lambda one: one[1].value / one[2].value)
@@ -165,6 +161,18 @@ def crowded(study: Study) -> Optional[Html]:
         row=name(row.name),
         threads=show(threads, whole),
         cores=show(cores, whole))
+
+
+def overlapped(study: Study) -> Optional[Html]:
+    """Rows that ran at the same time on one host."""
+    rows = [row for row in study.rows if row.row.together]
+    if not rows:
+        return None
+    most = max(rows, key=lambda row: len(row.row.together))
+    return text("{rows} did not have their hosts to themselves: by the times of status.json {row} ran at the same time as {others}.",
+                rows=number_of([row.name for row in rows]),
+                row=name(most.name),
+                others=names(most.row.together, 3))
 
 
 def busy_machine(study: Study) -> Optional[Html]:

@@ -4,15 +4,17 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 import matplotlib
+from matplotlib.figure import Figure
 
+from ...errors import Unreadable
 from ..study import Study
 from ..svg import STYLE
 from .bandwidth import bandwidth
 from .communication import volume
 from .losses import losses
 from .measured import measured_timelines
-from .memory import categories, over_batch, over_ranks
-from .overlap import exposed_over_prefetch
+from .memory import at_the_peak, over_batch, over_ranks
+from .overlap import exposed_over_batch, exposed_over_prefetch, traced_overlap
 from .panel import Panel
 from .scaling import strong, weak
 from .throughput import throughput
@@ -20,41 +22,63 @@ from .timeline import timelines
 from .times import breakdown
 from .utilization import device, model_flops
 
+OVERLAP = "rows on several ranks that differ in prefetch and batch only, 0 among them, with two micro-batches"
 # Title, function, and what a sweep needs for it: said where the panel is left out.
 PANELS: list[tuple[str, Callable[[Study], Optional[Panel]], str]] = [
-    ("Throughput", throughput, "a row with tokens/s"),
-    ("Loss", losses, "a row with losses"),
-    ("Memory by category", categories, "a row with planned memory"),
+    ("Throughput", throughput, "two rows with tokens/s"),
+    ("Loss", losses, "a row with losses of two steps"),
+    ("Memory at the peak", at_the_peak, "a row whose plan is a twentieth of what was measured or more"),
     ("Time of a step", breakdown, "a row whose operations were timed"),
     ("Communication", volume, "a row on several ranks that counts its bytes"),
     ("Training state over ranks", over_ranks, "rows that differ in their number of ranks only"),
     ("Strong scaling", strong, "one model and one global batch on several numbers of ranks"),
     ("Weak scaling", weak, "work that grows with the ranks"),
-    ("Exposed communication against prefetch", exposed_over_prefetch, "rows on several ranks that differ in prefetch only, 0 among them"),
+    ("Exposed communication against prefetch", exposed_over_prefetch, OVERLAP),
+    ("Exposed communication against the batch", exposed_over_batch, OVERLAP),
     ("Speed and memory against the batch", over_batch, "rows that differ in micro-batch or accumulation only"),
     ("Model FLOPs utilization (MFU)", model_flops,
      "rows over several micro-batches and accumulations, with a peak of the device"),
     ("GPU utilization", device, "GPUs whose driver tells"),
-    ("Bandwidth against size", bandwidth, "a row with the tables of tessera bench comm"),
+    ("Bandwidth against size", bandwidth, "a row with the tables of tessera bench comm over two sizes"),
 ]
 TIMELINE = ("Timeline of a step", "a run that keeps its schedule in metrics.h5")
 MEASURED = ("A step as measured", "a run with run.trace")
 
 # Pictures with bars, or with losses: models of other scales get a picture of their own.
-BY_SCALE = (throughput, losses, categories, breakdown, volume, over_ranks, strong)
+BY_SCALE = (throughput, losses, at_the_peak, breakdown, volume, over_ranks, strong)
+
+
+def _file(panel: Callable[[Study], Optional[Panel]]) -> Callable[[Study], Optional[Figure]]:
+    return lambda study: made.figure if (made := panel(study)) else None
+
+
+def _trace(study: Study) -> Optional[Panel]:
+    made, problems = measured_timelines(study)
+    if problems and not made:
+        raise Unreadable(problems[0])
+    return made[0] if made else None
+
+
+# Files of --plots.
+FILES: dict[str, Callable[[Study], Optional[Figure]]] = {
+    "throughput": _file(throughput), "loss": _file(losses), "time": _file(breakdown), "memory": _file(at_the_peak),
+    "timeline": _file(lambda study: next(iter(timelines(study)), None)), "trace": _file(_trace), "overlap": traced_overlap,
+    "bandwidth": _file(bandwidth)
+}
 
 
 def draw(study: Study) -> tuple[list[Panel], list[tuple[str, str]]]:
     """The panels that have data, and of the others the title and what they need."""
-    found, left_out = [], []
+    found, aside, left_out = [], [], []
     with matplotlib.rc_context(STYLE):
         for title, panel, needs in PANELS:
             parts = study.scales() if panel in BY_SCALE else [study]
-            made = [one for part in parts if (one := panel(part)) is not None]
-            found += made
-            left_out += [] if made else [(title, needs)]
+            for part, pictures in zip(parts, (found, aside)):
+                made = panel(part)
+                pictures += [made] if made else []
+                left_out += [] if made else [(title + part.scale, needs)]
         lines = timelines(study)
         traces, problems = measured_timelines(study)
     left_out += [] if lines else [TIMELINE]
     left_out += [(MEASURED[0], f"a trace that can be read ({problem})") for problem in problems] or ([] if traces else [MEASURED])
-    return found + lines + traces, left_out
+    return found + aside + lines + traces, left_out

@@ -12,11 +12,13 @@ from matplotlib.figure import Figure
 from ...bench_file import candidates
 from ...errors import Unreadable
 from ...opening import open_hdf5
+from ...plots import COLOURS, LINES
 from .. import svg
 from ..quantity import Quantity, call, duration, gigabytes_per_second, median, name, show, size, text
 from ..study import Study
 from .panel import Panel, drawn
 
+APART = 5  # times as fast: from here on a curve would lie on zero, so the axis is logarithmic
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce")
 
 
@@ -105,15 +107,17 @@ def bandwidth(study: Study) -> Optional[Panel]:
 
 
 def draw_bandwidth(lines: list[Measured]) -> Optional[Figure]:
-    """The curves; None without lines. The caller has set STYLE."""
-    collectives = [kind for kind in COLLECTIVES if any(line.collective == kind for line in lines)]
+    """The curves, a colour for each communicator and a line's style for each row; None where no curve has two points. The
+    caller has set STYLE."""
+    collectives = [kind for kind in COLLECTIVES if len({line.size.value for line in lines if line.collective == kind}) > 1]
     if not collectives:
         return None
     figure, panels = svg.figure(0.6 + 1.35 * len(collectives), lines=len(collectives), squeeze=False, sharex=True)
     curves = _curves(lines)
-    several = len({row for row, _ in curves}) > 1
+    rows, by_whom = (list(dict.fromkeys(column)) for column in zip(*curves))
+    fastest = [max(line.bandwidth.value for line in lines if (line.row.name, line.by) == curve) for curve in curves]
     for axes, collective in zip(panels.flat, collectives):
-        for place, (row, by) in enumerate(curves):
+        for row, by in curves:
             own = _points(lines, collective, row, by)
             if own:
                 axes.plot([line.size.value for line in own],
@@ -121,24 +125,21 @@ def draw_bandwidth(lines: list[Measured]) -> Optional[Figure]:
                           marker="o",
                           markersize=3,
                           linewidth=1.2,
-                          label=f"{row}, {by}" if several else by,
-                          **svg.style_of(place))
+                          label=f"{row}, {by}" if len(rows) > 1 else by,
+                          color=COLOURS[by_whom.index(by) % len(COLOURS)],
+                          linestyle=LINES[rows.index(row) % len(LINES)])
         axes.set_title(f"{collective.replace('_', '-')}: bus bandwidth", fontsize=8.5)
         axes.set_xscale("log")
-        axes.set_ylim(bottom=0)
+        if max(fastest) > APART * min(fastest):
+            axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        else:
+            axes.set_ylim(bottom=0)
         axes.set_ylabel("GB/s")
         axes.grid()
     panels.flat[-1].set_xlabel("bytes of the full buffer")
     panels.flat[-1].xaxis.set_major_formatter(lambda value, _: _decimal(value))
     svg.legend(figure, panels.flat[0])
-    return figure
-
-
-def white_bandwidth(lines: list[Measured]) -> Optional[Figure]:
-    """The same on white, for a file of its own."""
-    figure = draw_bandwidth(lines)
-    if figure is not None:
-        figure.set_facecolor("white")
     return figure
 
 

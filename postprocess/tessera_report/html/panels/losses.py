@@ -17,7 +17,7 @@ from .panel import Panel, drawn
 
 def losses(study: Study) -> Optional[Panel]:
     """Training losses as lines and validation losses as circles. Curves with the same bits are drawn once."""
-    rows = [row for row in study.trained if row.row.metrics and len(finite_column(row.row.metrics.steps, "loss"))]
+    rows = [row for row in study.trained if row.row.metrics and len(finite_column(row.row.metrics.steps, "loss")) > 1]
     if not rows:
         return None
     together: dict[tuple[bytes, ...], list[Traced]] = {}
@@ -33,7 +33,6 @@ def losses(study: Study) -> Optional[Panel]:
                   steps.where(np.isfinite(steps)),
                   linewidth=1.2,
                   label=_label(same),
-                  marker="." if len(steps) == 1 else "",
                   **style)
         if len(evals):
             circles = True

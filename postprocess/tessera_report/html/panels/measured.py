@@ -81,13 +81,6 @@ def draw_trace(trace: Trace, ranks: tuple[int, ...] = (0, 1)) -> Figure:
     return figure
 
 
-def white_trace(trace: Trace) -> Figure:
-    """The same on white, for a file of its own."""
-    figure = draw_trace(trace)
-    figure.set_facecolor("white")
-    return figure
-
-
 def _kind(span: Span) -> str:
     if span.name == HEAD:
         return HEAD

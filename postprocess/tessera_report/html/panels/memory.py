@@ -1,72 +1,67 @@
-"""Memory: planned beside measured by category, over ranks with the ideal line, and against the batch."""
+"""Memory: the plan at its peak and the measured peak, over ranks with the ideal line, and against the batch."""
 from __future__ import annotations
 
 from typing import Optional
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from .. import svg
 from ..quantity import Html, name, optional, short, show, size, text, whole
 from ..study import BATCH, OF_RANKS, Study, groups
-from ..traced import CATEGORIES, STATE, Traced
+from ..traced import STATE, Traced
 from .panel import Panel, drawn, tick, unit_of
 from .scaling import growing, label_of
 
-# Okabe and Ito's colours.
+LEAST = 0.05  # of the measured peak: a smaller plan would not be seen
+# Okabe and Ito's colours; greys are no category of their own.
 COLOURS = {
-    "parameters": "#0072B2", "gradients": "#D55E00", "optimizer_state": "#009E73", "gathered_units": "#E69F00",
-    "activations": "#56B4E9", "communication": "#CC79A7", "workspace": "#999999"
+    "parameters": "#0072B2", "gradients": "#D55E00", "optimizer state": "#009E73", "gathered units": "#E69F00",
+    "activations": "#56B4E9", "communication": "#CC79A7", "workspace": "#8c8c8c", "idle": "#dde2e6", "host": "#b9a58a",
+    "all": "#b3bcc3"
 }
 
 
-def categories(study: Study) -> Optional[Panel]:
-    """For each row two stacked bars: planned above measured. Categories peak at different times, so sums are bounds."""
-    rows = [row for row in study.trained if any(row.memory(category, "planned") for category in CATEGORIES)]
-    if not rows:
+def at_the_peak(study: Study) -> Optional[Panel]:
+    """For each row a stacked bar, what the plan has in use at its peak, and a mark at the measured peak."""
+    rows = [row for row in study.ordered if row.at_peak() or row.values["memory_peak"]]
+    planned = max((sum(part.value for part in row.at_peak().values()) for row in rows), default=0)
+    if not rows or 0 < planned < LEAST * max(row.values["memory_peak"] or 0 for row in rows):
         return None
-    most = max(
-        sum(_bytes(row, category, kind) for category in CATEGORIES) for row in rows for kind in ("planned", "measured"))
-    unit, scale = unit_of(most)
+    parts = [part for part in COLOURS if any(part in row.at_peak() for row in rows)]
+    cells = [[
+        name(row.name), *(optional(row.at_peak().get(part), size) for part in parts),
+        optional(row.key("memory_planned"), size),
+        optional(row.key("memory_peak"), size)
+    ] for row in rows]
+    caption = text(
+        "Bars: the plan at the operation with the most in use, so categories add up{idle}. Mark: the measured peak of the fullest "
+        "rank's process, which includes what the plan does not count.",
+        idle=" with what is allocated for other times (idle) to all that is allocated" if "idle" in parts else "")
+    return drawn(draw_memory(rows), "memory" + study.suffix, "Memory at the peak" + study.scale, caption,
+                 ["row", *parts, "planned", "measured"], cells)
+
+
+def draw_memory(rows: list[Traced]) -> Figure:
+    """The bars and marks of at_the_peak; the caller has set svg.STYLE."""
+    peaks = [row.values["memory_peak"] or 0 for row in rows]
+    sums = [sum(part.value for part in row.at_peak().values()) for row in rows]
+    unit, scale = unit_of(max(peaks + sums))
     figure, axes = svg.bar_axes([row.name for row in rows])
-    figure.set_figheight(0.6 + 0.36 * len(rows))
-    start = {kind: np.zeros(len(rows)) for kind in ("planned", "measured")}
-    for category in CATEGORIES:
-        for kind, offset, alpha in (("planned", -0.2, 1.0), ("measured", 0.2, 0.55)):
-            values = np.array([_bytes(row, category, kind) for row in rows]) / scale
-            if not values.any():
-                continue
-            axes.barh(np.arange(len(rows)) + offset,
-                      values,
-                      0.34,
-                      left=start[kind],
-                      color=COLOURS[category],
-                      alpha=alpha,
-                      hatch="" if kind == "planned" else "////",
-                      edgecolor="white",
-                      linewidth=0.3,
-                      label=category.replace("_", " ") if kind == "planned" else None)
-            start[kind] += values
+    start = np.zeros(len(rows))
+    for part, colour in COLOURS.items():
+        values = np.array([row.at_peak()[part].value if part in row.at_peak() else 0.0 for row in rows]) / scale
+        if values.any():
+            axes.barh(range(len(rows)), values, 0.62, left=start, color=colour, edgecolor="white", linewidth=0.4, label=part)
+            start += values
+    marked = [place for place, peak in enumerate(peaks) if peak]
+    if marked:
+        axes.plot([peaks[place] / scale for place in marked], marked, "D", markersize=5, markerfacecolor="white",
+                  color=svg.INK, label="measured peak", clip_on=False, zorder=4)
+    axes.set_xlim(0, 1.06 * max(peaks + sums) / scale)
     axes.set_xlabel(f"{unit} of the fullest rank")
     svg.legend(figure, axes)
-    head = [
-        "row", *(f"{category.replace('_', ' ')}, {kind}" for category in (*CATEGORIES, "process")
-                 for kind in ("planned", "measured"))
-    ]
-    cells = [[
-        name(row.name), *(optional(row.memory(category, kind), size)
-                          for category in (*CATEGORIES, "process")
-                          for kind in ("planned", "measured"))
-    ]
-             for row in rows]
-    caption = text(
-        "Upper bar: planned before the run. Lower bar, hatched: measured. Each category stands at its own peak, "
-        "so a bar may be longer than what is allocated. Buffers that are never alive together share addresses.")
-    return drawn(figure, "memory" + study.suffix, "Memory by category" + study.scale, caption, head, cells)
-
-
-def _bytes(row: Traced, category: str, kind: str) -> float:
-    quantity = row.memory(category, kind)
-    return quantity.value if quantity else 0.0
+    return figure
 
 
 def over_ranks(study: Study) -> Optional[Panel]:

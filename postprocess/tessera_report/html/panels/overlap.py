@@ -1,7 +1,6 @@
 """What prefetch hides, what it takes, and where it cannot help: rows that differ in prefetch and batch only."""
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Optional, Sequence
 
@@ -13,9 +12,9 @@ from ...errors import Unreadable
 from ...rows import Row
 from ...trace_file import Span
 from .. import svg
-from ..quantity import Html, name, percent, show, size, text, whole
+from ..quantity import Html, name, optional, percent, show, size, text, whole
 from ..study import BATCH, Study, groups
-from ..traced import Traced
+from ..traced import Traced, emulated_link
 from .measured import draw_queues, newest_trace
 from .panel import Panel, drawn, unit_of
 
@@ -37,23 +36,48 @@ class Point:
 
 
 def exposed_over_prefetch(study: Study) -> Optional[Panel]:
-    """The exposed share against prefetch and against the tokens of a micro-batch, with the steps as they were traced."""
-    points = comparable(study.trained)
+    """The exposed share of one micro-batch, a bar for each number of units gathered ahead, with the memory that they take."""
+    points = several_batches(study.trained)
     if not points:
         return None
-    cells: list[list[Html]] = [[
+    figure, axes = svg.figure(2.5)
+    _draw_depths(axes, at_one_batch(points))
+    caption = text(
+        "Exposed: the part of a step in which compute waits for communication. Below each share: the planned peak of gathered "
+        "units, prefetch's price.")
+    return drawn(figure, "overlap", "Exposed communication against prefetch", caption, *_numbers(at_one_batch(points)))
+
+
+def exposed_over_batch(study: Study) -> Optional[Panel]:
+    """The exposed share against the tokens of a micro-batch, a curve for each number of units gathered ahead."""
+    points = several_batches(study.trained)
+    if not points:
+        return None
+    figure, axes = svg.figure(2.5)
+    _draw_tokens(axes, points)
+    svg.legend(figure, axes)
+    caption = text(
+        "The exposed share of a step over the tokens of a rank's micro-batch.{dotted}",
+        dotted=" Dotted: the tokens at which a block's forward takes as long as its gather over the emulated link; with fewer, "
+        "prefetch can hide a part only." if hidden_from(points) else "")
+    return drawn(figure, "overlap-batch", "Exposed communication against the batch", caption, *_numbers(points))
+
+
+def _numbers(points: Sequence[Point]) -> tuple[list[str], list[list[Html]]]:
+    """Head and cells of the points."""
+    return ["row", "units ahead", "tokens a step", "exposed", "gathered units"], [[
         name(point.row.name),
         show(point.row.attribute("/config/shard.prefetch_forward"), whole),
         show(point.row.tokens_per_step, whole),
         show(point.row.key("exposed_share"), percent),
-        show(point.row.memory("gathered_units", "planned"), size)
-    ] for point in points if point.row.memory("gathered_units", "planned")]
-    caption = text(
-        "Exposed: the part of a step in which compute waits for communication. Gathered units: the planned peak of full "
-        "parameters, prefetch's price. Dotted: the tokens at which a block's forward takes as long as its gather over the "
-        "emulated link. With fewer, prefetch can hide a part only.")
-    return drawn(draw_overlap(points), "overlap", "Exposed communication against prefetch", caption,
-                 ["row", "units ahead", "tokens a step", "exposed", "gathered units"], cells, wide=True)
+        optional(point.row.memory("gathered_units", "planned"), size)
+    ] for point in points]
+
+
+def several_batches(rows: Sequence[Traced]) -> list[Point]:
+    """Comparable rows, where there are two sizes of a micro-batch: one alone makes no curve."""
+    points = comparable(rows)
+    return points if len({point.tokens for point in points}) > 1 else []
 
 
 def comparable(rows: Sequence[Traced]) -> list[Point]:
@@ -63,12 +87,18 @@ def comparable(rows: Sequence[Traced]) -> list[Point]:
              for group in groups(ready, PREFETCH | BATCH | {"train.seq_len"}, "ranks")]
     found = [list({(p.tokens, p.depth): p for p in reversed(group)}.values()) for group in found]  # the first of equal ones
     found = [group for group in found if any(p.depth == 0 for p in group) and any(p.depth > 0 for p in group)]
-    return sorted(max(found, key=len, default=[]), key=lambda p: (p.tokens, p.depth))
+    found.sort(key=lambda group: (len({p.tokens for p in group}) > 1, len(group), max(p.share for p in group)))
+    return sorted(found[-1] if found else [], key=lambda p: (p.tokens, p.depth))
+
+
+def traced_overlap(study: Study) -> Optional[Figure]:
+    points = several_batches(study.trained)
+    return draw_overlap(points) if points else None
 
 
 def draw_overlap(points: Sequence[Point]) -> Figure:
     """Two traced steps over their bars and curves; the caller has set svg.STYLE."""
-    shown = _shown(points)
+    shown = at_one_batch(points)
     traced = [(point, spans) for point in shown[:2] if (spans := _last_step(point.row.row))]
     figure = Figure(figsize=(WIDTH, 2.9 + 1.25 * len(traced)), layout="constrained")
     grid = figure.add_gridspec(1 + len(traced), 2, height_ratios=[*([1.0] * len(traced)), 2.1])
@@ -81,7 +111,9 @@ def draw_overlap(points: Sequence[Point]) -> Figure:
         if place == len(traced) - 1:
             axes.set_xlabel(f"ms of a step, rank 0, {shown[0].tokens} tokens a micro-batch; red: compute waits")
     _draw_depths(figure.add_subplot(grid[-1, 0]), shown)
-    _draw_tokens(figure.add_subplot(grid[-1, 1]), points)
+    right = figure.add_subplot(grid[-1, 1])
+    _draw_tokens(right, points)
+    right.legend(loc="lower left", bbox_to_anchor=(0, 1), ncol=2, borderaxespad=0.2)
     return figure
 
 
@@ -108,7 +140,7 @@ def _point(row: Traced) -> Optional[Point]:
     return Point(row, int(ahead), int(batch) * int(length))
 
 
-def _shown(points: Sequence[Point]) -> list[Point]:
+def at_one_batch(points: Sequence[Point]) -> list[Point]:
     """Of the tokens with the most depths (the fewest such), one row a depth."""
     by_tokens: dict[int, dict[int, Point]] = {}
     for point in points:
@@ -157,7 +189,7 @@ def _draw_tokens(axes: Axes, points: Sequence[Point]) -> None:
     threshold = hidden_from(points)
     if threshold:
         axes.axvline(threshold, linestyle=":", color=svg.FAINT, linewidth=1)
-        axes.annotate(f" forward = gather\n at {threshold:.0f} tokens", (threshold, 1), xycoords=("data", "axes fraction"), va="top",
+        axes.annotate(f" forward = gather at {threshold:.0f} tokens", (threshold, 0.99), xycoords=("data", "axes fraction"), va="top",
                       fontsize=8, color=svg.FAINT)
     every = sorted({point.tokens for point in points})
     axes.set_xscale("log", base=2)
@@ -167,7 +199,6 @@ def _draw_tokens(axes: Axes, points: Sequence[Point]) -> None:
     axes.set_xlabel("tokens of a micro-batch")
     axes.set_ylabel("% of a step exposed")
     axes.grid()
-    axes.legend(loc="lower left")
 
 
 def _forward_over_gather(row: Traced) -> Optional[float]:
@@ -188,9 +219,3 @@ def _forward_over_gather(row: Traced) -> Optional[float]:
     largest = max(unit["elements"] for unit in blocks)
     everything = sum(unit["elements"] for unit in schedule["units"])
     return forward.value * largest / everything / schedule["accumulation"] / gather if gather > 0 else None
-
-
-def emulated_link(option: str) -> Optional[tuple[float, float]]:
-    """Seconds of latency and bytes/s (0: unlimited) of comm.emulate as a run resolved it; None for none."""
-    match = re.fullmatch(r"([\d.e+-]+),([\d.e+-]+)", option)
-    return (float(match[1]), float(match[2])) if match else None

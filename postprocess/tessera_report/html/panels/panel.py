@@ -24,6 +24,7 @@ class Panel:
     head: list[str] = field(default_factory=list)
     cells: list[Cells] = field(default_factory=list)
     wide: bool = False
+    figure: Optional[Figure] = None
 
 
 def drawn(figure: Figure,
@@ -33,7 +34,7 @@ def drawn(figure: Figure,
           head: Optional[list[str]] = None,
           cells: Optional[list[Cells]] = None,
           wide: bool = False) -> Panel:
-    return Panel(key, title, Html(inline(figure, key, title)), caption, head or [], cells or [], wide)
+    return Panel(key, title, Html(inline(figure, key, title)), caption, head or [], cells or [], wide, figure)
 
 
 def unit_of(most: float) -> tuple[str, float]:

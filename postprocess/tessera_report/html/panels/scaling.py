@@ -4,7 +4,8 @@ from __future__ import annotations
 from typing import Callable, Optional
 
 from .. import svg
-from ..quantity import Quantity, name, percent, show, text, times, whole
+from ..quantity import Quantity, join, name, percent, show, text, times, whole
+from ..quartiles import doubts
 from ..study import OF_RANKS, Study, differing, groups
 from ..traced import Traced
 from .panel import Panel, drawn
@@ -118,6 +119,8 @@ def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal
                   linewidth=1.3,
                   label=legend,
                   **svg.style_of(place))
+        open_marks = [(rank, value.value) for rank, row, value in zip(ranks, group, values) if doubts(row)]
+        axes.plot(*zip(*open_marks) if open_marks else ((), ()), "o", markersize=4, markerfacecolor="white", color=svg.style_of(place)["color"])
         cells += [[name(row.name), show(row.ranks, whole), show(value, form)] for row, value in zip(group, values)]
     every = sorted({row.values["ranks"] for _, group, _ in lines for row in group})
     svg.ranks_axis(axes, every)
@@ -130,6 +133,8 @@ def _picture(lines: list[Line], key: str, title: str, label: str, caption, ideal
     axes.set_ylabel(label)
     axes.grid()
     svg.legend(figure, axes)
+    if any(doubts(row) for _, group, _ in lines for row in group):
+        caption = join([caption, " Open marks: speeds that are not reliable."])
     return drawn(figure, key, title, caption, ["row", "ranks", label], cells)
 
 

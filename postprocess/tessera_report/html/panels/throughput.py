@@ -6,6 +6,7 @@ from typing import Optional
 from ...table import count
 from .. import svg
 from ..quantity import name, optional, short, show, text, times
+from ..quartiles import doubts
 from ..study import Study
 from .panel import Panel, drawn, tick
 
@@ -13,14 +14,15 @@ from .panel import Panel, drawn, tick
 def throughput(study: Study) -> Optional[Panel]:
     """Median tokens/s as bars, quartiles as whiskers, the speed-up behind them; the baseline is grey and comes first."""
     rows = study.trained
-    if not rows:
+    if len(rows) < 2:
         return None
     figure, axes = svg.bar_axes([row.name for row in rows])
     cells = []
     for place, row in enumerate(rows):
         median, low, high = (row.key(f"tokens_per_second{end}") for end in ("", "_q1", "_q3"))
         speedup = study.speedup(row)
-        axes.barh(place, median.value, 0.66, color=svg.BASELINE if row is study.baseline else svg.OTHERS)
+        colour = svg.BASELINE if row is study.baseline else svg.OTHERS
+        axes.barh(place, median.value, 0.66, color=colour, alpha=0.4 if doubts(row) else 1)
         axes.errorbar(median.value,
                       place,
                       xerr=[[median.value - low.value], [high.value - median.value]],
@@ -42,9 +44,9 @@ def throughput(study: Study) -> Optional[Panel]:
              optional(speedup, times)])
     axes.set_xlim(0, 1.38 * max(row.values["tokens_per_second_q3"] for row in rows) or 1)
     axes.xaxis.set_major_formatter(lambda value, _: tick(value))
-    axes.set_xlabel("tokens/s")
-    against = text(" The factor is the speed-up against {row}.", row=name(
-        study.baseline.name)) if study.baseline else ""
-    caption = text("Bars are medians over steps after warm-up, whiskers their quartiles.{against}", against=against)
+    against = f"\nspeed-up against {study.baseline.name}" if any(study.speedup(row) for row in rows) else ""
+    pale = "; pale: not reliable" if any(map(doubts, rows)) else ""
+    axes.set_xlabel(f"tokens/s, median and quartiles{pale}{against}")
+    caption = text("Bars are medians over steps after warm-up, whiskers their quartiles.")
     return drawn(figure, "throughput" + study.suffix, "Throughput" + study.scale, caption,
                  ["row", "tokens/s", "lower quartile", "upper quartile", "speed-up"], cells)

@@ -13,15 +13,16 @@ from matplotlib.figure import Figure
 from matplotlib.patches import FancyBboxPatch, Rectangle
 
 from .. import svg
-from ..quantity import Html, call, name, show, size, text, whole
+from ..quantity import Html, call, name, names, show, size, text, whole
 from ..recommendation import recommend
 from ..study import Study
 from ..traced import Traced
 from .panel import Panel, drawn
 
-COLUMNS = 16  # of a phase; a longer one is cut
-NARROWEST = 6  # columns
-WIDTH = 10.0  # inches
+COLUMNS = 20  # of a phase at most
+NARROWEST = 14  # columns
+WIDTH = 11.0  # inches of so many columns
+BLOCKS = 2  # shown of each phase, from its begin and as many to its end
 AT_REST = "at rest"  # a line of its own, above the queues: a rank's share of each unit, which no operation makes
 QUEUES = (AT_REST, "load", "gather", "compute", "reduce", "replica", "store", "host")
 HEAD = "head+loss"
@@ -32,6 +33,8 @@ COLOURS = {
     "backward": ("#0072B2", "white"), "reduce-scatter": ("#D55E00", "white"), "all-reduce": ("#E69F00", "black"),
     "norm": ("#d9dfe3", "black"), "update": ("#bba9da", "black"), "other": ("#c9cfd4", "black")
 }
+PARTS = ("share", "forward", "recompute", "backward", "update")  # kinds that say where a block stands in a phase
+SUMS = ("reduce-scatter", "all-reduce", "accumulate", "norm")  # what follows backward
 SHORT = {"accumulate": "add"}
 MOST = 4  # timelines in a report
 
@@ -59,19 +62,25 @@ class Box:
 
 
 def timelines(study: Study) -> list[Panel]:
-    """A picture for each strategy on several ranks, zero3 and the recommended row's first; without any one picture."""
+    """A picture for each strategy on several ranks: of zero3 first, of a row with prefetch, the recommended one, where there is
+    one; without several ranks one picture."""
     rows = [row for row in study.trained if row.schedule and row.schedule["step"]]
     several = [row for row in rows if (row.values["ranks"] or 1) > 1]
     best = recommend(study).row
 
-    def order(row: Traced) -> tuple[bool, bool, int]:
-        return row.schedule["strategy"] != "zero3", row is not best, -len(row.schedule["units"])
+    def order(row: Traced) -> tuple[Any, ...]:
+        return (row.schedule["strategy"] != "zero3", not gathers_ahead(row.schedule), row is not best, "model" in row.values["flags"],
+                -len(row.schedule["units"]))
 
     ordered = sorted(several or rows, key=order)
     chosen: dict[str, Traced] = {}
     for row in ordered if several else ordered[:1]:
         chosen.setdefault(row.schedule["strategy"], row)
     return [_timeline(row) for row in list(chosen.values())[:MOST]]
+
+
+def gathers_ahead(schedule: dict[str, Any]) -> bool:
+    return any(schedule.get(f"prefetch_{way}") for way in ("forward", "backward"))
 
 
 def place(operations: list[dict[str, Any]]) -> list[Box]:
@@ -112,7 +121,8 @@ def _init(schedule: dict[str, Any]) -> list[Box]:
     for column, unit in enumerate(schedule["units"]):
         parts = unit["padded"] // unit["share"]
         name_of_share = unit["name"] + (f" 1/{parts}" if parts > 1 else "")
-        shares.append(Box({"kind": "share", "queue": AT_REST, "name": name_of_share, "id": -1 - column, "waits": []}, column))
+        shares.append(Box({"kind": "share", "queue": AT_REST, "name": name_of_share, "id": -1 - column, "waits": [],
+                           "unit": unit["name"], "part": None}, column))
     played = [schedule["segments"][play["segment"]]["operations"] for play in schedule["prologue"]]
     return shares + [Box(box.operation, box.column + 1) for operations in played for box in place(operations)]
 
@@ -123,9 +133,37 @@ def _moved(boxes: list[Box]) -> list[Box]:
     return [Box(box.operation, box.column - start) for box in boxes]
 
 
-def draw_timeline(schedule: dict[str, Any], columns: int = COLUMNS, width: float = WIDTH) -> Figure:
-    """A line for each phase, of so many columns at most; the caller has set svg.STYLE."""
-    shown = phases(schedule)
+def shortened(boxes: list[Box], units: list[dict[str, Any]]) -> tuple[list[Box], list[int]]:
+    """A phase without the columns between its first and last blocks, and without those at its end that only finish sums;
+    and where dots stand for them."""
+    owner = {part: unit["name"] for unit in units if unit["block"] for part in (unit["name"], *unit["parts"])}
+    ends: dict[str, tuple[int, int]] = {}
+    for box in boxes:
+        block = owner.get(box.operation["part"] or box.operation["unit"])
+        if block and box.operation["kind"] in PARTS:
+            first, last = ends.get(block, (box.column, box.column))
+            ends[block] = min(first, box.column), max(last, box.column)
+    order = sorted(ends.values())
+    end = max((box.column for box in boxes if box.operation["kind"] not in ("norm", "accumulate")), default=-1) + 1
+    kept = sorted({box.column for box in boxes if box.column <= end})
+    if len(order) > 2 * BLOCKS:
+        kept = [column for column in kept if column <= order[BLOCKS - 1][1] or column >= order[-BLOCKS][0]]
+    if len(kept) > COLUMNS:
+        kept = kept[:COLUMNS // 2] + kept[-(COLUMNS // 2):]
+    moved, dots = {}, []
+    for before, column in zip([-1, *kept], kept):
+        dots += [len(moved) + len(dots)] if column > before + 1 else []
+        moved[column] = len(moved) + len(dots)
+    dots += [len(moved) + len(dots)] if any(box.column > kept[-1] for box in boxes) else []
+    return [Box(box.operation, moved[box.column]) for box in boxes if box.column in moved], dots
+
+
+def draw_timeline(schedule: dict[str, Any]) -> Figure:
+    """A line for each phase; the caller has set svg.STYLE."""
+    parts = [(phase, *shortened(boxes, schedule["units"])) for phase, boxes in phases(schedule)]
+    shown = [(phase, boxes) for phase, boxes, _ in parts]
+    columns = max([NARROWEST] + [box.column + 1 for _, boxes in shown for box in boxes] + [dot + 1 for *_, dots in parts for dot in dots])
+    width = WIDTH * (columns + 1) / (COLUMNS + 1)
     queues = {phase: [queue for queue in QUEUES if any(box.queue == queue for box in boxes)] for phase, boxes in shown}
     heights = [0.5 + len(queues[phase]) for phase, _ in shown]
     figure, panels = svg.figure(0.35 + 0.34 * sum(heights),
@@ -133,21 +171,12 @@ def draw_timeline(schedule: dict[str, Any], columns: int = COLUMNS, width: float
                                 width=width,
                                 squeeze=False,
                                 gridspec_kw={"height_ratios": heights})
-    for axes, (phase, boxes) in zip(panels.flat, shown):
-        _phase(axes, phase, [box for box in boxes if box.column < columns], queues[phase], boxes)
+    for axes, (phase, boxes, dots) in zip(panels.flat, parts):
+        _phase(axes, phase, boxes, queues[phase], dots)
         axes.set_xlim(-0.05, columns + 0.4)
     for kind in dict.fromkeys(_kind(box.operation) for _, boxes in shown for box in boxes):
         panels.flat[0].add_patch(Rectangle((0, 0), 0, 0, color=COLOURS[kind][0], label=kind))
     svg.legend(figure, panels.flat[0])
-    return figure
-
-
-def narrow_timeline(schedule: dict[str, Any]) -> Figure:
-    """The timeline on white, as wide as its widest phase: a picture that stays legible in a page of text."""
-    widest = max(box.column + 1 for _, boxes in phases(schedule) for box in boxes)
-    columns = max(NARROWEST, min(COLUMNS, widest))
-    figure = draw_timeline(schedule, columns, WIDTH * (columns + 1) / (COLUMNS + 1))
-    figure.set_facecolor("white")
     return figure
 
 
@@ -159,8 +188,9 @@ def _timeline(row: Traced) -> Panel:
 
 def _caption(row: Traced) -> Html:
     schedule, shown = row.schedule, phases(row.schedule)
-    columns = [box.column for _, boxes in shown for box in boxes if box.queue != AT_REST]
-    operations, cut = len(columns), sum(column >= COLUMNS for column in columns)
+    operations, left = (sum(box.queue != AT_REST for boxes in lists for box in boxes)
+                        for lists in ([boxes for _, boxes in shown], [shortened(boxes, schedule["units"])[0] for _, boxes in shown]))
+    sums = [box.operation["unit"] for phase, boxes in shown if phase == "forward" for box in boxes if box.operation["kind"] in SUMS]
     micro_steps = schedule["accumulation"]
     gathers = any(box.operation["kind"] == "gather" for phase, boxes in shown if phase == "forward" for box in boxes)
     ahead = text(", prefetch {units}", units=show(row.planned("prefetch_forward"), whole)) if gathers else ""
@@ -178,10 +208,13 @@ def _caption(row: Traced) -> Html:
         parts.append(
             text("One of {count} micro-steps is shown, the one that communicates most. ",
                  count=show(row.planned("accumulation"), whole)))
-    if cut:
+    if sums:
+        parts.append(text("Forward also reduces {units}: the last gradients of the micro-step before. ",
+                          units=names(list(dict.fromkeys(sums)))))
+    if left < operations:
         parts.append(
-            text("The first columns of each phase are shown: {cut} of {all} operations are left out. ",
-                 cut=show(call(cut, "cut_operations", row.name), whole),
+            text("Dots stand for {cut} of {all} operations: blocks in the middle, or sums at the end. ",
+                 cut=show(call(operations - left, "cut_operations", row.name), whole),
                  all=show(call(operations, "drawn_operations", row.name), whole)))
     sent = row.planned("wire_bytes_per_step")
     if sent:
@@ -195,8 +228,8 @@ def _kind(operation: dict[str, Any]) -> str:
     return operation["kind"] if operation["kind"] in COLOURS else "other"
 
 
-def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everything: list[Box]) -> None:
-    """One line of the picture: a queue below another, boxes in columns."""
+def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], dots: list[int]) -> None:
+    """One line of the picture: a queue below another, boxes in columns, and dots in columns of their own."""
     height = {queue: len(queues) - 1 - line for line, queue in enumerate(queues)}
     for queue in queues:
         axes.axhline(height[queue], color="#edf0f2", linewidth=9, zorder=0, solid_capstyle="butt")
@@ -217,7 +250,7 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everythi
                   _fitted(box.label),
                   ha="center",
                   va="center",
-                  fontsize=7.5 if len(box.label) < 9 else 6.3,
+                  fontsize=7 if len(box.label) < 8 else 5.6,
                   color=ink,
                   zorder=4)
         reasons = {after["operation"] for after in box.operation.get("after", ())}
@@ -227,8 +260,8 @@ def _phase(axes: Axes, phase: str, boxes: list[Box], queues: list[str], everythi
                 waited[box.queue, where[wait].queue] = wait
                 _wait(axes, where[wait], box, height, wait in reasons)
     axes.set_ylim(-0.6, len(queues) - 0.4)
-    if len(boxes) < len(everything):
-        axes.text(max(box.column for box in boxes) + 1.2, height.get("compute", 0), "…", ha="center", va="center", fontsize=11)
+    for column in dots:
+        axes.text(column + 0.5, height.get("compute", len(queues) - 1), "…", ha="center", va="center", fontsize=11)
     axes.set_yticks([height[queue] for queue in queues], queues)
     axes.set_xticks([])
     axes.tick_params(length=0)

@@ -34,7 +34,8 @@ def breakdown(study: Study) -> Optional[Panel]:
                   linewidth=0.4,
                   label=column.replace("_", " "))
         start += amounts
-    axes.set_xlabel(f"{unit} a step on rank 0")
+    axes.set_xlim(left=0)
+    axes.set_xlabel(f"{unit} per step on rank 0")
     svg.legend(figure, axes)
     cells = [[name(row.name), *(optional(row.times(column), duration) for column in columns)] for row in rows]
     caption = text(
