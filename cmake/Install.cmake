@@ -1,4 +1,5 @@
-# cmake --install BUILD --prefix PREFIX: PREFIX/bin/tessera; jobs, inputs and postprocess in PREFIX/share/tessera.
+# cmake --install BUILD --prefix PREFIX: PREFIX/bin/tessera; jobs, inputs, postprocess and peers in
+# PREFIX/share/tessera.
 include(GNUInstallDirs)
 
 install(TARGETS tessera RUNTIME)
@@ -7,6 +8,11 @@ install(DIRECTORY inputs postprocess DESTINATION ${shared} USE_SOURCE_PERMISSION
 install(DIRECTORY jobs DESTINATION ${shared} USE_SOURCE_PERMISSIONS
   REGEX "/(setup|quickstart)\\.sh$" EXCLUDE  # they build
   PATTERN site.sh EXCLUDE)
+
+# PyTorch's side of the studies.
+install(DIRECTORY tests/peers/ DESTINATION ${shared}/peers USE_SOURCE_PERMISSIONS FILES_MATCHING
+  PATTERN "*.py" PATTERN "*.sh" PATTERN requirements.txt PATTERN README.md
+  PATTERN "test_*" EXCLUDE PATTERN with_torch.py EXCLUDE PATTERN __pycache__ EXCLUDE)
 
 # Who installs again keeps the site.sh that was edited for the cluster.
 install(CODE "

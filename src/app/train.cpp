@@ -106,7 +106,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
   }();
   TrainingSession& session = *opened;
   const Device& device = *session.resources().device;
-  if (has_datasheet) peak = datasheet_peak(device, prepared.planned().schedule.compute);
+  if (has_datasheet) peak = datasheet_peak(device, options.precision);
   const auto monitor = open_monitor(device, log);
   const RunAccount account{
       run_facts(world, options, invocation, gpu_facts(device, monitor.get()), session.resources().description),

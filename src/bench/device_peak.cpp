@@ -58,9 +58,11 @@ DevicePeak measure_core_peak(RankContext& context, const Options& options, const
   return {context.control().maximum(best), fmt::format("measured at the start: {} matmuls", name_of(compute))};
 }
 
-DevicePeak datasheet_peak(const Device& device, DType compute) {
-  const double rate = datasheet_rate(device.model(), compute);
-  return rate > 0 ? DevicePeak{rate, fmt::format("datasheet: {}, {}", device.model(), name_of(compute))} : DevicePeak{};
+DevicePeak datasheet_peak(const Device& device, const PrecisionOptions& precision) {
+  const double rate = datasheet_rate(device.model(), precision);
+  const bool full = precision.matmul == MatmulPrecision::fp32;
+  const std::string_view type = full ? name_of(precision.compute) : name_of(precision.matmul);
+  return rate > 0 ? DevicePeak{rate, fmt::format("datasheet: {}, {}", device.model(), type)} : DevicePeak{};
 }
 
 }  // namespace tessera

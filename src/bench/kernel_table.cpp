@@ -141,8 +141,8 @@ std::string sums_text(const std::vector<KernelRow>& rows, double step, const Rat
          sum_text("all kernels", {step, matmuls.flops}, step, rates);
 }
 
-std::string datasheet_text(const Device& device, DType dtype) {
-  const double rate = datasheet_rate(device.model(), dtype);
+std::string datasheet_text(const Device& device, const PrecisionOptions& precision) {
+  const double rate = datasheet_rate(device.model(), precision);
   return rate > 0 ? fmt::format(" of {} by the datasheet", flop_rate_text(rate)) : "";
 }
 
@@ -209,7 +209,7 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
       context.size(), device.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
       schedule.model.sequence, schedule.accumulation, name_of(schedule.strategy), name_of(schedule.compute),
       name_of(schedule.reduce), options.bench.steps + options.bench.warmup, flop_rate_text(rates.matmul),
-      name_of(schedule.compute), datasheet_text(device.device(), schedule.compute), rates.copy * 1e-9,
+      name_of(schedule.compute), datasheet_text(device.device(), options.precision), rates.copy * 1e-9,
       format_seconds(nothing));
   text += head_text();
   for (const KernelRow& row : rows) text += text_of(row, step, rates);
@@ -222,7 +222,7 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
       "sums), and buffers that stay in caches may pass 100% of a large copy.";
   return {text,
           {kernels_table(rows, step, rates),
-           rates_table(rates, datasheet_rate(device.device().model(), schedule.compute), nothing)},
+           rates_table(rates, datasheet_rate(device.device().model(), options.precision), nothing)},
           gpu_facts(device.device()),
           device.description()};
 }

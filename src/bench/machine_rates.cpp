@@ -140,7 +140,7 @@ bool has_words(const std::string& text, const std::string& words) {
 
 }  // namespace
 
-double datasheet_rate(const std::string& model, DType dtype) {
+double datasheet_rate(const std::string& model, const PrecisionOptions& precision) {
   struct Sheet {
     const char* name;
     double half, single;  ///< TFLOP/s: bf16 and fp16 with fp32 sums, without sparsity; fp32 (no TF32)
@@ -151,7 +151,10 @@ double datasheet_rate(const std::string& model, DType dtype) {
       {"GH200", 989, 67},     {"A100", 312, 19.5},   {"A30", 165, 10.3},    {"A40", 149.7, 37.4}, {"A10", 125, 31.2},
       {"L40S", 362, 91.6},    {"L40", 181, 90.5},    {"L4", 121, 30.3}};
   for (const Sheet& sheet : kSheets) {
-    if (has_words(model, sheet.name)) return (dtype == DType::fp32 ? sheet.single : sheet.half) * 1e12;
+    if (!has_words(model, sheet.name)) continue;
+    if (precision.compute != DType::fp32) return sheet.half * 1e12;
+    // On all of them TF32 has half the rate of 16-bit types.
+    return (precision.matmul == MatmulPrecision::tf32 ? sheet.half / 2 : sheet.single) * 1e12;
   }
   return 0;
 }

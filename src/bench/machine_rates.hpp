@@ -9,6 +9,7 @@
 #include "bench/stream_clock.hpp"
 #include "tessera/backend/device.hpp"
 #include "tessera/base/dtype.hpp"
+#include "tessera/config/options.hpp"
 #include "tessera/kernels/kernels.hpp"
 
 namespace tessera {
@@ -67,9 +68,9 @@ class CopyRate {
   double best_ = 0;
 };
 
-/// Returns the FLOP/s of dense matmuls in `dtype` by the datasheet of the GPU of this name (Device::model); 0 if it is
-/// not known here.
-double datasheet_rate(const std::string& model, DType dtype);
+/// Returns the FLOP/s of dense matmuls of that precision by the datasheet of the GPU of this name (Device::model); 0 if
+/// it is not known here.
+double datasheet_rate(const std::string& model, const PrecisionOptions& precision);
 
 /// Formats human-readable FLOP/s: "411 GFLOP/s", "788.1 TFLOP/s".
 std::string flop_rate_text(double rate);

@@ -122,7 +122,7 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
   context_.control().barrier();
   const StepSchedule& schedule = prepared_.planned().schedule;
   const double best = best_matmul(session_->resources(), schedule.compute, sizes);
-  const double datasheet = datasheet_rate(session_->resources().device->model(), schedule.compute);
+  const double datasheet = datasheet_rate(session_->resources().device->model(), options_.precision);
   const double median = quantile(measured.seconds, 0.5);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
   BenchResult result;

@@ -150,11 +150,12 @@ std::string read_ini_text(const std::filesystem::path& file) {
   return text;
 }
 
-Options options_of(std::string_view text, const std::string& file_name) {
+Options options_of(std::string_view text, const std::string& file_name, std::string_view without) {
   // A file that a run wrote names every option: those are repeated, not given.
   const bool by_run = text.starts_with(kRunConfigHeader);
   Options options;
   for (const auto& setting : read_ini(text, file_name).settings) {
+    if (setting.section.starts_with(without)) continue;
     if (!by_run || !was_reserved(setting)) apply(setting, options);
   }
   if (by_run) options.repeated = std::exchange(options.given, {});

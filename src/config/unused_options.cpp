@@ -67,6 +67,8 @@ void unused_elsewhere(const Options& options, std::vector<UnusedOption>& out) {
     out.push_back({"memory.emulate_copies",
                    "shard.offload = none and memory.offload_activations = false copy nothing in a step"});
   }
+  if (options.precision.compute != DType::fp32)
+    out.push_back({"precision.matmul", "a 16-bit precision.compute leaves no fp32 matrices to multiply"});
   if (options.plan.format == PlanFormat::json) out.push_back({"plan.view", "plan.format = json has every view"});
 }
 
@@ -96,7 +98,7 @@ void unused_by_device(const DeviceTraits& device, std::vector<UnusedOption>& out
   const char* const reason = "run.device = cpu, or auto without a GPU: the choice is a GPU's";
   if (!device.has_attention_choice) out.push_back({"run.attention", reason});
   if (!device.has_graphs) out.push_back({"run.graph", reason});
-  if (!device.is_accelerator) out.push_back({"run.share_gpu", reason});
+  if (!device.is_accelerator) add_unused(out, reason, {"run.share_gpu", "precision.matmul"});
 }
 
 void unused_by_memory(const MemoryOptions& options, std::vector<UnusedOption>& out) {

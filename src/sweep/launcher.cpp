@@ -35,8 +35,8 @@ void require_placeholders(const SweepRow& row, const Replacements& known) {
     const bool is_known = std::ranges::find(known, word, &Replacements::value_type::first) != known.end();
     if (!is_name || is_known) continue;
     throw UsageError(
-        "{} in its command stands for nothing: {{ranks}}, {{run}}, {{row}}, {{tokens}}, {{tessera}}, or an option as "
-        "{{section.key}}",
+        "{} in its command stands for nothing: {{ranks}}, {{run}}, {{row}}, {{tokens}}, {{peers}}, {{tessera}}, or an "
+        "option as {{section.key}}",
         word);
   }
 }
@@ -88,6 +88,7 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
                         {"{run}", run.string()},
                         {"{row}", run.parent_path().string()},
                         {"{tokens}", tokens.string()},
+                        {"{peers}", peers_folder().string()},
                         {std::string(kTessera), shell_text(tessera)}};
   known.emplace_back("{train.steps/2}", std::to_string(std::max<std::int64_t>(1, row.options.train.steps / 2)));
   for (const OptionValue& option : flat_options(row.options)) known.emplace_back("{" + option.name + "}", option.value);
@@ -103,6 +104,16 @@ std::vector<std::string> command_words(const SweepRow& row, const std::string& l
   }
   if (words.empty()) throw UsageError("its command is empty: a program and its arguments");
   return words;
+}
+
+std::filesystem::path peers_folder() {
+  std::error_code ignored;
+  for (std::filesystem::path at = own_executable().parent_path(); at.has_relative_path(); at = at.parent_path()) {
+    for (const char* const place : {"share/tessera/peers", "tests/peers"}) {
+      if (std::filesystem::exists(at / place / "pytorch_train.sh", ignored)) return at / place;
+    }
+  }
+  return {};
 }
 
 bool wants_tokens(const SweepRow& row) { return row.command.find("{tokens}") != std::string::npos; }

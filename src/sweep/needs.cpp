@@ -1,5 +1,6 @@
 #include "sweep/needs.hpp"
 
+#include "sweep/launcher.hpp"
 #include "tessera/app/plan.hpp"
 #include "tessera/backend/cores.hpp"
 #include "tessera/base/error.hpp"
@@ -52,6 +53,8 @@ RowNeeds needs_of(const SweepRow& row, Site site, std::int64_t ranks_per_machine
   RowNeeds needs;
   if (!row.trains()) {
     needs.device = "-";
+    if (site == Site::here && row.command.find("{peers}") != std::string::npos && peers_folder().empty())
+      needs.missing = "there is no share/tessera/peers beside this executable, nor tests/peers of the sources";
     return needs;
   }
   Options options = row.options;

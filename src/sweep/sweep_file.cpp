@@ -116,7 +116,7 @@ void require_known_sections(const IniFile& ini) {
   }
 }
 
-/// Reads the base that a file names.
+/// Reads the base that a file names; its rows come behind the file's own.
 Options base_of(SweepFile& file, const IniFile& ini) {
   if (file.sweep.base.empty()) return {};
   const std::filesystem::path path = file.path.parent_path() / file.sweep.base;
@@ -131,7 +131,8 @@ Options base_of(SweepFile& file, const IniFile& ini) {
         place, file.sweep.base);
   }
   file.base_text = read_ini_text(path);
-  Options base = options_of(file.base_text, path.string());
+  read_rows(read_ini(file.base_text, path.string()), file);
+  Options base = options_of(file.base_text, path.string(), std::string(kRow) + " ");
   base.sweep = {};
   // A sweep that names a base asks for its own file's options: the base only repeats some.
   base.repeated.merge(base.given);
@@ -249,9 +250,9 @@ SweepFile read_sweep_file(const std::filesystem::path& path, const std::vector<S
   if (out.sweep.name.find('/') != std::string::npos || out.sweep.name.starts_with('.'))
     throw UsageError("sweep.name = '{}' (it names the folder runs/NAME): a name without /", out.sweep.name);
   if (out.sweep.dir.empty()) out.sweep.dir = (std::filesystem::path("runs") / out.sweep.name).string();
-  out.common = with_settings(base_of(out, ini), common);
   read_vary(ini, out);
   read_rows(ini, out);
+  out.common = with_settings(base_of(out, ini), common);
   resolve_varied(out);
   replace_ranks(out);
   if (out.vary.empty() && out.rows.empty())

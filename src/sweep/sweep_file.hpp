@@ -30,7 +30,7 @@ struct SweepFile {
   SweepOptions sweep;           ///< with the name, the folder and the command line's options filled in
   Options common;               ///< the start of every row: options of `base`, and of the file's other sections over it
   std::vector<Varied> vary;     ///< in the order of the file
-  std::vector<NamedRow> rows;   ///< in the order of the file
+  std::vector<NamedRow> rows;   ///< in the order of the file, then those of the base
   std::vector<Setting> arguments;        ///< the command line's options of rows: they override every row's
   std::vector<Setting> sweep_arguments;  ///< the command line's of the sweep itself
   OptionNames given;                     ///< options of the sweep itself that were set

@@ -47,6 +47,7 @@ ResourceSettings resource_settings(const Options& options, const MachineShape& m
   settings.copies = options.memory.emulate_copies;
   settings.deterministic = is_deterministic(options.run);
   settings.attention = options.run.attention;
+  settings.matmul = options.precision.matmul;
   settings.share_device = options.run.share_gpu;
   settings.force_pairwise = machine.force_pairwise;
   settings.measure = machine.measure || machine.fill;

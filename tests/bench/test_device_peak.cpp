@@ -38,7 +38,7 @@ TEST_CASE("ranks measure the same peak, in the run's compute type") {
 }
 
 TEST_CASE("a device without a datasheet has no peak, and says so") {
-  const DevicePeak peak = datasheet_peak(*make_cpu_device(), DType::bf16);
+  const DevicePeak peak = datasheet_peak(*make_cpu_device(), {DType::bf16});
   CHECK(std::isnan(peak.flops));
   CHECK(peak.source == "unknown");
 }

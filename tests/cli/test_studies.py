@@ -3,6 +3,7 @@
 TESSERA_LONG=1 runs all small versions; TESSERA_TORCH_PYTHON then names a Python with PyTorch, whose rows are skipped
 without one.
 """
+import functools
 import os
 import re
 import shutil
@@ -30,15 +31,18 @@ ROWS = {
     "course": ["memory-1", "memory-2", "memory-4", "bandwidth-2", "bandwidth-4", "prefetch-off", "latency-prefetch-on",
                "latency-prefetch-off", "reshard-off", "weak-1", "weak-2", "weak-4", "toy-1", "toy-2", "toy-4"],
     "gpt2_nanogpt": [*(f"{ranks}-{strategy}" for ranks in (2, 4, 8) for strategy in ("ddp", "zero1", "zero2", "zero3")),
-                     "single", *(f"4-zero3-min-{size}" for size in ("500K", "1M", "2M", "5M")), "graphs-on", "graphs-off",
-                     "4-zero3-bf16", "2-zero3-resumed"],
+                     "single", "graphs-off", "4-zero3-fp32", "4-zero3-tf32", "2-zero3-resumed",
+                     *(f"4-zero3-min-{size}" for size in ("300K", "500K", "1M", "2M"))],
     "zero2_vs_zero3": [f"2-{strategy}-{batch}-{accumulation}" for strategy in ("zero2", "zero3") for batch in (2, 4, 8, 16)
-                       for accumulation in (1, 2, 4)],
+                       for accumulation in (1, 2, 4)] + ["2-zero2-4-4-bf16", "2-zero3-4-4-bf16"],
     "hybrid": ["8-ddp", "8-zero2", "8-zero3", *(f"8-{strategy}-{group}" for strategy in ("hsdp", "hsdp-zero2", "hsdp-zero1")
                                                 for group in (2, 4))],
     "overlap": ["256-0", "256-1", "256-2", "256-3", *(f"{tokens}-{depth}" for tokens in (64, 128, 512, 1024) for depth in (0, 1))],
-    "strong_scaling": [f"{ranks}-{strategy}" for ranks in (1, 2, 4, 8) for strategy in ("ddp", "zero3")],
+    "strong_scaling": [*(f"{ranks}-{strategy}" for ranks in (2, 4, 8) for strategy in ("ddp", "zero3")), "1-ddp"],
 }
+REAL_WRAPS = {f"4-zero3-min-{small}": f"4-zero3-min-{real}" for small, real in zip(("300K", "500K", "1M", "2M"),
+                                                                                   ("2M", "5M", "10M", "20M"))}
+REAL_ROWS = {name: [REAL_WRAPS.get(row, row) for row in rows] for name, rows in ROWS.items()}
 COMMANDS = {*OFFICIAL, "bandwidth-2", "bandwidth-4", "2-zero3-resumed"}
 # What the studies name, as words of one row's command in the real version.
 REAL = {
@@ -49,7 +53,9 @@ REAL = {
     "course": ("toy-2", [
         "--model.layers=1", "--model.width=2", "--model.heads=1", "--model.vocab=20", "--model.context=16", "--optim.lr=0.01",
         "--train.steps=100"]),
-    "gpt2_nanogpt": ("4-zero3-min-500K", ["--model.preset=gpt2-124m", "--shard.wrap=size", "--shard.min_params=500000"]),
+    "gpt2_nanogpt": ("4-zero3-min-5M", [
+        "--model.preset=gpt2-124m", "--shard.wrap=size", "--shard.min_params=5000000", "--precision.compute=bf16", "--train.steps=100",
+        "--train.micro_batch=12", "--train.global_batch=480"]),
     "zero2_vs_zero3": ("2-zero2-16-4", [
         "--model.preset=qwen2-1.5b", "--train.micro_batch=16", "--train.accumulation=4", "--train.steps=50", "--train.seq_len=2048",
         "--optim.lr=1e-05"]),
@@ -69,6 +75,13 @@ def commands(printed):
     return dict(re.findall(r"^# (\S+)\n(.*)$", printed, re.M))
 
 
+@functools.cache
+def printed_study(name, version):
+    job = Job(["sweep", SWEEPS / f"{name}.ini", f"--sweep.base={version}/{name}.ini"])
+    assert job.code == 0, job.everything()
+    return job.out
+
+
 class Planned(Case):
     def printed(self, file, *words):
         job = self.job("sweep", file, *words)
@@ -82,14 +95,14 @@ class Planned(Case):
             self.assertEqual({path.stem for path in (SWEEPS / version).glob("*.ini")}, set(ROWS))
 
     def test_every_row_of_both_versions(self):
-        for name, rows in ROWS.items():
-            for version in "small", "real":
+        for version, studies in ("small", ROWS), ("real", REAL_ROWS):
+            for name, rows in studies.items():
                 with self.subTest(name, version=version):
-                    found = planned(self.printed(SWEEPS / f"{name}.ini", f"--sweep.base={version}/{name}.ini"))
+                    found = planned(printed_study(name, version))
                     self.assertEqual(list(found), rows)
                     self.assertEqual({row for row, (_, _, memory) in found.items() if memory == "-"}, COMMANDS & set(rows))
                     devices = {device for row, (_, device, _) in found.items()
-                               if row not in COMMANDS and not row.startswith(("toy-", "graphs-"))}
+                               if row not in COMMANDS and not row.startswith(("toy-", "graphs-")) and "tf32" not in row}
                     self.assertEqual(devices, {"cpu" if version == "small" else "cuda"})
 
     def test_the_sizes_that_the_studies_name(self):
@@ -208,8 +221,8 @@ class AllSmallVersions(Studies):
         self.check_course(widest=4)
 
     def test_gpt2_nanogpt(self):
-        rows = self.whole("gpt2_nanogpt", "graphs-on", "graphs-off")
-        self.alike(rows, [row for row in ROWS["gpt2_nanogpt"] if "graphs" not in row and "bf16" not in row])
+        rows = self.whole("gpt2_nanogpt", "graphs-off", "4-zero3-tf32")
+        self.alike(rows, [row for row in ROWS["gpt2_nanogpt"] if row not in ("graphs-off", "4-zero3-fp32", "4-zero3-tf32")])
         resumed = self.metrics("gpt2_nanogpt", "2-zero3-resumed")["steps/step"]
         self.assertEqual(resumed[0], 11)
 
@@ -231,8 +244,6 @@ class AllSmallVersions(Studies):
     def test_manual_vs_official(self):
         python = os.environ.get("TESSERA_TORCH_PYTHON") or "python3"
         has_torch = subprocess.run([python, "-c", "import torch, h5py"], capture_output=True).returncode == 0
-        if has_torch and "/" in python:
-            os.environ["PATH"] = f"{Path(python).parent}:{os.environ['PATH']}"
         rows = self.whole("manual_vs_official", *([] if has_torch else OFFICIAL))
         for row in OFFICIAL if has_torch else ():
             self.assertLess(abs(rows[row]["final_loss"] / rows["ddp_fp32"]["final_loss"] - 1), 1e-2, row)

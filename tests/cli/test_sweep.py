@@ -274,7 +274,7 @@ class Delivered(Sweep):
             file = ROOT / "inputs/sweeps" / name
             with self.subTest(name):
                 # A Python that looks for packages nowhere: it has no torch on any machine.
-                text = file.read_text().replace(" python3 tests/", f" /usr/bin/python3 -ESB {ROOT}/tests/")
+                text = file.read_text().replace('sh "{peers}/pytorch_train.sh"', f"/usr/bin/python3 -ESB {ROOT}/tests/peers/pytorch_train.py")
                 (self.folder / file.name).write_text(text)
                 self.sweep("run", *self.SMALL, f"--sweep.only={only}", f"--sweep.dir=runs/{file.stem}", file=file.name)
                 others = re.findall(r"^\[sweep\.row (.*)\]\nkind = command", text, re.M)

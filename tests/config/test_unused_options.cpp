@@ -65,6 +65,14 @@ TEST_CASE("A GPU's choices are refused on a CPU") {
   }
 }
 
+TEST_CASE("TF32 is refused where no GPU multiplies fp32 matrices") {
+  CHECK_THAT(error_of({"--run.device=cpu", "--precision.matmul=tf32"}),
+             Contains("precision.matmul = 'tf32' has no effect (run.device = cpu"));
+  CHECK_THAT(error_of({"--run.device=cuda", "--precision.compute=bf16", "--precision.matmul=tf32"}),
+             Contains("a 16-bit precision.compute"));
+  CHECK(error_of({"--run.device=cuda", "--precision.matmul=tf32"}).empty());
+}
+
 TEST_CASE("Options of text have no effect where none is read, and a validation corpus stands for a fraction") {
   for (const std::string option :
        {"data.tokenizer=bytes", "data.on_error=skip", "data.cache=x", "data.separator=none"}) {

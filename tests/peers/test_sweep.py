@@ -2,6 +2,7 @@
 
 TESSERA_TORCH_PYTHON names a Python with PyTorch (python3); without one this ends with 77.
 """
+import os
 import re
 
 from with_torch import ROOT, PeerCase, run_tests  # first: it says where the next two are
@@ -27,8 +28,9 @@ def changed(text, *pairs):
 class PyTorchRows(PeerCase):
     def setUp(self):
         super().setUp()
+        os.environ["TESSERA_TORCH_PYTHON"] = self.python
         text = changed((ROOT / "inputs/sweeps/pytorch.ini").read_text(),
-                       (" python3 tests/", f" {self.python} {ROOT}/tests/"), ("--preset nano", f"--from {MODEL}"),
+                       ("--preset nano", f"--from {MODEL}"),
                        ("^preset = nano", f"from = {MODEL}"), ("--steps 50", f"--steps {STEPS}"), ("^steps = 50", f"steps = {STEPS}"),
                        ("--seq-len 128", "--seq-len 16"), ("^seq_len = 128", "seq_len = 16"))
         (self.folder / "pytorch.ini").write_text(text)

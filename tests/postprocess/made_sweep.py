@@ -151,10 +151,7 @@ def run(folder,
                 "flops_per_token_6n": 6.0 * parameters, "flops_per_token": 5.0 * parameters, "device_peak_flops": 1e9,
                 "device_peak_source": "datasheet"
             }
-        })
-    with h5py.File(path, "a") as file:
-        file["schedule"] = json.dumps(plan)
-        file["schedule"].attrs["format"] = plan["format"]
+        }, schedule=json.dumps(plan))
     return path
 
 
@@ -180,9 +177,9 @@ class Made:
             run(row / "run", ranks=ranks, **options)
         return row / "run"
 
-    def dump(self, name, weights, gradients):
+    def dump(self, name, weights, gradients, step=30):
         """The dump of the last step, as run.dump = 30 leaves it."""
-        with h5py.File(self.folder / name / "run/dump-00000030.h5", "w") as file:
+        with h5py.File(self.folder / name / f"run/dump-{step:08}.h5", "w") as file:
             file["weights/wte"], file["gradients/wte"] = np.asarray(weights,
                                                                     dtype=np.float32), np.asarray(gradients,
                                                                                                   dtype=np.float32)

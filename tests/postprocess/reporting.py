@@ -77,8 +77,8 @@ def column_places(lines):
     return [table[0][a:b].strip() for a, b in places], places
 
 
-def write_metrics(path, steps, groups=None, attributes=None):
-    """A metrics file by another hand: /steps/NAME from `steps`, other datasets by path, attributes by group."""
+def write_metrics(path, steps, groups=None, attributes=None, schedule=None):
+    """A metrics file by another hand: /steps/NAME from `steps`, other datasets by path, attributes by group, /schedule."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with h5py.File(path, "w") as file:
         file.create_group("steps")
@@ -89,4 +89,7 @@ def write_metrics(path, steps, groups=None, attributes=None):
         for group, values in (attributes or {}).items():
             for name, value in values.items():
                 file.require_group(group).attrs[name] = value
+        if schedule is not None:
+            file["schedule"] = schedule
+            file["schedule"].attrs["format"] = json.loads(schedule)["format"]
     return path

@@ -25,7 +25,7 @@ TEST_CASE("A command's placeholders are replaced within its words, without a she
   row.command = "prog {rank}";
   CHECK_FALSE(wants_tokens(row));
   CHECK_THROWS_WITH(command_words(row, "auto", "", ""),
-                    Contains("{rank}") && Contains("{ranks}, {run}, {row}, {tokens}, {tessera}"));
+                    Contains("{rank}") && Contains("{ranks}, {run}, {row}, {tokens}, {peers}, {tessera}"));
 }
 
 TEST_CASE("A command takes the options of its row, and starts tessera as the sweep does") {
@@ -51,6 +51,13 @@ TEST_CASE("A command takes the options of its row, and starts tessera as the swe
   CHECK_THROWS_WITH(command_words(row, "auto", "", ""), Contains("{train.steps/3}"));
   row.command = "prog {optim.learning_rate}";
   CHECK_THROWS_WITH(command_words(row, "auto", "", ""), Contains("{optim.learning_rate}") && Contains("{section.key}"));
+}
+
+TEST_CASE("Programs for PyTorch are found from the executable") {
+  SweepRow row;
+  row.command = "sh {peers}/pytorch_train.sh";
+  CHECK(command_words(row, "auto", "", "") == Words{"sh", peers_folder().string() + "/pytorch_train.sh"});
+  CHECK((peers_folder().empty() || std::filesystem::exists(peers_folder() / "pytorch_train.py")));
 }
 
 TEST_CASE("Words are printed as a shell would read them") {

@@ -43,6 +43,19 @@ TEST_CASE("The command line wins over the file, a base gives way to both") {
   CHECK(file.sweep_arguments.size() == 2);
 }
 
+TEST_CASE("A base has rows of its own, which come behind the file's") {
+  const SweepCase c;
+  c.folder().write("base.ini",
+                   "[train]\nsteps = 3\n[sweep.row large]\nranks = 2\nmodel.width = 64\n[optim]\nlr = 0.5\n");
+  const SweepFile file = c.read("[sweep]\nbase = base.ini\n[sweep.row a]\n");
+  REQUIRE(file.rows.size() == 2);
+  CHECK((file.rows[0].name == "a" && file.rows[1].name == "large" && file.rows[1].ranks == 2));
+  CHECK(file.rows[1].settings.at(0).name == "model.width");
+  CHECK((file.common.train.steps == 3 && file.common.optim.lr == 0.5 && file.common.model.width == 0));
+  c.folder().write("base.ini", "[sweep.row a]\n");
+  CHECK_THAT(c.error("[sweep]\nbase = base.ini\n[sweep.row a]\n"), Contains("base.ini:1: [sweep.row a] stands twice"));
+}
+
 TEST_CASE("What is no sweep's is refused with its line") {
   const SweepCase c;
   for (const auto& [text, expected] : std::vector<std::pair<std::string, std::string>>{

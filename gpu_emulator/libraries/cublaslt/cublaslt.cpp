@@ -5,6 +5,7 @@
 
 #include <cublasLt.h>
 
+#include <algorithm>
 #include <bit>
 #include <chrono>
 #include <cmath>
@@ -34,6 +35,7 @@ struct Layout {
 };
 
 struct Description {
+  bool rounds_to_tf32 = false;
   std::int32_t transpose_a = CUBLAS_OP_N, transpose_b = CUBLAS_OP_N;
   std::uint32_t epilogue = CUBLASLT_EPILOGUE_DEFAULT;
   const void* bias = nullptr;
@@ -93,8 +95,8 @@ Own& own(Handle handle) {
 
 std::uint64_t shape_of(const Description& d, const Layout& a, const Layout& b, const Layout& c) {
   std::uint64_t sum = 17;
-  for (const std::int64_t x :
-       {std::int64_t{d.transpose_a}, std::int64_t{d.transpose_b}, std::int64_t{d.epilogue}, d.auxiliary_stride}) {
+  for (const std::int64_t x : {std::int64_t{d.rounds_to_tf32}, std::int64_t{d.transpose_a}, std::int64_t{d.transpose_b},
+                               std::int64_t{d.epilogue}, d.auxiliary_stride}) {
     sum = sum * 1099511628211ull + static_cast<std::uint64_t>(x);
   }
   for (const Layout* l : {&a, &b, &c}) {
@@ -166,6 +168,10 @@ struct Call {
   bool slow;
 };
 
+/// Ten bits of mantissa, to nearest, ties away from zero, as cvt.rna.tf32 does. How the real library rounds is not
+/// documented.
+float tf32(float x) { return std::bit_cast<float>((std::bit_cast<std::uint32_t>(x) + 0x1000u) & ~0x1fffu); }
+
 /// op(matrix) as fp32, column-major and dense.
 std::vector<float> as_floats(const Layout& l, const void* data, bool transposed) {
   std::vector<float> out(static_cast<std::size_t>(l.rows * l.columns));
@@ -182,7 +188,10 @@ void compute(const Call& call) {
   if (call.slow) std::this_thread::sleep_for(std::chrono::milliseconds(2));
   if (call.workspace_bytes > 0) std::memset(call.workspace, 0xff, std::min<std::size_t>(call.workspace_bytes, 4096));
   const bool ta = call.description.transpose_a == CUBLAS_OP_T, tb = call.description.transpose_b == CUBLAS_OP_T;
-  const std::vector<float> a = as_floats(call.a, call.a_data, ta), b = as_floats(call.b, call.b_data, tb);
+  std::vector<float> a = as_floats(call.a, call.a_data, ta), b = as_floats(call.b, call.b_data, tb);
+  if (call.description.rounds_to_tf32) {
+    for (std::vector<float>* factors : {&a, &b}) std::ranges::transform(*factors, factors->begin(), tf32);
+  }
   const std::int64_t m = call.d.rows, n = call.d.columns, k = ta ? call.a.rows : call.a.columns;
   // The library chooses by the whole shape: matmuls of other sizes sum in other orders. Here in parts, of 16-bit
   // factors with 18 bits each, so that the difference shows in what is stored.
@@ -262,8 +271,9 @@ size_t cublasLtGetVersion() { return CUBLAS_VERSION; }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t compute_type,
                                         cudaDataType_t scale) {
-  if (compute_type != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
-  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new Description);
+  const bool tf32 = compute_type == CUBLAS_COMPUTE_32F_FAST_TF32;
+  if ((compute_type != CUBLAS_COMPUTE_32F && !tf32) || scale != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
+  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new Description{.rounds_to_tf32 = tf32});
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t handle) {
@@ -362,6 +372,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDe
     return CUBLAS_STATUS_INVALID_VALUE;
   }
   if (a.type != b.type || (d.type != a.type && d.type != CUDA_R_32F)) return CUBLAS_STATUS_NOT_SUPPORTED;
+  if (description.rounds_to_tf32 && a.type != CUDA_R_32F) return CUBLAS_STATUS_NOT_SUPPORTED;
   if ((p.reductions & (CUBLASLT_REDUCTION_SCHEME_INPLACE | CUBLASLT_REDUCTION_SCHEME_OUTPUT_TYPE)) != 0) {
     return CUBLAS_STATUS_NOT_SUPPORTED;  // sums that are not reproducible, or rounded on the way
   }

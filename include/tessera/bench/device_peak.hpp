@@ -19,6 +19,6 @@ struct DevicePeak {
 DevicePeak measure_core_peak(RankContext& context, const Options& options, const MachineShape& machine);
 
 /// Returns the datasheet's value, where the GPU is known.
-DevicePeak datasheet_peak(const Device& device, DType compute);
+DevicePeak datasheet_peak(const Device& device, const PrecisionOptions& precision);
 
 }  // namespace tessera

@@ -50,8 +50,9 @@ Arguments read_arguments(std::vector<std::string> words);
 /// Writes a setting into `options` and notes that it was given. UsageError for unknown names and bad values.
 void apply(const Setting& setting, Options& options);
 
-/// Reads the options of an INI file as it says them, before they are checked against each other.
-Options options_of(std::string_view text, const std::string& file_name);
+/// Reads the options of an INI file as it says them, before they are checked against each other. Sections whose names
+/// begin with `without` are left to others.
+Options options_of(std::string_view text, const std::string& file_name, std::string_view without = "[");
 
 /// Applies `settings` to `options`, later ones over earlier ones. If two options exclude each other and one only
 /// repeats a run, the given one stands.

@@ -22,6 +22,7 @@ struct ResourceSettings {
   bool deterministic = true;                               ///< sums of collectives in one fixed order
   bool force_pairwise = false;                             ///< messages even inside a node (tests, measurements)
   AttentionChoice attention = AttentionChoice::automatic;  ///< on a GPU
+  MatmulPrecision matmul = MatmulPrecision::fp32;          ///< of fp32 matmuls on a GPU
   bool share_device = false;                               ///< several ranks may compute on one GPU
   std::string kept_algorithms;  ///< rank 0, GPU: RankCompute::gemm_algorithms() of an earlier part of the run
   bool measure = false;         ///< a GPU's memory is filled with a pattern first, to be read back (measured_bytes.hpp)

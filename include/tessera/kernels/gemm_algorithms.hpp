@@ -48,6 +48,7 @@ struct GemmSettings {
   std::function<void(std::span<std::byte>)> agree;
   bool chooses = true;  ///< whether this is rank 0
   bool times = false;  ///< selects the fastest of the library's candidates on this GPU, not the one that it ranks first
+  bool rounds_to_tf32 = false;  ///< fp32 factors go through tensor cores with 10 bits of mantissa; sums stay fp32
 };
 
 }  // namespace tessera

@@ -1,17 +1,21 @@
-"""The checklist of ten of the GPT-2 study: each ticked by a figure, or left open with the reason."""
+"""A checklist of ten, as the GPT-2 study has one: each ticked by a figure, or left open with the reason. All are judged by
+rows of the baseline's model."""
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Callable, Optional
 
 import numpy as np
 
-from .findings.losses import loss_difference, same_tokens
-from .quantity import Html, Quantity, call, decimals, name, scientific, short, show, size, text, whole
+from .findings.losses import PRECISION, loss_difference, same_tokens
+from .quantity import Html, Quantity, call, decimals, join, name, names, scientific, short, show, size, text, times, whole
+from .quartiles import unsure
 from .study import Study, differing
 from .traced import Traced
 
 FLOAT_TOLERANCE = 1e-4  # of the loss: rows that start from the same weights
+OUT_OF_MEMORY = re.compile(r"out of memory|does not fit|bad_alloc", re.I)
 
 
 @dataclass
@@ -23,23 +27,36 @@ class Check:
     figure: Html
 
 
-def _on_ranks(study: Study, ranks: int) -> Check:
-    item = "one rank alone trains" if ranks == 1 else f"{ranks} ranks train"
-    rows = [row for row in study.alike if row.values["ranks"] == ranks and row.done]
+def _trains(item: str, study: Study, *ranks: int) -> Check:
+    """A row ended on each of these numbers of ranks."""
+    parts, missing, failed = [], [], False
+    for count in ranks:
+        rows = [row for row in study.alike if row.values["ranks"] == count and row.done]
+        if rows:
+            row = max(rows, key=lambda row: row.values["tokens_per_second"])
+            parts.append(text("{row}: {steps} steps at {rate} tokens/s", row=name(row.name), steps=show(row.key("steps"), whole),
+                              rate=show(row.key("tokens_per_second"), short)))
+        else:
+            missing.append("1 rank" if count == 1 else f"{count} ranks")
+            failed |= any(row.values["ranks"] == count and row.values["status"] not in (None, "done", "pending", "skipped") for row in study.rows)
+    if missing:
+        parts.append(text("no row ended on {ranks}", ranks=name(", ".join(missing))))
+    return Check(item, False if failed else None if missing else True, join(parts, ", "))
+
+
+def fits(study: Study) -> Check:
+    """No row went out of memory."""
+    item = "no row runs out of memory"
+    over = [row.name for row in study.rows if row.values["status"] == "does-not-fit" or OUT_OF_MEMORY.search(row.values["message"] or "")]
+    if over:
+        return Check(item, False, text("{rows}", rows=names(over)))
+    key = "memory_peak" if any(row.values["memory_peak"] for row in study.alike) else "memory_planned"
+    rows = [row for row in study.alike if row.done and row.values[key]]
     if not rows:
-        failed = [
-            row for row in study.rows
-            if row.values["ranks"] == ranks and row.values["status"] not in (None, "done", "pending", "skipped")
-        ]
-        return Check(item, False if failed else None, text("{why}",
-                                                           why="no such row ended" if failed else "no such row"))
-    row = max(rows, key=lambda row: row.values["tokens_per_second"])
-    return Check(
-        item, True,
-        text("{row}: {steps} steps at {rate} tokens/s",
-             row=name(row.name),
-             steps=show(row.key("steps"), whole),
-             rate=show(row.key("tokens_per_second"), short)))
+        return Check(item, None, text("no row ended"))
+    row = max(rows, key=lambda row: row.values[key])
+    return Check(item, True, text("most in {row}: {bytes} {how}", row=name(row.name), bytes=show(row.key(key), size),
+                                  how="at its peak" if key == "memory_peak" else "planned"))
 
 
 def memory_falls(study: Study) -> Check:
@@ -69,27 +86,26 @@ def memory_falls(study: Study) -> Check:
 
 
 def losses_fall(study: Study) -> Check:
-    """Losses fall, and rows on the same tokens have those of DDP, or of one rank, where all strategies do the same."""
-    item = "losses fall and equal DDP's"
-    full = [row for row in study.alike if row.option("shard.strategy") == "ddp" or row.values["ranks"] == 1]
+    """Losses fall, and rows on the same tokens have those of DDP; without a row of it those of one rank."""
+    ddp = [row for row in study.alike if row.option("shard.strategy") == "ddp"]
+    full = ddp or [row for row in study.alike if row.values["ranks"] == 1]
     base = study.baseline if study.baseline in full else next(iter(full), None)
+    item = "losses fall and equal DDP's" if ddp or not full else "losses fall and equal one rank's (no ddp row)"
     rows = [
-        row for row in same_tokens(study, base) if not {"precision.compute", "precision.reduce"} & differing(row, base)
+        row for row in same_tokens(study, base) if not PRECISION & differing(row, base)
     ] if base else []
     if base is None or not rows or base.key("final_loss") is None:
-        return Check(item, None, text("no rows on the same tokens"))
+        why = text("no other row on the same tokens in the precision of {base}", base=name(base.name)) if base else text("no ddp row")
+        return Check(item, None, why)
     first: Quantity = call(base.row.metrics.steps["loss"].iloc[0], "first", base.name, "/steps/loss")
     last = base.key("final_loss")
     row, worst = max(((row, loss_difference(row, base)) for row in rows), key=lambda pair: pair[1].value)
-    ticked = last.value < first.value and worst.value <= FLOAT_TOLERANCE * first.value
+    most = first * FLOAT_TOLERANCE
     return Check(
-        item, ticked,
-        text("{base}: {first} to {last}; largest difference of a row {worst} ({row})",
-             base=name(base.name),
-             first=show(first, decimals),
-             last=show(last, decimals),
-             worst=show(worst, scientific),
-             row=name(row.name)))
+        item, last.value < first.value and worst.value <= most.value,
+        text("{base}: {first} to {last}; largest difference of a row {worst} ({row}), tolerance {most}", base=name(base.name),
+             first=show(first, decimals), last=show(last, decimals), worst=show(worst, scientific), row=name(row.name),
+             most=show(most, scientific)))
 
 
 def was_resumed(row: Traced) -> bool:
@@ -99,16 +115,14 @@ def was_resumed(row: Traced) -> bool:
 
 
 def resumes(study: Study) -> Check:
-    """A run went on from a checkpoint; its losses against the baseline's where both train on the same tokens."""
-    item = "checkpoint and resume"
-    for row in study.trained:
+    """A run wrote checkpoints and went on from one; its losses against the baseline's where both train on the same tokens."""
+    item = "checkpoints save and resume"
+    for row in study.alike:
         if not was_resumed(row):
             continue
         start = call(row.row.metrics.steps.index[0], "first", row.name, "/steps/step")
-        figure = text("{row}: steps from {first} on, metrics files: {attempts}",
-                      row=name(row.name),
-                      first=show(start, whole),
-                      attempts=show(call(row.values["attempts"], "attempts", row.name), whole))
+        figure = text("{row}{saved}: steps from {first} on, metrics files: {attempts}", row=name(row.name), first=show(start, whole),
+                      attempts=show(call(row.values["attempts"], "attempts", row.name), whole), saved=_saved(row))
         if row not in same_tokens(study):
             return Check(item, True, figure)
         difference = loss_difference(row, study.baseline)
@@ -118,13 +132,20 @@ def resumes(study: Study) -> Check:
                  figure=figure,
                  base=name(study.baseline.name),
                  difference=show(difference, scientific)))
-    return Check(item, None, text("no row was resumed"))
+    saved = next((text("{row}{saved}, but ", row=name(row.name), saved=_saved(row)) for row in study.alike if _saved(row)), "")
+    return Check(item, None, text("{saved}no row was resumed", saved=saved))
+
+
+def _saved(row: Traced) -> Html:
+    """The newest complete checkpoint of a row's run."""
+    found = sorted(file.parent.name for run in row.row.entry.runs for file in run.glob("checkpoints/step-*/manifest.json"))
+    return text(" wrote {checkpoint}", checkpoint=name(found[-1])) if found else Html("")
 
 
 def clipping(study: Study) -> Check:
     """Gradient norms above optim.clip."""
     item = "clipping"
-    for row in study.trained:
+    for row in study.alike:
         clip = row.attribute("/config/optim.clip")
         if clip is None or not clip.value or "grad_norm" not in row.row.metrics.steps:
             continue
@@ -143,7 +164,7 @@ def clipping(study: Study) -> Check:
 
 def accumulation(study: Study) -> Check:
     item = "accumulation"
-    rows = [row for row in study.trained if row.micro_steps and row.micro_steps.value > 1 and row.done]
+    rows = [row for row in study.alike if row.micro_steps and row.micro_steps.value > 1 and row.done]
     if not rows:
         return Check(item, None, text("no row accumulates"))
     row = max(rows, key=lambda row: row.micro_steps.value)
@@ -158,7 +179,7 @@ def accumulation(study: Study) -> Check:
 def mixed_precision(study: Study) -> Check:
     item = "mixed precision"
     rows = [
-        row for row in study.trained
+        row for row in study.alike
         if row.option("precision.compute") in ("bf16", "fp16") and row.key("final_loss") and row.done
     ]
     if not rows:
@@ -175,9 +196,21 @@ def mixed_precision(study: Study) -> Check:
              last=show(row.key("final_loss"), decimals)))
 
 
+def graphs(study: Study) -> Check:
+    """CUDA graphs, the counterpart of torch.compile: the same step without launches by the host."""
+    item = "CUDA graphs (torch.compile's counterpart)"
+    pairs = [pair for pair in study.pairs({"run.graph"}, "run.graph") if all(row.done for row in pair)]
+    if not pairs:
+        return Check(item, None, text("no pair of rows with and without run.graph (a GPU's choice)"))
+    off, on = sorted(pairs[0], key=lambda row: row.option("run.graph") == "true")
+    return Check(item, True, text("{on} trains at {ratio} of the speed of {off}{unsure}", on=name(on.name), off=name(off.name),
+                                  ratio=show(on.key("tokens_per_second") / off.key("tokens_per_second"), times), unsure=unsure(off, on)))
+
+
 ITEMS: list[Callable[[Study], Check]] = [
-    *(lambda study, ranks=ranks: _on_ranks(study, ranks) for ranks in (1, 2, 4, 8)), memory_falls, losses_fall, resumes,
-    clipping, accumulation, mixed_precision
+    lambda study: _trains("one rank alone trains", study, 1),
+    lambda study: _trains("several ranks train: two, four and eight", study, 2, 4, 8), fits, memory_falls, losses_fall, resumes, clipping,
+    accumulation, mixed_precision, graphs
 ]
 
 

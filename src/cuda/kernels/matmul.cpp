@@ -113,10 +113,11 @@ std::string Matmuls::library_name() const {
                            : fmt::format("cuBLASLt {}", version);
 }
 
-Matmuls::Key Matmuls::key_of(const Matmul& p) {
-  const std::int64_t flags =
-      (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) | static_cast<std::int64_t>(p.epilogue) << 3 |
-      static_cast<std::int64_t>(p.a.view.dtype) << 8 | static_cast<std::int64_t>(p.d.dtype) << 16;
+Matmuls::Key Matmuls::key_of(const Matmul& p) const {
+  const std::int64_t flags = (p.a.transposed ? 1 : 0) | (p.b.transposed ? 2 : 0) | (p.c ? 4 : 0) |
+                             static_cast<std::int64_t>(p.epilogue) << 3 |
+                             static_cast<std::int64_t>(p.a.view.dtype) << 8 |
+                             static_cast<std::int64_t>(p.d.dtype) << 16 | (rounds(p) ? 1 << 24 : 0);
   return {p.m,
           p.n,
           p.k,
@@ -152,7 +153,8 @@ Matmuls::Plan Matmuls::make_plan(cudaStream_t stream, const Matmul& p) {
   if (p.c && p.c.stride != p.d.stride) return plan;  // one layout for both
 
   cublasLtMatmulDesc_t description = nullptr;
-  check_cublaslt(library_.desc_create(&description, CUBLAS_COMPUTE_32F, CUDA_R_32F), "cublasLtMatmulDescCreate");
+  const auto compute = rounds(p) ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F;
+  check_cublaslt(library_.desc_create(&description, compute, CUDA_R_32F), "cublasLtMatmulDescCreate");
   plan.description = {description, {library_.desc_destroy}};
   const auto operation = [](bool transposed) {
     return static_cast<std::int32_t>(transposed ? CUBLAS_OP_T : CUBLAS_OP_N);

@@ -63,10 +63,11 @@ class Matmuls {
     CublasLtHandle<cublasLtMatrixLayout_t> a, b, d;  ///< c has d's layout
     GemmAlgorithm choice;
   };
-  /// Shapes, strides, types, flags and alignments.
+  /// Shapes, strides, types, flags (TF32 is one) and alignments.
   using Key = std::array<std::int64_t, 16>;
 
-  static Key key_of(const Matmul& p);
+  Key key_of(const Matmul& p) const;
+  bool rounds(const Matmul& p) const { return settings_.rounds_to_tf32 && p.a.view.dtype == DType::fp32; }
   Plan make_plan(cudaStream_t stream, const Matmul& p);
   /// Sets the addresses of the epilogue's bias and gelu's input in the plan's description; null: it has none.
   void set_places(const Plan& plan, const void* bias, const void* gelu_input) const;

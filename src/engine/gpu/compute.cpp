@@ -11,6 +11,7 @@ GpuCompute::GpuCompute(Device& device, const ResourceSettings& settings, std::by
   wanted.attention = settings.attention;
   wanted.deterministic = settings.deterministic;
   wanted.gemm.times = !settings.deterministic;
+  wanted.gemm.rounds_to_tf32 = settings.matmul == MatmulPrecision::tf32;
   if (model != nullptr) {
     const Architecture& a = model->architecture;
     wanted.shape = {model->batch, model->sequence, a.heads, a.kv_heads, a.head_width()};

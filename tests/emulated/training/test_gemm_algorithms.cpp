@@ -92,6 +92,22 @@ TEST_CASE("a run keeps its algorithms, and its next part runs them whatever the 
   CHECK_THAT(next.description, Catch::Contains("GEMM algorithms as kept"));
 }
 
+TEST_CASE("algorithms for TF32 are kept beside those for full fp32, and neither serves the other") {
+  const Favourites favourites(1, 1);
+  Options options = one_step();
+  const Left full = run(options, 1);
+  options.precision.matmul = MatmulPrecision::tf32;
+  Favourites::set(2, 2);
+  const Left rounded = run(options, 1, full.kept);
+  CHECK(rounded.variants == Devices{{0, {2}}});
+  CHECK(std::count(rounded.kept.begin(), rounded.kept.end(), '\n') ==
+        2 * std::count(full.kept.begin(), full.kept.end(), '\n') - 1);  // one header
+  Favourites::set(0, 0);
+  CHECK(run(options, 1, rounded.kept).variants == Devices{{0, {2}}});
+  options.precision.matmul = MatmulPrecision::fp32;
+  CHECK(run(options, 1, rounded.kept).variants == Devices{{0, {1}}});
+}
+
 TEST_CASE("algorithms of another library, or damaged ones, are chosen anew, and the run says so") {
   const Favourites favourites(2, 2);
   const std::string kept = run(one_step(), 1).kept;

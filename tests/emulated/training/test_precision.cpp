@@ -55,6 +55,28 @@ TEST_CASE("bf16 with sums in fp32: one GPU follows the CPU, and two GPUs have it
   }
 }
 
+TEST_CASE("TF32 is near full fp32, and has the same bits under strategies on one GPU and two") {
+  const GpuCount gpus(2);
+  Options options = gpu_options();
+  options.train.micro_batch = 1;
+  options.train.accumulation = 2;
+  options.shard.strategy = Strategy::ddp;
+  const Architecture architecture = tiny_gpt2();
+  const RunOutcome exact = train_locally(options, architecture, 1, 1);
+  options.precision.matmul = MatmulPrecision::tf32;
+  const RunOutcome alone = train_locally(options, architecture, 1, 1);
+  for (std::size_t i = 0; i < exact.losses.size(); ++i) {
+    CHECK(alone.losses[i] != exact.losses[i]);
+    CHECK(alone.losses[i] == Approx(exact.losses[i]).epsilon(1e-3));
+  }
+  options.train.accumulation = 1;
+  for (const Strategy strategy : {Strategy::ddp, Strategy::zero3}) {
+    options.shard.strategy = strategy;
+    INFO(name_of(strategy));
+    CHECK(same_run(train_locally(options, architecture, 2, 2), alone));
+  }
+}
+
 TEST_CASE("attention by cuDNN trains as by own kernels, in graphs, with what checkpointing computes again", "[long]") {
   Options options = gpu_options();
   options.precision.compute = DType::bf16;

@@ -37,8 +37,9 @@ QUESTIONS = [
         figures.sharded_share),
     Question(
         "Why gather in forward and again in backward?",
-        "Backward of a layer needs its weights to pass the gradient on. After forward the rank has only its shard, so the full weights are "
-        "gathered again. The schedule leaves out what it can: the last unit of forward is the first of backward.",
+        "Data parallel: each rank computes the whole layer on its own samples, and has 1/W of its weights. So forward gathers them. Backward of "
+        "a layer needs them too, to pass the gradient on; after forward the rank has only its shard again, so they are gathered a second time. "
+        "The schedule leaves out what it can: the last unit of forward is the first of backward.",
         figures.gathers),
     Question(
         "Why reduce-scatter and not all-reduce?",
@@ -50,8 +51,8 @@ QUESTIONS = [
         "micro-steps that is K·(2·b_p + b_r)·P·(W−1)/W bytes.", figures.volume),
     Question(
         "Why prefetch?",
-        "Without it compute waits for every all-gather. With it the next unit is gathered while this one is computed, and only the first gather is "
-        "always exposed.", figures.prefetch),
+        "Without it compute waits for every all-gather. With it the next unit is gathered while this one is computed. What is left is the last "
+        "reduction, the norm, and what compute is too short to cover.", figures.prefetch),
     Question(
         "What does prefetch cost in memory?",
         "The units ahead are full at the same time as the one in use: one unit more for each unit of depth, up to the limit of gathered units.",
@@ -67,7 +68,7 @@ QUESTIONS = [
     Question(
         "How large should a unit be?",
         "Large enough that latency does not count, small enough that two of them fit and that gathers overlap with compute. A unit of the whole model "
-        "hides nothing and saves no memory while it computes.", figures.unit_size),
+        "hides nothing, and all parameters are full while it computes; only state at rest (12 of 16 bytes) is still divided.", figures.unit_size),
     Question(
         "What happens to tied weights?",
         "The embedding's table is also the head's. It is one tensor with two contributions to its gradient, so it is a unit of its own. Its gradient "

@@ -33,6 +33,13 @@ def at_rest(row: Traced) -> Quantity:
     return row.memory("parameters", "planned") + row.memory("optimizer_state", "planned")
 
 
+def one_gradient(row: Traced) -> Quantity:
+    """Bytes of one gradient of each parameter, of zero2 and zero3 the rank's part; without sums and what is not reduced yet."""
+    bytes_each = row.key("parameters") * (row.element_bytes("reduce") or 4)
+    sharded = row.option("shard.strategy") in ("zero2", "zero3")
+    return bytes_each / row.ranks if sharded else bytes_each
+
+
 def pairs(study: Study, options: set[str], key: str, off: str) -> list[tuple[Traced, Traced]]:
     """Pairs (off, on) that differ in the option only."""
     found = []

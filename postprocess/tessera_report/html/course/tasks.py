@@ -3,17 +3,22 @@ from __future__ import annotations
 
 from typing import Callable, NamedTuple, Optional
 
+from ..checklist import FLOAT_TOLERANCE
+from ..findings.losses import loss_difference
 from ..panels.bandwidth import Measured, measured
-from ..panels.scaling import weak_groups
-from ..quantity import (Html, call, decimals, duration, gigabytes_per_second, name, optional, percent, scientific,
+from ..panels.scaling import strong_groups, weak_groups
+from ..quantity import (Html, call, decimals, duration, gigabytes_per_second, join, name, optional, percent, scientific,
                         short, show, size, text, times, whole)
+from ..quartiles import overlap
 from ..study import Study
 from ..traced import CATEGORIES, Traced
 from .dumps import dump_differences
-from .rows import prefetch_pairs, reshard_pairs
+from .rows import at_rest, prefetch_pairs, reshard_pairs
 
 TOY_PARAMETERS = 150
 MOST_STEPS = 12  # of the toy's table
+SPEED = ["tokens/s", "q1", "q3", "ratio", "told apart"]
+UNSURE = " Speeds are medians with their quartiles; rows whose quartiles overlap are not told apart."
 
 
 class Result(NamedTuple):
@@ -50,14 +55,16 @@ def memory(study: Study) -> Optional[Result]:
             show(row.ranks, whole),
             optional(row.micro_steps, whole), *(optional(row.memory(part, "planned"), size) for part in CATEGORIES),
             show(row.state(), size),
-            show(line, size)
+            show(line, size),
+            show(at_rest(least) / at_rest(row), times)
         ])
     return Result(
         text(
-            "State is parameters, gradients and moments; the last column is the state of {row} times its ranks over W.{steps}",
+            "State is parameters, gradients and moments; the 1/W line is the state of {row} times its ranks over W. Reduction: of parameters "
+            "and moments.{steps}",
             row=name(least.name),
             steps=_steps_differ(list(first.values()))),
-        ["row", "W", "K", *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line"], cells)
+        ["row", "W", "K", *(part.replace("_", " ") for part in CATEGORIES), "state", "1/W line", "reduction"], cells)
 
 
 def _steps_differ(rows: list[Traced]) -> Html:
@@ -92,21 +99,17 @@ def collectives(study: Study) -> Optional[Result]:
 def _paired(pairs: list[tuple[Traced, Traced]], sentence: str) -> Optional[Result]:
     if not pairs:
         return None
-    cells = []
-    for off, on in pairs:
-        for row in (off, on):
-            ratio = row.key("tokens_per_second") / off.key("tokens_per_second")
-            cells.append([
-                name(row.name),
-                name(row.option("comm.emulate") or "none"),
-                show(row.key("tokens_per_second"), short),
-                show(ratio, times),
-                optional(row.key("exposed_share"), percent),
-                optional(row.memory("gathered_units", "planned"), size),
-                optional(row.sent(), size)
-            ])
-    return Result(text(sentence),
-                  ["row", "comm.emulate", "tokens/s", "ratio", "exposed", "gathered units", "sent a step"], cells)
+    cells = [[name(row.name), name(row.option("comm.emulate") or "none"), *_speed(row, off),
+              optional(row.key("exposed_share"), percent), optional(row.memory("gathered_units", "planned"), size),
+              optional(row.sent(), size)] for off, on in pairs for row in (off, on)]
+    return Result(text(sentence + UNSURE), ["row", "comm.emulate", *SPEED, "exposed", "gathered units", "sent a step"], cells)
+
+
+def _speed(row: Traced, base: Traced) -> list[Html]:
+    """Tokens/s with their quartiles, the ratio to another row's, and whether the two are told apart."""
+    apart = "–" if row is base else "no" if overlap(row, base) else "yes"
+    return [*(optional(row.key(f"tokens_per_second{end}"), short) for end in ("", "_q1", "_q3")),
+            show(row.key("tokens_per_second") / base.key("tokens_per_second"), times), text(apart)]
 
 
 def prefetch(study: Study) -> Optional[Result]:
@@ -120,29 +123,23 @@ def reshard(study: Study) -> Optional[Result]:
 
 
 def weak(study: Study) -> Optional[Result]:
-    """Model FLOP/s a rank while work grows with the ranks."""
-    found = weak_groups(study)
-    if not found:
-        return None
+    """Model FLOP/s and memory of a rank while the work grows with the ranks."""
     cells = []
-    for group in found:
+    for group in weak_groups(study):
         base = group[0].key("tokens_per_second") * group[0].flops_per_token / group[0].ranks
         for row in group:
             speed = row.key("tokens_per_second") * row.flops_per_token / row.ranks
-            cells.append([
-                name(row.name),
-                show(row.ranks, whole),
-                optional(row.key("parameters"), whole),
-                show(row.key("tokens_per_second"), short),
-                show(row.key("step_seconds"), duration),
-                show(speed / base, percent)
-            ])
-    return Result(text("Efficiency: model FLOP/s of a rank, over those of the first row of its group."),
-                  ["row", "ranks", "parameters", "tokens/s", "step", "efficiency"], cells)
+            cells.append([name(row.name), show(row.ranks, whole), optional(row.key("parameters"), whole), show(row.key("tokens_per_second"), short),
+                          show(row.key("step_seconds"), duration), show(speed / base, percent), optional(row.key("memory_planned"), size),
+                          optional(row.key("memory_peak"), size)])
+    return Result(
+        text("Efficiency: model FLOP/s of a rank, over those of the first row of its group. Where the model grows with the ranks, memory per "
+             "rank should stay the same."),
+        ["row", "ranks", "parameters", "tokens/s", "step", "efficiency", "planned memory per rank", "measured peak"], cells) if cells else None
 
 
 def toy_rows(study: Study) -> Optional[tuple[Traced, list[Traced]]]:
-    """The toy's row on one rank, and the others; the smallest model of the sweep where none has exactly 150 parameters."""
+    """The toy's row on one rank, and the others."""
     rows = [
         row for row in study.trained if row.values["parameters"] and row.row.metrics and "loss" in row.row.metrics.steps
     ]
@@ -155,59 +152,47 @@ def toy_rows(study: Study) -> Optional[tuple[Traced, list[Traced]]]:
 
 
 def toy(study: Study) -> Optional[Result]:
-    """Losses step by step of one rank and of a sharded row; then how far parameters and gradients are apart at the end."""
+    """Losses step by step of one rank and of each sharded row; then how far parameters and gradients are apart at the end."""
     found = toy_rows(study)
     if found is None:
         return None
     one, others = found
-    other = max(others, key=lambda row: (row.option("shard.strategy") == "zero3", row.values["ranks"]))
     steps = one.row.metrics.steps.index
     every = max(1, len(steps) // (MOST_STEPS - 1))
     cells = []
     for place in sorted({*range(0, len(steps), every), len(steps) - 1}):
-        a, b = (call(row.row.metrics.steps["loss"].iloc[place], "at", row.name, "/steps/loss", place)
-                for row in (one, other))
+        losses = [call(row.row.metrics.steps["loss"].iloc[place], "at", row.name, "/steps/loss", place) for row in (one, *others)]
+        farthest = max((loss - losses[0] for loss in losses[1:]), key=lambda difference: abs(difference.value))
         step = call(steps[place], "at", one.name, "/steps/step", place)
-        cells.append(
-            [show(step, whole),
-             show(a, decimals),
-             show(b, decimals),
-             show(b - a, lambda value: f"{value:.3f}")])
-    sentence = text("{one} beside {other}, {parameters} parameters.",
-                    one=name(one.name),
-                    other=name(other.name),
-                    parameters=show(one.key("parameters"), whole))
-    for what, difference, norm in dump_differences(one, other):
-        sentence = text("{sentence} L2 difference of the final {what}: {difference} (their norm: {norm}).",
-                        sentence=sentence,
-                        what=what,
-                        difference=show(difference, scientific),
-                        norm=show(norm))
-    return Result(sentence, ["step", "baseline loss", "sharded loss", "difference"], cells)
+        cells.append([show(step, whole), *(show(loss, decimals) for loss in losses), show(farthest, scientific)])
+    sentences = [text("{parameters} parameters.", parameters=show(one.key("parameters"), whole))]
+    for row in others:
+        apart = loss_difference(row, one)
+        sentences.append(
+            text("{row}: losses differ by at most {apart} (tolerance {most}).", row=name(row.name), apart=show(apart, scientific),
+                 most=show(one.key("final_loss") * FLOAT_TOLERANCE, scientific)))
+        sentences += [text("L2 difference of the final {what}: {difference} (their norm: {norm}).", what=what,
+                           difference=show(difference, scientific), norm=show(norm)) for what, difference, norm in dump_differences(one, row)]
+    return Result(join(sentences, " "), ["step", one.name, *(row.name for row in others), "largest difference"], cells)
 
 
 def time_a_step(study: Study) -> Optional[Result]:
-    """One rank, then without and with prefetch: time, speed-up, share of communication."""
+    """One rank, then without and with prefetch, then the same model and batch on other ranks: time, speed-up, communication."""
     pairs = prefetch_pairs(study)
     if not pairs:
         return None
-    cells = []
+    found: dict[str, tuple[Traced, Traced, str]] = {}
     for off, on in pairs:
-        one = next((row for row in study.trained
-                    if row.values["ranks"] == 1 and row.values["parameters"] == off.values["parameters"]), None)
+        one = next((row for row in study.trained if row.values["ranks"] == 1 and row.values["parameters"] == off.values["parameters"]), None)
         for row, role in ((one, "one rank"), (off, "without prefetch"), (on, "with prefetch")):
-            if row is None or [name(row.name), text(role)] in [line[:2] for line in cells]:
-                continue
-            ratio = row.key("tokens_per_second") / (one or off).key("tokens_per_second")
-            cells.append([
-                name(row.name),
-                text(role),
-                show(row.key("step_seconds"), duration),
-                show(ratio, times),
-                optional(row.key("exposed_share"), percent)
-            ])
-    return Result(text("Speed-up: tokens/s against one rank, or against the row without prefetch where there is none."),
-                  ["row", "what", "time a step", "speed-up", "share of communication"], cells)
+            if row is not None:
+                found.setdefault(row.name, (row, one or off, role))
+        for row in (row for group in strong_groups(study) if one in group for row in group):
+            found.setdefault(row.name, (row, one, "on more ranks"))
+    cells = [[name(row.name), text(role), show(row.key("step_seconds"), duration), *_speed(row, base), optional(row.key("exposed_share"), percent)]
+             for row, base, role in found.values()]
+    return Result(text("Ratio: the speed-up against one rank, or against the row without prefetch where there is none." + UNSURE),
+                  ["row", "what", "time a step", *SPEED, "share of communication"], cells)
 
 
 TASKS = [
