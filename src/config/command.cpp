@@ -49,7 +49,7 @@ constexpr std::array<CommandRow, 14> kCommands{
       "tessera verify RUN/checkpoints/step-00001000"},
      {CommandKind::inspect, "inspect", "CHECKPOINT", "step, grid, options, and what each tensor looks like",
       "tessera inspect RUN/checkpoints/step-00001000"},
-     {CommandKind::index, "index", "CHECKPOINT", "make its tensors.h5, if it was written without (checkpoint.tensors)",
+     {CommandKind::index, "index", "CHECKPOINT", "make its tensors.h5 where it is missing or damaged",
       "tessera index RUN/checkpoints/step-00001000"},
      {CommandKind::help, "help", "[COMMAND]", "every option, or what COMMAND reads", "tessera help train"},
      {CommandKind::version, "version", "", "what was built in", "tessera version"}}};
