@@ -197,7 +197,7 @@ namespace {
 LockSettings lock_settings() {
   LockSettings settings;
   settings.file = "lock";
-  settings.option = "the folder";
+  settings.option = "sweep.dir";
   return settings;
 }
 

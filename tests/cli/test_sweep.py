@@ -274,7 +274,7 @@ class Happens(Sweep):
             job.process.wait()
             self.signal(ranks, signal.SIGCONT)
         self.assertEqual(second.code, 2, second.everything())
-        self.assertRegex(second.err, r"the folder = runs/demo is in use \(by process \d+")
+        self.assertRegex(second.err, r"sweep.dir = runs/demo is in use \(by process \d+")
         self.assertEqual(self.row("0.02")["status"], "running")
         deadline = time.monotonic() + 20
         while any(Path(f"/proc/{pid}").exists() for pid in launcher + ranks):  # the ranks end with their sweep
