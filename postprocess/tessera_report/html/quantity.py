@@ -108,7 +108,7 @@ def scientific(value: float) -> str:
 
 
 def gigabytes_per_second(value: float) -> str:
-    return f"{value / 1e9:.2f} GB/s"
+    return f"{value / 1e9:.{2 if value < 9.995e9 else 1 if value < 99.95e9 else 0}f} GB/s"
 
 
 size, duration = bytes_text, seconds_text
