@@ -109,16 +109,25 @@ std::map<std::string, std::string> default_options() {
   return values;
 }
 
+void warn_of_index(const Log& log, const std::filesystem::path& folder) {
+  if (const std::string defect = index_defect(folder); !defect.empty())
+    log.warn(
+        fmt::format("{}; nothing is loaded from it. Make it again with tessera index {}", defect, folder.string()));
+}
+
 }  // namespace
 
 int run_verify(const std::filesystem::path& path) {
   const Log log(0, 1);
   const std::filesystem::path checkpoint = checkpoint_at(path);
-  auto problems = verify_checkpoint(checkpoint, allowed_cores());
-  if (const auto weights = checkpoint / std::string(kWeightsFolder); path_exists(weights))
-    std::ranges::copy(verify_checkpoint(weights, allowed_cores()), std::back_inserter(problems));
+  std::vector<std::filesystem::path> folders{checkpoint};
+  if (const auto weights = checkpoint / std::string(kWeightsFolder); path_exists(weights)) folders.push_back(weights);
+  std::vector<std::string> problems;
+  for (const auto& folder : folders)
+    std::ranges::copy(verify_checkpoint(folder, allowed_cores()), std::back_inserter(problems));
   for (const std::string& problem : problems) log.error(problem);
   if (!problems.empty()) return static_cast<int>(ExitCode::input_output);
+  for (const auto& folder : folders) warn_of_index(log, folder);
   const CheckpointReader reader(checkpoint);
   std::int64_t bytes = 0;
   for (const FileRecord& file : reader.manifest().files) bytes += file.bytes;
@@ -140,6 +149,7 @@ int run_inspect(const std::filesystem::path& path) {
   JudgedCheckpoints judged(folder);
   if (const std::string line = evaluation_line(reader, judged); !line.empty()) log.info("evaluated  " + line);
   if (!path_exists(path / std::string(kManifestName))) list_checkpoints(log, folder, judged);
+  warn_of_index(log, reader.folder());
   if (m.content == StateContent::weights) log.info("content    weights only, without the optimizer's state");
   log.info(fmt::format("grid       {} ({} a node), shard group {}, strategy {}; {}", counted(m.grid.world, "rank"),
                        m.grid.ranks_per_node, m.grid.shard_group, shown(m.grid.strategy),
@@ -174,7 +184,7 @@ int run_inspect(const std::filesystem::path& path) {
 
 int run_index(const std::filesystem::path& path) {
   const std::filesystem::path checkpoint = checkpoint_at(path);
-  const bool is_new = add_virtual_tensors(checkpoint, read_manifest(checkpoint));
+  const bool is_new = add_virtual_tensors(checkpoint);
   Log(0, 1).info(fmt::format("{} {}", (checkpoint / std::string(kVirtualName)).string(),
                              is_new ? "shows the checkpoint's tensors" : "is there already"));
   return static_cast<int>(ExitCode::finished);

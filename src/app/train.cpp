@@ -42,7 +42,7 @@ ModelFacts model_facts(const PlannedRun& planned, const Dataset& data, const Dev
   return facts;
 }
 
-std::string summary(const Options& options, const TrainLoop& loop, TrainingSession& session, double seconds) {
+std::string summary(const RunRecorder& recorder, const TrainLoop& loop, TrainingSession& session, double seconds) {
   const std::int64_t steps = session.step() - session.first_step() + 1;
   const auto tokens = static_cast<double>(steps) * static_cast<double>(session.global_tokens());
   std::string text = steps > 0 ? fmt::format("done       {} in {}, {} tokens/s; loss {:.4f}", counted(steps, "step"),
@@ -52,12 +52,7 @@ std::string summary(const Options& options, const TrainLoop& loop, TrainingSessi
   if (!loop.last_evaluations().empty()) text += ", " + describe(loop.last_evaluations());
   if (session.optimizer().skipped_steps() > 0)
     text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));
-  const std::string folder = run_folder(options).string();
-  text += fmt::format(
-      "\nwritten    {0}/metrics.h5 (curves), {0}/log.jsonl (lines), {0}/status.json, {0}/config.ini (repeats the run)",
-      folder);
-  if (options.run.dump > 0) text += fmt::format(", {}/dump-{:08}.h5", folder, options.run.dump);
-  return text;
+  return text + "\nwritten    " + recorder.written();
 }
 
 /// Monitors this rank's GPU. Its load, memory and power go into the metrics if its driver reports them.
@@ -142,7 +137,7 @@ ExitCode train(World& world, const Options& options, const Invocation& invocatio
     recorder->record_load_at_end(load);
     recorder->finish(stopped.empty() ? RunState::finished : RunState::stopped,
                      stopped.empty() ? ExitCode::finished : ExitCode::stopped_early, stopped);
-    log.info(summary(options, loop, session, seconds_since(start)));
+    log.info(summary(*recorder, loop, session, seconds_since(start)));
     if (!stopped.empty()) log.info("stopped    " + stopped + "; go on with checkpoint.resume = auto");
   }
   world.control().barrier();

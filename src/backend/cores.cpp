@@ -18,6 +18,7 @@ namespace tessera {
 
 namespace {
 
+constexpr std::int64_t kReservedShare = 32;
 constexpr std::int64_t kUnlimited = std::numeric_limits<std::int64_t>::max();
 
 /// Reads the number in a one-line control file; empty when the file is missing or says "max".
@@ -120,7 +121,8 @@ std::int64_t usable_memory(const std::string& proc, const std::string& cgroup) {
       least = std::min(least, group_leaves(cgroup + "/memory", group, kVersion1));
     }
   }
-  return least;
+  // The rest is for the system, and for what libraries allocate: no plan knows it.
+  return least - least / kReservedShare;
 }
 
 }  // namespace tessera

@@ -36,6 +36,7 @@ CheckpointReader::CheckpointReader(std::filesystem::path folder, Manifest manife
   places_.resize(manifest_.tensors.size());
   for (std::size_t file = 0; file < manifest_.files.size(); ++file) {
     const FileRecord& record = manifest_.files[file];
+    if (!record.is_shard()) continue;  // made from the shards: nothing is read from it
     if (file % share.every == share.first) check_size(record);
     std::int64_t offset = 0;
     for (const ElementRun& run : record.runs) {

@@ -24,11 +24,21 @@ class Verifier {
 
   std::vector<std::string> run() {
     if (!guarded([&] { manifest_ = read_manifest(folder_); })) return problems_;
-    bool sound = true;
-    for (const FileRecord& file : manifest_.files) sound = check_file(file) && sound;
-    // Written with the checkpoint (checkpoint.tensors), made later (tessera index), or not there.
-    if (sound && path_exists(folder_ / std::string(kVirtualName))) guarded([&] { check_virtual(); });
+    for (const FileRecord& file : manifest_.files) {
+      if (file.is_shard()) check_file(file);
+    }
     return problems_;
+  }
+
+  /// tensors.h5 is written with the checkpoint (checkpoint.tensors), made later (tessera index), or not there.
+  std::string index() {
+    guarded([&] {
+      manifest_ = read_manifest(folder_);
+      const auto listed = std::ranges::find_if_not(manifest_.files, &FileRecord::is_shard);
+      const bool is_sound = listed == manifest_.files.end() || check_file(*listed);
+      if (is_sound && path_exists(folder_ / std::string(kVirtualName))) check_virtual();
+    });
+    return problems_.empty() ? std::string() : problems_.front();
   }
 
  private:
@@ -143,5 +153,7 @@ class Verifier {
 std::vector<std::string> verify_checkpoint(const std::filesystem::path& folder, int threads, std::size_t limit) {
   return Verifier(folder, std::max(1, threads), limit).run();
 }
+
+std::string index_defect(const std::filesystem::path& folder) { return Verifier(folder, 1, 1).index(); }
 
 }  // namespace tessera

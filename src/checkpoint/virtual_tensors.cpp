@@ -2,6 +2,8 @@
 
 #include "checkpoint/block_file.hpp"
 #include "tessera/base/error.hpp"
+#include "tessera/checkpoint/manifest.hpp"
+#include "tessera/checkpoint/reader.hpp"
 #include "tessera/checkpoint/shard_file.hpp"
 #include "tessera/files/array_boxes.hpp"
 #include "tessera/files/durable_file.hpp"
@@ -91,14 +93,19 @@ void write_virtual_file(const std::filesystem::path& path, const std::vector<Ten
 
 }  // namespace
 
-bool add_virtual_tensors(const std::filesystem::path& folder, const Manifest& manifest) {
+bool add_virtual_tensors(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / std::string(kVirtualName), beside = path.string() + ".tmp";
-  if (path_exists(path)) return false;
+  if (path_exists(path) && index_defect(folder).empty()) return false;
+  Manifest manifest = read_manifest(folder);
+  std::erase_if(manifest.files, [](const FileRecord& file) { return !file.is_shard(); });
   write_virtual_file(beside, manifest.tensors, manifest.files, run_hdf5_here);
   std::error_code error;
   std::filesystem::rename(beside, path, error);
   if (error) throw IoError("cannot rename {} to {} ({})", beside.string(), path.string(), error.message());
   sync_folder(folder);
+  // After an interruption here the manifest has the checksums of another file, and the next call begins again.
+  manifest.files.push_back(record_of(path));
+  write_text_atomically(folder / std::string(kManifestName), manifest_text(manifest));
   return true;
 }
 

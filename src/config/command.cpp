@@ -49,10 +49,27 @@ constexpr std::array<CommandRow, 14> kCommands{
       "tessera verify RUN/checkpoints/step-00001000"},
      {CommandKind::inspect, "inspect", "CHECKPOINT", "step, grid, options, and what each tensor looks like",
       "tessera inspect RUN/checkpoints/step-00001000"},
-     {CommandKind::index, "index", "CHECKPOINT", "make its tensors.h5, if it was written without (checkpoint.tensors)",
+     {CommandKind::index, "index", "CHECKPOINT", "make its tensors.h5 where it is missing or damaged",
       "tessera index RUN/checkpoints/step-00001000"},
      {CommandKind::help, "help", "[COMMAND]", "every option, or what COMMAND reads", "tessera help train"},
      {CommandKind::version, "version", "", "what was built in", "tessera version"}}};
+
+/// What most trainings set, before the list of all.
+constexpr std::string_view kFirstOptions = R"(
+The ten that most runs need:
+  --data.source=PATHS         text or tokens to train on
+  --data.tokenizer=FOLDER     what turns text into tokens; bytes without one
+  --model.preset=NAME         the size: nano, gpt2-124m, ..., llama-8b
+  --model.from=FOLDER         or fine-tune these weights
+  --train.steps=N             how long
+  --train.micro_batch=N       sequences per rank at a time
+  --optim.lr=X                the learning rate
+  --shard.strategy=NAME       what is split over ranks: ddp nothing, zero3 everything
+  --run.dir=FOLDER            where the run writes
+  --checkpoint.resume=auto    go on where the run in that folder was
+
+All of them:
+)";
 
 struct BenchRow {
   BenchKind kind;
@@ -227,7 +244,10 @@ std::string help_on(CommandKind topic) {
     return fmt::format("{}\nEvery option, {}:\n{}", usage_text(), how, help_text());
   }
   const auto& row = row_of(topic);
-  const auto options = help_text([&](std::string_view name) { return reads(topic, name); });
+  const bool is_sweep = topic == CommandKind::sweep;
+  const auto is_of_sweep = [](std::string_view name) { return name.starts_with("sweep."); };
+  auto options = is_sweep ? help_text(is_of_sweep) : std::string(topic == CommandKind::train ? kFirstOptions : "");
+  options += help_text([&](std::string_view name) { return reads(topic, name) && !(is_sweep && is_of_sweep(name)); });
   auto out = fmt::format("tessera {} {}\n{}\n\nExample: {}\n", row.name, row.words, row.help, row.example);
   if (options.empty()) return out;
   const bool has_file = row.words.find("INPUT.ini") != std::string_view::npos;

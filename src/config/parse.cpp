@@ -3,11 +3,13 @@
 #include <boost/program_options/errors.hpp>
 #include <boost/program_options/options_description.hpp>
 #include <boost/program_options/parsers.hpp>
+#include <charconv>
 #include <fstream>
 #include <utility>
 
 #include "config/option_table.hpp"
 #include "config/value_text.hpp"
+#include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
 #include "tessera/config/options.hpp"
 #include "tessera/config/settings.hpp"
@@ -48,6 +50,26 @@ Options resolved(Options options, const std::vector<Setting>& arguments) {
   options = with_settings(std::move(options), arguments);
   validate(options);
   return options;
+}
+
+/// Returns the limit that a number is beyond, whatever its option allows; empty for anything else.
+std::string_view limit_beyond(std::string_view text, bool is_whole) {
+  double number = 0;
+  const auto error = std::from_chars(text.data(), text.data() + text.size(), number).ec;
+  if (is_whole && error == std::errc{} && number >= 0x1p63) return ", at most 9223372036854775807";
+  return error == std::errc::result_out_of_range ? ", in size 0 or 2.3e-308 to 1.7e308" : "";
+}
+
+/// Replaces ~ at the beginning by the home folder. No shell does that in a file, nor after "--run.dir=", and nobody
+/// wants a folder named ~.
+std::string with_home(const Setting& setting) {
+  const bool is_home = setting.value == "~" || setting.value.starts_with("~/");
+  if (!is_home || setting.name == "generate.prompt") return setting.value;
+  const std::string home = variable("HOME");
+  if (home.empty())
+    throw UsageError("{}: {} = {} ($HOME is not set): write the whole path", setting.place, setting.name,
+                     setting.value);
+  return home + setting.value.substr(1);
 }
 
 UsageError not_an_option(std::string_view word) {
@@ -129,9 +151,9 @@ Arguments read_arguments(std::vector<std::string> words) {
 void apply(const Setting& setting, Options& options) {
   const OptionEntry* option = find_option(setting.name);
   if (option == nullptr) throw unknown_option(setting);
-  if (!set_option(*option, setting.value, options)) {
-    throw UsageError("{}: {} = {} (not an allowed value): {}", setting.place, setting.name, in_quotes(setting.value),
-                     option->allowed);
+  if (!set_option(*option, with_home(setting), options)) {
+    throw UsageError("{}: {} = {} (not an allowed value): {}{}", setting.place, setting.name, in_quotes(setting.value),
+                     option->allowed, limit_beyond(setting.value, option->allowed.starts_with("whole number")));
   }
   options.given.insert(setting.name);
 }

@@ -97,6 +97,17 @@ std::optional<double> clock_seconds(std::string_view text) {
   return static_cast<double>(*hours) * 3600.0 + static_cast<double>(*minutes * 60 + *seconds);
 }
 
+/// Writes a value in the largest of its units that leaves a whole number, or else as a plain number.
+template <class Units, class Read>
+std::string in_whole_units(double value, const Units& units, const Read& read) {
+  for (auto unit = units.rbegin(); unit != units.rend(); ++unit) {
+    const double count = std::round(value / unit->factor);
+    const std::string text = fmt::format("{:.0f}{}", count, unit->name);
+    if (count >= 1 && read(text) == value) return text;
+  }
+  return number_text(value);
+}
+
 }  // namespace
 
 std::string_view trimmed(std::string_view text) {
@@ -187,7 +198,10 @@ std::optional<Emulation> read_emulation(std::string_view text) {
 
 std::string emulation_text(const Emulation& emulation) {
   if (!emulation.on()) return "none";
-  return fmt::format("{},{}", number_text(emulation.latency), number_text(emulation.bandwidth));
+  static constexpr std::array<Unit, 4> bytes{{{"kB/s", 1e3}, {"MB/s", 1e6}, {"GB/s", 1e9}, {"TB/s", 1e12}}};
+  static constexpr std::array<Unit, 3> seconds{{{"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}}};
+  return fmt::format("{},{}", in_whole_units(emulation.latency, seconds, read_seconds),
+                     in_whole_units(emulation.bandwidth, bytes, read_bandwidth));
 }
 
 std::optional<ReshardAfterForward> read_reshard(std::string_view text) {

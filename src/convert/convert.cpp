@@ -157,6 +157,8 @@ void write_hugging_face(const std::filesystem::path& path, const CheckpointReade
       !origin.empty()) {
     restore_kept_keys(origin, config);
   }
+  if (add_byte_tokenizer(checkpoint.manifest(), folder.beside()))
+    config["bos_token_id"] = config["eos_token_id"] = nullptr;  // Transformers' defaults are GPT-2's, 50256
   config["torch_dtype"] = torch_dtype(dtype);
   write_text_atomically(folder.beside() / "config.json", config.dump(2) + "\n");
   if (full_state) write_full_state(folder.beside() / "state.h5", checkpoint);

@@ -8,6 +8,7 @@
 #include "tessera/files/durable_file.hpp"
 #include "tessera/files/json_file.hpp"
 #include "tessera/formats/hugging_face_json.hpp"
+#include "tessera/tokenizer/tokenizer.hpp"
 
 namespace tessera {
 
@@ -15,6 +16,7 @@ namespace {
 
 constexpr std::int64_t kLargestFile = 1 << 30;
 constexpr std::int64_t kLargestConfig = 16 << 20;
+constexpr std::int64_t kBytes = 256;
 
 constexpr std::array kModelFiles{"config.json", "generation_config.json"};
 
@@ -132,6 +134,18 @@ std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint
   const std::filesystem::path kept = kept_of(checkpoint), from = companions_of(checkpoint, manifest);
   copy_companions(from, to, kept.empty() ? option_of(manifest, "data.tokenizer") : "");
   return !from.empty() && is_file(from / "config.json") ? from : std::filesystem::path();
+}
+
+bool add_byte_tokenizer(const Manifest& manifest, const std::filesystem::path& folder) {
+  const std::string tokenizer = option_of(manifest, "data.tokenizer");
+  const bool is_bytes = tokenizer == "bytes" || (tokenizer.empty() && manifest.architecture.vocab == kBytes);
+  const bool has_another = std::ranges::any_of(kVocabularyFiles, [&](auto* name) { return is_file(folder / name); });
+  if (!manifest.data.known || !is_bytes || has_another) return false;
+  write_text_atomically(folder / "tokenizer.json", byte_tokenizer_json());
+  const nlohmann::ordered_json config = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                         {"clean_up_tokenization_spaces", false}};
+  write_text_atomically(folder / "tokenizer_config.json", config.dump(2) + "\n");
+  return true;
 }
 
 void restore_kept_keys(const std::filesystem::path& companions, nlohmann::ordered_json& config) {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 #include "tessera/base/error.hpp"
 
@@ -10,21 +11,21 @@ namespace tessera {
 
 namespace {
 
-/// Collects the description of one entry of HDF5's error stack; the first ones are nearest to the cause.
-herr_t collect_error(unsigned depth, const H5E_error2_t* error, void* out) {
-  if (depth >= 3) return 0;
-  auto& text = *static_cast<std::string*>(out);
-  if (!text.empty()) text += "; ";
-  text += error->desc != nullptr ? error->desc : "no description";
+/// Takes the description of the entry that is nearest to the cause.
+herr_t take_cause(unsigned depth, const H5E_error2_t* error, void* out) {
+  if (depth == 0 && error->desc != nullptr) *static_cast<std::string*>(out) = error->desc;
   return 0;
 }
 
-/// Returns the error stack, innermost cause first.
+/// Returns the cause of HDF5's last error. Where that is the system's, HDF5 adds the time, addresses and byte counts:
+/// the system's own words are enough.
 std::string error_text() {
+  constexpr std::string_view words = "error message = '";
   std::string text;
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, collect_error, &text);
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, take_cause, &text);
   H5Eclear2(H5E_DEFAULT);
-  std::replace(text.begin(), text.end(), '\n', ' ');  // HDF5 prints times with a line end
+  if (const std::size_t from = text.find(words); from != std::string::npos)
+    text = text.substr(from + words.size(), text.find('\'', from + words.size()) - from - words.size());
   return text.empty() ? "no error text" : text;
 }
 

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cmath>
+#include <string_view>
 
 #include "tessera/base/error.hpp"
 
@@ -106,6 +107,23 @@ void validate_family(const Architecture& a) {
   if (a.dropout != 0) throw UsageError("model.dropout = {} ({} has no dropout): 0", a.dropout, name_of(a.family));
 }
 
+/// Names in other programs, without their publisher.
+constexpr std::array<std::array<std::string_view, 2>, 7> kOtherNames = {{{"gpt2", "gpt2-124m"},
+                                                                         {"gpt2-medium", "gpt2-350m"},
+                                                                         {"gpt2-large", "gpt2-774m"},
+                                                                         {"gpt2-xl", "gpt2-1558m"},
+                                                                         {"qwen2", "qwen2-0.5b"},
+                                                                         {"llama", "llama-1b"},
+                                                                         {"llama3", "llama-8b"}}};
+
+/// Returns ", did you mean NAME?" for a preset's name elsewhere, and nothing for any other.
+std::string did_you_mean(std::string_view name) {
+  for (const auto& [other, known] : kOtherNames) {
+    if (name.substr(name.rfind('/') + 1) == other) return fmt::format(", did you mean {}?", known);
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string name_of(Family family) {
@@ -124,7 +142,8 @@ Architecture preset(const std::string& name) {
   for (const Preset& p : presets()) {
     if (name == p.name) return p.architecture;
   }
-  throw UsageError("model.preset = {} (no such preset): {}", name, fmt::join(preset_names(), ", "));
+  throw UsageError("model.preset = {} (no such preset{}): {}", name, did_you_mean(name),
+                   fmt::join(preset_names(), ", "));
 }
 
 std::vector<std::string> preset_names() {

@@ -8,12 +8,13 @@ namespace tessera {
 namespace fs = std::filesystem;
 
 std::string tokenizer_name(const Options& options) {
-  if (!options.data.tokenizer.empty()) return options.data.tokenizer;
+  const auto known = [](const fs::path& path) { return is_byte_tokenizer(path) ? "bytes" : path.string(); };
+  if (!options.data.tokenizer.empty()) return known(options.data.tokenizer);
   const fs::path from = options.model.from;
   if (from.empty()) return "bytes";
   // Runs and imported checkpoints keep the files of a Hugging Face folder; a run's checkpoint lies two folders below.
   for (const fs::path& folder : {from, from / "hugging_face", from / "../../hugging_face"}) {
-    if (has_tokenizer(folder)) return folder.lexically_normal().string();
+    if (has_tokenizer(folder)) return known(folder.lexically_normal());
   }
   throw UsageError(
       "model.from = {} has no tokenizer.json, nor vocab.json with merges.txt (text is to be read): "

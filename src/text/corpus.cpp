@@ -1,5 +1,7 @@
 #include "tessera/text/corpus.hpp"
 
+#include <set>
+
 #include "tessera/base/counted.hpp"
 #include "tessera/base/environment.hpp"
 #include "tessera/base/error.hpp"
@@ -134,6 +136,27 @@ std::vector<NamedSource> open_validation(const Options& options, std::int64_t vo
     sets.push_back({set.name, open_checked(one, "data.val_source", vocab, settings)});
   }
   return sets;
+}
+
+std::string shared_validation(const Options& options) {
+  if (options.data.source == "synthetic") return {};
+  const auto real_path = [](const SourceFile& file) {
+    std::error_code error;
+    const fs::path path = fs::canonical(file.path, error);
+    return error ? file.path : path;
+  };
+  std::set<fs::path> trained;
+  for (const SourceFile& file : list_sources(options.data.source, "data.source").files) trained.insert(real_path(file));
+  for (const ValidationSource& set : validation_sources(options.data.val_source)) {
+    for (const SourceFile& file : list_sources(set.source, "data.val_source").files) {
+      if (!trained.contains(real_path(file))) continue;
+      return fmt::format(
+          "data.val_source{} has {}, which is in data.source as well. The model is trained on it, so its loss does not "
+          "show how the model does on new text. Use other files, or data.val_fraction",
+          set.name.empty() ? "" : ": " + set.name, file.path.string());
+    }
+  }
+  return {};
 }
 
 Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len, const CorpusSettings& settings) {

@@ -46,7 +46,7 @@ std::string documents_line(const DocumentIndex& index) {
     if (index.end(i) - index.begin(i) > index.end(longest) - index.begin(longest)) longest = i;
   }
   if (index.size() == 0) return "documents  0";
-  return fmt::format("documents  {}; the longest is number {} with {}; {:.1f} tokens on average", index.size(),
+  return fmt::format("documents  {}; the longest is number {} with {}; {:.0f} tokens on average", index.size(),
                      longest + 1, counted(index.end(longest) - index.begin(longest), "token"),
                      static_cast<double>(index.end(index.size() - 1)) / static_cast<double>(index.size()));
 }

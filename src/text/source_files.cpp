@@ -81,7 +81,8 @@ void add_entry(const fs::directory_entry& entry, const fs::path& folder, Found& 
   }
 }
 
-/// Returns what Tessera wrote a folder as: its text is no corpus. Nothing for any other folder.
+/// Returns what Tessera, or an export to Hugging Face, wrote a folder as: its text is no corpus. Nothing for any other
+/// folder.
 std::optional<std::string_view> written_as(const fs::path& folder) {
   const auto has = [&](const char* name) {
     std::error_code error;
@@ -89,6 +90,7 @@ std::optional<std::string_view> written_as(const fs::path& folder) {
   };
   if (has("config.ini") && (has("status.json") || has("metrics.h5") || has("owner.json"))) return "a run";
   if (has(kPreparedInfo.data()) && has(kPreparedTokens.data())) return "a prepared corpus";
+  if (has("config.json") && (has("model.safetensors") || has("model.safetensors.index.json"))) return "a model";
   return std::nullopt;
 }
 

@@ -1,7 +1,11 @@
 #include <array>
+#include <nlohmann/json.hpp>
+#include <system_error>
 
 #include "tessera/base/error.hpp"
+#include "tessera/files/json_file.hpp"
 #include "tessera/tokenizer/tokenizer.hpp"
+#include "tokenizer/byte_alphabet.hpp"
 
 namespace tessera {
 
@@ -43,5 +47,27 @@ class ByteTokenizer final : public Tokenizer {
 }  // namespace
 
 std::unique_ptr<Tokenizer> make_byte_tokenizer() { return std::make_unique<ByteTokenizer>(); }
+
+std::string byte_tokenizer_json() {
+  // Without merges it does not matter how the text is cut into words.
+  auto json = nlohmann::ordered_json::parse(R"({"version": "1.0", "truncation": null, "padding": null,
+    "added_tokens": [], "normalizer": null,
+    "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+    "post_processor": null,
+    "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true, "use_regex": true},
+    "model": {"type": "BPE", "dropout": null, "unk_token": null, "continuing_subword_prefix": null,
+              "end_of_word_suffix": null, "fuse_unk": false, "vocab": {}, "merges": []}})");
+  for (int byte = 0; byte < kBytes; ++byte)
+    json["model"]["vocab"][std::string(spelling_of(static_cast<unsigned char>(byte)))] = byte;
+  return json.dump(2) + "\n";
+}
+
+bool is_byte_tokenizer(const std::filesystem::path& path) {
+  std::error_code unseen;
+  const auto file = std::filesystem::is_directory(path, unseen) ? path / "tokenizer.json" : path;
+  const std::string json = byte_tokenizer_json();
+  if (std::filesystem::file_size(file, unseen) != json.size() || unseen) return false;
+  return read_text_file(file, static_cast<std::int64_t>(json.size())) == json;
+}
 
 }  // namespace tessera

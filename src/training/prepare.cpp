@@ -64,6 +64,9 @@ PreparedRun::PreparedRun(RankContext& context, const Options& options, const Mac
     data_ = std::make_unique<Dataset>(
         open_dataset(with_tokenizer, architecture.vocab, sequence_length(options, architecture), settings));
   });
+  if (context.rank() == 0) {
+    if (const std::string shared = shared_validation(options); !shared.empty()) Log(0, 1).warn(shared);
+  }
   const Options decided = decided_options(context, options);
   memory_ = decided.memory;
   offload_fraction_ = decided.shard.offload_fraction;

@@ -150,6 +150,7 @@ void RunRecorder::begin(const PlannedRun& planned, std::int64_t steps_done, std:
     std::ranges::for_each(failures, warn);
     metrics_ = std::make_unique<MetricsFile>(io_, folder_.path(), std::move(layout));
   } catch (const IoError& error) {
+    metrics_given_up_ = true;
     warn(fmt::format("{}: the run goes on without metrics", error.what()));
   }
   if (options_.metrics.tensorboard) {
@@ -396,8 +397,32 @@ void RunRecorder::make_rows_durable(std::int64_t step) {
 void RunRecorder::finish(RunState state, ExitCode code, const std::string& message) {
   progress_.reset();
   with_metrics([](MetricsFile& metrics) { metrics.close(); });
+  const std::string lost = missing(), whole = message + (message.empty() || lost.empty() ? "" : "; ") + lost;
   or_warn(status_warning_,
-          [&] { io_.run([&, last = status(state, static_cast<int>(code), message)] { folder_.write_status(last); }); });
+          [&] { io_.run([&, last = status(state, static_cast<int>(code), whole)] { folder_.write_status(last); }); });
+}
+
+std::string RunRecorder::missing() const {
+  std::error_code unseen;
+  const bool has_rows = std::filesystem::exists(folder() / "metrics.h5", unseen), lacks_lines = !log_warning_.empty();
+  const char* const metrics = !metrics_given_up_ ? "" : has_rows ? "metrics lack rows" : "without metrics";
+  const char* const between = metrics_given_up_ && lacks_lines ? ", " : "";
+  return fmt::format("{}{}{}", metrics, between, lacks_lines ? "log.jsonl lacks lines" : "");
+}
+
+std::string RunRecorder::written() const {
+  std::string text;
+  const auto add = [&](const std::string& name, const char* what) {
+    std::error_code unseen;
+    const std::filesystem::path path = folder() / name;
+    if (std::filesystem::exists(path, unseen)) text += (text.empty() ? "" : ", ") + path.string() + what;
+  };
+  add("metrics.h5", " (curves)");
+  add("log.jsonl", " (lines)");
+  add("status.json", "");
+  add("config.ini", " (repeats the run)");
+  if (options_.run.dump > 0) add(fmt::format("dump-{:08}.h5", options_.run.dump), "");
+  return text + (missing().empty() ? "" : "; ") + missing();
 }
 
 RunStatus RunRecorder::status(RunState state, int code, const std::string& message) const {

@@ -94,7 +94,8 @@ Verdict agree(RankContext& context, const Verdict& mine) {
 Verdict tried(RankContext& context, const std::function<void()>& load) {
   constexpr int tries = 3;
   const auto said = [&](const IoError& error) {
-    return fmt::format("rank {} on {}: {}", context.rank(), context.host(), error.what());
+    return context.size() == 1 ? std::string(error.what())
+                               : fmt::format("rank {} on {}: {}", context.rank(), context.host(), error.what());
   };
   for (int i = 1;; ++i) {
     try {

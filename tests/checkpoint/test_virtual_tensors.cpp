@@ -26,15 +26,34 @@ TEST_CASE("a missing shard reads as NaN, never as zeros") {
   REQUIRE(message.find("shard-00001.h5") != std::string::npos);
 }
 
+TEST_CASE("nothing but tensors.h5 itself needs tensors.h5, and a new one is listed in the manifest") {
+  const TemporaryFolder run;
+  const CheckpointFolder folder(run / "checkpoints");
+  write_checkpoint(folder, 3, 2);
+  const auto path = folder.of_step(3), tensors = path / std::string(kVirtualName);
+  const std::string good = read_file(tensors);
+  for (const std::string& bytes : {std::string(), good.substr(0, good.size() / 2), std::string("x") + good.substr(1)}) {
+    write_file(tensors, bytes);
+    if (bytes.empty()) std::filesystem::remove(tensors);
+    INFO(bytes.size() << " bytes of " << good.size());
+    CheckpointReader reader(path);
+    CHECK(verify_checkpoint(path, 1).empty());
+    CHECK(index_defect(path).find("tensors.h5") != std::string::npos);
+    CHECK(add_virtual_tensors(path));
+    CHECK(index_defect(path).empty());
+    CHECK_FALSE(add_virtual_tensors(path));
+  }
+}
+
 TEST_CASE("virtual tensors can be made later, once, and are the shards' elements") {
   const TemporaryFolder run;
   const CheckpointFolder folder(run / "checkpoints");
   const Manifest manifest = write_checkpoint(folder, 3, 5);
   const auto path = folder.of_step(3);
-  CHECK_FALSE(add_virtual_tensors(path, manifest));
+  CHECK_FALSE(add_virtual_tensors(path));
   std::filesystem::remove(path / std::string(kVirtualName));
-  CHECK(add_virtual_tensors(path, manifest));
-  CHECK_FALSE(add_virtual_tensors(path, manifest));
+  CHECK(add_virtual_tensors(path));
+  CHECK_FALSE(add_virtual_tensors(path));
   const Hdf5File file = Hdf5File::open(path / std::string(kVirtualName));
   for (const StateKind kind : kAllStateKinds) {
     const Hdf5Group group(H5Gopen2(file.id(), std::string(name_of(kind)).c_str(), H5P_DEFAULT));

@@ -240,12 +240,33 @@ class Faults(Case):
         self.assertEqual(code, 75, out[-3000:])
         self.assertRegex(self.job("train", *RUN, "--train.steps=22").err, "has files in it")
 
-    def test_a_full_disk_and_a_read_only_folder(self):
+    def small_disk(self, size):
         place = self.folder / "small"
         place.mkdir()
-        if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=900k", "tmpfs", place], capture_output=True).returncode:
+        if subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", place], capture_output=True).returncode:
             self.skipTest("mounting is not allowed here")
         self.addCleanup(subprocess.run, ["umount", "-l", place])
+        return place
+
+    def test_the_end_of_a_run_names_the_files_that_are_there(self):
+        place = self.small_disk("1m")
+        for free, steps, lost in ((32, 20, "without metrics"), (32, 1000, "without metrics, log.jsonl lacks lines")):
+            with self.subTest(lost):
+                (place / "filler").write_bytes(bytes((1024 - free) << 10))
+                job = self.job("train", *RUN, f"--train.steps={steps}", f"--run.dir={place}/run", "--metrics.swmr=false")
+                self.assertEqual(job.code, 0, job.everything())
+                self.assertRegex(job.err, r"warning: cannot \S+ .*\(HDF5: No space left on device\): the run goes on without")
+                self.assertLess(max(map(len, job.err.splitlines())), 250)
+                last = job.out[job.out.index("\nwritten "):]
+                self.assertRegex(last, f"/log.jsonl \\(lines\\), .*; {lost}\n")
+                self.assertNotIn("metrics.h5", last)
+                state = status(place / "run")
+                self.assertEqual((state["state"], state["message"]), ("finished", lost))
+                shutil.rmtree(place / "run")
+                (place / "filler").unlink()
+
+    def test_a_full_disk_and_a_read_only_folder(self):
+        place = self.small_disk("900k")
         run = [*RUN, "--train.steps=20", f"--run.dir={place}/run", "--metrics.swmr=false"]
         # While steps go on, or in a step: the same end.
         said = []

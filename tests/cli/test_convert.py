@@ -1,10 +1,12 @@
 """Hugging Face folders and llm.c's files to checkpoints and back, and what looks at checkpoints."""
+import importlib.util
 import json
 import re
 import shutil
 import struct
 import subprocess
 import sys
+import unittest
 from pathlib import Path
 
 import h5py
@@ -120,6 +122,42 @@ class Convert(Case):
         np.testing.assert_array_equal(values[first:first + weight.size].reshape(72, 24), weight.T)
         (self.folder / "short.bin").write_bytes((self.folder / "fp32.bin").read_bytes()[:-8])
         self.assertRegex(self.do("import", "short.bin", "x", code=2).err, "its header says")
+
+    def export_bytes(self):
+        (self.folder / "text.txt").write_text("It's a small world, in 256 bytes. Größe: 3 µm\n" * 100)
+        self.train(*TINY, "--data.source=text.txt", "--data.val_fraction=0", "--run.dir=run", "--checkpoint.every=3")
+        self.do("export", "run", "hf")
+
+    def test_a_model_of_bytes_is_exported_with_their_tokenizer(self):
+        self.export_bytes()
+        config = json.loads((self.folder / "hf" / "config.json").read_text())
+        self.assertEqual((config["bos_token_id"], config["eos_token_id"]), (None, None))
+        job = self.train("--model.from=hf", "--data.source=text.txt", "--train.seq_len=32", "--train.micro_batch=2",
+                         "--train.steps=2", "--run.dir=tuned", "--run.threads=1", "--checkpoint.every=2")
+        self.assertRegex(job.out, r"data +text.txt \(1 text file\)")  # read as it stands, as bytes
+        same = [self.do("generate", model, "--generate.max_tokens=8", "--generate.prompt=Größe", "--generate.temperature=0").out
+                for model in ("hf", "run")]
+        self.assertEqual(*same)
+        self.do("export", "tuned", "again")  # its own files go on
+        for name in ("tokenizer.json", "tokenizer_config.json"):
+            self.assertEqual((self.folder / "again" / name).read_bytes(), (self.folder / "hf" / name).read_bytes())
+        self.assertIsNone(json.loads((self.folder / "again" / "config.json").read_text())["eos_token_id"])
+
+    @unittest.skipUnless(importlib.util.find_spec("tokenizers"), "the tokenizers library is not installed")
+    def test_the_tokenizers_library_reads_the_tokenizer_of_bytes(self):
+        import tokenizers
+
+        self.export_bytes()
+        tokenizer = tokenizers.Tokenizer.from_file(str(self.folder / "hf" / "tokenizer.json"))
+        text = "".join(map(chr, range(128))) + "It's  Größe, 東京 🙂\r\n"
+        self.assertEqual(tokenizer.encode(text).ids, list(text.encode()))
+        self.assertEqual(tokenizer.decode(list(text.encode())), text)
+        if importlib.util.find_spec("transformers"):
+            from transformers import AutoTokenizer
+
+            ours = AutoTokenizer.from_pretrained(self.folder / "hf")
+            self.assertEqual(ours(text)["input_ids"], list(text.encode()))
+            self.assertEqual((ours.decode(list(text.encode())), ours.eos_token), (text, None))
 
     def test_a_trained_run_is_inspected_verified_and_exported(self):
         run = [*TINY, *SHORT, "--data.val_fraction=0"]

@@ -230,8 +230,18 @@ class Index(Folder):
         shutil.copy(self.place / "step-00000001" / "tensors.h5", newest)  # the same tensors of another step: as good
         with h5py.File(newest / "tensors.h5", "r+") as file:
             del file["parameter/transformer.ln_f.weight"]
-        self.assertEqual(self.job("verify", "other").code, 4)
+        for damage in (lambda: None, (newest / "tensors.h5").unlink):
+            damage()
+            job = self.job("verify", "other")
+            self.assertEqual(job.code, 0, job.everything())
+            self.assertRegex(job.err, r"warning: .*tensors\.h5.*; nothing is loaded from it\. Make it again with "
+                                      r"tessera index \S*other/checkpoints/step-00000002\n")
+        for command in (["generate", "other", "--generate.prompt=a", "--generate.max_tokens=2", "--data.tokenizer=bytes"], ["export", "other", "hf"]):
+            self.assertEqual(self.job(*command).code, 0)
         self.go(3, 1, "--run.dir=other", says="resume +step 2")
+        self.assertIn("shows the checkpoint's tensors", self.job("index", newest).out)
+        job = self.job("verify", newest)
+        self.assertEqual((job.code, job.err), (0, ""), job.everything())
 
 
 class Manifests(Folder):

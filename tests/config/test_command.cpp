@@ -1,5 +1,7 @@
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <catch2/catch.hpp>
 #include <filesystem>
 #include <fstream>
@@ -47,6 +49,19 @@ TEST_CASE("Help and version") {
   CHECK(read_command({"help", "plan"}).topic == CommandKind::plan);
   CHECK(read_command({"bench", "step", "--bench.steps=1", "--help"}).topic == CommandKind::bench);
   CHECK_THAT(command_error({"help", "frobnicate"}), Contains("unknown command"));
+}
+
+TEST_CASE("The help of train and sweep begins with what matters there") {
+  const auto train = help_on(CommandKind::train), sweep = help_on(CommandKind::sweep);
+  const auto first = train.substr(0, train.find("All of them:"));
+  CHECK(std::count(first.begin(), first.end(), '\n') < 20);
+  for (const char* name : {"data.source", "data.tokenizer", "model.preset", "model.from", "train.steps",
+                           "train.micro_batch", "optim.lr", "shard.strategy", "run.dir", "checkpoint.resume"}) {
+    CHECK_THAT(first, Contains(fmt::format("\n  --{}=", name)));
+    CHECK_THAT(train, Contains(fmt::format("\n  --{} ", name)));
+  }
+  CHECK(sweep.find("\n[sweep]") < sweep.find("\n[run]"));
+  CHECK(sweep.find("\n[sweep]") == sweep.rfind("\n[sweep]"));
 }
 
 TEST_CASE("A command's help lists what it reads, with an example") {

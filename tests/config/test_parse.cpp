@@ -1,6 +1,7 @@
 #include <unistd.h>
 
 #include <catch2/catch.hpp>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -34,6 +35,13 @@ TEST_CASE("Values are read by their type") {
   CHECK(parse_arguments({"--comm.emulate=0.5,1000"}).comm.emulate == Emulation{0.5, 1000.0});
   CHECK(parse_arguments({"--comm.emulate=none"}).comm.emulate.on() == false);
   CHECK(parse_arguments({"--run.timeout=00:01:30"}).run.timeout == 90.0);
+}
+
+TEST_CASE("A ~ at the beginning of a path is the home folder") {
+  const std::string home = std::getenv("HOME");
+  CHECK(parse_arguments({"--run.dir=~/x"}).run.dir == home + "/x");
+  CHECK(parse_text("[model]\nfrom = ~\n", "a.ini").model.from == home);
+  CHECK(parse_arguments({"--run.dir=a~/x"}).run.dir == "a~/x");
 }
 
 TEST_CASE("The command line wins, its last word most, and what was given is known") {

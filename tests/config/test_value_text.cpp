@@ -80,6 +80,9 @@ TEST_CASE("An emulated network is written so that it reads back") {
   for (const Emulation& emulation : {Emulation{}, Emulation{2.5e-6, 0.0}, Emulation{0.0, 12.5e9}, Emulation{1e-3, 1e9}})
     CHECK(read_emulation(emulation_text(emulation)) == emulation);
   CHECK(emulation_text({}) == "none");
+  for (const char* text : {"500us,0", "2ms,1GB/s", "1s,12500MB/s", "0,100GB/s"})
+    CHECK(emulation_text(*read_emulation(text)) == text);
+  CHECK(emulation_text({2.5e-6, 1.5}) == "2.5e-06,1.5");
   CHECK(read_emulation("5us , 100GB/s") == Emulation{5e-6, 100e9});
   CHECK(read_bandwidth("12.5 GiB/s") == 12.5 * 0x1p30);
   for (const char* bad : {"", "1ms", "1ms,", ",1GB/s", "-1,5", "1,-5", "61,5", "1,2,3", "1GB/s,1ms"}) {

@@ -31,6 +31,15 @@ TEST_CASE("presets have the published number of parameters", "[architecture]") {
   CHECK_THROWS_WITH(preset("gpt5"), Catch::Contains("gpt2-124m") && Catch::Contains("model.preset"));
 }
 
+TEST_CASE("presets under the names of other programs are told", "[architecture]") {
+  for (const auto& [name, known] :
+       {std::pair("gpt2", "gpt2-124m"), std::pair("gpt2-medium", "gpt2-350m"), std::pair("gpt2-large", "gpt2-774m"),
+        std::pair("openai-community/gpt2-xl", "gpt2-1558m"), std::pair("llama", "llama-1b"),
+        std::pair("qwen2", "qwen2-0.5b")})
+    CHECK_THROWS_WITH(preset(name), Catch::Contains(std::string("did you mean ") + known + "?"));
+  CHECK_THROWS_WITH(preset("gpt5"), !Catch::Contains("did you mean"));
+}
+
 TEST_CASE("the help names every preset") {
   const std::string help = "|" + help_text() + "|";
   for (const std::string& name : preset_names()) {

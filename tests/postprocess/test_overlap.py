@@ -61,6 +61,8 @@ class Overlap(Html):
         self.assertIsNone(hidden_from(comparable(study_of(made.folder).trained)))
         self.assertIsNone(emulated_link("none"))
         self.assertEqual(emulated_link("0.002,1e+09"), (0.002, 1e9))
+        self.assertEqual(emulated_link("2ms,1GB/s"), (0.002, 1e9))
+        self.assertEqual(emulated_link("1s,0"), (1, 0))
 
     def test_the_picture_has_bars_a_depth_and_curves_over_tokens(self):
         made = Made(self.folder)

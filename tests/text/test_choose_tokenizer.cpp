@@ -24,6 +24,9 @@ TEST_CASE("The tokenizer is the given one, that of the model's folder, or bytes"
   CHECK(tokenizer_name(options) == (folder / "run/hugging_face").string());
   options.model.from = (folder / "run/checkpoints/step-00000001").string();
   CHECK(tokenizer_name(options) == (folder / "run/hugging_face").string());
+  folder.write("export/tokenizer.json", byte_tokenizer_json());
+  options.model.from = (folder / "export").string();
+  CHECK(tokenizer_name(options) == "bytes");
   options.data.tokenizer = "bytes";
   CHECK(tokenizer_name(options) == "bytes");
   CHECK(open_named_tokenizer("bytes")->vocab() == 256);

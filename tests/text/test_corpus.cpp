@@ -79,6 +79,27 @@ TEST_CASE("Token files are one corpus, and a validation corpus is opened beside 
   CHECK_THAT(usage_message([&] { open_dataset(options, 256, 10); }), Contains("data.val_source = synthetic"));
 }
 
+TEST_CASE("A validation set that is trained on is told, by whatever path it goes") {
+  const TemporaryFolder folder;
+  folder.write("all/a.txt", "text of the corpus");
+  folder.write("other.txt", "text of its own");
+  std::filesystem::create_symlink(folder / "all/a.txt", folder / "link.txt");
+  Options options;
+  const auto told = [&](const std::string& sets) {
+    options.data.val_source = sets;
+    return shared_validation(options);
+  };
+  CHECK(told("near:" + (folder / "all").string()).empty());  // the corpus is synthetic
+  options.data.source = (folder / "all").string();
+  CHECK(told("").empty());
+  CHECK(told((folder / "other.txt").string()).empty());
+  for (const char* path : {"all/a.txt", "all/../all/a.txt", "link.txt"}) {
+    CHECK_THAT(told((folder / path).string()), Contains("data.val_source has ") && Contains("data.source as well"));
+    CHECK_THAT(told("far:" + (folder / "other.txt").string() + ",near:" + (folder / path).string()),
+               Contains("data.val_source: near has "));
+  }
+}
+
 TEST_CASE("The cache lies beside the run folders unless it is named") {
   Options options;
   CHECK(cache_folder(options) == "runs/cache");

@@ -58,12 +58,13 @@ TEST_CASE("Links to files are followed, and what a folder leaves out is said") {
   const auto source = open_text(folder.path());
   CHECK(text_of(*source) == "plain linked");
   CHECK(source->skipped() == "linked?[2J (a link to a folder), pipe.txt (not a file)");
-  for (const char* name : {"run/config.ini", "run/status.json", "run/deep/b.txt", "cache/k/info.json",
-                           "cache/k/tokens.bin", "settings/config.ini", "settings/c.txt"})
+  for (const char* name :
+       {"run/config.ini", "run/status.json", "run/deep/b.txt", "cache/k/info.json", "cache/k/tokens.bin",
+        "settings/config.ini", "settings/c.txt", "hf/config.json", "hf/model.safetensors", "hf/tokenizer.json"})
     folder.write(name, "own");
   const auto without = open_text(folder.path());
   CHECK(text_of(*without) == "plain linkedown");
-  CHECK_THAT(without->skipped(), Contains("cache/k (a prepared corpus)"));
+  CHECK_THAT(without->skipped(), Contains("cache/k (a prepared corpus)") && Contains("hf (a model)"));
   for (const char* name : {"x", "y"}) std::filesystem::create_directory_symlink(other / "more", folder / name);
   CHECK_THAT(open_text(folder.path())->skipped(), Contains(" more"));
   const TemporaryFolder links;

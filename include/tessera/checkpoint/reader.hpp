@@ -32,7 +32,7 @@ struct FileShare {
 
 class CheckpointReader {
  public:
-  /// Reads the manifest and checks the sizes of files. IoError names the file that is missing, too short, too long or
+  /// Reads the manifest and checks the sizes of shards. IoError names the file that is missing, too short, too long or
   /// broken. UnreadableError if the system denies access.
   explicit CheckpointReader(const std::filesystem::path& folder, FileShare share = {});
   /// The same with the folder's manifest, which another rank may have read.
@@ -65,9 +65,13 @@ class CheckpointReader {
   std::vector<std::vector<Place>> places_;  ///< by tensor, ascending
 };
 
-/// Returns the defects of a checkpoint in order of discovery, at most `limit`; empty if there are none. Reads
-/// everything: manifest, sizes, checksums of all blocks, HDF5's own view of each shard, every virtual dataset, finite
-/// values. HDF5's view is its datasets, types, places, runs, names.
+/// Returns the defects of a checkpoint in order of discovery, at most `limit`; empty if there are none. Reads all that
+/// loading needs: manifest, sizes, checksums of all blocks, HDF5's own view of each shard, finite values. HDF5's view
+/// is its datasets, types, places, runs, names.
 std::vector<std::string> verify_checkpoint(const std::filesystem::path& folder, int threads, std::size_t limit = 100);
+
+/// Returns what is wrong with tensors.h5 of a checkpoint that verify_checkpoint finds sound: it is missing although the
+/// manifest lists it, has other bytes, or shows other elements than the shards. Empty if nothing is.
+std::string index_defect(const std::filesystem::path& folder);
 
 }  // namespace tessera

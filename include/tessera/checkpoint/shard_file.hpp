@@ -30,9 +30,9 @@ FileRecord write_shard(const std::filesystem::path& folder, std::int64_t writer,
                        const ElementSource& source, const RunHdf5& hdf5 = run_hdf5_here,
                        DirectWrites direct = DirectWrites::automatic, StateContent content = StateContent::full);
 
-/// Adds FOLDER/tensors.h5 to a published checkpoint that has none; false where it is there. The manifest stays as it
-/// is: checksums of the file are not kept. IoError.
-bool add_virtual_tensors(const std::filesystem::path& folder, const Manifest& manifest);
+/// Makes FOLDER/tensors.h5 of a published checkpoint, and lists it in the manifest; false where a sound one is there.
+/// IoError.
+bool add_virtual_tensors(const std::filesystem::path& folder);
 
 /// Writes FOLDER/tensors.h5 over the shards of `files` and makes it durable.
 FileRecord write_virtual_tensors(const std::filesystem::path& folder, const std::vector<TensorRecord>& tensors,

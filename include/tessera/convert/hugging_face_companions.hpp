@@ -33,4 +33,8 @@ void copy_companions(const std::filesystem::path& from, const std::filesystem::p
 std::filesystem::path copy_companions_of(const std::filesystem::path& checkpoint, const Manifest& manifest,
                                          const std::filesystem::path& to);
 
+/// Adds the tokenizer of bytes to an export of a model that was trained on them, unless another one is there. Returns
+/// whether it did. IoError.
+bool add_byte_tokenizer(const Manifest& manifest, const std::filesystem::path& folder);
+
 }  // namespace tessera

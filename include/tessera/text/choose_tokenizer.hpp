@@ -13,8 +13,8 @@
 namespace tessera {
 
 /// Returns the folder or file of data.tokenizer, or "bytes". The default is the tokenizer that belongs to model.from: a
-/// Hugging Face folder, or a run or checkpoint that keeps its files. Without model.from it is "bytes". UsageError if
-/// model.from has none.
+/// Hugging Face folder, or a run or checkpoint that keeps its files. Without model.from it is "bytes", and so is an
+/// export of a model of bytes. UsageError if model.from has none.
 std::string tokenizer_name(const Options& options);
 
 /// Opens a tokenizer by such a name.

@@ -31,6 +31,9 @@ std::unique_ptr<TokenSource> open_corpus(const Options& options, std::int64_t vo
 std::vector<NamedSource> open_validation(const Options& options, std::int64_t vocab,
                                          const CorpusSettings& settings = {});
 
+/// Says which file is both trained on and a validation set's; empty if none is.
+std::string shared_validation(const Options& options);
+
 /// Opens data.source and data.val_source as the data of a run. UsageError also when one is shorter than a sample.
 Dataset open_dataset(const Options& options, std::int64_t vocab, std::int64_t seq_len,
                      const CorpusSettings& settings = {});

@@ -62,6 +62,12 @@ class Tokenizer {
 /// A byte is its own id.
 std::unique_ptr<Tokenizer> make_byte_tokenizer();
 
+/// Returns the tokenizer.json of that tokenizer: 256 tokens and no merges.
+std::string byte_tokenizer_json();
+
+/// Returns whether a folder (or file) has just such a tokenizer.json.
+bool is_byte_tokenizer(const std::filesystem::path& path);
+
 /// Returns whether a folder has files that open_tokenizer reads.
 bool has_tokenizer(const std::filesystem::path& folder);
 

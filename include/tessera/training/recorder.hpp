@@ -95,6 +95,8 @@ class RunRecorder {
   void finish(RunState state, ExitCode code, const std::string& message);
 
   const std::filesystem::path& folder() const { return folder_.path(); }
+  /// Lists the run's files that are there, and says what is missing; after finish().
+  std::string written() const;
   /// Returns the nonce for folder_has_owner().
   const std::string& nonce() const { return lock_.nonce(); }
   IoThread& io() { return io_; }
@@ -112,6 +114,7 @@ class RunRecorder {
   template <class F>
   void or_warn(std::string& said, F&& f);
   void post_status(const std::string& message = {});
+  std::string missing() const;
   RunStatus status(RunState state, int code, const std::string& message) const;
 
   const Options& options_;

@@ -278,8 +278,11 @@ def known(*quantities: Optional[Quantity]) -> bool:
 
 def emulated_link(option: str) -> Optional[tuple[float, float]]:
     """Seconds of latency and bytes/s (0: unlimited) of comm.emulate as a run resolved it; None for none."""
-    match = re.fullmatch(r"([\d.e+-]+),([\d.e+-]+)", option)
-    return (float(match[1]), float(match[2])) if match else None
+    match = re.fullmatch(r"([\d.e+-]+)([um]?s|),([\d.e+-]+)([kMGT]B/s|)", option)
+    if not match:
+        return None
+    units = {"us": 1e-6, "ms": 1e-3, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "TB/s": 1e12}
+    return float(match[1]) * units.get(match[2], 1), float(match[3]) * units.get(match[4], 1)
 
 
 def link_text(option: Optional[str]) -> str:
