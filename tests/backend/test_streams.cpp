@@ -178,6 +178,7 @@ TEST_CASE("a stream finishes its work before it goes away") {
 TEST_CASE("an event of another device and an event torn between streams are refused") {
   struct Foreign final : Event {
     void synchronize() override {}
+    bool is_reached() override { return true; }
   } foreign;
   const auto stream = make_host_stream("host"), second = make_host_stream("second");
   REQUIRE_THROWS_AS(stream->record(foreign), InternalError);

@@ -27,6 +27,7 @@ std::string random_value(const OptionEntry& row, std::mt19937_64& random) {
   if (row.allowed.starts_with("whole")) return std::to_string(random() >> (1 + pick(62)));
   if (row.allowed.starts_with("bytes")) return std::to_string((random() >> (2 + pick(60))) & ~((1ULL << pick(45)) - 1));
   if (row.allowed.starts_with("list of bytes")) return fmt::format("{}KiB,{}", 1 + pick(100), pick(1 << 20));
+  if (row.allowed.starts_with("list of whole")) return fmt::format("{},{}", 1 + pick(100), pick(1 << 20));
   if (row.allowed.starts_with("number") || row.allowed.starts_with("seconds")) {
     const double value =
         std::ldexp(static_cast<double>(random() >> 11), -53 + static_cast<int>(pick(8)) * (pick(2) ? 1 : -1));

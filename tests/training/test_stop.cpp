@@ -31,6 +31,8 @@ TEST_CASE("an estimate leaves half of the time for steps") {
 
 namespace {
 
+LastTimes rest_of(double seconds) { return {seconds, 0, {}, false}; }
+
 /// The conditions of rank 0 in a run that began so many seconds before its run.walltime of one second.
 StopConditions conditions_of(const StopSignals& signals, double seconds_left) {
   Options options;
@@ -47,12 +49,12 @@ TEST_CASE("before a micro-step the clock counts, but not in the first step of a 
   CHECK(conditions_of(signals, -1).wish({}, false).requests == StepRequests::kStop);
   CHECK(conditions_of(signals, -1).wish({}, true).requests == 0);
   CHECK(conditions_of(signals, -1).requests({}) == StepRequests::kStop);
-  CHECK(conditions_of(signals, 1000).wish({100}, false).requests == 0);
-  CHECK(conditions_of(signals, 1000).wish({1000}, false).requests == StepRequests::kStop);
+  CHECK(conditions_of(signals, 1000).wish(rest_of(100), false).requests == 0);
+  CHECK(conditions_of(signals, 1000).wish(rest_of(1000), false).requests == StepRequests::kStop);
 }
 
 TEST_CASE("a rest is long from ten seconds on, whether or not there is a wish") {
   const StopSignals signals;
-  CHECK(conditions_of(signals, 1000).wish({9.9}, false).long_rest == 0);
-  CHECK(conditions_of(signals, 1000).wish({10.1}, false).long_rest == 1);
+  CHECK(conditions_of(signals, 1000).wish(rest_of(9.9), false).long_rest == 0);
+  CHECK(conditions_of(signals, 1000).wish(rest_of(10.1), false).long_rest == 1);
 }
