@@ -79,13 +79,13 @@ class TrainingSession {
   DataPosition data_position() const;
   std::int64_t global_tokens() const { return optimizer_->settings().global_tokens; }
 
-  /// Names whom to ask for this rank's wish to stop (training/stop.hpp), with the number of micro-steps of the step
-  /// that were begun: fewer than all before a micro-step, all of them before the step's last sum.
+  /// Names whom to ask for this rank's wish to stop (training/stop.hpp). It gets the number of the step's micro-steps
+  /// that were begun. That is fewer than all before a micro-step, and all of them before the step's last sum.
   void ask(std::function<StepWish(std::int64_t begun)> source);
 
   /// Runs one optimizer step. `before_update` is called when all gradients are final, before weights change (dumps).
-  /// Ranks that wish to stop before the last micro-steps, while one of them has a long rest before it, give the step
-  /// up: all state is as before it, and the session can go on with nothing but a checkpoint.
+  /// The step is given up where ranks wish to stop while one of them expects a long rest. All state is then as before
+  /// the step, and nothing but a checkpoint may follow.
   StepResult train_step(const std::function<void()>& before_update = {});
 
   /// Copies this rank's share of the state to the host, where snapshot_slice() finds it until the next one; returns

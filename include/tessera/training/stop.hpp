@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "tessera/config/options.hpp"
-#include "tessera/kernels/reduced_scalars.hpp"
+#include "tessera/engine/player.hpp"
 
 namespace tessera {
 
