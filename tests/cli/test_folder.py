@@ -193,7 +193,7 @@ class Exports(Folder):
             self.assertEqual(running.end()[0], 0)
             calls = log.read_text().splitlines()
             named = next(i for i, call in enumerate(calls) if re.fullmatch(rf"rename {target}\.\S+ {target}", call))
-            for file in ("model.safetensors", "state.h5", "config.json") if target == "hf" else (target,):
+            for file in ("/model.safetensors", "/state.h5", "/config.json") if target == "hf" else (target,):
                 self.assertLess(max(i for i, call in enumerate(calls) if "write " in call and file in call),
                                 next(i for i, call in enumerate(calls) if call.startswith("fsync") and file in call))
                 self.assertTrue(all(file not in call for call in calls[named + 1:] if "write" in call), calls)

@@ -39,7 +39,7 @@ class Scripts(Case):
         run, = (self.folder / "runs").glob("quickstart-*")
         self.assertEqual(len(logged(run)), 5, said)
         self.assertRegex(said, r"(?m)^quickstart-\S+ +done +2 +zero3")
-        self.assertEqual({path.name for path in (run / "plots").iterdir()} & {"loss.png", "throughput.png"}, {"loss.png", "throughput.png"})
+        self.assertEqual({path.name for path in (run / "plots").iterdir()} & {"loss.png", "time.png"}, {"loss.png", "time.png"})
 
     def test_a_requeue_outlives_the_end_that_it_asks_for(self):
         """Slurm may end all that a script runs before scontrol, played here, has its answer."""

@@ -95,7 +95,7 @@ class Signals(Stop):
 
 class Steps(Stop):
     """Signals within a step of many micro-steps."""
-    MANY = ENDLESS + ["--train.accumulation=20000"]  # half a minute, give or take
+    MANY = ENDLESS + ["--train.accumulation=20000", "--model.width=256", "--train.micro_batch=8"]  # minutes
 
     def test_the_step_in_which_it_is_heard_is_the_last(self):
         running = self.start("--train.accumulation=300", ranks=2)
@@ -111,11 +111,11 @@ class Steps(Stop):
         running = Running(self.MANY, 2, self.folder)
         self.addCleanup(running.remove)
         running.wait_for(lambda: "kernels  " in running.said(), "the first step")
-        running.process.send_signal(signal.SIGTERM)
+        running.process.send_signal(signal.SIGUSR1)
         code, said = running.end()
         self.assertEqual(code, 75, said)
-        self.assertRegex(said, r"SIGTERM: stopping (within step 1|before the first step), so that nothing is written; again")
-        self.assertRegex(said, r"stopped    before step 1 of 1000000 was finished, so that nothing was written \(SIGTERM\)")
+        self.assertRegex(said, r"SIGUSR1: stopping (within step 1|before the first step), so that nothing is written; again")
+        self.assertRegex(said, r"stopped    before step 1 of 1000000 was finished, so that nothing was written \(SIGUSR1\)")
         self.assertEqual((status(self.folder / "run")["state"], status(self.folder / "run")["code"]), ("stopped", 75))
         self.assertEqual(checkpoints(self.folder / "run"), [])
         again = self.job(*ENDLESS, "--checkpoint.resume=auto", "--train.steps=3")

@@ -20,7 +20,7 @@ from tessera_report.html.course.tasks import TASKS
 # Pictures beyond those of every sweep, and findings on options, that a study is for.
 SHOWN = {
     "manual_vs_official": (set(), ["checkpointing", "gather_limit"]),
-    "course": ({"Training state over ranks", "Strong scaling", "Weak scaling", "Exposed communication against prefetch",
+    "course": ({"Training state over ranks", "Strong scaling", "Weak scaling",
                 "Bandwidth against size"}, ["strong_scaling", "weak_scaling", "prefetch", "reshard"]),
     "gpt2_nanogpt": ({"Training state over ranks", "Strong scaling"}, ["strong_scaling", "unit_size", "graphs"]),
     "zero2_vs_zero3": ({"Speed and memory against the batch", "Model FLOPs utilization (MFU)"}, []),

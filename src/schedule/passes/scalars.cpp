@@ -33,7 +33,7 @@ void Scalars::measure(ValueId gradient) {
 }
 
 void Scalars::sum_wish() {
-  if (!wish_) wish_ = w_.add(at_rest("wish", Category::communication), sizeof(StepWish));
+  if (!wish_) wish_ = w_.add(reserved("wish", Category::communication, sizeof(StepWish)));
   Value wish = sum_of_rank_;
   wish.kind = ValueKind::wish;
   wish.elements = kWishIntegers;

@@ -190,7 +190,8 @@ def _caption(row: Traced) -> Html:
     schedule, shown = row.schedule, phases(row.schedule)
     operations, left = (sum(box.queue != AT_REST for boxes in lists for box in boxes)
                         for lists in ([boxes for _, boxes in shown], [shortened(boxes, schedule["units"])[0] for _, boxes in shown]))
-    sums = [box.operation["unit"] for phase, boxes in shown if phase == "forward" for box in boxes if box.operation["kind"] in SUMS]
+    sums = [box.operation["unit"] for phase, boxes in shown if phase == "forward" for box in boxes
+            if box.operation["kind"] in SUMS and box.operation["unit"]]
     micro_steps = schedule["accumulation"]
     gathers = any(box.operation["kind"] == "gather" for phase, boxes in shown if phase == "forward" for box in boxes)
     ahead = text(", prefetch {units}", units=show(row.planned("prefetch_forward"), whole)) if gathers else ""
