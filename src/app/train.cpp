@@ -47,8 +47,10 @@ std::string summary(const RunRecorder& recorder, const TrainLoop& loop, Training
   const auto tokens = static_cast<double>(steps) * static_cast<double>(session.global_tokens());
   std::string text = steps > 0 ? fmt::format("done       {} in {}, {} tokens/s; loss {:.4f}", counted(steps, "step"),
                                              format_seconds(seconds), format_rate(tokens / seconds), loop.last_loss())
-                               : fmt::format("done       nothing: the checkpoint is of step {}, and train.steps = {}",
-                                             session.step(), session.steps());
+                     : session.first_step() > session.steps()
+                         ? fmt::format("done       nothing: the checkpoint is of step {}, and train.steps = {}",
+                                       session.step(), session.steps())
+                         : std::string("done       nothing: no step was finished");
   if (!loop.last_evaluations().empty()) text += ", " + describe(loop.last_evaluations());
   if (session.optimizer().skipped_steps() > 0)
     text += fmt::format(", {} skipped", counted(session.optimizer().skipped_steps(), "step"));

@@ -384,9 +384,13 @@ void RunRecorder::announce_stop(const std::string& line) {
       Log(0, 1).info(line);
     }
   }
-  // Not by post_status, whose writes are the training thread's: the line must not be left out for one that is late.
-  or_warn(stop_warning_, [&] {
-    io_.run([&, now = status(RunState::running, 0, "")] { folder_.write_status(now, false); }, IoPriority::rows);
+  // Not by post_status, which leaves one out while another is being written. A failure shows with the next one.
+  io_.post(IoPriority::rows, [this, now = status(RunState::running, 0, "")] {
+    try {
+      folder_.write_status(now, false);
+    } catch (const IoError&) {
+      return;
+    }
   });
 }
 

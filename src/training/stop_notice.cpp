@@ -21,18 +21,20 @@ double StepProgress::seconds() const {
 }
 
 double StepProgress::rest() const {
-  const auto left = static_cast<double>(micro_steps - begun);
+  const std::int64_t done = std::max<std::int64_t>(0, begun - ahead);
+  const auto left = static_cast<double>(micro_steps - done);
   const double by_last = last_seconds * left / static_cast<double>(micro_steps);
-  if (begun == 0) return last_seconds > 0 ? by_last : std::numeric_limits<double>::infinity();
-  return std::max(by_last, seconds() / static_cast<double>(begun) * left);
+  if (done == 0) return last_seconds > 0 ? by_last : std::numeric_limits<double>::infinity();
+  return std::max(by_last, seconds() / static_cast<double>(done) * left);
 }
 
 std::string describe_stop(const StepProgress& progress) {
   if (progress.step == 0) return "stopping before the first step, so that nothing is written";
-  const bool is_finished = progress.micro_steps == 1 || progress.rest() <= kLongRest;
-  if (is_finished) return fmt::format("stopping after step {} with a checkpoint", progress.step);
-  if (progress.step == progress.first_step)
-    return fmt::format("stopping within step {}, so that nothing is written", progress.step);
+  if (!progress.may_be_given_up()) return fmt::format("stopping after step {} with a checkpoint", progress.step);
+  const bool is_first = progress.step == progress.first_step;
+  if (is_first && progress.rest() == std::numeric_limits<double>::infinity())
+    return fmt::format("stopping within step {}, or after it with a checkpoint if it is short", progress.step);
+  if (is_first) return fmt::format("stopping within step {}, so that nothing is written", progress.step);
   return fmt::format("giving up step {} and stopping after step {} with a checkpoint", progress.step,
                      progress.step - 1);
 }
@@ -55,21 +57,23 @@ void StopNotice::set_progress(const StepProgress& progress) {
 }
 
 void StopNotice::announce(const std::string& reason) {
-  const std::lock_guard guard(lock_);
-  announce_locked(reason);
+  std::unique_lock guard(lock_);
+  tell(guard, reason);
 }
 
-void StopNotice::announce_locked(const std::string& reason) {
+/// Unlocks before it speaks: a terminal or a disk may be slow, and the training thread sets the progress.
+void StopNotice::tell(std::unique_lock<std::mutex>& guard, const std::string& reason) {
   if (std::exchange(is_said_, true)) return;
   const char* const signal = signals_.received().empty() ? "" : "; again to stop without one";
-  say_(fmt::format("{}: {}{}", reason, describe_stop(progress_), signal));
+  const std::string line = fmt::format("{}: {}{}", reason, describe_stop(progress_), signal);
+  guard.unlock();
+  say_(line);
 }
 
 void StopNotice::look_for_signals() {
   std::unique_lock guard(lock_);
   while (!is_ending_ && !is_said_) {
-    if (const std::string signal = signals_.received(); !signal.empty())
-      return announce_locked(signal);
+    if (const std::string signal = signals_.received(); !signal.empty()) return tell(guard, signal);
     ends_.wait_for(guard, kLookEvery);
   }
 }

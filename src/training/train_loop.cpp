@@ -14,6 +14,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr std::int64_t kAhead = 2;  ///< micro-steps, with a GPU: see Player::summed_wish
+
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 CheckpointSettings checkpoint_settings(const Options& options, const RunFacts& facts, RunRecorder* recorder) {
@@ -51,6 +53,7 @@ TrainLoop::TrainLoop(World& world, const Options& options, const Invocation& inv
       algorithms_(run_folder(options)) {
   progress_.first_step = session.first_step();
   progress_.micro_steps = session.schedule().accumulation;
+  if (traits_of(session.schedule().model.device).has_own_memory) progress_.ahead = kAhead;
   session_.ask([this](std::int64_t begun) { return wish(begun); });
 }
 
@@ -75,6 +78,7 @@ std::string TrainLoop::run_steps() {
   const bool is_over = session_.first_step() > session_.steps();
   if (!is_over && world_.control().maximum(std::int64_t{conditions_.heard_signal()}) > 0)
     return stop_before(session_.first_step());
+  if (!is_over) begin_progress(session_.first_step());
   if (samples_ != nullptr && session_.first_step() == 1) write_sample(0);  // what it writes before it has learned
   for (std::int64_t step = session_.first_step(); step <= session_.steps(); ++step) {
     const std::optional<std::int64_t> summed = train(step);
@@ -126,7 +130,7 @@ bool TrainLoop::checkpoint_is_due(std::int64_t step, std::int64_t requests) cons
 LastTimes TrainLoop::times(std::int64_t step) const {
   const int evaluations = int{evaluation_is_due(step)} + int{evaluation_is_due(step + 1)};
   return {std::max(step_seconds_, progress_.seconds()), evaluations * evaluation_seconds_, checkpoint_seconds_,
-          checkpoints_.is_writing()};
+          checkpoints_.is_writing() || checkpoint_is_due(step, 0)};
 }
 
 void TrainLoop::begin_checkpoint(std::int64_t step) {
@@ -174,12 +178,22 @@ std::string TrainLoop::stop_before(std::int64_t step) {
       fmt::format("before step {} of {} was finished, so that nothing was written", step, session_.steps()));
 }
 
+/// Notes that a step begins, and what comes before it.
+void TrainLoop::begin_progress(std::int64_t step) {
+  progress_.step = step;
+  progress_.begun = 0;
+  progress_.last_seconds = step_seconds_;
+  progress_.start = Clock::now();
+  if (notice_ != nullptr) notice_->set_progress(progress_);
+}
+
 /// Returns this rank's wish to stop, with `begun` micro-steps of the step begun.
 StepWish TrainLoop::wish(std::int64_t begun) {
   progress_.begun = begun;
   StepWish wish;
   if (begun < progress_.micro_steps) {
-    const LastTimes times{progress_.rest(), 0, checkpoint_seconds_, checkpoints_.is_writing()};
+    const double evaluation = evaluation_is_due(progress_.step) ? evaluation_seconds_ : 0;
+    const LastTimes times{progress_.rest(), evaluation, checkpoint_seconds_, checkpoints_.is_writing()};
     wish = conditions_.wish(times, progress_.step == progress_.first_step);
   } else {
     wish.requests = conditions_.requests(times(progress_.step));
@@ -206,9 +220,7 @@ std::string TrainLoop::reason_to_stop(const std::string& where) {
 /// Runs one step and records it.
 std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   const CommunicationCounts before = session_.resources().communicators->counts();
-  progress_.step = step;
-  progress_.last_seconds = step_seconds_;
-  progress_.start = Clock::now();
+  begin_progress(step);
   const bool dumps = options_.run.dump == step;
   std::optional<StepDump> dump;
   if (dumps) {
@@ -230,6 +242,7 @@ std::optional<std::int64_t> TrainLoop::train(std::int64_t step) {
   if (dumps) dump->write_weights(step, result);
   loss_ = result.loss;
   step_seconds_ = progress_.seconds();
+  if (step < session_.steps()) begin_progress(step + 1);  // what is heard from now on stops the run after that one
   StepReport report;
   report.times = session_.player().times().take();
   const CommunicationCounts after = session_.resources().communicators->counts();

@@ -107,6 +107,14 @@ class Steps(Stop):
         self.assert_stopped_with_a_checkpoint(running)
         self.assertEqual(status(self.folder / "run")["step"], announced)
 
+    def test_a_step_of_one_micro_step_is_named_and_finished(self):
+        """Half a second each, so that the signal comes in the middle of one."""
+        running = self.start("--model.width=512", "--model.context=512", "--train.micro_batch=16")
+        running.process.send_signal(signal.SIGUSR1)
+        self.assert_stopped_with_a_checkpoint(running)
+        announced = re.search(r"SIGUSR1: stopping after step (\d+) with a checkpoint; again", running.said())
+        self.assertEqual(status(self.folder / "run")["step"], int(announced[1]))
+
     def test_a_long_first_step_is_given_up(self):
         running = Running(self.MANY, 2, self.folder)
         self.addCleanup(running.remove)
@@ -114,7 +122,7 @@ class Steps(Stop):
         running.process.send_signal(signal.SIGUSR1)
         code, said = running.end()
         self.assertEqual(code, 75, said)
-        self.assertRegex(said, r"SIGUSR1: stopping (within step 1|before the first step), so that nothing is written; again")
+        self.assertRegex(said, r"SIGUSR1: stopping (within step 1|before the first step), (so that nothing is written|or after it .*); again")
         self.assertRegex(said, r"stopped    before step 1 of 1000000 was finished, so that nothing was written \(SIGUSR1\)")
         self.assertEqual((status(self.folder / "run")["state"], status(self.folder / "run")["code"]), ("stopped", 75))
         self.assertEqual(checkpoints(self.folder / "run"), [])

@@ -135,7 +135,7 @@ class RunRecorder {
   double exposed_share_ = std::numeric_limits<double>::quiet_NaN();  ///< of the last step that was timed
   bool has_monitor_ = false;
   bool metrics_given_up_ = false;
-  std::string log_warning_, status_warning_, stop_warning_;  ///< the last warnings
+  std::string log_warning_, status_warning_;  ///< the last warnings
   StragglerNotice stragglers_;
   std::future<void> status_written_;  ///< on the I/O thread; ready when there is none
   std::chrono::steady_clock::time_point status_time_;

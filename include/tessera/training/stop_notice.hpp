@@ -17,6 +17,7 @@ namespace tessera {
 struct StepProgress {
   std::int64_t step = 0, first_step = 1;
   std::int64_t begun = 0, micro_steps = 1;
+  std::int64_t ahead = 0;   ///< micro-steps that the host may have begun before the device finished the one before
   double last_seconds = 0;  ///< of the step before in this start; 0: there was none
   std::chrono::steady_clock::time_point start;
 
@@ -24,6 +25,9 @@ struct StepProgress {
   /// Returns the estimate of what the step still needs, in seconds: by its micro-steps so far and by the step before,
   /// whichever is more. Infinity where neither is known.
   double rest() const;
+  /// Returns whether a wish that is heard now may have the step given up: it is summed before the next micro-step, and
+  /// judged before the one after that.
+  bool may_be_given_up() const { return begun + 2 + ahead < micro_steps && rest() > kLongRest; }
 };
 
 /// Returns "stopping after step 4 with a checkpoint", or what else a stop at this point comes to.
@@ -31,7 +35,7 @@ std::string describe_stop(const StepProgress& progress);
 
 class StopNotice {
  public:
-  /// `say` gets one line, once: on a thread that looks for signals, or from announce().
+  /// `say` gets one line, once, without a lock: on a thread that looks for signals, or from announce().
   StopNotice(const StopSignals& signals, std::function<void(const std::string&)> say);
   ~StopNotice();
   StopNotice(const StopNotice&) = delete;
@@ -43,7 +47,7 @@ class StopNotice {
 
  private:
   void look_for_signals();
-  void announce_locked(const std::string& reason);
+  void tell(std::unique_lock<std::mutex>& guard, const std::string& reason);
 
   const StopSignals& signals_;
   std::function<void(const std::string&)> say_;

@@ -39,6 +39,7 @@ class TrainLoop {
   /// Returns the sum of the ranks' requests; nothing if the step was given up.
   std::optional<std::int64_t> train(std::int64_t step);
   StepWish wish(std::int64_t begun);
+  void begin_progress(std::int64_t step);
   std::string stop_before(std::int64_t step);
   bool report_is_due(std::int64_t step, std::int64_t requests) const;
   void report(std::int64_t step);

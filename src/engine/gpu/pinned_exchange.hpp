@@ -26,7 +26,7 @@ class PinnedExchange {
       slots_[i].copied = device.make_event();
     }
     for (auto& summed : summed_) summed = device.make_event();
-    received_ = device.make_event();
+    reached_ = device.make_event();
   }
 
   /// Fills a segment's input (contiguous, at `tokens`) and, unless `first_sample` is null, the number of its first
@@ -84,8 +84,13 @@ class PinnedExchange {
   void receive(Stream& stream, const StepScalars* scalars, const ReducedScalars* reduced, Meanwhile&& meanwhile) {
     device_.copy(stream, &pinned_.scalars, scalars, sizeof *scalars);
     device_.copy(stream, &pinned_.reduced, reduced, sizeof *reduced);
-    stream.record(*received_);
-    while (!received_->is_reached()) meanwhile();
+    wait(stream, meanwhile);
+  }
+  /// Waits until the stream is empty, with calls of `meanwhile`.
+  template <class Meanwhile>
+  void wait(Stream& stream, Meanwhile&& meanwhile) {
+    stream.record(*reached_);
+    while (!reached_->is_reached()) meanwhile();
     stream.synchronize();
   }
   const StepScalars& scalars() const { return pinned_.scalars; }
@@ -101,7 +106,7 @@ class PinnedExchange {
   ExchangedScalars& pinned_;
   std::array<Slot, kTokenSlots> slots_;
   std::array<std::unique_ptr<Event>, kWishSlots> summed_;
-  std::unique_ptr<Event> received_;
+  std::unique_ptr<Event> reached_;
   std::size_t next_ = 0;
 };
 

@@ -63,13 +63,16 @@ void GpuPlayer::send_inputs() {
 
 void GpuPlayer::receive_scalars() {
   guarded([&] {
-    exchange_.receive(queues_.compute(), bound_.scalars, bound_.reduced, [&] {
-      exchange_.note(wish().requests);
-      std::this_thread::sleep_for(kAskEvery);
-    });
+    exchange_.receive(queues_.compute(), bound_.scalars, bound_.reduced, [&] { refresh(); });
     check();
   });
   optimizer_.scalars() = exchange_.scalars();
+}
+
+/// Asks for the wish again while the host waits.
+void GpuPlayer::refresh() {
+  exchange_.note(wish().requests);
+  std::this_thread::sleep_for(kAskEvery);
 }
 
 StepWish GpuPlayer::summed_wish() {
@@ -105,6 +108,9 @@ void GpuPlayer::submit(const Play& play, const TokenFeed& feed) {
   runner_.begin_segment();
   log_.begin_play(play.segment);
   const Segment& segment = schedule_.segments[play.segment];
+  // The host's own work in it would hold this thread up, with the wish of now under way: it is asked until then.
+  if (segment.role == SegmentRole::update && works_on_host(segment))
+    exchange_.wait(queues_.compute(), [&] { refresh(); });
   const std::int64_t wishes = wishes_;
   for (const OperationId id : segment.operations()) {
     if (takes_input(schedule_.operation(id))) load(id, schedule_.model_of(segment.role), feed);

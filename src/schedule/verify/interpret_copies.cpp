@@ -38,7 +38,9 @@ void Interpreter::load(const Operation& op) {
   for (const Update& u : op.updates) {
     const State* before = read(u.before);
     if (before == nullptr) continue;
-    demand(before->type.kind == ValueKind::scalar && !before->has_wish, "takes the wish to stop into something else");
+    const bool is_open = schedule_.grid.world() == 1 || !before->type.partial.empty();
+    demand(before->type.kind == ValueKind::scalar && !before->has_wish && is_open,
+           "takes the wish to stop into sums that have no place for it");
     State state = *before;
     state.has_wish = true;
     write(u.after, std::move(state));
