@@ -28,7 +28,9 @@ TEST_CASE("a launcher is found by its variables, the innermost first", "[launche
 
 TEST_CASE("Open MPI is spared what processes of one machine do not need", "[launcher]") {
   const EnvironmentVariable no_network{"OMPI_MCA_pml", "ob1"}, no_daemon{"OMPI_MCA_ess_singleton_isolated", "1"};
-  CHECK(quick_start(find_launch({"HOME=/root"})) == std::vector<EnvironmentVariable>{no_network, no_daemon});
+  const EnvironmentVariable no_shared_folder{"OMPI_MCA_orte_create_session_dirs", "0"};
+  CHECK(quick_start(find_launch({"HOME=/root"})) ==
+        std::vector<EnvironmentVariable>{no_network, no_daemon, no_shared_folder});
   const Launch two = find_launch({"OMPI_COMM_WORLD_SIZE=2", "OMPI_COMM_WORLD_RANK=1", "OMPI_COMM_WORLD_LOCAL_SIZE=2"});
   CHECK(two.machine_size == 2);
   CHECK(quick_start(two) == std::vector<EnvironmentVariable>{no_network});

@@ -66,7 +66,10 @@ std::vector<EnvironmentVariable> quick_start(const Launch& launch) {
   if (!alone && launch.machine_size != launch.size) return {};
   // ob1 sends through shared memory. Its rivals (cm, ucx) look for networks first.
   std::vector<EnvironmentVariable> settings{{"OMPI_MCA_pml", "ob1"}};
-  if (alone) settings.push_back({"OMPI_MCA_ess_singleton_isolated", "1"});
+  if (!alone) return settings;
+  settings.push_back({"OMPI_MCA_ess_singleton_isolated", "1"});
+  // All lone ranks of a machine would share one session folder, and fail where two make it at the same moment.
+  settings.push_back({"OMPI_MCA_orte_create_session_dirs", "0"});
   return settings;
 }
 
