@@ -15,6 +15,8 @@ from attempts import LEAST, TOO_LONG, Attempts, Words, lines_of, run_within
 SUITE = "bin/test_gpu_kernels"
 CLEAN = re.compile(r"ERROR SUMMARY: 0 errors|RACECHECK SUMMARY: 0 hazards")  # a sanitizer that has found nothing
 UNUSABLE = re.compile(r"Device not supported|No attachable process|LibraryNotLoaded")
+TOOL_FAILED = re.compile(r"Internal Sanitizer Error")  # the sanitizer's own fault, after which calls fail at random
+FINDING = re.compile(r"Race reported|Invalid __\w+__ (?:read|write)|Invalid \w+ (?:read|write)")
 
 
 def list_cases(bundle: Path, log: Path) -> list[str]:
@@ -27,14 +29,19 @@ def list_cases(bundle: Path, log: Path) -> list[str]:
 
 
 def judge(said: str, code: int, is_sanitized: bool) -> str:
-    """Whether a case passed, failed, took too long, or its sanitizer cannot be used here.
+    """How a case ended: passed, failed, too long, asserts nothing, tool failed, or unusable (its sanitizer, on this machine).
 
-    A case counts when its output ends as Catch2's does, and its sanitizer's as a sanitizer's.
+    A case counts as run when its output ends as Catch2's does, with assertions, and its sanitizer's as a sanitizer's. Where the
+    sanitizer itself broke down, the case was not checked: that is neither a pass nor a failure, unless there is a finding too.
     """
     if is_sanitized and UNUSABLE.search(said):
         return "unusable"
     if code in (TOO_LONG, 137):
         return "too long"
+    if is_sanitized and TOOL_FAILED.search(said):
+        return "failed" if FINDING.search(said) else "tool failed"
+    if code == 0 and re.search("^assertions: - none -", said, re.MULTILINE):
+        return "asserts nothing"
     is_done = code == 0 and re.search("^All tests passed", said, re.MULTILINE)
     return "passed" if is_done and (not is_sanitized or CLEAN.search(said)) else "failed"
 
@@ -56,9 +63,9 @@ class Suite:
         return name, judge("\n".join(lines_of(output)), code, bool(self._before)), output, time.monotonic() - begin
 
     def _report(self, name: str, result: str, output: Path, seconds: float) -> None:
-        """Counts and logs a case. One that did not pass is noted, but a tool that cannot be used only once."""
+        """Counts and logs a case. One that was not checked or did not pass is noted, but a tool that cannot be used only once."""
         self._counts[result] += 1
-        if result != "passed" and self._counts["unusable"] <= 1:
+        if result not in ("passed", "asserts nothing") and self._counts["unusable"] <= 1:
             self._attempts.note(self._stage, name, result.replace("unusable", "skipped"), seconds, self._attempts.telling(output))
         with open(self._log, "ab") as log:
             log.write(f"\n##### {name}: {result}\n".encode() + output.read_bytes())
@@ -67,9 +74,13 @@ class Suite:
         counts = self._counts
         if counts["unusable"]:
             return "skipped"
-        if counts["failed"] or not counts["passed"]:
+        if counts["failed"]:
             return "failed"
-        return "too long" if counts["too long"] else "passed"
+        if counts["too long"]:
+            return "too long"
+        if counts["passed"]:
+            return "passed"
+        return "skipped" if counts["tool failed"] else "failed"  # nothing was checked
 
     def run(self) -> None:
         """Runs the cases in order, several at a time, since most of a case's time is the host's; notes the sum."""
@@ -97,4 +108,5 @@ class Suite:
         counts = self._counts
         self._attempts.note(self._stage, "test_gpu_kernels", result, time.monotonic() - start,
                             f"cases: {counts['passed']} passed, {counts['failed']} failed, "
-                            f"{counts['too long']} without the time for it, {jobs} at a time")
+                            f"{counts['too long']} without the time for it, {counts['tool failed']} not checked (the tool failed), "
+                            f"{counts['asserts nothing']} with nothing to assert here, {jobs} at a time")

@@ -169,6 +169,31 @@ TEST_CASE("linear backward: the three gradients, stored or added, through a GELU
   }
 }
 
+TEST_CASE("linear backward: the bias's gradient alone, stored or added", "[linear]") {
+  Device device;
+  for (const DType dtype : kFloatTypes) {
+    for (const DType gradient_type : {DType::fp32, DType::bf16}) {
+      for (const bool adds : {false, true}) {
+        for (const Shape& s : {Shape{1, 8, 1}, Shape{3, 8, 7}, Shape{257, 8, 400}, Shape{1025, 8, 136}}) {
+          INFO(name_of(dtype) << " gradients " << name_of(gradient_type) << " adds " << adds << " " << s.tokens << "x"
+                              << s.out);
+          const Tensor dy = Tensor::random(s.tokens, s.out, dtype, 6);
+          Tensor db = Tensor::random(1, s.out, gradient_type, 8);
+          Doubles expected = adds ? db.values() : Doubles(static_cast<std::size_t>(s.out));
+          const Doubles dyv = dy.values();
+          for (std::size_t i = 0; i < dyv.size(); ++i) expected[i % static_cast<std::size_t>(s.out)] += dyv[i];
+          LinearBackward a;
+          a.tokens = s.tokens, a.in = s.in, a.out = s.out, a.output_gradient = dy.view();
+          a.bias_gradient = db.gradient(adds);
+          device->linear_backward(*device.stream, a);
+          CHECK(relative_error(db.values(), expected) < tolerance(gradient_type));
+          CHECK(db.intact());
+        }
+      }
+    }
+  }
+}
+
 TEST_CASE("linear: what was chosen for one place of bias and GELU's input serves others", "[linear]") {
   // 16 bytes are a fused epilogue's guaranteed alignment, however well the first call's operands happen to lie.
   Device device;

@@ -4,13 +4,17 @@
     VENV/bin/python compare.py --tessera ../../build/release/bin/tessera --source TOKENS.bin [--rounds 2] [--precision bf16]
     VENV/bin/python compare.py --device cuda --preset qwen2-1.5b --seq-len 1024 --micro-batch 16 --tessera ... --source ...
 
-Prints tokens/s (median over rounds of each run's median step) and ratios. On cores: one rank with all threads at sequences of 64 and
+Prints tokens/s (median over rounds of each run's median step, least and largest) and ratios. Rounds go A B A B, so that a clock that
+falls as the machine warms up falls for all. On cores: one rank with all threads at sequences of 64 and
 256 against eager and compiled PyTorch; two ranks of one thread, ddp and zero3 against DDP and FSDP2 over gloo. With --precision bf16
-both compute in bf16 (PyTorch: autocast; FSDP2: its mixed precision), beside one rank of Tessera in fp32. On a GPU: one rank in bf16, sums in whatever order is fast (once more in a fixed one, and at twice the batch), against every setting of PyTorch in --settings; what fails (out of
-memory, say) or finds no time is named, the others count.
+both compute in bf16 (PyTorch: autocast; FSDP2: its mixed precision), beside one rank of Tessera in fp32. On a GPU: one rank in bf16,
+sums in whatever order is fast (once more in a fixed one, and at twice the batch), against every setting of PyTorch in --settings. What
+fails (out of memory, say) is named and not tried again; a round that finds no time ends; the others count. --output keeps a GPU's
+results for draw_gpu.py.
 """
 
 import argparse
+import datetime
 import json
 import os
 import pathlib
@@ -66,14 +70,20 @@ class CaseFailed(Exception):
     pass
 
 
+class OutOfTime(CaseFailed):
+    pass
+
+
 def output_of(args, command):
     """Returns a command's output. It has its own process group: after a time-out its children are killed too."""
     left = min(args.deadline - time.monotonic(), args.setting_seconds)
+    if left <= 0:
+        raise OutOfTime("no time is left")
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
     try:
         out, err = process.communicate(timeout=left if left < 1e9 else None)
     except subprocess.TimeoutExpired:
-        raise CaseFailed(f"no result after {left:.0f} s") from None
+        raise OutOfTime(f"no result after {left:.0f} s") from None
     finally:
         end_group(process)
     if process.returncode != 0:
@@ -151,7 +161,7 @@ def read_options():
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--precision", choices=["fp32", "bf16"], default="fp32", help="cpu: what both compute in (a GPU: bf16)")
     parser.add_argument("--threads", type=int, default=2, help="cpu: cores to use in all")
-    parser.add_argument("--rounds", type=int, help="default: 2, on a GPU 1")
+    parser.add_argument("--rounds", type=int, default=2, help="turns that each contender gets (2)")
     parser.add_argument("--steps", type=int, default=8)
     parser.add_argument("--seconds", type=float, help="stop after so many")
     parser.add_argument("--setting-seconds", type=float, default=float("inf"), help="give a setting up after so many")
@@ -160,34 +170,61 @@ def read_options():
     parser.add_argument("--settings", type=lambda text: [word for word in text.split(",") if word], default=list(GPU_SETTINGS), help="cuda: of PyTorch, in this order: "
                         + ",".join(GPU_SETTINGS))
     parser.add_argument("--peer-device", default="cuda", help="cuda: where PyTorch computes (cpu: to try this script)")
+    parser.add_argument("--output", type=pathlib.Path, help="cuda: a JSON file; results of other models in it stay")
     args = parser.parse_args()
     if unknown := set(args.settings) - set(GPU_SETTINGS):
         parser.error(f"--settings {','.join(sorted(unknown))} (no such setting): {','.join(GPU_SETTINGS)}")
     args.deadline = time.monotonic() + args.seconds if args.seconds else float("inf")
-    args.rounds = args.rounds or (2 if args.device == "cpu" else 1)
     return args
+
+
+def keep_results(args, results):
+    """Puts the results of this model into the file, and says of which machine they are."""
+    asked = ["nvidia-smi", "--query-gpu=name,memory.total,power.limit,driver_version", "--format=csv,noheader"]
+    try:
+        gpu = subprocess.run(asked, capture_output=True, text=True, check=True).stdout.splitlines()[0].strip()
+    except (OSError, subprocess.CalledProcessError, IndexError):
+        gpu = "a GPU that nvidia-smi does not name"
+    kept = json.loads(args.output.read_text()) if args.output.exists() else {"models": []}
+    models = [model for model in kept["models"] if model["preset"] != args.preset]
+    models.append({"preset": args.preset, "micro_batch": args.micro_batch, "sequence": args.seq_len, "tokens_per_second": results})
+    args.output.write_text(json.dumps({"date": datetime.date.today().isoformat(), "gpu": gpu, "precision": "bf16",
+                                       "command": " ".join(["compare.py", *sys.argv[1:]]), "models": models}, indent=1) + "\n")
+
+
+def measure(args, cases):
+    """Runs the cases round by round. Returns the rates of each by name, and the names of those that failed in their first turn."""
+    results, failed = {}, []
+    for turn in range(args.rounds):
+        for name, run in cases:
+            if name in failed:
+                continue
+            try:
+                rate = run()
+            except CaseFailed as failure:
+                if turn > 0 and isinstance(failure, OutOfTime):
+                    print(f"  round {turn + 1} ends before {name}: {failure}", flush=True)
+                    return results, failed
+                failed.append(name)
+                print(f"  {name:<34} failed: {failure}", flush=True)
+                continue
+            results.setdefault(name, []).append(rate)
+            print(f"  {name:<34} {rate:>8.0f} tokens/s", flush=True)
+    return results, failed
 
 
 def main():
     args = read_options()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("ended by a signal"))  # through output_of, which cleans up
-    cases = cpu_cases(args) if args.device == "cpu" else gpu_cases(args)
-    results, failed = {}, []
-    for _ in range(args.rounds):
-        for name, run in cases:
-            try:
-                rate = run()
-                results.setdefault(name, []).append(rate)
-                print(f"  {name:<34} {rate:>8.0f} tokens/s", flush=True)
-            except CaseFailed as failure:
-                failed.append(name)
-                print(f"  {name:<34} failed: {failure}", flush=True)
+    results, failed = measure(args, cpu_cases(args) if args.device == "cpu" else gpu_cases(args))
     median = {name: statistics.median(values) for name, values in results.items()}
-    print("\nmedians over rounds, tokens/s")
+    print("\nmedians over rounds, tokens/s (least to largest)")
     for name, value in median.items():
-        print(f"  {name:<34} {value:>8.0f}")
+        print(f"  {name:<34} {value:>8.0f} ({min(results[name]):.0f} to {max(results[name]):.0f}, {len(results[name])} rounds)")
     if args.device == "cuda":
         gpu_ratios(median)
+        if args.output:
+            keep_results(args, results)
         return any(name.startswith("tessera") and name != TWICE for name in failed)
     if failed:
         return 1
