@@ -18,6 +18,7 @@ DeviceMonitor::DeviceMonitor(const std::string& identity)
       memory_(library_.function<decltype(memory_)>("nvmlDeviceGetMemoryInfo")),
       power_(library_.function<decltype(power_)>("nvmlDeviceGetPowerUsage")),
       energy_(library_.function<decltype(energy_)>("nvmlDeviceGetTotalEnergyConsumption")),
+      clock_(library_.function<decltype(clock_)>("nvmlDeviceGetClockInfo")),
       driver_(library_.function<decltype(driver_)>("nvmlSystemGetDriverVersion")),
       processes_(library_.function<decltype(processes_)>("nvmlDeviceGetComputeRunningProcesses")) {
   const auto start = library_.function<int (*)()>("nvmlInit_v2");
@@ -32,13 +33,15 @@ DeviceMonitor::DeviceMonitor(const std::string& identity)
 DeviceSample DeviceMonitor::sample() const {
   NvmlUtilization utilization{};
   NvmlMemory memory{};
-  unsigned milliwatts = 0;
+  constexpr unsigned kMultiprocessors = 1;
+  unsigned milliwatts = 0, megahertz = 0;
   unsigned long long millijoules = 0;
   DeviceSample s;
   s.utilization = utilization_(device_, &utilization) == 0 ? utilization.gpu * 0.01 : kUnknown;
   s.memory_used = memory_(device_, &memory) == 0 ? static_cast<std::int64_t>(memory.used) : -1;
   s.power = power_(device_, &milliwatts) == 0 ? milliwatts * 1e-3 : kUnknown;
   s.energy = energy_(device_, &millijoules) == 0 ? static_cast<double>(millijoules) * 1e-3 : kUnknown;
+  s.clock = clock_(device_, kMultiprocessors, &megahertz) == 0 ? megahertz * 1e6 : kUnknown;
   return s;
 }
 

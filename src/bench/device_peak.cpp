@@ -16,8 +16,6 @@ using Clock = std::chrono::steady_clock;
 /// Small enough for a slow machine, large enough for a fast one.
 constexpr MatmulShape kShort{256, 512, 256}, kLong{512, 768, 768};
 
-double flops_of(const MatmulShape& shape) { return 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out); }
-
 /// Returns the seconds that cores worked for this process.
 double core_seconds() {
   timespec time{};
@@ -29,7 +27,7 @@ double core_seconds() {
 /// wall clock it ends after five times that. Core time counts, because others may use the cores too. The kernel
 /// accounts other threads' time in ticks of some milliseconds, so a single matmul would seem too fast or too slow.
 double mean_rate(BenchDevice& device, DType compute, const MatmulShape& shape, int threads, double seconds) {
-  MatmulRate matmuls(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0});
+  MatmulRate matmuls(device.device(), device.stream(), device.kernels(), compute, {{shape}, 0, 0});
   matmuls.sample();  // the library selects its code
   const auto start = Clock::now();
   const double before = core_seconds();

@@ -14,6 +14,7 @@ namespace {
 
 struct Rates {
   double matmul = 0, copy = 0;
+  double held_matmul = 0, held_copy = 0;  ///< NaN on cores
 };
 
 /// The measurements of one sitting.
@@ -59,8 +60,10 @@ Sitting measure(RankContext& context, const StepSchedule& schedule, const Option
     sitting.nothing = seconds.front();
     seconds.erase(seconds.begin());
     times.finish_repetition(seconds);
-    sitting.rates = {matmul.best(), copy.best()};
+    sitting.rates.matmul = matmul.best(), sitting.rates.copy = copy.best();
   }
+  // Last, so that the kernels are not measured on a chip that these have heated.
+  sitting.rates.held_matmul = matmul.held(sizes.held_seconds), sitting.rates.held_copy = copy.held(sizes.held_seconds);
   sitting.rows = times.rows();
   return sitting;
 }
@@ -146,6 +149,12 @@ std::string datasheet_text(const Device& device, const PrecisionOptions& precisi
   return rate > 0 ? fmt::format(" of {} by the datasheet", flop_rate_text(rate)) : "";
 }
 
+std::string held_text(const Rates& rates) {
+  if (std::isnan(rates.held_matmul)) return "";
+  return fmt::format("held after the kernels: matmuls {}, copies {:.1f} GB/s\n", flop_rate_text(rates.held_matmul),
+                     rates.held_copy * 1e-9);
+}
+
 /// Makes the table; NaN if a kernel has no matmuls.
 Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates& rates) {
   std::vector<std::string> kernel, shape;
@@ -181,10 +190,13 @@ Table kernels_table(const std::vector<KernelRow>& rows, double step, const Rates
 /// Makes a table of one row.
 Table rates_table(const Rates& rates, double datasheet, double nothing) {
   return {"rates",
-          "what this machine reaches in the same run: matmuls, copies (read and written), a stretch without work",
+          "what this machine reaches in the same run, at best and held for two seconds: matmuls, copies (read and "
+          "written); a stretch without work",
           {{"product", "FLOP/s", std::vector{rates.matmul}},
+           {"product_held", "FLOP/s", std::vector{rates.held_matmul}},
            {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}},
            {"copy", "B/s", std::vector{rates.copy}},
+           {"copy_held", "B/s", std::vector{rates.held_copy}},
            {"nothing", "s", std::vector{nothing}}}};
 }
 
@@ -205,12 +217,12 @@ BenchResult kernel_table(RankContext& context, const Options& options, BenchDevi
       "ranks: {}, each {}\n"
       "{} parameters, micro-batch {} x {} tokens, accumulation {}, {}, compute {}, reduce {}\n"
       "ceilings, best of {} samples between the kernels, all ranks at once: matmuls {} ({}){}, copies "
-      "{:.1f} GB/s (read and written); nothing takes {}\n\n",
+      "{:.1f} GB/s (read and written); nothing takes {}\n{}\n",
       context.size(), device.description(), format_count(schedule.model.parameter_count()), schedule.model.batch,
       schedule.model.sequence, schedule.accumulation, name_of(schedule.strategy), name_of(schedule.compute),
       name_of(schedule.reduce), options.bench.steps + options.bench.warmup, flop_rate_text(rates.matmul),
       name_of(schedule.compute), datasheet_text(device.device(), options.precision), rates.copy * 1e-9,
-      format_seconds(nothing));
+      format_seconds(nothing), held_text(rates));
   text += head_text();
   for (const KernelRow& row : rows) text += text_of(row, step, rates);
   text += fmt::format("\nkernels of a step on rank {}: {} (median of {} repetitions after {})\n", context.rank(),

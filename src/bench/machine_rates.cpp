@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
+#include <limits>
 
 #include "bench/device.hpp"
 #include "tessera/base/format.hpp"
@@ -21,7 +23,8 @@ constexpr std::int64_t kPad = 16;
 RateSizes cpu_sizes() {
   const auto cache = static_cast<std::int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
   return {{{1024, 1024, 1024}, {1536, 1536, 1536}, {2048, 768, 2304}, {1024, 512, 128}, {1024, 512, 256}},
-          std::clamp(4 * cache, 64 * kMiB, 512 * kMiB)};
+          std::clamp(4 * cache, 64 * kMiB, 512 * kMiB),
+          0};
 }
 
 /// Writes values between -0.5 and 0.5: matmuls neither overflow nor become subnormal, and draw the power that real
@@ -37,6 +40,25 @@ void fill(Device& device, Stream& stream, Kernels& kernels, const DeviceMemory& 
   repeat_pattern(device, memory.data(), count * size_of(dtype), memory.size());
 }
 
+/// Enqueues `one` and takes its times from the clock for `seconds`, and returns the rate of the second half.
+template <class F>
+double held_rate(StreamClock& clock, double seconds, double work, F&& one) {
+  if (seconds <= 0) return std::numeric_limits<double>::quiet_NaN();
+  constexpr double kBatchSeconds = 0.05;  // the host stays ahead of the device within a batch
+  const auto start = std::chrono::steady_clock::now();
+  double spent = 0, counted = 0, done = 0;
+  std::int64_t batch = 1;
+  do {
+    for (std::int64_t i = 0; i < batch; ++i) clock.begin(), one(), clock.end();
+    const std::vector<double> times = clock.take();
+    if (static_cast<double>(batch) * times.front() < kBatchSeconds) batch *= 2;
+    spent = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    if (spent < seconds / 2) continue;
+    for (const double time : times) counted += time, done += work;
+  } while (spent < seconds);
+  return done / counted;
+}
+
 double best_of(double best, const std::vector<double>& seconds, double work) {
   for (const double one : seconds) best = std::max(best, work / one);
   return best;
@@ -49,7 +71,8 @@ RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free) {
   const auto bytes = [&] { return 3 * edge * edge * size_of(DType::fp32); };
   while (edge > 256 && (bytes() > total / 96 || bytes() > free / 2)) edge /= 2;
   return {{{edge, edge, edge}, {edge / 2, edge / 2, edge / 2}},
-          std::clamp(std::min(total / 128, free / 4), kMiB, 1024 * kMiB)};
+          std::clamp(std::min(total / 128, free / 4), kMiB, 1024 * kMiB),
+          2.0};
 }
 
 RateSizes rate_sizes(const Device& device) {
@@ -72,26 +95,31 @@ MatmulRate::MatmulRate(Device& device, Stream& stream, Kernels& kernels, DType d
   fill(device, stream, kernels, *weight_, dtype);
 }
 
+void MatmulRate::multiply(const MatmulShape& shape) {
+  LinearForward matmul;
+  matmul.tokens = shape.tokens, matmul.in = shape.in, matmul.out = shape.out;
+  matmul.input = {input_->data(), dtype_, shape.in + kPad};
+  matmul.weight = {weight_->data(), dtype_, shape.out + kPad};
+  matmul.output = {output_->data(), dtype_, shape.out + kPad};
+  kernels_.linear_forward(stream_, matmul);
+}
+
 void MatmulRate::sample() {
   for (const MatmulShape& shape : shapes_) {
-    LinearForward matmul;
-    matmul.tokens = shape.tokens, matmul.in = shape.in, matmul.out = shape.out;
-    matmul.input = {input_->data(), dtype_, shape.in + kPad};
-    matmul.weight = {weight_->data(), dtype_, shape.out + kPad};
-    matmul.output = {output_->data(), dtype_, shape.out + kPad};
-    for (int i = 0; i < 2; ++i) {
-      clock_.begin();
-      kernels_.linear_forward(stream_, matmul);
-      clock_.end();
-    }
+    for (int i = 0; i < 2; ++i) clock_.begin(), multiply(shape), clock_.end();
   }
+}
+
+double MatmulRate::held(double seconds) {
+  const MatmulShape& shape = shapes_.front();
+  return held_rate(clock_, seconds, flops_of(shape), [&] { multiply(shape); });
 }
 
 double MatmulRate::best() {
   const std::vector<double> seconds = clock_.take();
   for (std::size_t i = 0; i < seconds.size(); ++i) {  // as sample() calls: each shape twice
     const MatmulShape& shape = shapes_[i / 2 % shapes_.size()];
-    best_ = std::max(best_, 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out) / seconds[i]);
+    best_ = std::max(best_, flops_of(shape) / seconds[i]);
   }
   return best_;
 }
@@ -108,10 +136,16 @@ CopyRate::CopyRate(Device& device, Stream& stream, Kernels& kernels, const RateS
   device.copy(to_->data(), from_->data(), from_->size());
 }
 
-void CopyRate::sample() {
-  clock_.begin();
+void CopyRate::cast() {
   kernels_.cast(stream_, from_->data(), DType::fp32, to_->data(), DType::fp32, from_->size() / size_of(DType::fp32));
-  clock_.end();
+}
+
+double CopyRate::held(double seconds) {
+  return held_rate(clock_, seconds, 2.0 * static_cast<double>(from_->size()), [&] { cast(); });
+}
+
+void CopyRate::sample() {
+  clock_.begin(), cast(), clock_.end();
   clock_.begin();
   device_.copy(stream_, to_->data(), from_->data(), from_->size());
   clock_.end();
@@ -121,6 +155,8 @@ double CopyRate::best() {
   best_ = best_of(best_, clock_.take(), 2.0 * static_cast<double>(from_->size()));
   return best_;
 }
+
+double flops_of(const MatmulShape& shape) { return 2.0 * static_cast<double>(shape.tokens * shape.in * shape.out); }
 
 std::string flop_rate_text(double rate) {
   return rate < 1e13 ? fmt::format("{:.0f} GFLOP/s", rate * 1e-9) : fmt::format("{:.1f} TFLOP/s", rate * 1e-12);

@@ -19,14 +19,18 @@ struct MatmulShape {
   std::int64_t tokens = 0, in = 0, out = 0;
 };
 
+double flops_of(const MatmulShape& shape);
+
 /// The sizes at which ceilings are measured.
 struct RateSizes {
   std::vector<MatmulShape> matmuls;
   std::int64_t copy_bytes = 0;  ///< read by a copy; as many are written
+  double held_seconds = 0;      ///< for how long a ceiling must be held; 0: it is not asked for
 };
 
 /// Returns the sizes of a device. CPU: large matmuls and some that suit caches, and copies of four times the last level
 /// of cache. GPU: squares of 8192 and 4096 and copies of 1 GiB; less if its memory is below some 80 GB.
+/// A GPU's clock falls under load, so its ceilings are held for two seconds too.
 RateSizes rate_sizes(const Device& device);
 /// Returns a GPU's sizes, by its total and free memory: `bench step` measures when its session has filled the GPU.
 RateSizes gpu_rate_sizes(std::int64_t total, std::int64_t free);
@@ -40,8 +44,12 @@ class MatmulRate {
   void sample();
   /// Returns FLOP/s; 0 without samples. Waits for them.
   double best();
+  /// Returns the FLOP/s of the first shape over the second half of `seconds` of nothing else; NaN where they are 0.
+  double held(double seconds);
 
  private:
+  void multiply(const MatmulShape& shape);
+
   Stream& stream_;
   Kernels& kernels_;
   DType dtype_;
@@ -58,8 +66,12 @@ class CopyRate {
   void sample();
   /// Returns bytes per second, read and written; 0 without samples. Waits for them.
   double best();
+  /// Returns the bytes per second of Kernels::cast, held as MatmulRate::held says.
+  double held(double seconds);
 
  private:
+  void cast();
+
   Device& device_;
   Stream& stream_;
   Kernels& kernels_;

@@ -54,15 +54,15 @@ std::size_t rank_to_show(const MemoryRow& row, DeviceKind device) {
 
 std::string planned_cell(std::int64_t bytes) { return bytes == 0 ? "-" : format_bytes(bytes); }
 
-/// Returns what is missing of the planned bytes.
+/// Says how much of the planned bytes was written.
 std::string used_cell(std::int64_t planned, std::int64_t used) {
   if (planned == 0) return "-";
   if (used < 0) return "?";
-  return used == planned ? "all" : format_bytes(used - planned);
+  return used == planned ? "all" : fmt::format("all but {}", format_bytes(planned - used));
 }
 
 constexpr const char* kMeaning =
-    "planned: on the device and on the host; used: planned bytes that were written, or what is missing; in use: after "
+    "planned: on the device and on the host; used: how much of the planned bytes was written; in use: after "
     "training, by the process (PSS) or on the GPU; before: before the run's session; unnamed: in use that is none of "
     "the columns before it; left: above \"before\" once the session is gone";
 

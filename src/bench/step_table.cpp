@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "bench/device.hpp"
+#include "bench/power_meter.hpp"
 #include "tessera/base/format.hpp"
 #include "tessera/model/flops.hpp"
 #include "tessera/training/account.hpp"
@@ -28,20 +29,23 @@ struct Measured {
   double timed_seconds = 0;           ///< those steps in all
 };
 
-Measured measure_steps(TrainingSession& session, const BenchOptions& options) {
+/// `meter` gets the tokens that each of the `ranks` computes.
+Measured measure_steps(TrainingSession& session, const BenchOptions& options, PowerMeter& meter, std::int64_t ranks) {
   Measured measured;
   for (std::int64_t i = -options.warmup; i < options.steps; ++i) {
+    if (i == 0) meter.begin();
     const auto start = Clock::now();
     const StepResult result = session.train_step();
     const double seconds = seconds_since(start);
     const StepTimeTotals times = session.player().times().take();
     if (i >= 0 && !result.finite) throw NumericalError("a measured step has loss {}: a lower optim.lr", result.loss);
-    if (i >= 0) measured.seconds.push_back(seconds);
+    if (i >= 0) measured.seconds.push_back(seconds), meter.sample();
     if (!times.measured) continue;
     if (i <= 0) measured.times.clear(), measured.timed_seconds = 0;  // the last of the warm-up's, or all others
     measured.times.push_back(times);
     measured.timed_seconds += seconds;
   }
+  meter.end(static_cast<double>(options.steps * session.global_tokens()) / static_cast<double>(ranks));
   return measured;
 }
 
@@ -78,8 +82,15 @@ std::string text_of(const TimeShares& shares) {
   return text + fmt::format("  {:<24}{:>8}\n", "rest", format_percent(shares.rest));
 }
 
+/// FLOP/s of matmuls.
+struct MatmulCeiling {
+  double best = 0;
+  double held = 0;  ///< NaN on cores
+};
+
 /// Compares a rank's FLOP/s, by both ways of counting, with the matmul rate of this machine.
-std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_second, double best, double datasheet) {
+std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_second, const MatmulCeiling& ceiling,
+                      double datasheet) {
   const ModelParts& model = schedule.model;
   const double counted = matmul_flops_per_token(model);
   const double formula = published_flops_per_token(model);
@@ -87,22 +98,26 @@ std::string rate_text(const StepSchedule& schedule, double tokens_per_rank_secon
                                                           format_percent(formula * tokens_per_rank_second / datasheet),
                                                           flop_rate_text(datasheet))
                                             : "";
+  const double best = ceiling.best, rate = counted * tokens_per_rank_second;
+  const std::string of_held = std::isnan(ceiling.held) ? ""
+                                                       : fmt::format(", {} when held: {}", flop_rate_text(ceiling.held),
+                                                                     format_percent(rate / ceiling.held));
   return fmt::format(
-      "rate       {} a rank at the model's {:.4g} GFLOP a token; matmuls ({}) reach {} here at best: {}\n"
+      "rate       {} a rank at the model's {:.4g} GFLOP a token; matmuls ({}) reach {} here at best: {}{}\n"
       "MFU        6N + 12 x layers x width x T = {:.4g} GFLOP a token: {} a rank, {} of the matmuls' best{}",
-      flop_rate_text(counted * tokens_per_rank_second), counted * 1e-9, name_of(schedule.compute), flop_rate_text(best),
-      format_percent(counted * tokens_per_rank_second / best), formula * 1e-9,
-      flop_rate_text(formula * tokens_per_rank_second), format_percent(formula * tokens_per_rank_second / best),
-      of_peak);
+      flop_rate_text(rate), counted * 1e-9, name_of(schedule.compute), flop_rate_text(best),
+      format_percent(rate / best), of_held, formula * 1e-9, flop_rate_text(formula * tokens_per_rank_second),
+      format_percent(formula * tokens_per_rank_second / best), of_peak);
 }
 
-/// Returns the best rate of a few matmuls, on all ranks at once as in a step.
-double best_matmul(const Resources& resources, DType compute, const RateSizes& sizes) {
+/// Returns the best rate of a few matmuls and the rate that lasts, on all ranks at once as in a step.
+MatmulCeiling matmul_ceiling(const Resources& resources, DType compute, const RateSizes& sizes) {
   Device& device = *resources.device;
   const auto stream = device.make_caller_stream("bench");
   MatmulRate matmul(device, *stream, resources.compute->kernels(Queue::compute), compute, sizes);
   for (int i = 0; i < 5; ++i) matmul.sample();
-  return matmul.best();
+  const double best = matmul.best();
+  return {best, matmul.held(sizes.held_seconds)};
 }
 
 }  // namespace
@@ -118,10 +133,11 @@ std::string StepBench::account() const {
 }
 
 BenchResult StepBench::measure(const RateSizes& sizes) {
-  const Measured measured = measure_steps(*session_, options_.bench);
+  PowerMeter meter(*session_->resources().device);
+  const Measured measured = measure_steps(*session_, options_.bench, meter, context_.size());
   context_.control().barrier();
   const StepSchedule& schedule = prepared_.planned().schedule;
-  const double best = best_matmul(session_->resources(), schedule.compute, sizes);
+  const MatmulCeiling ceiling = matmul_ceiling(session_->resources(), schedule.compute, sizes);
   const double datasheet = datasheet_rate(session_->resources().device->model(), options_.precision);
   const double median = quantile(measured.seconds, 0.5);
   const double tokens = static_cast<double>(session_->global_tokens()) / median;
@@ -133,18 +149,22 @@ BenchResult StepBench::measure(const RateSizes& sizes) {
                   format_seconds(quantile(measured.seconds, 0.25)), format_seconds(quantile(measured.seconds, 0.75)),
                   options_.bench.steps, options_.bench.warmup, format_rate(tokens));
   const double of_rank = tokens / static_cast<double>(context_.size());
-  result.text += rate_text(schedule, of_rank, best, datasheet);
+  result.text += rate_text(schedule, of_rank, ceiling, datasheet) + meter.text();
   result.tables = {
       {"steps", "every measured step on rank 0", {{"seconds", "s", measured.seconds}}},
       {"rate",
        "of the median step; FLOPs a token by 6N + 12 x layers x width x T and by the model's matmuls; product: "
-       "what matmuls reach here at best on a rank",
+       "what matmuls reach here at best on a rank, product_held: when held for two seconds; clock, power, "
+       "tokens_per_joule: of "
+       "rank 0's GPU over all measured steps",
        {{"seconds", "s", std::vector{median}},
         {"tokens_per_second", "1/s", std::vector{tokens}},
         {"flops_per_token_6n", "FLOP", std::vector{published_flops_per_token(schedule.model)}},
         {"flops_per_token", "FLOP", std::vector{matmul_flops_per_token(schedule.model)}},
-        {"product", "FLOP/s", std::vector{best}},
+        {"product", "FLOP/s", std::vector{ceiling.best}},
+        {"product_held", "FLOP/s", std::vector{ceiling.held}},
         {"product_by_datasheet", "FLOP/s", std::vector{datasheet > 0 ? datasheet : std::nan("")}}}}};
+  for (auto& column : meter.columns()) result.tables.back().columns.push_back(std::move(column));
   if (measured.times.empty()) {
     result.text += "\ntimes of operations are not known: all steps were replayed";
     return result;

@@ -1,10 +1,21 @@
 #include "bench/stream_clock.hpp"
 
+#include <algorithm>
+#include <cmath>
+
 namespace tessera {
 
+std::int64_t StreamClock::copies_for(double seconds) {
+  constexpr double kEnough = 1e-3;
+  constexpr std::int64_t kMost = 8;
+  return std::clamp<std::int64_t>(std::llround(std::ceil(kEnough / seconds)), 1, kMost);
+}
+
 void StreamClock::begin() {
-  if (used_ == stretches_.size())
-    stretches_.push_back({device_.make_event(EventUse::timing), device_.make_event(EventUse::timing)});
+  if (used_ == stretches_.size()) {
+    Stretch& stretch = stretches_.emplace_back();
+    stretch.begin = device_.make_event(EventUse::timing), stretch.end = device_.make_event(EventUse::timing);
+  }
   stream_.record(*stretches_[used_].begin);
 }
 
@@ -12,8 +23,10 @@ std::vector<double> StreamClock::take() {
   stream_.synchronize();
   std::vector<double> seconds;
   for (std::size_t i = 0; i < used_; ++i) {
-    const std::int64_t ns = device_.nanoseconds_between(*stretches_[i].begin, *stretches_[i].end);
-    seconds.push_back(static_cast<double>(ns) * 1e-9);
+    Stretch& stretch = stretches_[i];
+    const auto ns = static_cast<double>(device_.nanoseconds_between(*stretch.begin, *stretch.end));
+    stretch.seconds = ns * 1e-9 / static_cast<double>(stretch.copies);
+    seconds.push_back(stretch.seconds);
   }
   used_ = 0;
   return seconds;

@@ -146,9 +146,7 @@ class TimedKernels final : public Kernels {
 
   template <class F>
   void time(const KernelCall& call, F&& run) {
-    clock_.begin();
-    run();
-    clock_.end();
+    clock_.time(run);
     times_.add(call);
   }
 

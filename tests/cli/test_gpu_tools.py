@@ -66,6 +66,19 @@ class Tools(Case):
                     self.assertAlmostEqual(norms[unit] / square ** 0.5, 1, delta=1e-12, msg=unit)
                 (self.folder / "run").rename(self.folder / f"done-{dumped}")
 
+    def test_a_bench_tells_clock_power_and_tokens_a_joule(self):
+        job = self.job("bench", "step", *RUN[:-2], "--bench.steps=2", "--bench.warmup=1", "--bench.output=step.h5")
+        self.assertEqual(job.code, 0, job.everything())
+        text = job.out
+        self.assertRegex(text, r"matmuls \(fp32\) reach .*, .* when held: [\d.]+%")
+        self.assertRegex(text, r"\npower      clock 1\.41 GHz in the mean, [\d.]+ W, [\d.]+K? tokens/J\n")
+        with h5py.File(self.folder / "step.h5", "r") as file:
+            rate = {name: data[0] for name, data in file["rate"].items()}
+        self.assertEqual(rate["clock"], 1.41e9)
+        # The monitor's GPU takes 1.5 J between two questions: after each of two steps, and at the end.
+        tokens = rate["tokens_per_second"] * rate["seconds"] * 2
+        self.assertAlmostEqual(rate["tokens_per_joule"], tokens / 4.5, delta=1e-6 * tokens)
+
     def device_rows(self):
         self.train(*RUN)
         with h5py.File(self.folder / "run" / "metrics.h5", "r", swmr=True) as file:

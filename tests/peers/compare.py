@@ -47,7 +47,7 @@ def tessera(args, ranks, sequence, micro_batch, strategy, steps, *more):
         command = ["mpiexec", "-n", str(ranks)] + command
     text = output_of(args, command)
     for line in text.splitlines():
-        if args.device == "cuda" and line.startswith(("memory", "device", "kernels", "graph", "step", "rate", "MFU")):
+        if args.device == "cuda" and line.startswith(("memory", "device", "kernels", "graph", "step", "rate", "MFU", "power")):
             print("    " + line[:300], flush=True)
     number, unit = re.search(r"([0-9.]+)([KM]?) tokens/s", text.split("step  ")[-1]).groups()
     return float(number) * UNITS[unit]

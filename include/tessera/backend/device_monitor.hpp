@@ -15,6 +15,7 @@ struct DeviceSample {
   std::int64_t memory_used = 0;  ///< bytes, by all processes
   double power = 0;              ///< watts
   double energy = 0;             ///< joules since the driver was loaded
+  double clock = 0;              ///< Hz, of the multiprocessors
 };
 
 /// NVML's functions by name, with the few types that they need: its header is not everywhere, and its ABI is stable.
@@ -48,6 +49,7 @@ class DeviceMonitor {
   int (*memory_)(NvmlDevice, NvmlMemory*);
   int (*power_)(NvmlDevice, unsigned*);
   int (*energy_)(NvmlDevice, unsigned long long*);
+  int (*clock_)(NvmlDevice, unsigned kind, unsigned*);
   int (*driver_)(char*, unsigned);
   int (*processes_)(NvmlDevice, unsigned*, void*);
   NvmlDevice device_ = nullptr;

@@ -24,7 +24,7 @@ using namespace tessera::test;
 namespace {
 
 /// Ceilings in no time.
-const RateSizes kSmall{{{32, 16, 24}, {8, 8, 8}}, 4096};
+const RateSizes kSmall{{{32, 16, 24}, {8, 8, 8}}, 4096, 1e-3};
 
 Options tiny_run(DeviceChoice device, const std::string& family) {
   Options options = small_run();
@@ -79,6 +79,7 @@ TEST_CASE("bench kernels counts the same on a GPU as on cores, and times every k
   CHECK(on_gpu.find("emulated GPU") != std::string::npos);
   CHECK(has_no_number_missing(on_gpu));
   CHECK(lines_of(on_gpu, "memory-bound and below 80%").size() == 1);
+  CHECK(lines_of(on_gpu, "held after the kernels: matmuls").size() == 1);
   for (const std::string& row : lines_of(on_gpu, "linear forward")) {
     for (const double share : last_numbers(row, 2)) CHECK(share >= 0);
   }
@@ -140,6 +141,28 @@ TEST_CASE("a clock's stretches are those of its stream, in order, and forgotten 
   CHECK(nothing >= 0);
   CHECK(copies > nothing);
   CHECK(clock.take().empty());
+}
+
+TEST_CASE("a clock runs work once, then replays copies of it, and takes the time of one") {
+  const auto device = make_cuda_device(0);
+  const auto stream = device->make_stream("test");
+  StreamClock clock(*device, *stream);
+  const auto memory = device->allocate(MemoryKind::device, 64);
+  int submitted = 0;
+  const auto work = [&] {
+    ++submitted;
+    device->copy(*stream, memory->data(), memory->data() + 32, 32);
+  };
+  clock.time(work);
+  CHECK(submitted == 1);
+  REQUIRE(clock.take().size() == 1);
+  clock.time(work);
+  const int copies = submitted - 1;
+  CHECK((copies >= 1 && copies <= 8));
+  REQUIRE(clock.take().size() == 1);
+  clock.time(work);
+  CHECK(submitted == 1 + copies);  // the graph of the round before
+  CHECK(clock.take().front() > 0);
 }
 
 TEST_CASE("bench comm measures what GPUs have to talk by") {

@@ -1,4 +1,5 @@
-// A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, 1.5 J more at each question.
+// A driver's monitor with numbers that are known: 37% busy, 123,456,789 bytes, 345.678 W, 1410 MHz, 1.5 J more at each
+// question.
 // Its driver is 550.54.15, and it has NVML_SPY_PROCESSES processes (else none). NVML_SPY_LACKS = energy: as on GPUs
 // that do not count it.
 
@@ -48,6 +49,11 @@ int nvmlDeviceGetMemoryInfo(void* handle, Memory* memory) {
 }
 int nvmlDeviceGetPowerUsage(void* handle, unsigned* milliwatts) {
   *milliwatts = 345678;
+  return found(handle);
+}
+int nvmlDeviceGetClockInfo(void* handle, unsigned kind, unsigned* megahertz) {
+  if (kind != 1) return kInvalid;
+  *megahertz = 1410;
   return found(handle);
 }
 int nvmlDeviceGetTotalEnergyConsumption(void* handle, unsigned long long* millijoules) {

@@ -1,0 +1,59 @@
+#include "bench/power_meter.hpp"
+
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "tessera/base/format.hpp"
+
+namespace tessera {
+
+namespace {
+
+constexpr double kUnknown = std::numeric_limits<double>::quiet_NaN();
+
+double now() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+
+}  // namespace
+
+PowerMeter::PowerMeter(const Device& device) : power_(kUnknown), tokens_per_joule_(kUnknown) {
+  std::string why;
+  if (!device.identity().empty()) monitor_ = open_device_monitor(device.identity(), why);
+}
+
+void PowerMeter::begin() {
+  clocks_ = 0, samples_ = 0;
+  start_ = now();
+  if (monitor_ != nullptr) energy_at_start_ = monitor_->sample().energy;
+}
+
+void PowerMeter::sample() {
+  if (monitor_ == nullptr) return;
+  clocks_ += monitor_->sample().clock;
+  ++samples_;
+}
+
+void PowerMeter::end(double tokens) {
+  if (monitor_ == nullptr) return;
+  const double joules = monitor_->sample().energy - energy_at_start_;
+  if (joules <= 0) return;  // NaN where the driver does not count energy
+  power_ = joules / (now() - start_);
+  tokens_per_joule_ = tokens / joules;
+}
+
+std::string PowerMeter::text() const {
+  if (monitor_ == nullptr || samples_ == 0) return "";
+  std::string text =
+      fmt::format("\npower      clock {:.2f} GHz in the mean", clocks_ / static_cast<double>(samples_) * 1e-9);
+  if (!std::isnan(power_)) text += fmt::format(", {:.0f} W, {} tokens/J", power_, format_rate(tokens_per_joule_));
+  return text;
+}
+
+std::vector<TableColumn> PowerMeter::columns() const {
+  const double clock = samples_ > 0 ? clocks_ / static_cast<double>(samples_) : kUnknown;
+  return {{"clock", "Hz", std::vector{clock}},
+          {"power", "W", std::vector{power_}},
+          {"tokens_per_joule", "1/J", std::vector{tokens_per_joule_}}};
+}
+
+}  // namespace tessera
