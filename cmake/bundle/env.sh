@@ -2,13 +2,13 @@
 # Where this bundle's Open MPI finds itself; `bundle` is the folder that this file lies in. Sourced by the wrappers.
 # (mpi/lib has no library in it: Open MPI names it in LD_LIBRARY_PATH of what it starts, this machine's sh and ssh too.)
 export OPAL_PREFIX="$bundle/mpi" OPAL_SYSCONFDIR="$bundle/mpi/etc"
-export PMIX_PREFIX="$bundle/mpi/pmix" PMIX_INSTALL_PREFIX="$bundle/mpi/pmix"
+# (PMIx has the folders of its plugins and texts from where it was built, whatever its prefix: those of another version
+# may lie there on this machine, and it says so three times a process.)
+export PMIX_PREFIX="$bundle/mpi/pmix" PMIX_LIBDIR="$bundle/mpi/pmix/lib" PMIX_DATADIR="$bundle/mpi/pmix/share"
 # hwloc's plugins of this machine would be loaded into the bundle's glibc.
 export HWLOC_PLUGINS_PATH="$bundle/mpi/hwloc"
 # Its own mpiexec comes first: a sweep looks for one, and another MPI's would start ranks that know nothing of each other.
 case :$PATH: in *:"$bundle/bin":*) ;; *) export PATH="$bundle/bin:$PATH" ;; esac
-# PMIx would print a page about doing without compression, and look for that page where it was built.
-export PMIX_MCA_pcompress_base_silence_warning=1
 # Settings of one machine: the same as jobs/mpi_env.sh, which explains them. What is already set stays.
 uid=$(id -u)
 if [ "$uid" -eq 0 ]; then

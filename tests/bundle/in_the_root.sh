@@ -27,7 +27,12 @@ train() {
 
 says 127 'not found' "$bundle/programs/tessera" version  # without its loader, for there is none in this root
 says 0 'git_revision' "$bundle/tessera" version
+# This machine has a PMIx of its own, at the place where Debian's was built: the bundle's does not try its plugins.
+foreign=/usr/lib/x86_64-linux-gnu/pmix2/lib/pmix
+mkdir -p "$foreign" && echo "not a library" >"$foreign/pmix_mca_pcompress_zlib.so"
 train 75 'stopped +after step 1 ' --run.walltime=1ms
+if grep -i pmix said; then fail "PMIx speaks of what it has found"; fi
+rm -r "$foreign"
 train 0 'done +19 steps' --metrics.every=1
 grep -q '"finished"' run/status.json
 says 0 'all kernels' "$bundle/tessera" bench kernels --bench.steps=1 --bench.warmup=0 --train.seq_len=8  # without mpiexec
